@@ -1,0 +1,10 @@
+"""Canonical job tables and the pure functions that turn them into model inputs.
+
+Nothing here reads or writes a file, and nothing here knows Dagster or MLflow.
+"""
+
+from features.cleaning import CleanTrace, clean
+from features.errors import InputError
+from features.schema import Trace, fingerprint
+
+__all__ = ["CleanTrace", "InputError", "Trace", "clean", "fingerprint"]

@@ -1,0 +1,130 @@
+"""The canonical jobs table: columns, types, units and meaning, and the trace that carries one.
+
+Times are int64 seconds from the trace's origin, processors are counts, and what a source leaves open is null: the Standard
+Workload Format's -1 ends at ingestion. Identities (user, group, executable, queue, partition) are categories of strings, so
+that SWF's numbers and Slurm's names are treated alike.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+JOBS_FORMAT = 1
+"""Version of the tables' layout; written into every stored table."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the canonical jobs table; ``dtype`` is the pandas dtype before cleaning."""
+
+    dtype: str
+    unit: str
+    meaning: str
+
+
+COLUMNS: dict[str, Column] = {
+    "job_id": Column("int64", "", "the source's number of the job"),
+    "submit_s": Column("int64", "s", "submission, from the trace's origin"),
+    "wait_s": Column("Int64", "s", "recorded wait between submission and start"),
+    "runtime_s": Column("Int64", "s", "wall-clock time between start and end"),
+    "procs": Column("Int64", "processors", "processors requested"),
+    "allocated_procs": Column("Int64", "processors", "processors the site recorded as allocated"),
+    "requested_s": Column("Int64", "s", "wall-clock time requested, the job's limit"),
+    "user": Column("category", "", "who submitted it"),
+    "group": Column("category", "", "group or account charged"),
+    "executable": Column("category", "", "executable or job name"),
+    "queue": Column("category", "", "queue or quality of service"),
+    "partition": Column("category", "", "partition of the machine"),
+    "status": Column("Int8", "", "SWF status: 1 completed, 0 failed, 5 cancelled, 2-4 partial"),
+    "preceding_job": Column("Int64", "", "job_id this job waits for (SWF field 17)"),
+    "think_s": Column("Int64", "s", "time between that job's end and this submission (SWF field 18)"),
+}
+IDENTITIES = ("user", "group", "executable", "queue", "partition")
+REQUIRED = ("runtime_s", "procs", "requested_s")
+"""Columns that hold no null once a trace is cleaned (then plain int64)."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A workload as its source recorded it, before cleaning.
+
+    ``jobs`` has the columns of :data:`COLUMNS` in source order. ``origin_unix_s`` is the Unix time of second 0, if known.
+    ``notes`` says in whole sentences what the reader noticed and did not treat as an error.
+    """
+
+    name: str
+    jobs: pd.DataFrame
+    procs: int | None = None
+    origin_unix_s: int | None = None
+    timezone: str | None = None
+    generated: bool = False
+    source: str = ""
+    sha256: str = ""
+    header: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def conform(columns: Mapping[str, object], length: int) -> pd.DataFrame:
+    """Build a jobs table of ``length`` rows: canonical order and dtypes, absent columns all null.
+
+    Raises ``KeyError`` for a column that is not canonical: a typing error, not bad input.
+    """
+    unknown = set(columns) - set(COLUMNS)
+    if unknown:
+        raise KeyError(f"not canonical columns: {sorted(unknown)}")
+    data: dict[str, object] = {}
+    for name, column in COLUMNS.items():
+        values = columns.get(name)
+        if values is None:
+            data[name] = _nulls(column.dtype, length)
+        elif column.dtype == "category":
+            data[name] = _category(values)
+        else:
+            data[name] = pd.array(values, dtype=column.dtype)  # type: ignore[call-overload]
+    return pd.DataFrame(data, copy=False)
+
+
+def _category(values: object) -> pd.Categorical:
+    if isinstance(values, pd.Series):
+        values = values.array
+    if isinstance(values, pd.Categorical):
+        return values
+    return pd.Categorical(pd.array(values, dtype="str"))  # type: ignore[call-overload]
+
+
+def _nulls(dtype: str, length: int) -> object:
+    if dtype == "category":
+        return pd.Categorical.from_codes(np.full(length, -1, np.int8), categories=pd.Index([], dtype="str"))
+    return pd.array(np.zeros(length, dtype.lower()), dtype=dtype) if dtype == "int64" else pd.array([pd.NA] * length, dtype=dtype)
+
+
+def masked(values: np.ndarray, present: np.ndarray, dtype: str = "Int64") -> pd.api.extensions.ExtensionArray:
+    """Nullable integers from ``values`` where ``present`` (bool, same length), null elsewhere; no copy of the mask's inverse is kept."""
+    numbers = np.where(present, values, 0).astype(dtype.lower())
+    return pd.arrays.IntegerArray(numbers, ~np.asarray(present, bool))
+
+
+def codes(jobs: pd.DataFrame, column: str) -> np.ndarray:
+    """Integer codes of an identity column, int64 [jobs], -1 where it is null."""
+    return jobs[column].cat.codes.to_numpy(np.int64)
+
+
+def start_s(jobs: pd.DataFrame) -> np.ndarray | None:
+    """Recorded start times, int64 [jobs], or None if any wait is missing."""
+    if jobs["wait_s"].isna().any():
+        return None
+    return jobs["submit_s"].to_numpy(np.int64) + jobs["wait_s"].to_numpy(np.int64)
+
+
+def fingerprint(jobs: pd.DataFrame) -> str:
+    """SHA-256 (first 16 hex digits) over the content of a table: same rows, same order, same fingerprint."""
+    digest = hashlib.sha256()
+    for name in jobs.columns:
+        digest.update(name.encode())
+        digest.update(pd.util.hash_pandas_object(jobs[name], index=False).to_numpy().tobytes())
+    return digest.hexdigest()[:16]

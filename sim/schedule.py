@@ -1,0 +1,69 @@
+"""A schedule: what was submitted, when it started, and what was believed about it. A value, with free functions beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from features.schema import start_s
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """One simulated (or recorded) schedule.
+
+    ``jobs`` has one row a job, in order of submission: ``job_id submit_s start_s end_s procs runtime_s requested_s user predicted_s corrections``; times in seconds from
+    the trace's origin, ``predicted_s`` the estimate at submission (the one that orders the queue), ``corrections`` how often an outlived prediction was replaced.
+    The other fields say what produced it; ``simulate_s`` is the wall time of the simulation alone.
+    """
+
+    jobs: pd.DataFrame
+    procs: int
+    trace: str = ""
+    scheduler: str = "EASY"
+    predictor: str = "requested"
+    correction: str = "requested"
+    semantics: str = "per-second"
+    starvation_s: int | None = None
+    seed: int = 0
+    generated: bool = False
+    clamped_predictions: int = 0
+    simulate_s: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """Scheduler and predictor, as tables and plots name it."""
+        return self.scheduler if self.predictor == "" else f"{self.scheduler} / {self.predictor}"
+
+
+def recorded(jobs: pd.DataFrame, procs: int, trace: str = "", generated: bool = False) -> Schedule:
+    """The schedule that a trace recorded, from its waits, as a Schedule of the scheduler ``recorded``.
+
+    Raises InputError if a wait is missing. A site's schedule may hold more processors than ``procs`` at a time (nodes down, shared nodes); nothing is checked against that here.
+    """
+    start = start_s(jobs)
+    if start is None:
+        raise InputError(f"{trace or 'trace'}: does not record every wait, so there is no recorded schedule")
+    return Schedule(jobs=schedule_table(jobs, start, jobs["requested_s"].to_numpy(np.float64)), procs=procs, trace=trace, scheduler="recorded", predictor="", correction="", semantics="", generated=generated)
+
+
+def schedule_table(jobs: pd.DataFrame, start: np.ndarray, predicted: np.ndarray, corrections: np.ndarray | None = None) -> pd.DataFrame:
+    """The ``jobs`` table of a Schedule; all arrays [jobs] in the order of ``jobs``, seconds."""
+    return pd.DataFrame(
+        {
+            "job_id": jobs["job_id"].to_numpy(),
+            "submit_s": jobs["submit_s"].to_numpy(),
+            "start_s": start,
+            "end_s": start + jobs["runtime_s"].to_numpy(),
+            "procs": jobs["procs"].to_numpy(),
+            "runtime_s": jobs["runtime_s"].to_numpy(),
+            "requested_s": jobs["requested_s"].to_numpy(),
+            "user": jobs["user"].array,
+            "predicted_s": predicted,
+            "corrections": np.zeros(len(jobs), np.int64) if corrections is None else corrections,
+        },
+        copy=False,
+    )
