@@ -1,0 +1,47 @@
+"""The one decorator of compiled kernels: numba, cached on disk, without the interpreter lock.
+
+Numba's own cache looks at the file of a function but not at the files of the functions it calls, so an edited callee would go on
+running in its old form. Here the cache lies in a directory named by the state of all our sources: any edit starts a new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import config
+
+_PACKAGES = ("features", "models", "sim", "pipelines")
+
+
+def _cache_directory() -> Path:
+    house = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256()
+    for package in _PACKAGES:
+        for file in sorted((house / package).rglob("*.py")):
+            status = file.stat()
+            digest.update(f"{file.relative_to(house)} {status.st_mtime_ns} {status.st_size}\n".encode())
+    return Path(__file__).resolve().parent / "__pycache__" / f"kernels-{digest.hexdigest()[:12]}"
+
+
+_DIRECTORY = _cache_directory()
+
+
+def njit(function: Callable[..., Any]) -> Any:
+    """Compile ``function`` (arrays and numbers in, arrays and numbers out) on first call, or load it from the cache."""
+    dispatcher = numba.njit(nogil=True)(function)
+    if config.CACHE_DIR:  # the site has chosen a place of its own
+        dispatcher.enable_caching()
+        return dispatcher
+    try:
+        config.CACHE_DIR = str(_DIRECTORY)
+        dispatcher.enable_caching()
+    except (OSError, RuntimeError):  # an installation that cannot be written to: numba's default, a directory of the user's
+        config.CACHE_DIR = ""
+        dispatcher.enable_caching()
+    finally:
+        config.CACHE_DIR = ""
+    return dispatcher

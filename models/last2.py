@@ -1,0 +1,34 @@
+"""Last2 (Tsafrir, Etsion & Feitelson 2007): the mean of the user's last two completed runtimes, at most the request.
+
+The mean is rounded down to a second; until two jobs of the user have ended it is the request. It learns during the run.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from features.jit import njit
+from models.protocol import CompiledPredictor
+
+LAST2 = 1
+"""Code of this predictor inside the kernel."""
+
+
+def last2() -> CompiledPredictor:
+    """The predictor; its memory holds, for each user, the last and last but one runtime and the number of jobs ended."""
+    return CompiledPredictor("last2", LAST2, lambda users: np.zeros((users, 3)))
+
+
+@njit
+def estimate(memory, user, requested):
+    if user < 0 or memory[user, 2] < 2:
+        return requested
+    return min(requested, np.int64((memory[user, 0] + memory[user, 1]) // 2))
+
+
+@njit
+def learn(memory, user, runtime):
+    if user >= 0:
+        memory[user, 1] = memory[user, 0]
+        memory[user, 0] = runtime
+        memory[user, 2] += 1

@@ -1,0 +1,68 @@
+"""What the simulator knows of a predictor: told of submissions, starts and ends, asked for an estimate for a question.
+
+Three questions can have three answers: ``ORDER`` (where in the queue does the job belong?), ``FIT`` (will it end before the reservation?) and
+``END`` (when will it end, once it runs?). A point predictor gives one answer to all. A predictor comes in one of three forms: a
+table known beforehand, a state machine compiled into the simulator, or any Python object with the methods of :class:`OnlinePredictor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import pandas as pd
+
+ORDER, FIT, END = 0, 1, 2
+"""The questions."""
+
+
+@dataclass(frozen=True)
+class TablePredictor:
+    """A predictor whose answers for all jobs are known before the simulation: ``estimate(jobs)`` gives seconds, float64 [jobs].
+
+    ``capped`` says that a prediction outside 1..request is clamped and counted; published multiples of the request are not.
+    """
+
+    name: str
+    estimate: Callable[[pd.DataFrame], np.ndarray]
+    capped: bool = True
+
+
+@dataclass(frozen=True)
+class CompiledPredictor:
+    """A predictor that learns inside the simulation kernel: its code there and its fresh memory, float64 [users, k]."""
+
+    name: str
+    code: int
+    memory: Callable[[int], np.ndarray]
+
+
+@runtime_checkable
+class OnlinePredictor(Protocol):
+    """A predictor in plain Python that learns during the run. ``job`` is a row of ``jobs``; times are the trace's seconds.
+
+    Within one second the simulator tells of ends, then of submissions, asks for the estimates of the jobs submitted, and tells of
+    the starts that follow before anything of a later second.
+    """
+
+    name: str
+
+    def begin(self, jobs: pd.DataFrame) -> None:
+        """A simulation of ``jobs`` (canonical table, order of submission) starts; forget everything."""
+
+    def submitted(self, job: int, now_s: int) -> None:
+        """``job`` was submitted."""
+
+    def started(self, job: int, now_s: int) -> None:
+        """``job`` was started."""
+
+    def ended(self, job: int, now_s: int) -> None:
+        """``job`` has ended: its runtime may be used from now on."""
+
+    def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
+        """Predicted runtime in seconds, for one of ``ORDER``, ``FIT``, ``END``; ``elapsed_s`` is how long the job has run."""
+
+
+Predictor: TypeAlias = TablePredictor | CompiledPredictor | OnlinePredictor

@@ -1,0 +1,154 @@
+"""Schedules of one trace against a baseline, with paired confidence intervals from a block bootstrap over weeks.
+
+Jobs of a week share its load, so whole weeks of submission are resampled, and the same weeks for both schedules: what the weeks
+themselves differ by cancels. Intervals are percentile intervals, widened for few weeks by the t distribution as in Hesterberg,
+"What teachers should know about the bootstrap" (The American Statistician 69(4), 2015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import NormalDist
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit
+
+from features.clock import WEEK_S
+from features.errors import InputError
+from sim.metrics import TAU_S, Ratio, evaluate, ratios
+from sim.schedule import Schedule
+
+METRICS = (
+    "mean_bounded_slowdown",
+    "mean_slowdown",
+    "mean_wait_s",
+    "mean_response_s",
+    "awf_s",
+    "p2sf_s",
+    "underprediction_rate",
+    "max_bounded_slowdown",
+    "utilization",
+    "makespan_s",
+)
+"""The default metrics; all but the last three are ratios of sums over jobs and get intervals."""
+
+ENOUGH_WEEKS = 8
+"""Below this many weeks an interval is noted as rough."""
+
+_SAME_JOBS = ("job_id", "submit_s", "procs", "runtime_s")
+
+
+def compare(
+    schedules: Sequence[Schedule],
+    baseline: tuple[str, str] = ("EASY", "requested"),
+    metrics: Sequence[str] = METRICS,
+    resamples: int = 2000,
+    confidence: float = 0.95,
+    seed: int = 0,
+    tau_s: float = TAU_S,
+) -> pd.DataFrame:
+    """One row for each schedule and metric: ``scheduler predictor correction metric value baseline relative low high weeks note``.
+
+    ``baseline`` is the (scheduler, predictor) compared with, the first that matches; ``relative`` is value/baseline - 1, ``low`` and ``high``
+    its interval at ``confidence``; ``weeks`` counts the weeks of submission that hold jobs, from the first submission. ``relative`` is null
+    where the baseline is 0, the interval also where a metric is no ratio of sums or there is one week; ``note`` says why, or how rough it is.
+    Raises InputError for an absent baseline, an unknown metric, and schedules that do not hold the same jobs in the same order.
+    """
+    base = _find(schedules, baseline)
+    for schedule in schedules:
+        _check_same_jobs(schedule, base)
+    submit = base.jobs["submit_s"].to_numpy(np.int64)
+    _, week = np.unique((submit - submit.min()) // WEEK_S, return_inverse=True)
+    weeks = int(week.max()) + 1
+    draws = np.random.default_rng(seed).multinomial(weeks, np.full(weeks, 1.0 / weeks), size=resamples).astype(np.float64)
+    tail = _tail(confidence, weeks)
+
+    base_terms, base_values = _terms(base, week, tau_s), _values(base, tau_s)
+    rows = []
+    for schedule in schedules:
+        terms, values = _terms(schedule, week, tau_s), _values(schedule, tau_s)
+        for metric in metrics:
+            if metric not in values:
+                raise InputError(f"unknown metric {metric!r}: known are {', '.join(values)}")
+            value, reference = values[metric], base_values[metric]
+            low, high, note = None, None, ""
+            if reference == 0:
+                note = "the baseline is 0"
+            elif metric not in terms:
+                note = "no interval: not a mean over jobs"
+            elif weeks < 2:
+                note = "no interval: all jobs are of one week"
+            else:
+                low, high = _interval(draws, terms[metric], base_terms[metric], tail)
+                if low is None:
+                    note = "no interval: the baseline is 0 in some resamples"
+                elif weeks < ENOUGH_WEEKS:
+                    note = f"rough: only {weeks} weeks"
+            rows.append(
+                {
+                    "scheduler": schedule.scheduler,
+                    "predictor": schedule.predictor,
+                    "correction": schedule.correction,
+                    "metric": metric,
+                    "value": value,
+                    "baseline": reference,
+                    "relative": None if reference == 0 else value / reference - 1.0,
+                    "low": low,
+                    "high": high,
+                    "weeks": weeks,
+                    "note": note,
+                }
+            )
+    numbers = ["value", "baseline", "relative", "low", "high"]
+    return pd.DataFrame(rows).astype(dict.fromkeys(numbers, "float64"))
+
+
+def _find(schedules: Sequence[Schedule], baseline: tuple[str, str]) -> Schedule:
+    for schedule in schedules:
+        if (schedule.scheduler, schedule.predictor) == tuple(baseline):
+            return schedule
+    present = "; ".join(schedule.label for schedule in schedules) or "none"
+    raise InputError(f"no schedule of the baseline {' / '.join(baseline)} to compare with; there are: {present}")
+
+
+def _check_same_jobs(schedule: Schedule, base: Schedule) -> None:
+    names = f"{schedule.label} and {base.label}"
+    if len(schedule.jobs) != len(base.jobs):
+        raise InputError(f"{names} hold {len(schedule.jobs)} and {len(base.jobs)} jobs: only schedules of the same jobs compare")
+    for column in _SAME_JOBS:
+        differs = schedule.jobs[column].to_numpy() != base.jobs[column].to_numpy()
+        if differs.any():
+            row = int(differs.argmax())
+            ours, theirs = schedule.jobs[column].iloc[row], base.jobs[column].iloc[row]
+            raise InputError(f"{names} do not hold the same jobs in the same order: {column} of row {row} is {ours} and {theirs}")
+
+
+def _values(schedule: Schedule, tau_s: float) -> dict[str, float]:
+    record = evaluate(schedule, tau_s)
+    return {**record.drop("jobs").to_dict(), "underprediction_rate": record["underpredicted_jobs"] / record["jobs"]}
+
+
+def _terms(schedule: Schedule, week: np.ndarray, tau_s: float) -> dict[str, Ratio]:
+    """Ratios of weekly sums, float64 [weeks], from ratios over jobs."""
+    return {
+        name: Ratio(np.bincount(week, ratio.numerator), np.bincount(week, ratio.denominator))
+        for name, ratio in ratios(schedule, tau_s).items()
+    }
+
+
+def _tail(confidence: float, weeks: int) -> float:
+    """Probability to cut off at each side, so that percentiles of n = ``weeks`` blocks cover as a t interval would."""
+    if weeks < 2:
+        return (1.0 - confidence) / 2.0
+    t = -float(stdtrit(weeks - 1, (1.0 - confidence) / 2.0))
+    return NormalDist().cdf(-t * (weeks / (weeks - 1)) ** 0.5)
+
+
+def _interval(draws: np.ndarray, terms: Ratio, base: Ratio, tail: float) -> tuple[float | None, float | None]:
+    above = (draws @ terms.numerator) * (draws @ base.denominator)
+    below = (draws @ terms.denominator) * (draws @ base.numerator)
+    if (below == 0).any():
+        return None, None
+    low, high = np.quantile(above / below - 1.0, [tail, 1.0 - tail])
+    return float(low), float(high)

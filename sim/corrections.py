@@ -1,0 +1,15 @@
+"""What replaces a prediction that a running job has outlived."""
+
+from __future__ import annotations
+
+from features.jit import njit
+
+REQUESTED = 0
+
+CORRECTIONS: dict[str, int] = {"requested": REQUESTED}
+
+
+@njit
+def corrected(correction, start, requested):
+    """The new predicted end; with ``requested`` that of the requested time, which no running job has reached before its own end."""
+    return start + requested

@@ -1,0 +1,137 @@
+"""Metrics of a schedule: waits, responses, slowdowns, and the packing and fairness metrics of Goponenko et al. 2022.
+
+With submission s, start, runtime p and n processors: wait Q = start - s, response F = Q + p, area n*p. Bounded slowdown follows
+Feitelson et al. 1997; AWF and P^alpha SF follow Goponenko, Lamar, Peterson, Allan, Brandt & Dechev, "Metrics for packing
+efficiency and fairness of HPC cluster batch job scheduling" (SBAC-PAD 2022). Lower is better for all but utilization.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from sim.schedule import Schedule
+
+TAU_S = 10.0
+"""The usual threshold of bounded slowdown, seconds: runtimes below it count as it."""
+
+
+class Ratio(NamedTuple):
+    """A metric that is sum(numerator) / sum(denominator) over jobs; both float64 [jobs].
+
+    In this form a metric of any part of the jobs, or of a resample of weeks, comes from sums alone.
+    """
+
+    numerator: np.ndarray
+    denominator: np.ndarray
+
+    def value(self) -> float:
+        return float(self.numerator.sum() / self.denominator.sum())
+
+
+class _Columns(NamedTuple):
+    wait: np.ndarray
+    runtime: np.ndarray
+    response: np.ndarray
+    procs: np.ndarray
+
+
+def evaluate(schedule: Schedule, tau_s: float = TAU_S) -> pd.Series:
+    """All metrics of ``schedule``, named; counts are ``int``, the rest ``float`` (dtype object), times in seconds.
+
+    Raises InputError for a schedule without jobs, and for one with a job that starts before its submission or has no runtime.
+    """
+    columns = _columns(schedule)
+    jobs = schedule.jobs
+    terms = _ratios(columns, jobs, tau_s)
+    makespan = int(jobs["end_s"].max() - jobs["submit_s"].min())
+    area = float((columns.procs * columns.runtime).sum())
+    record = {
+        "jobs": len(jobs),
+        **{name: terms[name].value() for name in ("mean_wait_s", "mean_response_s", "mean_slowdown", "mean_bounded_slowdown")},
+        "max_bounded_slowdown": float(terms["mean_bounded_slowdown"].numerator.max()),
+        "awf_s": terms["awf_s"].value(),
+        "p2sf_s": terms["p2sf_s"].value(),
+        "utilization": area / (schedule.procs * makespan),
+        "makespan_s": makespan,
+        "underpredicted_jobs": int((jobs["predicted_s"] < jobs["runtime_s"]).sum()),
+        "corrections": int(jobs["corrections"].sum()),
+        "clamped_predictions": int(schedule.clamped_predictions),
+        "simulate_s": float(schedule.simulate_s),
+    }
+    return pd.Series(record, dtype=object, name=schedule.label)
+
+
+def ratios(schedule: Schedule, tau_s: float = TAU_S) -> dict[str, Ratio]:
+    """Every metric that is a ratio of two sums over jobs, by name, in the order of the jobs; errors as :func:`evaluate`."""
+    return _ratios(_columns(schedule), schedule.jobs, tau_s)
+
+
+def psf_s(schedule: Schedule, alpha: int = 2) -> float:
+    """P^alpha SF, seconds: the mean specific time of all processor-seconds, weighted by age^alpha; ``alpha`` 0, 1, 2, ...
+
+    (alpha+1)/(alpha+2) * sum n(F^(alpha+2) - Q^(alpha+2)) / sum n(F^(alpha+1) - Q^(alpha+1)); Goponenko et al. take alpha = 2.
+    """
+    if alpha != int(alpha) or alpha < 0:
+        raise InputError(f"alpha of P^alpha SF is {alpha}: it must be a whole number, 0 or more")
+    return _priority_specific(_columns(schedule), int(alpha)).value()
+
+
+def bounded_slowdown(schedule: Schedule, tau_s: float = TAU_S) -> np.ndarray:
+    """max(1, (w+p)/max(p, tau)) of each job, float64 [jobs]; errors as :func:`evaluate`."""
+    return _bounded_slowdown(_columns(schedule), tau_s)
+
+
+def _columns(schedule: Schedule) -> _Columns:
+    jobs = schedule.jobs
+    name = f"schedule {schedule.label}" + (f" of {schedule.trace}" if schedule.trace else "")
+    if len(jobs) == 0:
+        raise InputError(f"{name}: has no jobs")
+    wait = jobs["start_s"].to_numpy(np.int64) - jobs["submit_s"].to_numpy(np.int64)
+    runtime = jobs["runtime_s"].to_numpy(np.int64)
+    if wait.min() < 0:
+        raise InputError(f"{name}: job {jobs['job_id'].iloc[int(wait.argmin())]} starts before its submission")
+    if runtime.min() <= 0:
+        raise InputError(f"{name}: job {jobs['job_id'].iloc[int(runtime.argmin())]} has no runtime")
+    response = (wait + runtime).astype(np.float64)
+    return _Columns(wait.astype(np.float64), runtime.astype(np.float64), response, jobs["procs"].to_numpy(np.float64))
+
+
+def _ratios(columns: _Columns, jobs: pd.DataFrame, tau_s: float) -> dict[str, Ratio]:
+    each = np.ones(len(columns.wait))
+    area = columns.procs * columns.runtime
+    return {
+        "mean_wait_s": Ratio(columns.wait, each),
+        "mean_response_s": Ratio(columns.response, each),
+        "mean_slowdown": Ratio(columns.response / columns.runtime, each),
+        "mean_bounded_slowdown": Ratio(_bounded_slowdown(columns, tau_s), each),
+        "awf_s": Ratio(area * columns.response, area),
+        "p2sf_s": _priority_specific(columns, 2),
+        "underprediction_rate": Ratio((jobs["predicted_s"] < jobs["runtime_s"]).to_numpy(np.float64), each),
+    }
+
+
+def _bounded_slowdown(columns: _Columns, tau_s: float) -> np.ndarray:
+    return np.maximum(1.0, columns.response / np.maximum(columns.runtime, tau_s))
+
+
+def _priority_specific(columns: _Columns, alpha: int) -> Ratio:
+    # Scaling by a power of two is exact, and keeps F^(alpha+2) below 1 for every alpha.
+    scale = 2.0 ** np.ceil(np.log2(columns.response.max()))
+    response, wait, weight = columns.response / scale, columns.wait / scale, columns.procs * (columns.runtime / scale)
+    above = weight * _power_quotient(response, wait, alpha + 2)
+    below = weight * _power_quotient(response, wait, alpha + 1)
+    return Ratio(above * (scale * (alpha + 1) / (alpha + 2)), below)
+
+
+def _power_quotient(response: np.ndarray, wait: np.ndarray, k: int) -> np.ndarray:
+    """(F^k - Q^k) / (F - Q) as the sum of F^i Q^(k-1-i): all terms are positive, so nothing cancels when p << Q."""
+    total = np.ones_like(response)
+    power = np.ones_like(wait)
+    for _ in range(k - 1):
+        power = power * wait
+        total = total * response + power
+    return total

@@ -1,0 +1,190 @@
+"""The simulator's front door: tables and names in, a :class:`~sim.schedule.Schedule` out. Checks once, then leaves it to the kernel."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from features.schema import codes
+from models.catalog import predictor as named_predictor
+from models.compiled import OUTSIDE, TABLE
+from models.protocol import END, FIT, ORDER, CompiledPredictor, OnlinePredictor, TablePredictor
+from sim.corrections import CORRECTIONS
+from sim.loop import ASK, Settings, advance
+from sim.names import ALGORITHMS, scheduler as named_scheduler
+from sim.orders import ORDERS
+from sim.schedule import Schedule, schedule_table
+from sim.state import ENDED, NEXT, STARTED, Estimates, Jobs, new_queue, new_state
+
+SEMANTICS = ("per-second",)
+
+
+def simulate(
+    jobs: pd.DataFrame,
+    *,
+    procs: int,
+    scheduler: str = "EASY",
+    predictor: str | Sequence[float] | np.ndarray | pd.Series | TablePredictor | CompiledPredictor | OnlinePredictor = "requested",
+    correction: str = "requested",
+    semantics: str = "per-second",
+    seed: int = 0,
+    trace: str = "",
+    generated: bool = False,
+) -> Schedule:
+    """Schedule ``jobs`` on a machine of ``procs`` processors.
+
+    Parameters
+    ----------
+    jobs
+        Canonical jobs table (:mod:`features.schema`), cleaned, in order of submission; times in seconds.
+    scheduler
+        ``[ORDER-]ALGORITHM[-BACKFILLORDER]``, such as ``EASY`` or ``EASY-SJBF``.
+    predictor
+        A name, a predictor object (:mod:`models.protocol`), or predicted runtimes in seconds, one a job. Predictions are rounded to whole seconds;
+        those outside 1..request are clamped and counted, those that are not numbers an error.
+    correction
+        What replaces a prediction that a job outlives: ``requested``.
+    semantics
+        ``per-second``: all events of one second, then one scheduling pass.
+    seed
+        Recorded with the schedule. Nothing in these algorithms is random.
+
+    Raises
+    ------
+    InputError
+        For an unknown name, a table that is not clean, or predictions that cannot be used.
+    """
+    plan = named_scheduler(scheduler)
+    if correction not in CORRECTIONS:
+        raise InputError(f"unknown correction {correction!r}: known are {', '.join(CORRECTIONS)}")
+    if semantics not in SEMANTICS:
+        raise InputError(f"unknown semantics {semantics!r}: known are {', '.join(SEMANTICS)}")
+    arrays, origin = _arrays(jobs, procs)
+    source = _as_predictor(predictor)
+    total = len(jobs)
+    estimates, clamped, code, memory = _estimates(source, jobs, arrays)
+    settings = Settings(
+        algorithm=ALGORITHMS[plan.algorithm],
+        order=ORDERS[plan.order],
+        backfill=ORDERS[plan.backfill],
+        correction=CORRECTIONS[correction],
+        predictor=code,
+        bits=max(total - 1, 1).bit_length(),
+    )
+    state = new_state(total, procs)
+    front = new_queue(total)
+    back = front if plan.order == plan.backfill else new_queue(total)
+
+    began = time.perf_counter()
+    reason, now = advance(settings, arrays, estimates, front, back, state, memory, 0)
+    if reason == ASK:
+        clamped += _converse(source, jobs, settings, arrays, estimates, front, back, state, memory, now, origin)
+    seconds = time.perf_counter() - began
+
+    return Schedule(
+        jobs=schedule_table(jobs, state.start + origin, estimates.order, state.corrections),
+        procs=procs,
+        trace=trace,
+        scheduler=scheduler,
+        predictor=source.name,
+        correction=correction,
+        semantics=semantics,
+        seed=seed,
+        generated=generated,
+        clamped_predictions=clamped,
+        simulate_s=seconds,
+    )
+
+
+def _arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
+    """The table's columns as the kernel wants them, times counted from the first submission; checks what the kernel takes for granted."""
+    if len(jobs) == 0:
+        raise InputError("there are no jobs to simulate")
+    columns = ("submit_s", "runtime_s", "procs", "requested_s")
+    for name in columns:
+        if jobs[name].isna().any():
+            raise InputError(f"{name} is missing for {int(jobs[name].isna().sum())} jobs: clean the trace first")
+    submit, runtime, wide, requested = (np.ascontiguousarray(jobs[name].to_numpy(np.int64)) for name in columns)
+    for bad, what in (
+        (np.diff(submit, prepend=submit[0]) < 0, "submitted before the job above it"),
+        (runtime < 1, "with a runtime below one second"),
+        (wide < 1, "without processors"),
+        (wide > procs, f"wider than the machine's {procs} processors"),
+        (runtime > requested, "running longer than its request"),
+    ):
+        if bad.any():
+            first = jobs["job_id"].iloc[int(np.argmax(bad))]
+            raise InputError(f"{int(bad.sum())} jobs {what}, the first is job {first}: clean the trace first")
+    origin = int(submit[0])
+    return Jobs(submit - origin, runtime, wide, requested, codes(jobs, "user")), origin
+
+
+def _as_predictor(predictor: object) -> TablePredictor | CompiledPredictor | OnlinePredictor:
+    if isinstance(predictor, str):
+        return named_predictor(predictor)
+    if isinstance(predictor, (TablePredictor, CompiledPredictor, OnlinePredictor)):
+        return predictor
+    table = np.asarray(predictor, dtype=np.float64)
+    return TablePredictor("given", lambda jobs: table)
+
+
+def _estimates(source: object, jobs: pd.DataFrame, arrays: Jobs) -> tuple[Estimates, int, int, np.ndarray]:
+    """Estimates (filled if they are known beforehand), how many were clamped, the predictor's code, and its memory."""
+    total = len(jobs)
+    nothing = np.zeros((0, 0))
+    if isinstance(source, TablePredictor):
+        predicted = np.asarray(source.estimate(jobs), np.float64)
+        if predicted.shape != (total,):
+            raise InputError(f"predictor {source.name}: {predicted.shape} predictions for {total} jobs")
+        whole, clamped = whole_seconds(predicted, arrays.requested if source.capped else None, source.name, jobs["job_id"].to_numpy())
+        return Estimates(whole, whole, whole), clamped, TABLE, nothing
+    if isinstance(source, CompiledPredictor):
+        point = np.zeros(total, np.int64)
+        return Estimates(point, point, point), 0, source.code, source.memory(int(arrays.user.max()) + 1)
+    return Estimates(np.zeros(total, np.int64), np.zeros(total, np.int64), np.zeros(total, np.int64)), 0, OUTSIDE, nothing
+
+
+def whole_seconds(predicted: np.ndarray, requested: np.ndarray | None, name: str, job_ids: np.ndarray) -> tuple[np.ndarray, int]:
+    """Predictions as whole seconds in 1..request (1.. where ``requested`` is None), int64, and how many had to be clamped."""
+    if not np.isfinite(predicted).all():
+        first = int(np.argmin(np.isfinite(predicted)))
+        raise InputError(f"predictor {name}: predicts {predicted[first]} for job {job_ids[first]}")
+    rounded = np.rint(predicted)
+    limited = np.maximum(rounded, 1.0) if requested is None else np.clip(rounded, 1.0, requested)
+    return limited.astype(np.int64), int((limited != rounded).sum())
+
+
+def _converse(
+    source: OnlinePredictor, jobs: pd.DataFrame, settings: Settings, arrays: Jobs, estimates: Estimates, front, back, state, memory, now: int, origin: int
+) -> int:
+    """Drive a Python predictor through the simulation; returns how many of its answers were clamped."""
+    source.begin(jobs)
+    counters = state.counters
+    job_ids = jobs["job_id"].to_numpy()
+    told_starts = told_ends = clamped = 0
+    reason = ASK
+    while reason == ASK:
+        while told_starts < counters[STARTED] or told_ends < counters[ENDED]:
+            starter = state.running[told_starts] if told_starts < counters[STARTED] else -1
+            ender = state.ended[told_ends] if told_ends < counters[ENDED] else -1
+            if ender >= 0 and (starter < 0 or state.start[ender] + arrays.runtime[ender] <= state.start[starter]):
+                source.ended(int(ender), int(state.start[ender] + arrays.runtime[ender]) + origin)
+                told_ends += 1
+            else:
+                source.started(int(starter), int(state.start[starter]) + origin)
+                told_starts += 1
+        job = int(counters[NEXT])
+        while job < len(jobs) and arrays.submit[job] == now:
+            source.submitted(job, now + origin)
+            answers = np.array([source.estimate(question, job, now + origin, 0) for question in (ORDER, FIT, END)], np.float64)
+            limit = np.full(3, arrays.requested[job])
+            whole, changed = whole_seconds(answers, limit, source.name, np.repeat(job_ids[job], 3))
+            clamped += int(changed > 0)
+            estimates.order[job], estimates.fit[job], estimates.end[job] = whole
+            job += 1
+        reason, now = advance(settings, arrays, estimates, front, back, state, memory, now)
+    return clamped

@@ -1,0 +1,170 @@
+"""The arrays a simulation works on, and the few ways they change. Everything is int64 seconds from the first submission, or counts.
+
+Jobs are rows in order of submission, so a job's row number settles every tie: earlier submission, then file order. A running job
+has a sequence number, the order of its start; an event is one integer, ``time << bits | sequence``, so sorting events needs one comparison.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from features.jit import njit
+
+NEXT, FREE, ENDS, PLANS, WAITING, STARTED, ENDED, SHADOW, EXTRA, SHADOW_KNOWN, ASKED, COUNTERS = range(12)
+"""Slots of ``State.counters``: next job to be submitted, free processors, running jobs (in the heap of ends, in the plan), waiting jobs, jobs started and
+ended so far, the reservation last computed and whether it still holds, and 1 + the jobs that ended in a second that waits for answers from outside."""
+
+
+class Jobs(NamedTuple):
+    """What is given, int64 [jobs]; ``user`` is a code, -1 for nobody known."""
+
+    submit: np.ndarray
+    runtime: np.ndarray
+    procs: np.ndarray
+    requested: np.ndarray
+    user: np.ndarray
+
+
+class Estimates(NamedTuple):
+    """Predicted runtimes for the three questions of :mod:`models.protocol`, int64 [jobs], final once a job is submitted."""
+
+    order: np.ndarray
+    fit: np.ndarray
+    end: np.ndarray
+
+
+class Queue(NamedTuple):
+    """Waiting jobs sorted by (key, job): sort key float64, and int64 row, processors and estimate for the question FIT."""
+
+    key: np.ndarray
+    job: np.ndarray
+    procs: np.ndarray
+    fit: np.ndarray
+
+
+class State(NamedTuple):
+    """Everything that changes. ``ends`` is a binary heap of actual ends, ``plan`` the sorted predicted ends with ``plan_procs`` beside it."""
+
+    counters: np.ndarray
+    ends: np.ndarray
+    plan: np.ndarray
+    plan_procs: np.ndarray
+    running: np.ndarray  # sequence number -> job
+    ended: np.ndarray  # jobs in the order of their ends
+    start: np.ndarray
+    planned: np.ndarray  # job -> its predicted end, as corrected so far
+    corrections: np.ndarray
+
+
+def new_state(jobs: int, procs: int) -> State:
+    """Fresh arrays for ``jobs`` jobs on ``procs`` processors; nobody can run more jobs at a time than there are processors."""
+    most = min(jobs, procs)
+    counters = np.zeros(COUNTERS, np.int64)
+    counters[FREE] = procs
+
+    def zeros(length: int) -> np.ndarray:
+        return np.zeros(length, np.int64)
+
+    return State(counters, zeros(most), zeros(most), zeros(most), zeros(jobs), zeros(jobs), np.full(jobs, -1, np.int64), zeros(jobs), zeros(jobs))
+
+
+def new_queue(jobs: int) -> Queue:
+    """An empty queue with room for ``jobs`` jobs."""
+    return Queue(np.zeros(jobs), np.zeros(jobs, np.int64), np.zeros(jobs, np.int64), np.zeros(jobs, np.int64))
+
+
+@njit
+def heap_push(heap, size, event):
+    i = size
+    while i > 0:
+        parent = (i - 1) >> 1
+        if heap[parent] <= event:
+            break
+        heap[i] = heap[parent]
+        i = parent
+    heap[i] = event
+
+
+@njit
+def heap_pop(heap, size):
+    """Remove the least event, which is ``heap[0]``, from a heap of ``size``."""
+    last = heap[size - 1]
+    size -= 1
+    i = 0
+    child = 1
+    while child < size:
+        if child + 1 < size and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= last:
+            break
+        heap[i] = heap[child]
+        i = child
+        child = 2 * i + 1
+    heap[i] = last
+
+
+@njit
+def plan_insert(plan, plan_procs, size, event, procs):
+    i = size
+    while i > 0 and plan[i - 1] > event:
+        plan[i] = plan[i - 1]
+        plan_procs[i] = plan_procs[i - 1]
+        i -= 1
+    plan[i] = event
+    plan_procs[i] = procs
+
+
+@njit
+def plan_remove(plan, plan_procs, size, event):
+    low, high = 0, size - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if plan[middle] < event:
+            low = middle + 1
+        else:
+            high = middle
+    for i in range(low, size - 1):
+        plan[i] = plan[i + 1]
+        plan_procs[i] = plan_procs[i + 1]
+
+
+@njit
+def queue_insert(queue, size, key, job, procs, fit):
+    """Insert by (key, job), where ``job`` is greater than every job in the queue; returns its position."""
+    i = size
+    while i > 0 and queue.key[i - 1] > key:
+        queue.key[i] = queue.key[i - 1]
+        queue.job[i] = queue.job[i - 1]
+        queue.procs[i] = queue.procs[i - 1]
+        queue.fit[i] = queue.fit[i - 1]
+        i -= 1
+    queue.key[i] = key
+    queue.job[i] = job
+    queue.procs[i] = procs
+    queue.fit[i] = fit
+    return i
+
+
+@njit
+def queue_remove(queue, size, position):
+    for i in range(position, size - 1):
+        queue.key[i] = queue.key[i + 1]
+        queue.job[i] = queue.job[i + 1]
+        queue.procs[i] = queue.procs[i + 1]
+        queue.fit[i] = queue.fit[i + 1]
+
+
+@njit
+def queue_find(queue, size, key, job):
+    """Position of ``job``, which is in the queue under ``key``."""
+    low, high = 0, size - 1
+    while low < high:
+        middle = (low + high) >> 1
+        at = queue.key[middle]
+        if at < key or (at == key and queue.job[middle] < job):
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -1,0 +1,111 @@
+"""A schedule over time: queue length and busy processors as step functions, and rectangles of a Gantt chart.
+
+A step function is its breakpoints: ``values[i]`` holds from ``times[i]`` up to, not including, ``times[i + 1]``, the last one for ever.
+A simulator counts processors and does not name them, so the rows of a Gantt chart are assigned here, lowest free rows first.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from sim.schedule import Schedule
+
+
+class Steps(NamedTuple):
+    """A step function: ``times`` (int64 [k], ascending, seconds) and ``values`` (int64 [k])."""
+
+    times: np.ndarray
+    values: np.ndarray
+
+
+def queue_length(schedule: Schedule) -> Steps:
+    """Number of jobs submitted and not started."""
+    return _count(schedule, "submit_s", "start_s", np.ones(len(schedule.jobs), np.int64))
+
+
+def queued_procs(schedule: Schedule) -> Steps:
+    """Processors that jobs submitted and not started ask for."""
+    return _count(schedule, "submit_s", "start_s", schedule.jobs["procs"].to_numpy(np.int64))
+
+
+def busy_procs(schedule: Schedule) -> Steps:
+    """Processors that running jobs occupy."""
+    return _count(schedule, "start_s", "end_s", schedule.jobs["procs"].to_numpy(np.int64))
+
+
+def resample(times: np.ndarray, values: np.ndarray, step_s: int) -> tuple[np.ndarray, np.ndarray]:
+    """Time-weighted means of a step function over steps of ``step_s`` from ``times[0]``: starts (int64) and means (float64).
+
+    The last step ends with the last breakpoint, and may be shorter.
+    """
+    if step_s <= 0:
+        raise InputError(f"a step of {step_s} s cannot be resampled to: it must be positive")
+    starts = np.arange(times[0], max(times[-1], times[0] + 1), step_s, dtype=np.int64)
+    edges = np.append(starts, max(times[-1], times[0] + 1))
+    return starts, np.diff(np.interp(edges, times, _integral(times, values))) / np.diff(edges)
+
+
+def busiest_window(schedule: Schedule, length_s: int) -> tuple[int, int]:
+    """The window of ``length_s`` in which jobs present, waiting or running, ask for most processors on average; the earliest of equals.
+
+    Where the schedule is shorter, all of it.
+    """
+    times, values = _count(schedule, "submit_s", "end_s", schedule.jobs["procs"].to_numpy(np.int64))
+    first, last = int(times[0]), int(times[-1])
+    if last - first <= length_s:
+        return first, last
+    # The integral over a sliding window is piecewise linear: it peaks where one of its edges is a breakpoint.
+    starts = np.unique(np.clip(np.concatenate((times, times - length_s)), first, last - length_s))
+    integral = _integral(times, values)
+    demand = np.interp(starts + length_s, times, integral) - np.interp(starts, times, integral)
+    start = int(starts[demand.argmax()])
+    return start, start + length_s
+
+
+def gantt(schedule: Schedule, window: tuple[int, int]) -> pd.DataFrame:
+    """Rectangles of the jobs that run within ``window`` = [from, to): ``job_id user start_s end_s row rows``, one a contiguous piece.
+
+    Jobs take the lowest-numbered free rows in order of start; those already running when the window opens come first. ``row`` counts from 0
+    and ``start_s``, ``end_s`` are the job's own, not cut at the window. A schedule that holds more than the machine gets rows beyond it.
+    """
+    begin, end = window
+    jobs = schedule.jobs[(schedule.jobs["end_s"] > begin) & (schedule.jobs["start_s"] < end)]
+    jobs = jobs.sort_values("start_s", kind="stable", ignore_index=True)
+    start, stop = jobs["start_s"].to_numpy(np.int64), jobs["end_s"].to_numpy(np.int64)
+    procs = jobs["procs"].to_numpy(np.int64)
+    placed_at = np.maximum(start, begin)
+    peak = _step_function(placed_at, stop, procs).values.max(initial=0)
+    free_from = np.full(int(peak), begin, np.int64)
+    job, row, rows = [], [], []
+    for i in range(len(jobs)):
+        taken = np.flatnonzero(free_from <= placed_at[i])[: procs[i]]
+        free_from[taken] = stop[i]
+        for piece in np.split(taken, np.flatnonzero(np.diff(taken) > 1) + 1):
+            job.append(i)
+            row.append(int(piece[0]))
+            rows.append(len(piece))
+    pieces = jobs.loc[job, ["job_id", "user", "start_s", "end_s"]].reset_index(drop=True)
+    return pieces.assign(row=np.array(row, np.int64), rows=np.array(rows, np.int64))
+
+
+def _count(schedule: Schedule, enter: str, leave: str, weight: np.ndarray) -> Steps:
+    jobs = schedule.jobs
+    if len(jobs) == 0:
+        raise InputError(f"schedule {schedule.label}: has no jobs")
+    return _step_function(jobs[enter].to_numpy(np.int64), jobs[leave].to_numpy(np.int64), weight)
+
+
+def _step_function(enter: np.ndarray, leave: np.ndarray, weight: np.ndarray) -> Steps:
+    times, at = np.unique(np.concatenate((enter, leave)), return_inverse=True)
+    change = np.zeros(len(times), np.int64)
+    np.add.at(change, at, np.concatenate((weight, -weight)))
+    return Steps(times, np.cumsum(change))
+
+
+def _integral(times: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Integral of a step function from ``times[0]`` to each breakpoint, int64 [k]."""
+    return np.concatenate(([0], np.cumsum(values[:-1] * np.diff(times))))

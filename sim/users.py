@@ -1,0 +1,108 @@
+"""Fairness between users: normalised user wait time, and waits beyond what a user accepts.
+
+Both follow Klusacek & Chlumsky, "Planning and metaheuristic optimization in production job scheduler" (JSSPP 2017): NUWT is a
+user's total wait divided by the resources it used; a user accepts a wait that grows with the job's processors and requested time,
+less than proportionally, and summed over its jobs that wait at the same time. The released program raises the printed formula by
+floors, which keep it from falling where the divisor steps up.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from sim.schedule import Schedule
+
+AcceptableWait = Literal["paper", "program"]
+
+_HOUR_S = 3600
+_LIMITS_S = np.array([3, 7, 24, 7 * 24]) * _HOUR_S
+"""Requested times from which the next divisor applies."""
+_FLOORS_S = np.array([0.0, 3.0, 3.5, 8.0, 42.0]) * _HOUR_S
+"""The program's least acceptable wait for one processor, by divisor 1..5."""
+
+
+def acceptable_wait_s(procs: np.ndarray, requested_s: np.ndarray, rule: AcceptableWait = "program") -> np.ndarray:
+    """The wait one job justifies: (ln(n)+1) * requested/divisor, divisor 1..5 for < 3 h, < 7 h, < 24 h, < 7 d, else; float64 [jobs], s.
+
+    ``program`` adds the floors of the released simulator (3, 3.5, 8 and 42 h for divisors 2 to 5), ``paper`` is the formula as printed.
+    """
+    if rule not in get_args(AcceptableWait):
+        raise InputError(f"unknown rule of acceptable waits {rule!r}: known are {', '.join(get_args(AcceptableWait))}")
+    step = np.searchsorted(_LIMITS_S, requested_s, side="right")
+    wait = np.asarray(requested_s, np.float64) / (step + 1)
+    if rule == "program":
+        wait = np.maximum(wait, _FLOORS_S[step])
+    return (np.log(np.asarray(procs, np.float64)) + 1.0) * wait
+
+
+def dissatisfaction(schedule: Schedule, rule: AcceptableWait = "program") -> np.ndarray:
+    """Each job's wait over what its user accepts, float64 [jobs]; above 1 the user complains; NaN where the user is unknown.
+
+    The user accepts the sum over its jobs that wait at the submission (that of this second included), the job itself among them.
+    """
+    jobs = schedule.jobs
+    user, _ = pd.factorize(jobs["user"])
+    submit, start = jobs["submit_s"].to_numpy(np.int64), jobs["start_s"].to_numpy(np.int64)
+    justified = acceptable_wait_s(jobs["procs"].to_numpy(), jobs["requested_s"].to_numpy(), rule)
+    waiting = _sum_until(user, submit, justified, submit) - _sum_until(user, start, justified, submit)
+    accepted = np.maximum(waiting, justified)  # a job that starts at once waits for nothing and is in neither sum
+    return np.where(user >= 0, (start - submit) / accepted, np.nan)
+
+
+def per_user(schedule: Schedule, rule: AcceptableWait = "program") -> pd.DataFrame:
+    """One row a user (index, in order of first submission): ``jobs wait_s area_proc_s nuwt dissatisfied_jobs worst_dissatisfaction``.
+
+    ``nuwt`` is total wait / processor-seconds used, 1/processors. Jobs of no known user are in no row.
+    """
+    jobs = schedule.jobs
+    table = pd.DataFrame(
+        {
+            "user": pd.Series(jobs["user"].array, dtype=object),
+            "wait_s": (jobs["start_s"] - jobs["submit_s"]).to_numpy(np.int64),
+            "area_proc_s": jobs["procs"].to_numpy(np.int64) * jobs["runtime_s"].to_numpy(np.int64),
+            "dissatisfaction": dissatisfaction(schedule, rule),
+        }
+    )
+    table["dissatisfied"] = table["dissatisfaction"] > 1.0
+    users = table.groupby("user", sort=False).agg(
+        jobs=("wait_s", "size"),
+        wait_s=("wait_s", "sum"),
+        area_proc_s=("area_proc_s", "sum"),
+        dissatisfied_jobs=("dissatisfied", "sum"),
+        worst_dissatisfaction=("dissatisfaction", "max"),
+    )
+    users.insert(3, "nuwt", users["wait_s"] / users["area_proc_s"])
+    return users
+
+
+def fairness(schedule: Schedule, rule: AcceptableWait = "program") -> pd.Series:
+    """Over users: ``users jobs_without_user nuwt_mean nuwt_std dissatisfied_users dissatisfied_jobs`` (dtype object, counts int).
+
+    The standard deviation is the population's. Raises InputError where no job has a user.
+    """
+    users = per_user(schedule, rule)
+    if len(users) == 0:
+        raise InputError(f"{schedule.trace or 'schedule'}: names no users, so there is no fairness between them")
+    record = {
+        "users": len(users),
+        "jobs_without_user": len(schedule.jobs) - int(users["jobs"].sum()),
+        "nuwt_mean": float(users["nuwt"].mean()),
+        "nuwt_std": float(users["nuwt"].std(ddof=0)),
+        "dissatisfied_users": int((users["dissatisfied_jobs"] > 0).sum()),
+        "dissatisfied_jobs": int(users["dissatisfied_jobs"].sum()),
+    }
+    return pd.Series(record, dtype=object, name=schedule.label)
+
+
+def _sum_until(user: np.ndarray, times: np.ndarray, values: np.ndarray, until: np.ndarray) -> np.ndarray:
+    """For each job the sum of ``values`` over its user's jobs whose ``times`` are at most ``until``; all [jobs]."""
+    total = np.zeros(len(user))
+    order = np.lexsort((times, user))
+    for group in np.split(order, np.flatnonzero(np.diff(user[order])) + 1):
+        sums = np.concatenate(([0.0], np.cumsum(values[group])))
+        total[group] = sums[np.searchsorted(times[group], until[group], side="right")]
+    return total
