@@ -78,9 +78,10 @@ def history(jobs: pd.DataFrame, start_s: np.ndarray, local_s: np.ndarray) -> pd.
 
     A job has completed if end_s = start_s + runtime_s <= submit_s, and is running if start_s < submit_s < end_s. The last three
     runtimes are in order of completion: by end, then start, then row. ``procs`` means requested processors, also in the running
-    jobs' ``occupied_procs`` and ``running_mean_procs``; ``mean_allocated_procs`` takes the allocated where recorded, else the requested.
-    Counts and sums over no job are 0; means, longest, last and ``break_s`` are NaN where their jobs do not exist, so
-    ``mean_last3_runtime_s`` needs three. Jobs of a null user have no history: as the first of a new user. Weeks begin on Monday.
+    jobs' ``occupied_procs`` and ``running_mean_procs``; ``mean_allocated_procs`` takes the allocated where recorded, else the
+    requested. Counts and sums over no job are 0; means, longest, last and ``break_s`` are NaN where their jobs do not exist, so
+    ``mean_last3_runtime_s`` needs three. Jobs of a null user have no history: as the first of a new user. Weeks begin on
+    Monday.
 
     Raises InputError if a job starts before its submission or runs less than a second, ValueError if jobs are out of order.
     """
@@ -140,7 +141,7 @@ def _events(jobs: pd.DataFrame, start_s: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 @njit(cache=True)
-def _history(jobs, by_start, by_end, users, rows):  # type: ignore[no-untyped-def]
+def _history(jobs, by_start, by_end, users, rows):
     """Fill ``rows`` (records of ROW, [jobs]; clock columns apart) from ``jobs`` (JOB, [jobs]); ``users`` is blank and used up."""
     following = np.full(len(jobs), -1, np.int64)
     nobody = np.zeros(1, users.dtype)
@@ -158,7 +159,7 @@ def _history(jobs, by_start, by_end, users, rows):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True)
-def _users_at(at_s, jobs, by_start, by_end, users):  # type: ignore[no-untyped-def]
+def _users_at(at_s, jobs, by_start, by_end, users):
     """Bring the blank ``users`` to the instant ``at_s``."""
     following = np.full(len(jobs), -1, np.int64)
     _advance(at_s, 0, 0, jobs, by_start, by_end, following, users)
@@ -167,7 +168,7 @@ def _users_at(at_s, jobs, by_start, by_end, users):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True)
-def _advance(now, started, ended, jobs, by_start, by_end, following, users):  # type: ignore[no-untyped-def]
+def _advance(now, started, ended, jobs, by_start, by_end, following, users):
     """Tell ``users`` of the starts before and the ends up to ``now``; returns how many of each have been told in all.
 
     Every job runs at least a second, so a job's start is always told before its end.
@@ -208,18 +209,19 @@ def _advance(now, started, ended, jobs, by_start, by_end, following, users):  # 
 
 
 @njit(cache=True)
-def _drop_ended(user, now, jobs, following):  # type: ignore[no-untyped-def]
+def _drop_ended(user, now, jobs, following):
     """Let ``oldest`` be the earliest started job that still runs.
 
-    A user's jobs form a list in order of start. What has ended stays ended, so the list's front is passed once and for all and every
-    job is stepped over at most once in the whole pass, however many run at a time; jobs that ended behind the front do no harm.
+    A user's jobs form a list in order of start. What has ended stays ended, so the list's front is passed once and for all and
+    every job is stepped over at most once in the whole pass, however many run at a time; jobs that ended behind the front do no
+    harm.
     """
     while user.oldest >= 0 and jobs[user.oldest].end_s <= now:
         user.oldest = following[user.oldest]
 
 
 @njit(cache=True)
-def _describe(user, job, jobs, row):  # type: ignore[no-untyped-def]
+def _describe(user, job, jobs, row):
     done = user.completed_jobs
     running = user.running_jobs
     row.completed_jobs = done

@@ -1,7 +1,7 @@
 """The matrix a learner of runtimes is given: what the submission says, and what is known of its user.
 
-One order of columns for training and for prediction; the copy packed into registered models (``models.packed.snapshot_inputs``) makes
-the same columns from a snapshot.
+One order of columns for training and for prediction; the copy packed into registered models (``models.packed.snapshot_inputs``)
+makes the same columns from a snapshot.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The one decorator of compiled kernels: numba, cached on disk, without the interpreter lock.
+"""The two decorators of compiled code: numba, cached on disk, without the interpreter lock.
 
 Numba's own cache looks at the file of a function but not at the files of the functions it calls, so an edited callee would go on
 running in its old form. Here the cache lies in a directory named by the state of all our sources: any edit starts a new one.
@@ -32,7 +32,19 @@ _DIRECTORY = _cache_directory()
 
 def njit(function: Callable[..., Any]) -> Any:
     """Compile ``function`` (arrays and numbers in, arrays and numbers out) on first call, or load it from the cache."""
-    dispatcher = numba.njit(nogil=True)(function)
+    return _cached(numba.njit(nogil=True)(function))
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Like :func:`njit`, for functions that allocate nothing: numba's run-time counts no references in them.
+
+    In code made of many small functions that hand arrays around, the counting takes more time than the work (simulation of
+    KTH-SP2: five times the run time). A function that does allocate fails to compile here, so the promise is checked.
+    """
+    return _cached(numba.njit(nogil=True, _nrt=False)(function))
+
+
+def _cached(dispatcher: Any) -> Any:
     if config.CACHE_DIR:  # the site has chosen a place of its own
         dispatcher.enable_caching()
         return dispatcher

@@ -5,7 +5,7 @@ Code 0 is a table filled beforehand (nothing to do), code -1 a predictor outside
 
 from __future__ import annotations
 
-from features.jit import njit
+from features.jit import kernel
 from models import last2
 from models.last2 import LAST2
 
@@ -13,7 +13,7 @@ TABLE = 0
 OUTSIDE = -1
 
 
-@njit
+@kernel
 def estimate(code, memory, user, requested):
     """Whole seconds predicted at submission."""
     if code == LAST2:
@@ -21,7 +21,7 @@ def estimate(code, memory, user, requested):
     return requested
 
 
-@njit
+@kernel
 def learn(code, memory, user, runtime):
     """A job of ``user`` has ended after ``runtime`` seconds."""
     if code == LAST2:

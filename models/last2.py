@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from features.jit import njit
+from features.jit import kernel
 from models.protocol import CompiledPredictor
 
 LAST2 = 1
@@ -19,14 +19,14 @@ def last2() -> CompiledPredictor:
     return CompiledPredictor("last2", LAST2, lambda users: np.zeros((users, 3)))
 
 
-@njit
+@kernel
 def estimate(memory, user, requested):
     if user < 0 or memory[user, 2] < 2:
         return requested
     return min(requested, np.int64((memory[user, 0] + memory[user, 1]) // 2))
 
 
-@njit
+@kernel
 def learn(memory, user, runtime):
     if user >= 0:
         memory[user, 1] = memory[user, 0]

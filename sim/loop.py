@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from features.jit import njit
+from features.jit import kernel
 from models.compiled import OUTSIDE, TABLE, estimate, learn
 from sim.corrections import corrected
 from sim.orders import order_key
@@ -32,7 +32,7 @@ class Settings(NamedTuple):
     bits: int
 
 
-@njit
+@kernel
 def advance(settings, jobs, estimates, front, back, state, memory, now):
     """Run until done or in need of answers; returns (reason, now). ``now`` is 0 at first and what was returned last after that."""
     counters = state.counters
@@ -60,9 +60,9 @@ def advance(settings, jobs, estimates, front, back, state, memory, now):
         same_order = settings.order == settings.backfill
         if last - counters[NEXT] == 1 and ended == 0 and corrections == 0 and counters[WAITING] > 0:
             job = submit_job(settings, jobs, estimates, memory, counters)
-            head = front.job[0]
+            head = front.job[front.begin[0]]
             key = order_key(settings.order, jobs.submit[job], jobs.procs[job], estimates.order[job])
-            if key >= front.key[0]:
+            if key >= front.key[front.begin[0]]:
                 if not submit_pass(settings.algorithm, job, now, jobs, estimates, head, state, settings.bits):
                     enqueue(settings, job, jobs, estimates, front, back, counters)
                 continue
@@ -72,7 +72,7 @@ def advance(settings, jobs, estimates, front, back, state, memory, now):
         full_pass(settings, now, jobs, estimates, front, back, state)
 
 
-@njit
+@kernel
 def end_jobs(settings, now, jobs, state, memory):
     """Take the jobs that end now off the machine, in order of their starts; returns how many."""
     counters = state.counters
@@ -97,7 +97,7 @@ def end_jobs(settings, now, jobs, state, memory):
     return count
 
 
-@njit
+@kernel
 def correct_expired(settings, now, jobs, state):
     """Give every running job whose predicted end has come a new one; returns how many were corrected."""
     counters = state.counters
@@ -115,7 +115,7 @@ def correct_expired(settings, now, jobs, state):
     return count
 
 
-@njit
+@kernel
 def submit_job(settings, jobs, estimates, memory, counters):
     """The next job arrives and, if a compiled predictor is at work, gets its estimates; returns its row."""
     job = counters[NEXT]
@@ -128,7 +128,7 @@ def submit_job(settings, jobs, estimates, memory, counters):
     return job
 
 
-@njit
+@kernel
 def enqueue(settings, job, jobs, estimates, front, back, counters):
     """``job`` takes its place among the waiting jobs, in the primary queue and, where its order differs, in the backfill queue."""
     procs = jobs.procs[job]

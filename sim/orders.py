@@ -5,7 +5,7 @@ Legrand, Trystram & Zrigui's features (paper 000, section 4): processors n, esti
 
 from __future__ import annotations
 
-from features.jit import njit
+from features.jit import kernel
 
 FCFS, LCFS, SPF, LPF, SQF, LQF, SAF, LAF, SRF, LRF = range(10)
 
@@ -26,7 +26,7 @@ ALIASES_BEHIND = {**ALIASES, "SJBF": "SPF"}
 """Behind the algorithm the literature also writes SJBF, shortest job backfilled first."""
 
 
-@njit
+@kernel
 def order_key(order, submit, procs, estimate):
     """Sort key of a job, float64; ``estimate`` answers the question ORDER."""
     key = 0.0

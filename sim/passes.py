@@ -7,7 +7,7 @@ the reservation stands, because time only brings the reservation nearer.
 
 from __future__ import annotations
 
-from features.jit import njit
+from features.jit import kernel
 from sim.orders import order_key
 from sim.state import ENDS, EXTRA, FREE, PLANS, SHADOW, SHADOW_KNOWN, STARTED, WAITING, heap_push, plan_insert, queue_find, queue_remove
 
@@ -15,7 +15,7 @@ STRICT, LIST, EASY = range(3)
 """Algorithms: no backfilling; start what fits; one reservation for the head (Lifka 1995; Mu'alem & Feitelson 2001)."""
 
 
-@njit
+@kernel
 def start_job(job, now, jobs, estimates, state, bits):
     """``job`` leaves for the machine; the caller takes it out of the queue."""
     counters = state.counters
@@ -33,7 +33,7 @@ def start_job(job, now, jobs, estimates, state, bits):
     counters[PLANS] += 1
 
 
-@njit
+@kernel
 def reserve(needed, state, bits):
     """Shadow time and extra processors of a head job that needs ``needed`` processors and does not fit now.
 
@@ -56,7 +56,7 @@ def reserve(needed, state, bits):
     counters[SHADOW_KNOWN] = 1
 
 
-@njit
+@kernel
 def may_backfill(algorithm, procs, fit, now, head, jobs, state, bits):
     """May a job that fits in the free processors start now, although ``head`` waits in front of it? EASY computes its reservation when first needed."""
     if algorithm == LIST:
@@ -74,46 +74,47 @@ def may_backfill(algorithm, procs, fit, now, head, jobs, state, bits):
     return False
 
 
-@njit
+@kernel
 def full_pass(settings, now, jobs, estimates, front, back, state):
     """Start every job that may start. Where both orders are the same, ``front`` is the backfill queue too and ``back`` is not used."""
     counters = state.counters
     bits = settings.bits
     same_order = settings.order == settings.backfill
     counters[SHADOW_KNOWN] = 0
-    while counters[WAITING] > 0 and front.procs[0] <= counters[FREE]:
-        job = front.job[0]
+    while counters[WAITING] > 0 and front.procs[front.begin[0]] <= counters[FREE]:
+        job = front.job[front.begin[0]]
         if not same_order:
             leave(back, settings.backfill, job, jobs, estimates, counters[WAITING])
-        queue_remove(front, counters[WAITING], 0)
+        queue_remove(front, counters[WAITING], front.begin[0])
         counters[WAITING] -= 1
         start_job(job, now, jobs, estimates, state, bits)
     if counters[WAITING] < 2 or settings.algorithm == STRICT:
         return
-    head = front.job[0]
+    head = front.job[front.begin[0]]
     candidates = front if same_order else back
-    i = 0
-    while i < counters[WAITING] and counters[FREE] > 0:
+    i = candidates.begin[0]
+    while i < candidates.begin[0] + counters[WAITING] and counters[FREE] > 0:
         procs = candidates.procs[i]
         if procs <= counters[FREE] and may_backfill(settings.algorithm, procs, candidates.fit[i], now, head, jobs, state, bits):
             job = candidates.job[i]
             if not same_order:
                 leave(front, settings.order, job, jobs, estimates, counters[WAITING])
-            queue_remove(candidates, counters[WAITING], i)
+            moved_up = queue_remove(candidates, counters[WAITING], i)
             counters[WAITING] -= 1
             start_job(job, now, jobs, estimates, state, bits)
-        else:
-            i += 1
+            if moved_up:
+                continue
+        i += 1
 
 
-@njit
+@kernel
 def leave(queue, order, job, jobs, estimates, size):
     """Take ``job`` out of the queue that is sorted by ``order``."""
     key = order_key(order, jobs.submit[job], jobs.procs[job], estimates.order[job])
     queue_remove(queue, size, queue_find(queue, size, key, job))
 
 
-@njit
+@kernel
 def submit_pass(algorithm, job, now, jobs, estimates, head, state, bits):
     """Start ``job``, just submitted behind ``head``, if it may; returns whether it did."""
     procs = jobs.procs[job]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from features.jit import njit
+from features.jit import kernel
 
 NEXT, FREE, ENDS, PLANS, WAITING, STARTED, ENDED, SHADOW, EXTRA, SHADOW_KNOWN, ASKED, COUNTERS = range(12)
 """Slots of ``State.counters``: next job to be submitted, free processors, running jobs (in the heap of ends, in the plan), waiting jobs, jobs started and
@@ -36,7 +36,12 @@ class Estimates(NamedTuple):
 
 
 class Queue(NamedTuple):
-    """Waiting jobs sorted by (key, job): sort key float64, and int64 row, processors and estimate for the question FIT."""
+    """Waiting jobs sorted by (key, job), from index ``begin[0]`` on: sort key float64, and int64 row, processors and estimate for the question FIT.
+
+    A job enters once and ``begin`` returns to 0 whenever the queue is empty, so arrays of one entry a job always suffice.
+    """
+
+    begin: np.ndarray
 
     key: np.ndarray
     job: np.ndarray
@@ -71,11 +76,11 @@ def new_state(jobs: int, procs: int) -> State:
 
 
 def new_queue(jobs: int) -> Queue:
-    """An empty queue with room for ``jobs`` jobs."""
-    return Queue(np.zeros(jobs), np.zeros(jobs, np.int64), np.zeros(jobs, np.int64), np.zeros(jobs, np.int64))
+    """An empty queue for a simulation of ``jobs`` jobs."""
+    return Queue(np.zeros(1, np.int64), np.zeros(jobs), np.zeros(jobs, np.int64), np.zeros(jobs, np.int64), np.zeros(jobs, np.int64))
 
 
-@njit
+@kernel
 def heap_push(heap, size, event):
     i = size
     while i > 0:
@@ -87,7 +92,7 @@ def heap_push(heap, size, event):
     heap[i] = event
 
 
-@njit
+@kernel
 def heap_pop(heap, size):
     """Remove the least event, which is ``heap[0]``, from a heap of ``size``."""
     last = heap[size - 1]
@@ -105,7 +110,7 @@ def heap_pop(heap, size):
     heap[i] = last
 
 
-@njit
+@kernel
 def plan_insert(plan, plan_procs, size, event, procs):
     i = size
     while i > 0 and plan[i - 1] > event:
@@ -116,7 +121,7 @@ def plan_insert(plan, plan_procs, size, event, procs):
     plan_procs[i] = procs
 
 
-@njit
+@kernel
 def plan_remove(plan, plan_procs, size, event):
     low, high = 0, size - 1
     while low < high:
@@ -130,36 +135,49 @@ def plan_remove(plan, plan_procs, size, event):
         plan_procs[i] = plan_procs[i + 1]
 
 
-@njit
+@kernel
 def queue_insert(queue, size, key, job, procs, fit):
-    """Insert by (key, job), where ``job`` is greater than every job in the queue; returns its position."""
-    i = size
-    while i > 0 and queue.key[i - 1] > key:
-        queue.key[i] = queue.key[i - 1]
-        queue.job[i] = queue.job[i - 1]
-        queue.procs[i] = queue.procs[i - 1]
-        queue.fit[i] = queue.fit[i - 1]
+    """Insert by (key, job), where ``job`` is greater than every job in the queue of ``size``."""
+    if size == 0:
+        queue.begin[0] = 0
+    begin = queue.begin[0]
+    i = begin + size
+    while i > begin and queue.key[i - 1] > key:
+        _copy(queue, i - 1, i)
         i -= 1
     queue.key[i] = key
     queue.job[i] = job
     queue.procs[i] = procs
     queue.fit[i] = fit
-    return i
 
 
-@njit
-def queue_remove(queue, size, position):
-    for i in range(position, size - 1):
-        queue.key[i] = queue.key[i + 1]
-        queue.job[i] = queue.job[i + 1]
-        queue.procs[i] = queue.procs[i + 1]
-        queue.fit[i] = queue.fit[i + 1]
+@kernel
+def queue_remove(queue, size, at):
+    """Close the gap that the entry at index ``at`` leaves, from the side where fewer entries move; returns whether those behind it moved."""
+    begin = queue.begin[0]
+    if at - begin < begin + size - 1 - at:
+        for i in range(at, begin, -1):
+            _copy(queue, i - 1, i)
+        queue.begin[0] = begin + 1
+        return False
+    for i in range(at, begin + size - 1):
+        _copy(queue, i + 1, i)
+    return True
 
 
-@njit
+@kernel
+def _copy(queue, source, target):
+    queue.key[target] = queue.key[source]
+    queue.job[target] = queue.job[source]
+    queue.procs[target] = queue.procs[source]
+    queue.fit[target] = queue.fit[source]
+
+
+@kernel
 def queue_find(queue, size, key, job):
-    """Position of ``job``, which is in the queue under ``key``."""
-    low, high = 0, size - 1
+    """Index of ``job``, which is in the queue of ``size`` under ``key``."""
+    low = queue.begin[0]
+    high = low + size - 1
     while low < high:
         middle = (low + high) >> 1
         at = queue.key[middle]

@@ -1,0 +1,147 @@
+"""Model inputs for new submissions from a snapshot of every user's history; needs numpy and pandas alone.
+
+This file is packed as it stands into registered models and imported there under a private name, where Queuecast is not
+installed: it repeats the few formulas of ``features.history`` and ``features.inputs``, and a test holds the two equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+
+DAY_S = 86_400
+WEEK_S = 7 * DAY_S
+MONDAY_S = 4 * DAY_S  # 1970-01-05
+
+FEATURES = (
+    "requested_s",
+    "procs",
+    "completed_jobs",
+    "last_runtime_s",
+    "second_last_runtime_s",
+    "third_last_runtime_s",
+    "mean_last2_runtime_s",
+    "mean_last3_runtime_s",
+    "mean_runtime_s",
+    "sum_runtime_s",
+    "mean_procs",
+    "mean_allocated_procs",
+    "procs_over_mean",
+    "running_jobs",
+    "running_mean_procs",
+    "occupied_procs",
+    "longest_running_s",
+    "sum_running_s",
+    "break_s",
+    "cos_day",
+    "sin_day",
+    "cos_week",
+    "sin_week",
+)
+KNOWN = {
+    "completed_jobs": 0.0,
+    "last_runtime_s": np.nan,
+    "second_last_runtime_s": np.nan,
+    "third_last_runtime_s": np.nan,
+    "sum_runtime_s": 0.0,
+    "sum_procs": 0.0,
+    "sum_allocated_procs": 0.0,
+    "last_end_s": np.nan,
+    "running_jobs": 0.0,
+    "running_procs": 0.0,
+    "running_sum_start_s": 0.0,
+    "running_earliest_start_s": np.nan,
+}
+"""What a snapshot holds of each user, and what stands for it where it lists no such user."""
+
+
+class History:
+    """The users' histories of one snapshot, ready to be asked for inputs many times.
+
+    ``at_s`` is the snapshot's instant in seconds from the trace's origin, None for a snapshot without users.
+    """
+
+    def __init__(self, users: Iterable[str], known: np.ndarray, at_s: float | None) -> None:
+        """``known`` is float64 [users, len(KNOWN)], NaN where something does not exist."""
+        self.at_s = at_s
+        self._row = {user: row for row, user in enumerate(users)}
+        self._known = np.vstack([known, list(KNOWN.values())])
+
+    @classmethod
+    def from_frame(cls, snapshot: pd.DataFrame) -> History:
+        """From the table that ``features.snapshot.snapshot`` makes."""
+        known = np.column_stack([_floats(snapshot, name) for name in KNOWN])
+        return cls(snapshot["user"].tolist(), known, float(snapshot["at_s"].iloc[0]) if len(snapshot) else None)
+
+    def inputs(self, submissions: pd.DataFrame) -> pd.DataFrame:
+        """Inputs of new submissions, float64 [submissions, len(FEATURES)], the index of ``submissions``.
+
+        ``submissions`` has ``user`` (str; null or unknown: no history), ``procs``, ``requested_s``, ``submit_s`` (seconds from
+        the trace's origin) and ``local_s`` (local wall clock, seconds since 1970-01-01 00:00). The snapshot is all that is
+        known: whatever ran then is taken to run still, so elapsed times and the break grow with the clock. A submission from
+        before the snapshot's instant is answered as at that instant, for what was known earlier cannot be told from it: compare
+        ``submit_s`` with ``at_s``.
+        """
+        nobody = len(self._row)
+        rows = np.array([self._row.get(user, nobody) for user in submissions["user"].tolist()], np.intp)
+        (
+            completed,
+            last,
+            second_last,
+            third_last,
+            sum_runtime,
+            sum_procs,
+            sum_allocated,
+            last_end,
+            running,
+            running_procs,
+            running_sum_start,
+            running_earliest_start,
+        ) = self._known[rows].T
+        procs = _floats(submissions, "procs")
+        now = _floats(submissions, "submit_s")
+        if self.at_s is not None:
+            now = np.maximum(now, self.at_s)
+        local = _floats(submissions, "local_s")
+        day = local % DAY_S * (2 * np.pi / DAY_S)
+        week = (local - MONDAY_S) % WEEK_S * (2 * np.pi / WEEK_S)
+        some = np.where(completed > 0, completed, np.nan)
+        some_running = np.where(running > 0, running, np.nan)
+        mean_procs = sum_procs / some
+        columns = (
+            _floats(submissions, "requested_s"),
+            procs,
+            completed,
+            last,
+            second_last,
+            third_last,
+            (last + second_last) / 2,
+            (last + second_last + third_last) / 3,
+            sum_runtime / some,
+            sum_runtime,
+            mean_procs,
+            sum_allocated / some,
+            procs / mean_procs,
+            running,
+            running_procs / some_running,
+            running_procs,
+            now - running_earliest_start,
+            running * now - running_sum_start,
+            now - last_end,
+            np.cos(day),
+            np.sin(day),
+            np.cos(week),
+            np.sin(week),
+        )
+        return pd.DataFrame(np.column_stack(columns), index=submissions.index, columns=list(FEATURES), copy=False)
+
+
+def inputs_from_snapshot(submissions: pd.DataFrame, snapshot: pd.DataFrame) -> pd.DataFrame:
+    """:meth:`History.inputs` of ``submissions`` from the table ``snapshot``; to ask more than once, keep a :class:`History`."""
+    return History.from_frame(snapshot).inputs(submissions)
+
+
+def _floats(table: pd.DataFrame, name: str) -> np.ndarray:
+    return table[name].to_numpy(np.float64, na_value=np.nan)
