@@ -11,9 +11,8 @@ from typing import NamedTuple
 from features.jit import kernel
 from models.compiled import OUTSIDE, TABLE, estimate, learn
 from sim.corrections import corrected
-from sim.orders import order_key
-from sim.passes import full_pass, submit_pass
-from sim.state import ASKED, ENDED, ENDS, FREE, NEXT, PLANS, WAITING, heap_pop, plan_insert, plan_remove, queue_insert
+from sim.passes import backfill_key, full_pass, leave, primary_key, submit_pass
+from sim.state import ASKED, ENDED, ENDS, FREE, NEXT, PLANS, STARVING, WAITING, heap_pop, plan_insert, plan_remove, queue_insert
 
 DONE, ASK = range(2)
 """Why the loop stopped: everything has ended, or it wants estimates for the jobs submitted in this second, rows from ``counters[NEXT]`` on."""
@@ -22,13 +21,19 @@ NEVER = 1 << 62
 
 
 class Settings(NamedTuple):
-    """Integer codes of one simulation; ``bits`` is the width of a sequence number inside an event."""
+    """Integer codes of one simulation.
+
+    ``one_queue``: the primary queue is the backfill queue too (same order, and nothing that reorders one alone). ``starvation``: seconds of waiting after which
+    a job goes to the head. ``bits``: width of a sequence number inside an event.
+    """
 
     algorithm: int
     order: int
     backfill: int
+    one_queue: bool
     correction: int
     predictor: int
+    starvation: int
     bits: int
 
 
@@ -52,17 +57,17 @@ def advance(settings, jobs, estimates, front, back, state, memory, now):
         else:
             ended = counters[ASKED] - 1
             counters[ASKED] = 0
-        corrections = correct_expired(settings, now, jobs, state)
+        changed = (
+            ended + correct_expired(settings, now, jobs, state) + promote_starving(settings, now, jobs, estimates, front, state)
+        )
 
         last = counters[NEXT]
         while last < total and jobs.submit[last] == now:
             last += 1
-        same_order = settings.order == settings.backfill
-        if last - counters[NEXT] == 1 and ended == 0 and corrections == 0 and counters[WAITING] > 0:
+        if last - counters[NEXT] == 1 and changed == 0 and counters[WAITING] > 0:
             job = submit_job(settings, jobs, estimates, memory, counters)
             head = front.job[front.begin[0]]
-            key = order_key(settings.order, jobs.submit[job], jobs.procs[job], estimates.order[job])
-            if key >= front.key[front.begin[0]]:
+            if primary_key(settings, job, jobs, estimates, counters) >= front.key[front.begin[0]]:
                 if not submit_pass(settings.algorithm, job, now, jobs, estimates, head, state, settings.bits):
                     enqueue(settings, job, jobs, estimates, front, back, counters)
                 continue
@@ -116,6 +121,25 @@ def correct_expired(settings, now, jobs, state):
 
 
 @kernel
+def promote_starving(settings, now, jobs, estimates, front, state):
+    """Move waiting jobs that have waited longer than the threshold to the head of the primary queue, first come first served
+    among them (Legrand et al., paper 000); returns how many. Rows below ``counters[STARVING]`` have been dealt with."""
+    counters = state.counters
+    count = 0
+    while counters[STARVING] < counters[NEXT] and now - jobs.submit[counters[STARVING]] > settings.starvation:
+        job = counters[STARVING]
+        waits = state.start[job] < 0
+        if waits:
+            leave(front, primary_key(settings, job, jobs, estimates, counters), job, counters[WAITING])
+        counters[STARVING] = job + 1
+        if waits:
+            key = primary_key(settings, job, jobs, estimates, counters)
+            queue_insert(front, counters[WAITING] - 1, key, job, jobs.procs[job], estimates.fit[job])
+            count += 1
+    return count
+
+
+@kernel
 def submit_job(settings, jobs, estimates, memory, counters):
     """The next job arrives and, if a compiled predictor is at work, gets its estimates; returns its row."""
     job = counters[NEXT]
@@ -132,9 +156,7 @@ def submit_job(settings, jobs, estimates, memory, counters):
 def enqueue(settings, job, jobs, estimates, front, back, counters):
     """``job`` takes its place among the waiting jobs, in the primary queue and, where its order differs, in the backfill queue."""
     procs = jobs.procs[job]
-    key = order_key(settings.order, jobs.submit[job], procs, estimates.order[job])
-    queue_insert(front, counters[WAITING], key, job, procs, estimates.fit[job])
-    if settings.order != settings.backfill:
-        key = order_key(settings.backfill, jobs.submit[job], procs, estimates.order[job])
-        queue_insert(back, counters[WAITING], key, job, procs, estimates.fit[job])
+    queue_insert(front, counters[WAITING], primary_key(settings, job, jobs, estimates, counters), job, procs, estimates.fit[job])
+    if not settings.one_queue:
+        queue_insert(back, counters[WAITING], backfill_key(settings, job, jobs, estimates), job, procs, estimates.fit[job])
     counters[WAITING] += 1

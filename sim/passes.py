@@ -7,9 +7,25 @@ the reservation stands, because time only brings the reservation nearer.
 
 from __future__ import annotations
 
+import numpy as np
+
 from features.jit import kernel
 from sim.orders import order_key
-from sim.state import ENDS, EXTRA, FREE, PLANS, SHADOW, SHADOW_KNOWN, STARTED, WAITING, heap_push, plan_insert, queue_find, queue_remove
+from sim.state import (
+    ENDS,
+    EXTRA,
+    FREE,
+    PLANS,
+    SHADOW,
+    SHADOW_KNOWN,
+    STARTED,
+    STARVING,
+    WAITING,
+    heap_push,
+    plan_insert,
+    queue_find,
+    queue_remove,
+)
 
 STRICT, LIST, EASY = range(3)
 """Algorithms: no backfilling; start what fits; one reservation for the head (Lifka 1995; Mu'alem & Feitelson 2001)."""
@@ -76,29 +92,28 @@ def may_backfill(algorithm, procs, fit, now, head, jobs, state, bits):
 
 @kernel
 def full_pass(settings, now, jobs, estimates, front, back, state):
-    """Start every job that may start. Where both orders are the same, ``front`` is the backfill queue too and ``back`` is not used."""
+    """Start every job that may start. With one queue, ``front`` gives the backfill order too and ``back`` is not used."""
     counters = state.counters
     bits = settings.bits
-    same_order = settings.order == settings.backfill
     counters[SHADOW_KNOWN] = 0
     while counters[WAITING] > 0 and front.procs[front.begin[0]] <= counters[FREE]:
         job = front.job[front.begin[0]]
-        if not same_order:
-            leave(back, settings.backfill, job, jobs, estimates, counters[WAITING])
+        if not settings.one_queue:
+            leave(back, backfill_key(settings, job, jobs, estimates), job, counters[WAITING])
         queue_remove(front, counters[WAITING], front.begin[0])
         counters[WAITING] -= 1
         start_job(job, now, jobs, estimates, state, bits)
     if counters[WAITING] < 2 or settings.algorithm == STRICT:
         return
     head = front.job[front.begin[0]]
-    candidates = front if same_order else back
+    candidates = front if settings.one_queue else back
     i = candidates.begin[0]
     while i < candidates.begin[0] + counters[WAITING] and counters[FREE] > 0:
         procs = candidates.procs[i]
         if procs <= counters[FREE] and may_backfill(settings.algorithm, procs, candidates.fit[i], now, head, jobs, state, bits):
             job = candidates.job[i]
-            if not same_order:
-                leave(front, settings.order, job, jobs, estimates, counters[WAITING])
+            if not settings.one_queue:
+                leave(front, primary_key(settings, job, jobs, estimates, counters), job, counters[WAITING])
             moved_up = queue_remove(candidates, counters[WAITING], i)
             counters[WAITING] -= 1
             start_job(job, now, jobs, estimates, state, bits)
@@ -108,9 +123,22 @@ def full_pass(settings, now, jobs, estimates, front, back, state):
 
 
 @kernel
-def leave(queue, order, job, jobs, estimates, size):
-    """Take ``job`` out of the queue that is sorted by ``order``."""
-    key = order_key(order, jobs.submit[job], jobs.procs[job], estimates.order[job])
+def primary_key(settings, job, jobs, estimates, counters):
+    """Sort key of ``job`` in the primary queue: before all others once it starves."""
+    if job < counters[STARVING]:
+        return -np.inf
+    return order_key(settings.order, jobs.submit[job], jobs.procs[job], estimates.order[job])
+
+
+@kernel
+def backfill_key(settings, job, jobs, estimates):
+    """Sort key of ``job`` in the backfill queue."""
+    return order_key(settings.backfill, jobs.submit[job], jobs.procs[job], estimates.order[job])
+
+
+@kernel
+def leave(queue, key, job, size):
+    """Take ``job``, which waits under ``key``, out of a queue of ``size``."""
     queue_remove(queue, size, queue_find(queue, size, key, job))
 
 

@@ -47,10 +47,21 @@ def recorded(jobs: pd.DataFrame, procs: int, trace: str = "", generated: bool = 
     start = start_s(jobs)
     if start is None:
         raise InputError(f"{trace or 'trace'}: does not record every wait, so there is no recorded schedule")
-    return Schedule(jobs=schedule_table(jobs, start, jobs["requested_s"].to_numpy(np.float64)), procs=procs, trace=trace, scheduler="recorded", predictor="", correction="", semantics="", generated=generated)
+    return Schedule(
+        jobs=schedule_table(jobs, start, jobs["requested_s"].to_numpy(np.float64)),
+        procs=procs,
+        trace=trace,
+        scheduler="recorded",
+        predictor="",
+        correction="",
+        semantics="",
+        generated=generated,
+    )
 
 
-def schedule_table(jobs: pd.DataFrame, start: np.ndarray, predicted: np.ndarray, corrections: np.ndarray | None = None) -> pd.DataFrame:
+def schedule_table(
+    jobs: pd.DataFrame, start: np.ndarray, predicted: np.ndarray, corrections: np.ndarray | None = None
+) -> pd.DataFrame:
     """The ``jobs`` table of a Schedule; all arrays [jobs] in the order of ``jobs``, seconds."""
     return pd.DataFrame(
         {

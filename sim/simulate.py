@@ -14,7 +14,7 @@ from models.catalog import predictor as named_predictor
 from models.compiled import OUTSIDE, TABLE
 from models.protocol import END, FIT, ORDER, CompiledPredictor, OnlinePredictor, TablePredictor
 from sim.corrections import CORRECTIONS
-from sim.loop import ASK, Settings, advance
+from sim.loop import ASK, NEVER, Settings, advance
 from sim.names import ALGORITHMS, scheduler as named_scheduler
 from sim.orders import ORDERS
 from sim.schedule import Schedule, schedule_table
@@ -31,6 +31,7 @@ def simulate(
     predictor: str | Sequence[float] | np.ndarray | pd.Series | TablePredictor | CompiledPredictor | OnlinePredictor = "requested",
     correction: str = "requested",
     semantics: str = "per-second",
+    starvation_s: int | None = None,
     seed: int = 0,
     trace: str = "",
     generated: bool = False,
@@ -50,6 +51,8 @@ def simulate(
         What replaces a prediction that a job outlives: ``requested``.
     semantics
         ``per-second``: all events of one second, then one scheduling pass.
+    starvation_s
+        A job that has waited longer than this goes to the head of the primary queue, first come first served among such; None: never.
     seed
         Recorded with the schedule. Nothing in these algorithms is random.
 
@@ -63,21 +66,27 @@ def simulate(
         raise InputError(f"unknown correction {correction!r}: known are {', '.join(CORRECTIONS)}")
     if semantics not in SEMANTICS:
         raise InputError(f"unknown semantics {semantics!r}: known are {', '.join(SEMANTICS)}")
+    if starvation_s is not None and starvation_s < 0:
+        raise InputError(f"a starvation threshold of {starvation_s} s is negative")
     arrays, origin = _arrays(jobs, procs)
     source = _as_predictor(predictor)
     total = len(jobs)
     estimates, clamped, code, memory = _estimates(source, jobs, arrays)
+    # a starving job goes to the head of the primary queue only; where that queue is FCFS anyway nothing changes
+    one_queue = plan.order == plan.backfill and (starvation_s is None or plan.order == "FCFS")
     settings = Settings(
         algorithm=ALGORITHMS[plan.algorithm],
         order=ORDERS[plan.order],
         backfill=ORDERS[plan.backfill],
+        one_queue=one_queue,
         correction=CORRECTIONS[correction],
         predictor=code,
+        starvation=NEVER if starvation_s is None else starvation_s,
         bits=max(total - 1, 1).bit_length(),
     )
     state = new_state(total, procs)
     front = new_queue(total)
-    back = front if plan.order == plan.backfill else new_queue(total)
+    back = front if one_queue else new_queue(total)
 
     began = time.perf_counter()
     reason, now = advance(settings, arrays, estimates, front, back, state, memory, 0)
@@ -93,6 +102,7 @@ def simulate(
         predictor=source.name,
         correction=correction,
         semantics=semantics,
+        starvation_s=starvation_s,
         seed=seed,
         generated=generated,
         clamped_predictions=clamped,
@@ -140,7 +150,9 @@ def _estimates(source: object, jobs: pd.DataFrame, arrays: Jobs) -> tuple[Estima
         predicted = np.asarray(source.estimate(jobs), np.float64)
         if predicted.shape != (total,):
             raise InputError(f"predictor {source.name}: {predicted.shape} predictions for {total} jobs")
-        whole, clamped = whole_seconds(predicted, arrays.requested if source.capped else None, source.name, jobs["job_id"].to_numpy())
+        whole, clamped = whole_seconds(
+            predicted, arrays.requested if source.capped else None, source.name, jobs["job_id"].to_numpy()
+        )
         return Estimates(whole, whole, whole), clamped, TABLE, nothing
     if isinstance(source, CompiledPredictor):
         point = np.zeros(total, np.int64)
@@ -159,7 +171,17 @@ def whole_seconds(predicted: np.ndarray, requested: np.ndarray | None, name: str
 
 
 def _converse(
-    source: OnlinePredictor, jobs: pd.DataFrame, settings: Settings, arrays: Jobs, estimates: Estimates, front, back, state, memory, now: int, origin: int
+    source: OnlinePredictor,
+    jobs: pd.DataFrame,
+    settings: Settings,
+    arrays: Jobs,
+    estimates: Estimates,
+    front,
+    back,
+    state,
+    memory,
+    now: int,
+    origin: int,
 ) -> int:
     """Drive a Python predictor through the simulation; returns how many of its answers were clamped."""
     source.begin(jobs)

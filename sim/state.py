@@ -12,9 +12,9 @@ import numpy as np
 
 from features.jit import kernel
 
-NEXT, FREE, ENDS, PLANS, WAITING, STARTED, ENDED, SHADOW, EXTRA, SHADOW_KNOWN, ASKED, COUNTERS = range(12)
+NEXT, FREE, ENDS, PLANS, WAITING, STARTED, ENDED, SHADOW, EXTRA, SHADOW_KNOWN, ASKED, STARVING, COUNTERS = range(13)
 """Slots of ``State.counters``: next job to be submitted, free processors, running jobs (in the heap of ends, in the plan), waiting jobs, jobs started and
-ended so far, the reservation last computed and whether it still holds, and 1 + the jobs that ended in a second that waits for answers from outside."""
+ended so far, the reservation last computed and whether it still holds, 1 + the jobs that ended in a second that waits for answers from outside, and the row up to which waiting jobs starve."""
 
 
 class Jobs(NamedTuple):
@@ -72,12 +72,24 @@ def new_state(jobs: int, procs: int) -> State:
     def zeros(length: int) -> np.ndarray:
         return np.zeros(length, np.int64)
 
-    return State(counters, zeros(most), zeros(most), zeros(most), zeros(jobs), zeros(jobs), np.full(jobs, -1, np.int64), zeros(jobs), zeros(jobs))
+    return State(
+        counters,
+        zeros(most),
+        zeros(most),
+        zeros(most),
+        zeros(jobs),
+        zeros(jobs),
+        np.full(jobs, -1, np.int64),
+        zeros(jobs),
+        zeros(jobs),
+    )
 
 
 def new_queue(jobs: int) -> Queue:
     """An empty queue for a simulation of ``jobs`` jobs."""
-    return Queue(np.zeros(1, np.int64), np.zeros(jobs), np.zeros(jobs, np.int64), np.zeros(jobs, np.int64), np.zeros(jobs, np.int64))
+    return Queue(
+        np.zeros(1, np.int64), np.zeros(jobs), np.zeros(jobs, np.int64), np.zeros(jobs, np.int64), np.zeros(jobs, np.int64)
+    )
 
 
 @kernel
