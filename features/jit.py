@@ -1,12 +1,13 @@
 """The two decorators of compiled code: numba, cached on disk, without the interpreter lock.
 
 Numba's own cache looks at the file of a function but not at the files of the functions it calls, so an edited callee would go on
-running in its old form. Here the cache lies in a directory named by the state of all our sources: any edit starts a new one.
+running in its old form. Here the cache lies in a directory named by the state of our sources: any edit of them starts a new one.
 """
 
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from typing import Any
 import numba
 from numba.core import config
 
-_PACKAGES = ("features", "models", "sim", "pipelines")
+_PACKAGES = ("features", "models", "sim")
+"""Where compiled functions call each other across files."""
 
 
 def _cache_directory() -> Path:
@@ -27,7 +29,17 @@ def _cache_directory() -> Path:
     return Path(__file__).resolve().parent / "__pycache__" / f"kernels-{digest.hexdigest()[:12]}"
 
 
+def _forget_old(directory: Path) -> None:
+    """Before the first use of a new cache, remove all but the three caches used last; other processes may still run on those."""
+    if directory.exists() or not directory.parent.is_dir():
+        return
+    caches = sorted(directory.parent.glob("kernels-*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for cache in caches[3:]:
+        shutil.rmtree(cache, ignore_errors=True)
+
+
 _DIRECTORY = _cache_directory()
+_forget_old(_DIRECTORY)
 
 
 def njit(function: Callable[..., Any]) -> Any:

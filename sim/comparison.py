@@ -53,9 +53,13 @@ def compare(
     ``baseline`` is the (scheduler, predictor) compared with, the first that matches; ``relative`` is value/baseline - 1, ``low`` and ``high``
     its interval at ``confidence``; ``weeks`` counts the weeks of submission that hold jobs, from the first submission. ``relative`` is null
     where the baseline is 0, the interval also where a metric is no ratio of sums or there is one week; ``note`` says why, or how rough it is.
-    Raises InputError for an absent baseline, an unknown metric, and schedules that do not hold the same jobs in the same order.
+    Raises InputError for an absent baseline, an unknown metric, two schedules of one name, and schedules that do not hold the same jobs in the same order.
     """
     base = _find(schedules, baseline)
+    names = [(schedule.scheduler, schedule.predictor, schedule.correction) for schedule in schedules]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise InputError(f"two schedules are of {' / '.join(twice)}: nothing in the comparison would tell them apart")
     for schedule in schedules:
         _check_same_jobs(schedule, base)
     submit = base.jobs["submit_s"].to_numpy(np.int64)
@@ -74,7 +78,7 @@ def compare(
             value, reference = values[metric], base_values[metric]
             low, high, note = None, None, ""
             if reference == 0:
-                note = "the baseline is 0"
+                note = "no change: the baseline is 0"
             elif metric not in terms:
                 note = "no interval: not a mean over jobs"
             elif weeks < 2:
@@ -84,7 +88,7 @@ def compare(
                 if low is None:
                     note = "no interval: the baseline is 0 in some resamples"
                 elif weeks < ENOUGH_WEEKS:
-                    note = f"rough: only {weeks} weeks"
+                    note = f"rough interval: only {weeks} weeks"
             rows.append(
                 {
                     "scheduler": schedule.scheduler,
@@ -126,7 +130,8 @@ def _check_same_jobs(schedule: Schedule, base: Schedule) -> None:
 
 def _values(schedule: Schedule, tau_s: float) -> dict[str, float]:
     record = evaluate(schedule, tau_s)
-    return {**record.drop("jobs").to_dict(), "underprediction_rate": record["underpredicted_jobs"] / record["jobs"]}
+    values = {str(name): float(value) for name, value in record.items() if name != "jobs"}
+    return {**values, "underprediction_rate": record["underpredicted_jobs"] / record["jobs"]}
 
 
 def _terms(schedule: Schedule, week: np.ndarray, tau_s: float) -> dict[str, Ratio]:

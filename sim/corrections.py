@@ -1,15 +1,29 @@
-"""What replaces a prediction that a running job has outlived."""
+"""What replaces a prediction that a running job has outlived.
+
+``requested``: the request. ``tsafrir`` (Tsafrir, Etsion & Feitelson 2007): the k-th correction adds the k-th of a list of growing steps to the
+first prediction, then the request, and never goes beyond it. ``doubling``: twice the last prediction, not cut at the
+request, as in the published experiments of Gaussier et al. 2015.
+"""
 
 from __future__ import annotations
 
+import numpy as np
+
 from features.jit import kernel
 
-REQUESTED = 0
+REQUESTED, TSAFRIR, DOUBLING = range(3)
 
-CORRECTIONS: dict[str, int] = {"requested": REQUESTED}
+CORRECTIONS: dict[str, int] = {"requested": REQUESTED, "tsafrir": TSAFRIR, "doubling": DOUBLING}
+
+STEPS_S = np.array([60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_000, 360_000])
+"""1, 5, 15 and 30 minutes, 1, 2, 5, 10, 20, 50 and 100 hours: the steps of the program behind Gaussier et al. 2015."""
 
 
 @kernel
-def corrected(correction, start, requested):
-    """The new predicted end; with ``requested`` that of the requested time, which no running job has reached before its own end."""
+def corrected(correction, made, planned, start, estimate, requested):
+    """The new predicted end of a job that has outlived ``planned``, after ``made`` corrections before; ``estimate`` is the first prediction."""
+    if correction == TSAFRIR and made < len(STEPS_S):
+        return start + min(estimate + STEPS_S[made], requested)
+    if correction == DOUBLING:
+        return planned + (planned - start)
     return start + requested

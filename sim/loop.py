@@ -1,7 +1,8 @@
 """The event loop: the only one. It advances a simulation until it is over or needs an answer from outside, and says which.
 
-Per-second semantics (Goponenko et al. 2022): everything that happens in one second, ends first, then submissions in file order,
-and then one scheduling pass. Expired predictions are corrected when a pass or the job's own end looks at them; they cause no pass.
+Two semantics are published. Per-second (Goponenko et al. 2022): everything that happens in one second, ends first, then submissions
+in file order, and then one scheduling pass. Per-event (Gaussier et al. 2015): submissions before ends, one at a time, each followed by a
+pass. In both, an expired prediction only extends the plan of running jobs and causes no pass by itself.
 """
 
 from __future__ import annotations
@@ -12,19 +13,35 @@ from features.jit import kernel
 from models.compiled import OUTSIDE, TABLE, estimate, learn
 from sim.corrections import corrected
 from sim.passes import backfill_key, full_pass, leave, primary_key, submit_pass
-from sim.state import ASKED, ENDED, ENDS, FREE, NEXT, PLANS, STARVING, WAITING, heap_pop, plan_insert, plan_remove, queue_insert
+from sim.state import (
+    ASKED,
+    CHANGED,
+    ENDED,
+    ENDS,
+    FREE,
+    NEXT,
+    PLANS,
+    STARVING,
+    WAITING,
+    heap_pop,
+    plan_insert,
+    plan_remove,
+    queue_insert,
+)
 
 DONE, ASK = range(2)
 """Why the loop stopped: everything has ended, or it wants estimates for the jobs submitted in this second, rows from ``counters[NEXT]`` on."""
 
 NEVER = 1 << 62
+LEFT = -1
+"""In ``State.planned``: the job has left the plan of running jobs."""
 
 
 class Settings(NamedTuple):
     """Integer codes of one simulation.
 
-    ``one_queue``: the primary queue is the backfill queue too (same order, and nothing that reorders one alone). ``starvation``: seconds of waiting after which
-    a job goes to the head. ``bits``: width of a sequence number inside an event.
+    ``one_queue``: the primary queue is the backfill queue too (same order, and nothing that reorders one alone). ``starvation``: seconds of waiting after which a job goes to the head. ``gated``: a submission causes a pass only
+    if the job fits in the processors free now. ``bits``: width of a sequence number inside an event.
     """
 
     algorithm: int
@@ -34,6 +51,8 @@ class Settings(NamedTuple):
     correction: int
     predictor: int
     starvation: int
+    per_event: bool
+    gated: bool
     bits: int
 
 
@@ -43,89 +62,96 @@ def advance(settings, jobs, estimates, front, back, state, memory, now):
     counters = state.counters
     total = len(jobs.submit)
     while True:
-        ended = 0
-        if counters[ASKED] == 0:
+        arriving = counters[ASKED]
+        counters[ASKED] = 0
+        if arriving == 0:
             now = jobs.submit[counters[NEXT]] if counters[NEXT] < total else NEVER
             if counters[ENDS] > 0:
                 now = min(now, state.ends[0] >> settings.bits)
             if now == NEVER:
                 return DONE, now
-            ended = end_jobs(settings, now, jobs, state, memory)
-            if settings.predictor == OUTSIDE and counters[NEXT] < total and jobs.submit[counters[NEXT]] == now:
-                counters[ASKED] = 1 + ended
+            refresh_plan(settings, now, jobs, estimates, state)
+            while counters[NEXT] + arriving < total and jobs.submit[counters[NEXT] + arriving] == now:
+                arriving += 1
+            if settings.per_event:
+                arriving = min(arriving, 1)
+                if arriving == 0:
+                    end_job(settings, jobs, state, memory)
+            else:
+                while counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
+                    end_job(settings, jobs, state, memory)
+            if arriving > 0 and settings.predictor == OUTSIDE:
+                counters[ASKED] = arriving
                 return ASK, now
-        else:
-            ended = counters[ASKED] - 1
-            counters[ASKED] = 0
-        changed = (
-            ended + correct_expired(settings, now, jobs, state) + promote_starving(settings, now, jobs, estimates, front, state)
-        )
+        promote_starving(settings, now, jobs, estimates, front, state)
 
-        last = counters[NEXT]
-        while last < total and jobs.submit[last] == now:
-            last += 1
-        if last - counters[NEXT] == 1 and changed == 0 and counters[WAITING] > 0:
+        if arriving == 1 and counters[WAITING] > 0:
             job = submit_job(settings, jobs, estimates, memory, counters)
-            head = front.job[front.begin[0]]
-            if primary_key(settings, job, jobs, estimates, counters) >= front.key[front.begin[0]]:
+            behind = primary_key(settings, job, jobs, estimates, counters) >= front.key[front.begin[0]]
+            if counters[CHANGED] == 0 and behind:
+                head = front.job[front.begin[0]]
                 if not submit_pass(settings.algorithm, job, now, jobs, estimates, head, state, settings.bits):
                     enqueue(settings, job, jobs, estimates, front, back, counters)
                 continue
             enqueue(settings, job, jobs, estimates, front, back, counters)
-        while counters[NEXT] < last:
+            if settings.gated and jobs.procs[job] > counters[FREE]:
+                continue
+            arriving = 0
+        for _ in range(arriving):
             enqueue(settings, submit_job(settings, jobs, estimates, memory, counters), jobs, estimates, front, back, counters)
         full_pass(settings, now, jobs, estimates, front, back, state)
+        counters[CHANGED] = 0
 
 
 @kernel
-def end_jobs(settings, now, jobs, state, memory):
-    """Take the jobs that end now off the machine, in order of their starts; returns how many."""
+def refresh_plan(settings, now, jobs, estimates, state):
+    """Bring the plan of running jobs up to ``now``: who was predicted to have ended and has not is corrected; who ends this very
+    second, as predicted, leaves the plan and its processors are free, even if its end is still to be dealt with."""
     counters = state.counters
     bits = settings.bits
-    count = 0
-    while counters[ENDS] > 0 and state.ends[0] >> bits == now:
-        sequence = state.ends[0] & ((1 << bits) - 1)
-        heap_pop(state.ends, counters[ENDS])
-        counters[ENDS] -= 1
-        job = state.running[sequence]
-        planned = state.planned[job]
-        plan_remove(state.plan, state.plan_procs, counters[PLANS], planned << bits | sequence)
-        counters[PLANS] -= 1
-        counters[FREE] += jobs.procs[job]
-        while planned < now:  # outlived between two passes
-            planned = corrected(settings.correction, state.start[job], jobs.requested[job])
-            state.corrections[job] += 1
-        state.ended[counters[ENDED]] = job
-        counters[ENDED] += 1
-        learn(settings.predictor, memory, jobs.user[job], jobs.runtime[job])
-        count += 1
-    return count
-
-
-@kernel
-def correct_expired(settings, now, jobs, state):
-    """Give every running job whose predicted end has come a new one; returns how many were corrected."""
-    counters = state.counters
-    bits = settings.bits
-    count = 0
     while counters[PLANS] > 0 and state.plan[0] >> bits <= now:
+        planned = state.plan[0] >> bits
         sequence = state.plan[0] & ((1 << bits) - 1)
         job = state.running[sequence]
         plan_remove(state.plan, state.plan_procs, counters[PLANS], state.plan[0])
-        planned = corrected(settings.correction, state.start[job], jobs.requested[job])
-        plan_insert(state.plan, state.plan_procs, counters[PLANS] - 1, planned << bits | sequence, jobs.procs[job])
+        counters[PLANS] -= 1
+        counters[CHANGED] = 1
+        if planned == state.start[job] + jobs.runtime[job]:
+            counters[FREE] += jobs.procs[job]
+            state.planned[job] = LEFT
+            continue
+        planned = corrected(
+            settings.correction, state.corrections[job], planned, state.start[job], estimates.end[job], jobs.requested[job]
+        )
+        plan_insert(state.plan, state.plan_procs, counters[PLANS], planned << bits | sequence, jobs.procs[job])
+        counters[PLANS] += 1
         state.planned[job] = planned
         state.corrections[job] += 1
-        count += 1
-    return count
+
+
+@kernel
+def end_job(settings, jobs, state, memory):
+    """The next running job ends: its processors are free, and the predictor learns its runtime."""
+    counters = state.counters
+    sequence = state.ends[0] & ((1 << settings.bits) - 1)
+    heap_pop(state.ends, counters[ENDS])
+    counters[ENDS] -= 1
+    job = state.running[sequence]
+    if state.planned[job] != LEFT:
+        plan_remove(state.plan, state.plan_procs, counters[PLANS], state.planned[job] << settings.bits | sequence)
+        counters[PLANS] -= 1
+        counters[FREE] += jobs.procs[job]
+    counters[CHANGED] = 1
+    state.ended[counters[ENDED]] = job
+    counters[ENDED] += 1
+    learn(settings.predictor, memory, jobs.user[job], jobs.runtime[job])
 
 
 @kernel
 def promote_starving(settings, now, jobs, estimates, front, state):
     """Move waiting jobs that have waited longer than the threshold to the head of the primary queue, first come first served
-    among them (Legrand et al., paper 000); returns how many. Rows below ``counters[STARVING]`` have been dealt with."""
+    among them (Legrand et al., paper 000). Rows below ``counters[STARVING]`` have been dealt with."""
     counters = state.counters
-    count = 0
     while counters[STARVING] < counters[NEXT] and now - jobs.submit[counters[STARVING]] > settings.starvation:
         job = counters[STARVING]
         waits = state.start[job] < 0
@@ -135,8 +161,7 @@ def promote_starving(settings, now, jobs, estimates, front, state):
         if waits:
             key = primary_key(settings, job, jobs, estimates, counters)
             queue_insert(front, counters[WAITING] - 1, key, job, jobs.procs[job], estimates.fit[job])
-            count += 1
-    return count
+            counters[CHANGED] = 1
 
 
 @kernel

@@ -15,9 +15,10 @@ from features.schema import start_s
 class Schedule:
     """One simulated (or recorded) schedule.
 
-    ``jobs`` has one row a job, in order of submission: ``job_id submit_s start_s end_s procs runtime_s requested_s user predicted_s corrections``; times in seconds from
-    the trace's origin, ``predicted_s`` the estimate at submission (the one that orders the queue), ``corrections`` how often an outlived prediction was replaced.
-    The other fields say what produced it; ``simulate_s`` is the wall time of the simulation alone.
+    ``jobs`` has one row a job, in order of submission: ``job_id submit_s start_s end_s procs runtime_s requested_s user predicted_s
+    corrections``. Times are seconds from the trace's origin, ``predicted_s`` is the estimate at submission (the one that orders the
+    queue), ``corrections`` how often an outlived prediction was replaced. The other fields say what produced the schedule;
+    ``simulate_s`` is the wall time of the simulation alone.
     """
 
     jobs: pd.DataFrame
@@ -42,7 +43,8 @@ class Schedule:
 def recorded(jobs: pd.DataFrame, procs: int, trace: str = "", generated: bool = False) -> Schedule:
     """The schedule that a trace recorded, from its waits, as a Schedule of the scheduler ``recorded``.
 
-    Raises InputError if a wait is missing. A site's schedule may hold more processors than ``procs`` at a time (nodes down, shared nodes); nothing is checked against that here.
+    Raises InputError if a wait is missing. A site's schedule may hold more processors than ``procs`` at a time (shared nodes,
+    another machine size than stated); nothing is checked against that here.
     """
     start = start_s(jobs)
     if start is None:

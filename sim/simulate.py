@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 
@@ -15,12 +16,13 @@ from models.compiled import OUTSIDE, TABLE
 from models.protocol import END, FIT, ORDER, CompiledPredictor, OnlinePredictor, TablePredictor
 from sim.corrections import CORRECTIONS
 from sim.loop import ASK, NEVER, Settings, advance
-from sim.names import ALGORITHMS, scheduler as named_scheduler
+from sim.names import ALGORITHMS
+from sim.names import scheduler as named_scheduler
 from sim.orders import ORDERS
 from sim.schedule import Schedule, schedule_table
-from sim.state import ENDED, NEXT, STARTED, Estimates, Jobs, new_queue, new_state
+from sim.state import ASKED, ENDED, NEXT, STARTED, Estimates, Jobs, new_queue, new_state
 
-SEMANTICS = ("per-second",)
+SEMANTICS = ("per-second", "per-event")
 
 
 def simulate(
@@ -48,9 +50,9 @@ def simulate(
         A name, a predictor object (:mod:`models.protocol`), or predicted runtimes in seconds, one a job. Predictions are rounded to whole seconds;
         those outside 1..request are clamped and counted, those that are not numbers an error.
     correction
-        What replaces a prediction that a job outlives: ``requested``.
+        What replaces a prediction that a job outlives: ``requested``, ``tsafrir`` or ``doubling`` (:mod:`sim.corrections`).
     semantics
-        ``per-second``: all events of one second, then one scheduling pass.
+        ``per-second``: all events of one second, then one scheduling pass. ``per-event``: a pass after every event (:mod:`sim.loop`).
     starvation_s
         A job that has waited longer than this goes to the head of the primary queue, first come first served among such; None: never.
     seed
@@ -82,6 +84,9 @@ def simulate(
         correction=CORRECTIONS[correction],
         predictor=code,
         starvation=NEVER if starvation_s is None else starvation_s,
+        per_event=semantics == "per-event",
+        # the program of Gaussier et al. 2015 has this gate for FCFS-EASY alone
+        gated=semantics == "per-event" and (plan.order, plan.algorithm, plan.backfill) == ("FCFS", "EASY", "FCFS"),
         bits=max(total - 1, 1).bit_length(),
     )
     state = new_state(total, procs)
@@ -170,6 +175,15 @@ def whole_seconds(predicted: np.ndarray, requested: np.ndarray | None, name: str
     return limited.astype(np.int64), int((limited != rounded).sum())
 
 
+def _answer(predicted: float, requested: int, name: str, job_id: int) -> tuple[int, bool]:
+    """:func:`whole_seconds` for one answer of a Python predictor."""
+    if not math.isfinite(predicted):
+        raise InputError(f"predictor {name}: predicts {predicted} for job {job_id}")
+    rounded = round(predicted)
+    limited = min(max(rounded, 1), int(requested))
+    return limited, limited != rounded
+
+
 def _converse(
     source: OnlinePredictor,
     jobs: pd.DataFrame,
@@ -199,14 +213,14 @@ def _converse(
             else:
                 source.started(int(starter), int(state.start[starter]) + origin)
                 told_starts += 1
-        job = int(counters[NEXT])
-        while job < len(jobs) and arrays.submit[job] == now:
+        first = int(counters[NEXT])
+        for job in range(first, first + int(counters[ASKED])):
             source.submitted(job, now + origin)
-            answers = np.array([source.estimate(question, job, now + origin, 0) for question in (ORDER, FIT, END)], np.float64)
-            limit = np.full(3, arrays.requested[job])
-            whole, changed = whole_seconds(answers, limit, source.name, np.repeat(job_ids[job], 3))
-            clamped += int(changed > 0)
-            estimates.order[job], estimates.fit[job], estimates.end[job] = whole
-            job += 1
+            answers = [
+                _answer(source.estimate(question, job, now + origin, 0), arrays.requested[job], source.name, job_ids[job])
+                for question in (ORDER, FIT, END)
+            ]
+            estimates.order[job], estimates.fit[job], estimates.end[job] = (seconds for seconds, _ in answers)
+            clamped += any(changed for _, changed in answers)
         reason, now = advance(settings, arrays, estimates, front, back, state, memory, now)
     return clamped

@@ -12,9 +12,11 @@ import numpy as np
 
 from features.jit import kernel
 
-NEXT, FREE, ENDS, PLANS, WAITING, STARTED, ENDED, SHADOW, EXTRA, SHADOW_KNOWN, ASKED, STARVING, COUNTERS = range(13)
-"""Slots of ``State.counters``: next job to be submitted, free processors, running jobs (in the heap of ends, in the plan), waiting jobs, jobs started and
-ended so far, the reservation last computed and whether it still holds, 1 + the jobs that ended in a second that waits for answers from outside, and the row up to which waiting jobs starve."""
+NEXT, FREE, ENDS, PLANS, WAITING, STARTED, ENDED, SHADOW, EXTRA, SHADOW_KNOWN, ASKED, CHANGED, STARVING, COUNTERS = range(14)
+"""Slots of ``State.counters``: the next job to be submitted; free processors; running jobs (in the heap of ends, in the plan); waiting
+jobs; jobs started and ended so far; the reservation last computed and whether it still holds; the jobs just submitted whose
+estimates are asked for outside; whether anything but submissions has happened since the last full pass; and the row below which every
+waiting job starves."""
 
 
 class Jobs(NamedTuple):

@@ -67,10 +67,10 @@ def busiest_window(schedule: Schedule, length_s: int) -> tuple[int, int]:
 
 
 def gantt(schedule: Schedule, window: tuple[int, int]) -> pd.DataFrame:
-    """Rectangles of the jobs that run within ``window`` = [from, to): ``job_id user start_s end_s row rows``, one a contiguous piece.
+    """Rectangles of the jobs that run within ``window`` = [from, to): ``job_id user submit_s start_s end_s row rows``, one a contiguous piece.
 
     Jobs take the lowest-numbered free rows in order of start; those already running when the window opens come first. ``row`` counts from 0
-    and ``start_s``, ``end_s`` are the job's own, not cut at the window. A schedule that holds more than the machine gets rows beyond it.
+    and the times are the job's own, not cut at the window. A schedule that holds more than the machine gets rows beyond it.
     """
     begin, end = window
     jobs = schedule.jobs[(schedule.jobs["end_s"] > begin) & (schedule.jobs["start_s"] < end)]
@@ -88,7 +88,7 @@ def gantt(schedule: Schedule, window: tuple[int, int]) -> pd.DataFrame:
             job.append(i)
             row.append(int(piece[0]))
             rows.append(len(piece))
-    pieces = jobs.loc[job, ["job_id", "user", "start_s", "end_s"]].reset_index(drop=True)
+    pieces = jobs.loc[job, ["job_id", "user", "submit_s", "start_s", "end_s"]].reset_index(drop=True)
     return pieces.assign(row=np.array(row, np.int64), rows=np.array(rows, np.int64))
 
 

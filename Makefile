@@ -1,0 +1,46 @@
+# Everything sets itself up: a machine with make and Python 3.11 to 3.13 needs nothing else.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: run test lint format ui bench lock clean help
+
+run: $(READY)  ## the whole pipeline on the generated workload, and its comparison
+	@$(BIN)/queuecast run
+
+test: $(READY)  ## every test
+	@$(BIN)/python -m pytest
+
+lint: $(READY)  ## style and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(READY)
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+ui: $(READY)  ## the web server on what was materialised
+	@$(BIN)/queuecast ui
+
+lock: $(READY)  ## bring requirements.lock up to date with pyproject.toml (needs uv)
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
+
+clean:  ## remove the environment and caches; what was materialised stays
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help:
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' \
+	  || { echo "Queuecast needs Python 3.11 to 3.13; say which with make PYTHON=..."; exit 1; }
+	@echo "setting up $(VENV) (about a minute and a half, once)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip check --disable-pip-version-check
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib pipelines features models sim || true
+	@touch $@

@@ -1,0 +1,5 @@
+"""``python -m pipelines`` is ``queuecast``."""
+
+from pipelines.cli import main
+
+main()

@@ -1,0 +1,70 @@
+"""Stage 1: a trace is read and cleaned; what was dropped or altered stays visible beside it."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from features.cleaning import clean
+from features.schema import fingerprint
+from pipelines.checks import broken, holds, specs
+from pipelines.partitions import traces
+from pipelines.progress import tell
+from pipelines.resources import LakeResource
+from pipelines.traces import read_known
+
+CHECKS = {
+    "every_job_accounted_for": "Jobs read are jobs kept and jobs dropped, no other.",
+    "in_order_of_submission": "No job was submitted before the one above it.",
+    "fits_the_machine": "Every job has 1 to all processors of the machine.",
+    "within_request": "Every job runs at least a second and at most its request.",
+}
+
+
+@dg.multi_asset(
+    specs=[
+        dg.AssetSpec("jobs", group_name="ingest", kinds={"parquet"}, description="The cleaned jobs of a trace, in order of submission."),
+        dg.AssetSpec("rejected_jobs", group_name="ingest", kinds={"parquet"}, description="Every job dropped and every value altered, with the rule's name."),
+    ],
+    partitions_def=traces,
+    check_specs=specs("jobs", CHECKS),
+    name="ingest",
+)
+def ingest(context: dg.AssetExecutionContext, lake: LakeResource):
+    """Read the trace of this partition from where the catalogue says it is, clean it, and keep both tables."""
+    name = context.partition_key
+    tell("ingest", 0, 1)
+    trace, missing_request = read_known(name)
+    cleaned = clean(trace, missing_request=missing_request)
+    lake.lake().write_clean(cleaned)
+    jobs, rejected = cleaned.jobs, cleaned.rejected_jobs
+    dropped = int((rejected["action"] == "dropped").sum())
+    tell("ingest", 1, 1)
+    yield dg.MaterializeResult(
+        asset_key="rejected_jobs",
+        metadata={
+            "dagster/row_count": len(rejected),
+            "rules": dg.MetadataValue.json({f"{rule} ({action})": int(count) for (action, rule), count in cleaned.counts().items()}),
+        },
+    )
+    yield dg.MaterializeResult(
+        asset_key="jobs",
+        metadata={
+            "dagster/row_count": len(jobs),
+            "generated": cleaned.generated,
+            "read": cleaned.jobs_read,
+            "dropped": dropped,
+            "altered": len(rejected) - dropped,
+            "processors": cleaned.procs,
+            "users": int(jobs["user"].nunique()),
+            "days": round((int(jobs["submit_s"].iloc[-1]) - int(jobs["submit_s"].iloc[0])) / 86_400, 1),
+            "fingerprint": fingerprint(jobs),
+            "source": cleaned.source,
+            "notes": dg.MetadataValue.md("\n".join(f"* {note}" for note in cleaned.notes) or "none"),
+        },
+        check_results=[
+            holds("every_job_accounted_for", cleaned.jobs_read == len(jobs) + dropped, read=cleaned.jobs_read, kept=len(jobs), dropped=dropped),
+            broken("in_order_of_submission", (jobs["submit_s"].diff() < 0).sum(), of=len(jobs)),
+            broken("fits_the_machine", (~jobs["procs"].between(1, cleaned.procs)).sum(), of=len(jobs)),
+            broken("within_request", ((jobs["runtime_s"] < 1) | (jobs["runtime_s"] > jobs["requested_s"])).sum(), of=len(jobs)),
+        ],
+    )

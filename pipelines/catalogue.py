@@ -1,0 +1,113 @@
+"""The catalogue: traces by name, with where they are, how to check them and how to read them.
+
+The packaged ``catalogue.toml`` explains the keys; a site's own ``queuecast.toml`` (or $QUEUECAST_CATALOGUE) adds to it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import unquote, urlsplit
+
+from features.cleaning import MISSING_REQUEST
+from features.errors import InputError
+from pipelines.home import archive
+from pipelines.ingest.source import trace_name
+
+PACKAGED = Path(__file__).with_name("catalogue.toml")
+FORMATS = ("swf", "slurm", "parquet", "generated")
+PROCESSORS = ("cpus", "nodes")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One trace of a catalogue; the keys are explained in ``catalogue.toml``. ``stated_in`` is the file that has the entry."""
+
+    name: str
+    title: str = ""
+    place: str = ""
+    sha256: str = ""
+    sha256_content: str = ""
+    procs: int | None = None
+    timezone: str | None = None
+    missing_request: str = "drop"
+    processors: str = "cpus"
+    format: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    stated_in: Path = PACKAGED
+
+    @property
+    def remote(self) -> bool:
+        """Is the place an address to fetch from?"""
+        return self.place.startswith(("http://", "https://"))
+
+    @property
+    def path(self) -> Path:
+        """Where the file is, or will be once it is fetched."""
+        if self.remote:
+            return archive() / Path(unquote(urlsplit(self.place).path)).name
+        return self.stated_in.parent / Path(self.place).expanduser()
+
+
+def load_catalogue() -> dict[str, Entry]:
+    """All entries by name, the site's after the packaged ones. Raises InputError with file, entry and key."""
+    entries = _read(PACKAGED)
+    own = os.environ.get("QUEUECAST_CATALOGUE")
+    site = Path(own or "queuecast.toml")
+    if own or site.is_file():
+        entries |= _read(site.absolute())
+    return entries
+
+
+def _read(path: Path) -> dict[str, Entry]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        stated = tomllib.loads(text)
+    except OSError as error:
+        raise InputError(f"{path}: the catalogue cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: the catalogue is not UTF-8 text") from error
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r" \(at line (\d+), column \d+\)$", str(error))
+        at, what = (f":{line[1]}", str(error)[: line.start()]) if line else (f":{text.count(chr(10)) + 1}", str(error))
+        raise InputError(f"{path}{at}: {what}") from error
+    if unknown := stated.keys() - {"traces"}:
+        raise InputError(f"{path}: unknown key {min(unknown)!r}: traces are tables [traces.NAME]")
+    traces = stated.get("traces", {})
+    if not isinstance(traces, dict) or not all(isinstance(table, dict) for table in traces.values()):
+        raise InputError(f"{path}: traces must be tables [traces.NAME]")
+    return {name: _entry(name, table, path) for name, table in traces.items()}
+
+
+_TYPES = {"procs": (int, "a whole number"), "options": (dict, "a table")}
+_CHOICES = {"format": FORMATS, "missing_request": MISSING_REQUEST, "processors": PROCESSORS}
+_KEYS = [key.name for key in fields(Entry) if key.name not in ("name", "stated_in")]
+
+
+def _entry(name: str, table: dict[str, Any], path: Path) -> Entry:
+    def refuse(key: str, what: str) -> NoReturn:
+        raise InputError(f"{path}: traces.{name}: {key} {what}")
+
+    if name != trace_name(name):
+        raise InputError(f"{path}: traces.{name}: a name is in lower-case letters, digits, dots and hyphens, such as {trace_name(name)}")
+    for key, value in table.items():
+        if key not in _KEYS:
+            refuse(key, f"is unknown: known are {', '.join(_KEYS)}")
+        kind, called = _TYPES.get(key, (str, "a string"))
+        if not isinstance(value, kind) or isinstance(value, bool):
+            refuse(key, f"must be {called}, not {value!r}")
+        if key in _CHOICES and value not in _CHOICES[key]:
+            refuse(key, f"must be one of {', '.join(_CHOICES[key])}, not {value!r}")
+        if key.startswith("sha256") and not re.fullmatch(r"[0-9a-f]{64}", value):
+            refuse(key, "must be 64 hexadecimal digits in lower case")
+    if table.get("procs", 1) <= 0:
+        refuse("procs", "must be at least 1")
+    entry = Entry(name=name, stated_in=path, **table)
+    if (entry.format == "generated") == bool(entry.place):
+        refuse("place", "is missing" if not entry.place else "has no meaning for a generated workload")
+    return entry

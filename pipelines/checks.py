@@ -1,0 +1,23 @@
+"""Asset checks in one line: what must hold, and the number that shows whether it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import dagster as dg
+
+
+def specs(asset: str, claims: Mapping[str, str]) -> list[dg.AssetCheckSpec]:
+    """One check for each claim: name and what it says."""
+    return [dg.AssetCheckSpec(name, asset=asset, description=text) for name, text in claims.items()]
+
+
+def broken(name: str, count: int, asset: str | None = None, of: int | None = None) -> dg.AssetCheckResult:
+    """A check that fails if ``count`` rows break its claim."""
+    metadata = {"broken": int(count)} | ({} if of is None else {"of": int(of)})
+    return dg.AssetCheckResult(check_name=name, passed=int(count) == 0, asset_key=asset, metadata=metadata)
+
+
+def holds(name: str, passed: bool, severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR, **metadata: object) -> dg.AssetCheckResult:
+    """A check that passes if ``passed``."""
+    return dg.AssetCheckResult(check_name=name, passed=bool(passed), severity=severity, metadata=metadata)

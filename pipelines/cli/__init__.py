@@ -1,0 +1,62 @@
+"""The command line: one file a command, imported only when it is asked for, so that a simulation pays for nothing else."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from features.errors import InputError
+
+_COMMANDS = {
+    "run": "materialise the whole pipeline",
+    "simulate": "schedule a trace under schedulers and predictors",
+    "inspect": "say what is in a trace before anything runs",
+    "traces": "list the catalogue",
+    "predict": "predict runtimes with a registered model",
+    "fetch": "download a trace of the catalogue, checked",
+    "ui": "start the web server on what was materialised",
+}
+
+
+class _Lazy(click.Group):
+    """A group whose commands live in ``pipelines.cli.<name>`` as ``command``."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        return importlib.import_module(f"pipelines.cli.{name}").command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="queuecast", prog_name="queuecast")
+def cli() -> None:
+    """Learn from a cluster's own logs how long jobs run, and measure in simulation what better predictions do to the schedule."""
+
+
+def main() -> None:
+    """Run the command line; exit code 2 and one line for input that can be mended, 0 only if everything asked for was done."""
+    try:
+        cli(standalone_mode=False)
+    except InputError as error:
+        print(f"queuecast: {error}", file=sys.stderr)
+        sys.exit(2)
+    except click.ClickException as error:
+        # click's own words about arguments, in one line
+        hint = f" (see {error.ctx.command_path} --help)" if isinstance(error, click.UsageError) and error.ctx else ""
+        print(f"queuecast: {error.format_message()}{hint}", file=sys.stderr)
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        print("queuecast: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)

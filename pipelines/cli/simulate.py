@@ -1,0 +1,172 @@
+"""``queuecast simulate``: a trace under schedulers, predictors and corrections; neither Dagster nor MLflow is imported."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import product
+from pathlib import Path
+
+import click
+import pandas as pd
+
+from features.cleaning import CleanTrace
+from pipelines.cli.options import load, note, trace_options
+from sim import Schedule, evaluate, simulate
+
+IDENTITY = ("trace", "scheduler", "predictor", "correction", "semantics", "starvation_s", "seed", "procs", "tau_s", "generated")
+
+
+@click.command()
+@click.argument("trace")
+@trace_options
+@click.option(
+    "--scheduler",
+    "schedulers",
+    multiple=True,
+    default=("EASY",),
+    show_default=True,
+    help="[ORDER-]ALGORITHM[-BACKFILLORDER]; may be repeated.",
+)
+@click.option("--predictor", "predictors", multiple=True, default=("requested",), show_default=True, help="May be repeated.")
+@click.option("--correction", "corrections", multiple=True, default=("requested",), show_default=True, help="May be repeated.")
+@click.option("--semantics", default="per-second", show_default=True, help="per-second or per-event.")
+@click.option(
+    "--starvation",
+    "starvation_s",
+    type=click.IntRange(min=0),
+    help="Seconds of waiting after which a job goes to the head of the queue.",
+)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--tau",
+    "tau_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="Bound of the bounded slowdown, seconds.",
+)
+@click.option(
+    "--schedule-out", type=click.Path(path_type=Path, dir_okay=False), help="Write all schedules, job by job, to this Parquet file."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line on standard output, and nothing else there.")
+def command(
+    trace: str,
+    procs: int | None,
+    timezone: str | None,
+    missing_request: str | None,
+    schedulers: tuple[str, ...],
+    predictors: tuple[str, ...],
+    corrections: tuple[str, ...],
+    semantics: str,
+    starvation_s: int | None,
+    seed: int,
+    tau_s: float,
+    schedule_out: Path | None,
+    as_json: bool,
+) -> None:
+    """Schedule TRACE under every combination of the schedulers, predictors and corrections given.
+
+    TRACE is a name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file.
+    """
+    workload = load(trace, procs, timezone, missing_request)
+    chosen = [fitted(name, workload) for name in predictors]
+    rows, tables = [], []
+    for scheduler, predictor, correction in product(schedulers, chosen, corrections):
+        schedule = simulate(
+            workload.jobs,
+            procs=workload.procs,
+            scheduler=scheduler,
+            predictor=predictor,
+            correction=correction,
+            semantics=semantics,
+            starvation_s=starvation_s,
+            seed=seed,
+            trace=workload.name,
+            generated=workload.generated,
+        )
+        row = as_row(schedule, tau_s)
+        if as_json:
+            click.echo(json.dumps(row))
+        rows.append(row)
+        if schedule_out is not None:
+            tables.append(schedule_rows(schedule))
+    if not as_json:
+        print_table(rows, workload)
+    if schedule_out is not None:
+        from pipelines.parquet import write_parquet
+
+        write_parquet(
+            pd.concat(tables, ignore_index=True),
+            schedule_out,
+            kind="schedules",
+            metadata={"trace": workload.name, "generated": workload.generated},
+        )
+        note(f"wrote {schedule_out}")
+
+
+def fitted(name: str, workload: CleanTrace) -> object:
+    """A predictor that the simulator takes: a name it knows, or a table made from the trace's own history or a registered model."""
+    from models.catalog import FITTED
+
+    if name in FITTED or name.startswith("registry:"):
+        from pipelines.stages import fitted_predictor
+
+        return fitted_predictor(name, workload)
+    return name
+
+
+def as_row(schedule: Schedule, tau_s: float) -> dict[str, object]:
+    """What identifies a schedule and its metrics, as plain Python values ready for JSON; NaN becomes null."""
+    row: dict[str, object] = {name: tau_s if name == "tau_s" else getattr(schedule, name) for name in IDENTITY}
+    for name, value in evaluate(schedule, tau_s=tau_s).items():
+        number = (
+            int(value)
+            if name in ("jobs", "underpredicted_jobs", "corrections", "clamped_predictions", "makespan_s")
+            else float(value)
+        )
+        row[str(name)] = None if math.isnan(number) else number
+    return row
+
+
+def schedule_rows(schedule: Schedule) -> pd.DataFrame:
+    """The columns of ``--schedule-out``."""
+    columns = ["job_id", "submit_s", "start_s", "end_s", "procs", "predicted_s", "corrections"]
+    rows = schedule.jobs[columns].copy()
+    rows.insert(0, "predictor", schedule.predictor)
+    rows.insert(0, "scheduler", schedule.scheduler)
+    return rows
+
+
+def print_table(rows: list[dict[str, object]], workload: CleanTrace) -> None:
+    """The metrics people look at first, as a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    title = f"{workload.name}: {len(workload.jobs):,} jobs on {workload.procs:,} processors" + (
+        ", a generated workload" if workload.generated else ""
+    )
+    table = Table(title=title, title_justify="left")
+    for heading in ("scheduler", "predictor", "correction"):
+        table.add_column(heading, no_wrap=True)
+    shown = (
+        ("mean wait s", "mean_wait_s", ",.1f"),
+        ("mean bounded slowdown", "mean_bounded_slowdown", ",.4f"),
+        ("AWF s", "awf_s", ",.0f"),
+        ("P2SF s", "p2sf_s", ",.0f"),
+        ("utilization", "utilization", ".4f"),
+        ("under-predicted", "underpredicted_jobs", ",d"),
+        ("corrections", "corrections", ",d"),
+        ("clamped", "clamped_predictions", ",d"),
+        ("simulated in s", "simulate_s", ".4f"),
+    )
+    for heading, _, _ in shown:
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(
+            str(row["scheduler"]),
+            str(row["predictor"]),
+            str(row["correction"]),
+            *(format(row[key], form) for _, key, form in shown),
+        )
+    Console().print(table)

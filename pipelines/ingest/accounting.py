@@ -1,0 +1,176 @@
+"""A table of delimited text with a header line, read as strings and turned into numbers and times with errors that name the line.
+
+Each distinct text of a column is interpreted once, so that millions of rows cost little.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+
+from features.errors import InputError
+from pipelines.ingest.source import Source
+
+MISSING = {"", "unknown", "none", "n/a"}
+"""How Slurm writes, in any case, that there is no value."""
+UNBOUNDED = {"unlimited", "partition_limit"}
+"""Time limits that are no number: as missing as the above, but worth counting."""
+
+_BLOCK = 16 << 20  # bytes read at a time, and so the longest line
+_DURATION = re.compile(r"(?:(?:(\d+)-)?(\d+):)?([0-5]?\d):([0-5]\d)")
+
+
+def seconds(text: str) -> float:
+    """Seconds or a count, as a plain decimal number."""
+    if not re.fullmatch(r"\d{1,15}(\.\d*)?", text):
+        raise ValueError("a number")
+    return float(text)
+
+
+def whole(text: str) -> float:
+    """A count: a whole number, which an export may have written as 4.0."""
+    if not re.fullmatch(r"\d{1,15}(\.0*)?", text):
+        raise ValueError("a whole number")
+    return float(text)
+
+
+def minutes(text: str) -> float:
+    """Seconds, from a whole number of minutes (TimelimitRaw)."""
+    return 60 * whole(text)
+
+
+def duration(text: str) -> float:
+    """Seconds, from ``[D-]HH:MM:SS`` or ``MM:SS``."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise ValueError("a duration [D-]HH:MM:SS")
+    days, hours, mins, secs = (int(part or 0) for part in found.groups())
+    return float(((days * 24 + hours) * 60 + mins) * 60 + secs)
+
+
+class AccountingTable:
+    """The columns of ``wanted`` (names in lower case) that the file has, as strings; ``titles`` are all its columns as it writes them."""
+
+    def __init__(self, source: Source, wanted: set[str]) -> None:
+        self.path = source.path
+        self._content = source.content.removeprefix(b"\xef\xbb\xbf")
+        try:
+            self._content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = self._content.count(b"\n", 0, error.start) + 1
+            raise InputError(f"{self.path}:{line}: is not UTF-8 text (byte 0x{self._content[error.start]:02x})") from error
+        header = re.search(rb"[^\s][^\r\n]*", self._content)
+        if header is None or not self._content[header.end() :].strip():
+            raise InputError(f"{self.path}: holds no job, only {'a header' if header else 'an empty'} line")
+        self._delimiter = "|" if b"|" in header[0] else ","
+        fields = next(csv.reader([header[0].decode()], **self._dialect()))
+        self.titles = [field.strip() for field in fields]
+        self._place = {title.lower(): place for place, title in reversed(list(enumerate(self.titles))) if title}
+        kept = sorted(self._place[name] for name in wanted & self._place.keys())
+        self._table = self._read(self._content[header.end() :], [str(place) for place in kept])
+        self.rows = self._table.num_rows
+        self._encoded: dict[str, tuple[np.ndarray, list[str]]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._place
+
+    def title(self, name: str) -> str:
+        """The name of a column as the file writes it."""
+        return self.titles[self._place[name]]
+
+    def find(self, *names: str) -> str | None:
+        """The first of ``names`` that is a column."""
+        return next((name for name in names if name in self), None)
+
+    def texts(self, name: str) -> tuple[np.ndarray, list[str]]:
+        """A column as codes int64 [rows] into a list of distinct texts, stripped of white space."""
+        if name not in self._encoded:
+            column = self._table.column(str(self._place[name])).dictionary_encode().combine_chunks()
+            distinct = [text.strip() for text in column.dictionary.to_pylist()]
+            self._encoded[name] = column.indices.to_numpy().astype(np.int64), distinct
+        return self._encoded[name]
+
+    def matches(self, name: str, test: Callable[[str], bool]) -> np.ndarray:
+        """Where ``test`` holds for the text of a column: bool [rows]."""
+        codes, distinct = self.texts(name)
+        return np.array([test(text) for text in distinct], bool)[codes]
+
+    def numbers(self, name: str, parse: Callable[[str], float]) -> np.ndarray:
+        """A column as float64 [rows], NaN where there is no value. ``parse`` raises ValueError saying what it expected."""
+        codes, distinct = self.texts(name)
+        parsed = np.full(len(distinct), np.nan)
+        for place, text in enumerate(distinct):
+            if text.lower() not in MISSING and text.lower() not in UNBOUNDED:
+                try:
+                    parsed[place] = parse(text)
+                except ValueError as error:
+                    raise self.error(name, int(np.argmax(codes == place)), f"is not {error}") from error
+        return parsed[codes]
+
+    def times(self, name: str) -> np.ndarray:
+        """A column of ``YYYY-MM-DD HH:MM:SS`` (or with a T) as datetime64[s] [rows], NaT where there is no value."""
+        codes, distinct = self.texts(name)
+        texts = pd.Series(distinct, dtype="str").str.replace("T", " ", n=1, regex=False)
+        parsed = pd.to_datetime(texts, format="%Y-%m-%d %H:%M:%S", errors="coerce").to_numpy().astype("datetime64[s]")
+        for place in np.flatnonzero(np.isnat(parsed)):
+            if distinct[place].lower() not in MISSING:
+                raise self.error(name, int(np.argmax(codes == place)), "is not a time YYYY-MM-DDTHH:MM:SS")
+        return parsed[codes]
+
+    def category(self, name: str, rows: np.ndarray) -> pd.Categorical:
+        """The texts of the rows chosen by a mask, as categories in alphabetical order; empty ones are null."""
+        codes, distinct = self.texts(name)
+        codes = codes[rows]
+        used = sorted({distinct[code] for code in np.unique(codes)} - {""})
+        rank = {text: place for place, text in enumerate(used)}
+        ranks = np.array([rank.get(text, -1) for text in distinct], np.int64)
+        return pd.Categorical.from_codes(ranks[codes], categories=pd.Index(used, dtype="str"))
+
+    def error(self, name: str, row: int, what: str) -> InputError:
+        """An error about the value in ``row`` (counted from 0, without the header) of a column."""
+        codes, distinct = self.texts(name)
+        text = distinct[codes[row]]
+        shown = text if len(text) <= 40 else text[:40] + "..."
+        for found, (line, _) in enumerate(self._lines()):
+            if found == row + 1:
+                return InputError(f"{self.path}:{line}: {self.title(name)} {shown!r} {what}")
+        raise AssertionError(f"row {row} of {self.rows}")
+
+    def _dialect(self) -> dict[str, Any]:
+        if self._delimiter == "|":  # sacct quotes nothing: a " is part of a job's name
+            return {"delimiter": "|", "quoting": csv.QUOTE_NONE}
+        return {"delimiter": ","}
+
+    def _lines(self) -> Iterator[tuple[int, list[str]]]:
+        """(number of its last line, fields) of the header and each row, blank lines left out."""
+        reader = csv.reader(io.StringIO(self._content.decode("utf-8"), newline=""), **self._dialect())
+        return ((reader.line_num, fields) for fields in reader if fields)
+
+    def _read(self, body: bytes, kept: list[str]) -> pa.Table:
+        width = len(self.titles)
+        quoted = self._delimiter == ","
+        try:
+            return arrow_csv.read_csv(
+                pa.BufferReader(body),
+                read_options=arrow_csv.ReadOptions(column_names=[str(place) for place in range(width)], block_size=_BLOCK),
+                parse_options=arrow_csv.ParseOptions(
+                    delimiter=self._delimiter, quote_char='"' if quoted else False, newlines_in_values=quoted
+                ),
+                convert_options=arrow_csv.ConvertOptions(include_columns=kept, column_types=dict.fromkeys(kept, pa.string())),
+            )
+        except pa.ArrowInvalid as error:
+            for line, fields in self._lines():
+                if len(fields) != width:
+                    hint = "; is there one in a job's name?" if len(fields) > width else ""
+                    raise InputError(
+                        f"{self.path}:{line}: {len(fields)} fields between {self._delimiter!r}, where the header has {width}{hint}"
+                    ) from error
+            raise InputError(f"{self.path}: {error}") from error

@@ -1,0 +1,43 @@
+"""Canonical Parquet: a trace with all its columns, units and provenance in one file, for traces read often or made elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from features.errors import InputError
+from features.schema import COLUMNS, Trace, conform
+from pipelines.ingest.source import trace_name
+
+KIND = "trace"
+MAGIC = b"PAR1"
+"""First bytes of any Parquet file."""
+
+_FIELDS = ("name", "procs", "origin_unix_s", "timezone", "generated", "source", "sha256", "header", "notes")
+
+
+def write_canonical(trace: Trace, path: str | Path) -> None:
+    """Write ``trace`` atomically, zstd; units are in the columns' metadata and the rest of the trace in the schema's."""
+    from pipelines.parquet import write_parquet
+
+    metadata = {name: getattr(trace, name) for name in _FIELDS} | {"header": dict(trace.header)}
+    write_parquet(trace.jobs, path, kind=KIND, metadata=metadata, units={name: column.unit for name, column in COLUMNS.items()})
+
+
+def read_canonical(path: str | Path) -> Trace:
+    """The trace that :func:`write_canonical` wrote, named and placed by this file; what it was made from is ``Source`` in its header.
+
+    Raises InputError for another kind, format or set of columns.
+    """
+    from pipelines.parquet import read_parquet
+
+    frame, metadata = read_parquet(path, kind=KIND)
+    for what, names in (("lacks", COLUMNS.keys() - frame.columns), ("has the unknown", set(frame.columns) - COLUMNS.keys())):
+        if names:
+            raise InputError(f"{path}: {what} columns {', '.join(sorted(names))}")
+    try:
+        jobs = conform(dict(frame.items()), len(frame))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{path}: a column has a wrong type: {error}") from error
+    fields = {name: metadata[name] for name in _FIELDS}
+    fields["header"] = {"Source": fields["source"], **fields["header"]}
+    return Trace(jobs=jobs, **{**fields, "name": trace_name(path), "source": str(path), "notes": tuple(fields["notes"])})

@@ -1,0 +1,251 @@
+"""The people behind a generated workload: who submits each job, which application it runs, and how long they ask for.
+
+Sessions are told by submissions (Zakay & Feitelson, "On identifying user session boundaries in parallel workload logs", JSSPP 2012);
+requested times are few and round (Tsafrir, Etsion & Feitelson, "Modeling user runtime estimates", JSSPP 2005). Neither paper says how
+jobs repeat: the numbers below are ours, tuned on KTH-SP2 and SDSC-SP2 as docs/workload.md records.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from features.clock import DAY_S
+
+SESSION_GAP_S = 20 * 60
+"""A user's submissions less than this apart belong to one session."""
+APPLICATIONS = 4
+"""Applications that each user runs."""
+
+ZIPF_EXPONENT = 1.3  # activity of the k-th user is (k + offset) ** -exponent
+ZIPF_OFFSET = 4.0
+STAY = 0.72  # an arrival while sessions are open belongs, at most this often, to one of them ...
+LEAVE = 0.4  # ... less if they appeal little (the weight of leaving, beside their appeals)
+IMPATIENCE = 1.5  # the appeal of a session falls with the runtime of its last job: who waits for short jobs comes back
+RECENT = 64  # a new session is of a user of one of the last so many sessions ...
+RETURN = 0.65  # ... this often: people work for a while and go, the locality of sampling in Feitelson's terms
+SWITCH_WITHIN = 0.05  # another application: within a session, at the start of one
+SWITCH_BETWEEN = 0.25
+CHANGE_WITHIN = 0.06  # other input for the same application, hence another typical runtime
+CHANGE_BETWEEN = 0.2
+CHANGE = 0.5  # how far it moves, in standard deviations between applications
+SPREAD = (1 + CHANGE**2) ** 0.5  # standard deviation of typical runtimes, in the same
+RESIZE = 0.18  # the same input on another number of processors
+EXACT = 0.45  # a run that repeats the last one almost exactly, or varies about the typical one
+EXACT_NOISE = 0.003
+NOISE = 0.15
+YIELD = 1.0  # people yield: sizes and runtimes sink, in standard deviations, per unit of work submitted lately above the usual ...
+MEMORY_S = 2 * DAY_S  # ... and lately fades in this time
+FAIL = 0.015  # a run that fails at once, after one that did not and after one that did
+FAIL_AGAIN = 0.6
+
+STEPS = 1000  # of the quantiles by which people guess
+
+MINUTE_S, HOUR_S = 60, 3600
+POPULAR_S = np.array(
+    [m * MINUTE_S for m in (5, 10, 15, 20, 30, 45, 60, 90)] + [h * HOUR_S for h in (2, 3, 4, 5, 6, 8, 10, 12, 18, 24, 36, 48)],
+    np.int64,
+)
+"""The twenty requested times that people type; the last is the longest that the generated site allows."""
+ROUNDEST_S = np.array([m * MINUTE_S for m in (5, 10, 30)] + [h * HOUR_S for h in (1, 2, 4, 8, 12, 24, 48)], np.int64)
+"""Those that some people think in alone."""
+ROUNDEST = 0.3  # share of configurations whose request is one of the roundest
+ODD = 0.1  # and share that asks for some multiple of a minute, above an hour of ten
+MARGIN = 0.11  # mean over users and configurations of the margin asked for: 0 asks for the runtime, 1 for the longest allowed
+KILL_REACH = 0.1  # |ln(runtime / popular request)| within which a run may have ended at its limit ...
+KILL = 0.13  # ... and how often it has
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What :func:`behave` decides for each job: arrays [jobs] in order of arrival.
+
+    ``user`` and ``configuration`` count from 0; a configuration is one user's application with one input. ``application`` is in
+    0..APPLICATIONS-1. ``size_rank`` and ``runtime_rank`` only compare jobs: the greater, the more processors or the longer.
+    """
+
+    user: np.ndarray
+    application: np.ndarray
+    configuration: np.ndarray
+    failed: np.ndarray
+    size_rank: np.ndarray
+    runtime_rank: np.ndarray
+
+
+def activity(users: int) -> np.ndarray:
+    """Probability that a session is of each user, float64 [users], the most active first: a Zipf-Mandelbrot law."""
+    weight = (np.arange(1, users + 1) + ZIPF_OFFSET) ** -ZIPF_EXPONENT
+    return weight / weight.sum()
+
+
+def behave(rng: np.random.Generator, submit_s: np.ndarray, users: int, procs: np.ndarray, runtime_s: np.ndarray) -> Behaviour:
+    """Give every arrival (``submit_s``, int64 seconds, ascending) to one of ``users`` and a place among that user's similar jobs.
+
+    ``procs`` and ``runtime_s``, the sizes and runtimes to be handed out, tell people how much work a job is likely to be.
+    """
+    grid = np.linspace(0, 1, STEPS)
+    usual = float(procs @ runtime_s) / max(int(submit_s[-1]), 1)
+    return Behaviour(
+        *_behave(rng, submit_s, np.cumsum(activity(users)), np.quantile(procs, grid), np.quantile(runtime_s, grid), usual)
+    )
+
+
+@njit(cache=True, nogil=True)
+def _behave(rng, submit_s, cumulative, sizes, runtimes, usual):
+    jobs, users = len(submit_s), len(cumulative)
+    user = np.empty(jobs, np.int32)
+    application = np.empty(jobs, np.int8)
+    configuration = np.empty(jobs, np.int32)
+    failed = np.empty(jobs, np.bool_)
+    size_rank = np.empty(jobs)
+    runtime_rank = np.empty(jobs)
+
+    last_s = np.full(users, -SESSION_GAP_S, np.int64)
+    length = np.zeros(users, np.int64)  # jobs in the user's session so far
+    appeal = np.zeros(users)
+    opened = np.empty(users, np.int64)  # users whose sessions are open, in the first n_open places
+    n_open = 0
+    recent = np.empty(RECENT, np.int64)
+    n_sessions = 0
+
+    current = np.zeros(users, np.int64)  # application
+    broken = np.zeros(users, np.bool_)
+    configured = np.full((users, APPLICATIONS), -1, np.int32)
+    n_configurations = 0
+    size = np.empty((users, APPLICATIONS))
+    typical = np.empty((users, APPLICATIONS))  # runtime of the application, of its input, of its last run
+    runtime = np.empty((users, APPLICATIONS))
+    latest = np.empty((users, APPLICATIONS))
+
+    pressure = 1.0  # work submitted lately, as a multiple of the usual
+    before = submit_s[0]
+    for i in range(jobs):
+        now = submit_s[i]
+        pressure *= math.exp((before - now) / MEMORY_S)
+        before = now
+        n_open, total = _close(opened, n_open, last_s, appeal, now)
+        if n_open > 0 and rng.random() < STAY * total / (total + LEAVE):
+            u = _pick(opened, n_open, appeal, rng.random() * total)
+        elif n_sessions > 0 and rng.random() < RETURN:
+            u = recent[int(rng.random() * min(n_sessions, RECENT))]
+        else:
+            u = min(np.searchsorted(cumulative, rng.random(), side="right"), users - 1)
+        begins = now - last_s[u] >= SESSION_GAP_S
+        if begins:
+            opened[n_open] = u
+            n_open += 1
+            length[u] = 0
+            recent[n_sessions % RECENT] = u
+            n_sessions += 1
+        length[u] += 1
+        last_s[u] = now
+
+        if rng.random() < (SWITCH_BETWEEN if begins else SWITCH_WITHIN):
+            current[u] = int(rng.random() ** 2 * APPLICATIONS)  # the first ones more often
+        a = current[u]
+        if configured[u, a] < 0 or rng.random() < (CHANGE_BETWEEN if begins else CHANGE_WITHIN):
+            if configured[u, a] < 0:
+                typical[u, a] = rng.standard_normal()
+                size[u, a] = rng.standard_normal()
+            runtime[u, a] = typical[u, a] + CHANGE * rng.standard_normal()
+            latest[u, a] = runtime[u, a]
+            configured[u, a] = n_configurations
+            n_configurations += 1
+        elif rng.random() < RESIZE:
+            size[u, a] = rng.standard_normal()
+        if rng.random() < EXACT:
+            latest[u, a] += EXACT_NOISE * rng.standard_normal()
+        else:
+            latest[u, a] = runtime[u, a] + NOISE * rng.standard_normal()
+        broken[u] = rng.random() < (FAIL_AGAIN if broken[u] else FAIL)
+
+        user[i] = u
+        application[i] = a
+        configuration[i] = configured[u, a]
+        failed[i] = broken[u]
+        size_rank[i] = size[u, a] - YIELD * (pressure - 1)
+        runtime_rank[i] = latest[u, a] - YIELD * (pressure - 1)
+        if broken[u]:
+            runtime_rank[i] -= 100.0  # shorter than all that did not fail
+        else:
+            work = _at(sizes, size_rank[i]) * _at(runtimes, runtime_rank[i] / SPREAD)
+            pressure += work / (usual * MEMORY_S)
+        # The longer a session already is, the likelier it goes on: session lengths have a long tail.
+        appeal[u] = length[u] * math.exp(-IMPATIENCE * latest[u, a])
+    return user, application, configuration, failed, size_rank, runtime_rank
+
+
+@njit(cache=True, nogil=True)
+def _close(opened, n_open, last_s, appeal, now):
+    """Take the users whose sessions are over out of ``opened``; how many stay, and the sum of their appeals."""
+    total = 0.0
+    j = 0
+    while j < n_open:
+        if now - last_s[opened[j]] >= SESSION_GAP_S:
+            n_open -= 1
+            opened[j] = opened[n_open]
+        else:
+            total += appeal[opened[j]]
+            j += 1
+    return n_open, total
+
+
+@njit(cache=True, nogil=True)
+def _pick(opened, n_open, appeal, ticket):
+    """The open user on whose appeal the ticket falls, a number from 0 to the sum of appeals."""
+    for j in range(n_open - 1):
+        ticket -= appeal[opened[j]]
+        if ticket < 0:
+            return opened[j]
+    return opened[n_open - 1]
+
+
+@njit(cache=True, nogil=True)
+def _at(quantiles, deviations):
+    """The value ``deviations`` standard deviations above the middle, of a distribution given by its quantiles."""
+    return quantiles[min(int(0.5 * math.erfc(-deviations * math.sqrt(0.5)) * STEPS), STEPS - 1)]
+
+
+def cut_at_limits(rng: np.random.Generator, runtime_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Runtimes (int64 seconds) of which some end at a round limit, and which do (bool), both [jobs].
+
+    Only runtimes that lie near a popular request are moved onto it, up or down, so that their distribution hardly changes.
+    """
+    log_limits = np.log(POPULAR_S)
+    log_s = np.log(runtime_s)
+    nearest = np.searchsorted((log_limits[1:] + log_limits[:-1]) / 2, log_s)
+    killed = (np.abs(log_s - log_limits[nearest]) < KILL_REACH) & (rng.random(len(runtime_s)) < KILL)
+    return np.where(killed, POPULAR_S[nearest], runtime_s), killed
+
+
+def requests(rng: np.random.Generator, behaviour: Behaviour, runtime_s: np.ndarray, killed: np.ndarray) -> np.ndarray:
+    """Requested seconds, int64 [jobs], never below the runtime: one request for a configuration, and what killed a job for that job.
+
+    The margin over the configuration's longest run is a share of the way, on a log scale, to the longest request allowed: the shorter
+    a job, the more times over it is overestimated.
+    """
+    configuration = behaviour.configuration
+    configurations = int(configuration.max()) + 1
+    longest = np.ones(configurations, np.int64)
+    np.maximum.at(longest, configuration, np.where(killed, 1, runtime_s))
+    limit = np.zeros(configurations, np.int64)
+    np.maximum.at(limit, configuration, np.where(killed, runtime_s, 0))
+    owner = np.empty(configurations, np.int64)
+    owner[configuration] = behaviour.user
+
+    caution = rng.uniform(0.0, 2 * MARGIN, int(owner.max()) + 1)
+    margin = np.minimum(caution[owner] * rng.standard_exponential(configurations), 1.0)
+    needed = longest ** (1 - margin) * float(POPULAR_S[-1]) ** margin
+    habit = rng.random(configurations)
+    step = np.where(needed > HOUR_S, 10 * MINUTE_S, MINUTE_S)
+    odd = np.minimum(np.ceil(needed / step) * step, POPULAR_S[-1]).astype(np.int64)
+    asked = np.select([habit < ODD, habit < ODD + ROUNDEST], [odd, _round_up(needed, ROUNDEST_S)], _round_up(needed, POPULAR_S))
+    asked = np.where(limit >= longest, limit, asked)
+    return np.where(killed, runtime_s, asked[configuration])
+
+
+def _round_up(seconds: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return values[np.searchsorted(values, np.minimum(seconds, values[-1]))]

@@ -1,0 +1,107 @@
+"""From what a user calls TRACE to a Trace: a name of the catalogue, or a file told apart by its content, not its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+
+from features.errors import InputError
+from features.schema import Trace
+from pipelines.catalogue import Entry, load_catalogue
+from pipelines.ingest.canonical import MAGIC, read_canonical
+from pipelines.ingest.localtime import zone
+from pipelines.ingest.source import Source, load, unreadable
+from pipelines.ingest.swf import parse_swf
+
+
+def read_trace(
+    spec: str, *, procs: int | None = None, timezone: str | None = None, catalogue: Mapping[str, Entry] | None = None
+) -> Trace:
+    """Read TRACE: a catalogue name, an SWF file (plain or gzip), a canonical Parquet file or a Slurm accounting file.
+
+    ``procs`` and ``timezone`` (IANA name) overrule what catalogue and file say; ``catalogue`` is by default the one of
+    :func:`load_catalogue`. Names go before files: write ``./NAME`` for a file called like an entry. Raises InputError.
+    """
+    entry = find_entry(spec, catalogue)
+    if timezone is not None:
+        zone(timezone)
+    if entry is None:
+        trace = read_file(spec, timezone=timezone)
+    elif entry.format == "generated":
+        trace = _generate(entry)
+    else:
+        trace = replace(_read_entry(entry, timezone), name=entry.name)
+    stated = (procs, entry.procs if entry else None, trace.procs)
+    zones = (timezone, entry.timezone if entry else None, trace.timezone)
+    return replace(
+        trace,
+        procs=next((number for number in stated if number is not None), None),
+        timezone=next((name for name in zones if name is not None), None),
+    )
+
+
+def find_entry(spec: str, catalogue: Mapping[str, Entry] | None = None) -> Entry | None:
+    """The catalogue's entry for TRACE, or None where TRACE is a file. Raises InputError, listing what is known, where it is neither."""
+    entries = load_catalogue() if catalogue is None else catalogue
+    entry = entries.get(spec) or entries.get(spec.lower())
+    if entry is None and not Path(spec).exists():
+        if re.search(r"[/\\]|\.(swf|gz|csv|txt|parquet)$", spec.lower()):
+            raise InputError(f"{spec}: no such file")
+        close = get_close_matches(spec.lower(), entries, 1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise InputError(f"{spec}: no such file and no trace of the catalogue; {hint}known are {', '.join(sorted(entries))}")
+    return entry
+
+
+def read_file(path: str | Path, *, format: str = "", timezone: str | None = None, processors: str = "cpus") -> Trace:
+    """Read one file; ``format`` swf, slurm or parquet, or by its content. Raises InputError."""
+    try:
+        with open(path, "rb") as file:
+            magic = file.read(4)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if format == "parquet" or (not format and magic == MAGIC):
+        return read_canonical(path)
+    return _parse(load(path), format, timezone, processors)
+
+
+def _parse(source: Source, format: str, timezone: str | None, processors: str) -> Trace:
+    kind = format or _kind(source)
+    if kind == "slurm":
+        from pipelines.ingest.slurm import parse_sacct
+
+        return parse_sacct(source, timezone, processors)
+    return parse_swf(source)
+
+
+def _kind(source: Source) -> str:
+    """By the first line that is not blank: a comment or a number begins SWF, names between | or , head Slurm accounting."""
+    line = re.search(rb"[^\s][^\r\n]*", source.content[:100_000])
+    text = line[0].removeprefix(b"\xef\xbb\xbf") if line else b""
+    if re.match(rb"[;+\-.\d]", text):
+        return "swf"
+    if re.match(rb'["A-Za-z_]+[\w" ]*[|,]', text):
+        return "slurm"
+    raise InputError(
+        f"{source.path}: is no trace: neither SWF (numbers, ; before comments), nor Slurm accounting (a header line with | or , between "
+        "names), nor canonical Parquet"
+    )
+
+
+def _read_entry(entry: Entry, timezone: str | None) -> Trace:
+    if entry.remote and not entry.path.exists():
+        raise InputError(f"{entry.name}: not fetched yet: run `queuecast fetch {entry.name}`")
+    options = {"format": entry.format, "timezone": timezone or entry.timezone, "processors": entry.processors}
+    return read_file(entry.path, **options)  # type: ignore[arg-type]
+
+
+def _generate(entry: Entry) -> Trace:
+    from pipelines.ingest.workload import Workload, generate
+
+    known = [option.name for option in fields(Workload)]
+    if unknown := [key for key in entry.options if key not in known]:
+        raise InputError(f"{entry.stated_in}: traces.{entry.name}: options.{unknown[0]} is unknown: known are {', '.join(known)}")
+    return replace(generate(Workload(**entry.options)), name=entry.name)

@@ -1,0 +1,193 @@
+"""Reads the Standard Workload Format of the Parallel Workloads Archive (Chapin et al. 1999), plain or gzip.
+
+18 numbers a line, ``;`` before a comment, ``; Key: value`` lines as a header, -1 where a value is not known. What is not an error
+but worth knowing (extra columns, rounded or negative values, an origin guessed) is said in the trace's notes.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from features.schema import Trace, conform, masked
+from pipelines.ingest import swf_kernel as kernel
+from pipelines.ingest.source import Source, load
+
+UNIX_SUBMIT_S = 100_000_000
+"""First submissions later than this (three years) are Unix times where the header states no origin."""
+
+_JOB, _SUBMIT, _STATUS, _PRECEDING = 0, 1, 10, 16
+_LAST_STATUS = 5
+_NUMBERS = {  # canonical column: SWF field, counted from 0
+    "wait_s": 2,
+    "runtime_s": 3,
+    "procs": 7,
+    "allocated_procs": 4,
+    "requested_s": 8,
+    "preceding_job": 16,
+    "think_s": 17,
+}
+_IDENTITIES = {"user": 11, "group": 12, "executable": 13, "queue": 14, "partition": 15}
+_KEY = re.compile(r"(\s*)([A-Za-z][\w-]*)\s*:(?:\s+(.*))?$")
+
+
+def read_swf(path: str | Path) -> Trace:
+    """Read one SWF file, plain or gzip by its content. Raises InputError with file, line and what is wrong.
+
+    Times are seconds, rounded (halves up) where the file has fractions. Negative values are null, but for the submission, which the
+    cleaning rules judge. Identities become categories of strings (``"12"``) in numeric order. Columns after the 18th are not read.
+    """
+    return parse_swf(load(path))
+
+
+def parse_swf(source: Source) -> Trace:
+    """As :func:`read_swf`, for a file whose bytes are already here."""
+    content = source.content
+    values = np.empty((18, 1 + len(content) // kernel.SHORTEST_LINE), np.int64)
+    tally = np.zeros((2, 18), np.int64)
+    jobs, head, comments, *found = kernel.parse(np.frombuffer(content, np.uint8), values, tally)
+    extra, (code, line, field, start, end) = found[:3], found[3:]
+    if code != kernel.OK:
+        raise InputError(f"{source.path}:{line}: {_complaint(code, field, content[start:end])}")
+    if jobs == 0:
+        raise InputError(f"{source.path}: holds no job, only comments and blank lines")
+
+    header = _header(content[:head].decode("utf-8", "replace"))
+    values = values[:, :jobs]
+    notes = _value_notes(values, tally, extra, comments)
+    table = _table(values)
+    for announced in re.findall(r"\d+", header.get("MaxRecords", ""))[:1]:
+        if int(announced) != jobs:
+            notes.append(f"The header announces MaxRecords {int(announced):,}, the file holds {jobs:,} jobs.")
+    return Trace(
+        name=source.name,
+        jobs=table,
+        procs=_procs(header, notes),
+        origin_unix_s=_origin(header, values[_SUBMIT], notes),
+        timezone=_timezone(header, notes),
+        source=source.path,
+        sha256=source.sha256,
+        header=header,
+        notes=tuple(notes),
+    )
+
+
+def _complaint(code: int, field: int, text: bytes) -> str:
+    if code == kernel.TOO_FEW:
+        return f"{field} fields, where SWF has 18"
+    shown = text[:40].decode("utf-8", "backslashreplace") + ("..." if len(text) > 40 else "")
+    what = {kernel.NOT_A_NUMBER: "not a number", kernel.NOT_WHOLE: "not a whole number", kernel.TOO_LARGE: "too large a number"}[
+        code
+    ]
+    return f"field {field + 1} ({kernel.FIELDS[field]}) is {shown!r}, {what}"
+
+
+def _table(values: np.ndarray) -> pd.DataFrame:
+    columns: dict[str, object] = {"job_id": values[_JOB], "submit_s": values[_SUBMIT]}
+    for name, field in _NUMBERS.items():
+        columns[name] = masked(values[field], values[field] >= 0)
+    status = values[_STATUS]
+    columns["status"] = masked(status, (status >= 0) & (status <= _LAST_STATUS), "Int8")
+    for name, field in _IDENTITIES.items():
+        columns[name] = _identity(values[field])
+    return conform(columns, values.shape[1])
+
+
+def _identity(numbers: np.ndarray) -> pd.Categorical:
+    codes, found = pd.factorize(np.maximum(numbers, -1), sort=True)
+    missing = int(len(found) > 0 and found[0] == -1)
+    return pd.Categorical.from_codes(codes - missing, categories=pd.Index([str(number) for number in found[missing:]], dtype="str"))
+
+
+def _value_notes(values: np.ndarray, tally: np.ndarray, extra: list[int], comments: int) -> list[str]:
+    jobs = values.shape[1]
+    notes = []
+    lines, fewest, most = extra
+    if lines:
+        columns = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+        notes.append(f"Columns after the 18th are not read: {columns} on {lines:,} of {jobs:,} job lines.")
+    if comments:
+        notes.append(f"Comment lines between jobs are not read as header: {comments:,}.")
+    if tally[kernel.FRACTIONAL].any():
+        notes.append(f"Fractional times are rounded to the second: {_by_field(tally[kernel.FRACTIONAL])}.")
+    negative = tally[kernel.NEGATIVE].copy()
+    negative[[_JOB, _SUBMIT]] = 0  # a job's number is only a name, and the cleaning rules judge its submission
+    if negative.any():
+        notes.append(f"Negative values other than -1 are taken as missing: {_by_field(negative)}.")
+    if undefined := int(np.count_nonzero(values[_STATUS] > _LAST_STATUS)):
+        notes.append(f"Statuses other than 0 to {_LAST_STATUS} are taken as missing: {undefined:,} jobs.")
+    if (np.diff(values[_JOB]) <= 0).any() and (repeated := jobs - len(np.unique(values[_JOB]))):
+        notes.append(f"Job numbers that an earlier line has too: {repeated:,}.")
+    preceding = values[_PRECEDING]
+    if jobs > 1 and preceding[0] >= 0 and (preceding == preceding[0]).all():
+        notes.append(f"The preceding job is {preceding[0]} on all {jobs:,} lines: it means nothing.")
+    return notes
+
+
+def _by_field(counts: np.ndarray) -> str:
+    return ", ".join(f"{kernel.FIELDS[field]} of {counts[field]:,} jobs" for field in np.flatnonzero(counts))
+
+
+def _header(head: str) -> dict[str, str]:
+    """``; Key: value`` lines. A key that occurs again, and lines indented deeper than their key, continue its value on a new line."""
+    header: dict[str, list[str]] = {}
+    key, depth = "", 0
+    for line in re.findall(r"(?:\A|[\r\n])[ \t]*;([^\r\n]*)", head):
+        text = line.rstrip()
+        found = _KEY.match(text)
+        if not text:
+            key = ""
+        elif found and (not key or len(found[1]) <= depth):
+            key, depth = found[2], len(found[1])
+            header.setdefault(key, []).append(found[3] or "")
+        else:
+            header.setdefault(key or "Comment", []).append(text.strip())
+    return {key: "\n".join(lines) for key, lines in header.items()}
+
+
+def _procs(header: dict[str, str], notes: list[str]) -> int | None:
+    for key in ("MaxProcs", "MaxNodes"):
+        number = re.match(r"\d+", header.get(key, ""))
+        if number is None or int(number[0]) == 0:
+            continue
+        if header[key] != number[0]:
+            notes.append(f"The header's {key} says {header[key]!r}: {number[0]} is taken.")
+        if key == "MaxNodes":
+            notes.append(f"The header has no MaxProcs: MaxNodes, {number[0]}, is taken as the number of processors.")
+        return int(number[0])
+    return None
+
+
+def _origin(header: dict[str, str], submit: np.ndarray, notes: list[str]) -> int | None:
+    stated = re.match(r"\d+", header.get("UnixStartTime", ""))
+    if stated is not None and int(stated[0]) > 0:
+        return int(stated[0])
+    if (submit >= 0).any() and submit[submit >= 0].min() > UNIX_SUBMIT_S:
+        missing = "no UnixStartTime" if stated is None else "UnixStartTime 0"
+        notes.append(f"The header states {missing} and submissions look like Unix times: second 0 is taken as Unix time 0.")
+        return 0
+    return None
+
+
+def _timezone(header: dict[str, str], notes: list[str]) -> str | None:
+    name = header.get("TimeZoneString", "").strip()
+    if name:
+        try:
+            return ZoneInfo(name).key
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            notes.append(f"The header's TimeZoneString {name!r} is no zone of the IANA database: not used.")
+    offset = re.match(r"[+-]?\d+$", header.get("TimeZone", "").strip())
+    if offset is None:
+        return None
+    hours, rest = divmod(int(offset[0]), 3600)
+    if rest or not -12 <= hours <= 14:
+        notes.append(f"The header's TimeZone {offset[0]} is no whole number of hours: not used.")
+        return None
+    zone = f"Etc/GMT{-hours:+d}" if hours else "Etc/UTC"  # the sign of these names is the reverse of the usual one
+    notes.append(f"The header names no time zone: its TimeZone, {offset[0]} s, is taken as {zone}, without daylight saving.")
+    return zone

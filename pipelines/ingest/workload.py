@@ -1,0 +1,127 @@
+"""The embedded default: a workload generated after Lublin & Feitelson's model, with users, sessions, repeated jobs and requested times.
+
+The published model (:mod:`pipelines.ingest.lublin`) gives sizes, runtimes and arrivals; people (:mod:`pipelines.ingest.people`) order
+them: each user's jobs are alike, and the distributions stay the model's. docs/workload.md puts it beside a real trace.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from numbers import Integral, Real
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from features.schema import Trace, conform
+from pipelines.ingest import lublin, people
+
+GENERATOR = 1
+"""Version of the generator; a change of any number that reaches a job changes it."""
+ORIGIN_UNIX_S = 1_704_067_200
+"""2024-01-01 00:00 UTC, a Monday."""
+USERS_PER_GROUP = 8
+COMPLETED, FAILED = 1, 0  # SWF status
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What to generate: ``jobs`` from ``users`` people for a machine of ``procs`` processors.
+
+    ``load`` is offered load, sum(procs * runtime) / (machine * time from first to last submission); it sets that time.
+    Raises InputError for a value out of range.
+    """
+
+    jobs: int = 10_000
+    procs: int = 256
+    users: int = 100
+    load: float = 0.8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, lowest in (("jobs", 2), ("procs", 1), ("users", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < lowest:
+                raise InputError(f"generated workload: {name} must be a whole number of at least {lowest}, not {value!r}")
+        if not isinstance(self.load, Real) or isinstance(self.load, bool) or not 0.01 <= self.load <= 10:
+            raise InputError(f"generated workload: load must be a number from 0.01 to 10, not {self.load!r}")
+
+
+def generate(config: Workload) -> Trace:
+    """The workload of ``config`` as a trace named ``generated``: same config, same bytes.
+
+    Users are named by expected activity, ``user1`` first; a failed run and one killed at its limit have status 0. Sizes and runtimes
+    depend on ``jobs``, ``procs`` and ``seed`` alone, whatever the load.
+    """
+    size_rng, arrival_rng, people_rng, request_rng, group_rng = np.random.default_rng(config.seed).spawn(5)
+    procs = lublin.sizes(size_rng, config.jobs, config.procs)
+    runtime_s, killed = people.cut_at_limits(size_rng, lublin.runtimes(size_rng, procs))
+    submit_s = _arrivals(arrival_rng, config, float(procs @ runtime_s))
+    behaviour = people.behave(people_rng, submit_s, config.users, procs, runtime_s)
+    procs, runtime_s, killed = _assign(behaviour, procs, runtime_s, killed)
+    requested_s = people.requests(request_rng, behaviour, runtime_s, killed)
+    group = group_rng.integers(math.ceil(config.users / USERS_PER_GROUP), size=config.users)
+    jobs = conform(
+        {
+            "job_id": np.arange(1, config.jobs + 1),
+            "submit_s": submit_s,
+            "runtime_s": runtime_s,
+            "procs": procs,
+            "requested_s": requested_s,
+            "user": _named("user", behaviour.user),
+            "group": _named("group", group[behaviour.user]),
+            "executable": _named("app", behaviour.user.astype(np.int64) * people.APPLICATIONS + behaviour.application),
+            "status": np.where(behaviour.failed | killed, FAILED, COMPLETED),
+        },
+        config.jobs,
+    )
+    options = ", ".join(f"{field.name} {getattr(config, field.name)}" for field in fields(config))
+    return Trace(
+        name="generated",
+        jobs=jobs,
+        procs=config.procs,
+        origin_unix_s=ORIGIN_UNIX_S,
+        timezone="UTC",
+        generated=True,
+        source=f"generated workload ({options})",
+        header={"Generator": str(GENERATOR), **{name: str(value) for name, value in asdict(config).items()}},
+        notes=(
+            "This workload is generated, not recorded: sizes, runtimes and arrivals after Lublin & Feitelson (JPDC 2003, batch jobs), "
+            f"with users, sessions, repeated jobs and requested times of our own; {options}, generator {GENERATOR}.",
+        ),
+    )
+
+
+def _arrivals(rng: np.random.Generator, config: Workload, work: float) -> np.ndarray:
+    """Submissions, int64 seconds from 0, over the time in which ``work`` processor-seconds are the load asked for.
+
+    The knob is the time scale of the inter-arrival times before the daily cycle is put on, so the cycle is the model's at any load.
+    """
+    even_s = lublin.even_arrivals(rng, config.jobs)
+    even_s *= lublin.off_the_clock(work / (config.procs * config.load)) / even_s[-1]
+    return np.rint(lublin.on_the_clock(even_s)).astype(np.int64)
+
+
+def _assign(
+    behaviour: people.Behaviour, procs: np.ndarray, runtime_s: np.ndarray, killed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Hand the sampled (size, runtime, killed) out to the jobs by rank: sizes first, then the runtimes of each size.
+
+    Only the order changes, so the distribution of sizes, and of runtimes given the size, is that of the sample.
+    """
+    sample = np.lexsort((runtime_s, procs))
+    procs, runtime_s, killed = procs[sample], runtime_s[sample], killed[sample]
+    size = np.empty_like(procs)
+    size[np.argsort(behaviour.size_rank, kind="stable")] = procs
+    place = np.lexsort((behaviour.runtime_rank, size))
+    runtime, at_limit = np.empty_like(runtime_s), np.empty_like(killed)
+    runtime[place], at_limit[place] = runtime_s, killed
+    return size, runtime, at_limit
+
+
+def _named(kind: str, numbers: np.ndarray) -> pd.Categorical:
+    used = np.flatnonzero(np.bincount(numbers))
+    return pd.Categorical.from_codes(
+        np.searchsorted(used, numbers), categories=pd.Index([f"{kind}{n + 1}" for n in used], dtype="str")
+    )

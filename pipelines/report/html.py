@@ -1,0 +1,152 @@
+"""The comparison as one HTML file that needs nothing else: tables, figures as data URIs, provenance, and how to read each metric."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import jinja2
+import pandas as pd
+
+from features.clock import DAY_S
+from pipelines.report import plots
+from pipelines.report.style import Looks, key, looks
+from pipelines.report.tables import cleaning_rows, fairness_rows, interval_notes, metric_columns, metric_rows, prediction_table
+from pipelines.report.wording import FAIRNESS, summary
+from sim.metrics import TAU_S
+from sim.schedule import Schedule
+from sim.timeline import busiest_window
+
+WINDOW_S = 2 * DAY_S
+"""Length of the Gantt charts' window."""
+_CURVES = 6
+"""Most combinations drawn as curves; more cannot be told apart."""
+
+
+def render_report(
+    *,
+    trace: str,
+    comparison: pd.DataFrame,
+    schedules: Sequence[Schedule],
+    prediction_metrics: pd.DataFrame,
+    cleaning_counts: pd.Series,
+    provenance: Mapping[str, object],
+    notes: Sequence[str],
+    generated: bool,
+    baseline: tuple[str, str] = ("EASY", "requested"),
+    confidence: float = 0.95,
+    tau_s: float = TAU_S,
+) -> str:
+    """The page, from values alone.
+
+    ``comparison`` is what :func:`sim.comparison.compare` made of ``schedules`` at ``baseline``, ``confidence`` and ``tau_s``, with its default metrics;
+    ``prediction_metrics`` has a row for each ``predictor`` with ``accuracy`` and whatever else was measured, and may be empty;
+    ``cleaning_counts`` counts jobs by (action, rule); ``provenance`` and ``notes`` are printed in their order.
+    """
+    generated = generated or any(schedule.generated for schedule in schedules)
+    table = looks(key(schedule) for schedule in schedules)
+    base = next(schedule for schedule in schedules if (schedule.scheduler, schedule.predictor) == tuple(baseline))
+    curves = _curves(schedules, base, comparison)
+    drawn = {key(schedule) for schedule in curves}
+    submit = base.jobs["submit_s"]
+    return _template().render(
+        trace=trace,
+        generated=generated,
+        headline={
+            "jobs": f"{len(base.jobs):,}",
+            "procs": f"{base.procs:,}",
+            "days": f"{(submit.max() - submit.min()) / DAY_S:,.0f}",
+            "combinations": sum(schedule.predictor != "" for schedule in schedules),
+        },
+        baseline=" / ".join(baseline),
+        confidence=f"{100 * confidence:g}",
+        tau=f"{tau_s:g}",
+        summary=summary(comparison, baseline, confidence),
+        metrics=metric_columns(comparison),
+        rows=metric_rows(comparison, table, key(base)),
+        interval_notes=interval_notes(comparison),
+        weeks=int(comparison["weeks"].iloc[0]),
+        figures=_figures(comparison, curves, base, generated, tau_s, table),
+        left_out=[table[key(schedule)].label for schedule in schedules if key(schedule) not in drawn],
+        fairness_metrics=FAIRNESS,
+        fairness=fairness_rows(schedules, table),
+        predictions=prediction_table(prediction_metrics),
+        prediction_figure=_uri(plots.prediction_quality(schedules, prediction_metrics, table)) if len(prediction_metrics) else "",
+        cleaning=cleaning_rows(cleaning_counts),
+        provenance=[(name, _text(value)) for name, value in provenance.items()],
+        notes=list(notes),
+    )
+
+
+def write_report(path: Path, html: str) -> None:
+    """Write the page whole, or leave what was there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(html, encoding="utf-8")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _template() -> jinja2.Template:
+    loader = jinja2.FileSystemLoader(Path(__file__).parent)
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("report.html.j2")
+
+
+def _curves(schedules: Sequence[Schedule], base: Schedule, comparison: pd.DataFrame) -> list[Schedule]:
+    """The schedules drawn as curves: the baseline, the recorded one, and those of the lowest mean bounded slowdown, in this order."""
+    rows = comparison[comparison["metric"] == "mean_bounded_slowdown"].set_index(["scheduler", "predictor", "correction"])
+    value = rows["value"].to_dict()
+    ranked = sorted(schedules, key=lambda schedule: (schedule is not base, schedule.predictor != "", value[key(schedule)]))
+    return ranked[:_CURVES]
+
+
+def _figures(
+    comparison: pd.DataFrame, curves: Sequence[Schedule], base: Schedule, generated: bool, tau_s: float, table: Looks
+) -> list[dict[str, str]]:
+    others = [schedule for schedule in curves if schedule is not base and schedule.predictor != ""]
+    # Stable: the best one without hindsight comes first, and clairvoyant only where there is no other.
+    others.sort(key=lambda schedule: schedule.predictor == "clairvoyant")
+    pair = [base, *others[:1]]
+    recorded = [schedule for schedule in curves if schedule.predictor == ""]
+    baseline = (base.scheduler, base.predictor)
+    return [
+        {
+            "title": "What changes, relative to the baseline",
+            "caption": "Marks are the change over the whole trace, lines its intervals; colours are predictors, shapes schedulers.",
+            "image": _uri(plots.metrics_by_combination(comparison, baseline, generated, image="svg"), "svg+xml"),
+        },
+        {
+            "title": "Which jobs wait, and how long",
+            "caption": "Share of jobs beyond each value, on logarithmic axes: means are decided in the tail, at the lower right.",
+            "image": _uri(plots.distributions(curves, tau_s, table, image="svg"), "svg+xml"),
+        },
+        {
+            "title": "When they wait",
+            "caption": "Time-weighted means over steps of a two-hundredth of the trace.",
+            "image": _uri(plots.over_time([*pair, *recorded], table, image="svg"), "svg+xml"),
+        },
+        {
+            "title": "The busiest two days",
+            "caption": "The window in which the baseline's jobs, waiting or running, ask for most processors. A rectangle is a job or a "
+            "piece of one. Its rows are assigned for drawing: the simulator counts processors and does not name them.",
+            "image": _uri(plots.gantt_chart(pair, busiest_window(base, WINDOW_S))),
+        },
+    ]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _uri(image: bytes, kind: str = "png") -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"

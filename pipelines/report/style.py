@@ -1,0 +1,133 @@
+"""One look for every figure: colours by predictor, marks by scheduler, the same in all of them.
+
+Colours are Okabe & Ito's (2008), told apart with every common kind of colour blindness. Figures are built from matplotlib's objects
+alone, without pyplot and its global state, and come out byte for byte the same for the same input.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FuncFormatter
+
+from sim.schedule import Schedule
+
+ImageFormat = Literal["png", "svg"]
+Key = tuple[str, str, str]
+"""(scheduler, predictor, correction)"""
+
+INK = "#1f2933"
+MUTED = "#6b7785"
+GRID = "#e4e8ec"
+RECORDED = "#8a939d"
+_BLUE, _VERMILION, _GREEN, _PURPLE, _ORANGE, _SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
+_KNOWN = {"requested": INK, "clairvoyant": _ORANGE}
+_COLOURS = (_BLUE, _VERMILION, _GREEN, _PURPLE, _SKY)
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_DASHES: tuple[str | tuple[int, tuple[float, ...]], ...] = ("--", "-", "-.", ":", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (8, 3)))
+
+_RC: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9,
+    "text.color": INK,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "legend.frameon": False,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "queuecast",
+}
+_DPI = 160
+
+DURATIONS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 21_600: "6 h", 86_400: "1 d", 604_800: "1 wk"}
+"""Ticks of logarithmic axes of time, by seconds."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one combination is drawn, wherever it is drawn."""
+
+    label: str
+    colour: str
+    marker: str
+    dashes: str | tuple[int, tuple[float, ...]]
+
+
+Looks = Mapping[Key, Look]
+
+
+def key(schedule: Schedule) -> Key:
+    """What tells a schedule from the others of one comparison."""
+    return schedule.scheduler, schedule.predictor, schedule.correction
+
+
+def looks(keys: Iterable[Key]) -> dict[Key, Look]:
+    """A look for each combination; the correction is named only where it tells two of them apart."""
+    unique = list(dict.fromkeys(keys))
+    pairs = [key[:2] for key in unique]
+    simulated = [key for key in unique if key[1]]
+    predictors = [name for name in dict.fromkeys(key[1] for key in simulated) if name not in _KNOWN]
+    schedulers = list(dict.fromkeys(key[0] for key in simulated))
+    table = {}
+    for key in unique:
+        scheduler, predictor, correction = key
+        label = f"{scheduler} / {predictor}" if predictor else scheduler
+        if pairs.count(key[:2]) > 1:
+            label += f" / {correction}"
+        if not predictor:
+            table[key] = Look(label, RECORDED, "*", "-")
+            continue
+        rank = schedulers.index(scheduler)
+        colour = _KNOWN.get(predictor) or _COLOURS[predictors.index(predictor) % len(_COLOURS)]
+        table[key] = Look(label, colour, _MARKERS[rank % len(_MARKERS)], _DASHES[rank % len(_DASHES)])
+    return table
+
+
+@contextmanager
+def figure(width: float, height: float, generated: bool) -> Iterator[Figure]:
+    """A figure of the common look, inches; a generated workload is named in its corner."""
+    with mpl.rc_context(_RC):
+        layout = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - 0.22 / height if generated else 1))
+        drawing = Figure(figsize=(width, height), layout=layout, facecolor="white")
+        FigureCanvasAgg(drawing)
+        if generated:
+            drawing.text(
+                0.997, 0.995, "generated workload", ha="right", va="top", fontsize=8.5, fontweight="bold", color=_VERMILION
+            )
+        yield drawing
+
+
+def encode(drawing: Figure, image: ImageFormat) -> bytes:
+    """The figure as PNG or SVG, without a date; call it inside :func:`figure`."""
+    buffer = io.BytesIO()
+    metadata = {"Date": None} if image == "svg" else {"Software": None}
+    drawing.savefig(buffer, format=image, dpi=_DPI, metadata=metadata)
+    return buffer.getvalue()
+
+
+def log_durations(axis: mpl.axis.Axis, longest_s: float, shortest_s: float = 1.0) -> None:
+    """Ticks of a logarithmic axis of seconds in units people use."""
+    axis.set_ticks([tick for tick in DURATIONS if shortest_s <= tick <= longest_s])
+    axis.set_major_formatter(FuncFormatter(lambda seconds, _: DURATIONS.get(round(seconds), "")))
+    axis.set_minor_formatter(FuncFormatter(lambda *_: ""))

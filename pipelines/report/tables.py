@@ -1,0 +1,126 @@
+"""The report's tables as texts: what the template prints without knowing what any of it means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from pipelines.report.style import Key, Looks, key
+from pipelines.report.wording import FAIRNESS, METRICS, change, interval, number
+from sim.schedule import Schedule
+from sim.users import fairness
+
+_SHARES = ("accuracy", "rate")
+"""Endings of the names of prediction metrics printed in per cent."""
+
+
+def metric_columns(comparison: pd.DataFrame) -> list[dict[str, str]]:
+    """Name, title, meaning and source of each metric of the comparison; InputError for one that has no words here."""
+    names = list(comparison["metric"].unique())
+    unknown = [name for name in names if name not in METRICS]
+    if unknown:
+        raise InputError(f"the report has no words for the metrics {', '.join(unknown)}: known are {', '.join(METRICS)}")
+    return [
+        {"name": name, "title": METRICS[name].title, "meaning": METRICS[name].meaning, "source": METRICS[name].source}
+        for name in names
+    ]
+
+
+def metric_rows(comparison: pd.DataFrame, table: Looks, baseline: Key) -> list[dict[str, object]]:
+    """A row a combination; each cell its value, change and interval, whether it is better or worse, and whether it is the best simulated."""
+    best = _best(comparison)
+    rows: list[dict[str, object]] = []
+    for combination, look in table.items():
+        cells = [
+            {
+                "value": number(row["value"], METRICS[row["metric"]].kind),
+                "change": change(row["relative"]),
+                "interval": interval(row["low"], row["high"]),
+                "tone": _tone(row["low"], row["high"], METRICS[row["metric"]].lower_is_better),
+                "best": row["predictor"] != "" and row["value"] == best.get(row["metric"]),
+            }
+            for row in _records(comparison)
+            if (row["scheduler"], row["predictor"], row["correction"]) == combination
+        ]
+        kind = "baseline" if combination == baseline else "" if combination[1] else "recorded"
+        rows.append({"label": look.label, "correction": combination[2], "colour": look.colour, "kind": kind, "cells": cells})
+    return rows
+
+
+def interval_notes(comparison: pd.DataFrame) -> list[str]:
+    """Each note of the comparison once, with the metrics it is about."""
+    noted = comparison[comparison["note"] != ""]
+    lines = []
+    for note in noted["note"].unique():
+        titles = [METRICS[name].title for name in noted.loc[noted["note"] == note, "metric"].unique()]
+        lines.append(f"{note[0].upper()}{note[1:]} ({', '.join(titles)}).")
+    return lines
+
+
+def fairness_rows(schedules: Sequence[Schedule], table: Looks) -> list[dict[str, object]]:
+    """Fairness between users, a row a schedule; none where the trace names no users."""
+    if schedules[0].jobs["user"].isna().all():
+        return []
+    rows: list[dict[str, object]] = []
+    for schedule in schedules:
+        record = fairness(schedule)
+        cells = [number(record[name], FAIRNESS[name].kind) for name in FAIRNESS]
+        unknown = number(record["jobs_without_user"], "count")
+        rows.append(
+            {"label": table[key(schedule)].label, "users": number(record["users"], "count"), "cells": cells, "unknown": unknown}
+        )
+    return rows
+
+
+def prediction_table(metrics: pd.DataFrame) -> dict[str, list]:
+    """The prediction metrics, whatever columns there are: names ending in ``_s`` are seconds, in accuracy or rate shares."""
+    rows = [[_cell(name, value) for name, value in row.items()] for row in _records(metrics)]
+    return {"columns": [_heading(str(name)) for name in metrics], "rows": rows}
+
+
+def cleaning_rows(counts: pd.Series) -> list[tuple[str, str, str]]:
+    """Action, rule and number of jobs, from counts by (action, rule)."""
+    table = counts.rename("jobs").rename_axis(["action", "rule"]).reset_index()
+    return [(str(row["action"]), str(row["rule"]), number(row["jobs"], "count")) for row in _records(table)]
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+
+
+def _best(comparison: pd.DataFrame) -> dict[str, float]:
+    """The best simulated value of each metric in which one combination is alone best."""
+    simulated = comparison[comparison["predictor"] != ""]
+    best = {}
+    for metric in simulated["metric"].unique():
+        values = simulated.loc[simulated["metric"] == metric, "value"].to_numpy(np.float64)
+        top = values.min() if METRICS[metric].lower_is_better else values.max()
+        if len(values) > 1 and (values == top).sum() == 1:
+            best[metric] = float(top)
+    return best
+
+
+def _tone(low: float, high: float, lower_is_better: bool) -> str:
+    """``better`` or ``worse`` where the interval leaves out 0, else nothing."""
+    if pd.isna(low) or low <= 0 <= high:
+        return ""
+    return "better" if (high < 0) == lower_is_better else "worse"
+
+
+def _heading(name: str) -> str:
+    text = name.removesuffix("_s").replace("_", " ").replace("mae", "MAE")
+    return f"{text}, s" if name.endswith("_s") else text
+
+
+def _cell(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if name.endswith(_SHARES):
+        return number(value, "share")
+    if name.endswith("_s"):
+        return number(value, "seconds")
+    return number(value, "count" if isinstance(value, int) else "ratio")

@@ -1,0 +1,169 @@
+"""Metrics in words and numbers as people read them, and the report's summary, computed from the comparison."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+MINUS = "\N{MINUS SIGN}"
+_GOPONENKO = "Goponenko et al., Metrics for packing efficiency and fairness of HPC cluster batch job scheduling (SBAC-PAD 2022)"
+_FEITELSON = "Feitelson et al., Theory and practice in parallel job scheduling (JSSPP 1997)"
+_KLUSACEK = "Klusáček & Chlumský, Planning and metaheuristic optimization in production job scheduler (JSSPP 2017)"
+
+
+Kind = Literal["seconds", "ratio", "share", "count"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a metric is called, printed and read."""
+
+    title: str
+    kind: Kind
+    meaning: str
+    source: str
+    lower_is_better: bool = True
+
+
+METRICS: dict[str, Metric] = {
+    "mean_bounded_slowdown": Metric(
+        "mean bounded slowdown",
+        "ratio",
+        "Response time over runtime, runtimes below τ counted as τ, never below 1; mean over jobs. What users of short jobs feel. It "
+        "falls whenever short jobs go first, whatever that does to wide or long ones.",
+        _FEITELSON,
+    ),
+    "mean_slowdown": Metric(
+        "mean slowdown", "ratio", "Response time over runtime; a few jobs of seconds that waited for hours dominate it.", _FEITELSON
+    ),
+    "mean_wait_s": Metric("mean wait", "seconds", "Time from submission to start; every job counts the same.", _FEITELSON),
+    "mean_response_s": Metric(
+        "mean response", "seconds", "Time from submission to end (AF, flow time): the wait and the runtime.", _FEITELSON
+    ),
+    "awf_s": Metric(
+        "AWF",
+        "seconds",
+        "Response time weighted by area (processors × runtime). It does not change when jobs merely swap places in the same profile of "
+        "busy processors, so it measures packing.",
+        _GOPONENKO,
+    ),
+    "p2sf_s": Metric(
+        "P²SF",
+        "seconds",
+        "Age of each processor-second of work when it is done, weighted by its age squared. It rises when old work is passed over, so it "
+        "measures packing and fairness together.",
+        _GOPONENKO,
+    ),
+    "underprediction_rate": Metric(
+        "under-predicted",
+        "share",
+        "Share of jobs that ran longer than was predicted at their submission.",
+        "Gaussier et al. (SC 2015)",
+    ),
+    "max_bounded_slowdown": Metric(
+        "worst bounded slowdown", "ratio", "Bounded slowdown of the job it was largest for.", _FEITELSON
+    ),
+    "utilization": Metric(
+        "utilization",
+        "share",
+        "Work done over what the machine could do between the first submission and the last end. The load decides it more than the scheduler.",
+        _FEITELSON,
+        lower_is_better=False,
+    ),
+    "makespan_s": Metric(
+        "makespan", "seconds", "Time from the first submission to the last end; the last jobs decide it.", _FEITELSON
+    ),
+}
+
+FAIRNESS: dict[str, Metric] = {
+    "nuwt_mean": Metric(
+        "NUWT, mean",
+        "ratio",
+        "Normalised user wait time: a user's total wait over the processor-seconds it used, in seconds for each; mean over users.",
+        _KLUSACEK,
+    ),
+    "nuwt_std": Metric("NUWT, standard deviation", "ratio", "How far apart users are in it.", _KLUSACEK),
+    "dissatisfied_users": Metric(
+        "users who would complain",
+        "count",
+        "Users with a job that waited longer than (ln(processors) + 1) × a share of the requested time, the smaller the longer "
+        "the request, summed over the user's jobs waiting at the submission.",
+        _KLUSACEK,
+    ),
+    "dissatisfied_jobs": Metric("jobs they would complain of", "count", "Number of such jobs.", _KLUSACEK),
+}
+
+_COSTS = {"awf_s": "packing", "p2sf_s": "packing and fairness together"}
+
+
+def label(row: pd.Series) -> str:
+    """Scheduler and predictor of a row of the comparison."""
+    return f"{row['scheduler']} / {row['predictor']}" if row["predictor"] else str(row["scheduler"])
+
+
+def number(value: float, kind: Kind) -> str:
+    """A metric's value: seconds and counts whole, shares in per cent, ratios with two decimals; a dash where there is none."""
+    if pd.isna(value):
+        return "–"
+    if kind == "share":
+        return f"{100 * value:.1f} %"
+    return f"{value:,.2f}" if kind == "ratio" else f"{value:,.0f}"
+
+
+def change(relative: float, unit: bool = True) -> str:
+    """A relative change in per cent with its sign."""
+    if pd.isna(relative):
+        return "–"
+    text = f"{100 * relative:+,.1f}".replace("-", MINUS)
+    return (text[1:] if text[1:] == "0.0" else text) + (" %" if unit else "")
+
+
+def interval(low: float, high: float) -> str:
+    """A confidence interval of a relative change, per cent, in brackets; empty where there is none."""
+    return "" if pd.isna(low) else f"[{change(low, unit=False)}, {change(high, unit=False)}]"
+
+
+def summary(comparison: pd.DataFrame, baseline: tuple[str, str], confidence: float) -> list[str]:
+    """Sentences: the lowest mean bounded slowdown, what it does to packing and fairness, the same without hindsight, and what was recorded."""
+    table = comparison[comparison["metric"] == "mean_bounded_slowdown"]
+    simulated = table[table["predictor"] != ""].sort_values("value", kind="stable")
+    if len(simulated) < 2:
+        return ["There is one combination only, so there is nothing to compare it with."]
+    best = simulated.iloc[0]
+    sentences = [_best("The lowest mean bounded slowdown", best, comparison, baseline, confidence)]
+    if best["predictor"] == "clairvoyant":
+        sentences[0] += " Clairvoyant knows the actual runtimes in advance: a mark for predictors to come near, not one of them."
+        without = simulated[simulated["predictor"] != "clairvoyant"]
+        if len(without):
+            lead = "Of those that know only what is known at submission, the lowest"
+            sentences.append(_best(lead, without.iloc[0], comparison, baseline, confidence))
+    for _, row in table[table["predictor"] == ""].iterrows():
+        sentences.append(
+            f"The schedule the site recorded has a mean bounded slowdown of {number(row['value'], 'ratio')}, {change(row['relative'])} "
+            f"against {' / '.join(baseline)}. Simulation and site differ by more than the scheduler: outages, reserved time and local limits "
+            "are not in the trace."
+        )
+    return sentences
+
+
+def _best(lead: str, best: pd.Series, comparison: pd.DataFrame, baseline: tuple[str, str], confidence: float) -> str:
+    if (best["scheduler"], best["predictor"]) == tuple(baseline):
+        return f"{lead} is the baseline's own: {label(best)} with {number(best['value'], 'ratio')}."
+    text = f"{lead} is that of {label(best)}: {number(best['value'], 'ratio')}, {change(best['relative'])} against {' / '.join(baseline)}"
+    if pd.notna(best["low"]):
+        text += f" ({100 * confidence:g} % interval {change(best['low'])} to {change(best['high'])}, {best['weeks']} weeks)"
+    same = (comparison[["scheduler", "predictor", "correction"]] == best[["scheduler", "predictor", "correction"]]).all(axis=1)
+    rows = {row["metric"]: row for _, row in comparison[same].iterrows()}
+    costs = [_cost(name, METRICS[metric].title, rows[metric]) for metric, name in _COSTS.items() if metric in rows]
+    return text + "." + (f" It {' and '.join(costs)}." if costs else "")
+
+
+def _cost(name: str, title: str, row: pd.Series) -> str:
+    size = f"{title} {change(row['relative'])} {interval(row['low'], row['high'])}".rstrip()
+    if pd.isna(row["low"]):
+        return f"changes {name} ({size})"
+    if row["low"] <= 0 <= row["high"]:
+        return f"leaves {name} without a clear change ({size})"
+    return f"{'worsens' if row['relative'] > 0 else 'improves'} {name} ({size})"
