@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from features.jit import kernel
 from models.compiled import OUTSIDE, TABLE, estimate, learn
 from sim.corrections import corrected
-from sim.passes import backfill_key, full_pass, leave, primary_key, submit_pass
+from sim.passes import enqueue, full_pass, leave, primary_key, submit_pass
 from sim.state import (
     ASKED,
     CHANGED,
@@ -40,14 +42,19 @@ LEFT = -1
 class Settings(NamedTuple):
     """Integer codes of one simulation.
 
-    ``one_queue``: the primary queue is the backfill queue too (same order, and nothing that reorders one alone). ``starvation``: seconds of waiting after which a job goes to the head. ``gated``: a submission causes a pass only
-    if the job fits in the processors free now. ``bits``: width of a sequence number inside an event.
+    ``weights`` and ``backfill_weights`` [6] are of mixed policies. ``one_queue``: the primary queue is the backfill queue too (same
+    order, and nothing that reorders one alone). ``changing``: the order of waiting jobs can change. ``starvation``: seconds of waiting
+    after which a job goes to the head. ``gated``: a submission causes a pass only if the job fits in the processors free now. ``bits``:
+    width of a sequence number inside an event.
     """
 
     algorithm: int
     order: int
+    weights: np.ndarray
     backfill: int
+    backfill_weights: np.ndarray
     one_queue: bool
+    changing: bool
     correction: int
     predictor: int
     starvation: int
@@ -57,7 +64,7 @@ class Settings(NamedTuple):
 
 
 @kernel
-def advance(settings, jobs, estimates, front, back, state, memory, now):
+def advance(settings, jobs, estimates, front, back, profile, state, memory, now):
     """Run until done or in need of answers; returns (reason, now). ``now`` is 0 at first and what was returned last after that."""
     counters = state.counters
     total = len(jobs.submit)
@@ -85,21 +92,18 @@ def advance(settings, jobs, estimates, front, back, state, memory, now):
                 return ASK, now
         promote_starving(settings, now, jobs, estimates, front, state)
 
-        if arriving == 1 and counters[WAITING] > 0:
+        if arriving == 1 and counters[CHANGED] == 0 and counters[WAITING] > 0 and not settings.changing:
             job = submit_job(settings, jobs, estimates, memory, counters)
-            behind = primary_key(settings, job, jobs, estimates, counters) >= front.key[front.begin[0]]
-            if counters[CHANGED] == 0 and behind:
-                head = front.job[front.begin[0]]
-                if not submit_pass(settings.algorithm, job, now, jobs, estimates, head, state, settings.bits):
-                    enqueue(settings, job, jobs, estimates, front, back, counters)
+            if submit_pass(settings, job, now, jobs, estimates, front, back, profile, state):
                 continue
-            enqueue(settings, job, jobs, estimates, front, back, counters)
-            if settings.gated and jobs.procs[job] > counters[FREE]:
+        else:
+            for _ in range(arriving):
+                job = submit_job(settings, jobs, estimates, memory, counters)
+                enqueue(settings, job, now, jobs, estimates, front, back, counters)
+            if settings.gated and arriving == 1 and jobs.procs[counters[NEXT] - 1] > counters[FREE]:
+                counters[CHANGED] = 1
                 continue
-            arriving = 0
-        for _ in range(arriving):
-            enqueue(settings, submit_job(settings, jobs, estimates, memory, counters), jobs, estimates, front, back, counters)
-        full_pass(settings, now, jobs, estimates, front, back, state)
+        full_pass(settings, now, jobs, estimates, front, back, profile, state)
         counters[CHANGED] = 0
 
 
@@ -156,10 +160,10 @@ def promote_starving(settings, now, jobs, estimates, front, state):
         job = counters[STARVING]
         waits = state.start[job] < 0
         if waits:
-            leave(front, primary_key(settings, job, jobs, estimates, counters), job, counters[WAITING])
+            leave(settings, front, primary_key(settings, job, now, jobs, estimates, counters), job, counters[WAITING])
         counters[STARVING] = job + 1
         if waits:
-            key = primary_key(settings, job, jobs, estimates, counters)
+            key = primary_key(settings, job, now, jobs, estimates, counters)
             queue_insert(front, counters[WAITING] - 1, key, job, jobs.procs[job], estimates.fit[job])
             counters[CHANGED] = 1
 
@@ -175,13 +179,3 @@ def submit_job(settings, jobs, estimates, memory, counters):
         estimates.fit[job] = seconds
         estimates.end[job] = seconds
     return job
-
-
-@kernel
-def enqueue(settings, job, jobs, estimates, front, back, counters):
-    """``job`` takes its place among the waiting jobs, in the primary queue and, where its order differs, in the backfill queue."""
-    procs = jobs.procs[job]
-    queue_insert(front, counters[WAITING], primary_key(settings, job, jobs, estimates, counters), job, procs, estimates.fit[job])
-    if not settings.one_queue:
-        queue_insert(back, counters[WAITING], backfill_key(settings, job, jobs, estimates), job, procs, estimates.fit[job])
-    counters[WAITING] += 1

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 
 from features.errors import InputError
-from sim.orders import ALIASES, ALIASES_BEHIND, ORDERS
-from sim.passes import EASY, LIST, STRICT
+from sim.orders import ALIASES, ALIASES_BEHIND, NO_WEIGHTS, ORDERS
+from sim.passes import EASY, JUSTBF, LIST, STRICT
 
-ALGORITHMS: dict[str, int] = {"EASY": EASY, "List": LIST, "Strict": STRICT}
+ALGORITHMS: dict[str, int] = {"EASY": EASY, "JustBF": JUSTBF, "List": LIST, "Strict": STRICT}
 BACKFILLING = ("EASY",)
-"""Algorithms that take an order of their own for backfilling."""
+"""Algorithms that take an order of their own for backfilling; the others have one queue."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """A queue order; ``weights`` of a mixed policy on (n, r, wait, r/n, expansion, r n)."""
+
+    name: str = "FCFS"
+    weights: tuple[float, ...] = NO_WEIGHTS
 
 
 @dataclass(frozen=True)
@@ -19,35 +28,46 @@ class Scheduler:
 
     name: str
     algorithm: str
-    order: str = "FCFS"
-    backfill: str = "FCFS"
+    order: Order = field(default_factory=Order)
+    backfill: Order = field(default_factory=Order)
 
 
 def scheduler(name: str) -> Scheduler:
     """The scheduler called ``name``, in any case of letters; InputError with the list of what is known for any other name."""
     known = {algorithm.upper(): algorithm for algorithm in ALGORITHMS}
-    parts = name.upper().split("-")
+    parts = re.split(r"-(?![^(]*\))", name.upper())  # at hyphens, but not at signs between brackets
     at = next((i for i, part in enumerate(parts) if part in known), None)
     if at is None or at > 1 or len(parts) > at + 2:
         raise InputError(f"unknown scheduler {name!r}: {grammar()}")
     algorithm = known[parts[at]]
-    order = _order(parts[0], ALIASES, name) if at == 1 else "FCFS"
+    order = _order(parts[0], ALIASES, name) if at == 1 else Order()
     if len(parts) == at + 1:
-        # EASY's candidates come in the order of submission unless told otherwise; the others have one queue only
-        return Scheduler(name, algorithm, order, "FCFS" if algorithm in BACKFILLING else order)
+        return Scheduler(name, algorithm, order, Order() if algorithm in BACKFILLING else order)
     if algorithm not in BACKFILLING:
         raise InputError(f"unknown scheduler {name!r}: {algorithm} has one queue and takes no order behind it; {grammar()}")
     return Scheduler(name, algorithm, order, _order(parts[at + 1], ALIASES_BEHIND, name))
 
 
-def _order(text: str, aliases: dict[str, str], name: str) -> str:
+def _order(text: str, aliases: dict[str, str], name: str) -> Order:
+    mixed = re.fullmatch(r"MIXED\((.*)\)", text)
+    if mixed:
+        try:
+            weights = tuple(float(weight) for weight in mixed[1].split(","))
+        except ValueError as error:
+            raise InputError(f"scheduler {name!r}: the weights of {text} are not all numbers") from error
+        if len(weights) not in (3, 6) or not any(weights):
+            raise InputError(f"scheduler {name!r}: MIXED takes 3 or 6 weights, not all zero, on n, r, wait, r/n, expansion, r*n")
+        return Order("MIXED", weights + NO_WEIGHTS[len(weights) :])
     order = aliases.get(text, text)
-    if order not in ORDERS:
+    if order not in ORDERS or order == "MIXED":
         raise InputError(f"unknown order {text!r} in scheduler {name!r}: {grammar()}")
-    return order
+    return Order(order)
 
 
 def grammar() -> str:
     """One line that says which scheduler names there are."""
-    orders = " ".join(ORDERS)
-    return f"known are [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} and orders {orders} (SJF for SPF; EASY-SJBF for FCFS-EASY-SPF)"
+    orders = " ".join(order for order in ORDERS if order != "MIXED")
+    return (
+        f"known are [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} (only EASY takes a backfill order) and orders {orders} "
+        "MIXED(w1,w2,w3) MIXED(w1,...,w6) (SJF for SPF, WFP for WFP3; EASY-SJBF is FCFS-EASY-SPF)"
+    )

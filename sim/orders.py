@@ -1,51 +1,86 @@
-"""Queue orders: for each pure policy a key known at submission; the smaller key is served first, ties by submission and file order.
+"""Queue orders: a key for each waiting job; the smaller key is served first, ties by submission and file order.
 
-Legrand, Trystram & Zrigui's features (paper 000, section 4): processors n, estimated runtime r, ratio r/n and area r n, smallest or largest first.
+The twelve pure policies and the mixed ones are Legrand, Trystram & Zrigui's (paper 000), made of processors n, estimated runtime r, waiting time w, ratio
+r/n, expansion (w+r)/r and area r n; F1 to F4 are Carastan-Santos & de Camargo's (2017), WFP and UNICEF Tang et al.'s (2009). FAT,
+which the OKCM paper also names, is left out: no source gives its formula.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from features.jit import kernel
 
-FCFS, LCFS, SPF, LPF, SQF, LQF, SAF, LAF, SRF, LRF = range(10)
+NAMES = (
+    *("FCFS", "LCFS", "SPF", "LPF", "SQF", "LQF", "SAF", "LAF", "SRF", "LRF", "SEXP", "LEXP"),
+    *("F1", "F2", "F3", "F4", "WFP1", "WFP3", "UNICEF", "MIXED"),
+)
+ORDERS: dict[str, int] = {name: code for code, name in enumerate(NAMES)}
+(FCFS, LCFS, SPF, LPF, SQF, LQF, SAF, LAF, SRF, LRF, SEXP, LEXP, F1, F2, F3, F4, WFP1, WFP3, UNICEF, MIXED) = range(len(NAMES))
 
-ORDERS: dict[str, int] = {
-    "FCFS": FCFS,
-    "LCFS": LCFS,
-    "SPF": SPF,
-    "LPF": LPF,
-    "SQF": SQF,
-    "LQF": LQF,
-    "SAF": SAF,
-    "LAF": LAF,
-    "SRF": SRF,
-    "LRF": LRF,
-}
-ALIASES = {"SJF": "SPF"}
+ALIASES = {"SJF": "SPF", "WFP": "WFP3"}
 ALIASES_BEHIND = {**ALIASES, "SJBF": "SPF"}
 """Behind the algorithm the literature also writes SJBF, shortest job backfilled first."""
 
+NO_WEIGHTS = (0.0,) * 6
+
+
+def changes_while_waiting(order: int, weights: tuple[float, ...]) -> bool:
+    """Can the order of two waiting jobs change? Waiting alone moves all keys of a mixed policy alike; its expansion does not."""
+    return order in (SEXP, LEXP, WFP1, WFP3, UNICEF) or (order == MIXED and weights[4] != 0.0)
+
 
 @kernel
-def order_key(order, submit, procs, estimate):
-    """Sort key of a job, float64; ``estimate`` answers the question ORDER."""
+def order_key(order, weights, submit, procs, estimate, now):
+    """Sort key of a job, float64; ``estimate`` answers the question ORDER, ``weights`` [6] are a mixed policy's.
+
+    Where the order cannot change while jobs wait, the key is free of ``now``. F1 to F4 count time from the first submission, in
+    seconds of at least 1; UNICEF takes log2 of at least 2 processors.
+    """
+    n = 1.0 * procs
+    r = 1.0 * estimate
     key = 0.0
-    if order == LCFS:
+    if order == FCFS:
+        key = 0.0
+    elif order == LCFS:
         key = -1.0 * submit
     elif order == SPF:
-        key = 1.0 * estimate
+        key = r
     elif order == LPF:
-        key = -1.0 * estimate
+        key = -r
     elif order == SQF:
-        key = 1.0 * procs
+        key = n
     elif order == LQF:
-        key = -1.0 * procs
+        key = -n
     elif order == SAF:
-        key = 1.0 * estimate * procs
+        key = r * n
     elif order == LAF:
-        key = -1.0 * estimate * procs
+        key = -r * n
     elif order == SRF:
-        key = estimate / procs
+        key = r / n
     elif order == LRF:
-        key = -estimate / procs
+        key = -r / n
+    elif order == SEXP:
+        key = (now - submit + r) / r
+    elif order == LEXP:
+        key = -(now - submit + r) / r
+    elif order == F1:
+        key = np.log10(r) * n + 870.0 * np.log10(max(submit, 1))
+    elif order == F2:
+        key = np.sqrt(r) * n + 25600.0 * np.log10(max(submit, 1))
+    elif order == F3:
+        key = r * n + 6.86e6 * np.log10(max(submit, 1))
+    elif order == F4:
+        key = r * np.sqrt(n) + 5.3e5 * np.log10(max(submit, 1))
+    elif order == WFP1:
+        key = -(now - submit) / r * n
+    elif order == WFP3:
+        key = -(((now - submit) / r) ** 3) * n
+    elif order == UNICEF:
+        key = -(now - submit) / (np.log2(max(n, 2.0)) * r)
+    elif order == MIXED:
+        # a positive weight favours fewer processors, shorter, longer waiting, smaller ratio, smaller expansion, smaller area
+        key = weights[0] * n + weights[1] * r + weights[2] * submit + weights[3] * r / n + weights[5] * r * n
+        if weights[4] != 0.0:
+            key += weights[4] * (now - submit + r) / r
     return key

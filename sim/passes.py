@@ -10,43 +10,25 @@ from __future__ import annotations
 import numpy as np
 
 from features.jit import kernel
+from sim.just_backfill import build_profile, plan_on
 from sim.orders import order_key
 from sim.state import (
-    ENDS,
     EXTRA,
     FREE,
     PLANS,
+    RESERVED,
     SHADOW,
     SHADOW_KNOWN,
-    STARTED,
     STARVING,
     WAITING,
-    heap_push,
-    plan_insert,
     queue_find,
+    queue_insert,
     queue_remove,
+    start_job,
 )
 
-STRICT, LIST, EASY = range(3)
-"""Algorithms: no backfilling; start what fits; one reservation for the head (Lifka 1995; Mu'alem & Feitelson 2001)."""
-
-
-@kernel
-def start_job(job, now, jobs, estimates, state, bits):
-    """``job`` leaves for the machine; the caller takes it out of the queue."""
-    counters = state.counters
-    sequence = counters[STARTED]
-    counters[STARTED] = sequence + 1
-    state.running[sequence] = job
-    state.start[job] = now
-    procs = jobs.procs[job]
-    counters[FREE] -= procs
-    planned = now + estimates.end[job]
-    state.planned[job] = planned
-    heap_push(state.ends, counters[ENDS], (now + jobs.runtime[job]) << bits | sequence)
-    counters[ENDS] += 1
-    plan_insert(state.plan, state.plan_procs, counters[PLANS], planned << bits | sequence, procs)
-    counters[PLANS] += 1
+STRICT, LIST, EASY, JUSTBF = range(4)
+"""Algorithms: no backfilling; start what fits; one reservation for the head (Lifka 1995; Mu'alem & Feitelson 2001); a plan for everyone."""
 
 
 @kernel
@@ -91,15 +73,23 @@ def may_backfill(algorithm, procs, fit, now, head, jobs, state, bits):
 
 
 @kernel
-def full_pass(settings, now, jobs, estimates, front, back, state):
+def full_pass(settings, now, jobs, estimates, front, back, profile, state):
     """Start every job that may start. With one queue, ``front`` gives the backfill order too and ``back`` is not used."""
     counters = state.counters
     bits = settings.bits
+    if settings.changing:
+        sort_anew(settings, now, jobs, estimates, front, back, counters)
+    if settings.algorithm == JUSTBF:
+        counters[RESERVED] = 0
+        if counters[WAITING] > 0:
+            build_profile(now, profile, state, bits)
+            plan_on(now, jobs, estimates, front, profile, state, bits)
+        return
     counters[SHADOW_KNOWN] = 0
     while counters[WAITING] > 0 and front.procs[front.begin[0]] <= counters[FREE]:
         job = front.job[front.begin[0]]
         if not settings.one_queue:
-            leave(back, backfill_key(settings, job, jobs, estimates), job, counters[WAITING])
+            leave(settings, back, backfill_key(settings, job, now, jobs, estimates), job, counters[WAITING])
         queue_remove(front, counters[WAITING], front.begin[0])
         counters[WAITING] -= 1
         start_job(job, now, jobs, estimates, state, bits)
@@ -113,7 +103,7 @@ def full_pass(settings, now, jobs, estimates, front, back, state):
         if procs <= counters[FREE] and may_backfill(settings.algorithm, procs, candidates.fit[i], now, head, jobs, state, bits):
             job = candidates.job[i]
             if not settings.one_queue:
-                leave(front, primary_key(settings, job, jobs, estimates, counters), job, counters[WAITING])
+                leave(settings, front, primary_key(settings, job, now, jobs, estimates, counters), job, counters[WAITING])
             moved_up = queue_remove(candidates, counters[WAITING], i)
             counters[WAITING] -= 1
             start_job(job, now, jobs, estimates, state, bits)
@@ -123,30 +113,99 @@ def full_pass(settings, now, jobs, estimates, front, back, state):
 
 
 @kernel
-def primary_key(settings, job, jobs, estimates, counters):
+def submit_pass(settings, job, now, jobs, estimates, front, back, profile, state):
+    """Start ``job``, just submitted, or let it wait; returns False if its arrival calls for a full pass after all."""
+    counters = state.counters
+    key = primary_key(settings, job, now, jobs, estimates, counters)
+    first = front.begin[0]
+    if settings.algorithm == JUSTBF:
+        behind = counters[RESERVED] == 0 or key >= front.key[first + counters[RESERVED] - 1]
+        enqueue(settings, job, now, jobs, estimates, front, back, counters)
+        if behind:
+            profile.time[0] = now
+            plan_on(now, jobs, estimates, front, profile, state, settings.bits)
+        return behind
+    behind = key >= front.key[first]
+    procs = jobs.procs[job]
+    if (
+        behind
+        and procs <= counters[FREE]
+        and may_backfill(settings.algorithm, procs, estimates.fit[job], now, front.job[first], jobs, state, settings.bits)
+    ):
+        start_job(job, now, jobs, estimates, state, settings.bits)
+    else:
+        enqueue(settings, job, now, jobs, estimates, front, back, counters)
+    return behind
+
+
+@kernel
+def enqueue(settings, job, now, jobs, estimates, front, back, counters):
+    """``job`` takes its place among the waiting jobs, in the primary queue and, where its order differs, in the backfill queue."""
+    procs = jobs.procs[job]
+    queue_insert(
+        front, counters[WAITING], primary_key(settings, job, now, jobs, estimates, counters), job, procs, estimates.fit[job]
+    )
+    if not settings.one_queue:
+        queue_insert(back, counters[WAITING], backfill_key(settings, job, now, jobs, estimates), job, procs, estimates.fit[job])
+    counters[WAITING] += 1
+
+
+@kernel
+def primary_key(settings, job, now, jobs, estimates, counters):
     """Sort key of ``job`` in the primary queue: before all others once it starves."""
     if job < counters[STARVING]:
         return -np.inf
-    return order_key(settings.order, jobs.submit[job], jobs.procs[job], estimates.order[job])
+    return order_key(settings.order, settings.weights, jobs.submit[job], jobs.procs[job], estimates.order[job], now)
 
 
 @kernel
-def backfill_key(settings, job, jobs, estimates):
+def backfill_key(settings, job, now, jobs, estimates):
     """Sort key of ``job`` in the backfill queue."""
-    return order_key(settings.backfill, jobs.submit[job], jobs.procs[job], estimates.order[job])
+    return order_key(settings.backfill, settings.backfill_weights, jobs.submit[job], jobs.procs[job], estimates.order[job], now)
 
 
 @kernel
-def leave(queue, key, job, size):
+def leave(settings, queue, key, job, size):
     """Take ``job``, which waits under ``key``, out of a queue of ``size``."""
-    queue_remove(queue, size, queue_find(queue, size, key, job))
+    if settings.changing:  # keys are of the last sorting: look for the job itself
+        at = queue.begin[0]
+        while queue.job[at] != job:
+            at += 1
+    else:
+        at = queue_find(queue, size, key, job)
+    queue_remove(queue, size, at)
 
 
 @kernel
-def submit_pass(algorithm, job, now, jobs, estimates, head, state, bits):
-    """Start ``job``, just submitted behind ``head``, if it may; returns whether it did."""
-    procs = jobs.procs[job]
-    if procs > state.counters[FREE] or not may_backfill(algorithm, procs, estimates.fit[job], now, head, jobs, state, bits):
-        return False
-    start_job(job, now, jobs, estimates, state, bits)
-    return True
+def sort_anew(settings, now, jobs, estimates, front, back, counters):
+    """Give all waiting jobs the keys they have now and sort them again; they were nearly sorted before."""
+    begin = front.begin[0]
+    for i in range(begin, begin + counters[WAITING]):
+        front.key[i] = primary_key(settings, front.job[i], now, jobs, estimates, counters)
+    insertion_sort(front, counters[WAITING])
+    if not settings.one_queue:
+        begin = back.begin[0]
+        for i in range(begin, begin + counters[WAITING]):
+            back.key[i] = backfill_key(settings, back.job[i], now, jobs, estimates)
+        insertion_sort(back, counters[WAITING])
+
+
+@kernel
+def insertion_sort(queue, size):
+    begin = queue.begin[0]
+    for i in range(begin + 1, begin + size):
+        key = queue.key[i]
+        job = queue.job[i]
+        procs = queue.procs[i]
+        fit = queue.fit[i]
+        j = i - 1
+        while j >= begin and (queue.key[j] > key or (queue.key[j] == key and queue.job[j] > job)):
+            queue.key[j + 1] = queue.key[j]
+            queue.job[j + 1] = queue.job[j]
+            queue.procs[j + 1] = queue.procs[j]
+            queue.fit[j + 1] = queue.fit[j]
+            j -= 1
+        queue.key[j + 1] = key
+        queue.job[j + 1] = job
+        queue.procs[j + 1] = procs
+        queue.fit[j + 1] = fit

@@ -16,11 +16,11 @@ from models.compiled import OUTSIDE, TABLE
 from models.protocol import END, FIT, ORDER, CompiledPredictor, OnlinePredictor, TablePredictor
 from sim.corrections import CORRECTIONS
 from sim.loop import ASK, NEVER, Settings, advance
-from sim.names import ALGORITHMS
+from sim.names import ALGORITHMS, BACKFILLING
 from sim.names import scheduler as named_scheduler
-from sim.orders import ORDERS
+from sim.orders import FCFS, ORDERS, changes_while_waiting
 from sim.schedule import Schedule, schedule_table
-from sim.state import ASKED, ENDED, NEXT, STARTED, Estimates, Jobs, new_queue, new_state
+from sim.state import ASKED, ENDED, NEXT, STARTED, Estimates, Jobs, Profile, Queue, State, new_profile, new_queue, new_state
 
 SEMANTICS = ("per-second", "per-event")
 
@@ -74,29 +74,34 @@ def simulate(
     source = _as_predictor(predictor)
     total = len(jobs)
     estimates, clamped, code, memory = _estimates(source, jobs, arrays)
+    order, backfill = ORDERS[plan.order.name], ORDERS[plan.backfill.name]
     # a starving job goes to the head of the primary queue only; where that queue is FCFS anyway nothing changes
-    one_queue = plan.order == plan.backfill and (starvation_s is None or plan.order == "FCFS")
+    one_queue = plan.algorithm not in BACKFILLING or (plan.order == plan.backfill and (starvation_s is None or order == FCFS))
     settings = Settings(
         algorithm=ALGORITHMS[plan.algorithm],
-        order=ORDERS[plan.order],
-        backfill=ORDERS[plan.backfill],
+        order=order,
+        weights=np.array(plan.order.weights),
+        backfill=backfill,
+        backfill_weights=np.array(plan.backfill.weights),
         one_queue=one_queue,
+        changing=changes_while_waiting(order, plan.order.weights) or changes_while_waiting(backfill, plan.backfill.weights),
         correction=CORRECTIONS[correction],
         predictor=code,
         starvation=NEVER if starvation_s is None else starvation_s,
         per_event=semantics == "per-event",
         # the program of Gaussier et al. 2015 has this gate for FCFS-EASY alone
-        gated=semantics == "per-event" and (plan.order, plan.algorithm, plan.backfill) == ("FCFS", "EASY", "FCFS"),
+        gated=semantics == "per-event" and plan.algorithm == "EASY" and order == backfill == FCFS,
         bits=max(total - 1, 1).bit_length(),
     )
     state = new_state(total, procs)
     front = new_queue(total)
+    profile = new_profile(total if plan.algorithm == "JustBF" else 0)
     back = front if one_queue else new_queue(total)
 
     began = time.perf_counter()
-    reason, now = advance(settings, arrays, estimates, front, back, state, memory, 0)
+    reason, now = advance(settings, arrays, estimates, front, back, profile, state, memory, 0)
     if reason == ASK:
-        clamped += _converse(source, jobs, settings, arrays, estimates, front, back, state, memory, now, origin)
+        clamped += _converse(source, jobs, settings, arrays, estimates, front, back, profile, state, memory, now, origin)
     seconds = time.perf_counter() - began
 
     return Schedule(
@@ -190,10 +195,11 @@ def _converse(
     settings: Settings,
     arrays: Jobs,
     estimates: Estimates,
-    front,
-    back,
-    state,
-    memory,
+    front: Queue,
+    back: Queue,
+    profile: Profile,
+    state: State,
+    memory: np.ndarray,
     now: int,
     origin: int,
 ) -> int:
@@ -222,5 +228,5 @@ def _converse(
             ]
             estimates.order[job], estimates.fit[job], estimates.end[job] = (seconds for seconds, _ in answers)
             clamped += any(changed for _, changed in answers)
-        reason, now = advance(settings, arrays, estimates, front, back, state, memory, now)
+        reason, now = advance(settings, arrays, estimates, front, back, profile, state, memory, now)
     return clamped

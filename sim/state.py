@@ -12,11 +12,28 @@ import numpy as np
 
 from features.jit import kernel
 
-NEXT, FREE, ENDS, PLANS, WAITING, STARTED, ENDED, SHADOW, EXTRA, SHADOW_KNOWN, ASKED, CHANGED, STARVING, COUNTERS = range(14)
+(
+    NEXT,
+    FREE,
+    ENDS,
+    PLANS,
+    WAITING,
+    STARTED,
+    ENDED,
+    SHADOW,
+    EXTRA,
+    SHADOW_KNOWN,
+    ASKED,
+    CHANGED,
+    STARVING,
+    PROFILE,
+    RESERVED,
+    COUNTERS,
+) = range(16)
 """Slots of ``State.counters``: the next job to be submitted; free processors; running jobs (in the heap of ends, in the plan); waiting
 jobs; jobs started and ended so far; the reservation last computed and whether it still holds; the jobs just submitted whose
-estimates are asked for outside; whether anything but submissions has happened since the last full pass; and the row below which every
-waiting job starves."""
+estimates are asked for outside; whether anything but submissions has happened since the last full pass; the row below which every
+waiting job starves; the length of the profile, and the jobs at the head of the queue that are planned in it."""
 
 
 class Jobs(NamedTuple):
@@ -49,6 +66,13 @@ class Queue(NamedTuple):
     job: np.ndarray
     procs: np.ndarray
     fit: np.ndarray
+
+
+class Profile(NamedTuple):
+    """Free processors over time, for algorithms that plan: ``free[i]`` from ``time[i]`` to ``time[i + 1]``, the last one for ever."""
+
+    time: np.ndarray
+    free: np.ndarray
 
 
 class State(NamedTuple):
@@ -92,6 +116,11 @@ def new_queue(jobs: int) -> Queue:
     return Queue(
         np.zeros(1, np.int64), np.zeros(jobs), np.zeros(jobs, np.int64), np.zeros(jobs, np.int64), np.zeros(jobs, np.int64)
     )
+
+
+def new_profile(jobs: int) -> Profile:
+    """An empty profile for ``jobs`` jobs: each, running or planned, adds at most two steps."""
+    return Profile(np.zeros(2 * jobs + 2, np.int64), np.zeros(2 * jobs + 2, np.int64))
 
 
 @kernel
@@ -200,3 +229,21 @@ def queue_find(queue, size, key, job):
         else:
             high = middle
     return low
+
+
+@kernel
+def start_job(job, now, jobs, estimates, state, bits):
+    """``job`` leaves for the machine; the caller takes it out of the queue."""
+    counters = state.counters
+    sequence = counters[STARTED]
+    counters[STARTED] = sequence + 1
+    state.running[sequence] = job
+    state.start[job] = now
+    procs = jobs.procs[job]
+    counters[FREE] -= procs
+    planned = now + estimates.end[job]
+    state.planned[job] = planned
+    heap_push(state.ends, counters[ENDS], (now + jobs.runtime[job]) << bits | sequence)
+    counters[ENDS] += 1
+    plan_insert(state.plan, state.plan_procs, counters[PLANS], planned << bits | sequence, procs)
+    counters[PLANS] += 1
