@@ -44,6 +44,11 @@ class CleanTrace:
         """Number of rows of ``rejected_jobs`` by (action, rule)."""
         return self.rejected_jobs.groupby(["action", "rule"], observed=True).size()
 
+    def touched(self) -> dict[str, int]:
+        """The same by words such as ``no-runtime dropped``."""
+        rules, actions = self.rejected_jobs["rule"], self.rejected_jobs["action"]
+        return {str(words): int(count) for words, count in (rules + " " + actions).value_counts(sort=False).items()}
+
 
 def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop") -> CleanTrace:
     """Apply the rules to ``trace``; ``procs`` overrides the machine size its source states.

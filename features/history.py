@@ -68,6 +68,7 @@ HISTORY: tuple[str, ...] = ROW.names or ()
 """Columns of :func:`history`, in order."""
 
 JOB = np.dtype([(name, np.int64) for name in ("user", "submit_s", "start_s", "end_s", "procs", "allocated_procs")])
+"""What the pass reads of a job; ``user`` is a category's code, -1 for none."""
 
 
 def history(jobs: pd.DataFrame, start_s: np.ndarray, local_s: np.ndarray) -> pd.DataFrame:

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import config
+from numba.core import config as numba_config
 
+config: Any = numba_config
+_INLINED: dict[str, Any] = {"nogil": True, "forceinline": True, "_nrt": False}
 _PACKAGES = ("features", "models", "sim")
 """Where compiled functions call each other across files."""
 
@@ -53,7 +55,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     Handing arrays from function to function and counting references to them takes more time than the work itself (simulating
     KTH-SP2: nine times as long). A function that allocates fails to compile here, so the promise is checked.
     """
-    return _cached(numba.njit(nogil=True, _nrt=False, forceinline=True)(function))
+    return _cached(numba.njit(**_INLINED)(function))
 
 
 def _cached(dispatcher: Any) -> Any:

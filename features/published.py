@@ -52,6 +52,16 @@ OKCM: dict[str, str] = {
 }
 """Columns of :func:`okcm` and their symbols in table 1, in its order."""
 
+RUNTIMES = (
+    "last_runtime_s",
+    "second_last_runtime_s",
+    "third_last_runtime_s",
+    "mean_last2_runtime_s",
+    "mean_last3_runtime_s",
+    "mean_runtime_s",
+)
+"""What OKCM's table puts the requested time for, x2 by its text."""
+
 
 def gaussier(jobs: pd.DataFrame, history: pd.DataFrame) -> pd.DataFrame:
     """Table 2 of Gaussier et al. 2015: float64 [jobs], columns :data:`GAUSSIER`, no NaN.
@@ -61,8 +71,7 @@ def gaussier(jobs: pd.DataFrame, history: pd.DataFrame) -> pd.DataFrame:
     of the last two and three take those that exist of them, as the published program does, not the zeros; times of day and week
     are the local wall clock's, weeks from Monday (the table prints the release date, whose origin only turns the phase).
     """
-    table = _submission(jobs).join(_means_of_existing(history))
-    return table[list(GAUSSIER)].fillna(0.0)
+    return _table(jobs, history)[list(GAUSSIER)].fillna(0.0)
 
 
 def okcm(jobs: pd.DataFrame, history: pd.DataFrame) -> pd.DataFrame:
@@ -74,26 +83,24 @@ def okcm(jobs: pd.DataFrame, history: pd.DataFrame) -> pd.DataFrame:
     processors if nothing has ended, so that x11 is 1; x7, a sum, and x14, an interval, are then 0. "First" is a job before
     whose submission none had ended.
     """
-    submission = _submission(jobs)
-    known = _means_of_existing(history)
-    for name in (*_LAST, *_LAST_MEANS, "mean_runtime_s"):
-        known[name] = known[name].fillna(submission["requested_s"])
+    table = _table(jobs, history)
+    for name in RUNTIMES:
+        table[name] = table[name].fillna(table["requested_s"])
     for name in ("mean_procs", "mean_allocated_procs"):
-        known[name] = known[name].fillna(submission["procs"])
-    known["procs_over_mean"] = known["procs_over_mean"].fillna(1.0)
-    known["break_s"] = known["break_s"].fillna(0.0)
-    return submission.join(known)[list(OKCM)]
+        table[name] = table[name].fillna(table["procs"])
+    table["procs_over_mean"] = table["procs_over_mean"].fillna(1.0)
+    table["break_s"] = table["break_s"].fillna(0.0)
+    return table[list(OKCM)]
 
 
-_LAST = ("last_runtime_s", "second_last_runtime_s", "third_last_runtime_s")
-_LAST_MEANS = ("mean_last2_runtime_s", "mean_last3_runtime_s")
-
-
-def _submission(jobs: pd.DataFrame) -> pd.DataFrame:
-    return jobs[["requested_s", "procs"]].astype("float64")
-
-
-def _means_of_existing(history: pd.DataFrame) -> pd.DataFrame:
-    """``history`` with the means of the last two and three taken over as many as exist, NaN only where none does."""
+def _table(jobs: pd.DataFrame, history: pd.DataFrame) -> pd.DataFrame:
+    """Submission and history, the means of the last two and three taken over as many as exist, NaN where none does."""
+    if not jobs.index.equals(history.index):
+        raise ValueError("jobs and history are not of the same rows")
     last2 = history["mean_last2_runtime_s"].fillna(history["last_runtime_s"])
-    return history.assign(mean_last2_runtime_s=last2, mean_last3_runtime_s=history["mean_last3_runtime_s"].fillna(last2))
+    return history.assign(
+        requested_s=jobs["requested_s"].astype("float64"),
+        procs=jobs["procs"].astype("float64"),
+        mean_last2_runtime_s=last2,
+        mean_last3_runtime_s=history["mean_last3_runtime_s"].fillna(last2),
+    )

@@ -100,7 +100,8 @@ def _category(values: object) -> pd.Categorical:
 def _nulls(dtype: str, length: int) -> object:
     if dtype == "category":
         return pd.Categorical.from_codes(np.full(length, -1, np.int8), categories=pd.Index([], dtype="str"))
-    return pd.array(np.zeros(length, dtype.lower()), dtype=dtype) if dtype == "int64" else pd.array([pd.NA] * length, dtype=dtype)
+    zeros = np.zeros(length, dtype.lower())
+    return zeros if dtype == "int64" else pd.arrays.IntegerArray(zeros, np.ones(length, bool))
 
 
 def masked(values: np.ndarray, present: np.ndarray, dtype: str = "Int64") -> pd.api.extensions.ExtensionArray:

@@ -19,11 +19,11 @@ def snapshot(jobs: pd.DataFrame, start_s: np.ndarray, at_s: int) -> pd.DataFrame
     ``jobs`` is a cleaned canonical table in order of submission and ``start_s`` int64 [jobs] its starts; jobs after ``at_s``
     are not looked at. Columns, int64 or Int64 (null where it does not exist):
 
-    * ``user`` (str), ``at_s``: the snapshot's instant, in every row; * ``completed_jobs``, ``last_runtime_s``,
-      ``second_last_runtime_s``, ``third_last_runtime_s`` (order of completion), ``sum_runtime_s``, ``sum_procs``,
-      ``sum_allocated_procs`` (requested where not recorded), ``last_end_s``: jobs with end_s <= at_s;
-    * ``running_jobs``, ``running_procs`` (their sum), ``running_sum_start_s``, ``running_earliest_start_s``: start_s < at_s <
-      end_s.
+    * ``user`` (str) and ``at_s``, the same instant in every row;
+    * of jobs with end_s <= at_s: ``completed_jobs``, ``last_runtime_s``, ``second_last_runtime_s``, ``third_last_runtime_s`` (in
+      order of completion), ``sum_runtime_s``, ``sum_procs``, ``sum_allocated_procs`` (requested where not recorded), ``last_end_s``;
+    * of jobs with start_s < at_s < end_s: ``running_jobs``, ``running_procs`` (their sum), ``running_sum_start_s``,
+      ``running_earliest_start_s``.
 
     Raises what ``features.history.history`` raises.
     """

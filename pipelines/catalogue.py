@@ -16,8 +16,9 @@ from urllib.parse import unquote, urlsplit
 
 from features.cleaning import MISSING_REQUEST
 from features.errors import InputError
-from pipelines.home import archive
-from pipelines.ingest.source import trace_name
+from pipelines.home import archive, home
+from pipelines.ingest.localtime import zone
+from pipelines.ingest.source import Source, trace_name
 
 PACKAGED = Path(__file__).with_name("catalogue.toml")
 FORMATS = ("swf", "slurm", "parquet", "generated")
@@ -53,15 +54,39 @@ class Entry:
             return archive() / Path(unquote(urlsplit(self.place).path)).name
         return self.stated_in.parent / Path(self.place).expanduser()
 
+    @property
+    def checked(self) -> bool:
+        """Is there a checksum to go by?"""
+        return bool(self.sha256 or self.sha256_content)
+
+    def check(self, source: Source) -> None:
+        """Raise InputError unless a file that was read has the checksums stated here."""
+        for key, found in (("sha256", source.sha256), ("sha256_content", source.sha256_content)):
+            stated = getattr(self, key)
+            if stated and stated != found:
+                raise InputError(
+                    f"{source.path}: is not the trace {self.name} of {self.stated_in.name}: {key} is {found[:12]}..., not {stated[:12]}..."
+                )
+
 
 def load_catalogue() -> dict[str, Entry]:
-    """All entries by name, the site's after the packaged ones. Raises InputError with file, entry and key."""
+    """All entries by name: the packaged ones, the site's, and those of traces that were run; the later take the place of the earlier.
+
+    Raises InputError with file, entry and key.
+    """
     entries = _read(PACKAGED)
     own = os.environ.get("QUEUECAST_CATALOGUE")
     site = Path(own or "queuecast.toml")
     if own or site.is_file():
         entries |= _read(site.absolute())
+    if remembered().is_file():
+        entries |= _read(remembered())
     return entries
+
+
+def remembered() -> Path:
+    """The catalogue of traces that were run, in the home directory; :mod:`pipelines.traces` writes it."""
+    return home() / "traces.toml"
 
 
 def _read(path: Path) -> dict[str, Entry]:
@@ -94,7 +119,9 @@ def _entry(name: str, table: dict[str, Any], path: Path) -> Entry:
         raise InputError(f"{path}: traces.{name}: {key} {what}")
 
     if name != trace_name(name):
-        raise InputError(f"{path}: traces.{name}: a name is in lower-case letters, digits, dots and hyphens, such as {trace_name(name)}")
+        raise InputError(
+            f"{path}: traces.{name}: a name is in lower-case letters, digits, dots and hyphens, such as {trace_name(name)}"
+        )
     for key, value in table.items():
         if key not in _KEYS:
             refuse(key, f"is unknown: known are {', '.join(_KEYS)}")
@@ -103,10 +130,15 @@ def _entry(name: str, table: dict[str, Any], path: Path) -> Entry:
             refuse(key, f"must be {called}, not {value!r}")
         if key in _CHOICES and value not in _CHOICES[key]:
             refuse(key, f"must be one of {', '.join(_CHOICES[key])}, not {value!r}")
-        if key.startswith("sha256") and not re.fullmatch(r"[0-9a-f]{64}", value):
+        if key.startswith("sha256") and not re.fullmatch(r"[0-9a-f]{64}", str(value)):
             refuse(key, "must be 64 hexadecimal digits in lower case")
     if table.get("procs", 1) <= 0:
         refuse("procs", "must be at least 1")
+    if "timezone" in table:
+        try:
+            zone(table["timezone"])
+        except InputError as error:
+            refuse("timezone", f"is an {error}")
     entry = Entry(name=name, stated_in=path, **table)
     if (entry.format == "generated") == bool(entry.place):
         refuse("place", "is missing" if not entry.place else "has no meaning for a generated workload")

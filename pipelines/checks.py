@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import dagster as dg
 
@@ -18,6 +19,8 @@ def broken(name: str, count: int, asset: str | None = None, of: int | None = Non
     return dg.AssetCheckResult(check_name=name, passed=int(count) == 0, asset_key=asset, metadata=metadata)
 
 
-def holds(name: str, passed: bool, severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR, **metadata: object) -> dg.AssetCheckResult:
+def holds(
+    name: str, passed: bool, severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR, **metadata: Any
+) -> dg.AssetCheckResult:
     """A check that passes if ``passed``."""
     return dg.AssetCheckResult(check_name=name, passed=bool(passed), severity=severity, metadata=metadata)

@@ -32,7 +32,8 @@ def write_parquet(
     Raises InputError where the disk does not take it.
     """
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    fields = [field.with_metadata({"unit": units[field.name]}) if (units or {}).get(field.name) else field for field in table.schema]
+    known = {name: {"unit": unit} for name, unit in (units or {}).items() if unit}
+    fields = [field.with_metadata(known[field.name]) if field.name in known else field for field in table.schema]
     stated = {"kind": kind, "format": JOBS_FORMAT, "metadata": dict(metadata)}
     text = json.dumps(stated, default=_plain)
     table = table.cast(pa.schema(fields, {**(table.schema.metadata or {}), _KEY: text.encode()}))

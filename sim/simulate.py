@@ -13,7 +13,7 @@ from features.errors import InputError
 from features.schema import codes
 from models.catalog import predictor as named_predictor
 from models.compiled import OUTSIDE, TABLE
-from models.protocol import END, FIT, ORDER, CompiledPredictor, OnlinePredictor, TablePredictor
+from models.protocol import END, FIT, ORDER, CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.corrections import CORRECTIONS
 from sim.loop import ASK, NEVER, Settings, advance
 from sim.names import ALGORITHMS, BACKFILLING
@@ -30,7 +30,7 @@ def simulate(
     *,
     procs: int,
     scheduler: str = "EASY",
-    predictor: str | Sequence[float] | np.ndarray | pd.Series | TablePredictor | CompiledPredictor | OnlinePredictor = "requested",
+    predictor: str | Predictor | Sequence[float] | np.ndarray | pd.Series = "requested",
     correction: str = "requested",
     semantics: str = "per-second",
     starvation_s: int | None = None,
@@ -100,7 +100,7 @@ def simulate(
 
     began = time.perf_counter()
     reason, now = advance(settings, arrays, estimates, front, back, profile, state, memory, 0)
-    if reason == ASK:
+    if reason == ASK and isinstance(source, OnlinePredictor):
         clamped += _converse(source, jobs, settings, arrays, estimates, front, back, profile, state, memory, now, origin)
     seconds = time.perf_counter() - began
 
@@ -143,7 +143,7 @@ def _arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
     return Jobs(submit - origin, runtime, wide, requested, codes(jobs, "user")), origin
 
 
-def _as_predictor(predictor: object) -> TablePredictor | CompiledPredictor | OnlinePredictor:
+def _as_predictor(predictor: str | Predictor | Sequence[float] | np.ndarray | pd.Series) -> Predictor:
     if isinstance(predictor, str):
         return named_predictor(predictor)
     if isinstance(predictor, (TablePredictor, CompiledPredictor, OnlinePredictor)):
@@ -152,7 +152,7 @@ def _as_predictor(predictor: object) -> TablePredictor | CompiledPredictor | Onl
     return TablePredictor("given", lambda jobs: table)
 
 
-def _estimates(source: object, jobs: pd.DataFrame, arrays: Jobs) -> tuple[Estimates, int, int, np.ndarray]:
+def _estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs) -> tuple[Estimates, int, int, np.ndarray]:
     """Estimates (filled if they are known beforehand), how many were clamped, the predictor's code, and its memory."""
     total = len(jobs)
     nothing = np.zeros((0, 0))

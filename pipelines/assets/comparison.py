@@ -81,7 +81,13 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
         check_results=[
             broken("baseline_differs_nowhere_from_itself", moved, of=len(base)),
             # a bootstrap interval may miss its own estimate where a few weeks carry everything: worth a look, not a failure
-            holds("intervals_hold_their_value", outside == 0, severity=dg.AssetCheckSeverity.WARN, outside=int(outside), of=len(stated)),
+            holds(
+                "intervals_hold_their_value",
+                outside == 0,
+                severity=dg.AssetCheckSeverity.WARN,
+                outside=int(outside),
+                of=len(stated),
+            ),
         ],
     )
 
@@ -113,7 +119,9 @@ def report(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Material
             "waits and slowdowns": _picture(plots.distributions(made[:6])),
             "queue and machine over time": _picture(plots.over_time(made[:2])),
         },
-        check_results=[broken("self_contained", sum(html.count(mark) for mark in ('src="http', "src='http", "<link", "url(http", "@import")))],
+        check_results=[
+            broken("self_contained", sum(html.count(mark) for mark in ('src="http', "src='http", "<link", "url(http", "@import")))
+        ],
     )
 
 
@@ -141,7 +149,9 @@ def page(lake: Lake, name: str, run_id: str) -> str:
             "data fingerprint": fingerprint(clean.jobs),
             "jobs read and kept": f"{clean.jobs_read:,} and {len(clean.jobs):,}",
             "missing requests": clean.missing_request,
-            "registered model": "; ".join(f"{row.model} version {row.version} ({row.method}, {row.alias})" for row in model.itertuples()),
+            "registered model": "; ".join(
+                f"{row.model} version {row.version} ({row.method}, {row.alias})" for row in model.itertuples()
+            ),
             "bootstrap": f"{settings['resamples']:,} resamples of weeks, seed {settings['seed']}",
             "code": code_version(),
             "software": software(),

@@ -40,10 +40,17 @@ def user_history_of_trace(context: dg.AssetExecutionContext, lake: LakeResource)
     first = ~users.duplicated() & (users >= 0)
     falls = table["completed_jobs"].groupby(users).diff() < 0
     return dg.MaterializeResult(
-        metadata={"dagster/row_count": len(table), "starts": known.source, "columns": len(table.columns), "generated": clean.generated},
+        metadata={
+            "dagster/row_count": len(table),
+            "starts": known.source,
+            "columns": len(table.columns),
+            "generated": clean.generated,
+        },
         check_results=[
             holds("one_row_a_job", len(table) == len(clean.jobs), rows=len(table), jobs=len(clean.jobs)),
-            broken("first_jobs_know_nothing", ((table.loc[first, "completed_jobs"] > 0) | (table.loc[first, "running_jobs"] > 0)).sum()),
+            broken(
+                "first_jobs_know_nothing", ((table.loc[first, "completed_jobs"] > 0) | (table.loc[first, "running_jobs"] > 0)).sum()
+            ),
             broken("completed_jobs_only_grow", falls.sum(), of=len(table)),
         ],
     )

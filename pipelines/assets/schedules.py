@@ -56,8 +56,15 @@ def schedules(context: dg.AssetExecutionContext, config: CampaignConfig, lake: L
             "clamped predictions": dg.MetadataValue.json({schedule.label: schedule.clamped_predictions for schedule in made}),
         },
         check_results=[
-            broken("never_more_processors_than_there_are", sum(int((busy_procs(schedule).values > clean.procs).sum()) for schedule in made)),
-            broken("no_start_before_submission", sum(int((schedule.jobs["start_s"] < schedule.jobs["submit_s"]).sum()) for schedule in made), of=len(table)),
+            broken(
+                "never_more_processors_than_there_are",
+                sum(int((busy_procs(schedule).values > clean.procs).sum()) for schedule in made),
+            ),
+            broken(
+                "no_start_before_submission",
+                sum(int((schedule.jobs["start_s"] < schedule.jobs["submit_s"]).sum()) for schedule in made),
+                of=len(table),
+            ),
             broken("every_job_starts", abs(len(table) - len(made) * len(clean.jobs)) + int(np.sum(table["start_s"].isna()))),
         ],
     )

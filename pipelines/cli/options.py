@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from features.cleaning import MISSING_REQUEST, CleanTrace, clean
-from pipelines.ingest.read import read_trace
+from pipelines.ingest.read import find_entry, read_trace
 
 procs_option = click.option(
     "--procs", type=click.IntRange(min=1), help="Processors of the machine, where the trace does not say or says otherwise."
@@ -38,9 +38,10 @@ def note(text: str) -> None:
 
 def load(spec: str, procs: int | None, timezone: str | None, missing_request: str | None) -> CleanTrace:
     """Read and clean TRACE; what was dropped or altered is said on standard error."""
-    trace, default_missing = read_trace(spec, procs=procs, timezone=timezone), "drop"
-    cleaned = clean(trace, procs, missing_request or default_missing)
-    touched = ", ".join(f"{rule} {count:,} {action}" for (action, rule), count in cleaned.counts().items())
+    entry = find_entry(spec)
+    trace = read_trace(spec, procs=procs, timezone=timezone)
+    cleaned = clean(trace, procs, missing_request or (entry.missing_request if entry else "drop"))
+    touched = ", ".join(f"{words} {count:,}" for words, count in cleaned.touched().items())
     note(f"{cleaned.name}: {cleaned.jobs_read:,} jobs read, {len(cleaned.jobs):,} kept" + (f" ({touched})" if touched else ""))
     for text in cleaned.notes:
         note(f"{cleaned.name}: {text}")

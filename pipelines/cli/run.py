@@ -5,30 +5,40 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 
 import click
+import dagster as dg
 import pandas as pd
+from rich.progress import TaskID
 
 from features.errors import InputError
 from pipelines.cli.options import note, trace_options
+from pipelines.lake import Lake
 
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s")
 
 
 @click.command()
-@click.option("--trace", default="generated", show_default=True, help="Catalogue name, SWF file, canonical Parquet or Slurm accounting.")
+@click.option(
+    "--trace", default="generated", show_default=True, help="Catalogue name, SWF file, canonical Parquet or Slurm accounting."
+)
 @trace_options
-@click.option("--scheduler", "schedulers", multiple=True, help="Instead of EASY and EASY-SJBF; may be repeated. EASY is always there to compare with.")
+@click.option(
+    "--scheduler",
+    "schedulers",
+    multiple=True,
+    help="Instead of EASY and EASY-SJBF; may be repeated. EASY is always there to compare with.",
+)
 @click.option("--seed", type=int, default=0, show_default=True)
-def command(trace: str, procs: int | None, timezone: str | None, missing_request: str | None, schedulers: tuple[str, ...], seed: int) -> None:
+def command(
+    trace: str, procs: int | None, timezone: str | None, missing_request: str | None, schedulers: tuple[str, ...], seed: int
+) -> None:
     """Ingest a trace, build features, train and register predictors, simulate, compare and write the report."""
-    import dagster as dg
-
     from pipelines.definitions import defs
     from pipelines.home import home
     from pipelines.instance import instance
-    from pipelines.lake import Lake
     from pipelines.partitions import traces
     from pipelines.traces import remember
     from sim.names import scheduler as named
@@ -50,32 +60,38 @@ def command(trace: str, procs: int | None, timezone: str | None, missing_request
     with instance() as running, _Stages() as stages:
         running.add_dynamic_partitions(str(traces.name), [name])
         with stages.heard():
-            result = defs.get_job_def("full_run").execute_in_process(run_config=config, partition_key=name, instance=running, raise_on_error=False)
+            result = defs.get_job_def("full_run").execute_in_process(
+                run_config=config, partition_key=name, instance=running, raise_on_error=False
+            )
     failed = result.get_failed_step_keys()
     if failed:
         _explain(result, failed)
-    checks = [event.asset_check_evaluation_data for event in result.all_events if event.is_asset_check_evaluation]
+    checks = result.get_asset_check_evaluations()
     wrong = [check for check in checks if not check.passed]
     print_comparison(Lake(home() / "lake"), name)
     note(f"{len(checks) - len(wrong)} of {len(checks)} checks passed, {time.perf_counter() - began:.1f} s")
     for check in wrong:
-        note(f"check failed: {check.asset_key.to_user_string()} {check.check_name}: { {key: value.value for key, value in check.metadata.items()} }")
+        note(
+            f"check failed: {check.asset_key.to_user_string()} {check.check_name}: { {key: value.value for key, value in check.metadata.items()} }"
+        )
     click.echo(f"report      {home() / 'reports' / name}.html")
     click.echo("look at it  queuecast ui (or make ui), then Assets and the partition " + name)
     if any(check.severity == dg.AssetCheckSeverity.ERROR for check in wrong):
         sys.exit(1)
 
 
-def _explain(result, failed: Sequence[str]) -> None:  # type: ignore[no-untyped-def]
+def _explain(result: dg.ExecuteInProcessResult, failed: Iterable[str]) -> None:
     """One line for input that can be mended; a defect of ours with everything known about it, and exit code 1."""
     for event in result.all_events:
-        if event.is_step_failure:
-            error = event.step_failure_data.error
-            while error.cause is not None:
-                error = error.cause
-            if error.cls_name == InputError.__name__:
-                raise InputError(error.message.strip().removeprefix("features.errors.InputError: "))
-            note(event.step_failure_data.error.to_string())
+        error = event.step_failure_data.error if event.is_step_failure else None
+        if error is None:
+            continue
+        root = error
+        while root.cause is not None:
+            root = root.cause
+        if root.cls_name == InputError.__name__:
+            raise InputError(root.message.strip().removeprefix(f"{InputError.__module__}.{InputError.__name__}: "))
+        note(error.to_string())
     note(f"queuecast: failed in {', '.join(failed)}")
     sys.exit(1)
 
@@ -89,14 +105,14 @@ class _Stages:
 
         columns = (TextColumn("{task.description:<24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._bars = Progress(*columns, console=Console(stderr=True))
-        self._tasks: dict[str, object] = {}
+        self._tasks: dict[str, TaskID] = {}
         self._bars.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._bars.stop()
 
-    def heard(self):  # type: ignore[no-untyped-def]
+    def heard(self) -> AbstractContextManager[None]:
         from pipelines.progress import listening
 
         return listening(self._hear)
@@ -105,15 +121,15 @@ class _Stages:
         task = self._tasks.get(stage)
         if task is None:
             task = self._tasks[stage] = self._bars.add_task(stage, total=total)
-        self._bars.update(task, completed=done, total=total)  # type: ignore[arg-type]
+        self._bars.update(task, completed=done, total=total)
 
 
-def print_comparison(lake: object, name: str) -> None:
+def print_comparison(lake: Lake, name: str) -> None:
     """The comparison of a trace: values, and in brackets what they are relative to the baseline with their interval."""
     from rich.console import Console
     from rich.table import Table
 
-    table, settings = lake.read("comparison", name)  # type: ignore[attr-defined]
+    table, settings = lake.read("comparison", name)
     kind = "generated workload" if settings["generated"] else "trace"
     title = f"{kind} {name}: relative to EASY with requested times, {settings['confidence']:.0%} intervals over {table['weeks'].iloc[0]} weeks"
     shown = Table(title=title, title_justify="left")
@@ -122,12 +138,12 @@ def print_comparison(lake: object, name: str) -> None:
     for metric in COLUMNS:
         shown.add_column(metric.replace("_", " "), justify="right")
     for (scheduler, predictor), rows in table.groupby(["scheduler", "predictor"], sort=False):
-        values = rows.set_index("metric")
-        shown.add_row(str(scheduler), str(predictor), *(_cell(values.loc[metric]) for metric in COLUMNS))
+        values = rows.set_index("metric")[["value", "relative", "low", "high"]].to_dict("index")
+        shown.add_row(str(scheduler), str(predictor), *(_cell(values[metric]) for metric in COLUMNS))
     Console().print(shown)
 
 
-def _cell(row: pd.Series) -> str:
+def _cell(row: Mapping[str, float]) -> str:
     value = f"{row['value']:,.2f}" if row["value"] < 1e4 else f"{row['value']:,.0f}"
     if pd.isna(row["low"]) or row["relative"] == 0:
         return value

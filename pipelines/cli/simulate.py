@@ -11,6 +11,7 @@ import click
 import pandas as pd
 
 from features.cleaning import CleanTrace
+from models.protocol import Predictor
 from pipelines.cli.options import load, note, trace_options
 from sim import Schedule, evaluate, simulate
 
@@ -105,7 +106,7 @@ def command(
         note(f"wrote {schedule_out}")
 
 
-def fitted(name: str, workload: CleanTrace) -> object:
+def fitted(name: str, workload: CleanTrace) -> str | Predictor:
     """A predictor that the simulator takes: a name it knows, or a table made from the trace's own history or a registered model."""
     from models.catalog import FITTED
 

@@ -1,0 +1,16 @@
+"""``queuecast fetch``: download a trace of the catalogue."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.argument("name")
+def command(name: str) -> None:
+    """Download the trace NAME from where the catalogue says it is, and check it."""
+    from pipelines.catalogue import load_catalogue
+    from pipelines.fetch import fetch
+    from pipelines.home import archive
+
+    click.echo(fetch(name, load_catalogue(), archive()))
