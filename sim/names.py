@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from features.errors import InputError
 from sim.orders import ALIASES, ALIASES_BEHIND, NO_WEIGHTS, ORDERS
-from sim.passes import EASY, JUSTBF, LIST, STRICT
+from sim.passes import CONSERVATIVE, EASY, JUSTBF, LIST, STRICT
 
-ALGORITHMS: dict[str, int] = {"EASY": EASY, "JustBF": JUSTBF, "List": LIST, "Strict": STRICT}
+ALGORITHMS: dict[str, int] = {"EASY": EASY, "JustBF": JUSTBF, "Conservative": CONSERVATIVE, "List": LIST, "Strict": STRICT}
 BACKFILLING = ("EASY",)
 """Algorithms that take an order of their own for backfilling; the others have one queue."""
 
@@ -41,6 +41,10 @@ def scheduler(name: str) -> Scheduler:
         raise InputError(f"unknown scheduler {name!r}: {grammar()}")
     algorithm = known[parts[at]]
     order = _order(parts[0], ALIASES, name) if at == 1 else Order()
+    if algorithm == "Conservative" and order != Order():
+        raise InputError(
+            f"scheduler {name!r}: Conservative goes by reservations, which are given in order of submission, and takes no other order"
+        )
     if len(parts) == at + 1:
         return Scheduler(name, algorithm, order, Order() if algorithm in BACKFILLING else order)
     if algorithm not in BACKFILLING:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from features.jit import kernel
+from sim.conservative import admit, compress
 from sim.just_backfill import build_profile, plan_on
 from sim.orders import order_key
 from sim.state import (
@@ -21,14 +22,16 @@ from sim.state import (
     SHADOW_KNOWN,
     STARVING,
     WAITING,
+    insertion_sort,
     queue_find,
     queue_insert,
     queue_remove,
     start_job,
 )
 
-STRICT, LIST, EASY, JUSTBF = range(4)
-"""Algorithms: no backfilling; start what fits; one reservation for the head (Lifka 1995; Mu'alem & Feitelson 2001); a plan for everyone."""
+STRICT, LIST, EASY, JUSTBF, CONSERVATIVE = range(5)
+"""Algorithms: no backfilling; start what fits; one reservation for the head (Lifka 1995; Mu'alem & Feitelson 2001); a plan for
+everyone, made anew at each pass; reservations for everyone, kept."""
 
 
 @kernel
@@ -85,6 +88,9 @@ def full_pass(settings, now, jobs, estimates, front, back, profile, state):
             build_profile(now, profile, state, bits)
             plan_on(now, jobs, estimates, front, profile, state, bits)
         return
+    if settings.algorithm == CONSERVATIVE:
+        compress(now, jobs, estimates, front, profile, state, bits)
+        return
     counters[SHADOW_KNOWN] = 0
     while counters[WAITING] > 0 and front.procs[front.begin[0]] <= counters[FREE]:
         job = front.job[front.begin[0]]
@@ -116,6 +122,10 @@ def full_pass(settings, now, jobs, estimates, front, back, profile, state):
 def submit_pass(settings, job, now, jobs, estimates, front, back, profile, state):
     """Start ``job``, just submitted, or let it wait; returns False if its arrival calls for a full pass after all."""
     counters = state.counters
+    if settings.algorithm == CONSERVATIVE:
+        enqueue(settings, job, now, jobs, estimates, front, back, counters)
+        admit(now, jobs, estimates, front, profile, state, settings.bits)
+        return True
     key = primary_key(settings, job, now, jobs, estimates, counters)
     first = front.begin[0]
     if settings.algorithm == JUSTBF:
@@ -152,7 +162,10 @@ def enqueue(settings, job, now, jobs, estimates, front, back, counters):
 
 @kernel
 def primary_key(settings, job, now, jobs, estimates, counters):
-    """Sort key of ``job`` in the primary queue: before all others once it starves."""
+    """Sort key of ``job`` in the primary queue: before all others once it starves, behind all who hold a reservation when it comes
+    to ask for one."""
+    if settings.algorithm == CONSERVATIVE:
+        return np.inf
     if job < counters[STARVING]:
         return -np.inf
     return order_key(settings.order, settings.weights, jobs.submit[job], jobs.procs[job], estimates.order[job], now)
@@ -188,24 +201,3 @@ def sort_anew(settings, now, jobs, estimates, front, back, counters):
         for i in range(begin, begin + counters[WAITING]):
             back.key[i] = backfill_key(settings, back.job[i], now, jobs, estimates)
         insertion_sort(back, counters[WAITING])
-
-
-@kernel
-def insertion_sort(queue, size):
-    begin = queue.begin[0]
-    for i in range(begin + 1, begin + size):
-        key = queue.key[i]
-        job = queue.job[i]
-        procs = queue.procs[i]
-        fit = queue.fit[i]
-        j = i - 1
-        while j >= begin and (queue.key[j] > key or (queue.key[j] == key and queue.job[j] > job)):
-            queue.key[j + 1] = queue.key[j]
-            queue.job[j + 1] = queue.job[j]
-            queue.procs[j + 1] = queue.procs[j]
-            queue.fit[j + 1] = queue.fit[j]
-            j -= 1
-        queue.key[j + 1] = key
-        queue.job[j + 1] = job
-        queue.procs[j + 1] = procs
-        queue.fit[j + 1] = fit

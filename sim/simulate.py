@@ -70,6 +70,8 @@ def simulate(
         raise InputError(f"unknown semantics {semantics!r}: known are {', '.join(SEMANTICS)}")
     if starvation_s is not None and starvation_s < 0:
         raise InputError(f"a starvation threshold of {starvation_s} s is negative")
+    if starvation_s is not None and plan.algorithm == "Conservative":
+        raise InputError("Conservative keeps every job's reservation: nobody starves, and a starvation threshold has no meaning")
     arrays, origin = _arrays(jobs, procs)
     source = _as_predictor(predictor)
     total = len(jobs)
@@ -95,7 +97,7 @@ def simulate(
     )
     state = new_state(total, procs)
     front = new_queue(total)
-    profile = new_profile(total if plan.algorithm == "JustBF" else 0)
+    profile = new_profile(total if plan.algorithm in ("JustBF", "Conservative") else 0)
     back = front if one_queue else new_queue(total)
 
     began = time.perf_counter()

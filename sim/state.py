@@ -232,6 +232,28 @@ def queue_find(queue, size, key, job):
 
 
 @kernel
+def insertion_sort(queue, size):
+    """Sort a queue of ``size``, nearly sorted already, by (key, job)."""
+    begin = queue.begin[0]
+    for i in range(begin + 1, begin + size):
+        key = queue.key[i]
+        job = queue.job[i]
+        procs = queue.procs[i]
+        fit = queue.fit[i]
+        j = i - 1
+        while j >= begin and (queue.key[j] > key or (queue.key[j] == key and queue.job[j] > job)):
+            queue.key[j + 1] = queue.key[j]
+            queue.job[j + 1] = queue.job[j]
+            queue.procs[j + 1] = queue.procs[j]
+            queue.fit[j + 1] = queue.fit[j]
+            j -= 1
+        queue.key[j + 1] = key
+        queue.job[j + 1] = job
+        queue.procs[j + 1] = procs
+        queue.fit[j + 1] = fit
+
+
+@kernel
 def start_job(job, now, jobs, estimates, state, bits):
     """``job`` leaves for the machine; the caller takes it out of the queue."""
     counters = state.counters

@@ -1,0 +1,47 @@
+"""Conservative backfilling (Mu'alem & Feitelson 2001): every job gets a reservation on arrival and keeps it or an earlier one.
+
+When a job ends early the plan is compressed: waiting jobs are seated anew in the order of their reserved starts. Seating each at
+the earliest time that delays none seated before it can delay nobody: a job that moves forward takes nothing from
+those whose reservations start later. Only an outlived prediction can push reservations back.
+"""
+
+from __future__ import annotations
+
+from features.jit import kernel
+from sim.just_backfill import build_profile, earliest, reserve_from
+from sim.state import PROFILE, WAITING, insertion_sort, queue_remove, start_job
+
+
+@kernel
+def compress(now, jobs, estimates, queue, profile, state, bits):
+    """Seat all waiting jobs, whose keys are their reserved starts, anew; start those whose turn is now."""
+    counters = state.counters
+    build_profile(now, profile, state, bits)
+    at = queue.begin[0]
+    while at < queue.begin[0] + counters[WAITING]:
+        at = seat(at, now, jobs, estimates, queue, profile, state, bits)
+    insertion_sort(queue, counters[WAITING])
+
+
+@kernel
+def admit(now, jobs, estimates, queue, profile, state, bits):
+    """Seat the job at the end of the queue, which has just arrived, in a plan that still holds for all others."""
+    profile.time[0] = now
+    seat(queue.begin[0] + state.counters[WAITING] - 1, now, jobs, estimates, queue, profile, state, bits)
+    insertion_sort(queue, state.counters[WAITING])
+
+
+@kernel
+def seat(at, now, jobs, estimates, queue, profile, state, bits):
+    """Give the job at index ``at`` its earliest start, now if that is possible; returns the index of the job behind it."""
+    counters = state.counters
+    start = earliest(profile, counters[PROFILE], queue.procs[at], queue.fit[at])
+    reserve_from(profile, counters, start, queue.procs[at], queue.fit[at])
+    if start > 0:
+        queue.key[at] = profile.time[start]
+        return at + 1
+    job = queue.job[at]
+    moved_up = queue_remove(queue, counters[WAITING], at)
+    counters[WAITING] -= 1
+    start_job(job, now, jobs, estimates, state, bits)
+    return at if moved_up else at + 1
