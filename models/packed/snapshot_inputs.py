@@ -67,7 +67,7 @@ class History:
         """``known`` is float64 [users, len(KNOWN)], NaN where something does not exist."""
         self.at_s = at_s
         self._row = {user: row for row, user in enumerate(users)}
-        self._known = np.vstack([known, list(KNOWN.values())])
+        self._known = np.vstack([known, list(KNOWN.values())]).T.copy()
 
     @classmethod
     def from_frame(cls, snapshot: pd.DataFrame) -> History:
@@ -99,7 +99,7 @@ class History:
             running_procs,
             running_sum_start,
             running_earliest_start,
-        ) = self._known[rows].T
+        ) = self._known[:, rows]
         procs = _floats(submissions, "procs")
         now = _floats(submissions, "submit_s")
         if self.at_s is not None:

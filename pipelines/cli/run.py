@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from typing import Any
 
 import click
 import dagster as dg
@@ -143,7 +144,7 @@ def print_comparison(lake: Lake, name: str) -> None:
     Console().print(shown)
 
 
-def _cell(row: Mapping[str, float]) -> str:
+def _cell(row: Mapping[Any, Any]) -> str:
     value = f"{row['value']:,.2f}" if row["value"] < 1e4 else f"{row['value']:,.0f}"
     if pd.isna(row["low"]) or row["relative"] == 0:
         return value

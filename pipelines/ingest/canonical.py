@@ -35,7 +35,7 @@ def read_canonical(path: str | Path) -> Trace:
         if names:
             raise InputError(f"{path}: {what} columns {', '.join(sorted(names))}")
     try:
-        jobs = conform(dict(frame.items()), len(frame))
+        jobs = conform({name: frame[name] for name in COLUMNS}, len(frame))
     except (TypeError, ValueError) as error:
         raise InputError(f"{path}: a column has a wrong type: {error}") from error
     fields = {name: metadata[name] for name in _FIELDS}

@@ -33,8 +33,8 @@ CHANGE_WITHIN = 0.06  # other input for the same application, hence another typi
 CHANGE_BETWEEN = 0.2
 CHANGE = 0.5  # how far it moves, in standard deviations between applications
 SPREAD = (1 + CHANGE**2) ** 0.5  # standard deviation of typical runtimes, in the same
-RESIZE = 0.18  # the same input on another number of processors
-EXACT = 0.45  # a run that repeats the last one almost exactly, or varies about the typical one
+RESIZE = 0.1  # the same input on another number of processors
+EXACT = 0.5  # a run that repeats the last one almost exactly, or varies about the typical one
 EXACT_NOISE = 0.003
 NOISE = 0.15
 YIELD = 1.0  # people yield: sizes and runtimes sink, in standard deviations, per unit of work submitted lately above the usual ...
@@ -53,10 +53,10 @@ POPULAR_S = np.array(
 ROUNDEST_S = np.array([m * MINUTE_S for m in (5, 10, 30)] + [h * HOUR_S for h in (1, 2, 4, 8, 12, 24, 48)], np.int64)
 """Those that some people think in alone."""
 ROUNDEST = 0.3  # share of configurations whose request is one of the roundest
-ODD = 0.1  # and share that asks for some multiple of a minute, above an hour of ten
+ODD = 0.13  # and share that asks for some multiple of a minute, above an hour of ten
 MARGIN = 0.11  # mean over users and configurations of the margin asked for: 0 asks for the runtime, 1 for the longest allowed
 KILL_REACH = 0.1  # |ln(runtime / popular request)| within which a run may have ended at its limit ...
-KILL = 0.13  # ... and how often it has
+KILL = 0.2  # ... and how often it has
 
 
 @dataclass(frozen=True)
@@ -238,12 +238,12 @@ def requests(rng: np.random.Generator, behaviour: Behaviour, runtime_s: np.ndarr
 
     caution = rng.uniform(0.0, 2 * MARGIN, int(owner.max()) + 1)
     margin = np.minimum(caution[owner] * rng.standard_exponential(configurations), 1.0)
-    needed = longest ** (1 - margin) * float(POPULAR_S[-1]) ** margin
+    needed = (longest + 1) ** (1 - margin) * float(POPULAR_S[-1]) ** margin
     habit = rng.random(configurations)
     step = np.where(needed > HOUR_S, 10 * MINUTE_S, MINUTE_S)
     odd = np.minimum(np.ceil(needed / step) * step, POPULAR_S[-1]).astype(np.int64)
     asked = np.select([habit < ODD, habit < ODD + ROUNDEST], [odd, _round_up(needed, ROUNDEST_S)], _round_up(needed, POPULAR_S))
-    asked = np.where(limit >= longest, limit, asked)
+    asked = np.where(limit > longest, limit, asked)
     return np.where(killed, runtime_s, asked[configuration])
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from difflib import get_close_matches
 from pathlib import Path
 
 from features.errors import InputError
@@ -50,22 +49,25 @@ def find_entry(spec: str, catalogue: Mapping[str, Entry] | None = None) -> Entry
     if entry is None and not Path(spec).exists():
         if re.search(r"[/\\]|\.(swf|gz|csv|txt|parquet)$", spec.lower()):
             raise InputError(f"{spec}: no such file")
+        from difflib import get_close_matches
+
         close = get_close_matches(spec.lower(), entries, 1)
         hint = f"did you mean {close[0]}? " if close else ""
         raise InputError(f"{spec}: no such file and no trace of the catalogue; {hint}known are {', '.join(sorted(entries))}")
     return entry
 
 
-def read_file(path: str | Path, *, format: str = "", timezone: str | None = None, processors: str = "cpus") -> Trace:
-    """Read one file; ``format`` swf, slurm or parquet, or by its content. Raises InputError."""
+def read_file(path: str | Path, *, timezone: str | None = None) -> Trace:
+    """Read one file, told apart by its content; ``timezone`` is the zone of Slurm's local times. Raises InputError."""
+    return read_canonical(path) if _is_parquet(path) else _parse(load(path), "", timezone, "cpus")
+
+
+def _is_parquet(path: str | Path) -> bool:
     try:
         with open(path, "rb") as file:
-            magic = file.read(4)
+            return file.read(len(MAGIC)) == MAGIC
     except OSError as error:
         raise unreadable(path, error) from error
-    if format == "parquet" or (not format and magic == MAGIC):
-        return read_canonical(path)
-    return _parse(load(path), format, timezone, processors)
 
 
 def _parse(source: Source, format: str, timezone: str | None, processors: str) -> Trace:
@@ -94,8 +96,11 @@ def _kind(source: Source) -> str:
 def _read_entry(entry: Entry, timezone: str | None) -> Trace:
     if entry.remote and not entry.path.exists():
         raise InputError(f"{entry.name}: not fetched yet: run `queuecast fetch {entry.name}`")
-    options = {"format": entry.format, "timezone": timezone or entry.timezone, "processors": entry.processors}
-    return read_file(entry.path, **options)  # type: ignore[arg-type]
+    parquet = entry.format == "parquet" or (not entry.format and _is_parquet(entry.path))
+    if not parquet or entry.checked:
+        source = load(entry.path)
+        entry.check(source)
+    return read_canonical(entry.path) if parquet else _parse(source, entry.format, timezone or entry.timezone, entry.processors)
 
 
 def _generate(entry: Entry) -> Trace:
@@ -104,4 +109,8 @@ def _generate(entry: Entry) -> Trace:
     known = [option.name for option in fields(Workload)]
     if unknown := [key for key in entry.options if key not in known]:
         raise InputError(f"{entry.stated_in}: traces.{entry.name}: options.{unknown[0]} is unknown: known are {', '.join(known)}")
-    return replace(generate(Workload(**entry.options)), name=entry.name)
+    try:
+        config = Workload(**entry.options)
+    except InputError as error:
+        raise InputError(f"{entry.stated_in}: traces.{entry.name}: {error}") from error
+    return replace(generate(config), name=entry.name)

@@ -69,6 +69,18 @@ UNFINISHED = (
     "STOPPED",
 )
 """States of jobs that have no runtime yet."""
+_KNOWN = {
+    *_JOB,
+    *_SUBMIT,
+    *_START,
+    *_END,
+    *_RUNTIME,
+    *_REQUESTED,
+    *(name for kind in _PROCESSORS.values() for names in kind.values() for name in names),
+    *(name for names in _IDENTITIES.values() for name in names),
+    "state",
+}
+"""All columns that are read, or passed over because another says the same."""
 
 
 def read_sacct(path: str | Path, timezone: str | None, processors: str = "cpus") -> Trace:
@@ -132,19 +144,6 @@ def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus") 
         header={"Columns": ", ".join(filter(None, table.titles))},
         notes=tuple(notes),
     )
-
-
-_KNOWN = {
-    *_JOB,
-    *_SUBMIT,
-    *_START,
-    *_END,
-    *_RUNTIME,
-    *_REQUESTED,
-    *(name for kind in _PROCESSORS.values() for names in kind.values() for name in names),
-    *(name for names in _IDENTITIES.values() for name in names),
-    "state",
-}
 
 
 def _column(table: AccountingTable, title: str, *names: str) -> str:

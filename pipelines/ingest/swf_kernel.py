@@ -104,7 +104,8 @@ def _number(data, at, kind):
             if at == first:
                 return at, whole, NOT_A_NUMBER, False
             number = (whole + fraction / scale) * 10.0 ** (-exponent if down else exponent)
-            large = large or number >= _LARGEST
+            if number >= _LARGEST:
+                large = True
             if not large:
                 whole = np.int64(np.floor(number + 0.5))
                 fractional = bool(number != whole)
@@ -157,7 +158,7 @@ def parse(data, values, tally):
                 at, number, code, rounded = _number(data, at, KINDS[field])
                 if code != OK:
                     end = max(at, start + 1)
-                    while end < size and data[end] > 32:
+                    while end < size and data[end] != 32 and (data[end] < 9 or data[end] > 13):
                         end += 1
                     return jobs, head, comments, extra_lines, fewest, most, code, line, field, start, end
                 if KINDS[field] != NOT_READ:

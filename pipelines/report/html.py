@@ -120,7 +120,7 @@ def _figures(
     return [
         {
             "title": "What changes, relative to the baseline",
-            "caption": "Marks are the change over the whole trace, lines its intervals; colours are predictors, shapes schedulers.",
+            "caption": "Marks are the change over the whole trace, lines its intervals. A combination keeps its colour in all figures.",
             "image": _uri(plots.metrics_by_combination(comparison, baseline, generated, image="svg"), "svg+xml"),
         },
         {

@@ -87,7 +87,7 @@ def _ratio_axis(panel: Axes, chosen: pd.DataFrame) -> tuple[float, float]:
         panel.text(0.5, 0.5, "the baseline is 0", transform=panel.transAxes, ha="center", color=MUTED)
         panel.set_xticks([])
         return 0.0, 0.0
-    low, high = np.log1p(min(changes.min(), -0.004)), np.log1p(max(changes.max(), 0.004))
+    low, high = np.log1p(min(changes.min(), -0.01)), np.log1p(max(changes.max(), 0.01))
     margin = 0.05 * (high - low)
     panel.set_xlim(low - margin, high + margin)
     panel.axvline(0.0, color=MUTED, linewidth=1)
@@ -132,6 +132,7 @@ def distributions(
         for panel in (left, right):
             panel.set_xscale("log")
             panel.set_yscale("log")
+            panel.set_ylim(0.7 / len(schedules[0].jobs), 1.3)
             panel.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))
         log_durations(left.xaxis, longest)
         left.set(xlim=(1, longest), title="waits", xlabel="wait longer than", ylabel="share of jobs")
@@ -206,7 +207,8 @@ def prediction_quality(
     ``prediction_metrics`` holds the columns ``predictor`` and ``accuracy``; densities are of the predictors that a schedule used.
     """
     table = table or looks(key(schedule) for schedule in schedules)
-    colour = {predictor: look.colour for (_, predictor, _), look in table.items()}
+    colours = {predictor: {look.colour for (_, name, _), look in table.items() if name == predictor} for _, predictor, _ in table}
+    colour = {predictor: found.pop() for predictor, found in colours.items() if len(found) == 1}
     first = {schedule.predictor: schedule for schedule in reversed(schedules) if schedule.predictor not in ("", "clairvoyant")}
     names = [name for name in prediction_metrics["predictor"] if name in first][:_DENSITIES]
     columns = 1 + len(names)

@@ -1,4 +1,4 @@
-"""One look for every figure: colours by predictor, marks by scheduler, the same in all of them.
+"""One look for every figure: a combination of scheduler and predictor has the same colour and mark in all of them.
 
 Colours are Okabe & Ito's (2008), told apart with every common kind of colour blindness. Figures are built from matplotlib's objects
 alone, without pyplot and its global state, and come out byte for byte the same for the same input.
@@ -29,7 +29,6 @@ MUTED = "#6b7785"
 GRID = "#e4e8ec"
 RECORDED = "#8a939d"
 _BLUE, _VERMILION, _GREEN, _PURPLE, _ORANGE, _SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
-_KNOWN = {"requested": INK, "clairvoyant": _ORANGE}
 _COLOURS = (_BLUE, _VERMILION, _GREEN, _PURPLE, _SKY)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES: tuple[str | tuple[int, tuple[float, ...]], ...] = ("--", "-", "-.", ":", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (8, 3)))
@@ -82,26 +81,37 @@ def key(schedule: Schedule) -> Key:
     return schedule.scheduler, schedule.predictor, schedule.correction
 
 
-def looks(keys: Iterable[Key]) -> dict[Key, Look]:
-    """A look for each combination; the correction is named only where it tells two of them apart."""
+def looks(keys: Iterable[Key]) -> Looks:
+    """A look for each combination: colours tell predictors, marks and dashes schedulers, or the other way round if there are more schedulers.
+
+    The correction is named only where it tells two of them apart.
+    """
     unique = list(dict.fromkeys(keys))
     pairs = [key[:2] for key in unique]
-    simulated = [key for key in unique if key[1]]
-    predictors = [name for name in dict.fromkeys(key[1] for key in simulated) if name not in _KNOWN]
-    schedulers = list(dict.fromkeys(key[0] for key in simulated))
-    table = {}
-    for key in unique:
-        scheduler, predictor, correction = key
+    schedulers = list(dict.fromkeys(scheduler for scheduler, predictor in pairs if predictor))
+    predictors = list(dict.fromkeys(predictor for _, predictor in pairs if predictor))
+    by_predictor = len(predictors) >= len(schedulers)
+    coloured, marked = (predictors, schedulers) if by_predictor else (schedulers, predictors)
+    colours = _colours(coloured)
+    table: dict[Key, Look] = {}
+    for scheduler, predictor, correction in unique:
         label = f"{scheduler} / {predictor}" if predictor else scheduler
-        if pairs.count(key[:2]) > 1:
+        if pairs.count((scheduler, predictor)) > 1:
             label += f" / {correction}"
         if not predictor:
-            table[key] = Look(label, RECORDED, "*", "-")
+            table[scheduler, predictor, correction] = Look(label, RECORDED, "*", "-")
             continue
-        rank = schedulers.index(scheduler)
-        colour = _KNOWN.get(predictor) or _COLOURS[predictors.index(predictor) % len(_COLOURS)]
-        table[key] = Look(label, colour, _MARKERS[rank % len(_MARKERS)], _DASHES[rank % len(_DASHES)])
+        colour = colours[predictor if by_predictor else scheduler]
+        rank = marked.index(scheduler if by_predictor else predictor)
+        table[scheduler, predictor, correction] = Look(label, colour, _MARKERS[rank % len(_MARKERS)], _DASHES[rank % len(_DASHES)])
     return table
+
+
+def _colours(names: list[str]) -> dict[str, str]:
+    """Ink for the first, orange for clairvoyant, the palette in turn for the others."""
+    others = [name for name in names[1:] if name != "clairvoyant"]
+    table = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(others)} | {"clairvoyant": _ORANGE}
+    return table | {names[0]: INK} if names else {}
 
 
 @contextmanager

@@ -84,8 +84,8 @@ def prediction_table(metrics: pd.DataFrame) -> dict[str, list]:
 
 def cleaning_rows(counts: pd.Series) -> list[tuple[str, str, str]]:
     """Action, rule and number of jobs, from counts by (action, rule)."""
-    table = counts.rename("jobs").rename_axis(["action", "rule"]).reset_index()
-    return [(str(row["action"]), str(row["rule"]), number(row["jobs"], "count")) for row in _records(table)]
+    rules: dict[Any, Any] = counts.to_dict()
+    return [(str(action), str(rule), number(count, "count")) for (action, rule), count in rules.items()]
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
