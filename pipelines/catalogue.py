@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from features.cleaning import MISSING_REQUEST
 from features.errors import InputError
-from pipelines.home import archive, remembered, home
+from pipelines.home import archive, home
 from pipelines.ingest.localtime import zone
 from pipelines.ingest.source import Source, trace_name
 

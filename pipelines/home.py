@@ -14,8 +14,3 @@ def home() -> Path:
 def archive() -> Path:
     """Where ``queuecast fetch`` puts the traces of the Parallel Workloads Archive."""
     return home() / "archive"
-
-
-def remembered() -> Path:
-    """The catalogue of traces that were run by path or with options of their own; written by ``queuecast run``."""
-    return home() / "traces.toml"

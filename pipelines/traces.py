@@ -11,8 +11,7 @@ from filelock import FileLock
 from features.errors import InputError
 from features.schema import Trace
 from pipelines.atomic import replacing
-from pipelines.catalogue import load_catalogue
-from pipelines.home import remembered
+from pipelines.catalogue import load_catalogue, remembered
 from pipelines.ingest.read import find_entry, read_trace
 from pipelines.ingest.source import trace_name
 

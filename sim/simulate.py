@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -100,6 +101,7 @@ def simulate(
     profile = new_profile(total if plan.algorithm in ("JustBF", "Conservative") else 0)
     back = front if one_queue else new_queue(total)
 
+    _load_kernel()
     began = time.perf_counter()
     reason, now = advance(settings, arrays, estimates, front, back, profile, state, memory, 0)
     if reason == ASK and isinstance(source, OnlinePredictor):
@@ -122,6 +124,15 @@ def simulate(
     )
 
 
+@cache
+def _load_kernel() -> None:
+    """Compile the kernel, or load it from its cache, by simulating no jobs: not a part of any simulation's time."""
+    nothing, empty = np.zeros(0, np.int64), new_queue(0)
+    settings = Settings(0, 0, np.zeros(6), 0, np.zeros(6), True, False, 0, TABLE, NEVER, False, False, 1)
+    estimates = Estimates(nothing, nothing, nothing)
+    advance(settings, Jobs(*[nothing] * 5), estimates, empty, empty, new_profile(0), new_state(0, 1), np.zeros((0, 0)), 0)
+
+
 def _arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
     """The table's columns as the kernel wants them, times counted from the first submission; checks what the kernel takes for granted."""
     if len(jobs) == 0:
@@ -130,7 +141,7 @@ def _arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
     for name in columns:
         if jobs[name].isna().any():
             raise InputError(f"{name} is missing for {int(jobs[name].isna().sum())} jobs: clean the trace first")
-    submit, runtime, wide, requested = (np.ascontiguousarray(jobs[name].to_numpy(np.int64)) for name in columns)
+    submit, runtime, wide, requested = (_plain(jobs[name].to_numpy(np.int64)) for name in columns)
     for bad, what in (
         (np.diff(submit, prepend=submit[0]) < 0, "submitted before the job above it"),
         (runtime < 1, "with a runtime below one second"),
@@ -142,7 +153,12 @@ def _arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
             first = jobs["job_id"].iloc[int(np.argmax(bad))]
             raise InputError(f"{int(bad.sum())} jobs {what}, the first is job {first}: clean the trace first")
     origin = int(submit[0])
-    return Jobs(submit - origin, runtime, wide, requested, codes(jobs, "user")), origin
+    return Jobs(submit - origin, runtime, wide, requested, _plain(codes(jobs, "user"))), origin
+
+
+def _plain(values: np.ndarray) -> np.ndarray:
+    """A contiguous, writable array: one type of argument, so that the kernel is compiled once."""
+    return np.require(values, np.int64, ["C", "W"])
 
 
 def _as_predictor(predictor: str | Predictor | Sequence[float] | np.ndarray | pd.Series) -> Predictor:

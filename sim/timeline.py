@@ -59,10 +59,10 @@ def busiest_window(schedule: Schedule, length_s: int) -> tuple[int, int]:
     if last - first <= length_s:
         return first, last
     # The integral over a sliding window is piecewise linear: it peaks where one of its edges is a breakpoint.
-    starts = np.unique(np.clip(np.concatenate((times, times - length_s)), first, last - length_s))
+    starts = np.clip(np.concatenate((times, times - length_s)), first, last - length_s)
     integral = _integral(times, values)
     demand = np.interp(starts + length_s, times, integral) - np.interp(starts, times, integral)
-    start = int(starts[demand.argmax()])
+    start = int(starts[demand == demand.max()].min())
     return start, start + length_s
 
 

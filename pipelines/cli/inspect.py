@@ -6,7 +6,7 @@ import json
 
 import click
 
-from pipelines.cli.options import trace_options
+from pipelines.cli.options import console, trace_options
 
 
 @click.command()
@@ -25,6 +25,4 @@ def command(trace: str, procs: int | None, timezone: str | None, missing_request
     if as_json:
         click.echo(json.dumps(found.to_json()))
         return
-    from rich.console import Console
-
-    render(found, Console())
+    render(found, console())

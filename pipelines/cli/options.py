@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from features.cleaning import MISSING_REQUEST, CleanTrace, clean
 from pipelines.ingest.read import find_entry, read_trace
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 procs_option = click.option(
     "--procs", type=click.IntRange(min=1), help="Processors of the machine, where the trace does not say or says otherwise."
@@ -20,7 +23,8 @@ timezone_option = click.option(
 missing_option = click.option(
     "--missing-request",
     type=click.Choice(MISSING_REQUEST),
-    help="What to do with jobs that state no requested time: drop them, take their runtime, or the longest request of their queue. [default: the catalogue's, else drop]",
+    help="Jobs that state no requested time: drop them, take their runtime, or the longest request of their queue. "
+    "[default: the catalogue's, else drop]",
 )
 
 
@@ -29,6 +33,13 @@ def trace_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (missing_option, timezone_option, procs_option):
         command = option(command)
     return command
+
+
+def console() -> Console:
+    """Standard output for tables: as wide as the terminal, or as wide as a table may need where it goes into a file or a pipe."""
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=160)
 
 
 def note(text: str) -> None:

@@ -15,7 +15,7 @@ import pandas as pd
 from rich.progress import TaskID
 
 from features.errors import InputError
-from pipelines.cli.options import note, trace_options
+from pipelines.cli.options import console, note, trace_options
 from pipelines.lake import Lake
 
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s")
@@ -127,7 +127,6 @@ class _Stages:
 
 def print_comparison(lake: Lake, name: str) -> None:
     """The comparison of a trace: values, and in brackets what they are relative to the baseline with their interval."""
-    from rich.console import Console
     from rich.table import Table
 
     table, settings = lake.read("comparison", name)
@@ -141,7 +140,7 @@ def print_comparison(lake: Lake, name: str) -> None:
     for (scheduler, predictor), rows in table.groupby(["scheduler", "predictor"], sort=False):
         values = rows.set_index("metric")[["value", "relative", "low", "high"]].to_dict("index")
         shown.add_row(str(scheduler), str(predictor), *(_cell(values[metric]) for metric in COLUMNS))
-    Console().print(shown)
+    console().print(shown)
 
 
 def _cell(row: Mapping[Any, Any]) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from pipelines.cli.options import console
+
 
 @click.command()
 def command() -> None:
     """List every trace known by name: what it is, where it is, and whether it is at hand."""
-    from rich.console import Console
     from rich.table import Table
 
     from pipelines.catalogue import load_catalogue
@@ -24,4 +25,4 @@ def command() -> None:
         else:
             state = f"queuecast fetch {name}" if entry.remote else f"missing: {entry.path}"
         table.add_row(name, entry.title, str(entry.procs or ""), entry.missing_request, state)
-    Console().print(table)
+    console().print(table)

@@ -49,10 +49,8 @@ def find_entry(spec: str, catalogue: Mapping[str, Entry] | None = None) -> Entry
     if entry is None and not Path(spec).exists():
         if re.search(r"[/\\]|\.(swf|gz|csv|txt|parquet)$", spec.lower()):
             raise InputError(f"{spec}: no such file")
-        from difflib import get_close_matches
-
-        close = get_close_matches(spec.lower(), entries, 1)
-        hint = f"did you mean {close[0]}? " if close else ""
+        alike = sorted(name for name in entries if spec.lower() in name)
+        hint = f"did you mean {' or '.join(alike)}? " if alike else ""
         raise InputError(f"{spec}: no such file and no trace of the catalogue; {hint}known are {', '.join(sorted(entries))}")
     return entry
 
@@ -80,12 +78,12 @@ def _parse(source: Source, format: str, timezone: str | None, processors: str) -
 
 
 def _kind(source: Source) -> str:
-    """By the first line that is not blank: a comment or a number begins SWF, names between | or , head Slurm accounting."""
+    """By the first line that is not blank: a comment or a number begins SWF, names of columns between | or , Slurm accounting."""
     line = re.search(rb"[^\s][^\r\n]*", source.content[:100_000])
     text = line[0].removeprefix(b"\xef\xbb\xbf") if line else b""
     if re.match(rb"[;+\-.\d]", text):
         return "swf"
-    if re.match(rb'["A-Za-z_]+[\w" ]*[|,]', text):
+    if re.search(rb"[|,]", text) and re.search(rb"job_?id|submit", text.lower()):
         return "slurm"
     raise InputError(
         f"{source.path}: is no trace: neither SWF (numbers, ; before comments), nor Slurm accounting (a header line with | or , between "
