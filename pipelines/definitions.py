@@ -1,7 +1,5 @@
 """Everything Dagster knows of Queuecast: the single place where it all comes together."""
 
-from __future__ import annotations
-
 import dagster as dg
 
 from pipelines.assets.comparison import comparison, report

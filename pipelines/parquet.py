@@ -47,7 +47,8 @@ def write_parquet(
 def read_parquet(path: str | Path, *, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The table and the metadata that :func:`write_parquet` was given. Raises InputError for anything else."""
     try:
-        table = pq.read_table(path, partitioning=None)
+        with open(path, "rb") as file:
+            table = pq.read_table(file)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InputError(f"{path}: is damaged or no Parquet file: {' '.join(str(error).split())}") from error
     except OSError as error:

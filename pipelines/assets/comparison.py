@@ -1,7 +1,5 @@
 """Stage 6: the schedules compared with EASY on requested times, week against week; and the page that shows it."""
 
-from __future__ import annotations
-
 import base64
 from datetime import UTC, datetime
 

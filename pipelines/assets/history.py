@@ -1,7 +1,5 @@
 """Stage 2: what was known of its user when each job was submitted."""
 
-from __future__ import annotations
-
 import dagster as dg
 
 from pipelines.checks import broken, holds, specs

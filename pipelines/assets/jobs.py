@@ -1,7 +1,5 @@
 """Stage 1: a trace is read and cleaned; what was dropped or altered stays visible beside it."""
 
-from __future__ import annotations
-
 import dagster as dg
 
 from features.cleaning import clean

@@ -1,7 +1,5 @@
 """Stage 3: runtimes predicted walk-forward, and how good the predictions are."""
 
-from __future__ import annotations
-
 import dagster as dg
 import numpy as np
 

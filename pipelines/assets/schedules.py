@@ -1,7 +1,5 @@
 """Stage 5: the simulation campaign, schedulers x predictors, in one step: a step costs seconds and a simulation milliseconds."""
 
-from __future__ import annotations
-
 import dagster as dg
 import numpy as np
 from pydantic import Field

@@ -59,7 +59,7 @@ def unreadable(path: str | Path, error: OSError) -> InputError:
     if isinstance(error, FileNotFoundError):
         return InputError(f"{path}: no such file")
     if isinstance(error, IsADirectoryError):
-        return InputError(f"{path}: is a directory, not a trace")
+        return InputError(f"{path}: is a directory, not a file")
     return InputError(f"{path}: cannot be read: {error.strerror or error}")
 
 

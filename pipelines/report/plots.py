@@ -100,7 +100,7 @@ def _ratio_axis(panel: Axes, chosen: pd.DataFrame) -> tuple[float, float]:
     kept: list[float] = []
     for tick in [tick for tick in candidates if tick > -1]:
         place = np.log1p(tick)
-        if low - margin <= place <= high + margin and all(abs(place - np.log1p(other)) > 0.25 * (high - low) for other in kept):
+        if low - margin <= place <= high + margin and all(abs(place - np.log1p(other)) > 0.3 * (high - low) for other in kept):
             kept.append(float(tick))
     digits = 0 if np.allclose(np.multiply(kept, 100), np.round(np.multiply(kept, 100))) else 1
     panel.set_xticks(np.log1p(kept), [_signed(tick, digits) for tick in kept])
@@ -161,10 +161,10 @@ def over_time(schedules: Sequence[Schedule], table: Looks | None = None, image: 
             step = max(int(waiting.times[-1] - waiting.times[0]) // _STEPS, 1)
             for panel, steps, scale in ((above, waiting, 1), (below, busy, schedule.procs)):
                 starts, means = resample(*steps, step)
-                days = (starts + step / 2) / DAY_S
+                days = (starts + step / 2 - schedule.jobs["submit_s"].min()) / DAY_S
                 panel.plot(days, means / scale, color=look.colour, linestyle=look.dashes, linewidth=1.2, label=look.label)
         above.set(title="jobs waiting", ylim=(0, None))
-        below.set(title="utilization", ylim=(0, None), xlabel="days since the origin of the trace")
+        below.set(title="utilization", ylim=(0, None), xlabel="days since the first submission")
         below.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
         above.margins(x=0.01)
         drawing.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8.5, handlelength=3)
@@ -193,7 +193,8 @@ def gantt_chart(schedules: Sequence[Schedule], window: tuple[int, int], image: I
             top = max(schedule.procs, int((chart["row"] + chart["rows"]).max()) if len(chart) else 0)
             panel.set(xlim=(0, (window[1] - window[0]) / 3600), ylim=(0, top), title=schedule.label, ylabel="processors")
             panel.grid(visible=False)
-        panels[-1].set_xlabel(f"hours since day {window[0] / DAY_S:.2f} of the trace")
+        day = (window[0] - schedules[0].jobs["submit_s"].min()) / DAY_S
+        panels[-1].set_xlabel(f"hours since day {day:.2f} from the first submission")
         bar = drawing.colorbar(scale, ax=list(panels), label="wait of the job before it started", pad=0.01, fraction=0.03)
         log_durations(bar.ax.yaxis, longest, 60.0)
         return encode(drawing, image)
