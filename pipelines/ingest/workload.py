@@ -36,7 +36,7 @@ class Workload:
     jobs: int = 10_000
     procs: int = 256
     users: int = 100
-    load: float = 0.8
+    load: float = 0.6
     seed: int = 0
 
     def __post_init__(self) -> None:

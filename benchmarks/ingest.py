@@ -1,0 +1,82 @@
+"""Speed of the SWF reader beside ``pandas.read_csv`` (C engine) on the same file: median seconds, and the median of paired ratios.
+
+The file is a random trace written as the archive writes its traces, right-aligned columns and all; -1 stands for a tenth of the
+values. Both read the same bytes in turn, so that what else the machine does meets both. The reader also checks every field, computes
+the file's SHA-256 and builds the canonical table; pandas only parses. Run with ``python -m benchmarks.ingest [--lines N]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from pipelines.ingest.swf import read_swf
+
+WIDTHS = (7, 9, 7, 7, 4, 6, 6, 4, 7, 6, 2, 4, 4, 5, 3, 3, 3, 3)
+"""Columns as wide as those of the archive's files."""
+TARGET = 2.0
+"""The reader may take this many times what pandas takes."""
+
+
+def write_trace(path: Path, lines: int, rng: np.random.Generator) -> None:
+    """Write ``lines`` random jobs as SWF."""
+    highest = np.array([1, 1, 10**6, 10**5, 512, 10**5, 10**5, 512, 10**5, 10**5, 5, 300, 60, 4_000, 20, 5, 10, 10])
+    values = rng.integers(0, highest, (lines, len(highest)))
+    values[rng.random(values.shape) < 0.1] = -1
+    values[:, 0] = np.arange(1, lines + 1)
+    values[:, 1] = np.sort(rng.integers(0, 300 * lines, lines))
+    with path.open("w") as file:
+        file.write("; Version: 2.2\n; MaxProcs: 512\n;\n")
+        np.savetxt(file, values, fmt=" ".join(f"%{width}d" for width in WIDTHS))
+
+
+def with_pandas(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path, sep=r"\s+", comment=";", header=None, engine="c")
+
+
+def seconds(read: Callable[[Path], object], path: Path) -> float:
+    begin = time.perf_counter()
+    read(path)
+    return time.perf_counter() - begin
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lines", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=7)
+    options = parser.parse_args()
+    table = Table(title=f"{options.lines:,} lines of SWF, {options.repeats} readings each")
+    for heading in ("file", "MB", "Queuecast s", "pandas s", "ratio", "lines/s"):
+        table.add_column(heading, justify="left" if heading == "file" else "right")
+    worst = 0.0
+    with tempfile.TemporaryDirectory() as directory:
+        plain = Path(directory) / "trace.swf"
+        write_trace(plain, options.lines, np.random.default_rng(0))
+        packed = Path(directory) / "trace.swf.gz"
+        packed.write_bytes(gzip.compress(plain.read_bytes(), 6))
+        jobs = read_swf(plain).jobs  # compiles, and shows that both read the same
+        assert (jobs["requested_s"].fillna(-1).to_numpy() == with_pandas(plain)[8].to_numpy()).all()
+        for name, path in (("plain", plain), ("gzip", packed)):
+            pairs = [(seconds(read_swf, path), seconds(with_pandas, path)) for _ in range(options.repeats)]
+            ours, theirs = (statistics.median(times) for times in zip(*pairs, strict=True))
+            ratio = statistics.median(our / their for our, their in pairs)
+            worst = max(worst, ratio)
+            megabytes = path.stat().st_size / 1e6
+            table.add_row(name, f"{megabytes:.0f}", f"{ours:.3f}", f"{theirs:.3f}", f"{ratio:.2f}", f"{options.lines / ours:,.0f}")
+    Console().print(table)
+    if worst > TARGET:
+        raise SystemExit(f"slower than {TARGET} times pandas")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""How the generated workload compares with real traces, and how fast it is generated.
+
+Run with ``python -m benchmarks.workload`` from the repository: a table of figures beside KTH-SP2 and SDSC-SP2. ``--plot`` also draws
+docs/workload.png beside KTH-SP2, ``--speed`` measures 10 thousand, 1 million and 10 million jobs. The real traces are read from
+``--traces``; where they are absent, the generated workload stands alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import StrMethodFormatter
+
+from features.cleaning import CleanTrace, clean
+from features.clock import DAY_S, WEEK_S, local_clock_s
+from features.history import history
+from features.schema import codes
+from models.evaluation import accuracy
+from models.last2 import last2_table
+from pipelines.ingest.people import SESSION_GAP_S
+from pipelines.ingest.swf import read_swf
+from pipelines.ingest.workload import Workload, generate
+
+HOUSE = Path(__file__).resolve().parents[1]
+REAL = {"KTH-SP2": ("KTH-SP2-1996-2.swf.gz", None), "SDSC-SP2": ("SDSC-SP2-filtered.swf.gz", 128)}
+LIKE_KTH = Workload(jobs=28_481, procs=100, users=214, load=0.686)
+"""As many jobs, processors and users as KTH-SP2, at its load."""
+TICKS_S = {10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 6 * 3600: "6 h", DAY_S: "1 day"}
+
+
+def last2_accuracies(trace: CleanTrace) -> np.ndarray:
+    """min(p/r, r/p) of last2 for each job, float64 [jobs], where no job waits: of the workload alone, whatever the scheduler."""
+    submit = trace.jobs["submit_s"].to_numpy()
+    known = history(trace.jobs, submit, local_clock_s(submit, trace.origin_unix_s, trace.timezone))
+    predicted = last2_table(known["mean_last2_runtime_s"].to_numpy(), trace.jobs["requested_s"].to_numpy())
+    return accuracy(np.maximum(predicted, 1), trace.jobs["runtime_s"].to_numpy())
+
+
+def by_user(trace: CleanTrace, column: str) -> tuple[np.ndarray, np.ndarray]:
+    """A column's values of consecutive jobs of one user: before and after, both [pairs], user by user."""
+    user, submit = codes(trace.jobs, "user"), trace.jobs["submit_s"].to_numpy()
+    order = np.lexsort((submit, user))
+    same = user[order][1:] == user[order][:-1]
+    values = trace.jobs[column].to_numpy()[order]
+    return values[:-1][same], values[1:][same]
+
+
+def figures(trace: CleanTrace) -> dict[str, float]:
+    """What the table shows of one workload."""
+    jobs = trace.jobs
+    submit, procs, runtime, requested = (jobs[name].to_numpy() for name in ("submit_s", "procs", "runtime_s", "requested_s"))
+    share = np.sort(np.bincount(codes(jobs, "user")))[::-1] / len(jobs)
+    popular = np.sort(np.unique(requested, return_counts=True)[1])[::-1]
+    gap = np.subtract(*reversed(by_user(trace, "submit_s")))
+    runtimes = np.log(by_user(trace, "runtime_s")[1] / by_user(trace, "runtime_s")[0])
+    weeks = np.bincount(submit // WEEK_S, weights=procs * runtime)[1:-1]
+    shuffled = np.bincount(submit // WEEK_S, weights=np.random.default_rng(0).permutation(procs * runtime))[1:-1]
+    return {
+        "jobs": len(jobs),
+        "processors": trace.procs,
+        "users": len(np.unique(codes(jobs, "user"))),
+        "offered load": float(procs @ runtime / (trace.procs * np.ptp(submit))),
+        "serial jobs": float((procs == 1).mean()),
+        "sizes a power of two": float((procs & (procs - 1) == 0).mean()),
+        "median runtime, s": float(np.median(runtime)),
+        "mean runtime, s": float(runtime.mean()),
+        "jobs by the most active user": float(share[0]),
+        "jobs by the ten most active": float(share[:10].sum()),
+        "submissions within 20 min of the user's last": float((gap < SESSION_GAP_S).mean()),
+        "jobs a session": float((len(gap) + len(share)) / ((gap >= SESSION_GAP_S).sum() + len(share))),
+        "next job of a user has the same size": float(np.equal(*by_user(trace, "procs")).mean()),
+        "... the same request": float(np.equal(*by_user(trace, "requested_s")).mean()),
+        "... a runtime within 1 %": float((np.abs(runtimes) < 0.01).mean()),
+        "... a runtime within a factor 2": float((np.abs(runtimes) < np.log(2)).mean()),
+        "20 commonest requests cover": float(popular[:20].sum() / len(jobs)),
+        "mean of runtime / request": float(np.mean(runtime / requested)),
+        "median of runtime / request": float(np.median(runtime / requested)),
+        "runs to its limit": float((runtime == requested).mean()),
+        "accuracy of last2": float(last2_accuracies(trace).mean()),
+        "variation of weekly load": float(weeks.std() / weeks.mean()),
+        "... with the jobs shuffled": float(shuffled.std() / shuffled.mean()),
+    }
+
+
+def curve(axes: Axes, values: np.ndarray, label: str, colour: str, style: str) -> None:
+    """A cumulative distribution."""
+    axes.plot(np.sort(values), np.linspace(0, 1, len(values)), label=label, color=colour, linestyle=style, drawstyle="steps-post")
+
+
+def draw(workloads: dict[str, CleanTrace], path: Path) -> None:
+    """Nine panels, each workload one line in each."""
+    figure = Figure(figsize=(15, 12), layout="constrained")
+    figure.suptitle(
+        "Generated workload (Lublin & Feitelson 2003, batch jobs; users, sessions and requests ours) beside a recorded one"
+        if len(workloads) > 1
+        else "Generated workload (Lublin & Feitelson 2003, batch jobs; users, sessions and requests ours)",
+        fontsize=14,
+    )
+    panels = figure.subplots(3, 3)
+    sizes, runtimes, requests, ratios, hours, gaps, users, repeats, last2 = panels.flat
+    for (label, trace), colour, style in zip(workloads.items(), ("tab:orange", "tab:blue"), ("-", "--"), strict=False):
+        jobs, line = trace.jobs, {"color": colour, "linestyle": style}
+        submit, procs, runtime, requested = (jobs[name].to_numpy() for name in ("submit_s", "procs", "runtime_s", "requested_s"))
+        curve(sizes, procs, label, **_named(line))
+        curve(runtimes, runtime, label, **_named(line))
+        curve(requests, requested, label, **_named(line))
+        ratios.stairs(np.histogram(runtime / requested, np.linspace(0, 1, 21))[0] / len(jobs), np.linspace(0, 1, 21), **line)
+        hour = local_clock_s(submit, trace.origin_unix_s, trace.timezone) % DAY_S // 3600
+        hours.stairs(np.bincount(hour, minlength=24) / len(jobs), np.arange(25), **line)
+        gap = np.diff(submit)
+        curve(gaps, np.maximum(gap, 1) / gap.mean(), label, **_named(line))
+        share = np.sort(np.bincount(codes(jobs, "user")))[::-1] / len(jobs)
+        users.plot(np.arange(1, len(share) + 1), share, **line)
+        before, after = by_user(trace, "runtime_s")
+        curve(repeats, np.maximum(after / before, before / after), label, **_named(line))
+        accuracies = last2_accuracies(trace)
+        curve(last2, accuracies, f"{label}: mean {accuracies.mean():.2f}", **_named(line))
+    for axes, title, x in (
+        (sizes, "Sizes", "processors"),
+        (runtimes, "Runtimes", ""),
+        (requests, "Requested times", ""),
+        (ratios, "Runtime / requested time", "ratio"),
+        (hours, "Arrivals by hour of the day", "local time, h"),
+        (gaps, "Times between arrivals", "multiples of their mean"),
+        (users, "Activity of users", "rank"),
+        (repeats, "Runtimes of consecutive jobs of a user", "the longer / the shorter"),
+        (last2, "Accuracy of last2, the user's last two runtimes", "min(predicted/actual, actual/predicted)"),
+    ):
+        axes.set(title=title, xlabel=x)
+        axes.set_ylabel("share of jobs" if axes in (ratios, hours, users) else "cumulative share")
+        axes.grid(alpha=0.3)
+    sizes.set_xscale("log", base=2)
+    sizes.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
+    for axes in (runtimes, requests):
+        axes.set_xscale("log")
+        axes.set_xticks(list(TICKS_S), list(TICKS_S.values()))
+        axes.minorticks_off()
+    gaps.set_xscale("log")
+    users.set(xscale="log", yscale="log")
+    repeats.set(xscale="log", xlim=(1, 1000))
+    hours.set_xticks(range(0, 25, 3))
+    sizes.legend(loc="lower right")
+    last2.legend(loc="upper left")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=80, metadata={"Software": None})
+
+
+def _named(line: dict[str, str]) -> dict[str, str]:
+    return {"colour": line["color"], "style": line["linestyle"]}
+
+
+def speed() -> None:
+    """Print seconds (median of five for small workloads) and the process's peak memory so far."""
+    for jobs, repeats in ((10_000, 5), (1_000_000, 3), (10_000_000, 1)):
+        took = []
+        for _ in range(repeats):
+            begin = time.perf_counter()
+            generate(Workload(jobs=jobs))
+            took.append(time.perf_counter() - begin)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(f"{jobs:>10,} jobs: {statistics.median(took):8.3f} s, peak memory {peak:.2f} GiB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--traces", type=Path, default=HOUSE.parent / "shared" / "traces", help="where the real traces are")
+    parser.add_argument("--plot", action="store_true", help="draw docs/workload.png")
+    parser.add_argument("--speed", action="store_true", help="measure the generator")
+    options = parser.parse_args()
+    like = clean(generate(LIKE_KTH))
+    workloads = {"generated, default": clean(generate(Workload())), "generated, like KTH": like}
+    real = {name: (options.traces / file, procs) for name, (file, procs) in REAL.items()}
+    for name, (path, procs) in real.items():
+        if path.exists():
+            workloads[name] = clean(read_swf(path), procs=procs)
+        else:
+            print(f"{name} is not at {path}: left out", file=sys.stderr)
+    table = pd.DataFrame({name: figures(trace) for name, trace in workloads.items()})
+    print(table.map(lambda value: f"{value:,.0f}" if value >= 10 else f"{value:.3f}").to_string())
+    if options.plot:
+        path = HOUSE / "docs" / "workload.png"
+        shown = {f"generated, {len(like.jobs):,} jobs": like}
+        if "KTH-SP2" in workloads:
+            shown["KTH-SP2, recorded"] = workloads["KTH-SP2"]
+        draw(shown, path)
+        print(f"drawn: {path.relative_to(HOUSE)}", file=sys.stderr)
+    if options.speed:
+        speed()
+
+
+if __name__ == "__main__":
+    main()
