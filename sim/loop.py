@@ -42,19 +42,22 @@ LEFT = -1
 class Settings(NamedTuple):
     """Integer codes of one simulation.
 
-    ``weights`` and ``backfill_weights`` [6] are of mixed policies. ``one_queue``: the primary queue is the backfill queue too (same
-    order, and nothing that reorders one alone). ``changing``: the order of waiting jobs can change. ``starvation``: seconds of waiting
-    after which a job goes to the head. ``gated``: a submission causes a pass only if the job fits in the processors free now. ``bits``:
-    width of a sequence number inside an event.
+    ``reservations``: how many EASY gives. ``weights`` and ``backfill_weights`` [6] are of mixed policies. ``one_queue``: the primary
+    queue is the backfill queue too (same order, and nothing that reorders one alone). ``changing``: the order of waiting jobs can
+    change. ``steady``: while nothing but submissions happens, whoever was looked at before need not be looked at again.
+    ``starvation``: seconds of waiting after which a job goes to the head. ``gated``: a submission causes a pass only if the job fits in
+    the processors free now. ``bits``: width of a sequence number inside an event.
     """
 
     algorithm: int
+    reservations: int
     order: int
     weights: np.ndarray
     backfill: int
     backfill_weights: np.ndarray
     one_queue: bool
     changing: bool
+    steady: bool
     correction: int
     predictor: int
     starvation: int
@@ -92,7 +95,7 @@ def advance(settings, jobs, estimates, front, back, profile, state, memory, now)
                 return ASK, now
         promote_starving(settings, now, jobs, estimates, front, state)
 
-        if arriving == 1 and counters[CHANGED] == 0 and counters[WAITING] > 0 and not settings.changing:
+        if arriving == 1 and counters[CHANGED] == 0 and counters[WAITING] > 0 and settings.steady:
             job = submit_job(settings, jobs, estimates, memory, counters)
             if submit_pass(settings, job, now, jobs, estimates, front, back, profile, state):
                 continue

@@ -30,12 +30,15 @@ class Scheduler:
     algorithm: str
     order: Order = field(default_factory=Order)
     backfill: Order = field(default_factory=Order)
+    reservations: int = 1
 
 
 def scheduler(name: str) -> Scheduler:
     """The scheduler called ``name``, in any case of letters; InputError with the list of what is known for any other name."""
     known = {algorithm.upper(): algorithm for algorithm in ALGORITHMS}
-    parts = re.split(r"-(?![^(]*\))", name.upper())  # at hyphens, but not at signs between brackets
+    stated = re.search(r"EASY\(RESERVATIONS=([1-9]\d*)\)", name.upper())
+    plain = name.upper().replace(stated[0], "EASY") if stated else name.upper()
+    parts = re.split(r"-(?![^(]*\))", plain)  # at hyphens, but not at signs between brackets
     at = next((i for i, part in enumerate(parts) if part in known), None)
     if at is None or at > 1 or len(parts) > at + 2:
         raise InputError(f"unknown scheduler {name!r}: {grammar()}")
@@ -45,11 +48,12 @@ def scheduler(name: str) -> Scheduler:
         raise InputError(
             f"scheduler {name!r}: Conservative goes by reservations, which are given in order of submission, and takes no other order"
         )
+    reservations = int(stated[1]) if stated else 1
     if len(parts) == at + 1:
-        return Scheduler(name, algorithm, order, Order() if algorithm in BACKFILLING else order)
+        return Scheduler(name, algorithm, order, Order() if algorithm in BACKFILLING else order, reservations)
     if algorithm not in BACKFILLING:
         raise InputError(f"unknown scheduler {name!r}: {algorithm} has one queue and takes no order behind it; {grammar()}")
-    return Scheduler(name, algorithm, order, _order(parts[at + 1], ALIASES_BEHIND, name))
+    return Scheduler(name, algorithm, order, _order(parts[at + 1], ALIASES_BEHIND, name), reservations)
 
 
 def _order(text: str, aliases: dict[str, str], name: str) -> Order:
@@ -72,6 +76,6 @@ def grammar() -> str:
     """One line that says which scheduler names there are."""
     orders = " ".join(order for order in ORDERS if order != "MIXED")
     return (
-        f"known are [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} (only EASY takes a backfill order) and orders {orders} "
-        "MIXED(w1,w2,w3) MIXED(w1,...,w6) (SJF for SPF, WFP for WFP3; EASY-SJBF is FCFS-EASY-SPF)"
+        f"known are [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} EASY(reservations=k) (only EASY takes a backfill "
+        f"order) and orders {orders} MIXED(w1,w2,w3) MIXED(w1,...,w6) (SJF for SPF, WFP for WFP3; EASY-SJBF is FCFS-EASY-SPF)"
     )

@@ -11,8 +11,9 @@ import numpy as np
 
 from features.jit import kernel
 from sim.conservative import admit, compress
-from sim.just_backfill import build_profile, plan_on
+from sim.just_backfill import build_profile, plan_on, reserve_from
 from sim.orders import order_key
+from sim.reservations import fits_now, reserve_heads
 from sim.state import (
     EXTRA,
     FREE,
@@ -101,13 +102,33 @@ def full_pass(settings, now, jobs, estimates, front, back, profile, state):
         start_job(job, now, jobs, estimates, state, bits)
     if counters[WAITING] < 2 or settings.algorithm == STRICT:
         return
+    several = settings.algorithm == EASY and settings.reservations > 1
+    if several:
+        at = reserve_heads(settings.reservations, now, jobs, estimates, front, profile, state, bits)
+        while at >= 0:
+            job = front.job[at]
+            if not settings.one_queue:
+                leave(settings, back, backfill_key(settings, job, now, jobs, estimates), job, counters[WAITING])
+            queue_remove(front, counters[WAITING], at)
+            counters[WAITING] -= 1
+            start_job(job, now, jobs, estimates, state, bits)
+            at = reserve_heads(settings.reservations, now, jobs, estimates, front, profile, state, bits)
+        if counters[WAITING] == 0:
+            return
     head = front.job[front.begin[0]]
     candidates = front if settings.one_queue else back
     i = candidates.begin[0]
     while i < candidates.begin[0] + counters[WAITING] and counters[FREE] > 0:
         procs = candidates.procs[i]
-        if procs <= counters[FREE] and may_backfill(settings.algorithm, procs, candidates.fit[i], now, head, jobs, state, bits):
+        may = procs <= counters[FREE]
+        if may and several:
+            may = fits_now(profile, counters, procs, candidates.fit[i])
+        elif may:
+            may = may_backfill(settings.algorithm, procs, candidates.fit[i], now, head, jobs, state, bits)
+        if may:
             job = candidates.job[i]
+            if several:
+                reserve_from(profile, counters, 0, procs, candidates.fit[i])
             if not settings.one_queue:
                 leave(settings, front, primary_key(settings, job, now, jobs, estimates, counters), job, counters[WAITING])
             moved_up = queue_remove(candidates, counters[WAITING], i)

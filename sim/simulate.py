@@ -80,14 +80,17 @@ def simulate(
     order, backfill = ORDERS[plan.order.name], ORDERS[plan.backfill.name]
     # a starving job goes to the head of the primary queue only; where that queue is FCFS anyway nothing changes
     one_queue = plan.algorithm not in BACKFILLING or (plan.order == plan.backfill and (starvation_s is None or order == FCFS))
+    changing = changes_while_waiting(order, plan.order.weights) or changes_while_waiting(backfill, plan.backfill.weights)
     settings = Settings(
         algorithm=ALGORITHMS[plan.algorithm],
+        reservations=plan.reservations,
         order=order,
         weights=np.array(plan.order.weights),
         backfill=backfill,
         backfill_weights=np.array(plan.backfill.weights),
         one_queue=one_queue,
-        changing=changes_while_waiting(order, plan.order.weights) or changes_while_waiting(backfill, plan.backfill.weights),
+        changing=changing,
+        steady=not changing and plan.reservations == 1,
         correction=CORRECTIONS[correction],
         predictor=code,
         starvation=NEVER if starvation_s is None else starvation_s,
@@ -98,7 +101,7 @@ def simulate(
     )
     state = new_state(total, procs)
     front = new_queue(total)
-    profile = new_profile(total if plan.algorithm in ("JustBF", "Conservative") else 0)
+    profile = new_profile(total if plan.algorithm in ("JustBF", "Conservative") or plan.reservations > 1 else 0)
     back = front if one_queue else new_queue(total)
 
     _load_kernel()
@@ -128,7 +131,7 @@ def simulate(
 def _load_kernel() -> None:
     """Compile the kernel, or load it from its cache, by simulating no jobs: not a part of any simulation's time."""
     nothing, empty = np.zeros(0, np.int64), new_queue(0)
-    settings = Settings(0, 0, np.zeros(6), 0, np.zeros(6), True, False, 0, TABLE, NEVER, False, False, 1)
+    settings = Settings(0, 1, 0, np.zeros(6), 0, np.zeros(6), True, False, True, 0, TABLE, NEVER, False, False, 1)
     estimates = Estimates(nothing, nothing, nothing)
     advance(settings, Jobs(*[nothing] * 5), estimates, empty, empty, new_profile(0), new_state(0, 1), np.zeros((0, 0)), 0)
 
