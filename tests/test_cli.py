@@ -1,0 +1,157 @@
+"""The command line as a user meets it: whole processes, exit codes, one line for bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.conftest import SHARED, needs_shared
+
+SWF = """; UnixStartTime: 843480031
+; TimeZoneString: Europe/Stockholm
+; MaxProcs: 4
+1 0 -1 100 2 -1 -1 2 200 -1 1 1 1 -1 -1 -1 -1 -1
+2 10 -1 100 4 -1 -1 4 100 -1 1 2 1 -1 -1 -1 -1 -1
+3 20 -1 50 2 -1 -1 2 60 -1 1 1 1 -1 -1 -1 -1 -1
+"""
+
+
+def queuecast(*arguments: str, home: Path, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "QUEUECAST_HOME": str(home)}
+    command = [sys.executable, "-m", "pipelines", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=timeout)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "small.swf"
+    path.write_text(SWF)
+    return path
+
+
+def test_json_is_one_object_a_line_and_nothing_else(trace: Path, tmp_path: Path) -> None:
+    arguments = ("--scheduler", "EASY", "--scheduler", "EASY-SJBF", "--predictor", "requested", "--predictor", "clairvoyant")
+    done = queuecast("simulate", str(trace), *arguments, "--json", home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(row["scheduler"], row["predictor"]) for row in rows] == [
+        ("EASY", "requested"),
+        ("EASY", "clairvoyant"),
+        ("EASY-SJBF", "requested"),
+        ("EASY-SJBF", "clairvoyant"),
+    ]
+    identity = {"trace", "scheduler", "predictor", "correction", "semantics", "starvation_s", "seed", "procs", "tau_s"}
+    metrics = {"jobs", "mean_wait_s", "mean_response_s", "mean_slowdown", "mean_bounded_slowdown", "max_bounded_slowdown", "awf_s"}
+    metrics |= {"p2sf_s", "utilization", "makespan_s", "underpredicted_jobs", "corrections", "clamped_predictions", "simulate_s"}
+    assert identity | metrics <= rows[0].keys()
+    # by hand: job 1 runs 0-100; job 2 needs the whole machine and is promised 200; job 3 fits beside job 1 and ends by 200
+    assert rows[0]["mean_wait_s"] == pytest.approx((0 + 90 + 0) / 3)
+    assert rows[0]["trace"] == "small"
+    assert rows[0]["procs"] == 4
+
+
+def test_schedule_out_has_every_job_of_every_combination(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.parquet"
+    done = queuecast(
+        "simulate", str(trace), "--scheduler", "EASY", "--scheduler", "Strict", "--schedule-out", str(out), home=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    table = pd.read_parquet(out)
+    expected = ["scheduler", "predictor", "job_id", "submit_s", "start_s", "end_s", "procs", "predicted_s", "corrections"]
+    assert list(table.columns) == expected
+    assert table.groupby("scheduler").size().to_dict() == {"EASY": 3, "Strict": 3}
+    easy = table[table["scheduler"] == "EASY"].set_index("job_id")["start_s"]
+    assert easy.to_dict() == {1: 0, 2: 100, 3: 20}
+    strict = table[table["scheduler"] == "Strict"].set_index("job_id")["start_s"]
+    assert strict.to_dict() == {1: 0, 2: 100, 3: 200}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--scheduler", "ESAY"], ["unknown scheduler 'ESAY'", "EASY", "JustBF"]),
+        (["--scheduler", "XXX-EASY"], ["unknown order 'XXX'", "FCFS", "WFP3"]),
+        (["--scheduler", "Strict-SPF"], ["takes no order behind it"]),
+        (["--scheduler", "MIXED(1,x,2)-EASY"], ["not all numbers"]),
+        (["--scheduler", "Conservative", "--starvation", "5"], ["no meaning"]),
+        (["--predictor", "oracle"], ["unknown predictor 'oracle'", "clairvoyant", "last2"]),
+        (["--correction", "later"], ["unknown correction 'later'", "requested", "tsafrir"]),
+        (["--semantics", "per-minute"], ["unknown semantics 'per-minute'", "per-second", "per-event"]),
+        (["--missing-request", "guess"], ["guess"]),
+        (["--procs", "0"], ["--procs"]),
+        (["--procs", "1"], ["no job of 3 is left", "wider-than-machine"]),
+        (["--frobnicate"], ["--frobnicate"]),
+    ],
+)
+def test_bad_arguments_get_one_line_and_exit_code_two(trace: Path, tmp_path: Path, arguments: list[str], words: list[str]) -> None:
+    done = queuecast("simulate", str(trace), *arguments, home=tmp_path)
+    assert done.returncode == 2
+    complaint = done.stderr.splitlines()[-1]
+    assert complaint.startswith("queuecast: ")
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in complaint
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (SWF.replace("100 2 -1", "1oo 2 -1"), [":4:", "1oo"]),
+        (SWF.replace(" -1 -1 -1 -1 -1\n2 10", "\n2 10"), [":4:", "18"]),
+        (SWF.replace("; MaxProcs: 4\n", ""), ["--procs"]),
+        ("", ["empty"]),
+        (
+            SWF.replace(" 200 -1", " -1 -1").replace(" 100 -1 1", " -1 -1 1").replace(" 60 -1", " -1 -1"),
+            ["--missing-request runtime"],
+        ),
+    ],
+    ids=["not-a-number", "short-line", "no-machine", "empty", "no-requests"],
+)
+def test_bad_traces_name_file_and_cause(tmp_path: Path, text: str, words: list[str]) -> None:
+    path = tmp_path / "bad.swf"
+    path.write_text(text)
+    done = queuecast("simulate", str(path), "--json", home=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    complaint = done.stderr.splitlines()[-1]
+    assert "bad.swf" in complaint
+    for word in words:
+        assert word in complaint
+
+
+def test_simulate_imports_neither_dagster_nor_mlflow(trace: Path, tmp_path: Path) -> None:
+    code = (
+        f"import sys; sys.argv = ['queuecast', 'simulate', {str(trace)!r}, '--json']\n"
+        "from pipelines.cli import main\n"
+        "main()\n"
+        "heavy = [name for name in ('dagster', 'mlflow', 'lightgbm', 'matplotlib', 'scipy.special', 'sklearn') if name in sys.modules]\n"
+        "print(heavy, file=sys.stderr)\n"
+    )
+    environment = {**os.environ, "QUEUECAST_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_every_command_explains_itself(tmp_path: Path) -> None:
+    done = queuecast("--help", home=tmp_path)
+    assert done.returncode == 0
+    for command in ("run", "simulate", "inspect", "traces", "predict", "fetch", "ui"):
+        assert command in done.stdout
+        assert queuecast(command, "--help", home=tmp_path).returncode == 0
+
+
+@needs_shared
+def test_the_published_slowdowns_come_out_of_the_command_line(tmp_path: Path) -> None:
+    path = SHARED / "traces" / "KTH-SP2-filtered.swf.gz"
+    done = queuecast("simulate", str(path), "--scheduler", "EASY", "--scheduler", "EASY-SJBF", "--json", home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    slowdowns = [round(json.loads(line)["mean_bounded_slowdown"], 4) for line in done.stdout.splitlines()]
+    assert slowdowns == [92.6877, 69.3936]
