@@ -54,8 +54,8 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop")
     """Apply the rules to ``trace``; ``procs`` overrides the machine size its source states.
 
     ``missing_request`` says what to do with a job that states no requested time: ``drop`` it, take its ``runtime``, or take the
-    longest request of its queue (``queue-max``; jobs of a queue that states none are dropped). Raises InputError where the machine size is
-    unknown, where a whole trace has no requests to go by, and where nothing is left.
+    longest request of its queue (``queue-max``; jobs of a queue that states none are dropped, jobs without a queue are one queue).
+    Raises InputError where the machine size is unknown, where a whole trace has no requests to go by, and where nothing is left.
     """
     if missing_request not in MISSING_REQUEST:
         raise InputError(f"unknown way to treat missing requests {missing_request!r}: known are {', '.join(MISSING_REQUEST)}")
@@ -87,7 +87,7 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop")
     if len(jobs) == 0:
         reasons = ", ".join(f"{rule}: {len(rows)}" for rule, rows in work.report().groupby("rule"))
         raise InputError(f"{trace.source or trace.name}: no job of {len(trace.jobs)} is left after cleaning ({reasons})")
-    jobs = jobs.astype({name: "int64" for name in REQUIRED})
+    jobs = jobs.astype(dict.fromkeys(REQUIRED, "int64"))
     return CleanTrace(
         name=trace.name,
         jobs=jobs,

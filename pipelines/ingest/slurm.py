@@ -123,7 +123,7 @@ def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus") 
     columns["submit_s"] = submit - origin
     wait = start - submit
     if early := int(((start != NEVER) & (wait < 0)).sum()):
-        notes.append(f"Starts before the submission are taken as missing waits: {early:,} jobs.")
+        notes.append(f"Starts before the submission are taken as missing waits: {early:,}.")
     columns["wait_s"] = masked(wait, (start != NEVER) & (wait >= 0))
     unfinished, columns["status"] = _states(table, jobs)
     columns["runtime_s"] = _runtime(table, jobs, start, end, unfinished, notes)
@@ -234,7 +234,7 @@ def _requested(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> ob
     if name is None:
         return None
     if count := int(table.matches(name, lambda text: text.lower() in UNBOUNDED)[jobs].sum()):
-        notes.append(f"Time limits UNLIMITED or Partition_Limit are taken as missing: {count:,} jobs.")
+        notes.append(f"Time limits UNLIMITED or Partition_Limit are taken as missing: {count:,}.")
     requested = _rounded(table, name, _REQUESTED[name], jobs, notes)
     return masked(requested, requested >= 0)
 
@@ -243,7 +243,7 @@ def _rounded(table: AccountingTable, name: str, parse: Callable[[str], float], j
     """Whole seconds, halves up, -1 where there is no value."""
     values = table.numbers(name, parse)[jobs]
     if count := int((values % 1 > 0).sum()):
-        notes.append(f"Fractional times are rounded to the second: {table.title(name)} of {count:,} jobs.")
+        notes.append(f"Fractional times are rounded to the second: {table.title(name)} ({count:,}).")
     return np.where(np.isnan(values), -1, np.floor(np.nan_to_num(values) + 0.5)).astype(np.int64)
 
 

@@ -80,7 +80,7 @@ def parse_swf(source: Source) -> Trace:
 def _complaint(code: int, field: int, text: bytes) -> str:
     if code == kernel.TOO_FEW:
         return f"{field} fields, where SWF has 18"
-    shown = text[:40].decode("utf-8", "backslashreplace") + ("..." if len(text) > 40 else "")
+    shown = text[:40].decode("utf-8", "replace") + ("..." if len(text) > 40 else "")
     what = {kernel.NOT_A_NUMBER: "not a number", kernel.NOT_WHOLE: "not a whole number", kernel.TOO_LARGE: "too large a number"}[
         code
     ]
@@ -120,7 +120,7 @@ def _value_notes(values: np.ndarray, tally: np.ndarray, extra: list[int], commen
     if negative.any():
         notes.append(f"Negative values other than -1 are taken as missing: {_by_field(negative)}.")
     if undefined := int(np.count_nonzero(values[_STATUS] > _LAST_STATUS)):
-        notes.append(f"Statuses other than 0 to {_LAST_STATUS} are taken as missing: {undefined:,} jobs.")
+        notes.append(f"Statuses other than 0 to {_LAST_STATUS} are taken as missing: {undefined:,}.")
     if (np.diff(values[_JOB]) <= 0).any() and (repeated := jobs - len(np.unique(values[_JOB]))):
         notes.append(f"Job numbers that an earlier line has too: {repeated:,}.")
     preceding = values[_PRECEDING]
@@ -130,7 +130,7 @@ def _value_notes(values: np.ndarray, tally: np.ndarray, extra: list[int], commen
 
 
 def _by_field(counts: np.ndarray) -> str:
-    return ", ".join(f"{kernel.FIELDS[field]} of {counts[field]:,} jobs" for field in np.flatnonzero(counts))
+    return ", ".join(f"{kernel.FIELDS[field]} ({counts[field]:,})" for field in np.flatnonzero(counts))
 
 
 def _header(head: str) -> dict[str, str]:

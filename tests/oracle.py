@@ -1,0 +1,361 @@
+"""The oracle: a scheduling simulator in plain Python, slow and obvious, that the compiled one is held against.
+
+One class holds the state (who waits, who runs, what was learnt), one function an algorithm says which jobs start now, and one
+loop a semantics says when it is asked. Event orders: per-second after Goponenko et al. 2022, per-event after Gaussier et al.
+2015. Whatever is in here can be checked by reading it; `test_oracle.py` checks it against published schedules and by hand.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import log2, log10, sqrt
+from typing import Any
+
+
+@dataclass(eq=False)
+class Job:
+    """One job; times in seconds.
+
+    ``order_s``, ``fit_s`` and ``end_s`` are what its runtime was estimated at on submission, to place it in the queue, to see whether it
+    ends before a reservation, and to foresee its end once it runs; ``estimate`` is ``end_s`` as corrected since.
+    """
+
+    index: int
+    submit: int
+    runtime: int
+    procs: int
+    requested: int
+    user: Any
+    since_first: int = 0  # seconds between the first submission of all and this one's
+    order_s: int = 0
+    fit_s: int = 0
+    end_s: int = 0
+    estimate: int = 0
+    corrections: int = 0
+    planned: int | None = None  # the start it is reserved for, under Conservative
+    start: int = -1
+
+    @property
+    def end(self) -> int:
+        return self.start + self.runtime
+
+    @property
+    def predicted_end(self) -> int:
+        return self.start + self.estimate
+
+    def waits(self, now: int) -> float:
+        """How often its estimate it has waited."""
+        return (now - self.submit) / self.order_s
+
+
+# Orders: the lowest score is served first; ties go to the earlier submission, then to file order.
+Order = Callable[[Job, int], float]
+ORDERS: dict[str, Order] = {
+    "FCFS": lambda job, now: job.submit,
+    "LCFS": lambda job, now: -job.submit,
+    "SPF": lambda job, now: job.order_s,
+    "LPF": lambda job, now: -job.order_s,
+    "SQF": lambda job, now: job.procs,
+    "LQF": lambda job, now: -job.procs,
+    "SAF": lambda job, now: job.order_s * job.procs,
+    "LAF": lambda job, now: -job.order_s * job.procs,
+    "SRF": lambda job, now: job.order_s / job.procs,
+    "LRF": lambda job, now: -job.order_s / job.procs,
+    "SEXP": lambda job, now: (now - job.submit + job.order_s) / job.order_s,
+    "LEXP": lambda job, now: -(now - job.submit + job.order_s) / job.order_s,
+    "F1": lambda job, now: log10(job.order_s) * job.procs + 870 * log10(max(job.since_first, 1)),
+    "F2": lambda job, now: sqrt(job.order_s) * job.procs + 25600 * log10(max(job.since_first, 1)),
+    "F3": lambda job, now: job.order_s * job.procs + 6.86e6 * log10(max(job.since_first, 1)),
+    "F4": lambda job, now: job.order_s * sqrt(job.procs) + 5.3e5 * log10(max(job.since_first, 1)),
+    "WFP1": lambda job, now: -job.waits(now) * job.procs,
+    "WFP3": lambda job, now: -job.waits(now) * job.waits(now) * job.waits(now) * job.procs,
+    "UNICEF": lambda job, now: -(now - job.submit) / (log2(max(job.procs, 2)) * job.order_s),
+}
+
+
+def mixed(n: float, r: float, wait: float, ratio: float = 0, expansion: float = 0, area: float = 0) -> Order:
+    """A mixed policy: weights on processors, estimate, wait, r/n, (wait + r)/r and r n; a positive one favours little of each, but much wait."""
+
+    def score(job: Job, now: int) -> float:
+        waited = now - job.submit
+        features = (
+            job.procs,
+            job.order_s,
+            -waited,
+            job.order_s / job.procs,
+            (waited + job.order_s) / job.order_s,
+            job.order_s * job.procs,
+        )
+        return sum(weight * feature for weight, feature in zip((n, r, wait, ratio, expansion, area), features, strict=True))
+
+    return score
+
+
+# Corrections: the next estimate of a running job that has outlived its estimate.
+TSAFRIR_S = [60, 300, 900, 1800, 3600, 7200, 18000, 36000, 72000, 180000, 360000]
+CORRECTIONS: dict[str, Callable[[Job], int]] = {
+    "requested": lambda job: job.requested,
+    "tsafrir": lambda job: (
+        min(job.end_s + TSAFRIR_S[job.corrections], job.requested) if job.corrections < len(TSAFRIR_S) else job.requested
+    ),
+    "doubling": lambda job: 2 * job.estimate,
+}
+
+
+@dataclass
+class Simulation:
+    """The state of the machine and its queue, and the policy that rules them."""
+
+    machine: int
+    algorithm: str
+    order: str | Order
+    backfill: str | Order
+    correction: str
+    predictor: str | None
+    reservations: int
+    starvation_s: int | None
+    waiting: list[Job] = field(default_factory=list)
+    running: list[Job] = field(default_factory=list)  # in order of start
+    completed: dict[Any, list[int]] = field(default_factory=dict)  # runtimes of a user's jobs, in order of their ends
+
+    def submit(self, job: Job) -> None:
+        if self.predictor == "last2":
+            past = self.completed.get(job.user, [])
+            known = job.user is not None and len(past) >= 2
+            job.order_s = job.fit_s = job.end_s = min((past[-1] + past[-2]) // 2, job.requested) if known else job.requested
+        job.estimate = job.end_s
+        self.waiting.append(job)
+
+    def finish(self, job: Job) -> None:
+        self.running.remove(job)
+        self.completed.setdefault(job.user, []).append(job.runtime)
+
+    def correct(self, job: Job) -> None:
+        job.estimate = CORRECTIONS[self.correction](job)
+        job.corrections += 1
+
+    def free(self, now: int) -> int:
+        """Processors that nobody is predicted to hold after ``now`` (a job predicted to end now is as good as gone)."""
+        return self.machine - sum(job.procs for job in self.running if job.predicted_end > now)
+
+    def schedule(self, now: int) -> list[Job]:
+        """One scheduling pass: start what the algorithm says, and return it in order of start."""
+
+        def rank(order: str | Order) -> Callable[[Job], tuple[float, int, int]]:
+            score = ORDERS[order] if isinstance(order, str) else order
+            return lambda job: (score(job, now), job.submit, job.index)
+
+        def starved(job: Job) -> bool:
+            return self.starvation_s is not None and now - job.submit > self.starvation_s
+
+        queue = sorted(filter(starved, self.waiting), key=rank("FCFS"))
+        queue += sorted((job for job in self.waiting if not starved(job)), key=rank(self.order))
+        started = ALGORITHMS[self.algorithm](self, now, queue, rank(self.backfill))
+        for job in started:
+            job.start = now
+            self.waiting.remove(job)
+            self.running.append(job)
+        return started
+
+
+def strict(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
+    """In order, until one does not fit."""
+    free, started = sim.free(now), []
+    for job in queue:
+        if job.procs > free:
+            break
+        started.append(job)
+        free -= job.procs
+    return started
+
+
+def start_what_fits(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
+    """In order, whatever fits; nothing is reserved."""
+    free, started = sim.free(now), []
+    for job in queue:
+        if job.procs <= free:
+            started.append(job)
+            free -= job.procs
+    return started
+
+
+def easy(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
+    """EASY: the first job that does not fit has the only reservation, at its shadow time; the others must not delay it."""
+    started = strict(sim, now, queue, rank)
+    blocked = queue[len(started) :]
+    if not blocked:
+        return started
+    head, others = blocked[0], sorted(blocked[1:], key=rank)
+    free = sim.free(now) - sum(job.procs for job in started)
+    ends = [(job.predicted_end, job.procs) for job in sim.running if job.predicted_end > now]
+    ends += [(now + job.estimate, job.procs) for job in started]
+
+    def free_at(time: int) -> int:
+        return free + sum(procs for end, procs in ends if end <= time)
+
+    shadow = min(end for end, _ in ends if free_at(end) >= head.procs)
+    extra = free_at(shadow) - head.procs
+    for job in others:
+        in_time = now + job.fit_s <= shadow
+        if job.procs <= free and (in_time or job.procs <= extra):
+            started.append(job)
+            free -= job.procs
+            extra -= 0 if in_time else job.procs
+    return started
+
+
+def plan(sim: Simulation, now: int, queue: list[Job], reservations: int | None) -> tuple[list[Job], list[Job], Callable]:
+    """Give each job in turn the earliest slot that delays none planned before it, until so many had to be reserved for later.
+
+    Returns the jobs whose slot is now, the jobs not planned, and the function that seats one more job and says when it starts.
+    """
+    slots = [(now, job.predicted_end, job.procs) for job in sim.running]
+
+    def free_at(time: int) -> int:
+        return sim.machine - sum(procs for begin, end, procs in slots if begin <= time < end)
+
+    def fits(job: Job, start: int) -> bool:
+        moments = [start] + [begin for begin, _, _ in slots if start < begin < start + job.fit_s]
+        return all(job.procs <= free_at(moment) for moment in moments)
+
+    def seat(job: Job, only_now: bool = False) -> int | None:
+        candidates = [now] if only_now else sorted({now} | {end for _, end, _ in slots if end > now})
+        start = next((time for time in candidates if fits(job, time)), None)
+        if start is not None:
+            slots.append((start, start + job.fit_s, job.procs))
+            job.planned = start
+        return start
+
+    started, reserved, rest = [], 0, list(queue)
+    while rest and reserved != reservations:
+        job = rest.pop(0)
+        if seat(job) == now:
+            started.append(job)
+        else:
+            reserved += 1
+    return started, rest, seat
+
+
+def just_backfill(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
+    """JustBF: every job gets a slot, in order, from scratch at every pass; those planned for now start."""
+    return plan(sim, now, queue, reservations=None)[0]
+
+
+def conservative(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
+    """Conservative: a job keeps its place in the plan of starts; the plan is compressed in that order, and new jobs come after it.
+
+    Compressing at every pass is the same as compressing when a job has ended early: nothing else makes room for an earlier start. Only
+    a job that outlives its estimate can push starts back.
+    """
+    old = [job for job in queue if job.planned is not None]
+    new = [job for job in queue if job.planned is None]
+    return plan(sim, now, sorted(old, key=lambda job: (job.planned, job.submit, job.index)) + new, reservations=None)[0]
+
+
+def easy_reserving(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
+    """EASY(reservations=k): the first k jobs that do not fit are reserved for in order, the rest may not delay any of them."""
+    started, rest, seat = plan(sim, now, queue, sim.reservations)
+    return started + [job for job in sorted(rest, key=rank) if seat(job, only_now=True) is not None]
+
+
+ALGORITHMS: dict[str, Callable[[Simulation, int, list[Job], Callable], list[Job]]] = {
+    "Strict": strict,
+    "List": start_what_fits,
+    "EASY": lambda sim, *rest: (easy if sim.reservations == 1 else easy_reserving)(sim, *rest),
+    "JustBF": just_backfill,
+    "Conservative": conservative,
+}
+
+
+def per_second(sim: Simulation, jobs: list[Job]) -> None:
+    """All events of a second are applied (ends in order of start, then submissions), then there is one scheduling pass."""
+    coming = sorted(jobs, key=lambda job: (job.submit, job.index))
+    while coming or sim.running:
+        now = min([job.end for job in sim.running] + [job.submit for job in coming[:1]])
+        for job in [job for job in sim.running if job.end == now]:
+            while job.predicted_end < now:
+                sim.correct(job)
+            sim.finish(job)
+        for job in sim.running:
+            while job.predicted_end <= now:
+                sim.correct(job)
+        while coming and coming[0].submit == now:
+            sim.submit(coming.pop(0))
+        sim.schedule(now)
+
+
+EXPIRED, SUBMITTED, ENDED = range(3)
+
+
+def per_event(sim: Simulation, jobs: list[Job]) -> None:
+    """Events one by one, at equal time expiries, submissions, ends; each submission and each end is followed by its own pass."""
+    count = itertools.count()
+    events = [(job.submit, SUBMITTED, next(count), job) for job in sorted(jobs, key=lambda job: (job.submit, job.index))]
+    gated = (sim.algorithm, sim.order, sim.backfill, sim.reservations) == ("EASY", "FCFS", "FCFS", 1)
+
+    def expires(job: Job) -> None:
+        if job.predicted_end < job.end:
+            heapq.heappush(events, (job.predicted_end, EXPIRED, next(count), job))
+
+    while events:
+        now, kind, _, job = heapq.heappop(events)
+        if kind == EXPIRED:
+            sim.correct(job)
+            expires(job)
+            continue
+        if kind == SUBMITTED:
+            sim.submit(job)
+            if gated and job.procs > sim.free(now):
+                continue
+        else:
+            sim.finish(job)
+        for started in sim.schedule(now):
+            heapq.heappush(events, (started.end, ENDED, next(count), started))
+            expires(started)
+
+
+SEMANTICS = {"per-second": per_second, "per-event": per_event}
+
+
+def simulate(
+    submit: Sequence[int],
+    runtime: Sequence[int],
+    procs_needed: Sequence[int],
+    requested: Sequence[int],
+    machine: int,
+    *,
+    estimates: Sequence[int] | None = None,
+    fit: Sequence[int] | None = None,
+    end: Sequence[int] | None = None,
+    user: Sequence[Any] | None = None,
+    algorithm: str = "EASY",
+    order: str | Order = "FCFS",
+    backfill: str | Order = "FCFS",
+    correction: str = "requested",
+    predictor: str | None = None,
+    reservations: int = 1,
+    starvation_s: int | None = None,
+    semantics: str = "per-second",
+) -> tuple[list[int], list[int], list[int]]:
+    """Starts, estimates at submission and numbers of corrections, one a job in the order given; seconds.
+
+    ``runtime`` is at least 1 and at most ``requested``; ``estimates`` are whole and at least 1, the request where there are none;
+    ``fit`` and ``end`` answer those two questions differently.
+    ``predictor="last2"`` learns from ``user`` during the run instead; a job without a user (None) is estimated by its request.
+    """
+    estimates = estimates or requested
+    user = user or [None] * len(submit)
+    since_first = [time - min(submit) for time in submit]
+    given = (submit, runtime, procs_needed, requested, user, since_first, estimates, fit or estimates, end or estimates)
+    jobs = [Job(index, *row) for index, row in enumerate(zip(*given, strict=True))]
+    for job in jobs:
+        assert 0 < job.runtime <= job.requested, f"cut the runtime at the request first: {job}"
+        assert 0 < job.procs <= machine, f"does not fit on {machine} processors: {job}"
+        assert min(job.order_s, job.fit_s, job.end_s) > 0, f"believed to end before it starts: {job}"
+    state = Simulation(machine, algorithm, order, backfill, correction, predictor, reservations, starvation_s)
+    SEMANTICS[semantics](state, jobs)
+    assert not state.waiting + state.running
+    return [job.start for job in jobs], [job.order_s for job in jobs], [job.corrections for job in jobs]

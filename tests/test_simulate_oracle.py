@@ -1,0 +1,228 @@
+"""The compiled simulator makes the oracle's schedule: every start, prediction and correction, for all it offers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from models.protocol import END, FIT, ORDER
+from sim import Schedule
+from sim.corrections import CORRECTIONS
+from sim.names import ALGORITHMS
+from sim.simulate import SEMANTICS
+from tests import oracle
+from tests.workloads import CONSERVATIVE, EASY_NAMES, OTHER_NAMES, PURE, Result, Workload, crowd, schedulers, workloads
+
+semantics = st.sampled_from(SEMANTICS)
+policies = st.fixed_dictionaries(
+    {"semantics": semantics, "correction": st.sampled_from(list(CORRECTIONS)), "starvation_s": st.sampled_from([None, 0, 3, 50])}
+)
+PREDICTORS = [None, "requested", "clairvoyant", "last2", "requested*2"]
+
+
+def policy_of(scheduler: str) -> dict[str, str]:
+    order, algorithm, *backfill = scheduler.split("-")
+    return {"order": order, "algorithm": algorithm, "backfill": backfill[0] if backfill else "FCFS"}
+
+
+def expected(load: Workload, scheduler: str, predictor: str | None, **policy: Any) -> Result:
+    tables = {
+        None: load.estimates,
+        "clairvoyant": load.runtime,
+        "requested*2": [2 * seconds for seconds in load.requested],
+    }
+    learning = "last2" if predictor == "last2" else None
+    return load.by_oracle(**policy_of(scheduler), estimates=tables.get(predictor), predictor=learning, **policy)
+
+
+def columns(schedule: Schedule) -> Result:
+    return schedule.jobs["start_s"].tolist(), schedule.jobs["predicted_s"].tolist(), schedule.jobs["corrections"].tolist()
+
+
+def test_the_oracle_knows_every_algorithm_order_correction_and_semantics_there_is() -> None:
+    assert set(oracle.ALGORITHMS) == set(ALGORITHMS) == {name.split("-")[1] for name in SAMPLE}
+    assert set(oracle.ORDERS) == set(PURE)
+    assert set(oracle.CORRECTIONS) == set(CORRECTIONS)
+    assert set(oracle.SEMANTICS) == set(SEMANTICS)
+
+
+def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
+    """Compiled code does not check bounds, NumPy does: the next test with the kernels as plain Python, in a process of its own."""
+    script = """
+import features.jit
+features.jit.njit = features.jit.kernel = lambda function: function
+import tests.test_simulate_oracle as tests
+tests.test_any_small_workload()
+"""
+    root = Path(__file__).resolve().parents[1]
+    run = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+@settings(max_examples=500, deadline=None)
+@given(workloads(), schedulers, st.sampled_from(PREDICTORS), policies)
+def test_any_small_workload(load: Workload, scheduler: str, predictor: str | None, policy: dict) -> None:
+    assume(scheduler != CONSERVATIVE or policy["starvation_s"] is None)
+    assert columns(load.schedule(scheduler, predictor, **policy)) == expected(load, scheduler, predictor, **policy)
+
+
+@settings(max_examples=300, deadline=None)
+@given(workloads(most=60), st.sampled_from(["FCFS-EASY-FCFS", "FCFS-EASY-SPF"]), st.sampled_from(PREDICTORS), policies)
+def test_any_small_workload_under_the_schedulers_of_the_literature(
+    load: Workload, scheduler: str, predictor: str | None, policy: dict
+) -> None:
+    assert columns(load.schedule(scheduler, predictor, **policy)) == expected(load, scheduler, predictor, **policy)
+
+
+# every order in front of every algorithm, and every order behind EASY
+SAMPLE = [f"{front}-EASY-{behind}" for front, behind in zip(PURE, PURE[7:] + PURE[:7], strict=True)] + [*OTHER_NAMES, CONSERVATIVE]
+
+
+@pytest.mark.parametrize("seed", range(len(SAMPLE)), ids=SAMPLE)
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_crowds_under_every_order_and_algorithm(semantics: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    load = crowd(rng, size=150, machine=int(rng.choice([5, 64, 1000])))
+    scheduler, predictor = SAMPLE[seed], PREDICTORS[seed % len(PREDICTORS)]
+    policy = {
+        "semantics": semantics,
+        "correction": list(CORRECTIONS)[seed // 2 % len(CORRECTIONS)],
+        "starvation_s": 500 if seed % 3 == 0 and scheduler != CONSERVATIVE else None,
+    }
+    assert columns(load.schedule(scheduler, predictor, **policy)) == expected(load, scheduler, predictor, **policy)
+
+
+@settings(max_examples=200, deadline=None)
+@given(workloads(), st.sampled_from(EASY_NAMES), st.integers(2, 5), st.sampled_from(PREDICTORS), policies)
+def test_several_reservations(load: Workload, scheduler: str, reservations: int, predictor: str | None, policy: dict) -> None:
+    made = columns(load.schedule(scheduler.replace("EASY", f"EASY(reservations={reservations})"), predictor, **policy))
+    assert made == expected(load, scheduler, predictor, reservations=reservations, **policy)
+
+
+eighths = st.integers(-8, 8).map(lambda number: number / 8)  # sums of them are exact, so that ties are ties
+
+
+@settings(max_examples=100, deadline=None)
+@given(workloads(), st.tuples(eighths, eighths, eighths).filter(any), semantics)
+def test_mixed_policies_of_three_features(load: Workload, weights: tuple[float, ...], semantics: str) -> None:
+    name = f"MIXED({','.join(map(str, weights))})-EASY"
+    made = columns(load.schedule(name, semantics=semantics))
+    assert made == load.by_oracle(order=oracle.mixed(*weights), estimates=load.estimates, semantics=semantics)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_mixed_policies_of_six_features_in_front_and_behind(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    load = crowd(rng)
+    front, behind = (rng.uniform(-1, 1, 6).round(3).tolist() for _ in range(2))
+    name = "-EASY-".join(f"MIXED({','.join(map(str, weights))})" for weights in (front, behind))
+    order, backfill = oracle.mixed(*front), oracle.mixed(*behind)
+    assert columns(load.schedule(name)) == load.by_oracle(order=order, backfill=backfill, estimates=load.estimates)
+
+
+@pytest.mark.parametrize("scheduler", ["FCFS-EASY-SPF", "SAF-EASY-SAF", "LRF-EASY-SRF", "LAF-List"])
+def test_long_jobs_and_unix_times_overflow_nothing(scheduler: str) -> None:
+    load = crowd(np.random.default_rng(7), machine=100_000, longest_s=40_000_000, origin_s=1_700_000_000)
+    assert columns(load.schedule(scheduler)) == expected(load, scheduler, None)
+
+
+@settings(max_examples=60, deadline=None)
+@given(workloads())
+def test_one_schedule_has_the_columns_that_follow_from_its_starts(load: Workload) -> None:
+    jobs = load.schedule("FCFS-EASY-SPF").jobs
+    assert jobs["end_s"].tolist() == (jobs["start_s"] + load.runtime).tolist()
+    for column, values in [("submit_s", load.submit), ("procs", load.procs), ("runtime_s", load.runtime)]:
+        assert jobs[column].tolist() == values
+    assert jobs["requested_s"].tolist() == load.requested
+    assert jobs["job_id"].tolist() == list(range(1, len(load.submit) + 1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(workloads(), st.data())
+def test_predictions_outside_one_to_the_request_are_clamped_and_counted(load: Workload, data: st.DataObject) -> None:
+    wild = data.draw(st.lists(st.integers(-5, 30), min_size=len(load.submit), max_size=len(load.submit)))
+    clamped = np.clip(wild, 1, load.requested).tolist()
+    schedule = load.schedule("FCFS-EASY-SPF", wild)
+    assert columns(schedule) == load.by_oracle(backfill="SPF", estimates=clamped)
+    assert schedule.clamped_predictions == sum(told != used for told, used in zip(wild, clamped, strict=True))
+
+
+class Told:
+    """A predictor in plain Python that has an answer of its own to each question."""
+
+    name = "told"
+
+    def __init__(self, order: list[int], fit: list[int], end: list[int]) -> None:
+        self._answers = {ORDER: order, FIT: fit, END: end}
+
+    def begin(self, jobs: pd.DataFrame) -> None: ...
+
+    def submitted(self, job: int, now_s: int) -> None: ...
+
+    def started(self, job: int, now_s: int) -> None: ...
+
+    def ended(self, job: int, now_s: int) -> None: ...
+
+    def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
+        return self._answers[question][job]
+
+
+@settings(max_examples=200, deadline=None)
+@given(workloads(), st.sampled_from(EASY_NAMES + OTHER_NAMES), semantics, st.randoms(use_true_random=False))
+def test_each_question_is_answered_by_its_own_estimate(load: Workload, scheduler: str, semantics: str, random: Any) -> None:
+    order, fit, end = ([random.randint(1, seconds) for seconds in load.requested] for _ in range(3))
+    schedule = load.schedule(scheduler, Told(order, fit, end), semantics=semantics)
+    assert columns(schedule) == load.by_oracle(**policy_of(scheduler), estimates=order, fit=fit, end=end, semantics=semantics)
+
+
+class Last2InPython(Told):
+    """Last2 as an outside predictor would be written, from what it is told."""
+
+    name = "last2-in-python"
+
+    def __init__(self) -> None:
+        super().__init__([], [], [])
+
+    def begin(self, jobs: pd.DataFrame) -> None:
+        self._jobs, self._past = jobs, {}  # type: ignore[var-annotated]
+
+    def ended(self, job: int, now_s: int) -> None:
+        self._past.setdefault(self._jobs["user"][job], []).append(int(self._jobs["runtime_s"][job]))
+
+    def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
+        past = self._past.get(self._jobs["user"][job], [])[-2:]
+        request = float(self._jobs["requested_s"][job])
+        return min(sum(past) // 2, request) if len(past) == 2 and isinstance(self._jobs["user"][job], str) else request
+
+
+@settings(max_examples=200, deadline=None)
+@given(workloads(), schedulers, semantics)
+def test_a_predictor_in_python_is_told_what_a_compiled_one_learns(load: Workload, scheduler: str, semantics: str) -> None:
+    assert columns(load.schedule(scheduler, Last2InPython(), semantics=semantics)) == expected(
+        load, scheduler, "last2", semantics=semantics
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        ("EASY", "FCFS-EASY-FCFS"),
+        ("EASY-SJBF", "FCFS-EASY-SPF"),
+        ("SAF-EASY", "SAF-EASY-FCFS"),
+        ("SAF-EASY-SPF", "SAF-EASY-SPF"),
+        ("SJF-List", "SPF-List"),
+        ("Strict", "FCFS-Strict"),
+        ("List", "FCFS-List"),
+    ],
+)
+def test_short_names_mean_what_the_literature_means(name: str, full: str) -> None:
+    load = crowd(np.random.default_rng(5))
+    assert columns(load.schedule(name)) == expected(load, full, None)
