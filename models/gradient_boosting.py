@@ -71,7 +71,9 @@ def fit(config: GradientBoosting, inputs: pd.DataFrame, runtime_s: np.ndarray) -
         "force_row_wise": True,  # else LightGBM times both ways and may choose differently
         "verbosity": -1,
     }
-    data = lightgbm.Dataset(matrix, np.log(runtime / baseline), feature_name=design_columns(inputs.columns), params={"verbosity": -1})
+    # columns that cannot be split are kept: LightGBM refuses to train where none is left
+    settings = {"verbosity": -1, "feature_pre_filter": False}
+    data = lightgbm.Dataset(matrix, np.log(runtime / baseline), feature_name=design_columns(inputs.columns), params=settings)
     return lightgbm.train(parameters, data, num_boost_round=config.trees)
 
 

@@ -20,7 +20,11 @@ def broken(name: str, count: int, asset: str | None = None, of: int | None = Non
 
 
 def holds(
-    name: str, passed: bool, severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR, **metadata: Any
+    name: str,
+    passed: bool,
+    asset: str | None = None,
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR,
+    **metadata: Any,
 ) -> dg.AssetCheckResult:
     """A check that passes if ``passed``."""
-    return dg.AssetCheckResult(check_name=name, passed=bool(passed), severity=severity, metadata=metadata)
+    return dg.AssetCheckResult(check_name=name, passed=bool(passed), severity=severity, asset_key=asset, metadata=metadata)

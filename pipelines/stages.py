@@ -14,6 +14,7 @@ from features.history import history
 from features.inputs import model_inputs
 from models.last2 import last2_table
 from models.protocol import Predictor, TablePredictor
+from models.tracking import Tracking
 from sim.campaign import run_campaign
 from sim.schedule import Schedule, recorded, schedule_table
 from sim.starts import history_starts
@@ -150,6 +151,74 @@ def unpack_schedules(clean: CleanTrace, table: pd.DataFrame, settings: Sequence[
         )
         schedules.append(Schedule(jobs=jobs, procs=clean.procs, trace=clean.name, generated=clean.generated, **made))  # type: ignore[arg-type]
     return schedules
+
+
+VALIDATION_JOBS = 1000
+"""Fewest jobs on which candidates are compared, where there are as many."""
+
+
+def register_predictors(
+    clean: CleanTrace, known: History, predictions: pd.DataFrame, place: Tracking, run_id: str, seed: int = 0
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Register last2 and the boosted trees as ``runtime-<trace>``, both as they stand after the last job of the trace.
+
+    They are compared on the last quarter of the trace (at least ``VALIDATION_JOBS``), by their walk-forward ``predictions``. Returns the
+    registered versions, best first, and what the champion, loaded back from the registry, says of the last submissions.
+    """
+    from features.schema import fingerprint
+    from features.snapshot import snapshot
+    from models.evaluation import accuracy, evaluate_predictions
+    from models.gradient_boosting import GradientBoosting
+    from models.registration import Candidate, Lineage, register
+    from models.walk_forward import final_model
+    from pipelines.provenance import code_version
+    from pipelines.registry import load_registered, submissions
+
+    jobs = clean.jobs
+    runtime = jobs["runtime_s"].to_numpy(np.float64)
+    judged = slice(-min(len(jobs), max(VALIDATION_JOBS, len(jobs) // 4)), None)
+    end = known.start_s + jobs["runtime_s"].to_numpy(np.int64)
+    at = int(end.max())
+    config = GradientBoosting(seed=seed)
+    booster = final_model(jobs, model_inputs(jobs, known.table), config)
+    candidates = []
+    for method, trees, parameters in (("last2", None, {}), ("lightgbm", booster, vars(config))):
+        seconds = predictions[method].to_numpy(np.float64)
+        candidates.append(
+            Candidate(
+                method=method,
+                accuracy=float(accuracy(seconds[judged], runtime[judged]).mean()),
+                metrics={str(key): float(value) for key, value in evaluate_predictions(seconds, runtime).items()},
+                parameters=parameters,
+                booster=trees,
+            )
+        )
+    raw = submissions(clean)
+    window = raw["submit_time"].iloc[[0, -1]].dt.strftime("%Y-%m-%d %H:%M:%S").tolist()
+    lineage = Lineage(
+        trace=clean.name,
+        generated=clean.generated,
+        fingerprint=fingerprint(jobs),
+        training_window=" to ".join(window),
+        jobs=len(jobs),
+        validation_jobs=len(runtime[judged]),
+        code_version=code_version(),
+        dagster_run=run_id,
+        history=known.source,
+    )
+    last = raw.tail(20).reset_index(drop=True)
+    registered = register(
+        candidates,
+        lineage,
+        snapshot(jobs, known.start_s, at),
+        last.head(2),
+        experiment=place.connect(),
+        at_s=at,
+        origin_unix_s=clean.origin_unix_s or 0,
+        timezone=clean.timezone if clean.origin_unix_s is not None else None,
+    )
+    answers = load_registered(f"{registered['model'].iloc[0]}@champion").predict(last)
+    return registered, last.assign(predicted_s=answers["predicted_s"])
 
 
 def fitted_predictor(name: str, clean: CleanTrace) -> TablePredictor:

@@ -85,10 +85,15 @@ def predict(context: dg.AssetExecutionContext, config: PredictionConfig, lake: L
             "generated": clean.generated,
         },
         check_results=[
-            holds("clairvoyant_is_exact", bool(accuracy["clairvoyant"] == 1.0 and overall.loc["clairvoyant", "mae_s"] == 0)),
+            holds(
+                "clairvoyant_is_exact",
+                accuracy["clairvoyant"] == 1.0 and overall.loc["clairvoyant", "mae_s"] == 0,
+                "prediction_metrics",
+            ),
             holds(
                 "learning_helps",
                 accuracy["lightgbm"] > accuracy["requested"],
+                "prediction_metrics",
                 severity=dg.AssetCheckSeverity.WARN,
                 lightgbm=float(accuracy["lightgbm"]),
                 requested=float(accuracy["requested"]),

@@ -54,14 +54,14 @@ def command(
             "schedules": {"config": {"schedulers": chosen, "seed": seed}},
             "comparison": {"config": {"seed": seed}},
         },
-        "loggers": {"console": {"config": {"log_level": "ERROR"}}},
+        "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
     }
     began = time.perf_counter()
     logging.getLogger("alembic").setLevel(logging.WARNING)
     with instance() as running, _Stages() as stages:
         running.add_dynamic_partitions(str(traces.name), [name])
         with stages.heard():
-            result = defs.get_job_def("full_run").execute_in_process(
+            result = defs.resolve_job_def("full_run").execute_in_process(
                 run_config=config, partition_key=name, instance=running, raise_on_error=False
             )
     failed = result.get_failed_step_keys()
@@ -92,8 +92,9 @@ def _explain(result: dg.ExecuteInProcessResult, failed: Iterable[str]) -> None:
             root = root.cause
         if root.cls_name == InputError.__name__:
             raise InputError(root.message.strip().removeprefix(f"{InputError.__module__}.{InputError.__name__}: "))
-        note(error.to_string())
-    note(f"queuecast: failed in {', '.join(failed)}")
+        note(root.to_string())
+        break
+    note(f"queuecast: failed in {', '.join(failed)}; a defect of Queuecast's own, please report what is above")
     sys.exit(1)
 
 
@@ -147,4 +148,4 @@ def _cell(row: Mapping[Any, Any]) -> str:
     value = f"{row['value']:,.2f}" if row["value"] < 1e4 else f"{row['value']:,.0f}"
     if pd.isna(row["low"]) or row["relative"] == 0:
         return value
-    return f"{value}  {row['relative']:+.1%} [{row['low']:+.1%}, {row['high']:+.1%}]"
+    return f"{value}  {row['relative']:+.1%} [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"

@@ -1,0 +1,58 @@
+"""Stage 4: the predictors of a trace are registered, and the better one becomes the champion."""
+
+import dagster as dg
+import numpy as np
+
+from pipelines.assets.predictions import PredictionConfig
+from pipelines.checks import holds, specs
+from pipelines.partitions import traces
+from pipelines.progress import tell
+from pipelines.registry import tracking
+from pipelines.resources import LakeResource
+from pipelines.stages import History, register_predictors
+
+CHECKS = {
+    "one_champion": "Exactly one of the candidates is champion, and the registry says so.",
+    "champion_predicts_as_in_the_pipeline": "Loaded from the registry, the champion predicts the last submissions within 1..request.",
+}
+
+
+@dg.asset(
+    deps=["jobs", "user_history", "predictions"],
+    partitions_def=traces,
+    group_name="predictors",
+    kinds={"mlflow", "lightgbm"},
+    check_specs=specs("runtime_model", CHECKS),
+    description="Registered versions runtime-<trace> of the predictors, self-contained; the better one, by the stated rule, is the champion.",
+)
+def runtime_model(context: dg.AssetExecutionContext, config: PredictionConfig, lake: LakeResource) -> dg.MaterializeResult:
+    """Read jobs, history and predictions, register the candidates, keep what became of them."""
+    name = context.partition_key
+    tell("register", 0, 1)
+    clean = lake.lake().read_clean(name)
+    table, marks = lake.lake().read("user_history", name)
+    known = History(table.drop(columns="start_s"), table["start_s"].to_numpy(np.int64), marks["starts"])
+    predictions, _ = lake.lake().read("predictions", name)
+    registered, answers = register_predictors(clean, known, predictions, tracking(), context.run_id, config.seed)
+    lake.lake().write("runtime_model", name, registered, {"generated": clean.generated})
+    tell("register", 1, 1)
+
+    champion = registered.iloc[0]
+    seconds = answers["predicted_s"].to_numpy()
+    requested = answers["requested_s"].to_numpy()
+    return dg.MaterializeResult(
+        metadata={
+            "model": f"models:/{champion['model']}@champion",
+            "version": int(champion["version"]),
+            "method": champion["method"],
+            "why": champion["why"],
+            "MLflow run": champion["run_id"],
+            "MLflow": tracking().uri,
+            "candidates": dg.MetadataValue.md(registered.drop(columns="why").to_markdown(index=False, floatfmt=".4f")),
+            "generated": clean.generated,
+        },
+        check_results=[
+            holds("one_champion", (registered["alias"] == "champion").sum() == 1),
+            holds("champion_predicts_as_in_the_pipeline", bool(((seconds >= 1) & (seconds <= requested)).all()), rows=len(answers)),
+        ],
+    )
