@@ -23,7 +23,7 @@ _PACKAGES = ("features", "models", "sim")
 
 def _cache_directory() -> Path:
     house = Path(__file__).resolve().parents[1]
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(f"bounds checked: {config.BOUNDSCHECK}\n".encode())
     for package in _PACKAGES:
         for file in sorted((house / package).rglob("*.py")):
             status = file.stat()

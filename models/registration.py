@@ -126,7 +126,7 @@ def ranked(table: pd.DataFrame) -> pd.DataFrame:
 
 def _promote(table: pd.DataFrame, lineage: Lineage) -> pd.DataFrame:
     client = mlflow.MlflowClient()
-    best = ranked(table)
+    best, name = ranked(table), model_name(lineage.trace)
     kind = "generated workload" if lineage.generated else "trace"
     others = ", ".join(f"{row.method} {row.accuracy:.4f}" for row in best.itertuples())
     for place, row in enumerate(best.itertuples()):
@@ -134,7 +134,7 @@ def _promote(table: pd.DataFrame, lineage: Lineage) -> pd.DataFrame:
         judged = f"accuracy {row.accuracy:.4f} on {lineage.validation_jobs:,} jobs of the {kind} {lineage.trace} ({others})"
         why = f"{alias or 'neither'}: {judged}. Rule: {RULE}."
         best.loc[row.Index, ["alias", "why"]] = [alias, why]
-        client.update_model_version(row.model, str(row.version), description=why)
-    for row in best[best["alias"] != ""].sort_values("alias", ascending=False).itertuples():  # challenger, then champion
-        client.set_registered_model_alias(row.model, row.alias, str(row.version))
+        client.update_model_version(name, str(row.version), description=why)
+    for row in reversed(list(best[best["alias"] != ""].itertuples())):  # the challenger first: what can fail has failed by then
+        client.set_registered_model_alias(name, str(row.alias), str(row.version))
     return best

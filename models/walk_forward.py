@@ -68,7 +68,7 @@ def walk_forward(
             return begin, asked, len(ended), None
         return begin, asked, len(ended), predict(fit(config, inputs.iloc[ended], runtime[ended]), inputs.iloc[asked])
 
-    rows = []
+    rows: list[dict[str, int]] = []
     numbers = np.unique(period)
     # weeks know nothing of each other; one thread a week beats many threads in one small training
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:

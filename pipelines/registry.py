@@ -20,8 +20,11 @@ def tracking() -> Tracking:
     return Tracking.under(home())
 
 
-def load_registered(spec: str):  # type: ignore[no-untyped-def]
-    """The model ``NAME[@ALIAS]`` (champion by default), loaded by MLflow. InputError where the registry or the model cannot be had."""
+def predict_registered(spec: str, submitted: pd.DataFrame) -> pd.DataFrame:
+    """Ask the model ``NAME[@ALIAS]`` (champion by default) for raw submission columns: ``predicted_s`` and ``snapshot_age_s``.
+
+    InputError where the registry or the model cannot be had, or the submissions make no sense to the model.
+    """
     import mlflow
     from mlflow.exceptions import MlflowException
 
@@ -29,10 +32,14 @@ def load_registered(spec: str):  # type: ignore[no-untyped-def]
     place = tracking()
     try:
         place.connect()
-        return mlflow.pyfunc.load_model(f"models:/{name}@{alias or 'champion'}")
+        model = mlflow.pyfunc.load_model(f"models:/{name}@{alias or 'champion'}")
     except (MlflowException, ImportError, OSError) as error:
         cause = str(error).strip().splitlines()[0]
         raise InputError(f"registry {place.uri}: cannot load {name}@{alias or 'champion'}: {cause}") from error
+    try:
+        return pd.DataFrame(model.predict(submitted))
+    except (MlflowException, ValueError) as error:
+        raise InputError(f"{name}@{alias or 'champion'}: {str(error).strip().splitlines()[0]}") from error
 
 
 def submissions(clean: CleanTrace) -> pd.DataFrame:
@@ -51,7 +58,7 @@ def submissions(clean: CleanTrace) -> pd.DataFrame:
 
 def registered_predictor(spec: str, clean: CleanTrace) -> TablePredictor:
     """A registered model's predictions for a whole trace. Says how many jobs were submitted before its snapshot: it knows their future."""
-    answers = load_registered(spec).predict(submissions(clean))
+    answers = predict_registered(spec, submissions(clean))
     known = int((answers["snapshot_age_s"] < 0).sum())
     if known:
         print(

@@ -172,7 +172,7 @@ def register_predictors(
     from models.registration import Candidate, Lineage, register
     from models.walk_forward import final_model
     from pipelines.provenance import code_version
-    from pipelines.registry import load_registered, submissions
+    from pipelines.registry import predict_registered, submissions
 
     jobs = clean.jobs
     runtime = jobs["runtime_s"].to_numpy(np.float64)
@@ -217,7 +217,7 @@ def register_predictors(
         origin_unix_s=clean.origin_unix_s or 0,
         timezone=clean.timezone if clean.origin_unix_s is not None else None,
     )
-    answers = load_registered(f"{registered['model'].iloc[0]}@champion").predict(last)
+    answers = predict_registered(f"{registered['model'].iloc[0]}@champion", last)
     return registered, last.assign(predicted_s=answers["predicted_s"])
 
 

@@ -57,7 +57,7 @@ class Estimates(NamedTuple):
 class Queue(NamedTuple):
     """Waiting jobs sorted by (key, job), from index ``begin[0]`` on: sort key float64, and int64 row, processors and estimate for the question FIT.
 
-    A job enters once and ``begin`` returns to 0 whenever the queue is empty, so arrays of one entry a job always suffice.
+    ``begin`` returns to 0 whenever the queue is empty, and the queue moves there when it reaches the end of its arrays.
     """
 
     begin: np.ndarray
@@ -90,8 +90,12 @@ class State(NamedTuple):
 
 
 def new_state(jobs: int, procs: int) -> State:
-    """Fresh arrays for ``jobs`` jobs on ``procs`` processors; nobody can run more jobs at a time than there are processors."""
-    most = min(jobs, procs)
+    """Fresh arrays for ``jobs`` jobs on ``procs`` processors.
+
+    No more jobs run at a time than there are processors, but in the second in which they are predicted to end, per-event semantics may
+    start as many again before their ends are dealt with.
+    """
+    most = min(jobs, 2 * procs)
     counters = np.zeros(COUNTERS, np.int64)
     counters[FREE] = procs
 
@@ -180,10 +184,14 @@ def plan_remove(plan, plan_procs, size, event):
 
 @kernel
 def queue_insert(queue, size, key, job, procs, fit):
-    """Insert by (key, job), where ``job`` is greater than every job in the queue of ``size``."""
+    """Insert by (key, job), where no job of the same key in the queue of ``size`` is greater than ``job``."""
     if size == 0:
         queue.begin[0] = 0
     begin = queue.begin[0]
+    if begin + size == len(queue.key):
+        for i in range(size):
+            _copy(queue, begin + i, i)
+        queue.begin[0] = begin = 0
     i = begin + size
     while i > begin and queue.key[i - 1] > key:
         _copy(queue, i - 1, i)

@@ -348,7 +348,8 @@ def simulate(
     """
     estimates = estimates or requested
     user = user or [None] * len(submit)
-    since_first = [time - min(submit) for time in submit]
+    first = min(submit, default=0)
+    since_first = [time - first for time in submit]
     given = (submit, runtime, procs_needed, requested, user, since_first, estimates, fit or estimates, end or estimates)
     jobs = [Job(index, *row) for index, row in enumerate(zip(*given, strict=True))]
     for job in jobs:

@@ -75,11 +75,12 @@ def test_any_small_workload(load: Workload, scheduler: str, predictor: str | Non
 
 
 @settings(max_examples=300, deadline=None)
-@given(workloads(most=60), st.sampled_from(["FCFS-EASY-FCFS", "FCFS-EASY-SPF"]), st.sampled_from(PREDICTORS), policies)
-def test_any_small_workload_under_the_schedulers_of_the_literature(
-    load: Workload, scheduler: str, predictor: str | None, policy: dict
+@given(workloads(most=60), st.sampled_from(["FCFS-EASY-FCFS", "FCFS-EASY-SPF"]), semantics, st.sampled_from(list(CORRECTIONS)))
+def test_outlived_predictions_under_the_schedulers_of_the_literature(
+    load: Workload, scheduler: str, semantics: str, correction: str
 ) -> None:
-    assert columns(load.schedule(scheduler, predictor, **policy)) == expected(load, scheduler, predictor, **policy)
+    policy = {"semantics": semantics, "correction": correction}
+    assert columns(load.schedule(scheduler, **policy)) == expected(load, scheduler, None, **policy)
 
 
 # every order in front of every algorithm, and every order behind EASY

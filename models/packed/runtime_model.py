@@ -13,9 +13,10 @@ from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-import mlflow
 import numpy as np
 import pandas as pd
+from mlflow.models import set_model
+from mlflow.pyfunc import PythonModel
 
 FORMAT = 1
 COLUMNS = ("user", "procs", "requested_s", "submit_time")
@@ -27,13 +28,15 @@ def load_module(path):
     name = f"_queuecast_{Path(path).stem}_{hashlib.sha256(content).hexdigest()[:12]}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{path}: is no Python file")
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         spec.loader.exec_module(module)
     return sys.modules[name]
 
 
-class RuntimeModel(mlflow.pyfunc.PythonModel):
+class RuntimeModel(PythonModel):
     """``requested``, ``last2`` or ``lightgbm``, as the configuration says."""
 
     def load_context(self, context):
@@ -46,11 +49,10 @@ class RuntimeModel(mlflow.pyfunc.PythonModel):
             directory / "history.csv", dtype={"user": str}, keep_default_na=False, na_values=[""], float_precision="round_trip"
         )
         self.history = load_module(directory / "snapshot_inputs.py").History.from_frame(snapshot)
-        self.boosting = self.booster = None
+        self.boosting, self.booster = load_module(directory / "boosting.py"), None
         if self.config["method"] == "lightgbm":
             import lightgbm
 
-            self.boosting = load_module(directory / "boosting.py")
             self.booster = lightgbm.Booster(model_file=str(directory / "trees.txt"))
         self.zone = ZoneInfo(self.config["timezone"]) if self.config["timezone"] else None
 
@@ -102,4 +104,4 @@ def check(jobs):
         raise ValueError(f"row {int(wrong.argmax())}: submit_time is missing ({int(wrong.sum())} such rows)")
 
 
-mlflow.models.set_model(RuntimeModel())
+set_model(RuntimeModel())

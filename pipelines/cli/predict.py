@@ -16,13 +16,9 @@ from features.errors import InputError
 def command(spec: str, jobs: Path) -> None:
     """Predict the jobs in JOBS (.csv or .parquet with user, procs, requested_s, submit_time) and print them as CSV with predicted_s."""
     table = read_submissions(jobs)
-    from pipelines.registry import load_registered
+    from pipelines.registry import predict_registered
 
-    model = load_registered(spec)
-    try:
-        answers = model.predict(table[["user", "procs", "requested_s", "submit_time"]])
-    except ValueError as error:
-        raise InputError(f"{jobs}: {error}") from error
+    answers = predict_registered(spec, table[["user", "procs", "requested_s", "submit_time"]])
     click.echo(pd.concat([table, answers], axis=1).to_csv(index=False), nl=False)
 
 
