@@ -1,49 +1,76 @@
-"""What goes into a registered runtime model, as a directory of plain files: configuration, history snapshot, trees, and code that needs no Queuecast."""
+"""Fills a directory with all that a registered runtime model is made of: its script, its code under a private name, its data."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import lightgbm
 import pandas as pd
 
-PACKED = Path(__file__).with_name("packed")
-SCRIPT = PACKED / "runtime_model.py"
-"""The model itself, as MLflow runs it."""
-FORMAT = 1
-"""Format of the directory; a model of another one is refused when it is loaded."""
-METHODS = ("requested", "last2", "lightgbm")
+from models.packed.predictor import FORMAT, HISTORY, METHODS, SETTINGS, TREES
+
+_PACKED = Path(__file__).parent / "packed"
+_SCRIPT = "runtime_model.py"
+_MODULES = ("__init__.py", "boosting.py", "predictor.py", "snapshot_inputs.py")
 
 
 @dataclass(frozen=True)
-class Configuration:
-    """What a packed model knows of where it comes from: ``at_s`` is the snapshot's instant in seconds from the trace's origin."""
+class Assembled:
+    """Where the parts lie: MLflow's ``python_model``, ``code_paths`` and ``artifacts["runtime_model"]``."""
 
-    trace: str
-    method: str
-    at_s: int
-    origin_unix_s: int
-    timezone: str | None
-    generated: bool
-    format: int = FORMAT
-
-    def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise ValueError(f"unknown method {self.method!r}: known are {', '.join(METHODS)}")
+    script: Path
+    code: Path
+    data: Path
 
 
-def pack(directory: Path, configuration: Configuration, history: pd.DataFrame, booster: lightgbm.Booster | None = None) -> Path:
-    """Fill ``directory`` (new) with a model; ``history`` is :func:`features.snapshot.snapshot`'s table. Returns ``directory``."""
-    if (booster is not None) != (configuration.method == "lightgbm"):
-        raise ValueError(f"a model of method {configuration.method} {'needs' if booster is None else 'has no'} trees")
-    directory.mkdir(parents=True)
-    (directory / "config.json").write_text(json.dumps(asdict(configuration), indent=2) + "\n", encoding="utf-8")
-    history.to_csv(directory / "history.csv", index=False)
-    for module in ("snapshot_inputs.py", "boosting.py"):
-        shutil.copyfile(PACKED / module, directory / module)
+def private_name() -> str:
+    """Name of the packed package: format and the first 8 hex digits of its content's SHA-256."""
+    digest = hashlib.sha256()
+    for module in _MODULES:
+        digest.update(module.encode() + b"\0" + (_PACKED / module).read_bytes() + b"\0")
+    return f"_queuecast_runtime_model_{FORMAT}_{digest.hexdigest()[:8]}"
+
+
+def assemble(
+    directory: Path,
+    method: str,
+    snapshot: pd.DataFrame,
+    snapshot_s: int,
+    *,
+    booster: lightgbm.Booster | None = None,
+    origin_unix_s: int | None = None,
+    timezone: str | None = None,
+) -> Assembled:
+    """Fill the empty ``directory``; ``snapshot`` is ``features.snapshot.snapshot`` at ``snapshot_s`` seconds from the trace's origin.
+
+    ``origin_unix_s`` and ``timezone`` are the trace's, as in ``features.clock``. Raises ValueError for an unknown method and for
+    a booster that is missing or not wanted.
+    """
+    if method not in METHODS:
+        raise ValueError(f"unknown method {method!r}: known are {', '.join(METHODS)}")
+    if (booster is not None) != (method == "lightgbm"):
+        raise ValueError(f"method {method} {'needs a' if booster is None else 'takes no'} booster")
+    code = directory / "code" / private_name()
+    code.mkdir(parents=True)
+    for module in _MODULES:
+        shutil.copyfile(_PACKED / module, code / module)
+    shutil.copyfile(_PACKED / _SCRIPT, directory / _SCRIPT)
+
+    data = directory / "runtime_model"
+    data.mkdir()
+    settings = {
+        "format": FORMAT,
+        "method": method,
+        "snapshot_s": int(snapshot_s),
+        "origin_unix_s": origin_unix_s,
+        "timezone": timezone,
+    }
+    (data / SETTINGS).write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+    snapshot.to_parquet(data / HISTORY, index=False)
     if booster is not None:
-        booster.save_model(directory / "trees.txt")
-    return directory
+        (data / TREES).write_text(booster.model_to_string(), encoding="utf-8")
+    return Assembled(directory / _SCRIPT, code, data)

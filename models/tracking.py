@@ -1,4 +1,8 @@
-"""Where MLflow keeps runs and models: the site's own server ($MLFLOW_TRACKING_URI), or SQLite and plain files under one directory."""
+"""Opens MLflow where we want it: a store initialised once, absolute places, nothing in the working directory, and quiet.
+
+MLflow's own defaults put ``mlflow.db`` and ``mlruns`` into the working directory, and two processes that open a fresh SQLite
+store at once fail in its migrations. A site that sets ``MLFLOW_TRACKING_URI`` gets its own store; if that is a server, the server's artifact root too.
+"""
 
 from __future__ import annotations
 
@@ -7,45 +11,55 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import mlflow
 from filelock import FileLock
+from mlflow.entities import ViewType
+from mlflow.tracking import MlflowClient
 
-EXPERIMENT = "runtime prediction"
+_SITE = os.environ.get("MLFLOW_TRACKING_URI")
+"""What the site set before anything here ran: ``mlflow.set_tracking_uri`` writes the variable itself."""
+_CHATTY = ("mlflow", "alembic")
 
 
 @dataclass(frozen=True)
 class Tracking:
-    """A place for runs and registered models. ``uri`` is MLflow's tracking URI, ``artifacts`` where an own store puts files."""
+    """An opened store: its URI, the experiment's id, and a client to it."""
 
     uri: str
-    artifacts: Path | None
+    experiment_id: str
+    client: MlflowClient
 
-    @classmethod
-    def under(cls, directory: Path) -> Tracking:
-        """The site's tracking server if $MLFLOW_TRACKING_URI names one, else ``mlflow.db`` and ``mlartifacts`` in ``directory``."""
-        given = os.environ.get("MLFLOW_TRACKING_URI")
-        if given:
-            return cls(given, None)
-        return cls(f"sqlite:///{directory / 'mlflow.db'}", directory / "mlartifacts")
 
-    def connect(self) -> str:
-        """Make this place MLflow's, create it if it is new, and return the id of the experiment.
+def connect(tracking_uri: str, artifact_location: str, experiment: str) -> Tracking:
+    """Open the store at ``tracking_uri`` (or the site's) and make ``experiment`` in it if it is not there.
 
-        MLflow's own default would put files into the working directory; and a fresh SQLite store opened by several processes at once
-        fails in its migrations, so the first use is under a lock.
-        """
-        os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-        for chatty in ("alembic", "mlflow.store.db.utils", "mlflow.pyfunc", "mlflow.models.model"):
-            logging.getLogger(chatty).setLevel(logging.WARNING)
-        import mlflow
+    ``tracking_uri`` of SQLite must be absolute (``sqlite:////path/mlflow.db``), ``artifact_location`` an absolute path or URI; a
+    server decides itself where artifacts lie. Raises ValueError for relative places, and whatever MLflow raises.
+    """
+    for logger in _CHATTY:
+        logging.getLogger(logger).setLevel(logging.WARNING)
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    uri = _SITE or tracking_uri
+    if uri.startswith("sqlite:"):
+        database = Path(uri.removeprefix("sqlite:///"))
+        if not database.is_absolute():
+            raise ValueError(f"{uri}: not an absolute place; sqlite:////path/mlflow.db is")
+        database.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{database}.lock"):
+            return _open(uri, artifact_location, experiment)
+    return _open(uri, None if uri.startswith(("http://", "https://")) else artifact_location, experiment)
 
-        mlflow.set_tracking_uri(self.uri)
-        mlflow.set_registry_uri(self.uri)
-        if self.artifacts is None:
-            return mlflow.set_experiment(EXPERIMENT).experiment_id
-        self.artifacts.mkdir(parents=True, exist_ok=True)
-        with FileLock(self.artifacts.parent / "mlflow.lock"):
-            found = mlflow.get_experiment_by_name(EXPERIMENT)
-            if found is not None:
-                return found.experiment_id
-            return mlflow.create_experiment(EXPERIMENT, artifact_location=self.artifacts.as_uri())
+
+def _open(uri: str, artifact_location: str | None, experiment: str) -> Tracking:
+    if artifact_location is not None and "://" not in artifact_location:
+        if not Path(artifact_location).is_absolute():
+            raise ValueError(f"artifact location {artifact_location} is not absolute")
+        artifact_location = Path(artifact_location).as_uri()
+    mlflow.set_tracking_uri(uri)
+    client = MlflowClient(uri)
+    found = [each for each in client.search_experiments(ViewType.ALL) if each.name == experiment]
+    if not found:
+        return Tracking(uri, client.create_experiment(experiment, artifact_location), client)
+    if found[0].lifecycle_stage != "active":
+        client.restore_experiment(found[0].experiment_id)
+    return Tracking(uri, found[0].experiment_id, client)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -11,13 +12,19 @@ from features.cleaning import CleanTrace
 from features.clock import local_clock_s
 from features.errors import InputError
 from models.protocol import TablePredictor
-from models.tracking import Tracking
 from pipelines.home import home
+
+if TYPE_CHECKING:
+    from models.tracking import Tracking
+
+EXPERIMENT = "runtime prediction"
 
 
 def tracking() -> Tracking:
-    """The site's MLflow server, or the store in the home directory."""
-    return Tracking.under(home())
+    """The site's MLflow store ($MLFLOW_TRACKING_URI), or the one in the home directory: ``mlflow.db`` and ``mlartifacts``."""
+    from models.tracking import connect
+
+    return connect(f"sqlite:///{home() / 'mlflow.db'}", str(home() / "mlartifacts"), EXPERIMENT)
 
 
 def predict_registered(spec: str, submitted: pd.DataFrame) -> pd.DataFrame:
@@ -25,33 +32,33 @@ def predict_registered(spec: str, submitted: pd.DataFrame) -> pd.DataFrame:
 
     InputError where the registry or the model cannot be had, or the submissions make no sense to the model.
     """
-    import mlflow
     from mlflow.exceptions import MlflowException
 
+    from models.registration import load
+
     name, _, alias = spec.partition("@")
-    place = tracking()
     try:
-        place.connect()
-        model = mlflow.pyfunc.load_model(f"models:/{name}@{alias or 'champion'}")
-    except (MlflowException, ImportError, OSError) as error:
-        cause = str(error).strip().splitlines()[0]
-        raise InputError(f"registry {place.uri}: cannot load {name}@{alias or 'champion'}: {cause}") from error
-    try:
+        model = load(tracking(), name, alias or "champion")
         return pd.DataFrame(model.predict(submitted))
-    except (MlflowException, ValueError) as error:
+    except (MlflowException, OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{name}@{alias or 'champion'}: {str(error).strip().splitlines()[0]}") from error
 
 
 def submissions(clean: CleanTrace) -> pd.DataFrame:
-    """The raw submission columns of a cleaned trace: ``user procs requested_s submit_time``, the time as the site's wall clock."""
+    """The raw submission columns of a cleaned trace: ``user procs requested_s submit_time``, the time as the site's wall clock.
+
+    Jobs of no known user are of the user with the empty name, who has no history.
+    """
     jobs = clean.jobs
     local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), clean.origin_unix_s, clean.timezone)
     return pd.DataFrame(
         {
-            "user": jobs["user"].astype("object").where(jobs["user"].notna(), None),
+            "user": jobs["user"].astype("str").fillna(""),
             "procs": jobs["procs"].to_numpy(np.int64),
             "requested_s": jobs["requested_s"].to_numpy(np.int64),
-            "submit_time": local.astype("datetime64[s]").astype("datetime64[ns]"),
+            "submit_time": local.astype("datetime64[s]"),
         }
     )
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from features.cleaning import CleanTrace
-from features.clock import local_clock_s
+from features.clock import WEEK_S, local_clock_s
 from features.history import history
 from features.inputs import model_inputs
 from models.last2 import last2_table
 from models.protocol import Predictor, TablePredictor
-from models.tracking import Tracking
 from sim.campaign import run_campaign
 from sim.schedule import Schedule, recorded, schedule_table
 from sim.starts import history_starts
+
+if TYPE_CHECKING:
+    from models.tracking import Tracking
 
 Progress = Callable[[int, int], None]
 
@@ -153,72 +156,71 @@ def unpack_schedules(clean: CleanTrace, table: pd.DataFrame, settings: Sequence[
     return schedules
 
 
-VALIDATION_JOBS = 1000
-"""Fewest jobs on which candidates are compared, where there are as many."""
-
-
 def register_predictors(
-    clean: CleanTrace, known: History, predictions: pd.DataFrame, place: Tracking, run_id: str, seed: int = 0
+    clean: CleanTrace, known: History, predictions: pd.DataFrame, store: Tracking, run_id: str, seed: int = 0
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Register last2 and the boosted trees as ``runtime-<trace>``, both as they stand after the last job of the trace.
+    """Register last2 and the boosted trees as ``runtime-<trace>``, both as they stand after the last job of the trace has ended.
 
-    They are compared on the last quarter of the trace (at least ``VALIDATION_JOBS``), by their walk-forward ``predictions``. Returns the
-    registered versions, best first, and what the champion, loaded back from the registry, says of the last submissions.
+    They are judged by their walk-forward ``predictions`` of the last weeks (:func:`models.registration.judged_jobs`). Returns the
+    registered versions, ``model version method alias accuracy judged_jobs why``, and what the champion, loaded back from the registry,
+    says of the last submissions.
     """
     from features.schema import fingerprint
     from features.snapshot import snapshot
     from models.evaluation import accuracy, evaluate_predictions
     from models.gradient_boosting import GradientBoosting
-    from models.registration import Candidate, Lineage, register
+    from models.registration import Training, judged_jobs, log_and_register, promote
     from models.walk_forward import final_model
-    from pipelines.provenance import code_version
     from pipelines.registry import predict_registered, submissions
 
     jobs = clean.jobs
-    runtime = jobs["runtime_s"].to_numpy(np.float64)
-    judged = slice(-min(len(jobs), max(VALIDATION_JOBS, len(jobs) // 4)), None)
-    end = known.start_s + jobs["runtime_s"].to_numpy(np.int64)
-    at = int(end.max())
+    submit, runtime = jobs["submit_s"].to_numpy(np.int64), jobs["runtime_s"].to_numpy(np.float64)
+    judged = judged_jobs((submit - submit[0]) // WEEK_S)
+    at = int((known.start_s + jobs["runtime_s"].to_numpy(np.int64)).max())
     config = GradientBoosting(seed=seed)
-    booster = final_model(jobs, model_inputs(jobs, known.table), config)
-    candidates = []
-    for method, trees, parameters in (("last2", None, {}), ("lightgbm", booster, vars(config))):
-        seconds = predictions[method].to_numpy(np.float64)
-        candidates.append(
-            Candidate(
-                method=method,
-                accuracy=float(accuracy(seconds[judged], runtime[judged]).mean()),
-                metrics={str(key): float(value) for key, value in evaluate_predictions(seconds, runtime).items()},
-                parameters=parameters,
-                booster=trees,
-            )
-        )
-    raw = submissions(clean)
-    window = raw["submit_time"].iloc[[0, -1]].dt.strftime("%Y-%m-%d %H:%M:%S").tolist()
-    lineage = Lineage(
+    training = Training(
         trace=clean.name,
-        generated=clean.generated,
         fingerprint=fingerprint(jobs),
-        training_window=" to ".join(window),
         jobs=len(jobs),
-        validation_jobs=len(runtime[judged]),
-        code_version=code_version(),
-        dagster_run=run_id,
-        history=known.source,
+        window_s=(int(submit[0]), at),
+        snapshot=snapshot(jobs, known.start_s, at),
+        snapshot_s=at,
+        origin_unix_s=clean.origin_unix_s,
+        timezone=clean.timezone,
+        generated=clean.generated,
+        seed=seed,
     )
-    last = raw.tail(20).reset_index(drop=True)
-    registered = register(
-        candidates,
-        lineage,
-        snapshot(jobs, known.start_s, at),
-        last.head(2),
-        experiment=place.connect(),
-        at_s=at,
-        origin_unix_s=clean.origin_unix_s or 0,
-        timezone=clean.timezone if clean.origin_unix_s is not None else None,
+    candidates = []
+    for method, booster, parameters in (
+        ("last2", None, {}),
+        ("lightgbm", final_model(jobs, model_inputs(jobs, known.table), config), vars(config)),
+    ):
+        seconds = predictions[method].to_numpy(np.float64)
+        metrics = {str(name): float(value) for name, value in evaluate_predictions(seconds, runtime).items()}
+        score = (float(accuracy(seconds[judged], runtime[judged]).mean()), int(judged.sum()))
+        tags = {"dagster_run_id": run_id, "history_starts": known.source}
+        candidates.append(
+            log_and_register(store, method, training, metrics, score, booster=booster, parameters=parameters, tags=tags)
+        )
+    champion, challenger = promote(store, clean.name, candidates)
+    name = f"runtime-{clean.name}"
+    aliases = {champion: "champion", challenger: "challenger"}
+    registered = pd.DataFrame(
+        [
+            {
+                "model": name,
+                "version": int(each.version),
+                "method": each.method,
+                "alias": aliases.get(each.version, ""),
+                "accuracy": each.accuracy,
+                "judged_jobs": each.judged_jobs,
+                "why": store.client.get_model_version(name, each.version).description or "",
+            }
+            for each in candidates
+        ]
     )
-    answers = predict_registered(f"{registered['model'].iloc[0]}@champion", last)
-    return registered, last.assign(predicted_s=answers["predicted_s"])
+    last = submissions(clean).tail(20).reset_index(drop=True)
+    return registered, last.assign(predicted_s=predict_registered(name, last)["predicted_s"])
 
 
 def fitted_predictor(name: str, clean: CleanTrace) -> TablePredictor:

@@ -147,8 +147,8 @@ def page(lake: Lake, name: str, run_id: str) -> str:
             "data fingerprint": fingerprint(clean.jobs),
             "jobs read and kept": f"{clean.jobs_read:,} and {len(clean.jobs):,}",
             "missing requests": clean.missing_request,
-            "registered model": "; ".join(
-                f"{row.model} version {row.version} ({row.method}, {row.alias})" for row in model.itertuples()
+            "registered models": "; ".join(
+                model["model"] + " version " + model["version"].astype(str) + " (" + model["method"] + ")"
             ),
             "bootstrap": f"{settings['resamples']:,} resamples of weeks, seed {settings['seed']}",
             "code": code_version(),

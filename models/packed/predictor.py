@@ -1,0 +1,109 @@
+"""Runtimes of new submissions from what a registered model brings along: its settings, the users' histories and, if learned, its trees.
+
+Packed as it stands into registered models; needs numpy, pandas with pyarrow, and lightgbm where the method is ``lightgbm``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .boosting import predict
+from .snapshot_inputs import History
+
+FORMAT = 1
+"""Version of the files a model is made of: settings, history table, trees."""
+METHODS = ("requested", "last2", "lightgbm")
+SETTINGS, HISTORY, TREES = "model.json", "history.parquet", "trees.txt"
+
+
+class RuntimePredictor:
+    """One model, loaded from the directory ``packing.assemble`` filled."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises ValueError for a format or method this code does not know, OSError for a file that is not there."""
+        settings = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))
+        if settings.get("format") != FORMAT:
+            raise ValueError(
+                f"{directory / SETTINGS}: format {settings.get('format')}, this code reads format {FORMAT}: register the model again"
+            )
+        self.method: str = settings["method"]
+        if self.method not in METHODS:
+            raise ValueError(f"{directory / SETTINGS}: unknown method {self.method!r}: known are {', '.join(METHODS)}")
+        self._at_s: int = settings["snapshot_s"]
+        self._origin_s: int = settings["origin_unix_s"] or 0
+        self._zone: str | None = settings["timezone"] if settings["origin_unix_s"] is not None else None
+        self._history = History.from_frame(pd.read_parquet(directory / HISTORY))
+        self._booster: Any = None
+        if self.method == "lightgbm":
+            import lightgbm
+
+            self._booster = lightgbm.Booster(model_str=(directory / TREES).read_text(encoding="utf-8"))
+
+    def predict(self, submissions: pd.DataFrame) -> pd.DataFrame:
+        """``predicted_s`` (seconds, 1..request) and ``snapshot_age_s`` (submission minus snapshot) [submissions], their index.
+
+        ``submissions``: ``user`` (text), ``procs`` and ``requested_s`` (whole numbers from 1), ``submit_time`` (the site's wall clock, no
+        time zone). A user the snapshot does not list has no history. Raises ValueError naming row and column of what makes no sense.
+        """
+        _check(submissions)
+        local = submissions["submit_time"].to_numpy("datetime64[s]").astype(np.int64)
+        submit = self._unix_s(local) - self._origin_s
+        requested = submissions["requested_s"].to_numpy(np.float64)
+        asked = pd.DataFrame(
+            {
+                "user": submissions["user"].to_numpy(object),
+                "procs": submissions["procs"].to_numpy(np.float64),
+                "requested_s": requested,
+                "submit_s": submit,
+                "local_s": local,
+            },
+            copy=False,
+        )
+        if self.method == "requested":
+            predicted = requested
+        else:
+            inputs = self._history.inputs(asked)
+            if self.method == "last2":
+                last2 = np.floor(inputs["mean_last2_runtime_s"].to_numpy())
+                predicted = np.clip(np.where(np.isnan(last2), requested, last2), 1.0, requested)
+            else:
+                predicted = predict(self._booster, inputs)
+        return pd.DataFrame({"predicted_s": predicted, "snapshot_age_s": submit - self._at_s}, index=submissions.index)
+
+    def _unix_s(self, local: np.ndarray) -> np.ndarray:
+        """Unix seconds of the wall clock; of the hour that comes twice in autumn the first, of the one skipped in spring its end."""
+        if self._zone in (None, "UTC", "Etc/UTC"):
+            return local
+        clock = pd.DatetimeIndex(local.astype("datetime64[s]"))
+        unix = clock.tz_localize(self._zone, ambiguous=np.ones(len(clock), bool), nonexistent="shift_forward").tz_convert(None)
+        return unix.to_numpy("datetime64[s]").astype(np.int64)
+
+
+def _check(submissions: pd.DataFrame) -> None:
+    for name in ("user", "procs", "requested_s", "submit_time"):
+        if name not in submissions:
+            raise ValueError(f"column {name} is missing")
+        _refuse(submissions[name].isna().to_numpy(bool), submissions, name, "is missing")
+    users = submissions["user"].to_numpy(object)
+    _refuse(np.fromiter((not isinstance(user, str) for user in users), bool, len(users)), submissions, "user", "is not text")
+    for name in ("procs", "requested_s"):
+        if not pd.api.types.is_integer_dtype(submissions[name].dtype):
+            raise ValueError(f"column {name} holds {submissions[name].dtype}, not whole numbers")
+        _refuse(submissions[name].to_numpy(np.int64) < 1, submissions, name, "is below 1")
+    if submissions["submit_time"].dtype.kind != "M" or getattr(submissions["submit_time"].dtype, "tz", None) is not None:
+        raise ValueError(
+            f"column submit_time holds {submissions['submit_time'].dtype}, not timestamps of the site's wall clock without time zone"
+        )
+
+
+def _refuse(wrong: np.ndarray, table: pd.DataFrame, column: str, why: str) -> None:
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(
+            f"row {row} (counted from 0), column {column}: {table[column].iloc[row]} {why} ({int(wrong.sum())} such rows)"
+        )

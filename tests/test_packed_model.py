@@ -1,0 +1,179 @@
+"""The self-contained model: equal to the in-process path, strict about input, alone in the world."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.clock import local_clock_s
+from features.snapshot import snapshot
+from models.gradient_boosting import GradientBoosting, fit, predict
+from models.packed.predictor import RuntimePredictor
+from models.packing import assemble, private_name
+from tests.learning import ORIGIN_S, ZONE, inputs_of, workload
+
+
+@pytest.fixture(scope="module")
+def learned():
+    jobs, start = workload()
+    inputs = inputs_of(jobs, start)
+    row = len(jobs) - 1
+    at = int(jobs["submit_s"].iloc[row])
+    booster = fit(GradientBoosting(), inputs.iloc[:2000], jobs["runtime_s"].to_numpy()[:2000])
+    return jobs, inputs, row, at, snapshot(jobs, start, at), booster
+
+
+def pack(directory, learned, method="lightgbm", table=None):
+    directory.mkdir()
+    _, _, _, at, users, booster = learned
+    table = users if table is None else table
+    return assemble(
+        directory, method, table, at, booster=booster if method == "lightgbm" else None, origin_unix_s=ORIGIN_S, timezone=ZONE
+    )
+
+
+def submission(learned, **changes):
+    jobs, _, row, at, _, _ = learned
+    local = local_clock_s(np.array([at]), ORIGIN_S, ZONE).astype("datetime64[s]")
+    asked = {
+        "user": [jobs["user"].iloc[row]],
+        "procs": jobs["procs"].to_numpy()[[row]],
+        "requested_s": jobs["requested_s"].to_numpy()[[row]],
+    }
+    return pd.DataFrame({**asked, "submit_time": local, **changes})
+
+
+def test_predictions_equal_those_of_the_process_that_trained_it(tmp_path, learned):
+    _, inputs, row, _, _, booster = learned
+    answer = RuntimePredictor(pack(tmp_path / "a", learned).data).predict(submission(learned))
+    assert answer["predicted_s"].iloc[0] == pytest.approx(predict(booster, inputs.iloc[[row]])[0], rel=1e-12)
+    assert answer["snapshot_age_s"].iloc[0] == 0
+
+
+def test_last2_and_requested_need_no_booster(tmp_path, learned):
+    jobs, inputs, row, *_ = learned
+    requested = jobs["requested_s"].iloc[row]
+    answers = {
+        m: RuntimePredictor(pack(tmp_path / m, learned, m).data).predict(submission(learned)) for m in ("requested", "last2")
+    }
+    assert answers["requested"]["predicted_s"].iloc[0] == requested
+    assert answers["last2"]["predicted_s"].iloc[0] == min(requested, inputs["mean_last2_runtime_s"].iloc[row] // 1)
+
+
+def test_an_unknown_user_is_answered_and_the_age_grows_with_the_clock(tmp_path, learned):
+    later = submission(learned)["submit_time"] + pd.Timedelta(hours=2)
+    answer = RuntimePredictor(pack(tmp_path / "a", learned).data).predict(
+        submission(learned, user=["never seen"], submit_time=later)
+    )
+    assert answer["snapshot_age_s"].iloc[0] == 7200
+    assert 1 <= answer["predicted_s"].iloc[0] <= submission(learned)["requested_s"].iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"user": [None]}, "row 0 .*column user: .* is missing"),
+        ({"user": pd.Series([7], dtype=object)}, "row 0 .*column user: 7 is not text"),
+        ({"requested_s": [0]}, "row 0 .*column requested_s: 0 is below 1"),
+        ({"requested_s": pd.array([None], dtype="Int64")}, "row 0 .*column requested_s: .* is missing"),
+        ({"procs": [-3]}, "row 0 .*column procs: -3 is below 1"),
+        ({"procs": [1.5]}, "column procs holds float64"),
+        ({"submit_time": ["yesterday"]}, "column submit_time holds"),
+        ({"submit_time": pd.to_datetime(["2024-01-01"]).tz_localize("UTC")}, "without time zone"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused_by_row_and_column(tmp_path, learned, changes, says):
+    predictor = RuntimePredictor(pack(tmp_path / "a", learned, "requested").data)
+    with pytest.raises(ValueError, match=says):
+        predictor.predict(submission(learned, **changes))
+
+
+@pytest.mark.parametrize("number", [0, 2, None])
+def test_another_format_is_refused(tmp_path, learned, number):
+    settings = pack(tmp_path / "a", learned, "requested").data / "model.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"format": number}))
+    with pytest.raises(ValueError, match=f"format {number}, this code reads format 1"):
+        RuntimePredictor(settings.parent)
+
+
+def save(directory, learned, **kwargs):
+    parts = pack(directory / "parts", learned, **kwargs)
+    mlflow.pyfunc.save_model(
+        directory / "model",
+        python_model=parts.script,
+        code_paths=[str(parts.code)],
+        artifacts={"runtime_model": str(parts.data)},
+        pip_requirements=["mlflow"],
+    )
+    shutil.rmtree(directory / "parts")
+    return directory / "model"
+
+
+def test_two_versions_in_one_process_keep_their_own_data_and_code(tmp_path, learned):
+    table = learned[4]
+    slower = table.assign(last_runtime_s=table["last_runtime_s"] + 50, second_last_runtime_s=table["second_last_runtime_s"] + 50)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    paths = save(tmp_path / "a", learned, method="last2"), save(tmp_path / "b", learned, method="last2", table=slower)
+    home = next((paths[1] / "code").iterdir())
+    source = (home / "predictor.py").read_text()
+    assert source.count("np.floor(") == 1
+    (home / "predictor.py").write_text(source.replace("np.floor(", "0.5 * np.floor("))  # a later version of the code ...
+    home.rename(home.with_name(home.name + "f"))  # ... has another hash
+    long = submission(learned, requested_s=[10**6])
+    first, second = (mlflow.pyfunc.load_model(str(path)) for path in paths)
+    for _ in range(2):
+        one, two = (model.predict(long)["predicted_s"].iloc[0] for model in (first, second))
+        assert one > 100
+        assert two == pytest.approx((one + 50) / 2, abs=1)
+
+
+BLOCKED = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"features", "models", "sim", "pipelines", "numba"}:
+            raise ModuleNotFoundError(f"{name} is not installed here", name=name)
+sys.meta_path.insert(0, Absent())
+import mlflow, pandas as pd
+model = mlflow.pyfunc.load_model(sys.argv[1])
+asked = pd.read_json(sys.argv[2], dtype={"user": str}, convert_dates=["submit_time"])
+print(repr(float(model.predict(asked)["predicted_s"].iloc[0])))
+assert not {"features", "models", "sim", "pipelines"} & set(sys.modules)
+"""
+
+
+def test_it_loads_and_predicts_where_queuecast_cannot_be_imported(tmp_path, learned):
+    (tmp_path / "a").mkdir()
+    path = save(tmp_path / "a", learned)
+    asked = submission(learned)
+    asked.to_json(tmp_path / "asked.json", date_format="iso")
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED, path, tmp_path / "asked.json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    here = mlflow.pyfunc.load_model(str(path)).predict(asked)["predicted_s"].iloc[0]
+    assert float(done.stdout.strip().splitlines()[-1]) == here
+
+
+def test_the_private_name_changes_with_the_code(tmp_path, monkeypatch):
+    import models.packing as packing
+
+    before = private_name()
+    copy = shutil.copytree(packing._PACKED, tmp_path / "packed")
+    monkeypatch.setattr(packing, "_PACKED", copy)
+    assert private_name() == before
+    (copy / "boosting.py").write_text((copy / "boosting.py").read_text() + "\n# edited\n")
+    assert private_name() != before

@@ -1,0 +1,178 @@
+"""Registration and promotion in a SQLite store: what a version records, who becomes champion, what survives a failure."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.errors import InputError
+from features.snapshot import snapshot
+from models import registration, tracking
+from models.gradient_boosting import GradientBoosting, fit
+from models.registration import Candidate, Training, champion, judged_jobs, load, log_and_register, promote
+from tests.learning import ORIGIN_S, ZONE, inputs_of, workload
+
+
+@pytest.fixture(scope="session")
+def opened(tmp_path_factory):
+    place = tmp_path_factory.mktemp("mlflow")
+    before = mlflow.get_tracking_uri()
+    yield tracking.connect(f"sqlite:///{place}/mlflow.db", str(place / "artifacts"), "queuecast")
+    mlflow.set_tracking_uri(before)
+
+
+@pytest.fixture(scope="session")
+def learned():
+    jobs, start = workload()
+    at = int(jobs["submit_s"].iloc[-1])
+    done = np.flatnonzero(start + jobs["runtime_s"].to_numpy() < at)
+    booster = fit(GradientBoosting(), inputs_of(jobs, start).iloc[done], jobs["runtime_s"].to_numpy()[done])
+    return booster, snapshot(jobs, start, at), at, len(done)
+
+
+def training(learned, trace):
+    _, users, at, jobs = learned
+    return Training(trace, "0123456789abcdef", jobs, (0, at), users, at, ORIGIN_S, ZONE, generated=True)
+
+
+def register(opened, learned, trace, method, accuracy):
+    booster = learned[0] if method == "lightgbm" else None
+    return log_and_register(
+        opened, method, training(learned, trace), {"mae_s": 12.0}, (accuracy, 1500), booster=booster, tags={"dagster_run_id": "r1"}
+    )
+
+
+def test_a_version_records_where_it_comes_from_and_predicts(opened, learned):
+    made = register(opened, learned, "one", "lightgbm", 0.6)
+    found = opened.client.get_model_version("runtime-one", made.version)
+    expected = {
+        "method": "lightgbm",
+        "data_fingerprint": "0123456789abcdef",
+        "generated": "true",
+        "seed": "0",
+        "dagster_run_id": "r1",
+    }
+    assert expected.items() <= found.tags.items()
+    assert found.tags["training_window_s"] == f"0..{learned[2]}"
+    run = mlflow.get_run(found.run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["mae_s"] == 12
+    model = mlflow.pyfunc.load_model(f"models:/runtime-one/{made.version}")
+    assert model.metadata.signature == registration.SIGNATURE
+    answer = model.predict(model.input_example)
+    assert (answer["snapshot_age_s"] == 0).all()
+    assert answer["predicted_s"].between(1, 3600).all()
+
+
+def test_the_more_accurate_becomes_champion_and_the_next_challenger_with_the_reason(opened, learned):
+    made = {m: register(opened, learned, "two", m, a) for m, a in (("requested", 0.3), ("last2", 0.5), ("lightgbm", 0.6))}
+    assert promote(opened, "two", list(made.values())) == (made["lightgbm"].version, made["last2"].version)
+    first = opened.client.get_model_version_by_alias("runtime-two", "champion")
+    assert str(first.version) == made["lightgbm"].version
+    assert "lightgbm (version 3) 0.6000, last2 (version 2) 0.5000" in first.description
+    again = [register(opened, learned, "two", m, a) for m, a in (("last2", 0.7), ("lightgbm", 0.6))]
+    assert promote(opened, "two", again) == (again[0].version, again[1].version)
+    assert str(champion(opened, "two").version) == again[0].version
+
+
+def test_a_tie_goes_to_the_simpler(opened, learned):
+    made = [register(opened, learned, "tie", m, a) for m, a in (("lightgbm", 0.5005), ("last2", 0.5))]
+    assert promote(opened, "tie", made)[0] == made[1].version
+
+
+def test_a_champion_of_a_method_not_tried_keeps_its_place_unless_beaten(opened, learned):
+    strong = register(opened, learned, "three", "lightgbm", 0.6)
+    promote(opened, "three", [strong])
+    weak = register(opened, learned, "three", "last2", 0.5)
+    assert promote(opened, "three", [weak]) == (strong.version, weak.version)
+    assert "on other jobs" in champion(opened, "three").description
+
+
+def test_a_champion_chosen_by_hand_stays(opened, learned):
+    by_hand = register(opened, learned, "four", "requested", 0.1)
+    for tag in ("judged_accuracy", "method"):
+        opened.client.delete_model_version_tag("runtime-four", by_hand.version, tag)
+    opened.client.set_registered_model_alias("runtime-four", "champion", by_hand.version)
+    better = register(opened, learned, "four", "last2", 0.9)
+    assert promote(opened, "four", [better]) == (by_hand.version, better.version)
+
+
+def test_a_failure_half_way_leaves_the_old_champion(opened, learned, monkeypatch):
+    old = register(opened, learned, "five", "last2", 0.5)
+    promote(opened, "five", [old])
+    with monkeypatch.context() as broken:
+        broken.setattr(registration, "assemble", lambda *_, **__: (_ for _ in ()).throw(OSError("disk full")))
+        with pytest.raises(OSError, match="disk full"):
+            register(opened, learned, "five", "lightgbm", 0.9)
+    assert mlflow.search_runs([opened.experiment_id], "tags.method = 'lightgbm' and status = 'FAILED'", output_format="list")
+    new = [register(opened, learned, "five", m, a) for m, a in (("last2", 0.5), ("lightgbm", 0.9))]
+    with monkeypatch.context() as broken:
+        broken.setattr(registration, "_describe", lambda *_: (_ for _ in ()).throw(OSError("gone")))
+        with pytest.raises(OSError, match="gone"):
+            promote(opened, "five", new)
+    assert str(champion(opened, "five").version) == old.version
+
+
+def test_candidates_judged_on_different_jobs_are_not_compared(opened):
+    with pytest.raises(ValueError, match="different jobs"):
+        promote(opened, "six", [Candidate("last2", "1", 0.5, 100), Candidate("lightgbm", "2", 0.6, 101)])
+
+
+def test_the_last_quarter_judges_and_is_extended_to_a_thousand_jobs():
+    weeks = np.repeat(np.arange(8), 600)
+    assert judged_jobs(weeks).sum() == 1200
+    assert judged_jobs(np.repeat(np.arange(8), 300)).sum() == 1200
+    assert judged_jobs(np.repeat(np.arange(4), 100)).all()
+
+
+def test_loading_refuses_what_is_absent_or_of_another_format(opened, learned):
+    with pytest.raises(InputError, match="no registered model runtime-nowhere@champion"):
+        load(opened, "runtime-nowhere")
+    made = register(opened, learned, "old", "requested", 0.5)
+    promote(opened, "old", [made])
+    assert load(opened, "runtime-old").predict(_one())["predicted_s"].iloc[0] == 600
+    opened.client.set_model_version_tag("runtime-old", made.version, "queuecast_format", "0")
+    with pytest.raises(InputError, match="has format 0, this Queuecast reads format 1"):
+        load(opened, "runtime-old")
+
+
+def _one():
+    return pd.DataFrame({"user": ["x"], "procs": [1], "requested_s": [600], "submit_time": pd.to_datetime(["2024-01-01 12:00"])})
+
+
+CONNECT = "import sys; from models.tracking import connect; t = connect(sys.argv[1], sys.argv[2], 'e'); print(t.experiment_id)"
+
+
+def test_two_processes_open_a_fresh_store_at_once_and_leave_the_working_directory_alone(tmp_path):
+    where = tmp_path / "here"
+    where.mkdir()
+    command = [sys.executable, "-c", CONNECT, f"sqlite:///{tmp_path}/store/mlflow.db", str(tmp_path / "artifacts")]
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(tracking.__file__).parents[1])}
+    started = [subprocess.Popen(command, cwd=where, env=environment, stdout=-1, stderr=-1, text=True) for _ in range(2)]
+    said = [process.communicate(timeout=120) for process in started]
+    assert [process.returncode for process in started] == [0, 0], said
+    assert said[0] == said[1]
+    assert said[0][1] == ""
+    assert list(where.iterdir()) == []
+
+
+def test_the_site_s_own_store_wins(tmp_path, monkeypatch):
+    chosen = []
+    monkeypatch.setattr(tracking, "_SITE", "https://mlflow.site.example")
+    monkeypatch.setattr(tracking, "_open", lambda *asked: chosen.append(asked))
+    tracking.connect(f"sqlite:///{tmp_path}/mlflow.db", str(tmp_path / "a"), "e")
+    assert chosen == [("https://mlflow.site.example", None, "e")]
+
+
+@pytest.mark.parametrize("asked", [("sqlite:///mlflow.db", "/tmp/a"), ("sqlite:////tmp/never/made/mlflow.db", "mlruns")])
+def test_relative_places_are_refused(tmp_path, monkeypatch, asked):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tracking, "_SITE", None)
+    with pytest.raises(ValueError, match=r"not (an )?absolute|is not absolute"):
+        tracking.connect(asked[0].replace("/tmp", str(tmp_path)), asked[1], "e")
