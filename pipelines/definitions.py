@@ -14,7 +14,6 @@ from pipelines.resources import LakeResource
 full_run = dg.define_asset_job(
     "full_run",
     selection=dg.AssetSelection.all(),
-    partitions_def=traces,
     description="One trace from its source to the report: ingest, features, predictions, registered model, simulations, comparison.",
     # stages are seconds of numpy and numba in one process; a process a stage would cost more than it gains
     executor_def=dg.in_process_executor,
@@ -24,7 +23,7 @@ full_run = dg.define_asset_job(
 @dg.schedule(job=full_run, cron_schedule="0 2 * * *", name="nightly_retraining", execution_timezone="UTC")
 def nightly_retraining(context: dg.ScheduleEvaluationContext):
     """Every night, read each known trace again, retrain, promote the better model and compare anew."""
-    names = context.instance.get_dynamic_partitions("traces")
+    names = context.instance.get_dynamic_partitions(str(traces.name))
     if not names:
         return dg.SkipReason("no trace is known yet: queuecast run adds one")
     night = context.scheduled_execution_time.strftime("%Y-%m-%d")

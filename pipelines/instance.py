@@ -14,6 +14,8 @@ _SETTINGS = """\
 # Queuecast's own Dagster instance. A site that wants PostgreSQL sets DAGSTER_HOME to a directory with a dagster.yaml of its own.
 telemetry:
   enabled: false
+nux:
+  enabled: false
 """
 
 

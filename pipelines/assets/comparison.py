@@ -41,8 +41,8 @@ def _schedules(lake: Lake, name: str) -> list[Schedule]:
     return [*unpack_schedules(clean, table, metadata["schedules"]), *recorded_schedule(clean)]
 
 
-def _picture(png: bytes) -> dg.MetadataValue:
-    return dg.MetadataValue.md(f"![plot](data:image/png;base64,{base64.b64encode(png).decode()})")
+def _picture(svg: bytes) -> dg.MetadataValue:
+    return dg.MetadataValue.md(f"![plot](data:image/svg+xml;base64,{base64.b64encode(svg).decode()})")
 
 
 @dg.asset(
@@ -74,7 +74,7 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
             "generated": generated,
             "weeks": int(table["weeks"].iloc[0]),
             "metrics": dg.MetadataValue.md(wide.reset_index().to_markdown(index=False, floatfmt=".5g")),
-            "relative change": _picture(plots.metrics_by_combination(table, ("EASY", "requested"), generated)),
+            "relative change": _picture(plots.metrics_by_combination(table, ("EASY", "requested"), generated, image="svg")),
         },
         check_results=[
             broken("baseline_differs_nowhere_from_itself", moved, of=len(base)),
@@ -114,8 +114,8 @@ def report(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Material
             "open": dg.MetadataValue.url(path.as_uri()),
             "bytes": len(html),
             "generated": made[0].generated,
-            "waits and slowdowns": _picture(plots.distributions(made[:6])),
-            "queue and machine over time": _picture(plots.over_time(made[:2])),
+            "waits and slowdowns": _picture(plots.distributions(made[:6], image="svg")),
+            "queue and machine over time": _picture(plots.over_time(made[:2], image="svg")),
         },
         check_results=[
             broken("self_contained", sum(html.count(mark) for mark in ('src="http', "src='http", "<link", "url(http", "@import")))

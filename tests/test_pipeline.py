@@ -1,0 +1,188 @@
+"""The pipeline as Dagster runs it: all definitions, one whole run on a small generated workload, what it leaves, and what a failure leaves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import pandas as pd
+import pytest
+
+from features.errors import InputError
+from pipelines.definitions import defs
+from pipelines.lake import Lake
+from pipelines.parquet import write_parquet
+
+CATALOGUE = """
+[traces.small]
+title = "a small generated workload"
+format = "generated"
+options = { jobs = 1500, procs = 64, users = 20, load = 0.7, seed = 3 }
+"""
+
+
+def queuecast(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "QUEUECAST_HOME": str(cwd / "home")}
+    for name in ("DAGSTER_HOME", "MLFLOW_TRACKING_URI"):
+        environment.pop(name, None)
+    return subprocess.run(
+        [sys.executable, "-m", "pipelines", *arguments], capture_output=True, text=True, env=environment, cwd=cwd, timeout=400
+    )
+
+
+@pytest.fixture(scope="session")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    directory = tmp_path_factory.mktemp("run")
+    (directory / "queuecast.toml").write_text(CATALOGUE)
+    return directory, queuecast("run", "--trace", "small", cwd=directory)
+
+
+def test_all_definitions_load_and_every_stage_has_checks() -> None:
+    dg.Definitions.validate_loadable(defs)
+    graph = defs.resolve_asset_graph()
+    stages = {
+        "jobs",
+        "rejected_jobs",
+        "user_history",
+        "predictions",
+        "prediction_metrics",
+        "runtime_model",
+        "schedules",
+        "comparison",
+        "report",
+    }
+    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == stages
+    checked = {key.asset_key.to_user_string() for key in graph.asset_check_keys}
+    assert checked == stages - {"rejected_jobs"}
+    for key in graph.get_all_asset_keys():
+        node = graph.get(key)
+        assert node.description
+        assert node.group_name in {"ingest", "features", "predictors", "simulation", "comparison"}
+        assert isinstance(node.partitions_def, dg.DynamicPartitionsDefinition)
+
+
+def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    directory, done = ran
+    assert done.returncode == 0, done.stderr
+    assert "19 of 19 checks passed" in done.stderr
+    assert "generated" in done.stdout
+    report = (directory / "home" / "reports" / "small.html").read_text()
+    assert "generated workload" in report
+    table, metadata = Lake(directory / "home" / "lake").read("comparison", "small")
+    assert metadata["generated"] is True
+    combinations = set(zip(table["scheduler"], table["predictor"], strict=True))
+    assert combinations == {(s, p) for s in ("EASY", "EASY-SJBF") for p in ("requested", "last2", "lightgbm", "clairvoyant")}
+    models, _ = Lake(directory / "home" / "lake").read("runtime_model", "small")
+    assert sorted(models["alias"]) == ["challenger", "champion"]
+    assert not list(directory.glob("ml*"))  # nothing of MLflow's in the working directory
+
+
+def test_the_champion_predicts_submissions_from_a_file(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    directory, _ = ran
+    jobs = directory / "jobs.csv"
+    jobs.write_text("user,procs,requested_s,submit_time\nuser-1,4,3600,2024-03-01 09:00:00\nnobody,1,60,2024-03-02 10:00:00\n")
+    done = queuecast("predict", "--model", "runtime-small", str(jobs), cwd=directory)
+    assert done.returncode == 0, done.stderr
+    answers = pd.read_csv(pd.io.common.StringIO(done.stdout))
+    assert list(answers["user"]) == ["user-1", "nobody"]
+    assert (answers["predicted_s"] >= 1).all()
+    assert (answers["predicted_s"] <= answers["requested_s"]).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("user,procs,requested_s\nu,1,60\n", ["jobs.csv:1", "submit_time"]),
+        ("user,procs,requested_s,submit_time\nu,1,0,2024-03-01\n", ["jobs.csv:2", "requested_s '0'"]),
+        ("user,procs,requested_s,submit_time\nu,1,60,2024-03-01\nu,x,60,2024-03-01\n", ["jobs.csv:3", "procs 'x'"]),
+        ("user,procs,requested_s,submit_time\nu,1,60,yesterday\n", ["jobs.csv:2", "'yesterday'"]),
+    ],
+)
+def test_bad_submissions_are_refused_by_line(
+    ran: tuple[Path, subprocess.CompletedProcess[str]], text: str, words: list[str]
+) -> None:
+    directory, _ = ran
+    (directory / "jobs.csv").write_text(text)
+    done = queuecast("predict", "--model", "runtime-small", str(directory / "jobs.csv"), cwd=directory)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    for word in words:
+        assert word in done.stderr.splitlines()[-1]
+
+
+def test_an_unknown_model_is_one_line(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    directory, _ = ran
+    jobs = directory / "fine.csv"
+    jobs.write_text("user,procs,requested_s,submit_time\nu,1,60,2024-03-01\n")
+    done = queuecast("predict", "--model", "runtime-nowhere", str(jobs), cwd=directory)
+    assert done.returncode == 2
+    assert "runtime-nowhere@champion" in done.stderr.splitlines()[-1]
+
+
+def test_a_failed_run_leaves_the_previous_result_in_place(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    directory, _ = ran
+    lake = Lake(directory / "home" / "lake")
+    tables = {path: path.read_bytes() for path in lake.root.rglob("*.parquet")}
+    report = (directory / "home" / "reports" / "small.html").read_bytes()
+    broken = CATALOGUE.replace("jobs = 1500", "jobs = -1")
+    (directory / "queuecast.toml").write_text(broken)
+    try:
+        done = queuecast("run", "--trace", "small", cwd=directory)
+    finally:
+        (directory / "queuecast.toml").write_text(CATALOGUE)
+    assert done.returncode == 2
+    assert "-1" in done.stderr.splitlines()[-1]
+    assert {path: path.read_bytes() for path in lake.root.rglob("*.parquet")} == tables
+    assert (directory / "home" / "reports" / "small.html").read_bytes() == report
+
+
+def test_same_seed_same_tables(ran: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
+    directory, _ = ran
+    (tmp_path / "queuecast.toml").write_text(CATALOGUE)
+    assert queuecast("run", "--trace", "small", cwd=tmp_path).returncode == 0
+    for table in ("jobs", "rejected_jobs", "user_history", "predictions", "prediction_metrics", "schedules", "comparison"):
+        first, _ = Lake(directory / "home" / "lake").read(table, "small")
+        second, _ = Lake(tmp_path / "home" / "lake").read(table, "small")
+        pd.testing.assert_frame_equal(first, second, check_exact=True)
+
+
+def test_every_known_trace_is_retrained_at_night() -> None:
+    schedule = defs.resolve_schedule_def("nightly_retraining")
+    with dg.instance_for_test() as instance:
+        night = datetime(2026, 3, 1, 2, tzinfo=UTC)
+        context = dg.build_schedule_context(instance=instance, scheduled_execution_time=night)
+        assert schedule.evaluate_tick(context).skip_message
+        instance.add_dynamic_partitions("traces", ["one", "two"])
+        requests = schedule.evaluate_tick(context).run_requests
+        assert requests is not None
+        assert [request.partition_key for request in requests] == ["one", "two"]
+        assert len({request.run_key for request in requests}) == 2
+
+
+def test_the_lake_refuses_what_was_never_made_and_other_kinds(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    with pytest.raises(InputError, match="materialise jobs of nothing first"):
+        lake.read("jobs", "nothing")
+    write_parquet(pd.DataFrame({"a": [1]}), lake.path("jobs", "odd"), kind="schedules", metadata={})
+    with pytest.raises(InputError, match=r"odd\.parquet"):
+        lake.read("jobs", "odd")
+
+
+def test_a_trace_is_remembered_with_its_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipelines.traces import read_known, remember
+
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "Mine.swf"
+    path.write_text("1 0 -1 100 2 -1 -1 2 -1 -1 1 1 1 -1 -1 -1 -1 -1\n")
+    name = remember(str(path), procs=8, missing_request="runtime")
+    assert name == "mine"
+    trace, missing = read_known(name)
+    assert (trace.procs, missing, len(trace.jobs)) == (8, "runtime", 1)
+    remember("mine", procs=16)
+    trace, missing = read_known(name)
+    assert (trace.procs, missing) == (16, "runtime")
