@@ -154,7 +154,7 @@ def test_every_known_trace_is_retrained_at_night() -> None:
     schedule = defs.resolve_schedule_def("nightly_retraining")
     with dg.instance_for_test() as instance:
         night = datetime(2026, 3, 1, 2, tzinfo=UTC)
-        context = dg.build_schedule_context(instance=instance, scheduled_execution_time=night)
+        context = dg.build_schedule_context(instance, night, repository_def=defs.get_repository_def())
         assert schedule.evaluate_tick(context).skip_message
         instance.add_dynamic_partitions("traces", ["one", "two"])
         requests = schedule.evaluate_tick(context).run_requests
