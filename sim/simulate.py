@@ -90,7 +90,8 @@ def simulate(
         backfill_weights=np.array(plan.backfill.weights),
         one_queue=one_queue,
         changing=changing,
-        steady=not changing and plan.reservations == 1,
+        # where FIT and END have different answers, a job let in before the reservation can still move it
+        steady=not changing and plan.reservations == 1 and code != OUTSIDE,
         correction=CORRECTIONS[correction],
         predictor=code,
         starvation=NEVER if starvation_s is None else starvation_s,
