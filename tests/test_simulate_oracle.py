@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -227,3 +228,21 @@ def test_a_predictor_in_python_is_told_what_a_compiled_one_learns(load: Workload
 def test_short_names_mean_what_the_literature_means(name: str, full: str) -> None:
     load = crowd(np.random.default_rng(5))
     assert columns(load.schedule(name)) == expected(load, full, None)
+
+
+@pytest.mark.parametrize("seed", [151, 158, 1280, 2870, 3186, 4684, 5749, *range(10_000, 10_150)])
+def test_a_job_let_in_by_one_answer_can_move_the_reservation_by_another(seed: int) -> None:
+    """The first seven: FIT lets a job in before the reservation, END has it end behind, and the next submission sees another reservation."""
+    draw = random.Random(seed)
+    jobs, machine = draw.randint(3, 14), draw.randint(1, 6)
+    submit = sorted(draw.randint(0, 20) for _ in range(jobs))
+    requested = [draw.randint(1, 20) for _ in range(jobs)]
+    runtime = [draw.randint(1, seconds) for seconds in requested]
+    procs = [draw.randint(1, machine) for _ in range(jobs)]
+    for _ in range(jobs):
+        draw.randint(0, 2)
+    load = Workload(machine, submit, runtime, procs, requested, [None] * jobs, requested)
+    order, fit, end = ([draw.randint(1, seconds) for seconds in requested] for _ in range(3))
+    scheduler, told = draw.choice(EASY_NAMES + OTHER_NAMES), draw.choice(["per-second", "per-event"])
+    schedule = load.schedule(scheduler, Told(order, fit, end), semantics=told)
+    assert columns(schedule) == load.by_oracle(**policy_of(scheduler), estimates=order, fit=fit, end=end, semantics=told)
