@@ -10,7 +10,7 @@ run: $(READY)  ## the whole pipeline on the generated workload, and its comparis
 	@$(BIN)/queuecast run
 
 test: $(READY)  ## every test
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto
 
 lint: $(READY)  ## style and types
 	@$(BIN)/ruff check .
