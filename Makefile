@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: run test lint format ui bench lock clean help
+.PHONY: run test lint format ui lock clean help
 
 run: $(READY)  ## the whole pipeline on the generated workload, and its comparison
 	@$(BIN)/queuecast run

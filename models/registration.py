@@ -53,6 +53,7 @@ SIGNATURE = ModelSignature(
 class Training:
     """Where a version comes from: what every version of ``runtime-<trace>`` records.
 
+    ``jobs`` is the number of jobs of the trace: all of them are predicted walking forward, and the last of them judge.
     ``snapshot`` is ``features.snapshot.snapshot`` at ``snapshot_s``; the window is the first submission and the instant up to which
     ended jobs were learned from, both in seconds from the trace's origin.
     """
@@ -71,12 +72,13 @@ class Training:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A registered version and its accuracy over the judged jobs."""
+    """A registered version and its accuracy over the last ``judged_jobs`` of ``jobs``."""
 
     method: str
     version: str
     accuracy: float
     judged_jobs: int
+    jobs: int
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -150,7 +152,7 @@ def log_and_register(
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
         made = tracking.client.create_model_version(name, logged.model_uri, run.info.run_id, tags=facts, model_id=logged.model_id)
-    return Candidate(method, str(made.version), float(judged[0]), int(judged[1]), facts)
+    return Candidate(method, str(made.version), float(judged[0]), int(judged[1]), training.jobs, facts)
 
 
 def promote(tracking: Tracking, trace: str, candidates: Sequence[Candidate]) -> tuple[str, str | None]:
@@ -161,7 +163,7 @@ def promote(tracking: Tracking, trace: str, candidates: Sequence[Candidate]) -> 
     """
     if not candidates:
         raise ValueError("no candidate to promote")
-    if len({each.judged_jobs for each in candidates}) > 1:
+    if len({(each.judged_jobs, each.jobs) for each in candidates}) > 1:
         raise ValueError("candidates were judged on different jobs")
     name = f"runtime-{trace}"
     field_ = list(candidates)
@@ -185,13 +187,16 @@ def promote(tracking: Tracking, trace: str, candidates: Sequence[Candidate]) -> 
                 str(present.version),
                 float(recorded),
                 int(present.tags.get("judged_jobs", 0)),
+                int(present.tags.get("training_jobs", 0)),
             )
         )
         note = f" Version {present.version}, the champion before, was judged earlier, on other jobs."
     ranked = _ranked(field_)
     first, second = ranked[0], ranked[1] if len(ranked) > 1 else None
     table = ", ".join(f"{each.method} (version {each.version}) {each.accuracy:.4f}" for each in ranked)
-    basis = f"mean accuracy over the last {JUDGED_SHARE:.0%} of the walk-forward weeks ({first.judged_jobs} jobs; within {TIE} the simpler): {table}.{note}"
+    judged, jobs = candidates[0].judged_jobs, candidates[0].jobs
+    over = f"all {jobs:,} jobs" if judged == jobs else f"the last {judged:,} of {jobs:,} jobs"
+    basis = f"mean accuracy over {over} (within {TIE} the simpler): {table}.{note}"
     if second is not None:
         _describe(tracking, name, second.version, f"Challenger by {basis}")
     _describe(tracking, name, first.version, f"Champion by {basis}")

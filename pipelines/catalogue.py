@@ -106,7 +106,7 @@ def _read(path: Path) -> dict[str, Entry]:
     traces = stated.get("traces", {})
     if not isinstance(traces, dict) or not all(isinstance(table, dict) for table in traces.values()):
         raise InputError(f"{path}: traces must be tables [traces.NAME]")
-    return {name: _entry(name, table, path) for name, table in traces.items()}
+    return {name: catalogue_entry(name, table, path) for name, table in traces.items()}
 
 
 _TYPES = {"procs": (int, "a whole number"), "options": (dict, "a table")}
@@ -114,7 +114,9 @@ _CHOICES = {"format": FORMATS, "missing_request": MISSING_REQUEST, "processors":
 _KEYS = [key.name for key in fields(Entry) if key.name not in ("name", "stated_in")]
 
 
-def _entry(name: str, table: dict[str, Any], path: Path) -> Entry:
+def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
+    """The entry ``name`` that the file ``path`` states as ``table``; InputError naming file, entry and key."""
+
     def refuse(key: str, what: str) -> NoReturn:
         raise InputError(f"{path}: traces.{name}: {key} {what}")
 

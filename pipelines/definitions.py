@@ -20,7 +20,13 @@ full_run = dg.define_asset_job(
 )
 
 
-@dg.schedule(job=full_run, cron_schedule="0 2 * * *", name="nightly_retraining", execution_timezone="UTC")
+@dg.schedule(
+    job=full_run,
+    cron_schedule="0 2 * * *",
+    name="nightly_retraining",
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+)
 def nightly_retraining(context: dg.ScheduleEvaluationContext):
     """Every night, read each known trace again, retrain, promote the better model and compare anew."""
     names = context.instance.get_dynamic_partitions(str(traces.name))

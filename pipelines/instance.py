@@ -8,6 +8,7 @@ from pathlib import Path
 import dagster as dg
 from filelock import FileLock
 
+from features.errors import InputError
 from pipelines.home import home
 
 _SETTINGS = """\
@@ -23,18 +24,21 @@ def dagster_home() -> Path:
     """The directory of the instance, made and set up if it is ours and new; also puts it into the environment for child processes."""
     given = os.environ.get("DAGSTER_HOME")
     if given:
+        if not Path(given).is_dir():
+            raise InputError(f"DAGSTER_HOME={given}: is not a directory")
         return Path(given)
     directory = home() / "dagster"
     directory.mkdir(parents=True, exist_ok=True)
     os.environ["DAGSTER_HOME"] = str(directory)
-    settings = directory / "dagster.yaml"
+    ready = directory / ".ready"
     # a fresh SQLite store opened by several processes at once fails in its migrations
     with FileLock(directory / ".lock"):
-        if not settings.exists():
-            settings.write_text(_SETTINGS)
+        if not ready.exists():
+            (directory / "dagster.yaml").write_text(_SETTINGS)
             with dg.DagsterInstance.get() as instance:
                 instance.get_dynamic_partitions("traces")
                 instance.get_run_records(limit=1)
+            ready.touch()
     return directory
 
 

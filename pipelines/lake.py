@@ -11,7 +11,7 @@ import pandas as pd
 
 from features.cleaning import CleanTrace
 from features.errors import InputError
-from features.schema import COLUMNS
+from features.schema import COLUMNS, fingerprint
 from pipelines.parquet import read_parquet, write_parquet
 
 _CLEAN_FIELDS = ("name", "procs", "origin_unix_s", "timezone", "generated", "missing_request", "jobs_read", "source", "notes")
@@ -40,16 +40,32 @@ class Lake:
             raise InputError(f"{path}: not there yet; materialise {table} of {trace} first")
         return read_parquet(path, kind=table)
 
+    def write_for(self, clean: CleanTrace, table: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:
+        """Put a table made from ``clean`` in its place, with a note of which jobs those were and whether they were generated."""
+        return self.write(
+            table, clean.name, frame, {**(metadata or {}), "jobs": fingerprint(clean.jobs), "generated": clean.generated}
+        )
+
+    def read_for(self, clean: CleanTrace, table: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+        """A table that was made from ``clean``; InputError if it was made from other jobs, so that rows would not belong together."""
+        frame, metadata = self.read(table, clean.name)
+        if metadata.get("jobs") != fingerprint(clean.jobs):
+            raise InputError(
+                f"{self.path(table, clean.name)}: was made from other jobs than {clean.name} has now: materialise {table} first"
+            )
+        return frame, metadata
+
     def write_clean(self, clean: CleanTrace) -> None:
         """Keep a cleaned trace: tables ``jobs`` and ``rejected_jobs``."""
-        metadata = {name: getattr(clean, name) for name in _CLEAN_FIELDS}
-        self.write("rejected_jobs", clean.name, clean.rejected_jobs, {"generated": clean.generated})
-        self.write("jobs", clean.name, clean.jobs, metadata)
+        self.write_for(clean, "rejected_jobs", clean.rejected_jobs)
+        self.write_for(clean, "jobs", clean.jobs, {name: getattr(clean, name) for name in _CLEAN_FIELDS})
 
     def read_clean(self, trace: str) -> CleanTrace:
         """The cleaned trace that :meth:`write_clean` kept."""
         jobs, metadata = self.read("jobs", trace)
-        rejected, _ = self.read("rejected_jobs", trace)
+        rejected, rejected_metadata = self.read("rejected_jobs", trace)
+        if rejected_metadata.get("jobs") != metadata.get("jobs"):
+            raise InputError(f"{self.path('rejected_jobs', trace)}: does not belong to the jobs beside it: materialise jobs first")
         fields = {name: metadata[name] for name in _CLEAN_FIELDS}
         return CleanTrace(jobs=jobs, rejected_jobs=rejected, **{**fields, "notes": tuple(fields["notes"])})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -21,10 +22,20 @@ EXPERIMENT = "runtime prediction"
 
 
 def tracking() -> Tracking:
-    """The site's MLflow store ($MLFLOW_TRACKING_URI), or the one in the home directory: ``mlflow.db`` and ``mlartifacts``."""
+    """The site's MLflow store ($MLFLOW_TRACKING_URI), or the one in the home directory: ``mlflow.db`` and ``mlartifacts``.
+
+    InputError if it cannot be opened.
+    """
+    from mlflow.exceptions import MlflowException
+
     from models.tracking import connect
 
-    return connect(f"sqlite:///{home() / 'mlflow.db'}", str(home() / "mlartifacts"), EXPERIMENT)
+    place = f"sqlite:///{home() / 'mlflow.db'}"
+    try:
+        return connect(place, str(home() / "mlartifacts"), EXPERIMENT)
+    except (MlflowException, OSError, ValueError) as error:
+        uri = os.environ.get("MLFLOW_TRACKING_URI") or place
+        raise InputError(f"registry {uri}: {str(error).strip().splitlines()[0]}") from error
 
 
 def predict_registered(spec: str, submitted: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""What assets are given: the lake, and the model registry."""
+"""What assets are given: the lake."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from pipelines.lake import Lake
 
 
 class LakeResource(dg.ConfigurableResource):
-    """Parquet tables under ``root``; by default ``lake`` in the home directory ($QUEUECAST_HOME, else ``.queuecast``)."""
-
-    root: str = ""
+    """Parquet tables in ``lake`` in the home directory ($QUEUECAST_HOME, else ``.queuecast``)."""
 
     def lake(self) -> Lake:
-        from pathlib import Path
-
-        return Lake(Path(self.root) if self.root else home() / "lake")
+        """The lake as plain Python uses it."""
+        return Lake(home() / "lake")

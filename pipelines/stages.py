@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -163,12 +164,13 @@ def register_predictors(
 
     They are judged by their walk-forward ``predictions`` of the last weeks (:func:`models.registration.judged_jobs`). Returns the
     registered versions, ``model version method alias accuracy judged_jobs why``, and what the champion, loaded back from the registry,
-    says of the last submissions.
+    says of the last submissions (``predicted_s``) beside what it says in this process (``expected_s``, null for a champion of before).
     """
     from features.schema import fingerprint
     from features.snapshot import snapshot
     from models.evaluation import accuracy, evaluate_predictions
-    from models.gradient_boosting import GradientBoosting
+    from models.gradient_boosting import GradientBoosting, predict
+    from models.packed.snapshot_inputs import History as Snapshot
     from models.registration import Training, judged_jobs, log_and_register, promote
     from models.walk_forward import final_model
     from pipelines.registry import predict_registered, submissions
@@ -190,11 +192,9 @@ def register_predictors(
         generated=clean.generated,
         seed=seed,
     )
+    trees = final_model(jobs, model_inputs(jobs, known.table), config)
     candidates = []
-    for method, booster, parameters in (
-        ("last2", None, {}),
-        ("lightgbm", final_model(jobs, model_inputs(jobs, known.table), config), vars(config)),
-    ):
+    for method, booster, parameters in (("last2", None, {}), ("lightgbm", trees, vars(config))):
         seconds = predictions[method].to_numpy(np.float64)
         metrics = {str(name): float(value) for name, value in evaluate_predictions(seconds, runtime).items()}
         score = (float(accuracy(seconds[judged], runtime[judged]).mean()), int(judged.sum()))
@@ -220,7 +220,16 @@ def register_predictors(
         ]
     )
     last = submissions(clean).tail(20).reset_index(drop=True)
-    return registered, last.assign(predicted_s=predict_registered(name, last)["predicted_s"])
+    local = last["submit_time"].to_numpy("datetime64[s]").astype(np.int64)
+    asked = last.assign(submit_s=submit[-len(last) :], local_s=local)
+    inputs = Snapshot.from_frame(training.snapshot).inputs(asked)
+    expected = {
+        "last2": last2_table(inputs["mean_last2_runtime_s"].to_numpy(), last["requested_s"].to_numpy(np.float64)),
+        "lightgbm": predict(trees, inputs),
+    }
+    crowned = next((each.method for each in candidates if each.version == champion), None)
+    said = predict_registered(name, last)["predicted_s"]
+    return registered, last.assign(predicted_s=said, expected_s=expected[crowned] if crowned else np.nan)
 
 
 def fitted_predictor(name: str, clean: CleanTrace) -> TablePredictor:
@@ -232,4 +241,8 @@ def fitted_predictor(name: str, clean: CleanTrace) -> TablePredictor:
     known = user_history(clean)
     end = known.start_s + clean.jobs["runtime_s"].to_numpy(np.int64)
     seconds = walk_forward_predictions(clean, known.table, end).table[name].to_numpy()
+    print(
+        f"{name}: trained week by week on a history whose starts were {known.source}, not on that of the schedule it is used in",
+        file=sys.stderr,
+    )
     return TablePredictor(name, lambda jobs: seconds)

@@ -33,6 +33,9 @@ METRICS = (
 )
 """The default metrics; all but the last three are ratios of sums over jobs and get intervals."""
 
+FEWEST_WEEKS = 5
+"""Below this many weeks there is no interval: at 95 %, the tail that the widening asks for is rarer than the rarest resample of n weeks,
+which is one week n times (n**-n), so the ends would be the least and the largest week and cover nothing in particular."""
 ENOUGH_WEEKS = 8
 """Below this many weeks an interval is noted as rough."""
 
@@ -52,7 +55,8 @@ def compare(
 
     ``baseline`` is the (scheduler, predictor) compared with, the first that matches; ``relative`` is value/baseline - 1, ``low`` and ``high``
     its interval at ``confidence``; ``weeks`` counts the weeks of submission that hold jobs, from the first submission. ``relative`` is null
-    where the baseline is 0, the interval also where a metric is no ratio of sums or there is one week; ``note`` says why, or how rough it is.
+    where the baseline is 0, the interval also where a metric is no ratio of sums or there are fewer than ``FEWEST_WEEKS``; ``note`` says
+    why, or how rough it is.
     Raises InputError for an absent baseline, an unknown metric, two schedules of one name, and schedules that do not hold the same jobs in the same order.
     """
     base = _find(schedules, baseline)
@@ -66,7 +70,6 @@ def compare(
     _, week = np.unique((submit - submit.min()) // WEEK_S, return_inverse=True)
     weeks = int(week.max()) + 1
     draws = np.random.default_rng(seed).multinomial(weeks, np.full(weeks, 1.0 / weeks), size=resamples).astype(np.float64)
-    tail = _tail(confidence, weeks)
 
     base_terms, base_values = _terms(base, week, tau_s), _values(base, tau_s)
     rows = []
@@ -81,10 +84,10 @@ def compare(
                 note = "no change: the baseline is 0"
             elif metric not in terms:
                 note = "no interval: not a mean over jobs"
-            elif weeks < 2:
-                note = "no interval: all jobs are of one week"
+            elif weeks < FEWEST_WEEKS:
+                note = f"no interval: {weeks} {'week is' if weeks == 1 else 'weeks are'} too few"
             else:
-                low, high = _interval(draws, terms[metric], base_terms[metric], tail)
+                low, high = _interval(draws, terms[metric], base_terms[metric], _tail(confidence, weeks))
                 if low is None:
                     note = "no interval: the baseline is 0 in some resamples"
                 elif weeks < ENOUGH_WEEKS:
@@ -144,8 +147,6 @@ def _terms(schedule: Schedule, week: np.ndarray, tau_s: float) -> dict[str, Rati
 
 def _tail(confidence: float, weeks: int) -> float:
     """Probability to cut off at each side, so that percentiles of n = ``weeks`` blocks cover as a t interval would."""
-    if weeks < 2:
-        return (1.0 - confidence) / 2.0
     t = -float(stdtrit(weeks - 1, (1.0 - confidence) / 2.0))
     return NormalDist().cdf(-t * (weeks / (weeks - 1)) ** 0.5)
 

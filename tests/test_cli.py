@@ -75,6 +75,28 @@ def test_schedule_out_has_every_job_of_every_combination(trace: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (("--correction", "requested", "--correction", "tsafrir"), "takes one --correction, not requested, tsafrir"),
+        (
+            ("--scheduler", "EASY", "--scheduler", "List", "--scheduler", "EASY"),
+            "takes each --scheduler once, and EASY is given again",
+        ),
+        (("--predictor", "last2", "--predictor", "last2"), "takes each --predictor once, and last2 is given again"),
+    ],
+)
+def test_schedules_that_rows_would_not_tell_apart_are_refused_before_anything_runs(
+    trace: Path, tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    out = tmp_path / "out.parquet"
+    done = queuecast("simulate", str(trace), *arguments, "--schedule-out", str(out), home=tmp_path)
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"queuecast: --schedule-out {words}")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
         (["--scheduler", "ESAY"], ["unknown scheduler 'ESAY'", "EASY", "JustBF"]),
         (["--scheduler", "XXX-EASY"], ["unknown order 'XXX'", "FCFS", "WFP3"]),
         (["--scheduler", "Strict-SPF"], ["takes no order behind it"]),

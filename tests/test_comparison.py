@@ -11,7 +11,7 @@ from scipy import stats
 
 from features.clock import WEEK_S
 from features.errors import InputError
-from sim.comparison import METRICS, compare
+from sim.comparison import FEWEST_WEEKS, METRICS, compare
 from sim.metrics import evaluate
 from sim.schedule import Schedule
 from tests.conftest import needs_shared
@@ -141,12 +141,28 @@ def test_metrics_that_are_not_means_have_a_change_and_no_interval():
 
 
 def test_few_weeks_are_said_to_be_few():
-    rough = compare(pair_of(np.random.default_rng(11), 4), metrics=("awf_s",))
-    assert (rough["note"] == "rough interval: only 4 weeks").all()
-    assert rough["low"].notna().all()
-    one = compare(pair_of(np.random.default_rng(11), 1), metrics=("awf_s",))
-    assert (one["note"] == "no interval: all jobs are of one week").all()
-    assert one["low"].isna().all()
+    for weeks in (5, 7):
+        rough = compare(pair_of(np.random.default_rng(11), weeks), metrics=("awf_s",))
+        assert (rough["note"] == f"rough interval: only {weeks} weeks").all()
+        assert rough[["low", "high"]].notna().all(axis=None)
+    enough = compare(pair_of(np.random.default_rng(11), 8), metrics=("awf_s",))
+    assert (enough["note"] == "").all()
+
+
+@pytest.mark.parametrize(("weeks", "said"), [(1, "1 week is"), (2, "2 weeks are"), (4, "4 weeks are")])
+def test_too_few_weeks_have_a_change_and_no_interval(weeks, said):
+    table = compare(pair_of(np.random.default_rng(11), weeks), metrics=("awf_s",))
+    assert (table["note"] == f"no interval: {said} too few").all()
+    assert table[["low", "high"]].isna().all(axis=None)
+    assert table["relative"].notna().all()
+    assert (table["weeks"] == weeks).all()
+
+
+def test_intervals_begin_where_their_tail_is_no_rarer_than_the_rarest_resample():
+    def tail(weeks):
+        return stats.norm.sf(stats.t.ppf(0.975, weeks - 1) * np.sqrt(weeks / (weeks - 1)))
+
+    assert next(weeks for weeks in range(2, 30) if tail(weeks) > weeks**-weeks) == FEWEST_WEEKS
 
 
 def test_weeks_without_jobs_do_not_count():
@@ -156,8 +172,9 @@ def test_weeks_without_jobs_do_not_count():
 
 
 def test_a_baseline_of_zero_gives_no_change_and_says_so():
-    base = schedule_of([0, WEEK_S, 2 * WEEK_S], [0, 0, 0], [10, 10, 10], [1, 1, 1])
-    other = replace(schedule_of([0, WEEK_S, 2 * WEEK_S], [5, 0, 0], [10, 10, 10], [1, 1, 1]), scheduler="late")
+    submit, common = np.arange(6) * WEEK_S, ([10] * 6, [1] * 6)
+    base = schedule_of(submit, [0] * 6, *common)
+    other = replace(schedule_of(submit, [5, 0, 0, 0, 0, 0], *common), scheduler="late")
     found = row(compare([base, other]), "late", "mean_wait_s")
     assert found["value"] > 0
     assert found[["relative", "low", "high"]].isna().all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -125,9 +125,10 @@ def test_a_canonical_trace_is_named_by_its_file_and_remembers_its_source(tmp_pat
     path = tmp_path / "Other Name.parquet"
     write_canonical(trace(), path)
     again = read_canonical(path)
-    assert again == replace(
-        trace(), jobs=again.jobs, name="other-name", source=str(path), header={"Source": "logs/A b.swf", **trace().header}
-    )
+    expected = replace(trace(), name="other-name", source=str(path), header={"Source": "logs/A b.swf", **trace().header})
+    for column in fields(again):
+        if column.name != "jobs":
+            assert getattr(again, column.name) == getattr(expected, column.name)
     pd.testing.assert_frame_equal(again.jobs, trace().jobs)
     assert again.notes == ("Columns after the 18th are not read: 1 on 1 of 1 job lines.",)
     write_canonical(again, path)

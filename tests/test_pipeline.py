@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import subprocess
 import sys
@@ -9,13 +10,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
+import numpy as np
 import pandas as pd
 import pytest
 
+from features.cleaning import CleanTrace, clean
 from features.errors import InputError
+from features.schema import Trace, conform
 from pipelines.definitions import defs
 from pipelines.lake import Lake
 from pipelines.parquet import write_parquet
+from sim import simulate
+from sim.starts import foreknown_jobs
 
 CATALOGUE = """
 [traces.small]
@@ -68,7 +74,7 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
 def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
     directory, done = ran
     assert done.returncode == 0, done.stderr
-    assert "19 of 19 checks passed" in done.stderr
+    assert "20 of 20 checks passed" in done.stderr
     assert "generated" in done.stdout
     report = (directory / "home" / "reports" / "small.html").read_text()
     assert "generated workload" in report
@@ -172,6 +178,95 @@ def test_the_lake_refuses_what_was_never_made_and_other_kinds(tmp_path: Path) ->
         lake.read("jobs", "odd")
 
 
+def test_tables_of_other_jobs_are_refused(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    old, new = cleaned(runtime_s=[100, 50]), cleaned(runtime_s=[100, 51])
+    lake.write_clean(old)
+    lake.write_for(old, "predictions", pd.DataFrame({"requested": [200.0, 60.0]}))
+    lake.read_for(lake.read_clean("two"), "predictions")
+    lake.write_clean(new)
+    with pytest.raises(InputError, match="was made from other jobs than two has now: materialise predictions first"):
+        lake.read_for(lake.read_clean("two"), "predictions")
+    lake.write_for(old, "rejected_jobs", old.rejected_jobs)  # as if a run had died between the two tables
+    with pytest.raises(InputError, match="does not belong to the jobs beside it"):
+        lake.read_clean("two")
+
+
+def cleaned(runtime_s: list[int]) -> CleanTrace:
+    columns = {
+        "job_id": [1, 2],
+        "submit_s": [0, 10],
+        "runtime_s": runtime_s,
+        "procs": [1, 2],
+        "requested_s": [200, 60],
+        "user": ["a", None],
+    }
+    return clean(Trace("two", conform(columns, 2), procs=4))
+
+
+def test_foreknown_jobs_are_those_whose_history_knew_an_end_to_come() -> None:
+    rng = np.random.default_rng(0)
+    count = 400
+    submit = np.sort(rng.integers(0, 5000, count))
+    columns = {
+        "job_id": np.arange(count),
+        "submit_s": submit,
+        "runtime_s": rng.integers(1, 400, count),
+        "procs": rng.integers(1, 4, count),
+    }
+    users = pd.array([None if u == 0 else f"u{u}" for u in rng.integers(0, 9, count)], dtype="str")
+    jobs = conform({**columns, "requested_s": np.full(count, 400), "user": users}, count)
+    jobs = jobs.astype({"runtime_s": "int64", "procs": "int64", "requested_s": "int64"})
+    early = submit + rng.integers(0, 50, count)
+    schedule = simulate(jobs, procs=4, scheduler="EASY")
+    runtime, user = jobs["runtime_s"].to_numpy(), jobs["user"].cat.codes.to_numpy()
+    end = schedule.jobs["end_s"].to_numpy()
+    slow = sum(
+        any(user[k] == user[j] and early[k] + runtime[k] <= submit[j] < end[k] for k in range(count))
+        for j in range(count)
+        if user[j] >= 0
+    )
+    assert 0 < slow == foreknown_jobs(jobs, early, schedule)
+    assert foreknown_jobs(jobs, schedule.jobs["start_s"].to_numpy(), schedule) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "words"),
+    [
+        (
+            "cut.swf.gz",
+            gzip.compress(b"1 0 -1 100 2 -1 -1 2 200 -1 1 1 1 -1 -1 -1 -1 -1\n" * 500)[:-20],
+            ["--procs", "8"],
+            ["cut.swf.gz", "truncated"],
+        ),
+        ("wide.swf", b"1 0 -1 100 2 -1 -1 2 200 -1 1 1 1 -1 -1 -1 -1 -1\n", [], ["wide.swf", "--procs"]),
+        (
+            "generated.swf",
+            b"1 0 -1 100 2 -1 -1 2 200 -1 1 1 1 -1 -1 -1 -1 -1\n",
+            ["--procs", "8"],
+            ["generated.swf", "rename the file"],
+        ),
+        (
+            "fine.txt",
+            b"JobID|User|Submit|Start|End|State|Timelimit|ReqCPUS\n",
+            ["--procs", "8", "--time-zone", "Mars/Phobos"],
+            ["Mars/Phobos"],
+        ),
+    ],
+    ids=["truncated", "no-machine", "name-taken", "no-such-zone"],
+)
+def test_what_cannot_be_run_is_one_line_and_is_not_remembered(
+    tmp_path: Path, name: str, content: bytes, options: list[str], words: list[str]
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    done = queuecast("run", "--trace", str(tmp_path / name), *options, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "home" / "traces.toml").exists()
+
+
 def test_a_trace_is_remembered_with_its_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pipelines.traces import read_known, remember
 
@@ -183,6 +278,16 @@ def test_a_trace_is_remembered_with_its_options(tmp_path: Path, monkeypatch: pyt
     assert name == "mine"
     trace, missing = read_known(name)
     assert (trace.procs, missing, len(trace.jobs)) == (8, "runtime", 1)
-    remember("mine", procs=16)
-    trace, missing = read_known(name)
-    assert (trace.procs, missing) == (16, "runtime")
+    for spec in ("mine", str(path)):  # by name or by path: what is not said anew stays
+        remember(spec, procs=16)
+        trace, missing = read_known(name)
+        assert (trace.procs, missing) == (16, "runtime")
+    remember(str(path))
+    assert read_known(name)[0].procs == 16
+    other = tmp_path / "elsewhere" / "mine.swf"
+    other.parent.mkdir()
+    other.write_text(path.read_text())
+    with pytest.raises(InputError, match="run before: rename one of the files"):
+        remember(str(other), procs=8, missing_request="runtime")
+    with pytest.raises(InputError, match="the machine is part of what is generated"):
+        remember("generated", procs=8)

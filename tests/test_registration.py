@@ -18,6 +18,8 @@ from models.gradient_boosting import GradientBoosting, fit
 from models.registration import Candidate, Training, champion, judged_jobs, load, log_and_register, promote
 from tests.learning import ORIGIN_S, ZONE, inputs_of, workload
 
+JOBS = 6000
+
 
 @pytest.fixture(scope="session")
 def opened(tmp_path_factory):
@@ -33,18 +35,24 @@ def learned():
     at = int(jobs["submit_s"].iloc[-1])
     done = np.flatnonzero(start + jobs["runtime_s"].to_numpy() < at)
     booster = fit(GradientBoosting(), inputs_of(jobs, start).iloc[done], jobs["runtime_s"].to_numpy()[done])
-    return booster, snapshot(jobs, start, at), at, len(done)
+    return booster, snapshot(jobs, start, at), at
 
 
 def training(learned, trace):
-    _, users, at, jobs = learned
-    return Training(trace, "0123456789abcdef", jobs, (0, at), users, at, ORIGIN_S, ZONE, generated=True)
+    _, users, at = learned
+    return Training(trace, "0123456789abcdef", JOBS, (0, at), users, at, ORIGIN_S, ZONE, generated=True)
 
 
-def register(opened, learned, trace, method, accuracy):
+def register(opened, learned, trace, method, accuracy, judged=1500):
     booster = learned[0] if method == "lightgbm" else None
     return log_and_register(
-        opened, method, training(learned, trace), {"mae_s": 12.0}, (accuracy, 1500), booster=booster, tags={"dagster_run_id": "r1"}
+        opened,
+        method,
+        training(learned, trace),
+        {"mae_s": 12.0},
+        (accuracy, judged),
+        booster=booster,
+        tags={"dagster_run_id": "r1"},
     )
 
 
@@ -79,6 +87,15 @@ def test_the_more_accurate_becomes_champion_and_the_next_challenger_with_the_rea
     again = [register(opened, learned, "two", m, a) for m, a in (("last2", 0.7), ("lightgbm", 0.6))]
     assert promote(opened, "two", again) == (again[0].version, again[1].version)
     assert str(champion(opened, "two").version) == again[0].version
+
+
+@pytest.mark.parametrize(("judged", "said"), [(1500, "the last 1,500 of 6,000 jobs"), (6000, "all 6,000 jobs")])
+def test_the_reason_says_how_many_jobs_judged(opened, learned, judged, said):
+    trace = f"judged-{judged}"
+    made = [register(opened, learned, trace, m, a, judged) for m, a in (("last2", 0.5), ("lightgbm", 0.6))]
+    for version in promote(opened, trace, made):
+        reason = opened.client.get_model_version(f"runtime-{trace}", version).description
+        assert f" by mean accuracy over {said} (within 0.001 the simpler): lightgbm" in reason
 
 
 def test_a_tie_goes_to_the_simpler(opened, learned):
@@ -121,7 +138,7 @@ def test_a_failure_half_way_leaves_the_old_champion(opened, learned, monkeypatch
 
 def test_candidates_judged_on_different_jobs_are_not_compared(opened):
     with pytest.raises(ValueError, match="different jobs"):
-        promote(opened, "six", [Candidate("last2", "1", 0.5, 100), Candidate("lightgbm", "2", 0.6, 101)])
+        promote(opened, "six", [Candidate("last2", "1", 0.5, 100, 900), Candidate("lightgbm", "2", 0.6, 101, 900)])
 
 
 def test_the_last_quarter_judges_and_is_extended_to_a_thousand_jobs():

@@ -173,6 +173,13 @@ def test_the_summary_calls_a_change_clear_only_where_the_interval_leaves_out_zer
     assert "changes packing (AWF +5.0 %)" in cost_of(0.05, np.nan, np.nan)
 
 
+def test_where_requests_are_runtimes_the_summary_does_not_claim_that_only_clairvoyant_knows_them(schedules):
+    table = compare(schedules, resamples=50)
+    assert summary(table, BASELINE, 0.95)[1].startswith("Of the predictors that do not know the runtime, the lowest is")
+    stated = summary(table, BASELINE, 0.95, requests_known=False)
+    assert stated[1].startswith("Of the predictors other than clairvoyant, the lowest is")
+
+
 def test_the_summary_says_when_the_baseline_is_not_beaten(schedules):
     base, _, _, recorded = schedules
     worse = replace(recorded, scheduler="LCFS", predictor="requested", correction="requested")
@@ -195,6 +202,31 @@ def test_a_generated_workload_says_so_on_the_page_and_in_every_figure(generated,
     assert ("of a real trace" in page) != generated
     assert len(undrawn) == 5
     assert all(("generated workload" in words) == generated for words in undrawn)
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(("count", "said"), [(30, "for 30 of 120 jobs (25.0 %)"), (120, "for all 120 jobs")])
+def test_requests_taken_from_runtimes_are_said_above_all_numbers(schedules, count, said):
+    text = Page(page_of(schedules, requests_from_runtimes=count)).text
+    assert said in text
+    assert text.index("The requested time is the runtime") < text.index("jobs of a real trace")
+    assert "the baseline EASY / requested, is clairvoyant" in text
+    assert "no predictor can over-predict" in text
+    assert "that do not know the runtime" not in text
+
+
+def test_no_request_taken_from_a_runtime_needs_no_warning(page):
+    assert "The requested time is the runtime" not in page
+    assert "Of the predictors that do not know the runtime" in page
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(("weeks", "claimed"), [(3, False), (9, True)])
+def test_the_page_claims_intervals_only_where_there_are_some(weeks, claimed):
+    text = Page(page_of(schedules_of(weeks=weeks))).text
+    for words in ("95 %", "bootstrap", "lines its intervals", "where the interval leaves out", "with replacement"):
+        assert (words in text) == claimed, words
+    assert ("No interval: 3 weeks are too few" in text) != claimed
 
 
 def test_figures_are_the_same_bytes_for_the_same_input(schedules):

@@ -31,7 +31,7 @@ def user_history_of_trace(context: dg.AssetExecutionContext, lake: LakeResource)
     clean = lake.lake().read_clean(name)
     known = user_history(clean)
     table = known.table.assign(start_s=known.start_s)
-    lake.lake().write("user_history", name, table, {"starts": known.source, "generated": clean.generated})
+    lake.lake().write_for(clean, "user_history", table, {"starts": known.source})
     tell("user history", 1, 1)
 
     users = clean.jobs["user"].cat.codes

@@ -13,7 +13,7 @@ from pipelines.stages import History, register_predictors
 
 CHECKS = {
     "champion_carries_its_data": "The champion of the registry says what data it was trained on.",
-    "champion_predicts_as_in_the_pipeline": "Loaded from the registry, the champion predicts the last submissions within 1..request.",
+    "champion_predicts_as_here": "Loaded back from the registry, the champion gives the last submissions the predictions it gives in this process.",
 }
 
 
@@ -30,18 +30,18 @@ def runtime_model(context: dg.AssetExecutionContext, config: PredictionConfig, l
     name = context.partition_key
     tell("register", 0, 1)
     clean = lake.lake().read_clean(name)
-    table, marks = lake.lake().read("user_history", name)
+    table, marks = lake.lake().read_for(clean, "user_history")
     known = History(table.drop(columns="start_s"), table["start_s"].to_numpy(np.int64), marks["starts"])
-    predictions, _ = lake.lake().read("predictions", name)
+    predictions, _ = lake.lake().read_for(clean, "predictions")
     store = tracking()
     registered, answers = register_predictors(clean, known, predictions, store, context.run_id, config.seed)
-    lake.lake().write("runtime_model", name, registered, {"generated": clean.generated})
+    lake.lake().write_for(clean, "runtime_model", registered)
     tell("register", 1, 1)
 
     model = f"runtime-{name}"
     champion = store.client.get_model_version_by_alias(model, "champion")
-    seconds = answers["predicted_s"].to_numpy()
-    requested = answers["requested_s"].to_numpy()
+    off = (answers["predicted_s"] - answers["expected_s"]).abs().max()
+    shown = f"{store.uri}/#/models/{model}" if store.uri.startswith("http") else f"mlflow ui --backend-store-uri {store.uri}"
     return dg.MaterializeResult(
         metadata={
             "model": f"models:/{model}@champion",
@@ -49,12 +49,18 @@ def runtime_model(context: dg.AssetExecutionContext, config: PredictionConfig, l
             "method": champion.tags.get("method", "unknown"),
             "why": champion.description or "",
             "MLflow run": champion.run_id or "",
-            "MLflow": store.uri,
+            "MLflow": shown,
             "candidates": dg.MetadataValue.md(registered.drop(columns="why").to_markdown(index=False, floatfmt=".4f")),
             "generated": clean.generated,
         },
         check_results=[
             holds("champion_carries_its_data", champion.tags.get("data_fingerprint", "") != "", version=int(champion.version)),
-            holds("champion_predicts_as_in_the_pipeline", bool(((seconds >= 1) & (seconds <= requested)).all()), rows=len(answers)),
+            # a champion chosen by hand or kept from before is not among the models of this run, and nothing is expected of it
+            holds(
+                "champion_predicts_as_here",
+                bool(answers["expected_s"].isna().all() or off <= 1e-6),
+                rows=len(answers),
+                off_s=float(off),
+            ),
         ],
     )

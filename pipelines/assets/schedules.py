@@ -4,11 +4,13 @@ import dagster as dg
 import numpy as np
 from pydantic import Field
 
+from models.catalog import FITTED
 from pipelines.checks import broken, specs
 from pipelines.partitions import traces
 from pipelines.progress import teller
 from pipelines.resources import LakeResource
 from pipelines.stages import PREDICTORS, campaign, pack_schedules
+from sim.starts import foreknown_jobs
 from sim.timeline import busy_procs
 
 
@@ -28,7 +30,7 @@ CHECKS = {
 
 
 @dg.asset(
-    deps=["jobs", "predictions"],
+    deps=["jobs", "user_history", "predictions"],
     partitions_def=traces,
     group_name="simulation",
     kinds={"parquet", "numba"},
@@ -39,10 +41,14 @@ def schedules(context: dg.AssetExecutionContext, config: CampaignConfig, lake: L
     """Read jobs and predictions, simulate every combination, keep the schedules."""
     name = context.partition_key
     clean = lake.lake().read_clean(name)
-    predictions, _ = lake.lake().read("predictions", name)
+    predictions, _ = lake.lake().read_for(clean, "predictions")
     made = campaign(clean, predictions, config.schedulers, config.predictors, config.seed, teller("simulate"))
     table, settings = pack_schedules(made)
-    lake.lake().write("schedules", name, table, {"schedules": settings, "generated": clean.generated})
+    known, _ = lake.lake().read_for(clean, "user_history")
+    foreknown = {
+        each.label: foreknown_jobs(clean.jobs, known["start_s"].to_numpy(), each) for each in made if each.predictor in FITTED
+    }
+    lake.lake().write_for(clean, "schedules", table, {"schedules": settings, "foreknown_jobs": foreknown})
 
     seconds = sum(schedule.simulate_s for schedule in made)
     return dg.MaterializeResult(
@@ -51,6 +57,7 @@ def schedules(context: dg.AssetExecutionContext, config: CampaignConfig, lake: L
             "generated": clean.generated,
             "schedules": len(made),
             "simulated jobs a second": round(len(table) / seconds),
+            "jobs whose prediction may know an end that had not happened in this schedule": dg.MetadataValue.json(foreknown),
             "clamped predictions": dg.MetadataValue.json({schedule.label: schedule.clamped_predictions for schedule in made}),
         },
         check_results=[

@@ -41,6 +41,7 @@ def command(
     from pipelines.home import home
     from pipelines.instance import instance
     from pipelines.partitions import traces
+    from pipelines.registry import tracking
     from pipelines.traces import remember
     from sim.names import scheduler as named
 
@@ -48,9 +49,11 @@ def command(
     for scheduler in chosen:
         named(scheduler)  # a wrong name is said before anything runs
     name = remember(trace, procs=procs, timezone=timezone, missing_request=missing_request)
+    tracking()  # a registry that cannot be had, too
     config = {
         "ops": {
             "predict": {"config": {"seed": seed}},
+            "runtime_model": {"config": {"seed": seed}},
             "schedules": {"config": {"schedulers": chosen, "seed": seed}},
             "comparison": {"config": {"seed": seed}},
         },
@@ -72,9 +75,9 @@ def command(
     print_comparison(Lake(home() / "lake"), name)
     note(f"{len(checks) - len(wrong)} of {len(checks)} checks passed, {time.perf_counter() - began:.1f} s")
     for check in wrong:
-        note(
-            f"check failed: {check.asset_key.to_user_string()} {check.check_name}: { {key: value.value for key, value in check.metadata.items()} }"
-        )
+        kind = "warning" if check.severity == dg.AssetCheckSeverity.WARN else "check failed"
+        found = ", ".join(f"{key} {value.value}" for key, value in check.metadata.items())
+        note(f"{kind}: {check.asset_key.to_user_string()} {check.check_name} ({found})")
     click.echo(f"report      {home() / 'reports' / name}.html")
     click.echo("look at it  queuecast ui (or make ui), then Assets and the partition " + name)
     if any(check.severity == dg.AssetCheckSeverity.ERROR for check in wrong):
@@ -88,7 +91,7 @@ def _explain(result: dg.ExecuteInProcessResult, failed: Iterable[str]) -> None:
         if error is None:
             continue
         root = error
-        while root.cause is not None:
+        while root.cause is not None and root.cls_name != InputError.__name__:
             root = root.cause
         if root.cls_name == InputError.__name__:
             raise InputError(root.message.strip().removeprefix(f"{InputError.__module__}.{InputError.__name__}: "))

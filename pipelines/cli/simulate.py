@@ -11,6 +11,7 @@ import click
 import pandas as pd
 
 from features.cleaning import CleanTrace
+from features.errors import InputError
 from models.protocol import Predictor
 from pipelines.cli.options import console, load, note, trace_options
 from sim import Schedule, evaluate, simulate
@@ -70,6 +71,8 @@ def command(
 
     TRACE is a name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file.
     """
+    if schedule_out is not None:
+        check_distinct(schedulers, predictors, corrections)
     workload = load(trace, procs, timezone, missing_request)
     chosen = [fitted(name, workload) for name in predictors]
     rows, tables = [], []
@@ -104,6 +107,18 @@ def command(
             metadata={"trace": workload.name, "generated": workload.generated},
         )
         note(f"wrote {schedule_out}")
+
+
+def check_distinct(schedulers: tuple[str, ...], predictors: tuple[str, ...], corrections: tuple[str, ...]) -> None:
+    """InputError where rows of ``--schedule-out`` could not be told apart: they name the scheduler and the predictor alone."""
+    if len(corrections) > 1:
+        raise InputError(f"--schedule-out takes one --correction, not {', '.join(corrections)}: its rows do not name it")
+    for option, names in (("--scheduler", schedulers), ("--predictor", predictors)):
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(
+                f"--schedule-out takes each {option} once, and {twice} is given again: its rows could not be told apart"
+            )
 
 
 def fitted(name: str, workload: CleanTrace) -> str | Predictor:

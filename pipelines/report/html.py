@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,10 +11,19 @@ import jinja2
 import pandas as pd
 
 from features.clock import DAY_S
+from pipelines.atomic import replacing
 from pipelines.report import plots
 from pipelines.report.style import Looks, key, looks
-from pipelines.report.tables import cleaning_rows, fairness_rows, interval_notes, metric_columns, metric_rows, prediction_table
-from pipelines.report.wording import FAIRNESS, summary
+from pipelines.report.tables import (
+    any_interval,
+    cleaning_rows,
+    fairness_rows,
+    interval_notes,
+    metric_columns,
+    metric_rows,
+    prediction_table,
+)
+from pipelines.report.wording import FAIRNESS, requests_warning, summary
 from sim.metrics import TAU_S
 from sim.schedule import Schedule
 from sim.timeline import busiest_window
@@ -36,6 +44,7 @@ def render_report(
     provenance: Mapping[str, object],
     notes: Sequence[str],
     generated: bool,
+    requests_from_runtimes: int = 0,
     baseline: tuple[str, str] = ("EASY", "requested"),
     confidence: float = 0.95,
     tau_s: float = TAU_S,
@@ -44,7 +53,8 @@ def render_report(
 
     ``comparison`` is what :func:`sim.comparison.compare` made of ``schedules`` at ``baseline``, ``confidence`` and ``tau_s``, with its default metrics;
     ``prediction_metrics`` has a row for each ``predictor`` with ``accuracy`` and whatever else was measured, and may be empty;
-    ``cleaning_counts`` counts jobs by (action, rule); ``provenance`` and ``notes`` are printed in their order.
+    ``cleaning_counts`` counts jobs by (action, rule); ``provenance`` and ``notes`` are printed in their order; ``requests_from_runtimes``
+    is the number of jobs whose requested time was taken from their runtime.
     """
     generated = generated or any(schedule.generated for schedule in schedules)
     table = looks(key(schedule) for schedule in schedules)
@@ -52,9 +62,11 @@ def render_report(
     curves = _curves(schedules, base, comparison)
     drawn = {key(schedule) for schedule in curves}
     submit = base.jobs["submit_s"]
+    has_intervals = any_interval(comparison, key(base))
     return _template().render(
         trace=trace,
         generated=generated,
+        requests_warning=requests_warning(requests_from_runtimes, len(base.jobs), baseline) if requests_from_runtimes else "",
         headline={
             "jobs": f"{len(base.jobs):,}",
             "procs": f"{base.procs:,}",
@@ -64,12 +76,13 @@ def render_report(
         baseline=" / ".join(baseline),
         confidence=f"{100 * confidence:g}",
         tau=f"{tau_s:g}",
-        summary=summary(comparison, baseline, confidence),
+        summary=summary(comparison, baseline, confidence, requests_known=requests_from_runtimes == 0),
         metrics=metric_columns(comparison),
         rows=metric_rows(comparison, table, key(base)),
+        has_intervals=has_intervals,
         interval_notes=interval_notes(comparison),
         weeks=int(comparison["weeks"].iloc[0]),
-        figures=_figures(comparison, curves, base, generated, tau_s, table),
+        figures=_figures(comparison, curves, base, generated, tau_s, table, has_intervals),
         left_out=[table[key(schedule)].label for schedule in schedules if key(schedule) not in drawn],
         fairness_metrics=FAIRNESS,
         fairness=fairness_rows(schedules, table),
@@ -83,13 +96,8 @@ def render_report(
 
 def write_report(path: Path, html: str) -> None:
     """Write the page whole, or leave what was there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with replacing(path) as temporary:
         temporary.write_text(html, encoding="utf-8")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _template() -> jinja2.Template:
@@ -109,7 +117,13 @@ def _curves(schedules: Sequence[Schedule], base: Schedule, comparison: pd.DataFr
 
 
 def _figures(
-    comparison: pd.DataFrame, curves: Sequence[Schedule], base: Schedule, generated: bool, tau_s: float, table: Looks
+    comparison: pd.DataFrame,
+    curves: Sequence[Schedule],
+    base: Schedule,
+    generated: bool,
+    tau_s: float,
+    table: Looks,
+    has_intervals: bool,
 ) -> list[dict[str, str]]:
     others = [schedule for schedule in curves if schedule is not base and schedule.predictor != ""]
     # Stable: the best one without hindsight comes first, and clairvoyant only where there is no other.
@@ -120,7 +134,8 @@ def _figures(
     return [
         {
             "title": "What changes, relative to the baseline",
-            "caption": "Marks are the change over the whole trace, lines its intervals. A combination keeps its colour in all figures.",
+            "caption": f"Marks are the change over the whole trace{', lines its intervals' if has_intervals else ''}. "
+            "A combination keeps its colour in all figures.",
             "image": _uri(plots.metrics_by_combination(comparison, baseline, generated, image="svg"), "svg+xml"),
         },
         {

@@ -51,6 +51,12 @@ def metric_rows(comparison: pd.DataFrame, table: Looks, baseline: Key) -> list[d
     return rows
 
 
+def any_interval(comparison: pd.DataFrame, baseline: Key) -> bool:
+    """Whether any change to the baseline has an interval; the baseline's own to itself does not count."""
+    rows = comparison[["scheduler", "predictor", "correction", "low"]].itertuples(index=False)
+    return any(pd.notna(low) and tuple(combination) != baseline for *combination, low in rows)
+
+
 def interval_notes(comparison: pd.DataFrame) -> list[str]:
     """Each note of the comparison once, with the metrics it is about."""
     noted = comparison[comparison["note"] != ""]

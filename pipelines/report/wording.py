@@ -125,8 +125,21 @@ def interval(low: float, high: float) -> str:
     return "" if pd.isna(low) else f"[{change(low, unit=False)}, {change(high, unit=False)}]"
 
 
-def summary(comparison: pd.DataFrame, baseline: tuple[str, str], confidence: float) -> list[str]:
-    """Sentences: the lowest mean bounded slowdown, what it does to packing and fairness, the same without hindsight, and what was recorded."""
+def requests_warning(count: int, jobs: int, baseline: tuple[str, str]) -> str:
+    """What it means that ``count`` of ``jobs`` have their runtime as requested time."""
+    which = f"all {jobs:,} jobs" if count == jobs else f"{count:,} of {jobs:,} jobs ({number(count / jobs, 'share')})"
+    knowing = f", and so the baseline {' / '.join(baseline)}," if baseline[1] == "requested" else ""
+    return (
+        f"The requested time is the runtime: for {which} no request was recorded, and the runtime stands in for it. For these jobs the "
+        f"predictor requested{knowing} is clairvoyant, and no predictor can over-predict, as predictions end at the request."
+    )
+
+
+def summary(comparison: pd.DataFrame, baseline: tuple[str, str], confidence: float, *, requests_known: bool = True) -> list[str]:
+    """Sentences: the lowest mean bounded slowdown, what it does to packing and fairness, the same without hindsight, and what was recorded.
+
+    ``requests_known`` is false where some requested times are runtimes, so that clairvoyant is not the only predictor that knows them.
+    """
     table = comparison[comparison["metric"] == "mean_bounded_slowdown"]
     simulated = table[table["predictor"] != ""].sort_values("value", kind="stable")
     if len(simulated) < 2:
@@ -137,7 +150,8 @@ def summary(comparison: pd.DataFrame, baseline: tuple[str, str], confidence: flo
         sentences[0] += " Clairvoyant knows the actual runtimes in advance: a mark for predictors to come near, not one of them."
         without = simulated[simulated["predictor"] != "clairvoyant"]
         if len(without):
-            lead = "Of those that know only what is known at submission, the lowest"
+            others = "predictors that do not know the runtime" if requests_known else "predictors other than clairvoyant"
+            lead = f"Of the {others}, the lowest"
             sentences.append(_best(lead, without.iloc[0], comparison, baseline, confidence))
     for _, row in table[table["predictor"] == ""].iterrows():
         sentences.append(
