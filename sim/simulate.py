@@ -77,6 +77,10 @@ def simulate(
     source = _as_predictor(predictor)
     total = len(jobs)
     estimates, clamped, code, memory = _estimates(source, jobs, arrays)
+    bits = max(total - 1, 1).bit_length()
+    latest = int(arrays.submit[-1]) + int(arrays.requested.sum()) + 2 * int(estimates.end.max())
+    if latest >= 1 << (62 - bits):
+        raise InputError(f"{total} jobs over up to {latest} seconds do not fit the simulator's clock: are the times in seconds?")
     order, backfill = ORDERS[plan.order.name], ORDERS[plan.backfill.name]
     # a starving job goes to the head of the primary queue only; where that queue is FCFS anyway nothing changes
     one_queue = plan.algorithm not in BACKFILLING or (plan.order == plan.backfill and (starvation_s is None or order == FCFS))
@@ -98,7 +102,7 @@ def simulate(
         per_event=semantics == "per-event",
         # the program of Gaussier et al. 2015 has this gate for FCFS-EASY alone
         gated=semantics == "per-event" and plan.algorithm == "EASY" and order == backfill == FCFS,
-        bits=max(total - 1, 1).bit_length(),
+        bits=bits,
     )
     state = new_state(total, procs)
     front = new_queue(total)

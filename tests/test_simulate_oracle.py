@@ -14,6 +14,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from features.errors import InputError
 from models.protocol import END, FIT, ORDER
 from sim import Schedule
 from sim.corrections import CORRECTIONS
@@ -246,3 +247,10 @@ def test_a_job_let_in_by_one_answer_can_move_the_reservation_by_another(seed: in
     scheduler, told = draw.choice(EASY_NAMES + OTHER_NAMES), draw.choice(["per-second", "per-event"])
     schedule = load.schedule(scheduler, Told(order, fit, end), semantics=told)
     assert columns(schedule) == load.by_oracle(**policy_of(scheduler), estimates=order, fit=fit, end=end, semantics=told)
+
+
+def test_times_beyond_the_clock_are_refused() -> None:
+    """An event is one integer, time and sequence number; the check keeps it from overflowing."""
+    load = Workload(2, [0, 2**60], [1, 1], [1, 1], [1, 2**60], [None, None], [1, 1])
+    with pytest.raises(InputError, match="do not fit the simulator's clock"):
+        load.schedule("EASY")
