@@ -165,7 +165,7 @@ def test_simulate_imports_neither_dagster_nor_mlflow(trace: Path, tmp_path: Path
 def test_every_command_explains_itself(tmp_path: Path) -> None:
     done = queuecast("--help", home=tmp_path)
     assert done.returncode == 0
-    for command in ("run", "simulate", "inspect", "traces", "predict", "fetch", "ui"):
+    for command in ("run", "simulate", "inspect", "traces", "predict", "fetch", "bench", "ui"):
         assert command in done.stdout
         assert queuecast(command, "--help", home=tmp_path).returncode == 0
 
@@ -177,3 +177,23 @@ def test_the_published_slowdowns_come_out_of_the_command_line(tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     slowdowns = [round(json.loads(line)["mean_bounded_slowdown"], 4) for line in done.stdout.splitlines()]
     assert slowdowns == [92.6877, 69.3936]
+
+
+def test_bench_writes_figures_and_compares_with_them(trace: Path, tmp_path: Path) -> None:
+    stored = tmp_path / "figures.json"
+    first = queuecast("bench", "--trace", str(trace), "--scheduler", "EASY", "--repeat", "1", "--out", str(stored), home=tmp_path)
+    assert first.returncode == 0, first.stderr
+    rows = json.loads(stored.read_text())["figures"]
+    assert [(row["trace"], row["jobs"], row["generated"]) for row in rows] == [
+        ("generated-28k", 28_481, True),
+        ("generated-300k", 300_000, True),
+        ("small", 3, False),
+    ]
+    assert all(row["jobs_per_s"] == pytest.approx(row["jobs"] / row["median_s"]) for row in rows)
+    again = queuecast("bench", "--scheduler", "EASY", "--repeat", "1", "--against", str(stored), home=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "times as fast as before" in again.stdout
+    stored.write_text("{}")
+    refused = queuecast("bench", "--against", str(stored), home=tmp_path)
+    assert refused.returncode == 2
+    assert "holds no figures" in refused.stderr.splitlines()[-1]
