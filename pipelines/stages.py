@@ -170,7 +170,7 @@ def register_predictors(
     from features.snapshot import snapshot
     from models.evaluation import accuracy, evaluate_predictions
     from models.gradient_boosting import GradientBoosting, predict
-    from models.packed.snapshot_inputs import History as Snapshot
+    from models.packed.snapshot_inputs import inputs_from_snapshot
     from models.registration import Training, judged_jobs, log_and_register, promote
     from models.walk_forward import final_model
     from pipelines.registry import predict_registered, submissions
@@ -222,7 +222,7 @@ def register_predictors(
     last = submissions(clean).tail(20).reset_index(drop=True)
     local = last["submit_time"].to_numpy("datetime64[s]").astype(np.int64)
     asked = last.assign(submit_s=submit[-len(last) :], local_s=local)
-    inputs = Snapshot.from_frame(training.snapshot).inputs(asked)
+    inputs = inputs_from_snapshot(asked, training.snapshot)
     expected = {
         "last2": last2_table(inputs["mean_last2_runtime_s"].to_numpy(), last["requested_s"].to_numpy(np.float64)),
         "lightgbm": predict(trees, inputs),

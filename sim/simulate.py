@@ -203,6 +203,8 @@ def whole_seconds(predicted: np.ndarray, requested: np.ndarray | None, name: str
         raise InputError(f"predictor {name}: predicts {predicted[first]} for job {job_ids[first]}")
     rounded = np.rint(predicted)
     limited = np.maximum(rounded, 1.0) if requested is None else np.clip(rounded, 1.0, requested)
+    if len(limited) and limited.max() > 2.0**53:
+        raise InputError(f"predictor {name}: predicts {limited.max():g} s, more than the simulator's clock holds")
     return limited.astype(np.int64), int((limited != rounded).sum())
 
 

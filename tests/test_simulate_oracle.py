@@ -254,3 +254,9 @@ def test_times_beyond_the_clock_are_refused() -> None:
     load = Workload(2, [0, 2**60], [1, 1], [1, 1], [1, 2**60], [None, None], [1, 1])
     with pytest.raises(InputError, match="do not fit the simulator's clock"):
         load.schedule("EASY")
+
+
+def test_predictions_beyond_the_clock_are_refused() -> None:
+    load = Workload(2, [0, 1], [1, 1], [1, 1], [1, 1], [None, None], [1, 1])
+    with pytest.raises(InputError, match="more than the simulator's clock holds"):
+        load.schedule("EASY", "requested*99999999999999999999")

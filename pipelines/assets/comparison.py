@@ -106,13 +106,13 @@ def report(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Material
     """Read what the other stages kept and write the page."""
     name = context.partition_key
     tell("report", 0, 1)
-    html = page(lake.lake(), name, context.run_id)
+    clean = lake.lake().read_clean(name)
+    made = _schedules(lake.lake(), clean)
+    html = page(lake.lake(), clean, made, context.run_id)
     path = home() / "reports" / f"{name}.html"
     write_report(path, html)
     tell("report", 1, 1)
 
-    clean = lake.lake().read_clean(name)
-    made = _schedules(lake.lake(), clean)
     return dg.MaterializeResult(
         metadata={
             "page": dg.MetadataValue.path(str(path)),
@@ -147,26 +147,25 @@ def _waits(clean: CleanTrace) -> list[str]:
     return [f"{missing:,} of {len(clean.jobs):,} waits are not recorded, so there is no row for the recorded schedule."]
 
 
-def page(lake: Lake, name: str, run_id: str) -> str:
-    """The report of a trace, from the lake."""
-    clean = lake.read_clean(name)
+def page(lake: Lake, clean: CleanTrace, made: list[Schedule], run_id: str) -> str:
+    """The report of a trace: its schedules, and the lake's tables about them."""
     table, settings = lake.read_for(clean, "comparison")
     metrics, marks = lake.read_for(clean, "prediction_metrics")
     _, history = lake.read_for(clean, "user_history")
-    _, made = lake.read_for(clean, "schedules")
+    _, simulated = lake.read_for(clean, "schedules")
     model, _ = lake.read_for(clean, "runtime_model")
     overall = metrics[metrics["experience"] == "all"].drop(columns="experience")
     notes = [
         f"Users' history goes by starts that were {history['starts']}.",
         f"{marks['fallback_jobs']:,} jobs were predicted by their request, because too few jobs had ended for a first model.",
-        *_foreknown(made["foreknown_jobs"], len(clean.jobs), history["starts"]),
+        *_foreknown(simulated["foreknown_jobs"], len(clean.jobs), history["starts"]),
         *_waits(clean),
         *clean.notes,
     ]
     return render_report(
-        trace=name,
+        trace=clean.name,
         comparison=table,
-        schedules=_schedules(lake, clean),
+        schedules=made,
         prediction_metrics=overall,
         cleaning_counts=clean.counts(),
         provenance={
