@@ -15,8 +15,10 @@ from typing import Any
 import numba
 from numba.core import config as numba_config
 
+from features.indexing import Compiler
+
 config: Any = numba_config
-_INLINED: dict[str, Any] = {"nogil": True, "forceinline": True, "_nrt": False}
+_INLINED: dict[str, Any] = {"nogil": True, "forceinline": True, "_nrt": False, "pipeline_class": Compiler}
 _PACKAGES = ("features", "models", "sim")
 """Where compiled functions call each other across files."""
 

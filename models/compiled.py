@@ -22,6 +22,16 @@ def estimate(code, memory, user, requested):
 
 
 @kernel
+def estimate_again(code, memory, user, requested, elapsed):
+    """Whole seconds predicted in all for a job that has run ``elapsed`` of them, as predicted, and runs on: more than that, up to the request."""
+    if code == LAST2:
+        seconds = last2.estimate(memory, user, requested)
+        if seconds > elapsed:
+            return seconds
+    return requested
+
+
+@kernel
 def learn(code, memory, user, runtime):
     """A job of ``user`` has ended after ``runtime`` seconds."""
     if code == LAST2:

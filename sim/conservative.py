@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from features.jit import kernel
 from sim.just_backfill import build_profile, earliest, reserve_from
-from sim.state import PROFILE, WAITING, insertion_sort, queue_remove, start_job
+from sim.queue import BEGIN, insertion_sort, packed_remove
+from sim.state import PROFILE, WAITING, start_job
 
 
 @kernel
@@ -17,8 +18,8 @@ def compress(now, jobs, estimates, queue, profile, state, bits):
     """Seat all waiting jobs, whose keys are their reserved starts, anew; start those whose turn is now."""
     counters = state.counters
     build_profile(now, profile, state, bits)
-    at = queue.begin[0]
-    while at < queue.begin[0] + counters[WAITING]:
+    at = queue.bounds[BEGIN]
+    while at < queue.bounds[BEGIN] + counters[WAITING]:
         at = seat(at, now, jobs, estimates, queue, profile, state, bits)
     insertion_sort(queue, counters[WAITING])
 
@@ -27,7 +28,7 @@ def compress(now, jobs, estimates, queue, profile, state, bits):
 def admit(now, jobs, estimates, queue, profile, state, bits):
     """Seat the job at the end of the queue, which has just arrived, in a plan that still holds for all others."""
     profile.time[0] = now
-    seat(queue.begin[0] + state.counters[WAITING] - 1, now, jobs, estimates, queue, profile, state, bits)
+    seat(queue.bounds[BEGIN] + state.counters[WAITING] - 1, now, jobs, estimates, queue, profile, state, bits)
     insertion_sort(queue, state.counters[WAITING])
 
 
@@ -41,7 +42,7 @@ def seat(at, now, jobs, estimates, queue, profile, state, bits):
         queue.key[at] = profile.time[start]
         return at + 1
     job = queue.job[at]
-    moved_up = queue_remove(queue, counters[WAITING], at)
+    moved_up = packed_remove(queue, counters[WAITING], at)
     counters[WAITING] -= 1
     start_job(job, now, jobs, estimates, state, bits)
     return at if moved_up else at + 1

@@ -8,7 +8,8 @@ if a job arrives that does while nothing else has changed.
 from __future__ import annotations
 
 from features.jit import kernel
-from sim.state import FREE, PLANS, PROFILE, RESERVED, WAITING, queue_remove, start_job
+from sim.queue import BEGIN, packed_remove
+from sim.state import FREE, PLANS, PROFILE, RESERVED, WAITING, start_job
 
 
 @kernel
@@ -66,9 +67,9 @@ def reserve_from(profile, counters, start, procs, seconds):
 def plan_on(now, jobs, estimates, queue, profile, state, bits):
     """Plan the waiting jobs from the first that has no reservation yet; start those whose turn is now."""
     counters = state.counters
-    at = queue.begin[0] + counters[RESERVED]
+    at = queue.bounds[BEGIN] + counters[RESERVED]
     fits = 0  # waiting jobs from here on that fit the processors free now
-    for i in range(at, queue.begin[0] + counters[WAITING]):
+    for i in range(at, queue.bounds[BEGIN] + counters[WAITING]):
         if queue.procs[i] <= counters[FREE]:
             fits += 1
     while fits > 0:
@@ -82,11 +83,11 @@ def plan_on(now, jobs, estimates, queue, profile, state, bits):
             at += 1
             continue
         job = queue.job[at]
-        if not queue_remove(queue, counters[WAITING], at):
+        if not packed_remove(queue, counters[WAITING], at):
             at += 1
         counters[WAITING] -= 1
         start_job(job, now, jobs, estimates, state, bits)
         fits = 0
-        for i in range(at, queue.begin[0] + counters[WAITING]):
+        for i in range(at, queue.bounds[BEGIN] + counters[WAITING]):
             if queue.procs[i] <= counters[FREE]:
                 fits += 1

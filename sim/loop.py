@@ -12,12 +12,15 @@ from typing import NamedTuple
 import numpy as np
 
 from features.jit import kernel
-from models.compiled import OUTSIDE, TABLE, estimate, learn
-from sim.corrections import corrected
-from sim.passes import enqueue, full_pass, leave, primary_key, submit_pass
+from models.compiled import OUTSIDE, TABLE, estimate, estimate_again, learn
+from sim.corrections import CONDITIONAL, corrected
+from sim.dependencies import next_submission, release, take
+from sim.passes import enqueue, full_pass, move_up, submit_pass
 from sim.state import (
+    ANSWER,
     ASKED,
     CHANGED,
+    DOUBTED,
     ENDED,
     ENDS,
     FREE,
@@ -28,11 +31,12 @@ from sim.state import (
     heap_pop,
     plan_insert,
     plan_remove,
-    queue_insert,
 )
 
-DONE, ASK = range(2)
-"""Why the loop stopped: everything has ended, or it wants estimates for the jobs submitted in this second, rows from ``counters[NEXT]`` on."""
+DONE, ASK, ASK_AGAIN = range(3)
+"""Why the loop stopped: everything has ended; or it wants estimates for the jobs submitted in this second, ``counters[ASKED]`` rows from
+``counters[NEXT]`` on; or it wants to know in ``counters[ANSWER]`` how long the running job ``counters[DOUBTED]`` takes, which has outlived its
+prediction ``State.planned``."""
 
 NEVER = 1 << 62
 LEFT = -1
@@ -42,32 +46,38 @@ LEFT = -1
 class Settings(NamedTuple):
     """Integer codes of one simulation.
 
-    ``reservations``: how many EASY gives. ``weights`` and ``backfill_weights`` [6] are of mixed policies. ``one_queue``: the primary
-    queue is the backfill queue too (same order, and nothing that reorders one alone). ``changing``: the order of waiting jobs can
-    change. ``steady``: while nothing but submissions happens, whoever was looked at before need not be looked at again.
-    ``starvation``: seconds of waiting after which a job goes to the head. ``gated``: a submission causes a pass only if the job fits in
-    the processors free now. ``bits``: width of a sequence number inside an event.
+    ``reservations``: how many EASY gives. ``given_weights`` and ``given_backfill_weights`` [6] are a mixed policy's, ``weights`` and
+    ``backfill_weights`` what they are at the moment, the same but for standardised features. ``one_queue``: the primary queue is the
+    backfill queue too (same order, and nothing that reorders one alone). ``changing``: the order of waiting jobs can change,
+    ``backfill_changing``: that of backfilling. ``steady``: while nothing but submissions happens, whoever was looked at before need
+    not be looked at again. ``starvation``: seconds of waiting after which a job goes to the head. ``gated``: a submission causes a
+    pass only if the job fits in the processors free now. ``dependent``: some jobs are submitted when others have ended. ``bits``: width
+    of a sequence number inside an event.
     """
 
     algorithm: int
     reservations: int
     order: int
+    given_weights: np.ndarray
     weights: np.ndarray
     backfill: int
+    given_backfill_weights: np.ndarray
     backfill_weights: np.ndarray
     one_queue: bool
     changing: bool
+    backfill_changing: bool
     steady: bool
     correction: int
     predictor: int
     starvation: int
     per_event: bool
     gated: bool
+    dependent: bool
     bits: int
 
 
 @kernel
-def advance(settings, jobs, estimates, front, back, profile, state, memory, now):
+def advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now):
     """Run until done or in need of answers; returns (reason, now). ``now`` is 0 at first and what was returned last after that."""
     counters = state.counters
     total = len(jobs.submit)
@@ -75,21 +85,27 @@ def advance(settings, jobs, estimates, front, back, profile, state, memory, now)
         arriving = counters[ASKED]
         counters[ASKED] = 0
         if arriving == 0:
-            now = jobs.submit[counters[NEXT]] if counters[NEXT] < total else NEVER
+            now = NEVER
+            if counters[NEXT] < total:
+                now = (
+                    next_submission(dependencies, counters, settings.bits, NEVER)
+                    if settings.dependent
+                    else jobs.submit[counters[NEXT]]
+                )
             if counters[ENDS] > 0:
                 now = min(now, state.ends[0] >> settings.bits)
             if now == NEVER:
                 return DONE, now
-            refresh_plan(settings, now, jobs, estimates, state)
-            while counters[NEXT] + arriving < total and jobs.submit[counters[NEXT] + arriving] == now:
-                arriving += 1
+            if refresh_plan(settings, now, jobs, estimates, state, memory):
+                return ASK_AGAIN, now
             if settings.per_event:
-                arriving = min(arriving, 1)
+                arriving = arrivals(settings, 1, now, jobs, estimates, dependencies, counters)
                 if arriving == 0:
-                    end_job(settings, jobs, state, memory)
+                    end_job(settings, now, jobs, dependencies, state, memory)
             else:
                 while counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
-                    end_job(settings, jobs, state, memory)
+                    end_job(settings, now, jobs, dependencies, state, memory)
+                arriving = arrivals(settings, total, now, jobs, estimates, dependencies, counters)
             if arriving > 0 and settings.predictor == OUTSIDE:
                 counters[ASKED] = arriving
                 return ASK, now
@@ -102,7 +118,7 @@ def advance(settings, jobs, estimates, front, back, profile, state, memory, now)
         else:
             for _ in range(arriving):
                 job = submit_job(settings, jobs, estimates, memory, counters)
-                enqueue(settings, job, now, jobs, estimates, front, back, counters)
+                enqueue(settings, job, now, jobs, estimates, front, back, state)
             if settings.gated and arriving == 1 and jobs.procs[counters[NEXT] - 1] > counters[FREE]:
                 counters[CHANGED] = 1
                 continue
@@ -111,34 +127,66 @@ def advance(settings, jobs, estimates, front, back, profile, state, memory, now)
 
 
 @kernel
-def refresh_plan(settings, now, jobs, estimates, state):
+def arrivals(settings, most, now, jobs, estimates, dependencies, counters):
+    """How many jobs, ``most`` at most, are submitted in this second: rows from ``counters[NEXT]`` on."""
+    arriving = 0
+    total = len(jobs.submit)
+    while arriving < most and counters[NEXT] + arriving < total:
+        job = counters[NEXT] + arriving
+        if settings.dependent:
+            if next_submission(dependencies, counters, settings.bits, NEVER) != now:
+                break
+            take(dependencies, job, now, jobs, estimates, counters, settings.bits)
+        elif jobs.submit[job] != now:
+            break
+        arriving += 1
+    return arriving
+
+
+@kernel
+def refresh_plan(settings, now, jobs, estimates, state, memory):
     """Bring the plan of running jobs up to ``now``: who was predicted to have ended and has not is corrected; who ends this very
-    second, as predicted, leaves the plan and its processors are free, even if its end is still to be dealt with."""
+    second, as predicted, leaves the plan and its processors are free, even if its end is still to be dealt with. Returns True if
+    the loop has to ask outside first."""
     counters = state.counters
     bits = settings.bits
     while counters[PLANS] > 0 and state.plan[0] >> bits <= now:
         planned = state.plan[0] >> bits
         sequence = state.plan[0] & ((1 << bits) - 1)
         job = state.running[sequence]
+        start = state.start[job]
+        ends = planned == start + jobs.runtime[job]
+        if not ends and settings.correction == CONDITIONAL:
+            if settings.predictor == OUTSIDE and counters[ANSWER] == 0:
+                counters[DOUBTED] = job
+                return True
+            answer = counters[ANSWER]
+            counters[ANSWER] = 0
+            if settings.predictor != OUTSIDE:
+                answer = estimate_again(settings.predictor, memory, jobs.user[job], jobs.requested[job], planned - start)
         plan_remove(state.plan, state.plan_procs, counters[PLANS], state.plan[0])
         counters[PLANS] -= 1
         counters[CHANGED] = 1
-        if planned == state.start[job] + jobs.runtime[job]:
+        if ends:
             counters[FREE] += jobs.procs[job]
             state.planned[job] = LEFT
             continue
-        planned = corrected(
-            settings.correction, state.corrections[job], planned, state.start[job], estimates.end[job], jobs.requested[job]
-        )
+        if settings.correction == CONDITIONAL:
+            planned = start + answer
+        else:
+            planned = corrected(
+                settings.correction, state.corrections[job], planned, start, estimates.end[job], jobs.requested[job]
+            )
         plan_insert(state.plan, state.plan_procs, counters[PLANS], planned << bits | sequence, jobs.procs[job])
         counters[PLANS] += 1
         state.planned[job] = planned
         state.corrections[job] += 1
+    return False
 
 
 @kernel
-def end_job(settings, jobs, state, memory):
-    """The next running job ends: its processors are free, and the predictor learns its runtime."""
+def end_job(settings, now, jobs, dependencies, state, memory):
+    """The next running job ends: its processors are free, the predictor learns its runtime, and who waits for it comes."""
     counters = state.counters
     sequence = state.ends[0] & ((1 << settings.bits) - 1)
     heap_pop(state.ends, counters[ENDS])
@@ -152,6 +200,8 @@ def end_job(settings, jobs, state, memory):
     state.ended[counters[ENDED]] = job
     counters[ENDED] += 1
     learn(settings.predictor, memory, jobs.user[job], jobs.runtime[job])
+    if settings.dependent:
+        release(dependencies, job, now, counters, settings.bits)
 
 
 @kernel
@@ -161,13 +211,9 @@ def promote_starving(settings, now, jobs, estimates, front, state):
     counters = state.counters
     while counters[STARVING] < counters[NEXT] and now - jobs.submit[counters[STARVING]] > settings.starvation:
         job = counters[STARVING]
-        waits = state.start[job] < 0
-        if waits:
-            leave(settings, front, primary_key(settings, job, now, jobs, estimates, counters), job, counters[WAITING])
         counters[STARVING] = job + 1
-        if waits:
-            key = primary_key(settings, job, now, jobs, estimates, counters)
-            queue_insert(front, counters[WAITING] - 1, key, job, jobs.procs[job], estimates.fit[job])
+        if state.start[job] < 0:
+            move_up(settings, job, now, jobs, estimates, front, state)
             counters[CHANGED] = 1
 
 

@@ -6,20 +6,28 @@ import re
 from dataclasses import dataclass, field
 
 from features.errors import InputError
-from sim.orders import ALIASES, ALIASES_BEHIND, NO_WEIGHTS, ORDERS
+from sim.orders import ALIASES, ALIASES_BEHIND, NO_WEIGHTS, ORDERS, STANDARDISED
 from sim.passes import CONSERVATIVE, EASY, JUSTBF, LIST, STRICT
 
 ALGORITHMS: dict[str, int] = {"EASY": EASY, "JustBF": JUSTBF, "Conservative": CONSERVATIVE, "List": LIST, "Strict": STRICT}
 BACKFILLING = ("EASY",)
 """Algorithms that take an order of their own for backfilling; the others have one queue."""
+PLANNING = ("JustBF", "Conservative")
+"""Algorithms that plan every waiting job."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """A queue order; ``weights`` of a mixed policy on (n, r, wait, r/n, expansion, r n)."""
+    """A queue order; ``weights`` of a mixed policy on (n, r, wait, r/n, expansion, r n), its features raw or ``standardised``."""
 
     name: str = "FCFS"
     weights: tuple[float, ...] = NO_WEIGHTS
+    standardised: bool = False
+
+    @property
+    def code(self) -> int:
+        """Integer of :mod:`sim.orders`."""
+        return STANDARDISED if self.standardised else ORDERS[self.name]
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,7 @@ def scheduler(name: str) -> Scheduler:
 
 
 def _order(text: str, aliases: dict[str, str], name: str) -> Order:
-    mixed = re.fullmatch(r"MIXED\((.*)\)", text)
+    mixed = re.fullmatch(r"MIXED\(([^;]*)(;STANDARDISED)?\)", text)
     if mixed:
         try:
             weights = tuple(float(weight) for weight in mixed[1].split(","))
@@ -65,7 +73,7 @@ def _order(text: str, aliases: dict[str, str], name: str) -> Order:
             raise InputError(f"scheduler {name!r}: the weights of {text} are not all numbers") from error
         if len(weights) not in (3, 6) or not any(weights):
             raise InputError(f"scheduler {name!r}: MIXED takes 3 or 6 weights, not all zero, on n, r, wait, r/n, expansion, r*n")
-        return Order("MIXED", weights + NO_WEIGHTS[len(weights) :])
+        return Order("MIXED", weights + NO_WEIGHTS[len(weights) :], standardised=mixed[2] is not None)
     order = aliases.get(text, text)
     if order not in ORDERS or order == "MIXED":
         raise InputError(f"unknown order {text!r} in scheduler {name!r}: {grammar()}")
@@ -77,5 +85,5 @@ def grammar() -> str:
     orders = " ".join(order for order in ORDERS if order != "MIXED")
     return (
         f"known are [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} EASY(reservations=k) (only EASY takes a backfill "
-        f"order) and orders {orders} MIXED(w1,w2,w3) MIXED(w1,...,w6) (SJF for SPF, WFP for WFP3; EASY-SJBF is FCFS-EASY-SPF)"
+        f"order) and orders {orders} MIXED(w1,w2,w3) MIXED(w1,...,w6) MIXED(...;standardised) (SJF for SPF, WFP for WFP3; EASY-SJBF is FCFS-EASY-SPF)"
     )

@@ -17,6 +17,8 @@ NAMES = (
 )
 ORDERS: dict[str, int] = {name: code for code, name in enumerate(NAMES)}
 (FCFS, LCFS, SPF, LPF, SQF, LQF, SAF, LAF, SRF, LRF, SEXP, LEXP, F1, F2, F3, F4, WFP1, WFP3, UNICEF, MIXED) = range(len(NAMES))
+STANDARDISED = len(NAMES)
+"""A mixed policy whose features are divided by their standard deviations over the waiting jobs, anew at each pass."""
 
 ALIASES = {"SJF": "SPF", "WFP": "WFP3"}
 ALIASES_BEHIND = {**ALIASES, "SJBF": "SPF"}
@@ -27,7 +29,7 @@ NO_WEIGHTS = (0.0,) * 6
 
 def changes_while_waiting(order: int, weights: tuple[float, ...]) -> bool:
     """Can the order of two waiting jobs change? Waiting alone moves all keys of a mixed policy alike; its expansion does not."""
-    return order in (SEXP, LEXP, WFP1, WFP3, UNICEF) or (order == MIXED and weights[4] != 0.0)
+    return order in (SEXP, LEXP, WFP1, WFP3, UNICEF, STANDARDISED) or (order == MIXED and weights[4] != 0.0)
 
 
 @kernel
@@ -78,7 +80,7 @@ def order_key(order, weights, submit, procs, estimate, now):
         key = -(((now - submit) / r) ** 3) * n
     elif order == UNICEF:
         key = -(now - submit) / (np.log2(max(n, 2.0)) * r)
-    elif order == MIXED:
+    elif order in (MIXED, STANDARDISED):
         # a positive weight favours fewer processors, shorter, longer waiting, smaller ratio, smaller expansion, smaller area
         key = weights[0] * n + weights[1] * r + weights[2] * submit + weights[3] * r / n + weights[5] * r * n
         if weights[4] != 0.0:

@@ -12,23 +12,30 @@ import numpy as np
 from features.jit import kernel
 from sim.conservative import admit, compress
 from sim.just_backfill import build_profile, plan_on, reserve_from
-from sim.orders import order_key
-from sim.reservations import fits_now, reserve_heads
-from sim.state import (
-    EXTRA,
-    FREE,
-    PLANS,
-    RESERVED,
-    SHADOW,
-    SHADOW_KNOWN,
-    STARVING,
-    WAITING,
+from sim.orders import STANDARDISED, order_key
+from sim.queue import (
+    BEGIN,
+    BLOCK_BITS,
+    END,
+    GROUP_BITS,
+    HOLE,
+    LONG,
+    find,
+    gapped_insert,
     insertion_sort,
-    queue_find,
-    queue_insert,
-    queue_remove,
-    start_job,
+    look_through,
+    look_through_group,
+    make_hole,
+    may_hold,
+    pack,
+    packed_insert,
+    packed_remove,
+    settle,
+    tidy,
 )
+from sim.reservations import fits_now, reserve_heads
+from sim.standardised import standardise
+from sim.state import EXTRA, FREE, PLANS, RESERVED, SHADOW, SHADOW_KNOWN, STARVING, WAITING, start_job
 
 STRICT, LIST, EASY, JUSTBF, CONSERVATIVE = range(5)
 """Algorithms: no backfilling; start what fits; one reservation for the head (Lifka 1995; Mu'alem & Feitelson 2001); a plan for
@@ -82,7 +89,7 @@ def full_pass(settings, now, jobs, estimates, front, back, profile, state):
     counters = state.counters
     bits = settings.bits
     if settings.changing:
-        sort_anew(settings, now, jobs, estimates, front, back, counters)
+        sort_anew(settings, now, jobs, estimates, front, back, state)
     if settings.algorithm == JUSTBF:
         counters[RESERVED] = 0
         if counters[WAITING] > 0:
@@ -93,49 +100,78 @@ def full_pass(settings, now, jobs, estimates, front, back, profile, state):
         compress(now, jobs, estimates, front, profile, state, bits)
         return
     counters[SHADOW_KNOWN] = 0
-    while counters[WAITING] > 0 and front.procs[front.begin[0]] <= counters[FREE]:
-        job = front.job[front.begin[0]]
-        if not settings.one_queue:
-            leave(settings, back, backfill_key(settings, job, now, jobs, estimates), job, counters[WAITING])
-        queue_remove(front, counters[WAITING], front.begin[0])
+    settle(front, state.start)
+    while counters[WAITING] > 0 and front.procs[front.bounds[BEGIN]] <= counters[FREE]:
         counters[WAITING] -= 1
-        start_job(job, now, jobs, estimates, state, bits)
-    if counters[WAITING] < 2 or settings.algorithm == STRICT:
-        return
-    several = settings.algorithm == EASY and settings.reservations > 1
-    if several:
-        at = reserve_heads(settings.reservations, now, jobs, estimates, front, profile, state, bits)
-        while at >= 0:
-            job = front.job[at]
-            if not settings.one_queue:
-                leave(settings, back, backfill_key(settings, job, now, jobs, estimates), job, counters[WAITING])
-            queue_remove(front, counters[WAITING], at)
-            counters[WAITING] -= 1
-            start_job(job, now, jobs, estimates, state, bits)
+        start_job(front.job[front.bounds[BEGIN]], now, jobs, estimates, state, bits)
+        settle(front, state.start)
+    if counters[WAITING] > 1 and counters[FREE] > 0 and settings.algorithm != STRICT:
+        if settings.algorithm == EASY and settings.reservations > 1:
             at = reserve_heads(settings.reservations, now, jobs, estimates, front, profile, state, bits)
-        if counters[WAITING] == 0:
-            return
-    head = front.job[front.begin[0]]
-    candidates = front if settings.one_queue else back
-    i = candidates.begin[0]
-    while i < candidates.begin[0] + counters[WAITING] and counters[FREE] > 0:
+            while at >= 0:
+                counters[WAITING] -= 1
+                start_job(front.job[at], now, jobs, estimates, state, bits)
+                at = reserve_heads(settings.reservations, now, jobs, estimates, front, profile, state, bits)
+        backfill(settings, now, jobs, estimates, front, front if settings.one_queue else back, profile, state)
+        settle(front, state.start)
+    tidy(front, counters[WAITING], state.start)
+    if not settings.one_queue:
+        tidy(back, counters[WAITING], state.start)
+
+
+@kernel
+def backfill(settings, now, jobs, estimates, front, candidates, profile, state):
+    """Start whatever may start although the head waits in front of it, in the order of ``candidates``."""
+    counters = state.counters
+    head = front.job[front.bounds[BEGIN]]
+    i, end = candidates.bounds[BEGIN], candidates.bounds[END]
+    if end - i <= LONG or settings.reservations > 1:
+        backfill_from(settings, i, end, head, now, jobs, estimates, candidates, profile, state)
+        return
+    longest, extra = HOLE - 1, 0  # List takes any length
+    if settings.algorithm == EASY:
+        reserve(jobs.procs[head], state, settings.bits)
+        longest = counters[SHADOW] - now
+    while i < end and counters[FREE] > 0:
+        group = i >> GROUP_BITS
+        end_of_group = min(end, (group + 1) << GROUP_BITS)
+        extra = counters[EXTRA] if settings.algorithm == EASY else 0
+        if not may_hold(candidates, candidates.group_least, group, counters[FREE], longest, extra):
+            i = end_of_group
+            continue
+        while i < end_of_group and counters[FREE] > 0:
+            block = i >> BLOCK_BITS
+            end_of_block = min(end, (block + 1) << BLOCK_BITS)
+            extra = counters[EXTRA] if settings.algorithm == EASY else 0
+            if may_hold(candidates, candidates.least, block, counters[FREE], longest, extra):
+                backfill_from(settings, i, end_of_block, head, now, jobs, estimates, candidates, profile, state)
+                look_through(candidates, block)
+            i = end_of_block
+        look_through_group(candidates, group)
+
+
+@kernel
+def backfill_from(settings, i, end, head, now, jobs, estimates, candidates, profile, state):
+    """The candidates from index ``i`` to ``end``."""
+    counters = state.counters
+    several = settings.algorithm == EASY and settings.reservations > 1
+    while i < end and counters[FREE] > 0:
         procs = candidates.procs[i]
-        may = procs <= counters[FREE]
-        if may and several:
-            may = fits_now(profile, counters, procs, candidates.fit[i])
-        elif may:
-            may = may_backfill(settings.algorithm, procs, candidates.fit[i], now, head, jobs, state, bits)
-        if may:
+        if procs <= counters[FREE]:
             job = candidates.job[i]
-            if several:
-                reserve_from(profile, counters, 0, procs, candidates.fit[i])
-            if not settings.one_queue:
-                leave(settings, front, primary_key(settings, job, now, jobs, estimates, counters), job, counters[WAITING])
-            moved_up = queue_remove(candidates, counters[WAITING], i)
-            counters[WAITING] -= 1
-            start_job(job, now, jobs, estimates, state, bits)
-            if moved_up:
-                continue
+            fit = candidates.fit[i]
+            if state.start[job] >= 0:
+                candidates.procs[i] = HOLE
+            elif several:
+                if fits_now(profile, counters, procs, fit):
+                    reserve_from(profile, counters, 0, procs, fit)
+                    candidates.procs[i] = HOLE
+                    counters[WAITING] -= 1
+                    start_job(job, now, jobs, estimates, state, settings.bits)
+            elif may_backfill(settings.algorithm, procs, fit, now, head, jobs, state, settings.bits):
+                candidates.procs[i] = HOLE
+                counters[WAITING] -= 1
+                start_job(job, now, jobs, estimates, state, settings.bits)
         i += 1
 
 
@@ -144,14 +180,14 @@ def submit_pass(settings, job, now, jobs, estimates, front, back, profile, state
     """Start ``job``, just submitted, or let it wait; returns False if its arrival calls for a full pass after all."""
     counters = state.counters
     if settings.algorithm == CONSERVATIVE:
-        enqueue(settings, job, now, jobs, estimates, front, back, counters)
+        enqueue(settings, job, now, jobs, estimates, front, back, state)
         admit(now, jobs, estimates, front, profile, state, settings.bits)
         return True
     key = primary_key(settings, job, now, jobs, estimates, counters)
-    first = front.begin[0]
+    first = front.bounds[BEGIN]
     if settings.algorithm == JUSTBF:
         behind = counters[RESERVED] == 0 or key >= front.key[first + counters[RESERVED] - 1]
-        enqueue(settings, job, now, jobs, estimates, front, back, counters)
+        enqueue(settings, job, now, jobs, estimates, front, back, state)
         if behind:
             profile.time[0] = now
             plan_on(now, jobs, estimates, front, profile, state, settings.bits)
@@ -165,19 +201,40 @@ def submit_pass(settings, job, now, jobs, estimates, front, back, profile, state
     ):
         start_job(job, now, jobs, estimates, state, settings.bits)
     else:
-        enqueue(settings, job, now, jobs, estimates, front, back, counters)
+        enqueue(settings, job, now, jobs, estimates, front, back, state)
     return behind
 
 
 @kernel
-def enqueue(settings, job, now, jobs, estimates, front, back, counters):
+def enqueue(settings, job, now, jobs, estimates, front, back, state):
     """``job`` takes its place among the waiting jobs, in the primary queue and, where its order differs, in the backfill queue."""
-    procs = jobs.procs[job]
-    queue_insert(
-        front, counters[WAITING], primary_key(settings, job, now, jobs, estimates, counters), job, procs, estimates.fit[job]
-    )
+    line_up(settings, front, primary_key(settings, job, now, jobs, estimates, state.counters), job, jobs, estimates, state)
     if not settings.one_queue:
-        queue_insert(back, counters[WAITING], backfill_key(settings, job, now, jobs, estimates), job, procs, estimates.fit[job])
+        line_up(settings, back, backfill_key(settings, job, now, jobs, estimates), job, jobs, estimates, state)
+    state.counters[WAITING] += 1
+
+
+@kernel
+def line_up(settings, queue, key, job, jobs, estimates, state):
+    """``job`` takes its place in a queue in which ``counters[WAITING]`` others stand."""
+    waiting = state.counters[WAITING]
+    if settings.algorithm == JUSTBF or settings.algorithm == CONSERVATIVE:
+        packed_insert(queue, waiting, key, job, jobs.procs[job], estimates.fit[job])
+    else:
+        gapped_insert(queue, waiting, key, job, jobs.procs[job], estimates.fit[job], state.start)
+
+
+@kernel
+def move_up(settings, job, now, jobs, estimates, front, state):
+    """``job``, which waits, moves to where its key of now has it in the primary queue."""
+    counters = state.counters
+    at = find(front, job)
+    counters[WAITING] -= 1
+    if settings.algorithm == JUSTBF:
+        packed_remove(front, counters[WAITING] + 1, at)
+    else:
+        make_hole(front, at)
+    line_up(settings, front, primary_key(settings, job, now, jobs, estimates, counters), job, jobs, estimates, state)
     counters[WAITING] += 1
 
 
@@ -199,26 +256,22 @@ def backfill_key(settings, job, now, jobs, estimates):
 
 
 @kernel
-def leave(settings, queue, key, job, size):
-    """Take ``job``, which waits under ``key``, out of a queue of ``size``."""
-    if settings.changing:  # keys are of the last sorting: look for the job itself
-        at = queue.begin[0]
-        while queue.job[at] != job:
-            at += 1
-    else:
-        at = queue_find(queue, size, key, job)
-    queue_remove(queue, size, at)
-
-
-@kernel
-def sort_anew(settings, now, jobs, estimates, front, back, counters):
+def sort_anew(settings, now, jobs, estimates, front, back, state):
     """Give all waiting jobs the keys they have now and sort them again; they were nearly sorted before."""
-    begin = front.begin[0]
+    counters = state.counters
+    if settings.algorithm != JUSTBF:
+        pack(front, state.start)
+    if settings.order == STANDARDISED:
+        standardise(settings.given_weights, settings.weights, front, counters[WAITING], jobs, estimates, now)
+    if settings.backfill == STANDARDISED:
+        standardise(settings.given_backfill_weights, settings.backfill_weights, front, counters[WAITING], jobs, estimates, now)
+    begin = front.bounds[BEGIN]
     for i in range(begin, begin + counters[WAITING]):
         front.key[i] = primary_key(settings, front.job[i], now, jobs, estimates, counters)
     insertion_sort(front, counters[WAITING])
-    if not settings.one_queue:
-        begin = back.begin[0]
+    if settings.backfill_changing and not settings.one_queue:
+        pack(back, state.start)
+        begin = back.bounds[BEGIN]
         for i in range(begin, begin + counters[WAITING]):
             back.key[i] = backfill_key(settings, back.job[i], now, jobs, estimates)
         insertion_sort(back, counters[WAITING])

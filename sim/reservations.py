@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from features.jit import kernel
 from sim.just_backfill import build_profile, earliest, reserve_from
-from sim.state import PROFILE, WAITING
+from sim.queue import BEGIN, END, is_hole
+from sim.state import PROFILE
 
 
 @kernel
 def reserve_heads(reservations, now, jobs, estimates, front, profile, state, bits):
     """Go through the primary queue until ``reservations`` jobs hold one. Returns the index of the next job that may start now,
-    not yet started, and -1 once there is none; to be called again after each, since starting it moves the queue."""
+    not yet started, and -1 once there is none; to be called again after each is started."""
     counters = state.counters
     build_profile(now, profile, state, bits)
     given = 0
-    at = front.begin[0]
-    while at < front.begin[0] + counters[WAITING] and given < reservations:
+    at = front.bounds[BEGIN]
+    while at < front.bounds[END] and given < reservations:
+        if is_hole(front, at, state.start):
+            at += 1
+            continue
         start = earliest(profile, counters[PROFILE], front.procs[at], front.fit[at])
         if start == 0:
             return at

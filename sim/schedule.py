@@ -15,10 +15,10 @@ from features.schema import start_s
 class Schedule:
     """One simulated (or recorded) schedule.
 
-    ``jobs`` has one row a job, in order of submission: ``job_id submit_s start_s end_s procs runtime_s requested_s user predicted_s
-    corrections``. Times are seconds from the trace's origin, ``predicted_s`` is the estimate at submission (the one that orders the
-    queue), ``corrections`` how often an outlived prediction was replaced. The other fields say what produced the schedule;
-    ``simulate_s`` is the wall time of the simulation alone.
+    ``jobs`` has one row a job, in the order of the trace: ``job_id submit_s start_s end_s procs runtime_s requested_s user predicted_s
+    corrections``. Times are seconds from the trace's origin. ``submit_s`` is the recorded submission, with dependencies the simulated
+    one; ``predicted_s`` is the estimate at submission (the one that orders the queue), ``corrections`` how often an outlived
+    prediction was replaced. The other fields say what produced the schedule; ``simulate_s`` is the wall time of the simulation alone.
     """
 
     jobs: pd.DataFrame
@@ -29,6 +29,7 @@ class Schedule:
     correction: str = "requested"
     semantics: str = "per-second"
     starvation_s: int | None = None
+    dependencies: bool = False
     seed: int = 0
     generated: bool = False
     clamped_predictions: int = 0
@@ -62,13 +63,17 @@ def recorded(jobs: pd.DataFrame, procs: int, trace: str = "", generated: bool = 
 
 
 def schedule_table(
-    jobs: pd.DataFrame, start: np.ndarray, predicted: np.ndarray, corrections: np.ndarray | None = None
+    jobs: pd.DataFrame,
+    start: np.ndarray,
+    predicted: np.ndarray,
+    corrections: np.ndarray | None = None,
+    submit: np.ndarray | None = None,
 ) -> pd.DataFrame:
     """The ``jobs`` table of a Schedule; all arrays [jobs] in the order of ``jobs``, seconds."""
     return pd.DataFrame(
         {
             "job_id": jobs["job_id"].to_numpy(),
-            "submit_s": jobs["submit_s"].to_numpy(),
+            "submit_s": jobs["submit_s"].to_numpy() if submit is None else submit,
             "start_s": start,
             "end_s": start + jobs["runtime_s"].to_numpy(),
             "procs": jobs["procs"].to_numpy(),

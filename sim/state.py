@@ -28,12 +28,18 @@ from features.jit import kernel
     STARVING,
     PROFILE,
     RESERVED,
+    DOUBTED,
+    ANSWER,
+    STATED,
+    DUE,
     COUNTERS,
-) = range(16)
+) = range(20)
 """Slots of ``State.counters``: the next job to be submitted; free processors; running jobs (in the heap of ends, in the plan); waiting
 jobs; jobs started and ended so far; the reservation last computed and whether it still holds; the jobs just submitted whose
 estimates are asked for outside; whether anything but submissions has happened since the last full pass; the row below which every
-waiting job starves; the length of the profile, and the jobs at the head of the queue that are planned in it."""
+waiting job starves; the length of the profile, and the jobs at the head of the queue that are planned in it; the running job whose
+end is asked for anew outside, and the answer, 0 for none; with dependencies, the next row that is submitted at a stated time, and
+the rows in the heap of those due."""
 
 
 class Jobs(NamedTuple):
@@ -52,20 +58,6 @@ class Estimates(NamedTuple):
     order: np.ndarray
     fit: np.ndarray
     end: np.ndarray
-
-
-class Queue(NamedTuple):
-    """Waiting jobs sorted by (key, job), from index ``begin[0]`` on: sort key float64, and int64 row, processors and estimate for the question FIT.
-
-    ``begin`` returns to 0 whenever the queue is empty, and the queue moves there when it reaches the end of its arrays.
-    """
-
-    begin: np.ndarray
-
-    key: np.ndarray
-    job: np.ndarray
-    procs: np.ndarray
-    fit: np.ndarray
 
 
 class Profile(NamedTuple):
@@ -87,44 +79,6 @@ class State(NamedTuple):
     start: np.ndarray
     planned: np.ndarray  # job -> its predicted end, as corrected so far
     corrections: np.ndarray
-
-
-def new_state(jobs: int, procs: int) -> State:
-    """Fresh arrays for ``jobs`` jobs on ``procs`` processors.
-
-    No more jobs run at a time than there are processors, but in the second in which they are predicted to end, per-event semantics may
-    start as many again before their ends are dealt with.
-    """
-    most = min(jobs, 2 * procs)
-    counters = np.zeros(COUNTERS, np.int64)
-    counters[FREE] = procs
-
-    def zeros(length: int) -> np.ndarray:
-        return np.zeros(length, np.int64)
-
-    return State(
-        counters,
-        zeros(most),
-        zeros(most),
-        zeros(most),
-        zeros(jobs),
-        zeros(jobs),
-        np.full(jobs, -1, np.int64),
-        zeros(jobs),
-        zeros(jobs),
-    )
-
-
-def new_queue(jobs: int) -> Queue:
-    """An empty queue for a simulation of ``jobs`` jobs."""
-    return Queue(
-        np.zeros(1, np.int64), np.zeros(jobs), np.zeros(jobs, np.int64), np.zeros(jobs, np.int64), np.zeros(jobs, np.int64)
-    )
-
-
-def new_profile(jobs: int) -> Profile:
-    """An empty profile for ``jobs`` jobs: each, running or planned, adds at most two steps."""
-    return Profile(np.zeros(2 * jobs + 2, np.int64), np.zeros(2 * jobs + 2, np.int64))
 
 
 @kernel
@@ -180,85 +134,6 @@ def plan_remove(plan, plan_procs, size, event):
     for i in range(low, size - 1):
         plan[i] = plan[i + 1]
         plan_procs[i] = plan_procs[i + 1]
-
-
-@kernel
-def queue_insert(queue, size, key, job, procs, fit):
-    """Insert by (key, job), where no job of the same key in the queue of ``size`` is greater than ``job``."""
-    if size == 0:
-        queue.begin[0] = 0
-    begin = queue.begin[0]
-    if begin + size == len(queue.key):
-        for i in range(size):
-            _copy(queue, begin + i, i)
-        queue.begin[0] = begin = 0
-    i = begin + size
-    while i > begin and queue.key[i - 1] > key:
-        _copy(queue, i - 1, i)
-        i -= 1
-    queue.key[i] = key
-    queue.job[i] = job
-    queue.procs[i] = procs
-    queue.fit[i] = fit
-
-
-@kernel
-def queue_remove(queue, size, at):
-    """Close the gap that the entry at index ``at`` leaves, from the side where fewer entries move; returns whether those behind it moved."""
-    begin = queue.begin[0]
-    if at - begin < begin + size - 1 - at:
-        for i in range(at, begin, -1):
-            _copy(queue, i - 1, i)
-        queue.begin[0] = begin + 1
-        return False
-    for i in range(at, begin + size - 1):
-        _copy(queue, i + 1, i)
-    return True
-
-
-@kernel
-def _copy(queue, source, target):
-    queue.key[target] = queue.key[source]
-    queue.job[target] = queue.job[source]
-    queue.procs[target] = queue.procs[source]
-    queue.fit[target] = queue.fit[source]
-
-
-@kernel
-def queue_find(queue, size, key, job):
-    """Index of ``job``, which is in the queue of ``size`` under ``key``."""
-    low = queue.begin[0]
-    high = low + size - 1
-    while low < high:
-        middle = (low + high) >> 1
-        at = queue.key[middle]
-        if at < key or (at == key and queue.job[middle] < job):
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel
-def insertion_sort(queue, size):
-    """Sort a queue of ``size``, nearly sorted already, by (key, job)."""
-    begin = queue.begin[0]
-    for i in range(begin + 1, begin + size):
-        key = queue.key[i]
-        job = queue.job[i]
-        procs = queue.procs[i]
-        fit = queue.fit[i]
-        j = i - 1
-        while j >= begin and (queue.key[j] > key or (queue.key[j] == key and queue.job[j] > job)):
-            queue.key[j + 1] = queue.key[j]
-            queue.job[j + 1] = queue.job[j]
-            queue.procs[j + 1] = queue.procs[j]
-            queue.fit[j + 1] = queue.fit[j]
-            j -= 1
-        queue.key[j + 1] = key
-        queue.job[j + 1] = job
-        queue.procs[j + 1] = procs
-        queue.fit[j + 1] = fit
 
 
 @kernel

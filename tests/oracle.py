@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import log2, log10, sqrt
+from statistics import pstdev
 from typing import Any
 
 
@@ -19,6 +20,7 @@ from typing import Any
 class Job:
     """One job; times in seconds.
 
+    ``submit`` is as recorded, except for a follower of another job: then it is ``think`` seconds after that one's end.
     ``order_s``, ``fit_s`` and ``end_s`` are what its runtime was estimated at on submission, to place it in the queue, to see whether it
     ends before a reservation, and to foresee its end once it runs; ``estimate`` is ``end_s`` as corrected since.
     """
@@ -29,12 +31,15 @@ class Job:
     procs: int
     requested: int
     user: Any
-    since_first: int = 0  # seconds between the first submission of all and this one's
-    order_s: int = 0
-    fit_s: int = 0
-    end_s: int = 0
+    order_s: int
+    fit_s: int
+    end_s: int
+    think: int
+    first: int  # the first recorded submission of all
     estimate: int = 0
     corrections: int = 0
+    clamped: int = 0  # answers of the predictor about it that could not be used as they were
+    followers: list[Job] = field(default_factory=list, repr=False)
     planned: int | None = None  # the start it is reserved for, under Conservative
     start: int = -1
 
@@ -46,10 +51,16 @@ class Job:
     def predicted_end(self) -> int:
         return self.start + self.estimate
 
+    @property
+    def since_first(self) -> int:
+        return self.submit - self.first
+
     def waits(self, now: int) -> float:
         """How often its estimate it has waited."""
         return (now - self.submit) / self.order_s
 
+
+ORDER, FIT, END = range(3)  # what a predictor is asked for
 
 # Orders: the lowest score is served first; ties go to the earlier submission, then to file order.
 Order = Callable[[Job, int], float]
@@ -76,33 +87,67 @@ ORDERS: dict[str, Order] = {
 }
 
 
+def features(job: Job, now: int) -> tuple[float, ...]:
+    """What mixed policies weigh: processors, estimate, wait (negative: much of it is favoured), r/n, (wait + r)/r and r n."""
+    n, r, wait = job.procs, job.order_s, now - job.submit
+    return (n, r, -wait, r / n, (wait + r) / r, r * n)
+
+
 def mixed(n: float, r: float, wait: float, ratio: float = 0, expansion: float = 0, area: float = 0) -> Order:
-    """A mixed policy: weights on processors, estimate, wait, r/n, (wait + r)/r and r n; a positive one favours little of each, but much wait."""
+    """A mixed policy by its weights: a positive one favours little of its feature, but much wait."""
+    weights = (n, r, wait, ratio, expansion, area)
+    return lambda job, now: sum(weight * feature for weight, feature in zip(weights, features(job, now), strict=True))
 
-    def score(job: Job, now: int) -> float:
-        waited = now - job.submit
-        features = (
-            job.procs,
-            job.order_s,
-            -waited,
-            job.order_s / job.procs,
-            (waited + job.order_s) / job.order_s,
-            job.order_s * job.procs,
-        )
-        return sum(weight * feature for weight, feature in zip((n, r, wait, ratio, expansion, area), features, strict=True))
 
-    return score
+@dataclass(frozen=True)
+class Standardised:
+    """A mixed policy (three or six weights) of features in units of their standard deviation over all jobs waiting; one that all share counts as 0."""
+
+    weights: Sequence[float]
+
+    def among(self, waiting: list[Job], now: int) -> Order:
+        deviations = [pstdev(feature) for feature in zip(*(features(job, now) for job in waiting), strict=True)]
+        scaled = [weight / deviation if deviation else 0 for weight, deviation in zip(self.weights, deviations, strict=False)]
+        return mixed(*scaled)
 
 
 # Corrections: the next estimate of a running job that has outlived its estimate.
 TSAFRIR_S = [60, 300, 900, 1800, 3600, 7200, 18000, 36000, 72000, 180000, 360000]
-CORRECTIONS: dict[str, Callable[[Job], int]] = {
-    "requested": lambda job: job.requested,
-    "tsafrir": lambda job: (
+CORRECTIONS: dict[str, Callable[[Simulation, Job], int]] = {
+    "requested": lambda sim, job: job.requested,
+    "tsafrir": lambda sim, job: (
         min(job.end_s + TSAFRIR_S[job.corrections], job.requested) if job.corrections < len(TSAFRIR_S) else job.requested
     ),
-    "doubling": lambda job: 2 * job.estimate,
+    "tsafrir(steps=okcm)": lambda sim, job: min(
+        job.estimate + (900 * 2 ** (job.corrections - 1) if job.corrections else 60), job.requested
+    ),
+    "doubling": lambda sim, job: 2 * job.estimate,
+    "conditional": lambda sim, job: sim.ask_again(job),
 }
+
+
+class Last2:
+    """A predictor: the mean of the user's last two completed runtimes, rounded down, at most the request.
+
+    The request where the user has not completed two, or where there is no user, or where the job has already run for longer.
+    """
+
+    def __init__(self, jobs: list[Job]) -> None:
+        self.jobs = jobs
+        self.completed: dict[Any, list[int]] = {}  # runtimes of a user's jobs, in order of their ends
+
+    def submitted(self, job: int, now: int) -> None: ...
+
+    def started(self, job: int, now: int) -> None: ...
+
+    def ended(self, job: int, now: int) -> None:
+        self.completed.setdefault(self.jobs[job].user, []).append(self.jobs[job].runtime)
+
+    def estimate(self, question: int, job: int, now: int, elapsed: int) -> int:
+        user, request = self.jobs[job].user, self.jobs[job].requested
+        past = self.completed.get(user, [])
+        mean = (past[-1] + past[-2]) // 2 if user is not None and len(past) >= 2 else request
+        return min(mean, request) if mean > elapsed else request
 
 
 @dataclass
@@ -111,31 +156,45 @@ class Simulation:
 
     machine: int
     algorithm: str
-    order: str | Order
-    backfill: str | Order
+    order: str | Order | Standardised
+    backfill: str | Order | Standardised
     correction: str
-    predictor: str | None
+    predictor: Any  # told of submissions, starts and ends, and asked for estimates, as models.protocol says; None: they are known
     reservations: int
     starvation_s: int | None
     waiting: list[Job] = field(default_factory=list)
     running: list[Job] = field(default_factory=list)  # in order of start
-    completed: dict[Any, list[int]] = field(default_factory=dict)  # runtimes of a user's jobs, in order of their ends
 
     def submit(self, job: Job) -> None:
-        if self.predictor == "last2":
-            past = self.completed.get(job.user, [])
-            known = job.user is not None and len(past) >= 2
-            job.order_s = job.fit_s = job.end_s = min((past[-1] + past[-2]) // 2, job.requested) if known else job.requested
+        if self.predictor:
+            self.predictor.submitted(job.index, job.submit)
+            answers = [round(self.predictor.estimate(question, job.index, job.submit, 0)) for question in (ORDER, FIT, END)]
+            usable = [min(max(answer, 1), job.requested) for answer in answers]
+            job.clamped += answers != usable
+            job.order_s, job.fit_s, job.end_s = usable
         job.estimate = job.end_s
         self.waiting.append(job)
 
-    def finish(self, job: Job) -> None:
+    def finish(self, job: Job) -> list[Job]:
+        """``job`` has ended; returns its followers, whose submissions are known now."""
         self.running.remove(job)
-        self.completed.setdefault(job.user, []).append(job.runtime)
+        if self.predictor:
+            self.predictor.ended(job.index, job.end)
+        for follower in job.followers:
+            follower.submit = job.end + follower.think
+        return job.followers
 
     def correct(self, job: Job) -> None:
-        job.estimate = CORRECTIONS[self.correction](job)
+        """The estimate of ``job`` expires and it runs on."""
+        job.estimate = CORRECTIONS[self.correction](self, job)
         job.corrections += 1
+
+    def ask_again(self, job: Job) -> int:
+        """The predictor's word on a job that has run for its estimate; the request if that is too short or too long."""
+        answer = round(self.predictor.estimate(END, job.index, job.predicted_end, job.estimate))
+        usable = job.estimate < answer <= job.requested
+        job.clamped += not usable
+        return answer if usable else job.requested
 
     def free(self, now: int) -> int:
         """Processors that nobody is predicted to hold after ``now`` (a job predicted to end now is as good as gone)."""
@@ -143,9 +202,13 @@ class Simulation:
 
     def schedule(self, now: int) -> list[Job]:
         """One scheduling pass: start what the algorithm says, and return it in order of start."""
+        if not self.waiting:
+            return []
 
-        def rank(order: str | Order) -> Callable[[Job], tuple[float, int, int]]:
-            score = ORDERS[order] if isinstance(order, str) else order
+        def rank(order: str | Order | Standardised) -> Callable[[Job], tuple[float, int, int]]:
+            if isinstance(order, str):
+                order = ORDERS[order]
+            score = order.among(self.waiting, now) if isinstance(order, Standardised) else order
             return lambda job: (score(job, now), job.submit, job.index)
 
         def starved(job: Job) -> bool:
@@ -158,6 +221,8 @@ class Simulation:
             job.start = now
             self.waiting.remove(job)
             self.running.append(job)
+            if self.predictor:
+                self.predictor.started(job.index, now)
         return started
 
 
@@ -271,19 +336,21 @@ ALGORITHMS: dict[str, Callable[[Simulation, int, list[Job], Callable], list[Job]
 
 
 def per_second(sim: Simulation, jobs: list[Job]) -> None:
-    """All events of a second are applied (ends in order of start, then submissions), then there is one scheduling pass."""
-    coming = sorted(jobs, key=lambda job: (job.submit, job.index))
+    """All events of a second are applied (expiries, ends in order of start, submissions in file order), then there is one scheduling pass.
+
+    An expiry between two such seconds is dealt with at the second one: nothing is learnt or decided in between.
+    """
+    coming = [(job.submit, job.index, job) for job in jobs]
+    heapq.heapify(coming)
     while coming or sim.running:
-        now = min([job.end for job in sim.running] + [job.submit for job in coming[:1]])
+        now = min([job.end for job in sim.running] + [time for time, _, _ in coming[:1]])
+        while expired := [job for job in sim.running if job.predicted_end <= now and job.predicted_end < job.end]:
+            sim.correct(min(expired, key=lambda job: job.predicted_end))
         for job in [job for job in sim.running if job.end == now]:
-            while job.predicted_end < now:
-                sim.correct(job)
-            sim.finish(job)
-        for job in sim.running:
-            while job.predicted_end <= now:
-                sim.correct(job)
-        while coming and coming[0].submit == now:
-            sim.submit(coming.pop(0))
+            for follower in sim.finish(job):
+                heapq.heappush(coming, (follower.submit, follower.index, follower))
+        while coming and coming[0][0] == now:
+            sim.submit(heapq.heappop(coming)[2])
         sim.schedule(now)
 
 
@@ -291,9 +358,13 @@ EXPIRED, SUBMITTED, ENDED = range(3)
 
 
 def per_event(sim: Simulation, jobs: list[Job]) -> None:
-    """Events one by one, at equal time expiries, submissions, ends; each submission and each end is followed by its own pass."""
+    """Events one by one, at equal time expiries, submissions, ends; each submission and each end is followed by its own pass.
+
+    Within a kind expiries go by when they came to be known, submissions by file order, ends by order of start.
+    """
     count = itertools.count()
-    events = [(job.submit, SUBMITTED, next(count), job) for job in sorted(jobs, key=lambda job: (job.submit, job.index))]
+    events = [(job.submit, SUBMITTED, job.index, job) for job in jobs]
+    heapq.heapify(events)
     gated = (sim.algorithm, sim.order, sim.backfill, sim.reservations) == ("EASY", "FCFS", "FCFS", 1)
 
     def expires(job: Job) -> None:
@@ -311,7 +382,8 @@ def per_event(sim: Simulation, jobs: list[Job]) -> None:
             if gated and job.procs > sim.free(now):
                 continue
         else:
-            sim.finish(job)
+            for follower in sim.finish(job):
+                heapq.heappush(events, (follower.submit, SUBMITTED, follower.index, follower))
         for started in sim.schedule(now):
             heapq.heappush(events, (started.end, ENDED, next(count), started))
             expires(started)
@@ -320,7 +392,7 @@ def per_event(sim: Simulation, jobs: list[Job]) -> None:
 SEMANTICS = {"per-second": per_second, "per-event": per_event}
 
 
-def simulate(
+def simulated(
     submit: Sequence[int],
     runtime: Sequence[int],
     procs_needed: Sequence[int],
@@ -331,32 +403,47 @@ def simulate(
     fit: Sequence[int] | None = None,
     end: Sequence[int] | None = None,
     user: Sequence[Any] | None = None,
+    preceding: Sequence[int | None] | None = None,
+    think: Sequence[int | None] | None = None,
     algorithm: str = "EASY",
-    order: str | Order = "FCFS",
-    backfill: str | Order = "FCFS",
+    order: str | Order | Standardised = "FCFS",
+    backfill: str | Order | Standardised = "FCFS",
     correction: str = "requested",
-    predictor: str | None = None,
+    predictor: Any = None,
     reservations: int = 1,
     starvation_s: int | None = None,
     semantics: str = "per-second",
-) -> tuple[list[int], list[int], list[int]]:
-    """Starts, estimates at submission and numbers of corrections, one a job in the order given; seconds.
+) -> list[Job]:
+    """The jobs in the order given, as they were submitted and started in the simulation; seconds.
 
     ``runtime`` is at least 1 and at most ``requested``; ``estimates`` are whole and at least 1, the request where there are none;
     ``fit`` and ``end`` answer those two questions differently.
-    ``predictor="last2"`` learns from ``user`` during the run instead; a job without a user (None) is estimated by its request.
+    ``predictor="last2"`` learns from ``user`` during the run instead, as may any object with the methods of :class:`Last2`.
+    ``preceding`` says for each job the place in the list of the job it follows, if any, and ``think`` how long after that one's end.
     """
     estimates = estimates or requested
-    user = user or [None] * len(submit)
+    nothing = [None] * len(submit)
+    thinks = [pause or 0 for pause in think or nothing]
     first = min(submit, default=0)
-    since_first = [time - first for time in submit]
-    given = (submit, runtime, procs_needed, requested, user, since_first, estimates, fit or estimates, end or estimates)
-    jobs = [Job(index, *row) for index, row in enumerate(zip(*given, strict=True))]
+    columns = (submit, runtime, procs_needed, requested, user or nothing, estimates, fit or estimates, end or estimates, thinks)
+    jobs = [Job(index, *row, first) for index, row in enumerate(zip(*columns, strict=True))]
     for job in jobs:
         assert 0 < job.runtime <= job.requested, f"cut the runtime at the request first: {job}"
         assert 0 < job.procs <= machine, f"does not fit on {machine} processors: {job}"
         assert min(job.order_s, job.fit_s, job.end_s) > 0, f"believed to end before it starts: {job}"
-    state = Simulation(machine, algorithm, order, backfill, correction, predictor, reservations, starvation_s)
-    SEMANTICS[semantics](state, jobs)
+    before = preceding or nothing
+    for job in jobs:
+        if before[job.index] is not None:
+            assert before[job.index] < job.index, f"follows a job below it: {job}"
+            jobs[before[job.index]].followers.append(job)
+    source = Last2(jobs) if predictor == "last2" else predictor
+    state = Simulation(machine, algorithm, order, backfill, correction, source, reservations, starvation_s)
+    SEMANTICS[semantics](state, [job for job in jobs if before[job.index] is None])
     assert not state.waiting + state.running
-    return [job.start for job in jobs], [job.order_s for job in jobs], [job.corrections for job in jobs]
+    return jobs
+
+
+def simulate(*jobs: Any, **policy: Any) -> tuple[list[int], list[int], list[int]]:
+    """Starts, estimates at submission and numbers of corrections of the jobs of :func:`simulated`."""
+    done = simulated(*jobs, **policy)
+    return [job.start for job in done], [job.order_s for job in done], [job.corrections for job in done]

@@ -15,38 +15,36 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
-from models.protocol import END, FIT, ORDER
-from sim import Schedule
 from sim.corrections import CORRECTIONS
 from sim.names import ALGORITHMS
 from sim.simulate import SEMANTICS
 from tests import oracle
-from tests.workloads import CONSERVATIVE, EASY_NAMES, OTHER_NAMES, PURE, Result, Workload, crowd, schedulers, workloads
+from tests.workloads import (
+    CONSERVATIVE,
+    EASY_NAMES,
+    OTHER_NAMES,
+    PREDICTORS,
+    PURE,
+    TABLE_CORRECTIONS,
+    Result,
+    Told,
+    Workload,
+    columns,
+    crowd,
+    policy_of,
+    schedulers,
+    source_of,
+    workloads,
+)
 
 semantics = st.sampled_from(SEMANTICS)
 policies = st.fixed_dictionaries(
-    {"semantics": semantics, "correction": st.sampled_from(list(CORRECTIONS)), "starvation_s": st.sampled_from([None, 0, 3, 50])}
+    {"semantics": semantics, "correction": st.sampled_from(TABLE_CORRECTIONS), "starvation_s": st.sampled_from([None, 0, 3, 50])}
 )
-PREDICTORS = [None, "requested", "clairvoyant", "last2", "requested*2"]
-
-
-def policy_of(scheduler: str) -> dict[str, str]:
-    order, algorithm, *backfill = scheduler.split("-")
-    return {"order": order, "algorithm": algorithm, "backfill": backfill[0] if backfill else "FCFS"}
 
 
 def expected(load: Workload, scheduler: str, predictor: str | None, **policy: Any) -> Result:
-    tables = {
-        None: load.estimates,
-        "clairvoyant": load.runtime,
-        "requested*2": [2 * seconds for seconds in load.requested],
-    }
-    learning = "last2" if predictor == "last2" else None
-    return load.by_oracle(**policy_of(scheduler), estimates=tables.get(predictor), predictor=learning, **policy)
-
-
-def columns(schedule: Schedule) -> Result:
-    return schedule.jobs["start_s"].tolist(), schedule.jobs["predicted_s"].tolist(), schedule.jobs["corrections"].tolist()
+    return load.by_oracle(**policy_of(scheduler), **source_of(load, predictor), **policy)
 
 
 def test_the_oracle_knows_every_algorithm_order_correction_and_semantics_there_is() -> None:
@@ -77,7 +75,7 @@ def test_any_small_workload(load: Workload, scheduler: str, predictor: str | Non
 
 
 @settings(max_examples=300, deadline=None)
-@given(workloads(most=60), st.sampled_from(["FCFS-EASY-FCFS", "FCFS-EASY-SPF"]), semantics, st.sampled_from(list(CORRECTIONS)))
+@given(workloads(most=60), st.sampled_from(["FCFS-EASY-FCFS", "FCFS-EASY-SPF"]), semantics, st.sampled_from(TABLE_CORRECTIONS))
 def test_outlived_predictions_under_the_schedulers_of_the_literature(
     load: Workload, scheduler: str, semantics: str, correction: str
 ) -> None:
@@ -97,7 +95,7 @@ def test_crowds_under_every_order_and_algorithm(semantics: str, seed: int) -> No
     scheduler, predictor = SAMPLE[seed], PREDICTORS[seed % len(PREDICTORS)]
     policy = {
         "semantics": semantics,
-        "correction": list(CORRECTIONS)[seed // 2 % len(CORRECTIONS)],
+        "correction": TABLE_CORRECTIONS[seed // 2 % len(TABLE_CORRECTIONS)],
         "starvation_s": 500 if seed % 3 == 0 and scheduler != CONSERVATIVE else None,
     }
     assert columns(load.schedule(scheduler, predictor, **policy)) == expected(load, scheduler, predictor, **policy)
@@ -106,8 +104,8 @@ def test_crowds_under_every_order_and_algorithm(semantics: str, seed: int) -> No
 @settings(max_examples=200, deadline=None)
 @given(workloads(), st.sampled_from(EASY_NAMES), st.integers(2, 5), st.sampled_from(PREDICTORS), policies)
 def test_several_reservations(load: Workload, scheduler: str, reservations: int, predictor: str | None, policy: dict) -> None:
-    made = columns(load.schedule(scheduler.replace("EASY", f"EASY(reservations={reservations})"), predictor, **policy))
-    assert made == expected(load, scheduler, predictor, reservations=reservations, **policy)
+    scheduler = scheduler.replace("EASY", f"EASY(reservations={reservations})")
+    assert columns(load.schedule(scheduler, predictor, **policy)) == expected(load, scheduler, predictor, **policy)
 
 
 eighths = st.integers(-8, 8).map(lambda number: number / 8)  # sums of them are exact, so that ties are ties
@@ -156,26 +154,6 @@ def test_predictions_outside_one_to_the_request_are_clamped_and_counted(load: Wo
     schedule = load.schedule("FCFS-EASY-SPF", wild)
     assert columns(schedule) == load.by_oracle(backfill="SPF", estimates=clamped)
     assert schedule.clamped_predictions == sum(told != used for told, used in zip(wild, clamped, strict=True))
-
-
-class Told:
-    """A predictor in plain Python that has an answer of its own to each question."""
-
-    name = "told"
-
-    def __init__(self, order: list[int], fit: list[int], end: list[int]) -> None:
-        self._answers = {ORDER: order, FIT: fit, END: end}
-
-    def begin(self, jobs: pd.DataFrame) -> None: ...
-
-    def submitted(self, job: int, now_s: int) -> None: ...
-
-    def started(self, job: int, now_s: int) -> None: ...
-
-    def ended(self, job: int, now_s: int) -> None: ...
-
-    def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
-        return self._answers[question][job]
 
 
 @settings(max_examples=200, deadline=None)

@@ -1,16 +1,24 @@
-"""Small workloads for the simulator's tests, drawn by hypothesis or from a seed, in the oracle's form and as a canonical table."""
+"""Small workloads for the simulator's tests, drawn by hypothesis or from a seed, in the oracle's form and as a canonical table.
+
+A workload is scheduled by the compiled simulator (:meth:`Workload.schedule`) or by the oracle (:meth:`Workload.by_oracle`), and so are
+the predictors in plain Python here, made to give away what they were told and when.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 import pandas as pd
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from features.schema import REQUIRED, conform
+from models.protocol import END, FIT, ORDER
 from sim import Schedule, simulate
+from sim.corrections import CORRECTIONS
 from sim.orders import ORDERS
 from tests import oracle
 
@@ -21,12 +29,19 @@ CONSERVATIVE = "FCFS-Conservative"
 schedulers = st.one_of(st.sampled_from(EASY_NAMES), st.sampled_from(OTHER_NAMES), st.just(CONSERVATIVE))
 """Every scheduler there is, by its full name; mixed policies aside."""
 
+TABLE_CORRECTIONS = [correction for correction in CORRECTIONS if correction != "conditional"]
+"""Those for predictions known beforehand, which nobody can be asked for again."""
+
 Result = tuple[list[int], list[int], list[int]]
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Jobs in order of submission, and the machine they are for; ``estimates`` are in 1..requested, on both sides of the runtimes."""
+    """Jobs in order of submission, and the machine they are for; ``estimates`` are in 1..requested, on both sides of the runtimes.
+
+    ``preceding`` holds numbers of jobs as a trace has them, good or bad: None, 1 for the first job, the job itself, one further down or none
+    there is. Both are empty where no job follows another.
+    """
 
     machine: int
     submit: list[int]
@@ -35,6 +50,8 @@ class Workload:
     requested: list[int]
     user: list[str | None]
     estimates: list[int]
+    preceding: list[int | None] = field(default_factory=list)
+    think: list[int | None] = field(default_factory=list)
 
     def table(self) -> pd.DataFrame:
         """The canonical jobs table, as cleaning leaves it; jobs are numbered from 1."""
@@ -45,6 +62,8 @@ class Workload:
             "procs": self.procs,
             "requested_s": self.requested,
             "user": self.user,
+            "preceding_job": self.preceding or None,
+            "think_s": self.think or None,
         }
         return conform(columns, len(self.submit)).astype(dict.fromkeys(REQUIRED, "int64"))
 
@@ -58,16 +77,79 @@ class Workload:
         source = self.estimates if predictor is None else predictor
         return simulate(self.table(), procs=self.machine, scheduler=scheduler, predictor=source, **policy)
 
+    def predecessors(self) -> list[int | None]:
+        """The row of the job that each waits for, where that is a row above its own."""
+        numbers = self.preceding or [None] * len(self.submit)
+        return [None if number is None or not 1 <= number <= row else number - 1 for row, number in enumerate(numbers)]
+
+    def jobs_by_oracle(self, dependencies: bool = False, **policy: Any) -> list[oracle.Job]:
+        """The jobs as the oracle submits and starts them; a predictor that is an object begins anew."""
+        if dependencies:
+            policy |= {"preceding": self.predecessors(), "think": self.think or None}
+        if hasattr(policy.get("predictor"), "begin"):
+            policy["predictor"].begin(self.table())
+        return oracle.simulated(self.submit, self.runtime, self.procs, self.requested, self.machine, user=self.user, **policy)
+
     def by_oracle(self, **policy: Any) -> Result:
         """The oracle's starts, predictions and numbers of corrections."""
-        return oracle.simulate(self.submit, self.runtime, self.procs, self.requested, self.machine, user=self.user, **policy)
+        jobs = self.jobs_by_oracle(**policy)
+        return [job.start for job in jobs], [job.order_s for job in jobs], [job.corrections for job in jobs]
+
+
+def columns(schedule: Schedule) -> Result:
+    """Starts, predictions and numbers of corrections of the compiled simulator."""
+    return schedule.jobs["start_s"].tolist(), schedule.jobs["predicted_s"].tolist(), schedule.jobs["corrections"].tolist()
+
+
+class Outcome(NamedTuple):
+    """All that a simulation says: of each job, and how many of the predictor's answers were clamped."""
+
+    submit: list[int]
+    start: list[int]
+    predicted: list[int]
+    corrections: list[int]
+    clamped: int
+
+
+def by_kernel(load: Workload, scheduler: str = "FCFS-EASY", predictor: Any = None, **policy: Any) -> Outcome:
+    schedule = load.schedule(scheduler, predictor, **policy)
+    return Outcome(schedule.jobs["submit_s"].tolist(), *columns(schedule), schedule.clamped_predictions)
+
+
+def by_oracle(load: Workload, scheduler: str = "FCFS-EASY", predictor: Any = None, **policy: Any) -> Outcome:
+    jobs = load.jobs_by_oracle(**policy_of(scheduler), **source_of(load, predictor), **policy)
+    of_each = [(job.submit, job.start, job.order_s, job.corrections) for job in jobs]
+    return Outcome(*map(list, zip(*of_each, strict=True)), sum(job.clamped for job in jobs))
+
+
+def policy_of(scheduler: str) -> dict[str, Any]:
+    """What the oracle calls a scheduler of pure policies by its full name, ``EASY(reservations=k)`` among them."""
+    order, algorithm, *backfill = scheduler.split("-")
+    reservations = int(algorithm[len("EASY(reservations=") : -1]) if "(" in algorithm else 1
+    policy = {"order": order, "algorithm": algorithm.split("(")[0], "reservations": reservations}
+    return policy | {"backfill": backfill[0] if backfill else "FCFS"}
+
+
+PREDICTORS = [None, "requested", "clairvoyant", "last2", "requested*2"]
+
+
+def source_of(load: Workload, predictor: Any) -> dict[str, Any]:
+    """What the oracle calls a predictor: one of ``PREDICTORS`` (None: the workload's ``estimates``), or an object."""
+    tables = {
+        None: load.estimates,
+        "requested": load.requested,
+        "clairvoyant": load.runtime,
+        "requested*2": [2 * seconds for seconds in load.requested],
+    }
+    known = predictor is None or isinstance(predictor, str)
+    return {"estimates": tables[predictor]} if known and predictor in tables else {"predictor": predictor}
 
 
 @st.composite
 def workloads(draw: st.DrawFn, most: int = 30) -> Workload:
     """Up to ``most`` jobs that come faster than the machine can run them, often in the same second and of the same size."""
     machine = draw(st.integers(1, 12))
-    unit = draw(st.sampled_from([1, 40]))  # 40: as long as the steps by which Tsafrir corrects
+    unit = draw(st.sampled_from([1, 40, 400]))  # 40, 400: as long as the steps by which Tsafrir corrects
     seconds = st.integers(1, 12).map(unit.__mul__)
     job = st.tuples(
         st.integers(0, 4).map(unit.__mul__),
@@ -89,6 +171,20 @@ def workloads(draw: st.DrawFn, most: int = 30) -> Workload:
     )
 
 
+@st.composite
+def dependent_workloads(draw: st.DrawFn, most: int = 30) -> Workload:
+    """Workloads whose jobs follow others: chains (often), trees, at once or after a while; some name no job above theirs."""
+    load = draw(workloads(most))
+    size = len(load.submit)
+    rows_up = st.one_of(st.none(), st.just(1), st.integers(1, 6), st.integers(-1, most))  # 0: itself, -1: the next, many: nobody
+    think = st.one_of(st.none(), st.just(0), st.integers(0, 9), st.sampled_from([40, 80]))
+    up, thinks = (draw(st.lists(one, min_size=size, max_size=size)) for one in (rows_up, think))
+    preceding = [None if rows is None else number - rows for number, rows in enumerate(up, start=1)]
+    named = [number for number in preceding if number is not None and number > 0]
+    assume(len(named) == 1 or len(set(named)) > 1)  # columns that say nothing, or one thing of all, are refused
+    return replace(load, preceding=preceding, think=thinks)
+
+
 def crowd(rng: np.random.Generator, size: int = 200, machine: int = 64, longest_s: int = 600, origin_s: int = 0) -> Workload:
     """``size`` jobs of mostly few processors and round requests, submitted in bursts, a tenth more than the machine can take."""
     requested = np.ceil(longest_s * rng.random(size) ** 2 / 30).astype(int).clip(1) * 30
@@ -106,3 +202,67 @@ def crowd(rng: np.random.Generator, size: int = 200, machine: int = 64, longest_
         user=[f"u{number}" for number in rng.integers(1, 8, size)],
         estimates=np.ceil(requested * rng.random(size)).astype(int).clip(1).tolist(),
     )
+
+
+def dependent_crowd(rng: np.random.Generator, size: int = 200, machine: int = 64) -> Workload:
+    """A :func:`crowd` of which half follow one of the ten jobs above theirs, a third of these at once."""
+    load = crowd(rng, size, machine)
+    preceding = np.arange(1, size + 1) - rng.integers(1, 11, size)
+    think = np.where(rng.random(size) < 0.3, 0, rng.exponential(60, size)).astype(int)
+    return replace(
+        load,
+        preceding=[int(number) if follows else None for number, follows in zip(preceding, rng.random(size) < 0.5, strict=True)],
+        think=think.tolist(),
+    )
+
+
+class Told:
+    """A predictor in plain Python that has an answer of its own to each question."""
+
+    name = "told"
+
+    def __init__(self, order: list[int], fit: list[int], end: list[int]) -> None:
+        self._answers = {ORDER: order, FIT: fit, END: end}
+
+    def begin(self, jobs: pd.DataFrame) -> None: ...
+
+    def submitted(self, job: int, now_s: int) -> None: ...
+
+    def started(self, job: int, now_s: int) -> None: ...
+
+    def ended(self, job: int, now_s: int) -> None: ...
+
+    def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
+        return self._answers[question][job]
+
+
+class Moody:
+    """A predictor in plain Python whose every answer depends on all that it was told so far, and on when and what it is asked.
+
+    Answers are multiples of a quarter between just below nothing and just beyond the request: some have to be rounded, some clamped.
+    """
+
+    name = "moody"
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def begin(self, jobs: pd.DataFrame) -> None:
+        self._requested = jobs["requested_s"].tolist()
+        self._heard = 0  # whatever the order within a second
+
+    def _hear(self, *what: object) -> None:
+        self._heard += crc32(repr(what).encode())
+
+    def submitted(self, job: int, now_s: int) -> None:
+        self._hear("submitted", int(job), int(now_s))
+
+    def started(self, job: int, now_s: int) -> None:
+        self._hear("started", int(job), int(now_s))
+
+    def ended(self, job: int, now_s: int) -> None:
+        self._hear("ended", int(job), int(now_s))
+
+    def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
+        asked = (self._seed, self._heard, int(question), int(job), int(now_s), int(elapsed_s))
+        return crc32(repr(asked).encode()) % (4 * (self._requested[job] + 3)) / 4 - 1

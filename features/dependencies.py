@@ -1,0 +1,82 @@
+"""Which job each job waits for: SWF's preceding job and think time as rows of a table.
+
+Feitelson's SWF lets a job name one job whose end it waits for, and the seconds between that end and its own submission. Archives
+mostly leave both fields empty, some fill them with one constant, which says nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+
+
+class Preceding(NamedTuple):
+    """``row`` [jobs]: row of the job waited for, -1 for none; ``think_s`` [jobs], 0 where none is stated; both int64.
+
+    ``absent`` counts jobs whose preceding job is not in the table, ``not_earlier`` those whose preceding job is not above them (itself, or
+    later): these are submitted as recorded. ``without_think_s`` counts jobs that wait and state no think time.
+    """
+
+    row: np.ndarray
+    think_s: np.ndarray
+    absent: int
+    not_earlier: int
+    without_think_s: int
+
+    def notes(self) -> list[str]:
+        """What was made of the columns, in whole sentences."""
+        count = int((self.row >= 0).sum())
+        notes = [f"{count:,} jobs are submitted when the job they name has ended, after their think time."]
+        for number, what in (
+            (self.absent, "name a preceding job that is not there, and are submitted as recorded"),
+            (self.not_earlier, "name themselves or a job further down as the preceding one, and are submitted as recorded"),
+            (self.without_think_s, "state no think time, which counts as 0 s"),
+        ):
+            if number:
+                notes.append(f"{number:,} jobs {what}.")
+        return notes
+
+
+def preceding_rows(jobs: pd.DataFrame) -> Preceding:
+    """The dependencies that the columns ``preceding_job`` and ``think_s`` of a canonical jobs table state.
+
+    Raises InputError where no job names another, where all name one and the same, and where the job named has a number that several jobs bear.
+    """
+    total = len(jobs)
+    named = jobs["preceding_job"]
+    names = named.notna().to_numpy() & (named.fillna(0) > 0).to_numpy()
+    row = np.full(total, -1, np.int64)
+    if not names.any():
+        raise InputError("dependencies: no job names a preceding job (SWF field 17)")
+    wanted = named[names].to_numpy(np.int64)
+    if len(wanted) > 1 and (wanted == wanted[0]).all():
+        raise InputError(
+            f"dependencies: all {len(wanted):,} jobs that name a preceding job (SWF field 17) name job {wanted[0]}: the column is filled in, "
+            "and states no dependencies"
+        )
+    ids = pd.Index(jobs["job_id"].to_numpy(np.int64))
+    twice = np.unique(ids[ids.duplicated()].to_numpy())
+    ambiguous = np.isin(wanted, twice)
+    if ambiguous.any():
+        raise InputError(
+            f"dependencies: job {wanted[int(np.argmax(ambiguous))]} precedes another, and several jobs have that number"
+        )
+    found = pd.Series(np.arange(total), index=ids)[~ids.duplicated()].reindex(wanted).fillna(-1).to_numpy(np.int64)
+    at = np.flatnonzero(names)
+    absent = found < 0
+    not_earlier = found >= at
+    row[at] = np.where(absent | not_earlier, -1, found)
+    waits = row >= 0
+    think = jobs["think_s"]
+    stated = think.notna().to_numpy() & (think.fillna(-1) >= 0).to_numpy()
+    return Preceding(
+        row,
+        np.where(waits & stated, think.fillna(0).to_numpy(np.int64), 0),
+        int(absent.sum()),
+        int(not_earlier.sum()),
+        int((waits & ~stated).sum()),
+    )

@@ -1,0 +1,112 @@
+"""What a simulation is given, checked and brought into the kernel's form: jobs, estimates, dependencies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from features.dependencies import preceding_rows
+from features.errors import InputError
+from features.schema import codes
+from models.catalog import predictor as named_predictor
+from models.compiled import OUTSIDE, TABLE
+from models.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
+from sim.dependencies import NOBODY, Dependencies
+from sim.state import Estimates, Jobs
+
+
+def as_arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
+    """The table's columns as the kernel wants them, times counted from the first submission; checks what the kernel takes for granted."""
+    if len(jobs) == 0:
+        raise InputError("there are no jobs to simulate")
+    columns = ("submit_s", "runtime_s", "procs", "requested_s")
+    for name in columns:
+        if jobs[name].isna().any():
+            raise InputError(f"{name} is missing for {int(jobs[name].isna().sum())} jobs: clean the trace first")
+    submit, runtime, wide, requested = (_plain(jobs[name].to_numpy(np.int64)) for name in columns)
+    for bad, what in (
+        (np.diff(submit, prepend=submit[0]) < 0, "submitted before the job above it"),
+        (runtime < 1, "with a runtime below one second"),
+        (wide < 1, "without processors"),
+        (wide > procs, f"wider than the machine's {procs} processors"),
+        (runtime > requested, "running longer than its request"),
+    ):
+        if bad.any():
+            first = jobs["job_id"].iloc[int(np.argmax(bad))]
+            raise InputError(f"{int(bad.sum())} jobs {what}, the first is job {first}: clean the trace first")
+    origin = int(submit[0])
+    return Jobs(submit - origin, runtime, wide, requested, _plain(codes(jobs, "user"))), origin
+
+
+def _plain(values: np.ndarray) -> np.ndarray:
+    """A contiguous, writable array: one type of argument, so that the kernel is compiled once."""
+    return np.require(values, np.int64, ["C", "W"])
+
+
+def as_predictor(predictor: str | Predictor | Sequence[float] | np.ndarray | pd.Series) -> Predictor:
+    """A name, an object or a table of predictions as a predictor."""
+    if isinstance(predictor, str):
+        return named_predictor(predictor)
+    if isinstance(predictor, (TablePredictor, CompiledPredictor, OnlinePredictor)):
+        return predictor
+    table = np.asarray(predictor, dtype=np.float64)
+    return TablePredictor("given", lambda jobs: table)
+
+
+def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs) -> tuple[Estimates, int, int, np.ndarray]:
+    """Estimates (filled if they are known beforehand), how many were clamped, the predictor's code, and its memory."""
+    total = len(jobs)
+    nothing = np.zeros((0, 0))
+    if isinstance(source, TablePredictor):
+        predicted = np.asarray(source.estimate(jobs), np.float64)
+        if predicted.shape != (total,):
+            raise InputError(f"predictor {source.name}: {predicted.shape} predictions for {total} jobs")
+        whole, clamped = whole_seconds(
+            predicted, arrays.requested if source.capped else None, source.name, jobs["job_id"].to_numpy()
+        )
+        return Estimates(whole, whole, whole), clamped, TABLE, nothing
+    if isinstance(source, CompiledPredictor):
+        point = np.zeros(total, np.int64)
+        return Estimates(point, point, point), 0, source.code, source.memory(int(arrays.user.max()) + 1)
+    return Estimates(np.zeros(total, np.int64), np.zeros(total, np.int64), np.zeros(total, np.int64)), 0, OUTSIDE, nothing
+
+
+def whole_seconds(predicted: np.ndarray, requested: np.ndarray | None, name: str, job_ids: np.ndarray) -> tuple[np.ndarray, int]:
+    """Predictions as whole seconds in 1..request (1.. where ``requested`` is None), int64, and how many had to be clamped."""
+    if not np.isfinite(predicted).all():
+        first = int(np.argmin(np.isfinite(predicted)))
+        raise InputError(f"predictor {name}: predicts {predicted[first]} for job {job_ids[first]}")
+    rounded = np.rint(predicted)
+    limited = np.maximum(rounded, 1.0) if requested is None else np.clip(rounded, 1.0, requested)
+    if len(limited) and limited.max() > 2.0**53:
+        raise InputError(f"predictor {name}: predicts {limited.max():g} s, more than the simulator's clock holds")
+    return limited.astype(np.int64), int((limited != rounded).sum())
+
+
+_NOTHING = np.zeros(0, np.int64)
+NO_DEPENDENCIES = Dependencies(
+    Jobs(*[_NOTHING] * 5), Estimates(*[_NOTHING] * 3), _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING
+)
+
+
+def as_dependencies(jobs: pd.DataFrame, arrays: Jobs, estimates: Estimates) -> tuple[Dependencies, Jobs, Estimates]:
+    """Who waits for whom, and the tables of jobs and estimates that the kernel is to fill as jobs arrive."""
+    stated = preceding_rows(jobs)
+    total = len(jobs)
+    first, sibling = np.full(total, NOBODY), np.full(total, NOBODY)
+    for row in range(total - 1, -1, -1):
+        if stated.row[row] >= 0:
+            sibling[row] = first[stated.row[row]]
+            first[stated.row[row]] = row
+    empty = Jobs(*(np.zeros(total, np.int64) for _ in arrays))
+    if estimates.order is estimates.end:  # one answer to all questions
+        point = np.zeros(total, np.int64)
+        known = Estimates(point, point, point)
+    else:
+        known = Estimates(*(np.zeros(total, np.int64) for _ in estimates))
+    dependencies = Dependencies(
+        arrays, estimates, stated.row, first, sibling, stated.think_s, np.zeros(total, np.int64), np.zeros(total, np.int64)
+    )
+    return dependencies, empty, known

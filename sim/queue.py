@@ -1,0 +1,326 @@
+"""Waiting jobs, sorted by (key, job), in one of two ways over the same arrays.
+
+Packed, for algorithms that plan every waiting job at a pass: entries stand side by side. With gaps, for EASY, List and Strict: a job
+that has started stays where it stood as a hole until a newcomer needs the place or half of the entries are holes, so that
+taking a job out of thousands moves nothing. Over long queues blocks of entries, and groups of blocks, know their least width and, for
+each class of widths, their least estimate: a scan for a job that fits skips those that hold none.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from features.jit import kernel
+
+BEGIN, END, MOVED = range(3)
+"""Slots of ``Queue.bounds``: the first entry, the one behind the last (of a queue with gaps), and how far entries have been moved
+to make room since gaps were last spread evenly."""
+
+HOLE = 1 << 62
+"""Processors of a hole, so that it never fits, and the least estimate of a block without jobs."""
+
+BLOCK_BITS = 5
+GROUP_BITS = 9
+LONG = 256
+"""Entries in a block, entries in a group of blocks (as powers of two), and from how many on blocks are looked at before their entries."""
+
+FEW = 16
+"""Holes that are never worth closing."""
+
+UNKNOWN = -1
+"""Least processors of a block that nobody has looked through since its entries changed."""
+
+
+class Queue(NamedTuple):
+    """int64 [3] ``bounds``; by entry: sort key float64, int64 row (-1: nobody's), processors and estimate for the question FIT; ``least`` of each
+    block, [blocks, classes] in one dimension: at 0 the least processors, at c the least estimate among jobs of a class of widths
+    up to c; ``group_least`` the same of each group; ``width_class`` of each number of processors, 1 or more."""
+
+    bounds: np.ndarray
+    key: np.ndarray
+    job: np.ndarray
+    procs: np.ndarray
+    fit: np.ndarray
+    least: np.ndarray
+    group_least: np.ndarray
+    width_class: np.ndarray
+
+
+@lru_cache(maxsize=8)
+def width_classes(procs: int) -> np.ndarray:
+    """Class of each number of processors up to ``procs``, int64 [procs + 1]: 1, 2, 3, 4, 6, 8, 12, 16, 24, ... begin a class each."""
+    begins = sorted({1, *(1 << i for i in range(procs.bit_length())), *(3 << i for i in range(procs.bit_length() - 1))})
+    return np.searchsorted(begins, np.arange(procs + 1), side="right").astype(np.int64)
+
+
+def queue_capacity(jobs: int) -> int:
+    """Entries that a queue with gaps needs for ``jobs`` jobs."""
+    return jobs + jobs // 8 + 1
+
+
+# Packed
+
+
+@kernel
+def packed_insert(queue, size, key, job, procs, fit):
+    """Insert by (key, job), where no job of the same key in the queue of ``size`` is greater than ``job``."""
+    if size == 0:
+        queue.bounds[BEGIN] = 0
+    begin = queue.bounds[BEGIN]
+    if begin + size == len(queue.key):
+        for i in range(size):
+            _copy(queue, begin + i, i)
+        queue.bounds[BEGIN] = begin = 0
+    i = begin + size
+    while i > begin and queue.key[i - 1] > key:
+        _copy(queue, i - 1, i)
+        i -= 1
+    _write(queue, i, key, job, procs, fit)
+
+
+@kernel
+def packed_remove(queue, size, at):
+    """Close the gap that the entry at index ``at`` leaves, from the side where fewer entries move; returns whether those behind it moved."""
+    begin = queue.bounds[BEGIN]
+    if at - begin < begin + size - 1 - at:
+        for i in range(at, begin, -1):
+            _copy(queue, i - 1, i)
+        queue.bounds[BEGIN] = begin + 1
+        return False
+    for i in range(at, begin + size - 1):
+        _copy(queue, i + 1, i)
+    return True
+
+
+@kernel
+def insertion_sort(queue, size):
+    """Sort a packed queue of ``size``, nearly sorted already, by (key, job)."""
+    begin = queue.bounds[BEGIN]
+    for i in range(begin + 1, begin + size):
+        key = queue.key[i]
+        job = queue.job[i]
+        procs = queue.procs[i]
+        fit = queue.fit[i]
+        j = i - 1
+        while j >= begin and (queue.key[j] > key or (queue.key[j] == key and queue.job[j] > job)):
+            _copy(queue, j, j + 1)
+            j -= 1
+        _write(queue, j + 1, key, job, procs, fit)
+
+
+@kernel
+def find(queue, job):
+    """Index of ``job``, which is in the queue."""
+    at = queue.bounds[BEGIN]
+    while queue.job[at] != job:
+        at += 1
+    return at
+
+
+# With gaps
+
+
+@kernel
+def gapped_insert(queue, waiting, key, job, procs, fit, start):
+    """Insert by (key, job), where no job of the same key is greater than ``job``, into a queue in which ``waiting`` jobs wait."""
+    bounds = queue.bounds
+    if waiting == 0:
+        bounds[BEGIN] = 0
+        bounds[END] = 0
+    if bounds[END] == len(queue.key):
+        pack(queue, start)
+    if bounds[MOVED] > 4 * (bounds[END] - bounds[BEGIN]) + 1024:
+        _spread(queue, start)
+    begin, end = bounds[BEGIN], bounds[END]
+    if end == begin or queue.key[end - 1] <= key:
+        _write(queue, end, key, job, procs, fit)
+        _append_to_block(queue, end, procs, fit)
+        bounds[END] = end + 1
+        return
+    at = _first_after(queue, key)
+    reach = 0
+    while True:
+        right, left = at + reach, at - 1 - reach
+        if right == end or is_hole(queue, right, start):
+            for i in range(right, at, -1):
+                _copy(queue, i - 1, i)
+            bounds[END] = max(end, right + 1)
+            left = at
+            break
+        if left >= 0 and (left < begin or is_hole(queue, left, start)):
+            at -= 1
+            for i in range(left, at):
+                _copy(queue, i + 1, i)
+            bounds[BEGIN] = min(begin, left)
+            right = at
+            break
+        reach += 1
+    _write(queue, at, key, job, procs, fit)
+    bounds[MOVED] += reach
+    for block in range(left >> BLOCK_BITS, (right >> BLOCK_BITS) + 1):
+        forget(queue, block)
+
+
+@kernel
+def make_hole(queue, at):
+    """Nobody's entry from now on."""
+    queue.job[at] = -1
+    queue.procs[at] = HOLE
+
+
+@kernel
+def is_hole(queue, at, start):
+    job = queue.job[at]
+    return job < 0 or start[job] >= 0
+
+
+@kernel
+def settle(queue, start):
+    """Let the queue begin at a waiting job, or be empty."""
+    bounds = queue.bounds
+    while bounds[BEGIN] < bounds[END] and is_hole(queue, bounds[BEGIN], start):
+        bounds[BEGIN] += 1
+
+
+@kernel
+def tidy(queue, waiting, start):
+    """Close all holes once they are more than the jobs."""
+    if queue.bounds[END] - queue.bounds[BEGIN] > 2 * waiting + FEW:
+        pack(queue, start)
+
+
+@kernel
+def pack(queue, start):
+    """Close all holes."""
+    bounds = queue.bounds
+    size = 0
+    for i in range(bounds[BEGIN], bounds[END]):
+        if not is_hole(queue, i, start):
+            _copy(queue, i, size)
+            size += 1
+    bounds[BEGIN] = 0
+    bounds[END] = size
+    for block in range((size >> BLOCK_BITS) + 1):
+        forget(queue, block)
+
+
+@kernel
+def _spread(queue, start):
+    """Leave a hole between every eight jobs and the next."""
+    pack(queue, start)
+    bounds = queue.bounds
+    for i in range(bounds[END] - 1, 7, -1):
+        to = i + (i >> 3)
+        _copy(queue, i, to)
+        if i & 7 == 0:
+            queue.key[to - 1] = queue.key[i - 1]
+            make_hole(queue, to - 1)
+    bounds[END] += max(bounds[END] - 1, 0) >> 3
+    bounds[MOVED] = 0
+    for block in range((bounds[END] >> BLOCK_BITS) + 1):
+        forget(queue, block)
+
+
+@kernel
+def _first_after(queue, key):
+    """Index of the first entry whose key is greater."""
+    low, high = queue.bounds[BEGIN], queue.bounds[END]
+    while low < high:
+        middle = (low + high) >> 1
+        if queue.key[middle] <= key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+# Blocks
+
+
+@kernel
+def classes(queue):
+    """How many numbers there are for each block."""
+    return queue.width_class[len(queue.width_class) - 1] + 1
+
+
+@kernel
+def forget(queue, block):
+    """Nothing is known of the block any more."""
+    queue.least[block * classes(queue)] = UNKNOWN
+    queue.group_least[(block >> (GROUP_BITS - BLOCK_BITS)) * classes(queue)] = UNKNOWN
+
+
+@kernel
+def may_hold(queue, least, which, free, longest, extra):
+    """May a block or group hold a job of at most ``free`` processors that is estimated at ``longest`` at most, or of at most ``extra`` processors?"""
+    at = which * classes(queue)
+    return least[at] <= min(free, extra) or least[at + queue.width_class[free]] <= longest
+
+
+@kernel
+def look_through(queue, block):
+    """Learn what the block holds."""
+    least, at = queue.least, block * classes(queue)
+    for i in range(at, at + classes(queue)):
+        least[i] = HOLE
+    for i in range(max(block << BLOCK_BITS, queue.bounds[BEGIN]), min((block + 1) << BLOCK_BITS, queue.bounds[END])):
+        procs = queue.procs[i]
+        if procs != HOLE:
+            least[at] = min(least[at], procs)
+            of_class = at + queue.width_class[procs]
+            least[of_class] = min(least[of_class], queue.fit[i])
+    for i in range(at + 2, at + classes(queue)):
+        least[i] = min(least[i], least[i - 1])
+
+
+@kernel
+def look_through_group(queue, group):
+    """Learn from its blocks what the group holds; it stays unknown while one of them is."""
+    bits = GROUP_BITS - BLOCK_BITS
+    size, at = classes(queue), group * classes(queue)
+    for i in range(at, at + size):
+        queue.group_least[i] = HOLE
+    first = max(group << bits, queue.bounds[BEGIN] >> BLOCK_BITS)
+    for block in range(first, min(((group + 1) << bits) - 1, (queue.bounds[END] - 1) >> BLOCK_BITS) + 1):
+        for i in range(size):
+            queue.group_least[at + i] = min(queue.group_least[at + i], queue.least[block * size + i])
+
+
+@kernel
+def _append_to_block(queue, at, procs, fit):
+    """Entry ``at`` is new at the end of its block."""
+    block = at >> BLOCK_BITS
+    if at & ((1 << BLOCK_BITS) - 1) == 0:
+        forget(queue, block)
+    elif queue.least[block * classes(queue)] != UNKNOWN:
+        _lower(queue, queue.least, block, procs, fit)
+        group = at >> GROUP_BITS
+        if queue.group_least[group * classes(queue)] != UNKNOWN:
+            _lower(queue, queue.group_least, group, procs, fit)
+
+
+@kernel
+def _lower(queue, least, which, procs, fit):
+    at = which * classes(queue)
+    least[at] = min(least[at], procs)
+    for i in range(at + queue.width_class[procs], at + classes(queue)):
+        least[i] = min(least[i], fit)
+
+
+@kernel
+def _write(queue, at, key, job, procs, fit):
+    queue.key[at] = key
+    queue.job[at] = job
+    queue.procs[at] = procs
+    queue.fit[at] = fit
+
+
+@kernel
+def _copy(queue, source, target):
+    queue.key[target] = queue.key[source]
+    queue.job[target] = queue.job[source]
+    queue.procs[target] = queue.procs[source]
+    queue.fit[target] = queue.fit[source]
