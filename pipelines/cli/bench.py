@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import json
-import platform
-import resource
-import statistics
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.table import Table
 
-from features.cleaning import CleanTrace, clean
 from features.errors import InputError
 from pipelines.atomic import replacing
-from pipelines.cli.options import console, load, note
-from sim import simulate
+from pipelines.bench import FORMAT, SECTIONS, Case, Key, Plan, key, merged, run
+from pipelines.catalogue import load_catalogue
+from pipelines.cli.options import console, note
+from pipelines.ingest.read import find_entry
+from pipelines.ingest.source import trace_name
+from pipelines.ingest.workload import Workload
+from pipelines.report.bench import Listing, listings, render
+from sim.names import scheduler as named_scheduler
 
 SCHEDULERS = ("EASY", "EASY-SJBF", "EASY(reservations=4)", "JustBF", "SAF-JustBF", "Conservative", "WFP3-EASY", "List", "Strict")
-SIZES = {"generated-28k": (28_481, 100), "generated-300k": (300_000, 256)}
-"""Jobs and processors: the size of KTH-SP2, and a long one."""
-LARGE = {"generated-10m": (10_000_000, 256)}
-QUADRATIC = ("JustBF", "SAF-JustBF", "Conservative", "EASY(reservations=4)", "WFP3-EASY", "Strict")
-"""Left out where queues are long: what they do at a pass grows with the queue, or the queue grows without end."""
+LASTING = ("EASY", "EASY-SJBF", "List")
+"""Of these, those for long workloads and long queues: what the others do at a pass grows with the queue, or their queue without end."""
+PLANNING = ("JustBF", "SAF-JustBF", "Conservative")
+AGAINST_ORACLE = ("EASY", "EASY-SJBF", "List", "JustBF", "Conservative")
+PROCS = 256
+FULL = 1.02
+"""Offered load of the workload whose queue is long. Of 300,000 jobs on 256 processors under EASY 2,900 wait on average, more than 1,000
+for nine tenths of the time; at 0.98 that is half of the time, at 1.1 up to 13,000 wait."""
+REAL = ("kth-sp2", "sdsc-sp2")
+"""Beginnings of the names of traces that are measured where they are at hand."""
+GROWTH = (3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
+PLANNING_UP_TO = 100_000
 
 
 @click.command()
@@ -31,83 +41,104 @@ QUADRATIC = ("JustBF", "SAF-JustBF", "Conservative", "EASY(reservations=4)", "WF
 @click.option("--scheduler", "schedulers", multiple=True, help="Instead of one of each algorithm; may be repeated.")
 @click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Simulations of which the median is told.")
 @click.option("--large", is_flag=True, help="Also 10 million generated jobs.")
+@click.option("--quick", is_flag=True, help="Small workloads only, in under a minute.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures to this JSON file.")
 @click.option("--against", type=click.Path(path_type=Path, dir_okay=False), help="Compare with the figures of an earlier run.")
+@click.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a page; measures cost by number of jobs too."
+)
 def command(
-    traces: tuple[str, ...], schedulers: tuple[str, ...], repeat: int, large: bool, out: Path | None, against: Path | None
+    traces: tuple[str, ...],
+    schedulers: tuple[str, ...],
+    repeat: int,
+    large: bool,
+    quick: bool,
+    out: Path | None,
+    against: Path | None,
+    report: Path | None,
 ) -> None:
     """Measure the simulator: jobs a second, one core, the simulation alone, median of some repetitions."""
-    before = read_figures(against) if against else {}
-    figures: list[dict[str, Any]] = []
-    for workload in workloads(traces, large):
-        for scheduler in schedulers or SCHEDULERS:
-            if not schedulers and scheduler in QUADRATIC and len(workload.jobs) > 200_000:
-                continue
-            note(f"{workload.name} {scheduler}")
-            figures.append(measure(workload, scheduler, repeat))
-    show(figures, before)
+    if large and quick:
+        raise click.UsageError("--large and --quick exclude each other")
+    earlier, elsewhere = read_stored(against) if against else ({}, {})
+    document = run(plan(traces, schedulers, large=large, quick=quick, growth=report is not None), repeat, note)
+    if against and elsewhere != document["machine"]:
+        note(f"{against}: was measured on another machine: {', '.join(map(str, elsewhere.values()))}")
+    for listing in listings(document, earlier):
+        show(listing)
     if out is not None:
-        with replacing(out) as temporary:
-            temporary.write_text(
-                json.dumps({"machine": platform.processor() or platform.machine(), "figures": figures}, indent=1) + "\n"
-            )
-        note(f"wrote {out}")
+        write(out, json.dumps(document, indent=1) + "\n")
+    if report is not None:
+        write(report, render(document, earlier, str(against or "")))
 
 
-def workloads(traces: tuple[str, ...], large: bool) -> list[CleanTrace]:
-    """What is measured; generated workloads say so in their names."""
-    from dataclasses import replace
-
-    from pipelines.ingest.workload import Workload, generate
-
-    sizes = {**SIZES, **(LARGE if large else {})}
-    made = [
-        clean(replace(generate(Workload(jobs=jobs, procs=procs)), name=name))  # the default seed and load
-        for name, (jobs, procs) in sizes.items()
+def plan(traces: Sequence[str], schedulers: Sequence[str], *, large: bool, quick: bool, growth: bool) -> Plan:
+    """What is to be measured; InputError for an unknown trace or scheduler."""
+    catalogue = load_catalogue()
+    real = {name: name for name, entry in catalogue.items() if name.startswith(REAL) and entry.place and entry.path.exists()}
+    given = [
+        (entry.name, entry.name) if (entry := find_entry(trace, catalogue)) else (trace_name(trace), trace) for trace in traces
     ]
-    return made + [load(trace, None, None, None) for trace in traces]
+    named = [named_scheduler(name) for name in schedulers]
+    bearing = tuple(one.name for one in named if one.algorithm in ("EASY", "List") and one.reservations == 1)
+
+    def generated(jobs: int, default: Sequence[str], procs: int = PROCS, load: float = Workload.load, suffix: str = "") -> Case:
+        return Case(f"generated-{_size(jobs)}{suffix}", Workload(jobs=jobs, procs=procs, load=load), tuple(schedulers or default))
+
+    kth = generated(28_481, SCHEDULERS, procs=100)
+    long = () if quick else (generated(300_000, LASTING), *((generated(10_000_000, LASTING),) if large else ()))
+    full = generated(300_000, LASTING, load=FULL, suffix="-full")
+    sizes = [jobs for jobs in GROWTH if not quick or jobs <= 30_000] + ([10_000_000] if large else [])
+    usual = [kth, *long, *(Case(name, spec, tuple(schedulers) or SCHEDULERS) for name, spec in (*real.items(), *given))]
+    return Plan(
+        figures=list(merged(usual).values()),
+        long_queue=[] if quick or (schedulers and not bearing) else [Case(full.name, full.source, bearing or LASTING)],
+        growth=[generated(jobs, (*LASTING, *(PLANNING if jobs <= PLANNING_UP_TO else ()))) for jobs in sizes] if growth else [],
+        oracle=generated(2_000, AGAINST_ORACLE),
+    )
 
 
-def measure(workload: CleanTrace, scheduler: str, repeat: int) -> dict[str, Any]:
-    """One row of figures; ``peak_gib`` is the whole process's so far."""
-    seconds = [simulate(workload.jobs, procs=workload.procs, scheduler=scheduler).simulate_s for _ in range(repeat)]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform != "darwin" else 2**30)
-    return {
-        "trace": workload.name,
-        "generated": workload.generated,
-        "scheduler": scheduler,
-        "jobs": len(workload.jobs),
-        "median_s": statistics.median(seconds),
-        "jobs_per_s": len(workload.jobs) / statistics.median(seconds),
-        "repeat": repeat,
-        "peak_gib": peak,
-    }
+def _size(jobs: int) -> str:
+    return f"{jobs // 1_000_000}m" if jobs >= 1_000_000 else f"{jobs // 1000}k"
 
 
-def read_figures(path: Path) -> dict[tuple[str, str], float]:
-    """Jobs a second by (trace, scheduler) from an earlier ``--out``; InputError for anything else."""
+def read_stored(path: Path) -> tuple[dict[Key, float], dict[str, Any]]:
+    """Jobs a second of an earlier ``--out`` by :func:`pipelines.bench.key`, and its machine; InputError for anything else."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        return {(row["trace"], row["scheduler"]): float(row["jobs_per_s"]) for row in stored["figures"]}
+        if stored["format"] != FORMAT:
+            raise InputError(f"{path}: is of format {stored['format']}, not {FORMAT}: measure anew with this version of queuecast")
+        speeds = {key(row): float(row["jobs_per_s"]) for section in SECTIONS for row in stored[section]}
+        if not all(0 < speed < float("inf") for speed in speeds.values()):
+            raise ValueError("not a speed")
+        return speeds, dict(stored["machine"])
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except InputError:
+        raise
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: holds no figures of `queuecast bench --out`") from error
 
 
-def show(figures: list[dict[str, Any]], before: dict[tuple[str, str], float]) -> None:
-    """The figures as a table, with the ratio to the earlier run where there is one."""
-    from rich.table import Table
-
-    table = Table(title="simulation alone, one core, median", title_justify="left")
-    table.add_column("trace", no_wrap=True)
-    table.add_column("scheduler", no_wrap=True)
-    for heading in ("jobs", "seconds", "million jobs/s", "peak GiB", *(("times as fast as before",) if before else ())):
-        table.add_column(heading, justify="right")
-    for row in figures:
-        cells = [f"{row['jobs']:,}", f"{row['median_s']:.4f}", f"{row['jobs_per_s'] / 1e6:.2f}", f"{row['peak_gib']:.2f}"]
-        if before:
-            earlier = before.get((row["trace"], row["scheduler"]))
-            cells.append(f"{row['jobs_per_s'] / earlier:.2f}" if earlier else "")
-        table.add_row(row["trace"], row["scheduler"], *cells)
+def show(listing: Listing) -> None:
+    """Print one table."""
+    table = Table(title=listing.title, title_justify="left", caption=listing.note or None, caption_justify="left")
+    for heading in listing.headings:
+        table.add_column(
+            heading,
+            justify="left" if heading in ("trace", "scheduler") else "right",
+            no_wrap=not heading.startswith("waiting"),
+        )
+    for row in listing.rows:
+        table.add_row(*row)
     console().print(table)
+
+
+def write(path: Path, text: str) -> None:
+    """Write ``text`` whole, or leave what was at ``path``; InputError if it cannot be written."""
+    try:
+        with replacing(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+    note(f"wrote {path}")

@@ -1,0 +1,194 @@
+"""The benchmark as people read it: its tables, and one self-contained page with cost against number of jobs and jobs a second."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from pipelines.bench import Key, Row, key
+from pipelines.report.style import MUTED, ImageFormat, encode, figure, looks
+
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_TITLES = {
+    "figures": "Simulation alone, one core, median",
+    "long_queue": "With thousands of jobs waiting",
+    "growth": "Cost by number of jobs",
+}
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One table: ``rows`` of cells as they are printed, and a note below it."""
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+
+def listings(document: Mapping[str, Any], earlier: Mapping[Key, float]) -> list[Listing]:
+    """The tables of a benchmark's document, those without rows left out; ``earlier`` holds jobs a second of another run, and may be empty."""
+    headings = ["trace", "scheduler", "jobs", "waiting, mean", "waiting, most", "seconds", "spread", "million jobs/s", "peak GiB"]
+    headings += ["times as fast as before"] if earlier else []
+    tables = [
+        Listing(title, headings, [_cells(row, earlier) for row in document[section]])
+        for section, title in _TITLES.items()
+        if document[section]
+    ]
+    return [*tables, *([_against_oracle(document["oracle"])] if "oracle" in document else [])]
+
+
+def _cells(row: Row, earlier: Mapping[Key, float]) -> list[str]:
+    cells = [row["trace"], row["scheduler"], f"{row['jobs']:,}", f"{row['waiting_mean']:,.0f}", f"{row['waiting_max']:,}"]
+    cells += [f"{row['median_s']:.4f}", _spread(row), f"{row['jobs_per_s'] / 1e6:.2f}", f"{row['peak_gib']:.2f}"]
+    if earlier:
+        cells.append(f"{row['jobs_per_s'] / earlier[key(row)]:.2f}" if key(row) in earlier else "")
+    return cells
+
+
+def _spread(row: Row) -> str:
+    """From fastest to slowest, relative to the median."""
+    return f"{100 * (row['slowest_s'] - row['fastest_s']) / row['median_s']:.0f} %" if row["repeat"] > 1 else "-"
+
+
+def _against_oracle(oracle: Mapping[str, Any]) -> Listing:
+    rows = [
+        [
+            row["trace"],
+            row["scheduler"],
+            f"{row['jobs']:,}",
+            f"{row['oracle_s']:.2f}",
+            f"{row['median_s']:.5f}",
+            f"{row['times']:,.0f}",
+        ]
+        for row in oracle["rows"]
+    ]
+    left_out = f"not known to the oracle: {', '.join(oracle['left_out'])}" if oracle["left_out"] else ""
+    said = "every job starts at the same second in both" if rows else ""
+    return Listing(
+        "Against the plain-Python oracle",
+        ["trace", "scheduler", "jobs", "oracle, s", "simulator, s", "times as fast"],
+        rows,
+        "; ".join(text for text in (oracle["note"], said, left_out) if text),
+    )
+
+
+def exponent(rows: Sequence[Row]) -> float | None:
+    """The power of the number of jobs with which seconds grow, by least squares of logarithms; None where there is one size only."""
+    jobs, seconds = np.log([row["jobs"] for row in rows]), np.log([row["median_s"] for row in rows])
+    return float(np.polyfit(jobs, seconds, 1)[0]) if len(set(jobs.tolist())) > 1 else None
+
+
+def growth(rows: Sequence[Row], image: ImageFormat = "svg") -> bytes:
+    """Seconds against number of jobs, a line a scheduler, both axes logarithmic, with fitted exponents and a line of slope 1 for the eye."""
+    names = _unique(row["scheduler"] for row in rows)
+    table = looks((name, "requested", "") for name in names)
+    with figure(10.5, 5.2, True) as drawing:
+        panel = drawing.subplots()
+        for rank, name in enumerate(names):
+            own = sorted((row for row in rows if row["scheduler"] == name), key=lambda row: row["jobs"])
+            power = exponent(own)
+            panel.plot(
+                [row["jobs"] for row in own],
+                [row["median_s"] for row in own],
+                color=table[name, "requested", ""].colour,
+                marker=_MARKERS[rank % len(_MARKERS)],
+                markersize=5,
+                linewidth=1.5,
+                label=name if power is None else f"{name}: jobs to the power {power:.2f}",
+            )
+        ends = np.array([min(row["jobs"] for row in rows), max(row["jobs"] for row in rows)])
+        cheapest = min(row["median_s"] / row["jobs"] for row in rows)
+        panel.plot(ends, 0.6 * cheapest * ends, color=MUTED, linestyle="--", linewidth=1, label="slope 1: proportional to the jobs")
+        panel.set(xscale="log", yscale="log", xlabel="jobs", ylabel="seconds")
+        sizes = sorted({row["jobs"] for row in rows})
+        panel.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        panel.xaxis.set_minor_formatter(NullFormatter())
+        panel.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g}"))
+        panel.legend(loc="upper left", fontsize=8.5)
+        return encode(drawing, image)
+
+
+def speeds(rows: Sequence[Row], image: ImageFormat = "svg") -> bytes:
+    """Jobs a second, a row a scheduler, a mark a workload, with lines from the slowest to the fastest simulation."""
+    names, traces = _unique(row["scheduler"] for row in rows), _unique(row["trace"] for row in rows)
+    table = looks((trace, "requested", "") for trace in traces)
+    with figure(10.5, 1.5 + 0.42 * len(names), all(row["generated"] for row in rows)) as drawing:
+        panel = drawing.subplots()
+        for rank, trace in enumerate(traces):
+            colour, marker = table[trace, "requested", ""].colour, _MARKERS[rank % len(_MARKERS)]
+            shift = 0.5 * ((rank + 0.5) / len(traces) - 0.5)  # marks of about the same speed stay apart
+            for row in (row for row in rows if row["trace"] == trace):
+                place = names.index(row["scheduler"]) + shift
+                ends = [row["jobs"] / row["slowest_s"], row["jobs"] / row["fastest_s"]]
+                panel.plot(ends, [place, place], color=colour, linewidth=1.3, alpha=0.7)
+                panel.plot(row["jobs_per_s"], place, marker, color=colour, markersize=5.5)
+            panel.plot([], [], marker, color=colour, label=trace)
+        panel.set(xscale="log", xlabel="jobs a second", ylim=(len(names) - 0.5, -0.5))
+        panel.set_yticks(range(len(names)), names)
+        panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        panel.xaxis.set_major_formatter(
+            FuncFormatter(lambda speed, _: f"{speed / 1e6:g} million" if speed >= 1e5 else f"{speed:,.0f}")
+        )
+        panel.xaxis.set_minor_formatter(NullFormatter())
+        drawing.legend(loc="outside lower center", ncols=4, fontsize=8.5)
+        return encode(drawing, image)
+
+
+def render(document: Mapping[str, Any], earlier: Mapping[Key, float], against: str) -> str:
+    """The page, from values alone; ``against`` names the run that ``earlier`` is from."""
+    rows = [*document["figures"], *document["long_queue"]]
+    figures = [
+        {
+            "title": "Jobs a second by algorithm and workload",
+            "caption": "Marks are medians, lines reach from the slowest to the fastest simulation.",
+            "image": _uri(speeds(rows)),
+        }
+    ]
+    if document["growth"]:
+        first = document["growth"][0]
+        figures.insert(
+            0,
+            {
+                "title": "Cost against number of jobs",
+                "caption": f"Workloads generated for {first['procs']} processors at the same offered load. "
+                "Exponents are fitted by least squares of logarithms over all sizes drawn.",
+                "image": _uri(growth(document["growth"])),
+            },
+        )
+    facts = {name: document[name] for name in ("queuecast", "measured_at", "software")} | dict(document["machine"])
+    sources = {row["trace"]: row["source"] for section in _TITLES for row in document[section]}
+    return _template().render(
+        listings=listings(document, earlier),
+        figures=figures,
+        repeat=document["repeat"],
+        fastest=max(rows, key=lambda row: row["jobs_per_s"]),
+        most=max(rows, key=lambda row: row["jobs"]),
+        longest=max(rows, key=lambda row: row["waiting_mean"]),
+        against=against if earlier else "",
+        facts={name.replace("_", " "): value for name, value in facts.items()} | {"load before it began": document["load_average"]},
+        sources=sources,
+    )
+
+
+def _template() -> jinja2.Template:
+    loader = jinja2.FileSystemLoader(Path(__file__).parent)
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("bench.html.j2")
+
+
+def _unique(names: Any) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _uri(svg: bytes) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
