@@ -17,12 +17,14 @@ from features.errors import InputError
 class Preceding(NamedTuple):
     """``row`` [jobs]: row of the job waited for, -1 for none; ``think_s`` [jobs], 0 where none is stated; both int64.
 
-    ``absent`` counts jobs whose preceding job is not in the table, ``not_earlier`` those whose preceding job is not above them (itself, or
-    later): these are submitted as recorded. ``without_think_s`` counts jobs that wait and state no think time.
+    ``named`` counts jobs that name a preceding one, ``absent`` those of them whose preceding job is not in the table, ``not_earlier``
+    those whose preceding job is not above them (itself, or later): these are submitted as recorded. ``without_think_s`` counts jobs
+    that wait and state no think time.
     """
 
     row: np.ndarray
     think_s: np.ndarray
+    named: int
     absent: int
     not_earlier: int
     without_think_s: int
@@ -44,21 +46,19 @@ class Preceding(NamedTuple):
 def preceding_rows(jobs: pd.DataFrame) -> Preceding:
     """The dependencies that the columns ``preceding_job`` and ``think_s`` of a canonical jobs table state.
 
-    Raises InputError where no job names another, where all name one and the same, and where the job named has a number that several jobs bear.
+    Raises InputError where all jobs name one and the same, itself among them, and where the job named has a number that several jobs bear.
     """
     total = len(jobs)
     named = jobs["preceding_job"]
     names = named.notna().to_numpy() & (named.fillna(0) > 0).to_numpy()
     row = np.full(total, -1, np.int64)
-    if not names.any():
-        raise InputError("dependencies: no job names a preceding job (SWF field 17)")
     wanted = named[names].to_numpy(np.int64)
-    if len(wanted) > 1 and (wanted == wanted[0]).all():
-        raise InputError(
-            f"dependencies: all {len(wanted):,} jobs that name a preceding job (SWF field 17) name job {wanted[0]}: the column is filled in, "
-            "and states no dependencies"
-        )
     ids = pd.Index(jobs["job_id"].to_numpy(np.int64))
+    if total > 1 and names.all() and (wanted == wanted[0]).all() and wanted[0] in ids:
+        raise InputError(
+            f"dependencies: all {total:,} jobs name job {wanted[0]} as the preceding one (SWF field 17), itself among them: the column is "
+            "filled in, and states no dependencies"
+        )
     twice = np.unique(ids[ids.duplicated()].to_numpy())
     ambiguous = np.isin(wanted, twice)
     if ambiguous.any():
@@ -76,6 +76,7 @@ def preceding_rows(jobs: pd.DataFrame) -> Preceding:
     return Preceding(
         row,
         np.where(waits & stated, think.fillna(0).to_numpy(np.int64), 0),
+        len(wanted),
         int(absent.sum()),
         int(not_earlier.sum()),
         int((waits & ~stated).sum()),

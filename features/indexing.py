@@ -29,13 +29,13 @@ class UnsignedIndices(FunctionPass):
                 if isinstance(access, ir.SetItem) or (isinstance(access, ir.Expr) and access.op == "getitem"):
                     signature = state.calltypes[access]
                     array, index, *value = signature.args
-                    if isinstance(array, types.Array) and isinstance(index, types.Integer) and index.signed:
+                    if isinstance(array, types.Array) and index in types.signed_domain:
                         del state.calltypes[access]  # which takes each key once
                         state.calltypes[access] = signature.replace(args=(array, types.uintp, *value))
         return True
 
 
-class Compiler(compiler.CompilerBase):  # type: ignore[misc]
+class Compiler(compiler.CompilerBase):
     """Numba's compiler with that pass."""
 
     def define_pipelines(self) -> list[Any]:

@@ -15,7 +15,7 @@ _PLAIN: dict[str, Callable[[], Predictor]] = {"requested": requested, "clairvoya
 _MULTIPLIED: dict[str, Callable[[float], Predictor]] = {"requested": requested, "clairvoyant": clairvoyant}
 FITTED = ("lightgbm",)
 """Predictors that are trained on a trace's history beforehand; the caller that has that history brings their table."""
-KNOWN = (*_PLAIN, *FITTED, "requested*FACTOR", "clairvoyant*FACTOR", "registry:NAME[@ALIAS]")
+KNOWN = (*_PLAIN, *FITTED, "requested*FACTOR", "clairvoyant*FACTOR", "registry:NAME[@ALIAS]", "table:FILE")
 
 
 def predictor(name: str) -> Predictor:

@@ -73,8 +73,9 @@ class Conversation:
             changed = False
             for question, answers in ((ORDER, self._estimates.order), (FIT, self._estimates.fit), (END, self._estimates.end)):
                 asked = self._ask(question, row, now, 0)
-                answers[job] = min(max(asked, 1), requested)
-                changed |= answers[job] != asked
+                answer = min(max(asked, 1), requested)
+                answers[job] = answer
+                changed |= answer != asked
             self.clamped += changed
 
     def _answer_again(self) -> None:

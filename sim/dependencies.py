@@ -1,7 +1,8 @@
 """Jobs that are submitted when another has ended: SWF's preceding job and think time (Zakay & Feitelson's users who react).
 
 The kernel knows jobs by the order of their submissions, which here is only known as the simulation goes. So the tables it works on are
-filled as jobs arrive: the next row is whoever is due first, by second and then by row of the given table.
+filled as jobs arrive: the next row is whoever is due first, by second and then by row of the given table. One at a time (per-event
+semantics), a job that an end of this very second lets in comes after those submitted in it before.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from models.catalog import predictor as named_predictor
 from models.compiled import OUTSIDE, TABLE
 from models.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.dependencies import NOBODY, Dependencies
+from sim.run import METRICS, Sweep
 from sim.state import Estimates, Jobs
 
 
@@ -89,6 +90,8 @@ _NOTHING = np.zeros(0, np.int64)
 NO_DEPENDENCIES = Dependencies(
     Jobs(*[_NOTHING] * 5), Estimates(*[_NOTHING] * 3), _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING
 )
+
+NO_SWEEP = Sweep(np.zeros((0, 6)), np.zeros((0, len(METRICS))), 0.0, np.zeros((0, 0)))
 
 
 def as_dependencies(jobs: pd.DataFrame, arrays: Jobs, estimates: Estimates) -> tuple[Dependencies, Jobs, Estimates]:

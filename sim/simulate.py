@@ -14,11 +14,12 @@ from models.compiled import OUTSIDE, TABLE
 from models.protocol import OnlinePredictor, Predictor
 from sim.converse import Conversation
 from sim.corrections import CORRECTIONS
-from sim.loop import NEVER, Settings, advance
+from sim.loop import NEVER, Settings
 from sim.names import ALGORITHMS, BACKFILLING, PLANNING, Scheduler
 from sim.names import scheduler as named_scheduler
 from sim.orders import FCFS, changes_while_waiting
-from sim.prepare import NO_DEPENDENCIES, as_arrays, as_dependencies, as_estimates, as_predictor
+from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, as_arrays, as_dependencies, as_estimates, as_predictor
+from sim.run import run
 from sim.schedule import Schedule, schedule_table
 from sim.scratch import Scratch
 from sim.state import Estimates, Jobs
@@ -101,11 +102,11 @@ def simulate(
         total, procs, plans=plans or plan.reservations > 1, gaps=not plans, two=not settings.one_queue
     )
 
-    _load_kernel()
+    load_kernel()
     began = time.perf_counter()
 
     def go_on(now: int) -> tuple[int, int]:
-        return advance(settings, arrays, estimates, asking, *work, memory, now)
+        return run(settings, arrays, estimates, asking, *work, memory, now, NO_SWEEP)
 
     if isinstance(source, OnlinePredictor):
         rows = asking.row if dependencies else np.arange(total)
@@ -173,8 +174,9 @@ def settings_of(
 
 
 @cache
-def _load_kernel() -> None:
+def load_kernel() -> None:
     """Compile the kernel, or load it from its cache, by simulating no jobs: not a part of any simulation's time."""
     nothing = np.zeros(0, np.int64)
     settings = settings_of(named_scheduler("EASY"), TABLE, "requested", "per-second", None, False, 1)
-    advance(settings, Jobs(*[nothing] * 5), Estimates(*[nothing] * 3), NO_DEPENDENCIES, *Scratch().work(0, 1), np.zeros((0, 0)), 0)
+    jobs, estimates = Jobs(*[nothing] * 5), Estimates(*[nothing] * 3)
+    run(settings, jobs, estimates, NO_DEPENDENCIES, *Scratch().work(0, 1), np.zeros((0, 0)), 0, NO_SWEEP)

@@ -11,7 +11,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import log2, log10, sqrt
+from math import inf, log2, log10, sqrt
 from statistics import pstdev
 from typing import Any
 
@@ -42,6 +42,7 @@ class Job:
     followers: list[Job] = field(default_factory=list, repr=False)
     planned: int | None = None  # the start it is reserved for, under Conservative
     start: int = -1
+    arrival: int = -1  # how many were submitted before
 
     @property
     def end(self) -> int:
@@ -112,15 +113,12 @@ class Standardised:
 
 
 # Corrections: the next estimate of a running job that has outlived its estimate.
-TSAFRIR_S = [60, 300, 900, 1800, 3600, 7200, 18000, 36000, 72000, 180000, 360000]
+TSAFRIR_S = [60, 300, 900, 1800, 3600, 7200, 18000, 36000, 72000, 180000, 360000, inf]  # added to the first
+OKCM_S = [60, *(900 * 2**step for step in range(50))]  # added to the last
 CORRECTIONS: dict[str, Callable[[Simulation, Job], int]] = {
     "requested": lambda sim, job: job.requested,
-    "tsafrir": lambda sim, job: (
-        min(job.end_s + TSAFRIR_S[job.corrections], job.requested) if job.corrections < len(TSAFRIR_S) else job.requested
-    ),
-    "tsafrir(steps=okcm)": lambda sim, job: min(
-        job.estimate + (900 * 2 ** (job.corrections - 1) if job.corrections else 60), job.requested
-    ),
+    "tsafrir": lambda sim, job: min(job.end_s + TSAFRIR_S[job.corrections], job.requested),
+    "tsafrir(steps=okcm)": lambda sim, job: min(job.estimate + OKCM_S[job.corrections], job.requested),
     "doubling": lambda sim, job: 2 * job.estimate,
     "conditional": lambda sim, job: sim.ask_again(job),
 }
@@ -137,9 +135,7 @@ class Last2:
         self.completed: dict[Any, list[int]] = {}  # runtimes of a user's jobs, in order of their ends
 
     def submitted(self, job: int, now: int) -> None: ...
-
     def started(self, job: int, now: int) -> None: ...
-
     def ended(self, job: int, now: int) -> None:
         self.completed.setdefault(self.jobs[job].user, []).append(self.jobs[job].runtime)
 
@@ -163,6 +159,7 @@ class Simulation:
     reservations: int
     starvation_s: int | None
     waiting: list[Job] = field(default_factory=list)
+    arrivals: Any = field(default_factory=itertools.count)
     running: list[Job] = field(default_factory=list)  # in order of start
 
     def submit(self, job: Job) -> None:
@@ -174,6 +171,7 @@ class Simulation:
             job.order_s, job.fit_s, job.end_s = usable
         job.estimate = job.end_s
         self.waiting.append(job)
+        job.arrival = next(self.arrivals)
 
     def finish(self, job: Job) -> list[Job]:
         """``job`` has ended; returns its followers, whose submissions are known now."""
@@ -209,7 +207,7 @@ class Simulation:
             if isinstance(order, str):
                 order = ORDERS[order]
             score = order.among(self.waiting, now) if isinstance(order, Standardised) else order
-            return lambda job: (score(job, now), job.submit, job.index)
+            return lambda job: (score(job, now), job.arrival)
 
         def starved(job: Job) -> bool:
             return self.starvation_s is not None and now - job.submit > self.starvation_s
@@ -272,12 +270,15 @@ def easy(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Jo
     return started
 
 
-def plan(sim: Simulation, now: int, queue: list[Job], reservations: int | None) -> tuple[list[Job], list[Job], Callable]:
+def plan(
+    sim: Simulation, now: int, queue: list[Job], reservations: int | None = None, started: Sequence[Job] = ()
+) -> tuple[list[Job], list[Job], Callable]:
     """Give each job in turn the earliest slot that delays none planned before it, until so many had to be reserved for later.
 
     Returns the jobs whose slot is now, the jobs not planned, and the function that seats one more job and says when it starts.
     """
     slots = [(now, job.predicted_end, job.procs) for job in sim.running]
+    slots += [(now, now + job.estimate, job.procs) for job in started]
 
     def free_at(time: int) -> int:
         return sim.machine - sum(procs for begin, end, procs in slots if begin <= time < end)
@@ -294,19 +295,19 @@ def plan(sim: Simulation, now: int, queue: list[Job], reservations: int | None) 
             job.planned = start
         return start
 
-    started, reserved, rest = [], 0, list(queue)
+    seated_now, reserved, rest = [], 0, list(queue)
     while rest and reserved != reservations:
         job = rest.pop(0)
         if seat(job) == now:
-            started.append(job)
+            seated_now.append(job)
         else:
             reserved += 1
-    return started, rest, seat
+    return seated_now, rest, seat
 
 
 def just_backfill(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
     """JustBF: every job gets a slot, in order, from scratch at every pass; those planned for now start."""
-    return plan(sim, now, queue, reservations=None)[0]
+    return plan(sim, now, queue)[0]
 
 
 def conservative(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
@@ -317,13 +318,17 @@ def conservative(sim: Simulation, now: int, queue: list[Job], rank: Callable) ->
     """
     old = [job for job in queue if job.planned is not None]
     new = [job for job in queue if job.planned is None]
-    return plan(sim, now, sorted(old, key=lambda job: (job.planned, job.submit, job.index)) + new, reservations=None)[0]
+    return plan(sim, now, sorted(old, key=lambda job: (job.planned, job.arrival)) + new)[0]
 
 
 def easy_reserving(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
-    """EASY(reservations=k): the first k jobs that do not fit are reserved for in order, the rest may not delay any of them."""
-    started, rest, seat = plan(sim, now, queue, sim.reservations)
-    return started + [job for job in sorted(rest, key=rank) if seat(job, only_now=True) is not None]
+    """EASY(reservations=k): the first k jobs that do not fit are reserved for, anew after each start; the rest may not delay them."""
+    started: list[Job] = []
+    while True:
+        seated_now, rest, seat = plan(sim, now, [job for job in queue if job not in started], sim.reservations, started)
+        if not seated_now:
+            return started + [job for job in sorted(rest, key=rank) if seat(job, only_now=True) is not None]
+        started.append(seated_now[0])
 
 
 ALGORITHMS: dict[str, Callable[[Simulation, int, list[Job], Callable], list[Job]]] = {
@@ -354,14 +359,12 @@ def per_second(sim: Simulation, jobs: list[Job]) -> None:
         sim.schedule(now)
 
 
-EXPIRED, SUBMITTED, ENDED = range(3)
-
-
 def per_event(sim: Simulation, jobs: list[Job]) -> None:
     """Events one by one, at equal time expiries, submissions, ends; each submission and each end is followed by its own pass.
 
     Within a kind expiries go by when they came to be known, submissions by file order, ends by order of start.
     """
+    EXPIRED, SUBMITTED, ENDED = range(3)
     count = itertools.count()
     events = [(job.submit, SUBMITTED, job.index, job) for job in jobs]
     heapq.heapify(events)
@@ -423,8 +426,8 @@ def simulated(
     """
     estimates = estimates or requested
     nothing = [None] * len(submit)
-    thinks = [pause or 0 for pause in think or nothing]
     first = min(submit, default=0)
+    thinks = [pause or 0 for pause in think or nothing]
     columns = (submit, runtime, procs_needed, requested, user or nothing, estimates, fit or estimates, end or estimates, thinks)
     jobs = [Job(index, *row, first) for index, row in enumerate(zip(*columns, strict=True))]
     for job in jobs:

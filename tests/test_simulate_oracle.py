@@ -129,6 +129,31 @@ def test_mixed_policies_of_six_features_in_front_and_behind(seed: int) -> None:
     assert columns(load.schedule(name)) == load.by_oracle(order=order, backfill=backfill, estimates=load.estimates)
 
 
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("seed", range(10))
+def test_standardised_mixed_policies(seed: int, semantics: str) -> None:
+    rng = np.random.default_rng(seed)
+    load = crowd(rng, size=120)
+    three, six = (rng.uniform(-1, 1, number).round(3).tolist() for number in (3, 6))
+    name = "-EASY-".join(f"MIXED({','.join(map(str, weights))};standardised)" for weights in (three, six))
+    order, backfill = oracle.Standardised([*three, 0, 0, 0]), oracle.Standardised(six)
+    expected = load.by_oracle(order=order, backfill=backfill, estimates=load.estimates, semantics=semantics)
+    assert columns(load.schedule(name, semantics=semantics)) == expected
+
+
+@pytest.mark.parametrize("algorithm", ["EASY", "List", "JustBF", "Strict"])
+def test_a_standardised_feature_that_all_share_is_no_matter_of_rounding(algorithm: str) -> None:
+    """Ratios of 1/3, 1/7, ... are shared exactly, yet their standard deviation as computed may come out as a little more than 0."""
+    for third in (3, 7, 11, 49):
+        size = 30
+        procs = np.random.default_rng(third).integers(1, 10, size)
+        seconds = (procs * third).tolist()
+        load = Workload(30, [0] * size, seconds, procs.tolist(), seconds, [None] * size, seconds)
+        made = columns(load.schedule(f"MIXED(0,0.3,0,0.7,0,0;standardised)-{algorithm}"))
+        order = oracle.Standardised((0, 0.3, 0, 0.7, 0, 0))
+        assert made == load.by_oracle(algorithm=algorithm, order=order) == load.by_oracle(algorithm=algorithm, order="SPF")
+
+
 @pytest.mark.parametrize("scheduler", ["FCFS-EASY-SPF", "SAF-EASY-SAF", "LRF-EASY-SRF", "LAF-List"])
 def test_long_jobs_and_unix_times_overflow_nothing(scheduler: str) -> None:
     load = crowd(np.random.default_rng(7), machine=100_000, longest_s=40_000_000, origin_s=1_700_000_000)
@@ -159,6 +184,7 @@ def test_predictions_outside_one_to_the_request_are_clamped_and_counted(load: Wo
 @settings(max_examples=200, deadline=None)
 @given(workloads(), st.sampled_from(EASY_NAMES + OTHER_NAMES), semantics, st.randoms(use_true_random=False))
 def test_each_question_is_answered_by_its_own_estimate(load: Workload, scheduler: str, semantics: str, random: Any) -> None:
+    scheduler = scheduler.replace("EASY", random.choice(["EASY", "EASY(reservations=2)", "EASY(reservations=3)"]))
     order, fit, end = ([random.randint(1, seconds) for seconds in load.requested] for _ in range(3))
     schedule = load.schedule(scheduler, Told(order, fit, end), semantics=semantics)
     assert columns(schedule) == load.by_oracle(**policy_of(scheduler), estimates=order, fit=fit, end=end, semantics=semantics)

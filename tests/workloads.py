@@ -181,7 +181,9 @@ def dependent_workloads(draw: st.DrawFn, most: int = 30) -> Workload:
     up, thinks = (draw(st.lists(one, min_size=size, max_size=size)) for one in (rows_up, think))
     preceding = [None if rows is None else number - rows for number, rows in enumerate(up, start=1)]
     named = [number for number in preceding if number is not None and number > 0]
-    assume(len(named) == 1 or len(set(named)) > 1)  # columns that say nothing, or one thing of all, are refused
+    assume(
+        size == 1 or len(named) < size or len(set(named)) > 1 or named[0] > size
+    )  # a column that says one thing of all is refused
     return replace(load, preceding=preceding, think=thinks)
 
 

@@ -16,7 +16,19 @@ from models.protocol import Predictor
 from pipelines.cli.options import console, load, note, trace_options
 from sim import Schedule, evaluate, simulate
 
-IDENTITY = ("trace", "scheduler", "predictor", "correction", "semantics", "starvation_s", "seed", "procs", "tau_s", "generated")
+IDENTITY = (
+    "trace",
+    "scheduler",
+    "predictor",
+    "correction",
+    "semantics",
+    "starvation_s",
+    "dependencies",
+    "seed",
+    "procs",
+    "tau_s",
+    "generated",
+)
 
 
 @click.command()
@@ -38,6 +50,11 @@ IDENTITY = ("trace", "scheduler", "predictor", "correction", "semantics", "starv
     "starvation_s",
     type=click.IntRange(min=0),
     help="Seconds of waiting after which a job goes to the head of the queue.",
+)
+@click.option(
+    "--dependencies",
+    is_flag=True,
+    help="Submit a job that names a preceding job (SWF field 17) when that has ended and the think time (field 18) is over.",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option(
@@ -62,6 +79,7 @@ def command(
     corrections: tuple[str, ...],
     semantics: str,
     starvation_s: int | None,
+    dependencies: bool,
     seed: int,
     tau_s: float,
     schedule_out: Path | None,
@@ -75,6 +93,8 @@ def command(
         check_distinct(schedulers, predictors, corrections)
     workload = load(trace, procs, timezone, missing_request)
     chosen = [fitted(name, workload) for name in predictors]
+    if dependencies:
+        say_dependencies(workload)
     rows, tables = [], []
     for scheduler, predictor, correction in product(schedulers, chosen, corrections):
         schedule = simulate(
@@ -85,6 +105,7 @@ def command(
             correction=correction,
             semantics=semantics,
             starvation_s=starvation_s,
+            dependencies=dependencies,
             seed=seed,
             trace=workload.name,
             generated=workload.generated,
@@ -109,6 +130,17 @@ def command(
         note(f"wrote {schedule_out}")
 
 
+def say_dependencies(workload: CleanTrace) -> None:
+    """What is made of the trace's dependencies, on standard error; InputError where it states none or its columns mean nothing."""
+    from features.dependencies import preceding_rows
+
+    stated = preceding_rows(workload.jobs)
+    if stated.named == 0:
+        raise InputError(f"{workload.name}: no job names a preceding job (SWF field 17), so --dependencies has nothing to go by")
+    for text in stated.notes():
+        note(f"{workload.name}: {text}")
+
+
 def check_distinct(schedulers: tuple[str, ...], predictors: tuple[str, ...], corrections: tuple[str, ...]) -> None:
     """InputError where rows of ``--schedule-out`` could not be told apart: they name the scheduler and the predictor alone."""
     if len(corrections) > 1:
@@ -122,8 +154,12 @@ def check_distinct(schedulers: tuple[str, ...], predictors: tuple[str, ...], cor
 
 
 def fitted(name: str, workload: CleanTrace) -> str | Predictor:
-    """A predictor that the simulator takes: a name it knows, or a table made from the trace's own history or a registered model."""
+    """A predictor that the simulator takes: a name it knows, or a table from a file, the trace's own history or a registered model."""
     from models.catalog import FITTED
+    from pipelines.prediction_table import PREFIX, table_predictor
+
+    if name.startswith(PREFIX):
+        return table_predictor(name, workload.jobs)
 
     if name in FITTED or name.startswith("registry:"):
         from pipelines.stages import fitted_predictor

@@ -1,0 +1,69 @@
+"""Tables that people bring, CSV or Parquet: read so that whatever is wrong with a cell can be told by file and line."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+
+Place = Callable[[int], str]
+"""Where a row of the table, counted from 0, stands in its file."""
+
+
+def read_table(path: Path, wanted: Sequence[str]) -> tuple[pd.DataFrame, str, Place]:
+    """The table in a file (``.parquet``, else CSV whose cells stay text), the place of its header and that of each row.
+
+    Raises InputError for a file that cannot be read or lacks one of the columns ``wanted``.
+    """
+    if not path.exists():
+        raise InputError(f"{path}: no such file")
+    try:
+        table, head, place = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    except (ValueError, OSError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
+    missing = [name for name in wanted if name not in table.columns]
+    if missing:
+        raise InputError(f"{head}: lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}")
+    return table, head, place
+
+
+def refuse(place: Place, column: pd.Series, wrong: pd.Series, what: str) -> None:
+    """InputError naming the first cell of ``column`` that is ``wrong``, where it is, and how many there are; nothing if there is none."""
+    count = int(wrong.sum())
+    if count:
+        first = int(np.argmax(wrong.to_numpy(bool)))
+        raise InputError(f"{place(first)}: {column.name} {str(column.iloc[first])!r} {what} ({count} such row{'s' * (count > 1)})")
+
+
+def _read_csv(path: Path) -> tuple[pd.DataFrame, str, Place]:
+    """The cells as text. Read without pandas, which skips blank lines and does not tell on which line a row began."""
+    rows, lines, line = [], [], 1
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file, strict=True)
+        try:
+            names = next(reader, [])
+            twice = [name for name in names if names.count(name) > 1]
+            if twice:
+                raise InputError(f"{path}:1: has the column {twice[0]} twice")
+            line = reader.line_num + 1
+            for row in reader:
+                if row and len(row) != len(names):
+                    raise InputError(f"{path}:{line}: has {len(row)} values for {len(names)} columns")
+                if row:
+                    rows.append(row)
+                    lines.append(line)
+                line = reader.line_num + 1
+        except csv.Error as error:
+            raise InputError(f"{path}:{line}: {error}") from error
+    return pd.DataFrame(rows, columns=names, dtype="str"), f"{path}:1", lambda row: f"{path}:{lines[row]}"
+
+
+def _read_parquet(path: Path) -> tuple[pd.DataFrame, str, Place]:
+    return pd.read_parquet(path).reset_index(drop=True), str(path), lambda row: f"{path}: row {row + 1}"
