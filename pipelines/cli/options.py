@@ -39,7 +39,7 @@ def console() -> Console:
     """Standard output for tables: as wide as the terminal, or as wide as a table may need where it goes into a file or a pipe."""
     from rich.console import Console
 
-    return Console() if sys.stdout.isatty() else Console(width=160)
+    return Console() if sys.stdout.isatty() else Console(width=250)
 
 
 def note(text: str) -> None:
