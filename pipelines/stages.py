@@ -16,7 +16,7 @@ from features.history import history
 from features.inputs import model_inputs
 from models.last2 import last2_table
 from models.protocol import Predictor, TablePredictor
-from sim.campaign import run_campaign
+from sim.campaign import Campaign, campaign_schedules
 from sim.schedule import Schedule, recorded, schedule_table
 from sim.starts import history_starts
 
@@ -113,16 +113,8 @@ def campaign(
     progress: Progress | None = None,
 ) -> list[Schedule]:
     """Every scheduler with every predictor on a cleaned trace."""
-    return run_campaign(
-        clean.jobs,
-        procs=clean.procs,
-        schedulers=schedulers,
-        predictors=simulator_predictors(predictors, predictions),
-        trace=clean.name,
-        generated=clean.generated,
-        seed=seed,
-        progress=progress,
-    )
+    asked = Campaign(tuple(schedulers), tuple(simulator_predictors(predictors, predictions)), seeds=(seed,))
+    return campaign_schedules(clean.jobs, asked, procs=clean.procs, trace=clean.name, generated=clean.generated, progress=progress)
 
 
 def recorded_schedule(clean: CleanTrace) -> list[Schedule]:

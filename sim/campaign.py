@@ -1,56 +1,330 @@
-"""A campaign: every scheduler with every predictor over one workload, in threads that share the trace (the kernel holds no lock)."""
+"""A campaign: schedulers x predictors x corrections x semantics x starvation thresholds x seeds, each on every window of a workload.
+
+Its points are small values that name what they ask for, and whatever has the interface of ``map`` may compute them, in any order: threads
+that share the trace (the kernel holds no lock), one process, or a cluster. Results come back as one tidy table in the order of the points.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import partial
 from itertools import product
+from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
 import pandas as pd
 
-from models.protocol import Predictor
+from features.dependencies import preceding_rows
+from features.errors import InputError
+from models.catalog import predictor as named_predictor
+from models.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
+from sim.metrics import TAU_S, evaluate
 from sim.schedule import Schedule
+from sim.scratch import Scratch
 from sim.simulate import simulate
+from sim.windows import Window, Windows, split_windows
+
+Source: TypeAlias = str | Predictor | Callable[[], OnlinePredictor]
+"""A predictor of a campaign: a name, a table for the whole trace, a compiled one, or what makes a Python predictor (its class)."""
+Row: TypeAlias = dict[str, Any]
+"""One row of the results, plain Python values: a point's identity, a tau, and the metrics."""
+Progress: TypeAlias = Callable[[int, int], None]
+_R = TypeVar("_R")
+
+IDENTITY = (
+    "trace",
+    "window",
+    "window_begin_s",
+    "scheduler",
+    "predictor",
+    "correction",
+    "semantics",
+    "starvation_s",
+    "dependencies",
+    "seed",
+    "procs",
+    "tau_s",
+    "generated",
+)
+"""The columns that identify a row; the metrics of :func:`sim.metrics.evaluate` follow."""
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What is asked for: every combination, each judged with every ``taus_s`` (seconds).
+
+    ``dependencies`` as :func:`sim.simulate`, within each window: a job that waits for one of another window is submitted as recorded.
+
+    Raises InputError for a choice that is empty or repeated, and for a Python predictor that is an object: it holds the state of one
+    simulation, so a campaign takes what makes a fresh one.
+    """
+
+    schedulers: tuple[str, ...]
+    predictors: tuple[Source, ...] = ("requested",)
+    corrections: tuple[str, ...] = ("requested",)
+    semantics: tuple[str, ...] = ("per-second",)
+    starvation_s: tuple[int | None, ...] = (None,)
+    seeds: tuple[int, ...] = (0,)
+    taus_s: tuple[float, ...] = (TAU_S,)
+    dependencies: bool = False
+
+    def __post_init__(self) -> None:
+        choices = {name: list(values) for name, values in vars(self).items() if name != "dependencies"}
+        choices["predictors"] = [predictor_name(each) for each in self.predictors]
+        for name, chosen in choices.items():
+            if not chosen:
+                raise InputError(f"a campaign without {name} has nothing to do")
+            twice = [each for each, times in Counter(chosen).items() if times > 1]
+            if twice:
+                raise InputError(f"a campaign takes each of its {name} once, and {twice[0]} is given again")
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One simulation of a campaign; ``window`` is its number."""
+
+    window: int
+    scheduler: str
+    predictor: str
+    correction: str
+    semantics: str
+    starvation_s: int | None
+    seed: int
+
+    def __str__(self) -> str:
+        starving = "" if self.starvation_s is None else f", starvation {self.starvation_s} s"
+        policy = f"{self.scheduler} / {self.predictor} / {self.correction}"
+        return f"{policy}, {self.semantics}{starving}, seed {self.seed}, window {self.window}"
+
+
+def points(campaign: Campaign, windows: Windows) -> list[Point]:
+    """Every point, window by window, and within one in the order in which the campaign names its choices."""
+    choices = (campaign.corrections, campaign.semantics, campaign.starvation_s, campaign.seeds)
+    names = [predictor_name(each) for each in campaign.predictors]
+    numbers = [window.number for window in windows.windows]
+    return [Point(*each) for each in product(numbers, campaign.schedulers, names, *choices)]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the points of a campaign share, ready to be sent to whoever computes them: windows by number, predictors by name.
+
+    A table of predictions stands there as an array, float64 in the order of the whole trace's jobs, and whether it is capped at the request.
+    """
+
+    windows: Mapping[int, Window]
+    predictors: Mapping[str, str | CompiledPredictor | Callable[[], OnlinePredictor] | tuple[np.ndarray, bool]]
+    procs: int
+    trace: str
+    generated: bool
+    taus_s: tuple[float, ...]
+    dependencies: bool
+
+
+def simulate_point(setting: Setting, point: Point) -> Schedule:
+    """The schedule of one point. An InputError names the point."""
+    window = setting.windows[point.window]
+    try:
+        return simulate(
+            window.jobs,
+            procs=setting.procs,
+            scheduler=point.scheduler,
+            predictor=_predictor(setting, point.predictor, window),
+            correction=point.correction,
+            semantics=point.semantics,
+            starvation_s=point.starvation_s,
+            dependencies=setting.dependencies,
+            seed=point.seed,
+            trace=setting.trace,
+            generated=setting.generated,
+            scratch=_scratch(),
+        )
+    except InputError as error:
+        raise InputError(f"{point}: {error}") from error
+    except Exception as error:
+        error.add_note(f"in {point}")
+        raise
+
+
+def evaluate_point(setting: Setting, point: Point) -> list[Row]:
+    """The rows of one point, a row a tau."""
+    schedule = simulate_point(setting, point)
+    own = {"window": point.window, "window_begin_s": setting.windows[point.window].begin_s}
+    rows = []
+    for tau_s in setting.taus_s:
+        named = {**own, "tau_s": float(tau_s)}
+        row: Row = {name: named[name] if name in named else getattr(schedule, name) for name in IDENTITY}
+        row.update((str(name), value) for name, value in evaluate(schedule, tau_s).items())
+        rows.append(row)
+    return rows
+
+
+Map: TypeAlias = Callable[[Callable[[Point], Any], Sequence[Point]], Iterable[Any]]
+"""Applies a picklable function to points, as the builtin does; results may come in any order. A cluster's fits as it is.
+
+The function carries the trace: a map over processes does well to send points in chunks, or the function once.
+"""
+
+
+def serial(function: Callable[[Point], Any], points: Sequence[Point]) -> Iterable[Any]:
+    """One point after the other, in this thread."""
+    return map(function, points)
+
+
+def threads(workers: int | None = None) -> Map:
+    """A map over ``workers`` threads, by default one a core, that yields what is finished first; an error cancels what has not begun.
+
+    Only the kernel runs side by side, so long simulations gain most. In more than one thread ``simulate_s`` includes waiting for the interpreter.
+    """
+
+    def run(function: Callable[[Point], Any], points: Sequence[Point]) -> Iterator[Any]:
+        with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+            try:
+                for future in as_completed([pool.submit(function, point) for point in points]):
+                    yield future.result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    return run
 
 
 def run_campaign(
     jobs: pd.DataFrame,
+    campaign: Campaign,
     *,
     procs: int,
-    schedulers: Sequence[str],
-    predictors: Sequence[str | Predictor],
-    corrections: Sequence[str] = ("requested",),
+    windows: Windows | None = None,
     trace: str = "",
     generated: bool = False,
-    seed: int = 0,
-    workers: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> list[Schedule]:
-    """Schedules in the order schedulers x predictors x corrections, whatever order they were finished in.
+    map_points: Map | None = None,
+    done: Mapping[Point, Sequence[Row]] | None = None,
+    finished: Callable[[Point, Sequence[Row]], None] | None = None,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Results of ``campaign`` on the ``windows`` of ``jobs`` (:func:`sim.windows.split_windows`; by default the whole): a row a point and tau.
 
-    A predictor object in plain Python must be given once only: it keeps the state of one simulation. ``workers`` defaults to the
-    machine's cores; ``progress(done, total)`` is called from this thread. Errors are :func:`sim.simulate`'s.
+    Columns are :data:`IDENTITY` and then the metrics of :func:`sim.metrics.evaluate`; rows are in the order of :func:`points`. ``done``
+    holds the rows of points that need not be computed again, ``finished(point, rows)`` is called from this thread for each that was, and
+    ``progress(done, total)`` too. ``map_points`` defaults to :func:`threads`. A predictor known beforehand is asked once, for the whole trace.
+    Raises InputError for names that are not known before anything is simulated, and for what fails at a point, naming it.
     """
-    points = list(product(schedulers, predictors, corrections))
+    windows = windows or split_windows(jobs, "whole")
+    setting = _setting(jobs, campaign, windows, procs, trace, generated)
+    asked = points(campaign, windows)
+    rows = {point: list((done or {})[point]) for point in asked if point in (done or {})}
+    missing = [point for point in asked if point not in rows]
+    for point, made in _computed(evaluate_point, setting, missing, map_points, len(rows), progress):
+        rows[point] = made
+        if finished is not None:
+            finished(point, made)
+    table = pd.DataFrame([row for point in asked for row in rows[point]])
+    return table.astype({"starvation_s": "Int64"})
 
-    def one(point: tuple[str, str | Predictor, str]) -> Schedule:
-        scheduler, predictor, correction = point
-        return simulate(
-            jobs,
-            procs=procs,
-            scheduler=scheduler,
-            predictor=predictor,
-            correction=correction,
-            seed=seed,
-            trace=trace,
-            generated=generated,
+
+def campaign_schedules(
+    jobs: pd.DataFrame,
+    campaign: Campaign,
+    *,
+    procs: int,
+    trace: str = "",
+    generated: bool = False,
+    map_points: Map | None = None,
+    progress: Progress | None = None,
+) -> list[Schedule]:
+    """The schedules themselves, of the whole workload, in the order of :func:`points`; otherwise as :func:`run_campaign`."""
+    windows = split_windows(jobs, "whole")
+    setting = _setting(jobs, campaign, windows, procs, trace, generated)
+    asked = points(campaign, windows)
+    made = dict(_computed(simulate_point, setting, asked, map_points, 0, progress))
+    return [made[point] for point in asked]
+
+
+def _computed(
+    function: Callable[[Setting, Point], _R],
+    setting: Setting,
+    points: Sequence[Point],
+    map_points: Map | None,
+    before: int,
+    progress: Progress | None,
+) -> Iterator[tuple[Point, _R]]:
+    """Points with their results, as they are finished."""
+    total = before + len(points)
+    results = (map_points or threads())(partial(_with_point, function, setting), points)
+    for count, result in enumerate(results, before + 1):
+        yield result
+        if progress is not None:
+            progress(count, total)
+
+
+def _with_point(function: Callable[[Setting, Point], _R], setting: Setting, point: Point) -> tuple[Point, _R]:
+    return point, function(setting, point)
+
+
+def check_policies(jobs: pd.DataFrame, campaign: Campaign, procs: int) -> None:
+    """Simulate one job under every policy: whatever is wrong with a name is said in milliseconds. Raises InputError."""
+    policies = (campaign.schedulers, campaign.corrections, campaign.semantics, campaign.starvation_s)
+    for scheduler, correction, semantics, starvation_s in product(*policies):
+        policy: dict[str, Any] = {"scheduler": scheduler, "correction": correction, "semantics": semantics}
+        simulate(jobs.iloc[:1], procs=procs, starvation_s=starvation_s, scratch=_scratch(), **policy)
+
+
+def _setting(jobs: pd.DataFrame, campaign: Campaign, windows: Windows, procs: int, trace: str, generated: bool) -> Setting:
+    check_policies(jobs, campaign, procs)
+    # whether the columns mean anything is a question to the whole trace, not to each window
+    if campaign.dependencies and preceding_rows(jobs).named == 0:
+        raise InputError("no job names a preceding job (SWF field 17): there are no dependencies to simulate")
+    predictors: dict[str, Any] = {}
+    for source in campaign.predictors:
+        name = predictor_name(source)
+        predictors[name] = source
+        if isinstance(source, str):
+            named_predictor(source)  # a wrong name is said now
+        elif isinstance(source, TablePredictor):
+            seconds = np.asarray(source.estimate(jobs), np.float64)
+            if seconds.shape != (len(jobs),):
+                raise InputError(f"predictor {name}: {seconds.shape} predictions for {len(jobs)} jobs")
+            predictors[name] = (seconds, source.capped)
+    numbered = {window.number: window for window in windows.windows}
+    return Setting(numbered, predictors, procs, trace, generated, campaign.taus_s, campaign.dependencies)
+
+
+def _predictor(setting: Setting, name: str, window: Window) -> Any:
+    """What :func:`sim.simulate` is given for one window."""
+    source = setting.predictors[name]
+    if isinstance(source, tuple):
+        seconds, capped = source
+        return TablePredictor(name, lambda jobs: seconds[window.rows], capped)
+    if isinstance(source, (str, CompiledPredictor)):
+        return source
+    return source()
+
+
+def predictor_name(source: Source) -> str:
+    """The name of a predictor; one made by a factory tells it itself."""
+    if isinstance(source, str):
+        return source
+    if isinstance(source, (TablePredictor, CompiledPredictor)):
+        return source.name
+    if isinstance(source, OnlinePredictor) and not isinstance(source, type):
+        raise InputError(
+            f"predictor {source.name}: an object that learns holds the state of one simulation and cannot be shared by a campaign's: give what "
+            "makes a fresh one, such as its class"
         )
+    if not callable(source):
+        raise InputError(f"a campaign takes predictors by name, as tables or by what makes them, not {type(source).__name__}")
+    return source().name
 
-    results: list[Schedule] = []
-    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        for schedule in pool.map(one, points):
-            results.append(schedule)
-            if progress is not None:
-                progress(len(results), len(points))
-    return results
+
+_memory = threading.local()
+
+
+def _scratch() -> Scratch:
+    """This thread's own."""
+    if not hasattr(_memory, "scratch"):
+        _memory.scratch = Scratch()
+    return _memory.scratch

@@ -87,7 +87,7 @@ def compare(
             elif weeks < FEWEST_WEEKS:
                 note = f"no interval: {weeks} {'week is' if weeks == 1 else 'weeks are'} too few"
             else:
-                low, high = _interval(draws, terms[metric], base_terms[metric], _tail(confidence, weeks))
+                low, high = interval(draws, terms[metric], base_terms[metric], tail(confidence, weeks))
                 if low is None:
                     note = "no interval: the baseline is 0 in some resamples"
                 elif weeks < ENOUGH_WEEKS:
@@ -145,13 +145,15 @@ def _terms(schedule: Schedule, week: np.ndarray, tau_s: float) -> dict[str, Rati
     }
 
 
-def _tail(confidence: float, weeks: int) -> float:
+def tail(confidence: float, weeks: int) -> float:
     """Probability to cut off at each side, so that percentiles of n = ``weeks`` blocks cover as a t interval would."""
     t = -float(stdtrit(weeks - 1, (1.0 - confidence) / 2.0))
     return NormalDist().cdf(-t * (weeks / (weeks - 1)) ** 0.5)
 
 
-def _interval(draws: np.ndarray, terms: Ratio, base: Ratio, tail: float) -> tuple[float | None, float | None]:
+def interval(draws: np.ndarray, terms: Ratio, base: Ratio, tail: float) -> tuple[float | None, float | None]:
+    """Percentile interval of ``terms`` over ``base``, less 1, both by block, with ``tail`` cut off at each side; ``draws`` [resamples, blocks] says
+    how often each block is drawn. None where the baseline is 0 in some resample."""
     above = (draws @ terms.numerator) * (draws @ base.denominator)
     below = (draws @ terms.denominator) * (draws @ base.numerator)
     if (below == 0).any():

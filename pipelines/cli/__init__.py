@@ -16,6 +16,7 @@ _COMMANDS = {
     "traces": "list the catalogue",
     "predict": "predict runtimes with a registered model",
     "fetch": "download a trace of the catalogue, checked",
+    "campaign": "compare many combinations over the weeks or months of a trace",
     "bench": "measure the simulator",
     "ui": "start the web server on what was materialised",
 }

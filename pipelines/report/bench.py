@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from pipelines.bench import Key, Row, key
+from pipelines.report.page import data_uri, template
 from pipelines.report.style import MUTED, ImageFormat, encode, figure, looks
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -149,7 +147,7 @@ def render(document: Mapping[str, Any], earlier: Mapping[Key, float], against: s
         {
             "title": "Jobs a second by algorithm and workload",
             "caption": "Marks are medians, lines reach from the slowest to the fastest simulation.",
-            "image": _uri(speeds(rows)),
+            "image": data_uri(speeds(rows)),
         }
     ]
     if document["growth"]:
@@ -160,12 +158,12 @@ def render(document: Mapping[str, Any], earlier: Mapping[Key, float], against: s
                 "title": "Cost against number of jobs",
                 "caption": f"Workloads generated for {first['procs']} processors at the same offered load. "
                 "Exponents are fitted by least squares of logarithms over all sizes drawn.",
-                "image": _uri(growth(document["growth"])),
+                "image": data_uri(growth(document["growth"])),
             },
         )
     facts = {name: document[name] for name in ("queuecast", "measured_at", "software")} | dict(document["machine"])
     sources = {row["trace"]: row["source"] for section in _TITLES for row in document[section]}
-    return _template().render(
+    return template("bench.html.j2").render(
         listings=listings(document, earlier),
         figures=figures,
         repeat=document["repeat"],
@@ -178,17 +176,5 @@ def render(document: Mapping[str, Any], earlier: Mapping[Key, float], against: s
     )
 
 
-def _template() -> jinja2.Template:
-    loader = jinja2.FileSystemLoader(Path(__file__).parent)
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.get_template("bench.html.j2")
-
-
 def _unique(names: Any) -> list[str]:
     return list(dict.fromkeys(names))
-
-
-def _uri(svg: bytes) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import jinja2
 import pandas as pd
 
 from features.clock import DAY_S
 from pipelines.atomic import replacing
 from pipelines.report import plots
+from pipelines.report.page import data_uri, template
 from pipelines.report.style import Looks, key, looks
 from pipelines.report.tables import (
     any_interval,
@@ -63,7 +62,7 @@ def render_report(
     drawn = {key(schedule) for schedule in curves}
     submit = base.jobs["submit_s"]
     has_intervals = any_interval(comparison, key(base))
-    return _template().render(
+    return template("report.html.j2").render(
         trace=trace,
         generated=generated,
         requests_warning=requests_warning(requests_from_runtimes, len(base.jobs), baseline) if requests_from_runtimes else "",
@@ -87,7 +86,9 @@ def render_report(
         fairness_metrics=FAIRNESS,
         fairness=fairness_rows(schedules, table),
         predictions=prediction_table(prediction_metrics),
-        prediction_figure=_uri(plots.prediction_quality(schedules, prediction_metrics, table)) if len(prediction_metrics) else "",
+        prediction_figure=data_uri(plots.prediction_quality(schedules, prediction_metrics, table), "png")
+        if len(prediction_metrics)
+        else "",
         cleaning=cleaning_rows(cleaning_counts),
         provenance=[(name, _text(value)) for name, value in provenance.items()],
         notes=list(notes),
@@ -98,14 +99,6 @@ def write_report(path: Path, html: str) -> None:
     """Write the page whole, or leave what was there."""
     with replacing(path) as temporary:
         temporary.write_text(html, encoding="utf-8")
-
-
-def _template() -> jinja2.Template:
-    loader = jinja2.FileSystemLoader(Path(__file__).parent)
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.get_template("report.html.j2")
 
 
 def _curves(schedules: Sequence[Schedule], base: Schedule, comparison: pd.DataFrame) -> list[Schedule]:
@@ -136,23 +129,23 @@ def _figures(
             "title": "What changes, relative to the baseline",
             "caption": f"Marks are the change over the whole trace{', lines its intervals' if has_intervals else ''}. "
             "A combination keeps its colour in all figures.",
-            "image": _uri(plots.metrics_by_combination(comparison, baseline, generated, image="svg"), "svg+xml"),
+            "image": data_uri(plots.metrics_by_combination(comparison, baseline, generated, image="svg")),
         },
         {
             "title": "Which jobs wait, and how long",
             "caption": "Share of jobs beyond each value, on logarithmic axes: means are decided in the tail, at the lower right.",
-            "image": _uri(plots.distributions(curves, tau_s, table, image="svg"), "svg+xml"),
+            "image": data_uri(plots.distributions(curves, tau_s, table, image="svg")),
         },
         {
             "title": "When they wait",
             "caption": "Time-weighted means over steps of a two-hundredth of the trace.",
-            "image": _uri(plots.over_time([*pair, *recorded], table, image="svg"), "svg+xml"),
+            "image": data_uri(plots.over_time([*pair, *recorded], table, image="svg")),
         },
         {
             "title": "The busiest two days",
             "caption": "The window in which the baseline's jobs, waiting or running, ask for most processors. A rectangle is a job or a "
             "piece of one. Its rows are assigned for drawing: the simulator counts processors and does not name them.",
-            "image": _uri(plots.gantt_chart(pair, busiest_window(base, WINDOW_S))),
+            "image": data_uri(plots.gantt_chart(pair, busiest_window(base, WINDOW_S)), "png"),
         },
     ]
 
@@ -161,7 +154,3 @@ def _text(value: object) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _uri(image: bytes, kind: str = "png") -> str:
-    return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"

@@ -1,0 +1,240 @@
+"""``queuecast campaign``: schedulers x predictors x corrections on the weeks or months of a trace, resumable, with intervals over windows."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import pandas as pd
+
+from pipelines.cli.options import console, load, note, trace_options
+from pipelines.cli.simulate import fitted, say_dependencies
+from sim.campaign import Campaign, Progress, check_policies, threads
+from sim.metrics import TAU_S
+from sim.windows import CROSSING, DROP_RULES, LENGTHS_S, Windows, split_windows
+
+_EVERY_S = 10.0
+"""Seconds between lines of progress where there is no terminal."""
+
+
+class _Starvation(click.ParamType):
+    """Seconds, or ``none``."""
+
+    name = "seconds|none"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> int | None:
+        if value is None or value == "none":
+            return None
+        return click.IntRange(min=0).convert(value, param, context)
+
+
+@click.command()
+@click.argument("trace")
+@trace_options
+@click.option(
+    "--scheduler",
+    "schedulers",
+    multiple=True,
+    default=("EASY",),
+    show_default=True,
+    help="[ORDER-]ALGORITHM[-BACKFILLORDER]; may be repeated, as all below may. The first, with the first predictor, is the baseline.",
+)
+@click.option("--predictor", "predictors", multiple=True, default=("requested",), show_default=True)
+@click.option("--correction", "corrections", multiple=True, default=("requested",), show_default=True)
+@click.option("--semantics", multiple=True, default=("per-second",), show_default=True, help="per-second or per-event.")
+@click.option(
+    "--starvation",
+    "starvation_s",
+    multiple=True,
+    type=_Starvation(),
+    default=("none",),
+    show_default=True,
+    help="Seconds of waiting after which a job goes to the head of the queue, or none.",
+)
+@click.option(
+    "--dependencies",
+    is_flag=True,
+    help="Submit a job that names a preceding job (SWF field 17) of its window when that has ended and the think time (field 18) is over.",
+)
+@click.option("--seed", "seeds", multiple=True, type=int, default=(0,), show_default=True)
+@click.option(
+    "--tau",
+    "taus_s",
+    multiple=True,
+    type=click.FloatRange(min=0, min_open=True),
+    default=(TAU_S,),
+    show_default=True,
+    help="Bound of the bounded slowdown, seconds.",
+)
+@click.option(
+    "--windows",
+    "split",
+    type=click.Choice(list(LENGTHS_S)),
+    default="whole",
+    show_default=True,
+    help="Simulate the trace whole, or each week (7 days) or month (30 days) of submissions by itself.",
+)
+@click.option("--keep-first", is_flag=True, help="Keep the first window, which is left out as a test period otherwise.")
+@click.option(
+    "--drop-rule",
+    type=click.Choice(DROP_RULES),
+    default=CROSSING,
+    show_default=True,
+    help="Leave out jobs whose recorded start and end lie in different windows, or none.",
+)
+@click.option(
+    "--workers", type=click.IntRange(min=1), help="Threads; 1 where simulate_s is to be the simulation alone. [default: one a core]"
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="Write the results to this Parquet file; an interrupted campaign is taken up again from the journal beside it.",
+)
+@click.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), help="Also write a page with tables and figures to this HTML file."
+)
+@click.option("--restart", is_flag=True, help="Throw away the journal of an interrupted campaign.")
+def command(
+    trace: str,
+    procs: int | None,
+    timezone: str | None,
+    missing_request: str | None,
+    schedulers: tuple[str, ...],
+    predictors: tuple[str, ...],
+    corrections: tuple[str, ...],
+    semantics: tuple[str, ...],
+    starvation_s: tuple[int | None, ...],
+    dependencies: bool,
+    seeds: tuple[int, ...],
+    taus_s: tuple[float, ...],
+    split: str,
+    keep_first: bool,
+    drop_rule: str,
+    workers: int | None,
+    out: Path,
+    report: Path | None,
+    restart: bool,
+) -> None:
+    """Simulate every combination of what is given on every window of TRACE, and compare them over the windows.
+
+    TRACE is a name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file.
+    """
+    from pipelines.campaigns import identity, resumable_campaign
+    from sim.over_windows import over_windows
+
+    named = Campaign(schedulers, predictors, corrections, semantics, starvation_s, seeds, taus_s, dependencies)
+    workload = load(trace, procs, timezone, missing_request)
+    check_policies(workload.jobs, named, workload.procs)  # before anything is fitted
+    if dependencies:
+        say_dependencies(workload)
+    windows = split_windows(workload.jobs, split, skip_first=not keep_first, drop=drop_rule)
+    tell_windows(windows)
+    chosen = tuple(fitted(name, workload) for name in predictors)
+    asked = replace(named, predictors=chosen)
+    with shown_progress() as progress, told_how_to_go_on():
+        table = resumable_campaign(out, workload, asked, windows, restart=restart, map_points=threads(workers), progress=progress)
+    note(f"wrote {out}: {len(table):,} rows")
+    summary = over_windows(table)
+    print_summary(summary, windows, workload.generated)
+    if report is not None:
+        from pipelines.provenance import software
+        from pipelines.report.campaign import render_campaign
+        from pipelines.report.html import write_report
+
+        provenance = {**identity(workload, asked, windows), "software": software()}
+        page = render_campaign(table, summary, windows, provenance, notes=workload.notes)
+        write_report(report, page)
+        note(f"wrote {report}")
+
+
+def tell_windows(windows: Windows) -> None:
+    """What the split left of the trace, on standard error."""
+    if windows.split == "whole":
+        return
+    kept = sum(len(window.jobs) for window in windows.windows)
+    dropped = ", ".join(f"{rule} {count:,}" for rule, count in windows.counts().items()) or "none"
+    note(f"{len(windows.windows)} windows of {kept:,} jobs ({windows.split}); jobs dropped: {dropped}; judged by {windows.basis}")
+    if windows.empty:
+        note(f"windows without jobs: {', '.join(map(str, windows.empty))}")
+
+
+@contextmanager
+def shown_progress() -> Iterator[Progress]:
+    """A bar on standard error where that is a terminal, otherwise a line every few seconds."""
+    if not sys.stderr.isatty():
+        told = time.monotonic()
+
+        def line(done: int, total: int) -> None:
+            nonlocal told
+            if time.monotonic() - told >= _EVERY_S or done == total:
+                told = time.monotonic()
+                note(f"{done:,} of {total:,} points")
+
+        yield line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        task = bars.add_task("", total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+@contextmanager
+def told_how_to_go_on() -> Iterator[None]:
+    """Whoever interrupts a campaign learns that it is not lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note("the same command goes on where this one ends")
+        raise
+
+
+def print_summary(summary: pd.DataFrame, windows: Windows, generated: bool) -> None:
+    """Mean bounded slowdown for each tau, and mean wait: means over windows, ratios to the baseline, intervals, ranks; best first."""
+    from rich.table import Table
+
+    from sim.over_windows import POLICY, policy_labels
+
+    first, labels = summary.iloc[0], policy_labels(summary)
+    over = f"means over {first['windows']} windows ({windows.split})" if windows.split != "whole" else "the whole trace"
+    settings: Any = summary.groupby(["semantics", "starvation_s"], sort=False, dropna=False)
+    for (semantics, starvation_s), part in settings:
+        threshold = "" if pd.isna(starvation_s) else f", starvation after {starvation_s:,} s"
+        title = f"{first['trace']}: {over}, {semantics}{threshold}" + (", a generated workload" if generated else "")
+        shown = Table(title=title, title_justify="left", caption_justify="left")
+        shown.caption = f"ratios to {labels[tuple(first[POLICY])]}" + (
+            ", 95 % intervals over windows" if part["low"].notna().any() else ""
+        )
+        taus = [(f"slowdown, τ {tau_s:g} s", ",.4f", tau_s, "mean_bounded_slowdown") for tau_s in part["tau_s"].unique()]
+        columns = [*taus, ("mean wait s", ",.1f", part["tau_s"].iloc[0], "mean_wait_s")]
+        tables = [part[(part["tau_s"] == tau_s) & (part["metric"] == metric)].set_index(POLICY) for _, _, tau_s, metric in columns]
+        shown.add_column("policy", no_wrap=True)
+        for heading, *_ in columns:
+            for name in (heading, "ratio", "rank"):
+                shown.add_column(name, justify="right", no_wrap=name == "ratio")
+        for policy in tables[0].sort_values("mean", kind="stable").index:
+            cells: list[str] = []
+            for (_, form, *_), values in zip(columns, tables, strict=True):
+                row = values.loc[policy]
+                cells += [format(row["mean"], form), ratio_cell(row), str(row["rank"])]
+            shown.add_row(labels[policy], *cells)
+        console().print(shown)
+        for text in part.loc[part["note"] != "", "note"].unique():
+            note(text)
+
+
+def ratio_cell(row: pd.Series) -> str:
+    """A ratio with its interval in brackets where there is one; a dash where there is no ratio."""
+    if pd.isna(row["ratio"]):
+        return "–"
+    text = f"{row['ratio']:.3f}"
+    return text if pd.isna(row["low"]) or row["low"] == row["high"] else f"{text} [{row['low']:.2f}, {row['high']:.2f}]"

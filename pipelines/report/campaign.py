@@ -1,0 +1,164 @@
+"""A campaign as one HTML file that needs nothing else: what was run, means over windows side by side for each tau, and figures by window."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from pipelines.report import campaign_plots
+from pipelines.report.page import data_uri, template
+from pipelines.report.wording import METRICS, number
+from sim.over_windows import POLICY, policy_labels
+from sim.windows import NONE, Windows
+
+_BESIDE = ("mean_wait_s", "awf_s", "p2sf_s", "utilization")
+"""Metrics that no tau changes, printed once beside the mean bounded slowdowns."""
+_MOST = 40
+"""Most policies printed and drawn, the best by mean bounded slowdown; the page says how many it leaves out."""
+_UNITS = {"weeks": "week", "months": "month of 30 days", "whole": "whole trace"}
+_RULES = {
+    "first-window": "submitted in the first window, taken for a test period",
+    "crosses-windows": "started in one window and ended in another",
+}
+
+
+def render_campaign(
+    table: pd.DataFrame,
+    summary: pd.DataFrame,
+    windows: Windows,
+    provenance: Mapping[str, object],
+    notes: Sequence[str] = (),
+    confidence: float = 0.95,
+) -> str:
+    """The page, from values alone: ``table`` of :func:`sim.campaign.run_campaign` on ``windows``, ``summary`` that :func:`sim.over_windows.over_windows` made
+    of it at ``confidence``, and ``provenance`` and ``notes`` to be printed in their order."""
+    labels = policy_labels(summary)
+    base = labels[next(summary[POLICY].itertuples(index=False, name=None))]
+    first = table.iloc[0]
+    generated = bool(table["generated"].any())
+    unit = _UNITS[windows.split]
+    settings = _settings(table, summary, labels, base, unit, generated)
+    return template("campaign.html.j2").render(
+        trace=first["trace"],
+        generated=generated,
+        unit=unit,
+        headline={
+            "windows": f"{len(windows.windows):,}",
+            "jobs": f"{sum(len(window.jobs) for window in windows.windows):,}",
+            "procs": f"{first['procs']:,}",
+            "policies": f"{len(labels):,}",
+            "simulations": f"{len(table) // table['tau_s'].nunique():,}",
+        },
+        baseline=base,
+        common=_common(summary),
+        confidence=f"{100 * confidence:g}",
+        has_intervals=bool((summary["low"].notna() & (summary["low"] != summary["high"])).any()),
+        windows=windows,
+        settings=settings,
+        beside=[(METRICS[name].title, "s" if name.endswith("_s") else "") for name in _BESIDE],
+        taus=[f"{tau_s:g}" for tau_s in summary["tau_s"].unique()],
+        notes=[*notes, *_remarks(summary)],
+        dropped=[(rule, _RULES[rule], f"{count:,}") for rule, count in windows.counts().items()],
+        kept_rule=windows.drop == NONE,
+        provenance=[(name, value if isinstance(value, str) else json.dumps(value)) for name, value in provenance.items()],
+    )
+
+
+def _common(summary: pd.DataFrame) -> str:
+    """What the labels leave unsaid because all policies share it."""
+    shared = [f"{name} {summary[name].iloc[0]}" for name in POLICY[1:] if summary[name].nunique() == 1]
+    return ", ".join(shared)
+
+
+def _settings(
+    table: pd.DataFrame, summary: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], base: str, unit: str, generated: bool
+) -> list[dict[str, Any]]:
+    """For each semantics and threshold: its title, rows, and figures."""
+    made = []
+    keys = ["semantics", "starvation_s"]
+    groups: Any = summary.groupby(keys, sort=False, dropna=False)
+    for (semantics, starvation_s), part in groups:
+        same = table["starvation_s"].isna() if pd.isna(starvation_s) else table["starvation_s"] == starvation_s
+        rows = table[(table["semantics"] == semantics) & same.fillna(False).astype(bool)]
+        threshold = "no starvation threshold" if pd.isna(starvation_s) else f"starvation threshold {starvation_s:,} s"
+        printed = _rows(part, labels, base)
+        shown = {row["label"] for row in printed} | {base}
+        values = {float(tau_s): _by_window(rows[rows["tau_s"] == tau_s], labels, shown) for tau_s in summary["tau_s"].unique()}
+        count = int(part["windows"].iloc[0])
+        first = values[next(iter(values))]
+        figures = []
+        if count > 1:
+            figures.append(("boxes", data_uri(campaign_plots.boxes(values, base, generated))))
+        if count > 1 and len(first.columns) > 1:
+            figures.append(("by window", data_uri(campaign_plots.by_window(first, base, unit, generated))))
+        made.append(
+            {
+                "title": f"{semantics}, {threshold}",
+                "rows": printed,
+                "hidden": len(labels) - len(printed),
+                "sentences": _sentences(part, labels, base, first),
+                "figures": dict(figures),
+            }
+        )
+    return made
+
+
+def _rows(part: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], base: str) -> list[dict[str, Any]]:
+    """A row a policy, best first by the first tau; a cell a tau, then the metrics of no tau."""
+    first_tau = part["tau_s"].iloc[0]
+    records = {(tuple(row[name] for name in POLICY), row["tau_s"], row["metric"]): row for row in part.to_dict("records")}
+    ranked = part[(part["tau_s"] == first_tau) & (part["metric"] == "mean_bounded_slowdown")].sort_values("mean", kind="stable")
+    rows = []
+    for policy in ranked[POLICY].itertuples(index=False, name=None):
+        wanted = [(tau_s, "mean_bounded_slowdown") for tau_s in part["tau_s"].unique()] + [(first_tau, name) for name in _BESIDE]
+        cells = [_cell(records[policy, tau_s, metric]) for tau_s, metric in wanted]
+        rows.append({"label": labels[policy], "kind": "baseline" if labels[policy] == base else "", "cells": cells})
+    return rows[:_MOST] + [row for row in rows[_MOST:] if row["kind"] == "baseline"]
+
+
+def _cell(row: Mapping[Any, Any]) -> dict[str, Any]:
+    metric = METRICS[row["metric"]]
+    interval = "" if pd.isna(row["low"]) else f"[{row['low']:.2f}, {row['high']:.2f}]"
+    sure = not pd.isna(row["low"]) and not row["low"] <= 1 <= row["high"]
+    tone = ("better" if (row["high"] < 1) == metric.lower_is_better else "worse") if sure else ""
+    ratio = "–" if pd.isna(row["ratio"]) else f"× {row['ratio']:.2f}"
+    return {"mean": number(row["mean"], metric.kind), "ratio": ratio, "interval": interval, "tone": tone, "rank": row["rank"]}
+
+
+def _by_window(rows: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], shown: set[str]) -> pd.DataFrame:
+    """Mean bounded slowdowns [windows, policies], means over seeds, the columns named by label."""
+    values = rows.groupby(["window", *POLICY], sort=False)["mean_bounded_slowdown"].mean().unstack(POLICY, sort=False)
+    policies: list[Any] = list(values.columns)
+    named = values.set_axis([labels[policy] for policy in policies], axis="columns")
+    return named.filter(items=sorted(shown)).sort_index()
+
+
+def _sentences(part: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], base: str, first: pd.DataFrame) -> list[str]:
+    """Who has the lowest mean bounded slowdown, by each tau, and in how many windows the best policy on average is the best of all."""
+    sentences = []
+    slowdowns = part[part["metric"] == "mean_bounded_slowdown"]
+    for tau_s in slowdowns["tau_s"].unique():
+        best = slowdowns[slowdowns["tau_s"] == tau_s].sort_values("mean", kind="stable").iloc[0]
+        name = labels[best["scheduler"], best["predictor"], best["correction"]]
+        text = f"With τ = {tau_s:g} s the lowest mean bounded slowdown is that of {name}: {number(best['mean'], 'ratio')}"
+        if name == base:
+            text += ", the baseline"
+        elif not pd.isna(best["ratio"]):
+            text += f", {best['ratio']:.2f} times that of {base}"
+            text += "" if pd.isna(best["low"]) else f" [{best['low']:.2f}, {best['high']:.2f}]"
+        sentences.append(text + ".")
+    if len(first) > 1 and len(first.columns) > 1:
+        leader = first.mean().idxmin()
+        wins = int((first[leader] <= first.min(axis=1)).sum())
+        sentences.append(
+            f"{leader} is the best of all, alone or with others, in {wins} of {len(first)} windows (τ = {part['tau_s'].iloc[0]:g} s)."
+        )
+    return sentences
+
+
+def _remarks(summary: pd.DataFrame) -> list[str]:
+    """Each note of the summary once."""
+    return [f"{note[0].upper()}{note[1:]}." for note in summary.loc[summary["note"] != "", "note"].unique()]

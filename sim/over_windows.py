@@ -1,0 +1,122 @@
+"""What the windows of a campaign say together: means over windows, and their ratio to a baseline with a paired bootstrap over windows.
+
+Every window counts the same, as in the tables of Legrand, Trystram & Zrigui 2018 (there as sums). Windows are resampled whole, the same
+for a policy and its baseline, and intervals are widened for few windows as in :mod:`sim.comparison`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from sim.comparison import ENOUGH_WEEKS, FEWEST_WEEKS, interval, tail
+from sim.metrics import Ratio
+
+METRICS = (
+    "mean_bounded_slowdown",
+    "mean_slowdown",
+    "mean_wait_s",
+    "mean_response_s",
+    "awf_s",
+    "p2sf_s",
+    "max_bounded_slowdown",
+    "utilization",
+    "makespan_s",
+)
+"""The metrics summarised by default."""
+HIGHER_IS_BETTER = ("utilization",)
+SETTING = ["trace", "semantics", "starvation_s", "tau_s"]
+"""Rows that differ in one of these are summarised apart."""
+POLICY = ["scheduler", "predictor", "correction"]
+"""What is compared within one setting."""
+
+
+def over_windows(
+    table: pd.DataFrame,
+    baseline: tuple[str, str] | None = None,
+    metrics: Sequence[str] = METRICS,
+    resamples: int = 2000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """One row for each setting, policy and metric: ``SETTING POLICY metric windows mean ratio low high rank note``.
+
+    ``table`` is what :func:`sim.campaign.run_campaign` returns. ``mean`` is the plain mean of the windows' values (each averaged over its seeds),
+    ``ratio`` that mean over the baseline's of the same setting, ``low`` and ``high`` its interval at ``confidence``; ``rank`` is 1 for
+    the best mean of the setting, equal for equal means. ``baseline`` is a (scheduler, predictor), by default the table's first policy.
+    ``ratio`` is null where the baseline's mean is 0, the interval also below 5 windows; ``note`` says why, or how rough it is.
+    Raises InputError for an absent baseline, an unknown metric, and where a policy lacks a window that another has.
+    """
+    unknown = [metric for metric in metrics if metric not in table]
+    if unknown:
+        raise InputError(f"unknown metric {unknown[0]!r}: the results have {', '.join(name for name in METRICS if name in table)}")
+    base = _baseline(table, baseline)
+    rows: list[dict[str, Any]] = []
+    for setting, part in table.groupby(SETTING, sort=False, dropna=False):
+        identity = dict(zip(SETTING, setting, strict=True))
+        for metric in metrics:
+            values = _by_window(part, metric)
+            ranks = values.mean().rank(method="min", ascending=metric not in HIGHER_IS_BETTER)
+            compared = _against(values, base, resamples, confidence, seed)
+            rows += [
+                {**identity, **dict(zip(POLICY, policy, strict=True)), "metric": metric, **record, "rank": int(ranks[policy])}
+                for policy, record in compared
+            ]
+    columns = [*SETTING, *POLICY, "metric", "windows", "mean", "ratio", "low", "high", "rank", "note"]
+    numbers = dict.fromkeys(("mean", "ratio", "low", "high"), "float64")
+    return pd.DataFrame(rows, columns=columns).astype({**numbers, "starvation_s": "Int64"})
+
+
+def policy_labels(summary: pd.DataFrame) -> dict[tuple[str, str, str], str]:
+    """Scheduler / predictor / correction of every policy, in order of appearance, without what all of them share."""
+    policies = list(dict.fromkeys(summary[POLICY].itertuples(index=False, name=None)))
+    told = [place for place in range(len(POLICY)) if place == 0 or len({policy[place] for policy in policies}) > 1]
+    return {policy: " / ".join(policy[place] for place in told) for policy in policies}
+
+
+def _baseline(table: pd.DataFrame, wanted: tuple[str, str] | None) -> tuple[str, str, str]:
+    """The policy to compare with: the first of the table that matches."""
+    policies = table[POLICY].drop_duplicates().itertuples(index=False, name=None)
+    found = next((policy for policy in policies if wanted is None or policy[:2] == tuple(wanted)), None)
+    if found is None:
+        raise InputError(f"no results of the baseline {' / '.join(wanted or ())} to compare with")
+    return found
+
+
+def _by_window(part: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Values of one metric, float64 [windows, policies], both in the order of the table."""
+    values = part.groupby(["window", *POLICY], sort=False)[metric].mean().astype("float64").unstack(POLICY, sort=False)
+    if values.isna().any(axis=None):
+        policy = values.columns[int(values.isna().any().argmax())]
+        raise InputError(f"{' / '.join(policy)} has no {metric} in window {values.index[int(values[policy].isna().argmax())]}")
+    return values
+
+
+def _against(
+    values: pd.DataFrame, base: tuple[str, str, str], resamples: int, confidence: float, seed: int
+) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    count = len(values)
+    each = np.ones(count)
+    draws = np.random.default_rng(seed).multinomial(count, each / count, size=resamples).astype(np.float64)
+    reference = Ratio(values[base].to_numpy(), each)
+    for policy in values.columns:
+        term = Ratio(values[policy].to_numpy(), each)
+        ratio, low, high, note = None, None, None, ""
+        if reference.value() == 0:
+            note = "no ratio: the baseline is 0"
+        else:
+            ratio = term.value() / reference.value()
+            if count < FEWEST_WEEKS:
+                note = f"no interval: {count} {'window is' if count == 1 else 'windows are'} too few"
+            else:
+                low, high = interval(draws, term, reference, tail(confidence, count))
+                if low is None or high is None:
+                    note = "no interval: the baseline is 0 in some resamples"
+                else:
+                    low, high = low + 1.0, high + 1.0
+                    note = f"rough interval: only {count} windows" if count < ENOUGH_WEEKS else ""
+        yield tuple(policy), {"windows": count, "mean": term.value(), "ratio": ratio, "low": low, "high": high, "note": note}
