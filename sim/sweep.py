@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
@@ -54,7 +55,8 @@ def sweep(
 
     ``weights`` [policies, 3 or 6] on (n, r, wait[, r/n, expansion, r n]); the other arguments are :func:`sim.simulate`'s, whose results
     these are. The predictor must be a table or compiled. ``workers`` threads, by default one a core, share the workload;
-    ``progress(done, policies)`` is called from this thread. Raises InputError as :func:`sim.simulate`, and for weights it could not take.
+    ``progress(done, policies)`` is called from this thread. ``attrs["simulate_s"]`` of the result is the wall time of simulating and measuring
+    alone, summed over threads. Raises InputError as :func:`sim.simulate`, and for weights it could not take.
     """
     table = np.asarray(weights, np.float64)
     if table.ndim != 2 or table.shape[1] not in (3, 6) or not np.isfinite(table).all() or not table.any(axis=1).all():
@@ -76,7 +78,7 @@ def sweep(
     mine = threading.local()
     load_kernel()
 
-    def chunk(first: int) -> int:
+    def chunk(first: int) -> tuple[int, float]:
         if not hasattr(mine, "scratch"):
             mine.scratch = Scratch()
             mine.estimates = as_estimates(source, jobs, arrays)[0]
@@ -84,6 +86,7 @@ def sweep(
         part = slice(first, first + _CHUNK)
         settings = settings_of(plan, code, correction, semantics, starvation_s, False, bits)
         work = mine.scratch.work(total, procs, two=not settings.one_queue)
+        began = time.perf_counter()
         run(
             settings,
             arrays,
@@ -94,12 +97,15 @@ def sweep(
             0,
             Sweep(full[part], results[part], float(tau_s), fresh),
         )
-        return len(full[part])
+        return len(full[part]), time.perf_counter() - began
 
-    done = 0
+    done, seconds = 0, 0.0
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
         for each in as_completed([pool.submit(chunk, first) for first in range(0, len(full), _CHUNK)]):
-            done += each.result()
+            policies, took = each.result()
+            done, seconds = done + policies, seconds + took
             if progress is not None:
                 progress(done, len(full))
-    return pd.DataFrame(results, columns=list(METRICS))
+    measured = pd.DataFrame(results, columns=list(METRICS))
+    measured.attrs["simulate_s"] = seconds
+    return measured
