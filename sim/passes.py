@@ -89,6 +89,8 @@ def full_pass(settings, now, jobs, estimates, front, back, profile, state):
     counters = state.counters
     bits = settings.bits
     if settings.changing:
+        if not anyone_fits(settings, front, counters):
+            return
         sort_anew(settings, now, jobs, estimates, front, back, state)
     if settings.algorithm == JUSTBF:
         counters[RESERVED] = 0
@@ -117,6 +119,17 @@ def full_pass(settings, now, jobs, estimates, front, back, profile, state):
     tidy(front, counters[WAITING], state.start)
     if not settings.one_queue:
         tidy(back, counters[WAITING], state.start)
+
+
+@kernel
+def anyone_fits(settings, queue, counters):
+    """Is there a waiting job that fits in the free processors? Without one, an order that has changed need not be known."""
+    begin = queue.bounds[BEGIN]
+    end = begin + counters[WAITING] if settings.algorithm == JUSTBF else queue.bounds[END]
+    for i in range(begin, end):
+        if queue.procs[i] <= counters[FREE]:
+            return True
+    return False
 
 
 @kernel
