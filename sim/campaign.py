@@ -24,6 +24,7 @@ from features.errors import InputError
 from models.catalog import predictor as named_predictor
 from models.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.metrics import TAU_S, evaluate
+from sim.schedule import IDENTITY as SCHEDULE_IDENTITY
 from sim.schedule import Schedule
 from sim.scratch import Scratch
 from sim.simulate import simulate
@@ -36,21 +37,8 @@ Row: TypeAlias = dict[str, Any]
 Progress: TypeAlias = Callable[[int, int], None]
 _R = TypeVar("_R")
 
-IDENTITY = (
-    "trace",
-    "window",
-    "window_begin_s",
-    "scheduler",
-    "predictor",
-    "correction",
-    "semantics",
-    "starvation_s",
-    "dependencies",
-    "seed",
-    "procs",
-    "tau_s",
-    "generated",
-)
+_TRACE, *_POLICY = SCHEDULE_IDENTITY
+IDENTITY = (_TRACE, "window", "window_begin_s", *_POLICY)
 """The columns that identify a row; the metrics of :func:`sim.metrics.evaluate` follow."""
 
 

@@ -14,19 +14,10 @@ import pandas as pd
 
 from features.errors import InputError
 from sim.comparison import ENOUGH_WEEKS, FEWEST_WEEKS, interval, tail
+from sim.comparison import METRICS as COMPARED
 from sim.metrics import Ratio
 
-METRICS = (
-    "mean_bounded_slowdown",
-    "mean_slowdown",
-    "mean_wait_s",
-    "mean_response_s",
-    "awf_s",
-    "p2sf_s",
-    "max_bounded_slowdown",
-    "utilization",
-    "makespan_s",
-)
+METRICS = tuple(metric for metric in COMPARED if metric != "underprediction_rate")
 """The metrics summarised by default."""
 HIGHER_IS_BETTER = ("utilization",)
 SETTING = ["trace", "semantics", "starvation_s", "tau_s"]

@@ -124,12 +124,11 @@ def full_pass(settings, now, jobs, estimates, front, back, profile, state):
 @kernel
 def anyone_fits(settings, queue, counters):
     """Is there a waiting job that fits in the free processors? Without one, an order that has changed need not be known."""
-    begin = queue.bounds[BEGIN]
-    end = begin + counters[WAITING] if settings.algorithm == JUSTBF else queue.bounds[END]
-    for i in range(begin, end):
-        if queue.procs[i] <= counters[FREE]:
-            return True
-    return False
+    i = queue.bounds[BEGIN]
+    end = i + counters[WAITING] if settings.algorithm == JUSTBF else queue.bounds[END]
+    while i < end and queue.procs[i] > counters[FREE]:
+        i += 1
+    return i < end
 
 
 @kernel

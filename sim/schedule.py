@@ -10,6 +10,21 @@ import pandas as pd
 from features.errors import InputError
 from features.schema import start_s
 
+IDENTITY = (
+    "trace",
+    "scheduler",
+    "predictor",
+    "correction",
+    "semantics",
+    "starvation_s",
+    "dependencies",
+    "seed",
+    "procs",
+    "tau_s",
+    "generated",
+)
+"""What identifies a row of results: a schedule's settings, and the threshold of bounded slowdown it was judged with."""
+
 
 @dataclass(frozen=True)
 class Schedule:

@@ -15,20 +15,7 @@ from features.errors import InputError
 from models.protocol import Predictor
 from pipelines.cli.options import console, load, note, trace_options
 from sim import Schedule, evaluate, simulate
-
-IDENTITY = (
-    "trace",
-    "scheduler",
-    "predictor",
-    "correction",
-    "semantics",
-    "starvation_s",
-    "dependencies",
-    "seed",
-    "procs",
-    "tau_s",
-    "generated",
-)
+from sim.schedule import IDENTITY
 
 
 @click.command()
