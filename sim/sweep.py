@@ -23,7 +23,7 @@ from sim.orders import NO_WEIGHTS
 from sim.prepare import NO_DEPENDENCIES, as_arrays, as_estimates, as_predictor
 from sim.run import METRICS, Sweep, run
 from sim.scratch import Scratch
-from sim.simulate import load_kernel, settings_of
+from sim.simulate import check_usable, load_kernel, settings_of
 
 _CHUNK = 256
 """Policies that a thread takes at a time."""
@@ -80,7 +80,7 @@ def sweep(
         if not hasattr(mine, "scratch"):
             mine.scratch = Scratch()
             mine.estimates = as_estimates(source, jobs, arrays)[0]
-            mine.memory = fresh.copy()
+            mine.memory = fresh.copied()
         part = slice(first, first + _CHUNK)
         settings = settings_of(plan, code, correction, semantics, starvation_s, False, bits)
         work = mine.scratch.work(total, procs, two=not settings.one_queue)
@@ -94,6 +94,7 @@ def sweep(
             0,
             Sweep(full[part], results[part], float(tau_s), fresh),
         )
+        check_usable(work.state, source.name, jobs)
         return len(full[part])
 
     done = 0

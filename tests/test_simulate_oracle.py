@@ -58,7 +58,7 @@ def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
     """Compiled code does not check bounds, NumPy does: the next test with the kernels as plain Python, in a process of its own."""
     script = """
 import features.jit
-features.jit.njit = features.jit.kernel = lambda function: function
+features.jit.njit = features.jit.kernel = features.jit.apart = lambda function: function
 import tests.test_simulate_oracle as tests
 tests.test_any_small_workload()
 """
