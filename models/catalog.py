@@ -7,14 +7,16 @@ from collections.abc import Callable
 
 from features.errors import InputError
 from models.clairvoyant import clairvoyant
+from models.hierarchy import hierarchy
 from models.last2 import last2
 from models.nag import cv_triple, nag
+from models.options import parse
 from models.protocol import Predictor
 from models.requested import requested
 
 _PLAIN: dict[str, Callable[[], Predictor]] = {"requested": requested, "clairvoyant": clairvoyant, "last2": last2}
 _MULTIPLIED: dict[str, Callable[[float], Predictor]] = {"requested": requested, "clairvoyant": clairvoyant}
-_OPTIONAL: dict[str, Callable[..., Predictor]] = {"nag": nag, "cv-triple": cv_triple}
+_OPTIONAL: dict[str, Callable[..., Predictor]] = {"nag": nag, "cv-triple": cv_triple, "hierarchy": hierarchy}
 """Those that take options as texts."""
 FITTED = ("lightgbm",)
 """Predictors that are trained on a trace's history beforehand; the caller that has that history brings their table."""
@@ -39,20 +41,7 @@ def predictor(name: str) -> Predictor:
     match = re.fullmatch(r"([\w-]+)(?:\((.+)\))?", name)
     if match and match[1] in _OPTIONAL:
         try:
-            return _OPTIONAL[match[1]](**options(match[2] or ""))
+            return _OPTIONAL[match[1]](**parse(match[2] or ""))
         except InputError as error:
             raise InputError(f"predictor {name}: {error}") from error
     raise InputError(f"unknown predictor {name!r}: known are {', '.join(KNOWN)}")
-
-
-def options(text: str) -> dict[str, str]:
-    """``a=1,b=2`` as a dictionary of texts; InputError where that cannot be read."""
-    found: dict[str, str] = {}
-    for part in text.split(",") if text else ():
-        option, equals, value = (piece.strip() for piece in part.partition("="))
-        if not (option and equals and value):
-            raise InputError(f"{part.strip()!r} is not of the form option=value")
-        if option in found:
-            raise InputError(f"option {option} is given twice")
-        found[option] = value
-    return found

@@ -8,7 +8,8 @@ times count from the first submission. A predictor looks at nothing that lies ah
 from __future__ import annotations
 
 from features.jit import kernel
-from models import last2, nag
+from models import hierarchy, last2, nag
+from models.hierarchy import HIERARCHY
 from models.last2 import LAST2
 from models.nag import NAG
 
@@ -23,6 +24,8 @@ def estimate(code, memory, job, jobs, start):
         return last2.estimate(memory, jobs.user[job], jobs.requested[job])
     if code == NAG:
         return nag.estimate(memory, job, jobs, start)
+    if code == HIERARCHY:
+        return hierarchy.estimate(memory, memory.row[job], jobs.requested[job], 0)
     return 1.0 * jobs.requested[job]
 
 
@@ -35,6 +38,8 @@ def estimate_again(code, memory, job, jobs, elapsed):
             return seconds
     if code == NAG:
         return nag.answer(memory, job)
+    if code == HIERARCHY:
+        return hierarchy.estimate(memory, memory.row[job], jobs.requested[job], elapsed)
     return 1.0 * jobs.requested[job]
 
 
@@ -58,3 +63,5 @@ def learn(code, memory, job, jobs, now):
         last2.learn(memory, jobs.user[job], jobs.runtime[job])
     if code == NAG:
         nag.learn(memory, job, jobs, now)
+    if code == HIERARCHY:
+        hierarchy.learn(memory, memory.row[job], jobs.runtime[job])

@@ -15,14 +15,20 @@ from features.schema import codes
 
 
 class Memory(NamedTuple):
-    """``users`` float64 [users, k]: of each user, or of each group of jobs that a predictor forms. ``jobs`` float64 [jobs, m]: of each job, from
-    its submission to its end. ``links`` int64 [rows, l]: lists of jobs, such as :mod:`models.running`. ``model`` float64 [n]: everything else, such
-    as settings, weights and scratch."""
+    """Shapes are each predictor's own.
+
+    ``users`` float64 [users, k]: of each user, or of each group of jobs that a predictor forms. ``jobs`` float64 [jobs, m]: of each job, from its
+    submission to its end. ``links`` int64 [rows, l]: lists of jobs, such as :mod:`models.running`. ``model`` float64 [n]: everything else, such as
+    settings, weights and scratch. ``keys`` int64 [rows, t]: what is given of each row of the jobs table beyond the kernel's columns. ``row`` int64
+    [jobs]: the row of that table that a job of the kernel is, the simulator's to fill in; they differ where jobs depend on each other.
+    """
 
     users: np.ndarray = np.zeros((0, 0))
     jobs: np.ndarray = np.zeros((0, 0))
     links: np.ndarray = np.zeros((0, 0), np.int64)
     model: np.ndarray = np.zeros(0)
+    keys: np.ndarray = np.zeros((0, 0), np.int64)
+    row: np.ndarray = np.zeros(0, np.int64)
 
     def copied(self) -> Memory:
         """The same in arrays of its own."""
@@ -31,7 +37,7 @@ class Memory(NamedTuple):
 
 @kernel
 def restore(memory, fresh):
-    """Make ``memory`` what ``fresh`` is."""
+    """Make ``memory`` what ``fresh`` is; what is given, ``keys`` and ``row``, never changes."""
     for table, source in ((memory.users, fresh.users), (memory.jobs, fresh.jobs)):
         for i in range(source.shape[0]):
             for k in range(source.shape[1]):

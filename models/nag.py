@@ -17,6 +17,7 @@ from features.errors import InputError
 from features.jit import apart, kernel
 from models.memory import Memory, known_users
 from models.nag_features import BASE, FEATURES, HISTORY, REQUEST, expand, observe, remember
+from models.options import check_known, number, shortest, spelled
 from models.protocol import CompiledPredictor
 from models.running import append, empty_lists, remove
 
@@ -48,10 +49,10 @@ class Curve:
         factor, _, kind = text.rpartition("*")
         if kind not in CURVES:
             raise InputError(f"{option}={text}: known are {', '.join(CURVES)}, with a factor in front as in 100*square")
-        return cls(kind, _number(option, text, factor, least=0.0, open=True) if "*" in text else 1.0)
+        return cls(kind, number(f"{option}={text}", factor, above=0.0) if "*" in text else 1.0)
 
     def __str__(self) -> str:
-        return self.kind if self.factor == 1.0 else f"{_shortest(self.factor)}*{self.kind}"
+        return self.kind if self.factor == 1.0 else f"{shortest(self.factor)}*{self.kind}"
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Nag:
         """These settings but for ``options``, as texts; InputError for one that is unknown or cannot be read."""
         changed = {field.name: getattr(self, field.name) for field in fields(self)}
         for option, text in options.items():
+            check_known(option, OPTIONS)
             if option in ("over", "under"):
                 changed[option] = Curve.parse(option, text)
             elif option == "weight":
@@ -80,20 +82,18 @@ class Nag:
                     raise InputError(f"weight={text}: known are {', '.join(WEIGHTS)}")
                 changed["weight"] = text
             elif option == "eta":
-                changed["eta"] = _number(option, text, text, least=0.0, open=True)
+                changed["eta"] = number(f"eta={text}", text, above=0.0)
             elif option == "lambda":
-                changed["lambda_"] = _number(option, text, text, least=0.0)
-            elif option == "threshold":
-                changed["threshold"] = _number(option, text, text)
+                changed["lambda_"] = number(f"lambda={text}", text, least=0.0)
             else:
-                raise InputError(f"unknown option {option!r}: known are {', '.join(OPTIONS)}")
+                changed["threshold"] = number(f"threshold={text}", text)
         return Nag(**changed)
 
     def options(self) -> dict[str, str]:
         """The settings as ``with_options`` takes them."""
         numbers = {"threshold": self.threshold, "eta": self.eta, "lambda": self.lambda_}
         texts = {"over": str(self.over), "under": str(self.under), "weight": self.weight}
-        return texts | {option: _shortest(value) for option, value in numbers.items()}
+        return texts | {option: shortest(value) for option, value in numbers.items()}
 
 
 OPTIONS = ("over", "under", "threshold", "weight", "eta", "lambda")
@@ -117,26 +117,8 @@ def nag(**options: str) -> CompiledPredictor:
 
 def _predictor(name: str, preset: Nag, options: dict[str, str], published: bool) -> CompiledPredictor:
     settings = preset.with_options(options)
-    usual = preset.options()
-    unusual = [f"{option}={text}" for option, text in settings.options().items() if text != usual[option]]
-    full_name = f"{name}({','.join(unusual)})" if unusual else name
+    full_name = spelled(name, settings.options(), preset.options())
     return CompiledPredictor(full_name, NAG, lambda jobs: _memory(settings, published, jobs))
-
-
-def _number(option: str, given: str, text: str, least: float = -math.inf, open: bool = False) -> float:
-    try:
-        value = float(text)
-    except ValueError as error:
-        raise InputError(f"{option}={given}: {text!r} is not a number") from error
-    if not math.isfinite(value) or value < least or (open and value == least):
-        bound = "" if least == -math.inf else f" {'above' if open else 'of at least'} {least:g}"
-        raise InputError(f"{option}={given}: must be a finite number{bound}")
-    return value
-
-
-def _shortest(value: float) -> str:
-    short = f"{value:g}"
-    return short if float(short) == value else repr(value)
 
 
 (IS_PUBLISHED, ORIGIN, OVER, OVER_FACTOR, UNDER, UNDER_FACTOR, THRESHOLD, WEIGHT, ETA, LAMBDA, STEPS, NORM, MODEL) = range(13)

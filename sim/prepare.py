@@ -70,7 +70,7 @@ def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs) -> tuple[E
         return Estimates(whole, whole, whole), clamped, TABLE, Memory()
     if isinstance(source, CompiledPredictor):
         point = np.zeros(total, np.int64)
-        return Estimates(point, point, point), 0, source.code, source.memory(jobs)
+        return Estimates(point, point, point), 0, source.code, source.memory(jobs)._replace(row=np.arange(total))
     return Estimates(np.zeros(total, np.int64), np.zeros(total, np.int64), np.zeros(total, np.int64)), 0, OUTSIDE, Memory()
 
 

@@ -93,6 +93,7 @@ def simulate(
     asking = NO_DEPENDENCIES
     if dependencies:
         asking, arrays, estimates = as_dependencies(jobs, arrays, estimates)
+        memory = memory._replace(row=asking.row)
         latest += int(asking.think.sum())
     bits = max(total - 1, 1).bit_length()
     if latest >= 1 << (62 - bits):
