@@ -1,4 +1,4 @@
-"""The two decorators of compiled code: numba, cached on disk, without the interpreter lock.
+"""The decorators of compiled code: numba, cached on disk, without the interpreter lock.
 
 Numba's own cache looks at the file of a function but not at the files of the functions it calls, so an edited callee would go on
 running in its old form. Here the cache lies in a directory named by the state of our sources: any edit of them starts a new one.
@@ -58,6 +58,11 @@ def kernel(function: Callable[..., Any]) -> Any:
     KTH-SP2: nine times as long). A function that allocates fails to compile here, so the promise is checked.
     """
     return _cached(numba.njit(**_INLINED)(function))
+
+
+def apart(function: Callable[..., Any]) -> Any:
+    """Like :func:`kernel`, but called and not inlined: for what is long and not always needed, lest those who do without pay for it."""
+    return _cached(numba.njit(**{**_INLINED, "forceinline": False})(function))
 
 
 def _cached(dispatcher: Any) -> Any:

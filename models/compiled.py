@@ -1,38 +1,67 @@
 """Where the simulation kernel meets the predictors compiled into it: integer codes, direct calls.
 
-Code 0 is a table filled beforehand (nothing to do), code -1 a predictor outside the kernel (the loop stops and asks).
+Code 0 is a table filled beforehand (nothing to do), code -1 a predictor outside the kernel (the loop stops and asks). All others keep what they
+know in a :class:`~models.memory.Memory`. ``jobs`` are the kernel's columns, int64 [jobs], ``job`` a row of them and ``start`` the starts so far;
+times count from the first submission. A predictor looks at nothing that lies ahead: rows behind ``job``, the runtime of a job before it has ended.
 """
 
 from __future__ import annotations
 
 from features.jit import kernel
-from models import last2
+from models import hierarchy, last2, nag
+from models.hierarchy import HIERARCHY
 from models.last2 import LAST2
+from models.nag import NAG
 
 TABLE = 0
 OUTSIDE = -1
 
 
 @kernel
-def estimate(code, memory, user, requested):
-    """Whole seconds predicted at submission."""
+def estimate(code, memory, job, jobs, start):
+    """Seconds predicted for ``job``, which is submitted now, as a whole number that need not lie in 1..request."""
     if code == LAST2:
-        return last2.estimate(memory, user, requested)
-    return requested
+        return last2.estimate(memory, jobs.user[job], jobs.requested[job])
+    if code == NAG:
+        return nag.estimate(memory, job, jobs, start)
+    if code == HIERARCHY:
+        return hierarchy.estimate(memory, memory.row[job], jobs.requested[job], 0)
+    return 1.0 * jobs.requested[job]
 
 
 @kernel
-def estimate_again(code, memory, user, requested, elapsed):
-    """Whole seconds predicted in all for a job that has run ``elapsed`` of them, as predicted, and runs on: more than that, up to the request."""
+def estimate_again(code, memory, job, jobs, elapsed):
+    """Seconds predicted in all for a job that has run ``elapsed`` of them, as predicted, and runs on; up to that it says nothing new."""
     if code == LAST2:
-        seconds = last2.estimate(memory, user, requested)
+        seconds = last2.estimate(memory, jobs.user[job], jobs.requested[job])
         if seconds > elapsed:
             return seconds
-    return requested
+    if code == NAG:
+        return nag.answer(memory, job)
+    if code == HIERARCHY:
+        return hierarchy.estimate(memory, memory.row[job], jobs.requested[job], elapsed)
+    return 1.0 * jobs.requested[job]
 
 
 @kernel
-def learn(code, memory, user, runtime):
-    """A job of ``user`` has ended after ``runtime`` seconds."""
+def wants_starts(code):
+    """Whether the predictor is told of starts."""
+    return code == NAG
+
+
+@kernel
+def started(code, memory, job, jobs):
+    """``job`` was started. Starts are told in their order, at the latest before the next estimate at a submission or the next end."""
+    if code == NAG:
+        nag.started(memory, job, jobs)
+
+
+@kernel
+def learn(code, memory, job, jobs, now):
+    """``job`` has ended now: its runtime may be used."""
     if code == LAST2:
-        last2.learn(memory, user, runtime)
+        last2.learn(memory, jobs.user[job], jobs.runtime[job])
+    if code == NAG:
+        nag.learn(memory, job, jobs, now)
+    if code == HIERARCHY:
+        hierarchy.learn(memory, memory.row[job], jobs.runtime[job])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from features.jit import kernel
+from models.memory import Memory, known_users
 from models.protocol import CompiledPredictor
 
 LAST2 = 1
@@ -16,22 +17,22 @@ LAST2 = 1
 
 def last2() -> CompiledPredictor:
     """The predictor; its memory holds, for each user, the last and last but one runtime and the number of jobs ended."""
-    return CompiledPredictor("last2", LAST2, lambda users: np.zeros((users, 3)))
+    return CompiledPredictor("last2", LAST2, lambda jobs: Memory(users=np.zeros((known_users(jobs), 3))))
 
 
 @kernel
 def estimate(memory, user, requested):
-    if user < 0 or memory[user, 2] < 2:
-        return requested
-    return min(requested, np.int64((memory[user, 0] + memory[user, 1]) // 2))
+    if user < 0 or memory.users[user, 2] < 2.0:
+        return 1.0 * requested
+    return min(1.0 * requested, np.floor(0.5 * (memory.users[user, 0] + memory.users[user, 1])))
 
 
 @kernel
 def learn(memory, user, runtime):
     if user >= 0:
-        memory[user, 1] = memory[user, 0]
-        memory[user, 0] = runtime
-        memory[user, 2] += 1
+        memory.users[user, 1] = memory.users[user, 0]
+        memory.users[user, 0] = runtime
+        memory.users[user, 2] += 1.0
 
 
 def last2_table(mean_last2_runtime_s: np.ndarray, requested_s: np.ndarray) -> np.ndarray:

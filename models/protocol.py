@@ -14,6 +14,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import pandas as pd
 
+from models.memory import Memory
+
 ORDER, FIT, END = 0, 1, 2
 """The questions."""
 
@@ -32,11 +34,11 @@ class TablePredictor:
 
 @dataclass(frozen=True)
 class CompiledPredictor:
-    """A predictor that learns inside the simulation kernel: its code there and its fresh memory, float64 [users, k]."""
+    """A predictor that learns inside the simulation kernel: its code there (:mod:`models.compiled`) and, for a jobs table, its fresh memory."""
 
     name: str
     code: int
-    memory: Callable[[int], np.ndarray]
+    memory: Callable[[pd.DataFrame], Memory]
 
 
 @runtime_checkable

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from features.jit import kernel
-from models.compiled import OUTSIDE, TABLE, estimate, estimate_again, learn
+from models.compiled import OUTSIDE, TABLE, estimate, estimate_again, learn, started, wants_starts
 from sim.corrections import CONDITIONAL, corrected
 from sim.dependencies import next_submission, release, take
 from sim.passes import enqueue, full_pass, move_up, submit_pass
@@ -20,13 +20,17 @@ from sim.state import (
     ANSWER,
     ASKED,
     CHANGED,
+    CLAMPED,
     DOUBTED,
     ENDED,
     ENDS,
     FREE,
     NEXT,
     PLANS,
+    STARTED,
     STARVING,
+    TOLD,
+    UNUSABLE,
     WAITING,
     heap_pop,
     plan_insert,
@@ -112,12 +116,12 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
         promote_starving(settings, now, jobs, estimates, front, state)
 
         if arriving == 1 and counters[CHANGED] == 0 and counters[WAITING] > 0 and settings.steady:
-            job = submit_job(settings, jobs, estimates, memory, counters)
+            job = submit_job(settings, jobs, estimates, memory, state)
             if submit_pass(settings, job, now, jobs, estimates, front, back, profile, state):
                 continue
         else:
             for _ in range(arriving):
-                job = submit_job(settings, jobs, estimates, memory, counters)
+                job = submit_job(settings, jobs, estimates, memory, state)
                 enqueue(settings, job, now, jobs, estimates, front, back, state)
             if settings.gated and arriving == 1 and jobs.procs[counters[NEXT] - 1] > counters[FREE]:
                 counters[CHANGED] = 1
@@ -163,7 +167,8 @@ def refresh_plan(settings, now, jobs, estimates, state, memory):
             answer = counters[ANSWER]
             counters[ANSWER] = 0
             if settings.predictor != OUTSIDE:
-                answer = estimate_again(settings.predictor, memory, jobs.user[job], jobs.requested[job], planned - start)
+                seconds = estimate_again(settings.predictor, memory, job, jobs, planned - start)
+                answer = usable(seconds, planned - start + 1, jobs.requested[job], jobs.requested[job], job, counters)
         plan_remove(state.plan, state.plan_procs, counters[PLANS], state.plan[0])
         counters[PLANS] -= 1
         counters[CHANGED] = 1
@@ -199,7 +204,8 @@ def end_job(settings, now, jobs, dependencies, state, memory):
     counters[CHANGED] = 1
     state.ended[counters[ENDED]] = job
     counters[ENDED] += 1
-    learn(settings.predictor, memory, jobs.user[job], jobs.runtime[job])
+    tell_starts(settings.predictor, jobs, state, memory)
+    learn(settings.predictor, memory, job, jobs, now)
     if settings.dependent:
         release(dependencies, job, now, counters, settings.bits)
 
@@ -218,13 +224,38 @@ def promote_starving(settings, now, jobs, estimates, front, state):
 
 
 @kernel
-def submit_job(settings, jobs, estimates, memory, counters):
+def submit_job(settings, jobs, estimates, memory, state):
     """The next job arrives and, if a compiled predictor is at work, gets its estimates; returns its row."""
+    counters = state.counters
     job = counters[NEXT]
     counters[NEXT] = job + 1
     if settings.predictor != OUTSIDE and settings.predictor != TABLE:
-        seconds = estimate(settings.predictor, memory, jobs.user[job], jobs.requested[job])
-        estimates.order[job] = seconds
-        estimates.fit[job] = seconds
-        estimates.end[job] = seconds
+        tell_starts(settings.predictor, jobs, state, memory)
+        seconds = estimate(settings.predictor, memory, job, jobs, state.start)
+        whole = usable(seconds, 1, 1, jobs.requested[job], job, counters)
+        estimates.order[job] = whole
+        estimates.fit[job] = whole
+        estimates.end[job] = whole
     return job
+
+
+@kernel
+def usable(seconds, least, instead, most, job, counters):
+    """The answer of a compiled predictor in whole seconds: ``most`` if it is above that, ``instead`` if below ``least``; counts those, and remembers
+    a ``job`` for which the answer is no number."""
+    if least <= seconds <= most:
+        return np.int64(seconds)
+    if not np.isfinite(seconds):
+        counters[UNUSABLE] = job + 1
+    counters[CLAMPED] += 1
+    return instead if seconds < least else most
+
+
+@kernel
+def tell_starts(predictor, jobs, state, memory):
+    """Tell a compiled predictor, if it wants to know, of the starts since it was last told."""
+    if wants_starts(predictor):
+        counters = state.counters
+        while counters[TOLD] < counters[STARTED]:
+            started(predictor, memory, state.running[counters[TOLD]], jobs)
+            counters[TOLD] += 1

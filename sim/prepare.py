@@ -12,6 +12,7 @@ from features.errors import InputError
 from features.schema import codes
 from models.catalog import predictor as named_predictor
 from models.compiled import OUTSIDE, TABLE
+from models.memory import Memory
 from models.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.dependencies import NOBODY, Dependencies
 from sim.run import METRICS, Sweep
@@ -56,10 +57,9 @@ def as_predictor(predictor: str | Predictor | Sequence[float] | np.ndarray | pd.
     return TablePredictor("given", lambda jobs: table)
 
 
-def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs) -> tuple[Estimates, int, int, np.ndarray]:
+def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs) -> tuple[Estimates, int, int, Memory]:
     """Estimates (filled if they are known beforehand), how many were clamped, the predictor's code, and its memory."""
     total = len(jobs)
-    nothing = np.zeros((0, 0))
     if isinstance(source, TablePredictor):
         predicted = np.asarray(source.estimate(jobs), np.float64)
         if predicted.shape != (total,):
@@ -67,11 +67,11 @@ def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs) -> tuple[E
         whole, clamped = whole_seconds(
             predicted, arrays.requested if source.capped else None, source.name, jobs["job_id"].to_numpy()
         )
-        return Estimates(whole, whole, whole), clamped, TABLE, nothing
+        return Estimates(whole, whole, whole), clamped, TABLE, Memory()
     if isinstance(source, CompiledPredictor):
         point = np.zeros(total, np.int64)
-        return Estimates(point, point, point), 0, source.code, source.memory(int(arrays.user.max()) + 1)
-    return Estimates(np.zeros(total, np.int64), np.zeros(total, np.int64), np.zeros(total, np.int64)), 0, OUTSIDE, nothing
+        return Estimates(point, point, point), 0, source.code, source.memory(jobs)._replace(row=np.arange(total))
+    return Estimates(np.zeros(total, np.int64), np.zeros(total, np.int64), np.zeros(total, np.int64)), 0, OUTSIDE, Memory()
 
 
 def whole_seconds(predicted: np.ndarray, requested: np.ndarray | None, name: str, job_ids: np.ndarray) -> tuple[np.ndarray, int]:
@@ -91,7 +91,7 @@ NO_DEPENDENCIES = Dependencies(
     Jobs(*[_NOTHING] * 5), Estimates(*[_NOTHING] * 3), _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING
 )
 
-NO_SWEEP = Sweep(np.zeros((0, 6)), np.zeros((0, len(METRICS))), 0.0, np.zeros((0, 0)))
+NO_SWEEP = Sweep(np.zeros((0, 6)), np.zeros((0, len(METRICS))), 0.0, Memory())
 
 
 def as_dependencies(jobs: pd.DataFrame, arrays: Jobs, estimates: Estimates) -> tuple[Dependencies, Jobs, Estimates]:

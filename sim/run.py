@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from features.jit import kernel
+from models.memory import Memory, restore
 from sim.loop import DONE, advance
-from sim.state import FREE
+from sim.state import FREE, UNUSABLE
 
 METRICS = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
 """What a sweep measures of each policy, as :mod:`sim.metrics` defines it."""
@@ -25,7 +26,7 @@ class Sweep(NamedTuple):
     weights: np.ndarray
     results: np.ndarray
     tau_s: float
-    memory: np.ndarray
+    memory: Memory
 
 
 @kernel
@@ -42,6 +43,8 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, me
                 settings.given_weights[i] = settings.weights[i] = sweep.weights[policy, i]
         reason, now = advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now)
         if policies > 0:
+            if state.counters[UNUSABLE] > 0:
+                break
             measure(policy, jobs, state, sweep)
     return reason, now
 
@@ -55,9 +58,7 @@ def reset(free, state, memory, fresh):
     for i in range(len(state.start)):
         state.start[i] = -1
         state.corrections[i] = 0
-    for i in range(memory.shape[0]):
-        for k in range(memory.shape[1]):
-            memory[i, k] = fresh[i, k]
+    restore(memory, fresh)
 
 
 @kernel

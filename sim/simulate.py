@@ -11,6 +11,7 @@ import pandas as pd
 
 from features.errors import InputError
 from models.compiled import OUTSIDE, TABLE
+from models.memory import Memory
 from models.protocol import OnlinePredictor, Predictor
 from sim.converse import Conversation
 from sim.corrections import CORRECTIONS
@@ -22,7 +23,7 @@ from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, as_arrays, as_dependencies, a
 from sim.run import run
 from sim.schedule import Schedule, schedule_table
 from sim.scratch import Scratch
-from sim.state import Estimates, Jobs
+from sim.state import CLAMPED, UNUSABLE, Estimates, Jobs, State
 
 SEMANTICS = ("per-second", "per-event")
 
@@ -92,6 +93,7 @@ def simulate(
     asking = NO_DEPENDENCIES
     if dependencies:
         asking, arrays, estimates = as_dependencies(jobs, arrays, estimates)
+        memory = memory._replace(row=asking.row)
         latest += int(asking.think.sum())
     bits = max(total - 1, 1).bit_length()
     if latest >= 1 << (62 - bits):
@@ -116,6 +118,8 @@ def simulate(
     else:
         go_on(0)
     seconds = time.perf_counter() - began
+    clamped += int(work.state.counters[CLAMPED])
+    check_usable(work.state, source.name, jobs, asking.row if dependencies else None)
 
     start, corrections = work.state.start + origin, work.state.corrections.copy()
     predicted, submit = estimates.order, None
@@ -173,10 +177,18 @@ def settings_of(
     )
 
 
+def check_usable(state: State, name: str, jobs: pd.DataFrame, row: np.ndarray | None = None) -> None:
+    """InputError if a compiled predictor, called ``name``, said something that is no number; ``row`` maps the kernel's jobs to rows of the table."""
+    job = int(state.counters[UNUSABLE]) - 1
+    if job >= 0:
+        number = jobs["job_id"].iloc[job if row is None else int(row[job])]
+        raise InputError(f"predictor {name}: predicts something that is no finite number for job {number}")
+
+
 @cache
 def load_kernel() -> None:
     """Compile the kernel, or load it from its cache, by simulating no jobs: not a part of any simulation's time."""
     nothing = np.zeros(0, np.int64)
     settings = settings_of(named_scheduler("EASY"), TABLE, "requested", "per-second", None, False, 1)
     jobs, estimates = Jobs(*[nothing] * 5), Estimates(*[nothing] * 3)
-    run(settings, jobs, estimates, NO_DEPENDENCIES, *Scratch().work(0, 1), np.zeros((0, 0)), 0, NO_SWEEP)
+    run(settings, jobs, estimates, NO_DEPENDENCIES, *Scratch().work(0, 1), Memory(), 0, NO_SWEEP)

@@ -24,7 +24,7 @@ from sim.orders import NO_WEIGHTS
 from sim.prepare import NO_DEPENDENCIES, as_arrays, as_estimates, as_predictor
 from sim.run import METRICS, Sweep, run
 from sim.scratch import Scratch
-from sim.simulate import load_kernel, settings_of
+from sim.simulate import check_usable, load_kernel, settings_of
 
 _CHUNK = 256
 """Policies that a thread takes at a time."""
@@ -82,7 +82,7 @@ def sweep(
         if not hasattr(mine, "scratch"):
             mine.scratch = Scratch()
             mine.estimates = as_estimates(source, jobs, arrays)[0]
-            mine.memory = fresh.copy()
+            mine.memory = fresh.copied()
         part = slice(first, first + _CHUNK)
         settings = settings_of(plan, code, correction, semantics, starvation_s, False, bits)
         work = mine.scratch.work(total, procs, two=not settings.one_queue)
@@ -97,7 +97,9 @@ def sweep(
             0,
             Sweep(full[part], results[part], float(tau_s), fresh),
         )
-        return len(full[part]), time.perf_counter() - began
+        took = time.perf_counter() - began
+        check_usable(work.state, source.name, jobs)
+        return len(full[part]), took
 
     done, seconds = 0, 0.0
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:

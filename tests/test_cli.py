@@ -56,6 +56,17 @@ def test_json_is_one_object_a_line_and_nothing_else(trace: Path, tmp_path: Path)
     assert rows[0]["procs"] == 4
 
 
+def test_predictors_take_options_in_brackets(trace: Path, tmp_path: Path) -> None:
+    name = "cv-triple(over=100*square,under=square,weight=short-wide)"
+    done = queuecast("simulate", str(trace), "--predictor", name, "--predictor", "hierarchy(alpha=0.5)", "--json", home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["predictor"] for line in done.stdout.splitlines()] == [name, "hierarchy(alpha=0.5)"]
+    done = queuecast("simulate", str(trace), "--predictor", "cv-triple(rate=1)", home=tmp_path)
+    assert done.returncode == 2
+    known = "over, under, threshold, weight, eta, lambda"
+    assert done.stderr.splitlines()[-1] == f"queuecast: predictor cv-triple(rate=1): unknown option 'rate': known are {known}"
+
+
 def test_schedule_out_has_every_job_of_every_combination(trace: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.parquet"
     done = queuecast(

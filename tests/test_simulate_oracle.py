@@ -55,12 +55,14 @@ def test_the_oracle_knows_every_algorithm_order_correction_and_semantics_there_i
 
 
 def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
-    """Compiled code does not check bounds, NumPy does: the next test with the kernels as plain Python, in a process of its own."""
+    """Compiled code does not check bounds, NumPy does: such tests with the kernels as plain Python, in a process of its own."""
     script = """
 import features.jit
-features.jit.njit = features.jit.kernel = lambda function: function
-import tests.test_simulate_oracle as tests
-tests.test_any_small_workload()
+features.jit.njit = features.jit.kernel = features.jit.apart = lambda function: function
+import tests.test_simulate_oracle, tests.test_nag, tests.test_hierarchy
+tests.test_simulate_oracle.test_any_small_workload()
+tests.test_nag.test_on_any_small_workload_as_in_plain_python()
+tests.test_hierarchy.test_on_any_small_workload_as_in_plain_python()
 """
     root = Path(__file__).resolve().parents[1]
     run = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True)

@@ -1,0 +1,51 @@
+"""Options of predictors as texts, ``a=1,b=2``: read once, refused in one line."""
+
+from __future__ import annotations
+
+import math
+
+from features.errors import InputError
+
+
+def parse(text: str) -> dict[str, str]:
+    """``a=1,b=2`` as a dictionary of texts; InputError where that cannot be read."""
+    found: dict[str, str] = {}
+    for part in text.split(",") if text else ():
+        option, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (option and equals and value):
+            raise InputError(f"{part.strip()!r} is not of the form option=value")
+        if option in found:
+            raise InputError(f"option {option} is given twice")
+        found[option] = value
+    return found
+
+
+def check_known(option: str, known: tuple[str, ...]) -> None:
+    """InputError for an option that is none of those ``known``."""
+    if option not in known:
+        raise InputError(f"unknown option {option!r}: known are {', '.join(known)}")
+
+
+def number(option: str, text: str, *, above: float = -math.inf, least: float = -math.inf, most: float = math.inf) -> float:
+    """A finite number above ``above`` and in ``least..most``, or InputError; ``option`` is what the message names."""
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise InputError(f"{option}: {text!r} is not a number") from error
+    if not (math.isfinite(value) and value > above and least <= value <= most):
+        bounds = {"above": above, "at least": least, "at most": most}
+        said = "".join(f", {word} {bound:g}" for word, bound in bounds.items() if math.isfinite(bound))
+        raise InputError(f"{option}: must be a finite number{said}")
+    return value
+
+
+def shortest(value: float) -> str:
+    """The shortest text that :func:`number` reads as ``value``."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
+
+
+def spelled(name: str, options: dict[str, str], usual: dict[str, str]) -> str:
+    """The name of a predictor, with those of its options that are not as usual."""
+    unusual = [f"{option}={text}" for option, text in options.items() if text != usual[option]]
+    return f"{name}({','.join(unusual)})" if unusual else name
