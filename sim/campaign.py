@@ -23,11 +23,12 @@ from features.dependencies import preceding_rows
 from features.errors import InputError
 from models.catalog import predictor as named_predictor
 from models.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
-from sim.metrics import TAU_S, evaluate
+from sim.metrics import TAU_S, as_columns, measure
+from sim.prepare import Prepared, prepare
 from sim.schedule import IDENTITY as SCHEDULE_IDENTITY
-from sim.schedule import Schedule
+from sim.schedule import Schedule, schedule_table
 from sim.scratch import Scratch
-from sim.simulate import simulate
+from sim.simulate import Outcome, outcome, simulate
 from sim.windows import Window, Windows, split_windows
 
 Source: TypeAlias = str | Predictor | Callable[[], OnlinePredictor]
@@ -106,6 +107,7 @@ class Setting:
     """
 
     windows: Mapping[int, Window]
+    prepared: Mapping[int, Prepared]
     predictors: Mapping[str, str | CompiledPredictor | Callable[[], OnlinePredictor] | tuple[np.ndarray, bool]]
     procs: int
     trace: str
@@ -116,20 +118,40 @@ class Setting:
 
 def simulate_point(setting: Setting, point: Point) -> Schedule:
     """The schedule of one point. An InputError names the point."""
-    window = setting.windows[point.window]
+    window, made = setting.windows[point.window], _outcome(setting, point)
+    return Schedule(
+        jobs=schedule_table(window.jobs, made.start, made.predicted, made.corrections, made.submit),
+        clamped_predictions=made.clamped,
+        simulate_s=made.seconds,
+        **_identity(setting, point),
+    )
+
+
+def evaluate_point(setting: Setting, point: Point) -> list[Row]:
+    """The rows of one point, a row a tau. An InputError names the point."""
+    made, arrays = _outcome(setting, point), setting.prepared[point.window].arrays
+    columns = as_columns(made.submit, made.start, arrays.runtime, arrays.procs, made.predicted, made.corrections)
+    identity = _identity(setting, point)
+    identity |= {"window": point.window, "window_begin_s": setting.windows[point.window].begin_s}
+    rows = []
+    for tau_s in setting.taus_s:
+        identity["tau_s"] = float(tau_s)
+        row: Row = {name: identity[name] for name in IDENTITY} | measure(columns, setting.procs, tau_s)
+        row |= {"clamped_predictions": made.clamped, "simulate_s": made.seconds}
+        rows.append(row)
+    return rows
+
+
+def _outcome(setting: Setting, point: Point) -> Outcome:
     try:
-        return simulate(
-            window.jobs,
-            procs=setting.procs,
+        return outcome(
+            setting.prepared[point.window],
             scheduler=point.scheduler,
-            predictor=_predictor(setting, point.predictor, window),
+            predictor=_predictor(setting, point.predictor, setting.windows[point.window]),
             correction=point.correction,
             semantics=point.semantics,
             starvation_s=point.starvation_s,
             dependencies=setting.dependencies,
-            seed=point.seed,
-            trace=setting.trace,
-            generated=setting.generated,
             scratch=_scratch(),
         )
     except InputError as error:
@@ -139,17 +161,11 @@ def simulate_point(setting: Setting, point: Point) -> Schedule:
         raise
 
 
-def evaluate_point(setting: Setting, point: Point) -> list[Row]:
-    """The rows of one point, a row a tau."""
-    schedule = simulate_point(setting, point)
-    own = {"window": point.window, "window_begin_s": setting.windows[point.window].begin_s}
-    rows = []
-    for tau_s in setting.taus_s:
-        named = {**own, "tau_s": float(tau_s)}
-        row: Row = {name: named[name] if name in named else getattr(schedule, name) for name in IDENTITY}
-        row.update((str(name), value) for name, value in evaluate(schedule, tau_s).items())
-        rows.append(row)
-    return rows
+def _identity(setting: Setting, point: Point) -> dict[str, Any]:
+    """The settings of a point's schedule."""
+    policy = {name: getattr(point, name) for name in ("scheduler", "predictor", "correction", "semantics", "starvation_s", "seed")}
+    shared = {name: getattr(setting, name) for name in ("trace", "procs", "dependencies", "generated")}
+    return policy | shared
 
 
 Map: TypeAlias = Callable[[Callable[[Point], Any], Sequence[Point]], Iterable[Any]]
@@ -278,7 +294,8 @@ def _setting(jobs: pd.DataFrame, campaign: Campaign, windows: Windows, procs: in
                 raise InputError(f"predictor {name}: {seconds.shape} predictions for {len(jobs)} jobs")
             predictors[name] = (seconds, source.capped)
     numbered = {window.number: window for window in windows.windows}
-    return Setting(numbered, predictors, procs, trace, generated, campaign.taus_s, campaign.dependencies)
+    prepared = {number: prepare(window.jobs, procs) for number, window in numbered.items()}
+    return Setting(numbered, prepared, predictors, procs, trace, generated, campaign.taus_s, campaign.dependencies)
 
 
 def _predictor(setting: Setting, name: str, window: Window) -> Any:

@@ -32,11 +32,28 @@ class Ratio(NamedTuple):
         return float(self.numerator.sum() / self.denominator.sum())
 
 
-class _Columns(NamedTuple):
+class Columns(NamedTuple):
+    """What metrics are made of, [jobs] each: times in seconds and processors, float64, and the number of corrections. ``first_s`` and ``last_s`` are the
+    first submission and the last end."""
+
     wait: np.ndarray
     runtime: np.ndarray
     response: np.ndarray
     procs: np.ndarray
+    predicted: np.ndarray
+    corrections: np.ndarray
+    first_s: int
+    last_s: int
+
+
+def as_columns(
+    submit: np.ndarray, start: np.ndarray, runtime: np.ndarray, procs: np.ndarray, predicted: np.ndarray, corrections: np.ndarray
+) -> Columns:
+    """The columns of a schedule from whole seconds, int64 [jobs] each."""
+    wait = start - submit
+    first, last = int(submit.min()), int((start + runtime).max())
+    waited, ran = wait.astype(np.float64), runtime.astype(np.float64)
+    return Columns(waited, ran, waited + ran, procs.astype(np.float64), predicted.astype(np.float64), corrections, first, last)
 
 
 def evaluate(schedule: Schedule, tau_s: float = TAU_S) -> pd.Series:
@@ -44,30 +61,32 @@ def evaluate(schedule: Schedule, tau_s: float = TAU_S) -> pd.Series:
 
     Raises InputError for a schedule without jobs, and for one with a job that starts before its submission or has no runtime.
     """
-    columns = _columns(schedule)
-    jobs = schedule.jobs
-    terms = _ratios(columns, jobs, tau_s)
-    makespan = int(jobs["end_s"].max() - jobs["submit_s"].min())
+    record = measure(_columns(schedule), schedule.procs, tau_s)
+    record |= {"clamped_predictions": int(schedule.clamped_predictions), "simulate_s": float(schedule.simulate_s)}
+    return pd.Series(record, dtype=object, name=schedule.label)
+
+
+def measure(columns: Columns, procs: int, tau_s: float = TAU_S) -> dict[str, int | float]:
+    """The metrics that follow from a schedule's columns on a machine of ``procs`` processors, by name."""
+    terms = _ratios(columns, tau_s)
+    makespan = columns.last_s - columns.first_s
     area = float((columns.procs * columns.runtime).sum())
-    record = {
-        "jobs": len(jobs),
+    return {
+        "jobs": len(columns.wait),
         **{name: terms[name].value() for name in ("mean_wait_s", "mean_response_s", "mean_slowdown", "mean_bounded_slowdown")},
         "max_bounded_slowdown": float(terms["mean_bounded_slowdown"].numerator.max()),
         "awf_s": terms["awf_s"].value(),
         "p2sf_s": terms["p2sf_s"].value(),
-        "utilization": area / (schedule.procs * makespan),
+        "utilization": area / (procs * makespan),
         "makespan_s": makespan,
-        "underpredicted_jobs": int((jobs["predicted_s"] < jobs["runtime_s"]).sum()),
-        "corrections": int(jobs["corrections"].sum()),
-        "clamped_predictions": int(schedule.clamped_predictions),
-        "simulate_s": float(schedule.simulate_s),
+        "underpredicted_jobs": int((columns.predicted < columns.runtime).sum()),
+        "corrections": int(columns.corrections.sum()),
     }
-    return pd.Series(record, dtype=object, name=schedule.label)
 
 
 def ratios(schedule: Schedule, tau_s: float = TAU_S) -> dict[str, Ratio]:
     """Every metric that is a ratio of two sums over jobs, by name, in the order of the jobs; errors as :func:`evaluate`."""
-    return _ratios(_columns(schedule), schedule.jobs, tau_s)
+    return _ratios(_columns(schedule), tau_s)
 
 
 def psf_s(schedule: Schedule, alpha: int = 2) -> float:
@@ -85,22 +104,21 @@ def bounded_slowdown(schedule: Schedule, tau_s: float = TAU_S) -> np.ndarray:
     return _bounded_slowdown(_columns(schedule), tau_s)
 
 
-def _columns(schedule: Schedule) -> _Columns:
+def _columns(schedule: Schedule) -> Columns:
     jobs = schedule.jobs
     name = f"schedule {schedule.label}" + (f" of {schedule.trace}" if schedule.trace else "")
     if len(jobs) == 0:
         raise InputError(f"{name}: has no jobs")
-    wait = jobs["start_s"].to_numpy(np.int64) - jobs["submit_s"].to_numpy(np.int64)
-    runtime = jobs["runtime_s"].to_numpy(np.int64)
-    if wait.min() < 0:
-        raise InputError(f"{name}: job {jobs['job_id'].iloc[int(wait.argmin())]} starts before its submission")
-    if runtime.min() <= 0:
-        raise InputError(f"{name}: job {jobs['job_id'].iloc[int(runtime.argmin())]} has no runtime")
-    response = (wait + runtime).astype(np.float64)
-    return _Columns(wait.astype(np.float64), runtime.astype(np.float64), response, jobs["procs"].to_numpy(np.float64))
+    submit, start, runtime, procs = (jobs[column].to_numpy(np.int64) for column in ("submit_s", "start_s", "runtime_s", "procs"))
+    columns = as_columns(submit, start, runtime, procs, jobs["predicted_s"].to_numpy(), jobs["corrections"].to_numpy())
+    if columns.wait.min() < 0:
+        raise InputError(f"{name}: job {jobs['job_id'].iloc[int(columns.wait.argmin())]} starts before its submission")
+    if columns.runtime.min() <= 0:
+        raise InputError(f"{name}: job {jobs['job_id'].iloc[int(columns.runtime.argmin())]} has no runtime")
+    return columns
 
 
-def _ratios(columns: _Columns, jobs: pd.DataFrame, tau_s: float) -> dict[str, Ratio]:
+def _ratios(columns: Columns, tau_s: float) -> dict[str, Ratio]:
     each = np.ones(len(columns.wait))
     area = columns.procs * columns.runtime
     return {
@@ -110,15 +128,15 @@ def _ratios(columns: _Columns, jobs: pd.DataFrame, tau_s: float) -> dict[str, Ra
         "mean_bounded_slowdown": Ratio(_bounded_slowdown(columns, tau_s), each),
         "awf_s": Ratio(area * columns.response, area),
         "p2sf_s": _priority_specific(columns, 2),
-        "underprediction_rate": Ratio((jobs["predicted_s"] < jobs["runtime_s"]).to_numpy(np.float64), each),
+        "underprediction_rate": Ratio((columns.predicted < columns.runtime).astype(np.float64), each),
     }
 
 
-def _bounded_slowdown(columns: _Columns, tau_s: float) -> np.ndarray:
+def _bounded_slowdown(columns: Columns, tau_s: float) -> np.ndarray:
     return np.maximum(1.0, columns.response / np.maximum(columns.runtime, tau_s))
 
 
-def _priority_specific(columns: _Columns, alpha: int) -> Ratio:
+def _priority_specific(columns: Columns, alpha: int) -> Ratio:
     # Scaling by a power of two is exact, and keeps F^(alpha+2) below 1 for every alpha.
     scale = 2.0 ** np.ceil(np.log2(columns.response.max()))
     response, wait, weight = columns.response / scale, columns.wait / scale, columns.procs * (columns.runtime / scale)

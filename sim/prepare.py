@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,21 @@ from models.protocol import CompiledPredictor, OnlinePredictor, Predictor, Table
 from sim.dependencies import NOBODY, Dependencies
 from sim.run import METRICS, Sweep
 from sim.state import Estimates, Jobs
+
+
+class Prepared(NamedTuple):
+    """A jobs table, checked, beside its columns as the kernel takes them (times from the first submission, which is second ``origin``), for a
+    machine of ``procs`` processors: made once for many simulations."""
+
+    jobs: pd.DataFrame
+    arrays: Jobs
+    origin: int
+    procs: int
+
+
+def prepare(jobs: pd.DataFrame, procs: int) -> Prepared:
+    """``jobs`` ready to be simulated; InputError as :func:`sim.simulate`."""
+    return Prepared(jobs, *as_arrays(jobs, procs), procs)
 
 
 def as_arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from sim.loop import NEVER, Settings
 from sim.names import ALGORITHMS, BACKFILLING, PLANNING, Scheduler
 from sim.names import scheduler as named_scheduler
 from sim.orders import FCFS, changes_while_waiting
-from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, as_arrays, as_dependencies, as_estimates, as_predictor
+from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Prepared, as_dependencies, as_estimates, as_predictor, prepare
 from sim.run import run
 from sim.schedule import Schedule, schedule_table
 from sim.scratch import Scratch
@@ -72,6 +73,58 @@ def simulate(
     InputError
         For an unknown name, a table that is not clean, or predictions that cannot be used.
     """
+    made = outcome(
+        prepare(jobs, procs),
+        scheduler=scheduler,
+        predictor=predictor,
+        correction=correction,
+        semantics=semantics,
+        starvation_s=starvation_s,
+        dependencies=dependencies,
+        scratch=scratch,
+    )
+    return Schedule(
+        jobs=schedule_table(jobs, made.start, made.predicted, made.corrections, made.submit),
+        procs=procs,
+        trace=trace,
+        scheduler=scheduler,
+        predictor=made.predictor,
+        correction=correction,
+        semantics=semantics,
+        starvation_s=starvation_s,
+        dependencies=dependencies,
+        seed=seed,
+        generated=generated,
+        clamped_predictions=made.clamped,
+        simulate_s=made.seconds,
+    )
+
+
+class Outcome(NamedTuple):
+    """What a simulation decided, int64 [jobs] in the order of the table, times in seconds from the trace's origin; the predictor's name, how many
+    of its predictions were clamped, and the wall time of the simulation alone."""
+
+    submit: np.ndarray
+    start: np.ndarray
+    predicted: np.ndarray
+    corrections: np.ndarray
+    predictor: str
+    clamped: int
+    seconds: float
+
+
+def outcome(
+    workload: Prepared,
+    *,
+    scheduler: str,
+    predictor: str | Predictor | Sequence[float] | np.ndarray | pd.Series,
+    correction: str,
+    semantics: str,
+    starvation_s: int | None,
+    dependencies: bool,
+    scratch: Scratch | None,
+) -> Outcome:
+    """:func:`simulate` without tables: what campaigns of thousands of short simulations need of it."""
     plan = named_scheduler(scheduler)
     if correction not in CORRECTIONS:
         raise InputError(f"unknown correction {correction!r}: known are {', '.join(CORRECTIONS)}")
@@ -81,7 +134,7 @@ def simulate(
         raise InputError(f"a starvation threshold of {starvation_s} s is negative")
     if starvation_s is not None and plan.algorithm == "Conservative":
         raise InputError("Conservative keeps every job's reservation: nobody starves, and a starvation threshold has no meaning")
-    arrays, origin = as_arrays(jobs, procs)
+    jobs, arrays, origin, procs = workload
     source = as_predictor(predictor)
     total = len(jobs)
     estimates, clamped, code, memory = as_estimates(source, jobs, arrays)
@@ -121,26 +174,12 @@ def simulate(
     clamped += int(work.state.counters[CLAMPED])
     check_usable(work.state, source.name, jobs, asking.row if dependencies else None)
 
-    start, corrections = work.state.start + origin, work.state.corrections.copy()
-    predicted, submit = estimates.order, None
+    submit, start = arrays.submit + origin, work.state.start + origin
+    predicted, corrections = estimates.order, work.state.corrections.copy()
     if dependencies:
         order = np.argsort(asking.row)
-        start, corrections, predicted, submit = start[order], corrections[order], predicted[order], arrays.submit[order] + origin
-    return Schedule(
-        jobs=schedule_table(jobs, start, predicted, corrections, submit),
-        procs=procs,
-        trace=trace,
-        scheduler=scheduler,
-        predictor=source.name,
-        correction=correction,
-        semantics=semantics,
-        starvation_s=starvation_s,
-        dependencies=dependencies,
-        seed=seed,
-        generated=generated,
-        clamped_predictions=clamped,
-        simulate_s=seconds,
-    )
+        submit, start, predicted, corrections = submit[order], start[order], predicted[order], corrections[order]
+    return Outcome(submit, start, predicted, corrections, source.name, clamped, seconds)
 
 
 def settings_of(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from models.catalog import predictor
-from sim.campaign import run_campaign
+from sim.campaign import Campaign, campaign_schedules
 from sim.simulate import SEMANTICS
 from sim.sweep import random_weights, sweep
 from tests.nag import SLOPES, WEIGHTS, NagByHand
@@ -152,7 +152,7 @@ def test_sweeps_and_campaigns_start_from_a_fresh_memory(preset: str) -> None:
     swept = sweep(LOAD.table(), weights, procs=LOAD.machine, predictor=preset, workers=1)
     waits = [float((made.jobs["start_s"] - made.jobs["submit_s"]).mean()) for made in alone]
     np.testing.assert_allclose(swept["mean_wait_s"], waits, rtol=1e-12)
-    together = run_campaign(LOAD.table(), procs=LOAD.machine, schedulers=names, predictors=[predictor(preset)])
+    together = campaign_schedules(LOAD.table(), Campaign(tuple(names), (predictor(preset),)), procs=LOAD.machine)
     assert all(one.jobs.equals(other.jobs) for one, other in zip(alone, together, strict=True))
 
 
