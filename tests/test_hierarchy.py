@@ -134,8 +134,9 @@ def test_means_decay_and_are_at_most_the_request() -> None:
 
 
 def test_keys_that_are_unknown_form_no_group() -> None:
-    assert last_prediction((None, None, 900, 4, 70), (None, None, 800, 2, 50), (None, None, 900, 4, 1)) == 70
-    assert last_prediction(("a", None, 800, 4, 70), ("a", None, 900, 2, 50), (None, None, 800, 2, 1)) == 70
+    """Two jobs of nobody known have not their user in common."""
+    assert last_prediction((None, None, 800, 4, 70), ("b", "bob", 900, 2, 50), (None, None, 900, 1, 1)) == 50
+    assert last_prediction((None, "ann", 800, 4, 70), ("b", None, 900, 2, 50), (None, "ann", 900, 1, 1)) == 70
 
 
 def test_nothing_later_is_known() -> None:
