@@ -141,7 +141,9 @@ HEAD = """# The twelve pure policies, week by week
 
 Legrand, Trystram & Zrigui, "Adapting batch scheduling to workload characteristics: what can we expect from online learning?" (Inria report 9212,
 2018), order EASY's primary queue by one of twelve policies, backfill shortest first, and simulate every week by itself. Here are the sums over weeks of
-each week's mean bounded slowdown relative to FCFS: theirs, and `queuecast campaign TRACE --windows weeks --scheduler SAF-EASY-SPF ... --tau 10 --tau 60`'s.
+each week's mean bounded slowdown relative to FCFS, theirs and ours, over as many weeks from the second on as they take. Means over all
+weeks of a trace come from
+`queuecast campaign TRACE --scheduler FCFS-EASY-SPF --scheduler SAF-EASY-SPF --windows weeks --tau 10 --tau 60 --out weeks.parquet`.
 
 * Weeks count from the first submission, the first is left out, and a job whose start and end lie in different weeks is dropped. No reading
   of that rule gives the paper's numbers of jobs (27,670 on KTH-SP2, 49,809 on SDSC-SP2), so ratios and ranks are compared, not sums.

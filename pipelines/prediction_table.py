@@ -22,7 +22,8 @@ def table_predictor(name: str, jobs: pd.DataFrame) -> TablePredictor:
     path = Path(name.removeprefix(PREFIX))
     table, head, place = read_table(path, ("job_id", "predicted_s"))
     numbers = {each: pd.to_numeric(table[each], errors="coerce") for each in ("job_id", "predicted_s")}
-    refuse(place, table["job_id"], numbers["job_id"].isna() | (numbers["job_id"] % 1 != 0), "is not a job's number")
+    job_id = numbers["job_id"].astype("float64")
+    refuse(place, table["job_id"], ~(job_id.abs() < 2.0**53) | (job_id % 1 != 0), "is not a job's number")
     refuse(place, table["predicted_s"], ~np.isfinite(numbers["predicted_s"]), "is not a number of seconds")
     given = pd.Series(numbers["predicted_s"].to_numpy(np.float64), index=numbers["job_id"].to_numpy(np.int64))
     refuse(place, table["job_id"], pd.Series(given.index.duplicated()), "is given before")

@@ -287,12 +287,18 @@ def _setting(jobs: pd.DataFrame, campaign: Campaign, windows: Windows, procs: in
         name = predictor_name(source)
         predictors[name] = source
         if isinstance(source, str):
-            named_predictor(source)  # a wrong name is said now
-        elif isinstance(source, TablePredictor):
+            source = named_predictor(source)  # a wrong name is said now
+        if isinstance(source, TablePredictor):
             seconds = np.asarray(source.estimate(jobs), np.float64)
             if seconds.shape != (len(jobs),):
                 raise InputError(f"predictor {name}: {seconds.shape} predictions for {len(jobs)} jobs")
-            predictors[name] = (seconds, source.capped)
+            if not isinstance(predictors[name], str):
+                predictors[name] = (seconds, source.capped)
+            kept = np.concatenate([window.rows for window in windows.windows])
+            if "conditional" in campaign.corrections and (np.rint(seconds) < jobs["runtime_s"].to_numpy())[kept].any():
+                raise InputError(
+                    f"correction conditional asks the predictor again, and predictor {name} is a table of one answer a job"
+                )
     numbered = {window.number: window for window in windows.windows}
     prepared = {number: prepare(window.jobs, procs) for number, window in numbered.items()}
     return Setting(numbered, prepared, predictors, procs, trace, generated, campaign.taus_s, campaign.dependencies)

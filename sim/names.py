@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 
@@ -44,7 +45,7 @@ class Scheduler:
 def scheduler(name: str) -> Scheduler:
     """The scheduler called ``name``, in any case of letters; InputError with the list of what is known for any other name."""
     known = {algorithm.upper(): algorithm for algorithm in ALGORITHMS}
-    stated = re.search(r"EASY\(RESERVATIONS=([1-9]\d*)\)", name.upper())
+    stated = re.search(r"EASY\(RESERVATIONS=([1-9]\d{0,8})\)", name.upper())
     plain = name.upper().replace(stated[0], "EASY") if stated else name.upper()
     parts = re.split(r"-(?![^(]*\))", plain)  # at hyphens, but not at signs between brackets
     at = next((i for i, part in enumerate(parts) if part in known), None)
@@ -71,8 +72,10 @@ def _order(text: str, aliases: dict[str, str], name: str) -> Order:
             weights = tuple(float(weight) for weight in mixed[1].split(","))
         except ValueError as error:
             raise InputError(f"scheduler {name!r}: the weights of {text} are not all numbers") from error
-        if len(weights) not in (3, 6) or not any(weights):
-            raise InputError(f"scheduler {name!r}: MIXED takes 3 or 6 weights, not all zero, on n, r, wait, r/n, expansion, r*n")
+        if len(weights) not in (3, 6) or not any(weights) or not all(map(math.isfinite, weights)):
+            raise InputError(
+                f"scheduler {name!r}: MIXED takes 3 or 6 finite weights, not all zero, on n, r, wait, r/n, expansion, r*n"
+            )
         return Order("MIXED", weights + NO_WEIGHTS[len(weights) :], standardised=mixed[2] is not None)
     order = aliases.get(text, text)
     if order not in ORDERS or order == "MIXED":

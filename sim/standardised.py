@@ -16,15 +16,18 @@ def standardise(given, weights, queue, waiting, jobs, estimates, now):
     """Write ``given`` [6] divided by the standard deviations of the features of a packed queue to ``weights`` [6]."""
     begin = queue.bounds[BEGIN]
     for feature in range(6):
-        mean = 0.0
+        mean, least, most = 0.0, np.inf, -np.inf
         for i in range(begin, begin + waiting):
-            mean += _feature(feature, queue.job[i], jobs, estimates, now)
+            value = _feature(feature, queue.job[i], jobs, estimates, now)
+            mean += value
+            least, most = min(least, value), max(most, value)
         mean /= max(waiting, 1)
         squares = 0.0
         for i in range(begin, begin + waiting):
             squares += (_feature(feature, queue.job[i], jobs, estimates, now) - mean) ** 2
         deviation = np.sqrt(squares / max(waiting, 1))
-        weights[feature] = given[feature] / deviation if deviation > 0.0 else 0.0
+        # where all agree, rounding of the mean may leave a deviation that is not quite 0
+        weights[feature] = given[feature] / deviation if most > least else 0.0
 
 
 @kernel

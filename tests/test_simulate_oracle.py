@@ -148,9 +148,9 @@ def test_a_standardised_feature_that_all_share_is_no_matter_of_rounding(algorith
     """Ratios of 1/3, 1/7, ... are shared exactly, yet their standard deviation as computed may come out as a little more than 0."""
     for third in (3, 7, 11, 49):
         size = 30
-        procs = np.random.default_rng(third).integers(1, 10, size)
-        seconds = (procs * third).tolist()
-        load = Workload(30, [0] * size, seconds, procs.tolist(), seconds, [None] * size, seconds)
+        seconds = np.random.default_rng(third).integers(1, 10, size)
+        procs, seconds = (seconds * third).tolist(), seconds.tolist()
+        load = Workload(10 * third, [0] * size, seconds, procs, seconds, [None] * size, seconds)
         made = columns(load.schedule(f"MIXED(0,0.3,0,0.7,0,0;standardised)-{algorithm}"))
         order = oracle.Standardised((0, 0.3, 0, 0.7, 0, 0))
         assert made == load.by_oracle(algorithm=algorithm, order=order) == load.by_oracle(algorithm=algorithm, order="SPF")

@@ -62,3 +62,8 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"queuecast: {error.filename}: {error.strerror}", file=sys.stderr)
+        sys.exit(2)

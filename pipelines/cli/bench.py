@@ -14,7 +14,7 @@ from features.errors import InputError
 from pipelines.atomic import replacing
 from pipelines.bench import FORMAT, SECTIONS, Case, Key, Plan, key, merged, run
 from pipelines.catalogue import load_catalogue
-from pipelines.cli.options import console, note
+from pipelines.cli.options import check_outputs, console, note
 from pipelines.ingest.read import find_entry
 from pipelines.ingest.source import trace_name
 from pipelines.ingest.workload import Workload
@@ -60,6 +60,7 @@ def command(
     """Measure the simulator: jobs a second, one core, the simulation alone, median of some repetitions."""
     if large and quick:
         raise click.UsageError("--large and --quick exclude each other")
+    check_outputs({"--out": out, "--report": report}, traces)
     earlier, elsewhere = read_stored(against) if against else ({}, {})
     document = run(plan(traces, schedulers, large=large, quick=quick, growth=report is not None), repeat, note)
     if against and elsewhere != document["machine"]:

@@ -13,8 +13,8 @@ from typing import Any
 import click
 import pandas as pd
 
-from pipelines.cli.options import console, load, note, trace_options
-from pipelines.cli.simulate import fitted, say_dependencies
+from pipelines.cli.options import Finite, check_outputs, console, load, note, trace_options
+from pipelines.cli.simulate import fitted, say_dependencies, table_files
 from sim.campaign import Campaign, Progress, check_policies, threads
 from sim.metrics import TAU_S
 from sim.windows import CROSSING, DROP_RULES, LENGTHS_S, Windows, split_windows
@@ -67,7 +67,7 @@ class _Starvation(click.ParamType):
     "--tau",
     "taus_s",
     multiple=True,
-    type=click.FloatRange(min=0, min_open=True),
+    type=Finite(),
     default=(TAU_S,),
     show_default=True,
     help="Bound of the bounded slowdown, seconds.",
@@ -129,6 +129,7 @@ def command(
     from pipelines.campaigns import identity, resumable_campaign
     from sim.over_windows import over_windows
 
+    check_outputs({"--out": out, "--report": report}, [trace, *table_files(predictors)])
     named = Campaign(schedulers, predictors, corrections, semantics, starvation_s, seeds, taus_s, dependencies)
     workload = load(trace, procs, timezone, missing_request)
     check_policies(workload.jobs, named, workload.procs)  # before anything is fitted

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from features.cleaning import MISSING_REQUEST, CleanTrace, clean
+from features.errors import InputError
 from pipelines.ingest.read import find_entry, read_trace
 
 if TYPE_CHECKING:
@@ -26,6 +30,37 @@ missing_option = click.option(
     help="Jobs that state no requested time: drop them, take their runtime, or the longest request of their queue. "
     "[default: the catalogue's, else drop]",
 )
+
+
+class Finite(click.FloatRange):
+    """A number of seconds above 0 that is neither NaN nor infinite."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
+        number = super().convert(value, param, context)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, context)
+        return float(number)
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> None:
+    """InputError, before anything is done, for a file that is to be written and cannot be, or would take the place of what is read or of another."""
+    read = {Path(name).resolve() for name in inputs}
+    written: dict[Path, str] = {}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        target = path.resolve()
+        if target in read:
+            raise InputError(f"{option} {path}: would overwrite what is read")
+        if target in written:
+            raise InputError(f"{option} {path}: is what {written[target]} writes")
+        written[target] = option
+        nearest = next(parent for parent in target.parents if parent.exists())
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+            raise InputError(f"{option} {path}: cannot be written: {nearest} is no directory that can be written to")
 
 
 def trace_options(command: Callable[..., Any]) -> Callable[..., Any]:

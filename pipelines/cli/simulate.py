@@ -13,7 +13,7 @@ import pandas as pd
 from features.cleaning import CleanTrace
 from features.errors import InputError
 from models.protocol import Predictor
-from pipelines.cli.options import console, load, note, trace_options
+from pipelines.cli.options import Finite, check_outputs, console, load, note, trace_options
 from sim import Schedule, evaluate, simulate
 from sim.schedule import IDENTITY
 
@@ -47,7 +47,7 @@ from sim.schedule import IDENTITY
 @click.option(
     "--tau",
     "tau_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Finite(),
     default=10.0,
     show_default=True,
     help="Bound of the bounded slowdown, seconds.",
@@ -76,6 +76,7 @@ def command(
 
     TRACE is a name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file.
     """
+    check_outputs({"--schedule-out": schedule_out}, [trace, *table_files(predictors)])
     if schedule_out is not None:
         check_distinct(schedulers, predictors, corrections)
     workload = load(trace, procs, timezone, missing_request)
@@ -138,6 +139,13 @@ def check_distinct(schedulers: tuple[str, ...], predictors: tuple[str, ...], cor
             raise InputError(
                 f"--schedule-out takes each {option} once, and {twice} is given again: its rows could not be told apart"
             )
+
+
+def table_files(predictors: tuple[str, ...]) -> list[str]:
+    """The files among the predictors."""
+    from pipelines.prediction_table import PREFIX
+
+    return [name.removeprefix(PREFIX) for name in predictors if name.startswith(PREFIX)]
 
 
 def fitted(name: str, workload: CleanTrace) -> str | Predictor:
