@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 from features.errors import InputError
 from models.clairvoyant import clairvoyant
@@ -13,10 +14,12 @@ from models.nag import cv_triple, nag
 from models.options import parse
 from models.protocol import Predictor
 from models.requested import requested
+from models.survival import PUBLISHED, sp
 
 _PLAIN: dict[str, Callable[[], Predictor]] = {"requested": requested, "clairvoyant": clairvoyant, "last2": last2}
+_PLAIN |= {f"sp{x}": partial(sp, x=x) for x in PUBLISHED}
 _MULTIPLIED: dict[str, Callable[[float], Predictor]] = {"requested": requested, "clairvoyant": clairvoyant}
-_OPTIONAL: dict[str, Callable[..., Predictor]] = {"nag": nag, "cv-triple": cv_triple, "hierarchy": hierarchy}
+_OPTIONAL: dict[str, Callable[..., Predictor]] = {"nag": nag, "cv-triple": cv_triple, "hierarchy": hierarchy, "sp": sp}
 """Those that take options as texts."""
 FITTED = ("lightgbm",)
 """Predictors that are trained on a trace's history beforehand; the caller that has that history brings their table."""

@@ -8,10 +8,11 @@ times count from the first submission. A predictor looks at nothing that lies ah
 from __future__ import annotations
 
 from features.jit import kernel
-from models import hierarchy, last2, nag
+from models import hierarchy, last2, nag, survival
 from models.hierarchy import HIERARCHY
 from models.last2 import LAST2
 from models.nag import NAG
+from models.survival import SURVIVAL
 
 TABLE = 0
 OUTSIDE = -1
@@ -26,6 +27,8 @@ def estimate(code, memory, job, jobs, start):
         return nag.estimate(memory, job, jobs, start)
     if code == HIERARCHY:
         return hierarchy.estimate(memory, memory.row[job], jobs.requested[job], 0)
+    if code == SURVIVAL:
+        return survival.estimate(memory, memory.row[job], jobs.requested[job], 0)
     return 1.0 * jobs.requested[job]
 
 
@@ -40,6 +43,8 @@ def estimate_again(code, memory, job, jobs, elapsed):
         return nag.answer(memory, job)
     if code == HIERARCHY:
         return hierarchy.estimate(memory, memory.row[job], jobs.requested[job], elapsed)
+    if code == SURVIVAL:
+        return survival.estimate(memory, memory.row[job], jobs.requested[job], elapsed)
     return 1.0 * jobs.requested[job]
 
 
@@ -65,3 +70,5 @@ def learn(code, memory, job, jobs, now):
         nag.learn(memory, job, jobs, now)
     if code == HIERARCHY:
         hierarchy.learn(memory, memory.row[job], jobs.runtime[job])
+    if code == SURVIVAL:
+        survival.learn(memory, memory.row[job], jobs.runtime[job])
