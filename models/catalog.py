@@ -9,8 +9,10 @@ from functools import partial
 from features.errors import InputError
 from models.clairvoyant import clairvoyant
 from models.hierarchy import hierarchy
+from models.knn import knn
 from models.last2 import last2
 from models.nag import cv_triple, nag
+from models.okcm import okcm
 from models.options import parse
 from models.protocol import Predictor
 from models.requested import requested
@@ -19,7 +21,14 @@ from models.survival import PUBLISHED, sp
 _PLAIN: dict[str, Callable[[], Predictor]] = {"requested": requested, "clairvoyant": clairvoyant, "last2": last2}
 _PLAIN |= {f"sp{x}": partial(sp, x=x) for x in PUBLISHED}
 _MULTIPLIED: dict[str, Callable[[float], Predictor]] = {"requested": requested, "clairvoyant": clairvoyant}
-_OPTIONAL: dict[str, Callable[..., Predictor]] = {"nag": nag, "cv-triple": cv_triple, "hierarchy": hierarchy, "sp": sp}
+_OPTIONAL: dict[str, Callable[..., Predictor]] = {
+    "nag": nag,
+    "cv-triple": cv_triple,
+    "hierarchy": hierarchy,
+    "knn": knn,
+    "okcm": okcm,
+    "sp": sp,
+}
 """Those that take options as texts."""
 FITTED = ("lightgbm",)
 """Predictors that are trained on a trace's history beforehand; the caller that has that history brings their table."""

@@ -8,10 +8,12 @@ times count from the first submission. A predictor looks at nothing that lies ah
 from __future__ import annotations
 
 from features.jit import kernel
-from models import hierarchy, last2, nag, survival
+from models import hierarchy, knn, last2, nag, okcm, survival
 from models.hierarchy import HIERARCHY
+from models.knn import KNN
 from models.last2 import LAST2
 from models.nag import NAG
+from models.okcm import OKCM
 from models.survival import SURVIVAL
 
 TABLE = 0
@@ -29,6 +31,10 @@ def estimate(code, memory, job, jobs, start):
         return hierarchy.estimate(memory, memory.row[job], jobs.requested[job], 0)
     if code == SURVIVAL:
         return survival.estimate(memory, memory.row[job], jobs.requested[job], 0)
+    if code == KNN:
+        return knn.estimate(memory, job, jobs)
+    if code == OKCM:
+        return okcm.estimate(memory, job, jobs)
     return 1.0 * jobs.requested[job]
 
 
@@ -45,6 +51,10 @@ def estimate_again(code, memory, job, jobs, elapsed):
         return hierarchy.estimate(memory, memory.row[job], jobs.requested[job], elapsed)
     if code == SURVIVAL:
         return survival.estimate(memory, memory.row[job], jobs.requested[job], elapsed)
+    if code == KNN:
+        return knn.estimate(memory, job, jobs)
+    if code == OKCM:
+        return okcm.answer(memory, job, jobs)
     return 1.0 * jobs.requested[job]
 
 
@@ -72,3 +82,7 @@ def learn(code, memory, job, jobs, now):
         hierarchy.learn(memory, memory.row[job], jobs.runtime[job])
     if code == SURVIVAL:
         survival.learn(memory, memory.row[job], jobs.runtime[job])
+    if code == KNN:
+        knn.learn(memory, job, jobs)
+    if code == OKCM:
+        okcm.learn(memory, job, jobs, now)

@@ -39,6 +39,21 @@ def number(option: str, text: str, *, above: float = -math.inf, least: float = -
     return value
 
 
+def whole(option: str, text: str, *, least: int, most: int) -> int:
+    """A whole number in ``least..most``, or InputError; ``option`` is what the message names."""
+    value = number(option, text, least=least, most=most)
+    if value != int(value):
+        raise InputError(f"{option}: must be a whole number")
+    return int(value)
+
+
+def chosen(option: str, text: str, known: tuple[str, ...]) -> str:
+    """``text``, or InputError if it is none of those ``known``; ``option`` is what the message names."""
+    if text not in known:
+        raise InputError(f"{option}: known are {', '.join(known)}")
+    return text
+
+
 def shortest(value: float) -> str:
     """The shortest text that :func:`number` reads as ``value``."""
     short = f"{value:g}"
