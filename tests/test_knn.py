@@ -149,6 +149,9 @@ def test_equally_distant_jobs_go_by_submission() -> None:
     # two processors less, two seconds more: as far, each being the only one that differs in its way
     assert last_prediction((0, 2, 900, 100), (DAY, 4, 902, 200), asked) == 200
     assert last_prediction((0, 4, 902, 100), (DAY, 2, 900, 200), asked) == 200
+    # submitted in one second: the one that ended last
+    assert last_prediction((0, 4, 900, 100), (0, 4, 900, 200), asked) == 200
+    assert last_prediction((0, 4, 900, 200), (0, 4, 900, 100), asked) == 200
     # 03:00 and 09:00 have one sine
     assert last_prediction((MORNING, 4, 900, 100), (DAY + 3 * MORNING, 4, 900, 200), (9 * DAY + MORNING, 4, 900, 1)) == 200
 
