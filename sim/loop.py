@@ -15,7 +15,7 @@ from features.jit import kernel
 from models.compiled import OUTSIDE, TABLE, estimate, estimate_again, learn, started, wants_starts
 from sim.corrections import CONDITIONAL, corrected
 from sim.dependencies import next_submission, release, take
-from sim.passes import enqueue, full_pass, move_up, submit_pass
+from sim.passes import enqueue, full_pass, move_up, order_changes, submit_pass
 from sim.state import (
     ANSWER,
     ASKED,
@@ -52,9 +52,9 @@ class Settings(NamedTuple):
 
     ``reservations``: how many EASY gives. ``given_weights`` and ``given_backfill_weights`` [6] are a mixed policy's, ``weights`` and
     ``backfill_weights`` what they are at the moment, the same but for standardised features. ``one_queue``: the primary queue is the
-    backfill queue too (same order, and nothing that reorders one alone). ``changing``: the order of waiting jobs can change,
-    ``backfill_changing``: that of backfilling. ``steady``: while nothing but submissions happens, whoever was looked at before need
-    not be looked at again. ``starvation``: seconds of waiting after which a job goes to the head. ``gated``: a submission causes a
+    backfill queue too (same order, and nothing that reorders one alone). ``changing``: the order of waiting jobs can change (in a
+    sweep, that of some policy), ``backfill_changing``: that of backfilling. ``steady``: while nothing but submissions happens and the
+    order stays, whoever was looked at before need not be looked at again. ``starvation``: seconds of waiting after which a job goes to the head. ``gated``: a submission causes a
     pass only if the job fits in the processors free now. ``dependent``: some jobs are submitted when others have ended. ``bits``: width
     of a sequence number inside an event.
     """
@@ -115,7 +115,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 return ASK, now
         promote_starving(settings, now, jobs, estimates, front, state)
 
-        if arriving == 1 and counters[CHANGED] == 0 and counters[WAITING] > 0 and settings.steady:
+        if arriving == 1 and counters[CHANGED] == 0 and counters[WAITING] > 0 and settings.steady and not order_changes(settings):
             job = submit_job(settings, jobs, estimates, memory, state)
             if submit_pass(settings, job, now, jobs, estimates, front, back, profile, state):
                 continue

@@ -12,7 +12,7 @@ import numpy as np
 from features.jit import kernel
 from sim.conservative import admit, compress
 from sim.just_backfill import build_profile, plan_on, reserve_from
-from sim.orders import STANDARDISED, order_key
+from sim.orders import MIXED, STANDARDISED, order_key
 from sim.queue import (
     BEGIN,
     BLOCK_BITS,
@@ -88,7 +88,7 @@ def full_pass(settings, now, jobs, estimates, front, back, profile, state):
     """Start every job that may start. With one queue, ``front`` gives the backfill order too and ``back`` is not used."""
     counters = state.counters
     bits = settings.bits
-    if settings.changing:
+    if order_changes(settings):
         if not anyone_fits(settings, front, counters):
             return
         sort_anew(settings, now, jobs, estimates, front, back, state)
@@ -119,6 +119,12 @@ def full_pass(settings, now, jobs, estimates, front, back, profile, state):
     tidy(front, counters[WAITING], state.start)
     if not settings.one_queue:
         tidy(back, counters[WAITING], state.start)
+
+
+@kernel
+def order_changes(settings):
+    """Can the order of two waiting jobs change? A sweep's mixed policies may differ in that: waiting moves all keys alike but for the expansion."""
+    return settings.changing and (settings.order != MIXED or settings.weights[4] != 0.0 or settings.backfill_changing)
 
 
 @kernel

@@ -204,7 +204,7 @@ def settings_of(
         changing=changing,
         backfill_changing=backfill_changing,
         # where FIT and END have different answers, a job let in before the reservation can still move it
-        steady=not changing and plan.reservations == 1 and predictor != OUTSIDE,
+        steady=plan.reservations == 1 and predictor != OUTSIDE,
         correction=CORRECTIONS[correction],
         predictor=predictor,
         starvation=NEVER if starvation_s is None else starvation_s,

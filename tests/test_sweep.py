@@ -50,6 +50,14 @@ def test_the_order_behind_and_a_table_of_predictions_are_taken() -> None:
     )
 
 
+def test_policies_with_and_without_expansion_go_together_in_one_sweep() -> None:
+    """Expansion lets the order of waiting jobs change; the policies before and after it in the sweep do not."""
+    weights = random_weights(6, 6, seed=5)
+    weights[::2, 4] = 0.0
+    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, workers=1)
+    np.testing.assert_allclose(swept.to_numpy(), by_simulation(weights, "SPF", False, 10.0), rtol=1e-12)
+
+
 def test_threads_and_chunks_change_nothing_and_progress_reaches_the_end() -> None:
     weights = random_weights(600)
     told: list[tuple[int, int]] = []
