@@ -53,10 +53,10 @@ class Settings(NamedTuple):
     ``reservations``: how many EASY gives. ``given_weights`` and ``given_backfill_weights`` [6] are a mixed policy's, ``weights`` and
     ``backfill_weights`` what they are at the moment, the same but for standardised features. ``one_queue``: the primary queue is the
     backfill queue too (same order, and nothing that reorders one alone). ``changing``: the order of waiting jobs can change (in a
-    sweep, that of some policy), ``backfill_changing``: that of backfilling. ``steady``: while nothing but submissions happens and the
-    order stays, whoever was looked at before need not be looked at again. ``starvation``: seconds of waiting after which a job goes to the head. ``gated``: a submission causes a
-    pass only if the job fits in the processors free now. ``dependent``: some jobs are submitted when others have ended. ``bits``: width
-    of a sequence number inside an event.
+    sweep, that of some policy), ``backfill_changing``: that of backfilling. ``steady``: while nothing but submissions happens and
+    the order stays, whoever was looked at before need not be looked at again. ``starvation``: seconds of waiting after which a job
+    goes to the head. ``gated``: a submission causes a pass only if the job fits in the processors free now. ``dependent``: some jobs
+    are submitted when others have ended. ``bits``: width of a sequence number inside an event.
     """
 
     algorithm: int

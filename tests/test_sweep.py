@@ -55,7 +55,7 @@ def test_policies_with_and_without_expansion_go_together_in_one_sweep() -> None:
     weights = random_weights(6, 6, seed=5)
     weights[::2, 4] = 0.0
     swept = sweep(LOAD.table(), weights, procs=LOAD.machine, workers=1)
-    np.testing.assert_allclose(swept.to_numpy(), by_simulation(weights, "SPF", False, 10.0), rtol=1e-12)
+    np.testing.assert_allclose(swept.to_numpy(), by_simulation(weights, "SPF", False, 10.0, predictor="requested"), rtol=1e-12)
 
 
 def test_threads_and_chunks_change_nothing_and_progress_reaches_the_end() -> None:
