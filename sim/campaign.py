@@ -24,7 +24,7 @@ from features.errors import InputError
 from models.catalog import predictor as named_predictor
 from models.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.metrics import TAU_S, as_columns, measure
-from sim.prepare import Prepared, prepare
+from sim.prepare import Prepared, check_answerable, prepare
 from sim.schedule import IDENTITY as SCHEDULE_IDENTITY
 from sim.schedule import Schedule, schedule_table
 from sim.scratch import Scratch
@@ -294,11 +294,9 @@ def _setting(jobs: pd.DataFrame, campaign: Campaign, windows: Windows, procs: in
                 raise InputError(f"predictor {name}: {seconds.shape} predictions for {len(jobs)} jobs")
             if not isinstance(predictors[name], str):
                 predictors[name] = (seconds, source.capped)
-            kept = np.concatenate([window.rows for window in windows.windows])
-            if "conditional" in campaign.corrections and (np.rint(seconds) < jobs["runtime_s"].to_numpy())[kept].any():
-                raise InputError(
-                    f"correction conditional asks the predictor again, and predictor {name} is a table of one answer a job"
-                )
+            if "conditional" in campaign.corrections:
+                kept = np.concatenate([window.rows for window in windows.windows])
+                check_answerable(name, np.maximum(np.rint(seconds), 1.0)[kept], jobs["runtime_s"].to_numpy()[kept])
     numbered = {window.number: window for window in windows.windows}
     prepared = {number: prepare(window.jobs, procs) for number, window in numbered.items()}
     return Setting(numbered, prepared, predictors, procs, trace, generated, campaign.taus_s, campaign.dependencies)

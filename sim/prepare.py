@@ -102,6 +102,23 @@ def whole_seconds(predicted: np.ndarray, requested: np.ndarray | None, name: str
     return limited.astype(np.int64), int((limited != rounded).sum())
 
 
+def check_answerable(name: str, predicted: np.ndarray, runtime: np.ndarray) -> None:
+    """InputError where a job outlives its prediction in a table, which cannot be asked again; seconds [jobs] both."""
+    if (predicted < runtime).any():
+        raise InputError(f"correction conditional asks the predictor again, and predictor {name} is a table of one answer a job")
+
+
+def clock_bits(arrays: Jobs, estimates: Estimates, later: int = 0) -> int:
+    """Bits of an event that number jobs; InputError if the seconds, ``later`` ones included, do not fit into the others."""
+    bits = max(len(arrays.submit) - 1, 1).bit_length()
+    latest = int(arrays.submit[-1]) + int(arrays.requested.sum()) + 2 * int(estimates.end.max()) + later
+    if latest >= 1 << (62 - bits):
+        raise InputError(
+            f"{len(arrays.submit)} jobs over up to {latest} seconds do not fit the simulator's clock: are the times in seconds?"
+        )
+    return bits
+
+
 _NOTHING = np.zeros(0, np.int64)
 NO_DEPENDENCIES = Dependencies(
     Jobs(*[_NOTHING] * 5), Estimates(*[_NOTHING] * 3), _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING

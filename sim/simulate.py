@@ -20,7 +20,17 @@ from sim.loop import NEVER, Settings
 from sim.names import ALGORITHMS, BACKFILLING, PLANNING, Scheduler
 from sim.names import scheduler as named_scheduler
 from sim.orders import FCFS, changes_while_waiting
-from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Prepared, as_dependencies, as_estimates, as_predictor, prepare
+from sim.prepare import (
+    NO_DEPENDENCIES,
+    NO_SWEEP,
+    Prepared,
+    as_dependencies,
+    as_estimates,
+    as_predictor,
+    check_answerable,
+    clock_bits,
+    prepare,
+)
 from sim.run import run
 from sim.schedule import Schedule, schedule_table
 from sim.scratch import Scratch
@@ -126,31 +136,20 @@ def outcome(
 ) -> Outcome:
     """:func:`simulate` without tables: what campaigns of thousands of short simulations need of it."""
     plan = named_scheduler(scheduler)
-    if correction not in CORRECTIONS:
-        raise InputError(f"unknown correction {correction!r}: known are {', '.join(CORRECTIONS)}")
-    if semantics not in SEMANTICS:
-        raise InputError(f"unknown semantics {semantics!r}: known are {', '.join(SEMANTICS)}")
-    if starvation_s is not None and starvation_s < 0:
-        raise InputError(f"a starvation threshold of {starvation_s} s is negative")
-    if starvation_s is not None and plan.algorithm == "Conservative":
-        raise InputError("Conservative keeps every job's reservation: nobody starves, and a starvation threshold has no meaning")
+    check_policy(plan, correction, semantics, starvation_s)
     jobs, arrays, origin, procs = workload
     source = as_predictor(predictor)
     total = len(jobs)
     estimates, clamped, code, memory = as_estimates(source, jobs, arrays)
-    if correction == "conditional" and code == TABLE and (estimates.end < arrays.runtime).any():
-        raise InputError(
-            f"correction conditional asks the predictor again, and predictor {source.name} is a table of one answer a job"
-        )
-    latest = int(arrays.submit[-1]) + int(arrays.requested.sum()) + 2 * int(estimates.end.max())
+    if correction == "conditional" and code == TABLE:
+        check_answerable(source.name, estimates.end, arrays.runtime)
     asking = NO_DEPENDENCIES
+    bits = clock_bits(arrays, estimates)
     if dependencies:
-        asking, arrays, estimates = as_dependencies(jobs, arrays, estimates)
+        given, known = arrays, estimates
+        asking, arrays, estimates = as_dependencies(jobs, given, known)
+        bits = clock_bits(given, known, int(asking.think.sum()))
         memory = memory._replace(row=asking.row)
-        latest += int(asking.think.sum())
-    bits = max(total - 1, 1).bit_length()
-    if latest >= 1 << (62 - bits):
-        raise InputError(f"{total} jobs over up to {latest} seconds do not fit the simulator's clock: are the times in seconds?")
     settings = settings_of(plan, code, correction, semantics, starvation_s, dependencies, bits)
     plans = plan.algorithm in PLANNING
     work = (scratch or Scratch()).work(
@@ -180,6 +179,18 @@ def outcome(
         order = np.argsort(asking.row)
         submit, start, predicted, corrections = submit[order], start[order], predicted[order], corrections[order]
     return Outcome(submit, start, predicted, corrections, source.name, clamped, seconds)
+
+
+def check_policy(plan: Scheduler, correction: str, semantics: str, starvation_s: int | None) -> None:
+    """InputError for an unknown name, and for a starvation threshold that cannot be."""
+    if correction not in CORRECTIONS:
+        raise InputError(f"unknown correction {correction!r}: known are {', '.join(CORRECTIONS)}")
+    if semantics not in SEMANTICS:
+        raise InputError(f"unknown semantics {semantics!r}: known are {', '.join(SEMANTICS)}")
+    if starvation_s is not None and starvation_s < 0:
+        raise InputError(f"a starvation threshold of {starvation_s} s is negative")
+    if starvation_s is not None and plan.algorithm == "Conservative":
+        raise InputError("Conservative keeps every job's reservation: nobody starves, and a starvation threshold has no meaning")
 
 
 def settings_of(

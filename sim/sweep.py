@@ -10,21 +10,22 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from models.compiled import OUTSIDE
+from models.compiled import OUTSIDE, TABLE
 from models.protocol import Predictor
 from sim.metrics import TAU_S
 from sim.names import Order
 from sim.names import scheduler as named_scheduler
 from sim.orders import NO_WEIGHTS
-from sim.prepare import NO_DEPENDENCIES, as_arrays, as_estimates, as_predictor
+from sim.prepare import NO_DEPENDENCIES, as_arrays, as_estimates, as_predictor, check_answerable, clock_bits
 from sim.run import METRICS, Sweep, run
 from sim.scratch import Scratch
-from sim.simulate import check_usable, load_kernel, settings_of
+from sim.simulate import check_policy, check_usable, load_kernel, settings_of
 
 _CHUNK = 256
 """Policies that a thread takes at a time."""
@@ -66,14 +67,16 @@ def sweep(
     source = as_predictor(predictor)
     arrays, _ = as_arrays(jobs, procs)
     total = len(jobs)
-    _, _, code, fresh = as_estimates(source, jobs, arrays)
+    estimates, _, code, fresh = as_estimates(source, jobs, arrays)
     if code == OUTSIDE:
         raise InputError(f"a sweep takes a predictor that is a table or compiled, and {source.name} is in Python")
+    if correction == "conditional" and code == TABLE:
+        check_answerable(source.name, estimates.end, arrays.runtime)
     # one scheduler stands for all: only the weights differ, and whether any of them lets the order change
     order = Order("MIXED", (*NO_WEIGHTS[:4], float(full[:, 4].any()), NO_WEIGHTS[5]), standardised)
-    plan = named_scheduler(f"FCFS-EASY-{backfill}")
-    plan = type(plan)(plan.name, plan.algorithm, order, plan.backfill)
-    bits = max(total - 1, 1).bit_length()
+    plan = replace(named_scheduler(f"FCFS-EASY-{backfill}"), order=order)
+    check_policy(plan, correction, semantics, starvation_s)
+    bits = clock_bits(arrays, estimates)
     results = np.empty((len(full), len(METRICS)))
     mine = threading.local()
     load_kernel()

@@ -102,3 +102,18 @@ class InPython:
 def test_what_a_sweep_cannot_take_is_refused_in_one_line(weights: list, predictor: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         sweep(LOAD.table(), weights, procs=LOAD.machine, predictor=predictor)
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ({"correction": "nonsense"}, "unknown correction 'nonsense'"),
+        ({"semantics": "per-minute"}, "unknown semantics 'per-minute'"),
+        ({"starvation_s": -1}, "is negative"),
+        ({"backfill": "XYZ"}, "unknown order"),
+        ({"predictor": np.array(LOAD.estimates, float), "correction": "conditional"}, "a table of one answer a job"),
+    ],
+)
+def test_a_sweep_refuses_what_a_simulation_refuses(policy: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        sweep(LOAD.table(), random_weights(2), procs=LOAD.machine, **policy)
