@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from features.errors import InputError
+from models.boosted import boosted
 from models.clairvoyant import clairvoyant
 from models.hierarchy import hierarchy
 from models.knn import knn
@@ -15,7 +16,9 @@ from models.nag import cv_triple, nag
 from models.okcm import okcm
 from models.options import parse
 from models.protocol import Predictor
+from models.quantile import quantile
 from models.requested import requested
+from models.support_vectors import support_vectors
 from models.survival import PUBLISHED, sp
 
 _PLAIN: dict[str, Callable[[], Predictor]] = {"requested": requested, "clairvoyant": clairvoyant, "last2": last2}
@@ -28,6 +31,9 @@ _OPTIONAL: dict[str, Callable[..., Predictor]] = {
     "knn": knn,
     "okcm": okcm,
     "sp": sp,
+    "lightgbm": boosted,
+    "svr": support_vectors,
+    "quantile": quantile,
 }
 """Those that take options as texts."""
 FITTED = ("lightgbm",)

@@ -10,13 +10,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from features.clock import DAY_S
 from features.errors import InputError
-from models.compiled import OUTSIDE, TABLE
+from models.compiled import OUTSIDE, QUANTILE, TABLE
 from models.memory import Memory
-from models.protocol import OnlinePredictor, Predictor
+from models.protocol import CompiledPredictor, OnlinePredictor, Predictor
 from sim.converse import Conversation
 from sim.corrections import CORRECTIONS
-from sim.loop import NEVER, Settings
+from sim.loop import DONE, NEVER, Settings
 from sim.names import ALGORITHMS, BACKFILLING, PLANNING, Scheduler
 from sim.names import scheduler as named_scheduler
 from sim.orders import FCFS, changes_while_waiting
@@ -34,7 +35,7 @@ from sim.prepare import (
 from sim.run import run
 from sim.schedule import Schedule, schedule_table
 from sim.scratch import Scratch
-from sim.state import CLAMPED, UNUSABLE, Estimates, Jobs, State
+from sim.state import CLAMPED, ENDED, UNUSABLE, Estimates, Jobs, State
 
 SEMANTICS = ("per-second", "per-event")
 
@@ -150,7 +151,9 @@ def outcome(
         asking, arrays, estimates = as_dependencies(jobs, given, known)
         bits = clock_bits(given, known, int(asking.think.sum()))
         memory = memory._replace(row=asking.row)
-    settings = settings_of(plan, code, correction, semantics, starvation_s, dependencies, bits)
+    retrained = isinstance(source, CompiledPredictor) and source.retrain is not None
+    midnight = DAY_S - origin % DAY_S if retrained else NEVER
+    settings = settings_of(plan, code, correction, semantics, starvation_s, dependencies, bits, midnight)
     plans = plan.algorithm in PLANNING
     work = (scratch or Scratch()).work(
         total, procs, plans=plans or plan.reservations > 1, gaps=not plans, two=not settings.one_queue
@@ -162,7 +165,14 @@ def outcome(
     def go_on(now: int) -> tuple[int, int]:
         return run(settings, arrays, estimates, asking, *work, memory, now, NO_SWEEP)
 
-    if isinstance(source, OnlinePredictor):
+    if isinstance(source, CompiledPredictor):
+        reason, now = go_on(0)
+        while reason != DONE:
+            ended = work.state.ended[: work.state.counters[ENDED]].copy()
+            assert source.retrain is not None
+            memory = source.retrain(memory, ended, arrays.runtime)
+            reason, now = go_on(now)
+    elif isinstance(source, OnlinePredictor):
         rows = asking.row if dependencies else np.arange(total)
         conversation = Conversation(source, jobs, arrays, estimates, work.state, origin, rows)
         conversation.run(go_on)
@@ -194,7 +204,14 @@ def check_policy(plan: Scheduler, correction: str, semantics: str, starvation_s:
 
 
 def settings_of(
-    plan: Scheduler, predictor: int, correction: str, semantics: str, starvation_s: int | None, dependencies: bool, bits: int
+    plan: Scheduler,
+    predictor: int,
+    correction: str,
+    semantics: str,
+    starvation_s: int | None,
+    dependencies: bool,
+    bits: int,
+    midnight: int = NEVER,
 ) -> Settings:
     """A scheduler and the other choices as the kernel's codes."""
     order, backfill = plan.order.code, plan.backfill.code
@@ -215,7 +232,7 @@ def settings_of(
         changing=changing,
         backfill_changing=backfill_changing,
         # where FIT and END have different answers, a job let in before the reservation can still move it
-        steady=plan.reservations == 1 and predictor != OUTSIDE,
+        steady=plan.reservations == 1 and predictor not in (OUTSIDE, QUANTILE),
         correction=CORRECTIONS[correction],
         predictor=predictor,
         starvation=NEVER if starvation_s is None else starvation_s,
@@ -223,6 +240,7 @@ def settings_of(
         # the program of Gaussier et al. 2015 has this gate for FCFS-EASY alone
         gated=semantics == "per-event" and plan.algorithm == "EASY" and order == backfill == FCFS,
         dependent=dependencies,
+        midnight=midnight,
         bits=bits,
     )
 
