@@ -41,11 +41,11 @@ class Quality:
     """How good the predictions of some schedules of one trace were, over the ``jobs`` jobs of ``part`` submitted in ``weeks`` weeks.
 
     ``measures`` is tidy: ``predictor by group begin measure jobs weeks value low high difference difference_low difference_high note``; ``by`` is one
-    of :data:`GROUPS`, ``begin`` where the group begins (completed jobs, or seconds from the first submission), ``difference`` that to ``baseline`` on
-    the same jobs. Months have no intervals. ``calibration`` and ``windows`` are empty unless predictors answered with distributions:
-    :func:`models.calibration.calibration_curve` with ``predictor``, and intervals of ``at_most``; and a row a predictor, level and 30 days
-    of :func:`models.calibration.chance_band`, clustered by user and day, with ``begin_s`` for the window. ``errors`` is
-    :func:`models.evaluation.error_distribution` with ``predictor``.
+    of :data:`GROUPS`, ``begin`` where the group begins (completed jobs, or seconds from the first submission). ``difference`` is that to ``baseline``
+    over the jobs that are in this group in the simulations of both: elsewhere one of the two knew more. Months have no intervals.
+    ``calibration`` and ``windows`` are empty unless predictors answered with distributions: :func:`models.calibration.calibration_curve` with
+    ``predictor``, and intervals of ``at_most``; and a row a predictor, level and 30 days of :func:`models.calibration.chance_band`, clustered by
+    user and day, with ``begin_s`` for the window. ``errors`` is :func:`models.evaluation.error_distribution` with ``predictor``.
     """
 
     part: str
@@ -62,6 +62,12 @@ class Quality:
     def knows_users(self) -> bool:
         """Whether anything could be said by experience."""
         return bool((self.measures["by"] == "experience").any())
+
+    def figures(self, predictor: str, by: str = "all", group: str = "all") -> dict[str, dict[str, Any]]:
+        """The rows of ``measures`` of one predictor and group, by measure."""
+        table = self.measures
+        rows = table[(table["predictor"] == predictor) & (table["by"] == by) & (table["group"] == group)]
+        return {row["measure"]: {str(name): value for name, value in row.items()} for row in rows.to_dict("records")}
 
 
 class _Judged(NamedTuple):
@@ -103,14 +109,19 @@ def judge(
 
     runtime = jobs["runtime_s"].to_numpy(np.float64)[judged.rows]
     against = measures(_predicted(base, judged), runtime, levels)
+    its_groups = dict(_groups(jobs, base, local_s, judged))
+    nobody = np.zeros(len(judged.rows), bool)
     bootstrap = {"resamples": resamples, "confidence": confidence, "seed": seed}
     rows: list[dict[str, Any]] = []
     curves, windows, errors = [], [], []
     for schedule in schedules:
         predicted = _predicted(schedule, judged)
         values = measures(predicted, runtime, levels)
+        change = values - against
         for group, chosen in _groups(jobs, schedule, local_s, judged):
-            rows += _measured(schedule.predictor, group, values[chosen], against[chosen], judged.week[chosen], bootstrap)
+            both = chosen & its_groups.get(group, nobody)
+            own = _means(values[chosen], judged.week[chosen], group, bootstrap)
+            rows += _measured(schedule.predictor, group, own, _means(change[both], judged.week[both], group, bootstrap))
         errors.append(error_distribution(predicted, runtime).assign(predictor=schedule.predictor))
         quantiles: pd.DataFrame | None = getattr(schedule, "quantiles", None)
         if quantiles is not None:
@@ -124,7 +135,7 @@ def judge(
         jobs=len(judged.rows),
         weeks=int(judged.week.max()) + 1,
         confidence=confidence,
-        measures=pd.DataFrame(rows),
+        measures=pd.DataFrame(rows).astype({"begin": "float64"}),
         calibration=pd.concat(curves, ignore_index=True) if curves else pd.DataFrame(),
         windows=pd.concat(windows, ignore_index=True) if windows else pd.DataFrame(),
         errors=pd.concat(errors, ignore_index=True),
@@ -165,21 +176,22 @@ def _predicted(schedule: Schedule, judged: _Judged) -> np.ndarray:
     return schedule.jobs["predicted_s"].to_numpy(np.float64)[judged.rows]
 
 
-Group = tuple[str, str, float]
+Group = tuple[str, str, float | None]
 """``by``, ``group`` and ``begin`` of a group of jobs."""
+EVERYONE: Group = ("all", "all", None)
 
 
 def _groups(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray, judged: _Judged) -> Iterator[tuple[Group, np.ndarray]]:
     """Every group of jobs with where its jobs are among those judged; a stage of experience may be empty, other groups are not."""
-    yield ("all", "all", np.nan), np.ones(len(judged.rows), bool)
+    yield EVERYONE, np.ones(len(judged.rows), bool)
     known = judged.user >= 0
     if known.any():
         done = history(jobs, schedule.jobs["start_s"].to_numpy(np.int64), local_s)["completed_jobs"].to_numpy(np.int64)[judged.rows]
         stage, first_count = experience(done), doubling_bins(done)
         for number, name in enumerate(EXPERIENCE):
-            yield ("experience", name, np.nan), known & (stage == number)
+            yield ("experience", name, None), known & (stage == number)
         if not known.all():
-            yield ("experience", UNKNOWN, np.nan), ~known
+            yield ("experience", UNKNOWN, None), ~known
         for begin in np.unique(first_count[known]):
             last = 2 * (begin - 1)
             yield ("completed", f"{begin}" if begin <= 2 else f"{begin}-{last}", float(begin)), known & (first_count == begin)
@@ -187,56 +199,61 @@ def _groups(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray, judged:
         yield ("month", f"{month + 1}", float(month * MONTH_S)), judged.month == month
 
 
-def _measured(
-    predictor: str, group: Group, values: pd.DataFrame, against: pd.DataFrame, week: np.ndarray, bootstrap: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """The rows of one group, a row a measure."""
-    by, name, begin = group
-    both = np.hstack([values, values - against])
+class _Means(NamedTuple):
+    """Means of measures over some jobs, with intervals, and over how many jobs and weeks: a row a measure, columns ``value low high``."""
+
+    table: pd.DataFrame
+    jobs: int
+    weeks: int
+
+
+def _means(values: pd.DataFrame, week: np.ndarray, group: Group, bootstrap: dict[str, Any]) -> _Means:
     found, block = np.unique(week, return_inverse=True)
-    means = both.mean(axis=0) if len(both) else np.full(both.shape[1], np.nan)
-    ends = np.full((2, both.shape[1]), np.nan)
-    if by != "month":
-        ends = mean_intervals(both, block, **bootstrap)
-    count = values.shape[1]
-    identity = {"predictor": predictor, "by": by, "group": name, "begin": begin, "jobs": len(values), "weeks": len(found)}
-    return [
-        {
-            **identity,
-            "measure": str(measure),
-            "value": means[i],
-            "low": ends[0, i],
-            "high": ends[1, i],
-            "difference": means[count + i],
-            "difference_low": ends[0, count + i],
-            "difference_high": ends[1, count + i],
-            "note": "" if by == "month" else remark(len(found)),
-        }
-        for i, measure in enumerate(values)
-    ]
+    columns = values.to_numpy()
+    table = pd.DataFrame({"value": values.mean(), "low": np.nan, "high": np.nan})
+    if group[0] != "month":
+        table["low"], table["high"] = mean_intervals(columns, block, **bootstrap)
+    return _Means(table, len(values), len(found))
+
+
+def _measured(predictor: str, group: Group, own: _Means, change: _Means | None) -> list[dict[str, Any]]:
+    """The rows of one group, a row a measure; without a baseline that has the measure there is no ``change``."""
+    by, name, begin = group
+    identity = {"predictor": predictor, "by": by, "group": name, "begin": begin, "jobs": own.jobs, "weeks": own.weeks}
+    note = "" if by == "month" else remark(own.weeks)
+    rows = []
+    for measure, mean in own.table.iterrows():
+        row: dict[str, Any] = {**identity, "measure": str(measure), **dict(mean)}
+        for figure, column in (("difference", "value"), ("difference_low", "low"), ("difference_high", "high")):
+            row[figure] = np.nan if change is None else change.table.at[measure, column]
+        rows.append({**row, "note": note})
+    return rows
 
 
 def _mean_loss(
     predictor: str, quantiles: pd.DataFrame, runtime: np.ndarray, judged: _Judged, bootstrap: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """The quantile loss averaged over the levels of a distribution, as one more measure over all jobs."""
-    losses = [pinball(quantiles[level].to_numpy(np.float64), runtime, float(level)) for level in quantiles]
+    predicted = quantiles.to_numpy(np.float64)
+    losses = [pinball(column, runtime, level) for column, level in zip(predicted.T, _levels(quantiles), strict=True)]
     values = pd.DataFrame({"mean_pinball_s": np.mean(losses, axis=0)})
-    rows = _measured(predictor, ("all", "all", np.nan), values, values, judged.week, bootstrap)
-    return [{**row, "difference": np.nan, "difference_low": np.nan, "difference_high": np.nan} for row in rows]
+    return _measured(predictor, EVERYONE, _means(values, judged.week, EVERYONE, bootstrap), None)
+
+
+def _levels(quantiles: pd.DataFrame) -> np.ndarray:
+    return np.array(quantiles.columns, np.float64)
 
 
 def _curve(quantiles: pd.DataFrame, runtime: np.ndarray, judged: _Judged, bootstrap: dict[str, Any]) -> pd.DataFrame:
     predicted = quantiles.to_numpy(np.float64)
-    curve = calibration_curve(predicted, np.array(quantiles.columns, np.float64), runtime)
+    curve = calibration_curve(predicted, _levels(quantiles), runtime)
     low, high = mean_intervals((runtime[:, None] <= predicted).astype(np.float64), judged.week, **bootstrap)
     return curve.assign(at_most_low=low, at_most_high=high)
 
 
 def _windows(quantiles: pd.DataFrame, runtime: np.ndarray, judged: _Judged) -> pd.DataFrame:
     tables = []
-    for level in quantiles:
-        under = runtime > quantiles[level].to_numpy(np.float64)
-        band = chance_band(under, 1.0 - float(level), judged.month, judged.cluster)
-        tables.append(band.assign(level=float(level), begin_s=band["window"] * MONTH_S).drop(columns="window"))
+    for level, column in zip(_levels(quantiles).tolist(), quantiles.to_numpy(np.float64).T, strict=True):
+        band = chance_band(runtime > column, 1.0 - level, judged.month, judged.cluster)
+        tables.append(band.assign(level=level, begin_s=band["window"] * MONTH_S).drop(columns="window"))
     return pd.concat(tables, ignore_index=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import pandas as pd
@@ -185,21 +186,21 @@ def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation
         "µs a job",
     ):
         table.add_column(heading, justify="right")
-    figures = quality.measures.set_index(["predictor", "by", "group", "measure"]).sort_index()
     for schedule in evaluation.schedules:
-        overall = figures.loc[schedule.predictor, "all", "all"]
-        accuracy, cost = overall.loc["accuracy"], evaluation.costs[schedule.predictor]
+        overall = quality.figures(schedule.predictor)
+        accuracy, cost = overall["accuracy"], evaluation.costs[schedule.predictor]
+        by_stage = [quality.figures(schedule.predictor, "experience", stage)["accuracy"]["value"] for stage in stages]
         table.add_row(
             schedule.predictor,
             f"{accuracy['value']:.2%}" + bracketed(accuracy, "low", "high", ".1%"),
             difference(accuracy) if schedule.predictor != quality.baseline else "",
-            *(f"{figures.loc[(schedule.predictor, 'experience', stage, 'accuracy'), 'value']:.1%}" for stage in stages),
-            f"{overall.loc['underprediction_rate', 'value']:.1%}",
-            f"{overall.loc['mae_s', 'value']:,.0f}",
-            *(f"{overall.loc[loss, 'value']:,.0f}" for loss in losses),
+            *("–" if pd.isna(value) else f"{value:.1%}" for value in by_stage),
+            f"{overall['underprediction_rate']['value']:.1%}",
+            f"{overall['mae_s']['value']:,.0f}",
+            *(f"{overall[loss]['value']:,.0f}" for loss in losses),
             "" if cost is None else f"{cost.microseconds:.2f}" if cost.microseconds >= 0.01 else "< 0.01",
         )
-    remark = figures.loc[(quality.baseline, "all", "all", "accuracy"), "note"]
+    remark = quality.figures(quality.baseline)["accuracy"]["note"]
     table.caption = f"accuracy: mean of min(p/r, r/p); {remark or f'brackets: {quality.confidence:.0%} intervals over weeks'}"
     if stages:
         table.caption += "; by stage of the user's experience: accuracy"
@@ -229,12 +230,12 @@ def print_calibration(quality: Quality) -> None:
         console().print(table)
 
 
-def bracketed(row: pd.Series | dict, low: str, high: str, form: str) -> str:
+def bracketed(row: Mapping[Any, Any], low: str, high: str, form: str) -> str:
     """An interval in brackets, or nothing."""
     return "" if pd.isna(row[low]) else f" [{row[low]:{form}}, {row[high]:{form}}]"
 
 
-def difference(row: pd.Series) -> str:
+def difference(row: Mapping[Any, Any]) -> str:
     """A difference of shares in percentage points, with its interval."""
     points = {name: 100 * row[name] for name in ("difference", "difference_low", "difference_high")}
     return f"{points['difference']:+.1f}" + bracketed(points, "difference_low", "difference_high", "+.1f")
