@@ -171,7 +171,7 @@ def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation
 
     part = "" if quality.part == "all" else f" of the {quality.part.replace('-', ' ')}"
     generated = ", a generated workload" if workload.generated else ""
-    title = f"{workload.name}: {quality.jobs:,} jobs{part} in {quality.weeks} weeks{generated}"
+    title = f"{workload.name}: {quality.jobs:,} jobs{part} in {quality.weeks} week{'s' * (quality.weeks != 1)}{generated}"
     stages = STAGES if quality.knows_users else {}
     table = Table(title=title, title_justify="left", caption_justify="left")
     table.add_column("predictor", no_wrap=True)
