@@ -11,7 +11,6 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
 
 FEWEST_BLOCKS = 5
 """Below this many blocks there is no interval: at 95 %, the tail that the widening asks for is rarer than the rarest resample of n blocks,
@@ -45,6 +44,8 @@ def drawn(blocks: int, resamples: int, seed: int) -> np.ndarray:
 
 def tail(confidence: float, blocks: int) -> float:
     """Probability to cut off at each side, so that percentiles of n = ``blocks`` blocks cover as a t interval would."""
+    from scipy.special import stdtrit  # slow to import, and metrics import this module without asking for intervals
+
     t = -float(stdtrit(blocks - 1, (1.0 - confidence) / 2.0))
     return NormalDist().cdf(-t * (blocks / (blocks - 1)) ** 0.5)
 
