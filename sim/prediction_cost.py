@@ -34,8 +34,8 @@ class Cost:
 
 def prediction_cost(jobs: pd.DataFrame, schedule: Schedule, source: str | Predictor, repeats: int = REPEATS) -> Cost | None:
     """The cost of ``source``, the predictor that ``schedule`` of ``jobs`` was made with; None where it is a table, made beforehand."""
-    predictor = named_predictor(source) if isinstance(source, str) else source
-    if isinstance(predictor, TablePredictor) or repeats < 1:
+    beforehand = isinstance(named_predictor(source) if isinstance(source, str) else source, TablePredictor)
+    if beforehand or repeats < 1:
         return None
     policy = {name: getattr(schedule, name) for name in ("procs", "scheduler", "correction", "semantics", "starvation_s")}
     policy |= {"dependencies": schedule.dependencies, "scratch": Scratch()}
@@ -46,7 +46,7 @@ def prediction_cost(jobs: pd.DataFrame, schedule: Schedule, source: str | Predic
     run, spent = schedule, 0.0
     while len(added) < repeats and spent < ENOUGH_S:
         if added:
-            run = simulate(jobs, predictor=predictor, **policy)
+            run = simulate(jobs, predictor=source, **policy)
         read = simulate(jobs, predictor=table, **policy)
         added.append(run.simulate_s - read.simulate_s)
         shares.append(getattr(run, "retrain_s", 0.0) / max(added[-1], 1e-9))

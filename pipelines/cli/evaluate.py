@@ -183,6 +183,7 @@ def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation
         "under-predicted",
         "MAE s",
         *(f"pinball {level:g} s" for level in levels),
+        "clamped",
         "µs a job",
     ):
         table.add_column(heading, justify="right")
@@ -198,6 +199,7 @@ def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation
             f"{overall['underprediction_rate']['value']:.1%}",
             f"{overall['mae_s']['value']:,.0f}",
             *(f"{overall[loss]['value']:,.0f}" for loss in losses),
+            f"{schedule.clamped_predictions:,}",
             "" if cost is None else f"{cost.microseconds:.2f}" if cost.microseconds >= 0.01 else "< 0.01",
         )
     remark = quality.figures(quality.baseline)["accuracy"]["note"]

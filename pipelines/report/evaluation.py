@@ -15,6 +15,7 @@ from pipelines.report.style import Look, looks
 from pipelines.report.wording import MINUS, number
 from sim.prediction_cost import Cost
 from sim.prediction_quality import STAGES, Quality
+from sim.schedule import Schedule
 
 _CURVES = 6
 """Most predictors drawn as curves; more cannot be told apart."""
@@ -40,7 +41,7 @@ def render_evaluation(evaluation: Evaluation, provenance: Mapping[str, object], 
         },
         baseline=baseline,
         confidence=f"{100 * evaluation.qualities[0].confidence:g}",
-        parts=[_part(quality, predictors, drawn, evaluation.costs, first.generated) for quality in evaluation.qualities],
+        parts=[_part(quality, evaluation, drawn) for quality in evaluation.qualities],
         stages=list(STAGES.values()),
         not_drawn=[name for name in predictors if name not in drawn],
         retraining=any(cost is not None and cost.retraining_share > 0 for cost in evaluation.costs.values()),
@@ -57,10 +58,10 @@ def _drawn(quality: Quality, predictors: Sequence[str]) -> dict[str, Look]:
     return {name: look for (_, name, _), look in looks(("", name, "") for name in chosen).items()}
 
 
-def _part(
-    quality: Quality, predictors: Sequence[str], drawn: Mapping[str, Look], costs: Mapping[str, Cost | None], generated: bool
-) -> dict[str, Any]:
+def _part(quality: Quality, evaluation: Evaluation, drawn: Mapping[str, Look]) -> dict[str, Any]:
     """One part: its title, sentences, table rows and figures."""
+    generated = evaluation.schedules[0].generated
+    predictors = [schedule.predictor for schedule in evaluation.schedules]
     shown = [name for name in predictors if name != _BOUND] or predictors
     figures: dict[str, Any] = {
         "overall": data_uri(evaluation_plots.overall(quality, shown, drawn, generated)),
@@ -87,7 +88,7 @@ def _part(
         "sentences": _sentences(quality, predictors),
         "remark": quality.figures(quality.baseline)["accuracy"]["note"],
         "levels": [name.removeprefix("pinball_").removesuffix("_s") for name in levels],
-        "rows": [_row(quality, name, levels, costs.get(name)) for name in predictors],
+        "rows": [_row(quality, schedule, levels, evaluation.costs[schedule.predictor]) for schedule in evaluation.schedules],
         "unseen": [name for name in predictors if name not in shown],
         "knows_users": quality.knows_users,
         "figures": figures,
@@ -95,7 +96,8 @@ def _part(
     }
 
 
-def _row(quality: Quality, predictor: str, levels: Sequence[str], cost: Cost | None) -> dict[str, Any]:
+def _row(quality: Quality, schedule: Schedule, levels: Sequence[str], cost: Cost | None) -> dict[str, Any]:
+    predictor = schedule.predictor
     overall = quality.figures(predictor)
     stages = [quality.figures(predictor, "experience", stage).get("accuracy") for stage in STAGES] if quality.knows_users else []
     cells = [_cell(overall["accuracy"], "share", True), _cell(overall["underprediction_rate"], "share", None)]
@@ -106,6 +108,7 @@ def _row(quality: Quality, predictor: str, levels: Sequence[str], cost: Cost | N
         "cells": cells,
         "stages": [_cell(row, "share", True) for row in stages if row is not None],
         "cost": "–" if cost is None else f"{cost.microseconds:.2f}" if cost.microseconds >= 0.01 else "< 0.01",
+        "clamped": f"{schedule.clamped_predictions:,}",
         "retraining": "" if cost is None or not cost.retraining_share else f"{cost.retraining_share:.0%}",
     }
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from features.clock import DAY_S
 from pipelines.report.style import GRID, INK, MUTED, ImageFormat, Look, encode, figure
@@ -22,6 +22,8 @@ _COLUMNS = 4
 """Panels side by side in the figure of errors."""
 _BANDS = (0.5, 0.8, 0.95)
 """Levels whose rates over time are drawn, or those next to them."""
+
+_PERCENT = FuncFormatter(lambda share, _: f"{100 * share:.3g} %")
 
 Drawn = Mapping[str, Look]
 
@@ -62,7 +64,7 @@ def _rows(
             panel.grid(axis="y", linewidth=0.5)
             panel.xaxis.set_major_locator(MaxNLocator(5))
             if scale == 1.0:
-                panel.xaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+                panel.xaxis.set_major_formatter(_PERCENT)
         panels[0].set_yticks(range(len(predictors)), list(predictors))
         panels[0].set_ylim(len(predictors) - 0.4, -0.6)
         for label, name in zip(panels[0].get_yticklabels(), predictors, strict=True):
@@ -87,7 +89,7 @@ def learning(quality: Quality, drawn: Drawn, generated: bool, image: ImageFormat
                 if name == quality.baseline:
                     panels[1].fill_between(place, bins["low"], bins["high"], color=look.colour, alpha=0.12, linewidth=0)
         panels[0].set(title="by 30 days of the trace", xlabel="days since the first submission", ylabel="accuracy")
-        panels[0].yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+        panels[0].yaxis.set_major_formatter(_PERCENT)
         if users:
             panels[1].set(title="by experience", xlabel="jobs of the user completed before")
             named = quality.measures[quality.measures["by"] == "completed"].drop_duplicates("begin")
@@ -119,7 +121,7 @@ def errors(quality: Quality, predictors: Sequence[str], generated: bool, image: 
         for panel in panels[max(len(predictors) - columns, 0) : len(predictors)]:  # also those with nothing below
             panel.tick_params(labelbottom=True)
         panels[0].set_xticks([-8, -4, 0, 4, 8], ["1/256", "1/16", "1", "16", "256"])
-        panels[0].yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %", decimals=0))
+        panels[0].yaxis.set_major_formatter(_PERCENT)
         drawing.supxlabel("predicted over actual runtime", fontsize=9)
         drawing.supylabel("share of jobs", fontsize=9)
         return encode(drawing, image)
@@ -151,7 +153,7 @@ def _curve(panel: Axes, curve: pd.DataFrame) -> None:
     panel.set(title="calibration", xlabel="level of the quantile", ylabel="share of jobs at most as long", xlim=(0, 1), ylim=(0, 1))
     panel.set_aspect("equal")
     for axis in (panel.xaxis, panel.yaxis):
-        axis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+        axis.set_major_formatter(_PERCENT)
 
 
 def _band(panel: Axes, rows: pd.DataFrame, level: float) -> None:
@@ -164,4 +166,4 @@ def _band(panel: Axes, rows: pd.DataFrame, level: float) -> None:
         panel.plot(middle[chosen], rows["rate"][chosen], "o", color=colour, markersize=4)
     panel.set_title(f"longer than the {level:g} quantile: {int(rows['inside'].sum())} of {len(rows)} windows inside the band")
     panel.set_ylim(bottom=max(0.0, float(min(rows["low"].min(), rows["rate"].min())) - 0.01))
-    panel.yaxis.set_major_formatter(FuncFormatter(lambda rate, _: f"{100 * rate:.3g} %"))
+    panel.yaxis.set_major_formatter(_PERCENT)
