@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -113,7 +114,7 @@ def kept(trace: CleanTrace, policy: Policy, folder: Path | None) -> tuple[dict[s
                     sums[name][metric] = Ratio(*held[key])
             return sums, float(held["seconds"])
     sums, seconds = simulated(trace, policy)
-    arrays = {f"{name}/{metric}": np.stack(ratio) for name, each in sums.items() for metric, ratio in each.items()}
+    arrays: dict[str, Any] = {f"{name}/{metric}": np.stack(ratio) for name, each in sums.items() for metric, ratio in each.items()}
     unfinished = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.part")
     with open(unfinished, "wb") as file:
         np.savez(file, seconds=np.array(seconds), **arrays)
