@@ -115,11 +115,11 @@ def _told(row: pd.Series) -> str:
 
 HEAD = """## Runtime predictions
 
-Their second example replaces the time limit by a prediction and judges each scheduler by the metric it is best at: mean bounded slowdown of EASY-SJBF and
-SAF-JustBF, AWF of LAF-JustBF, P2SF of JustBF. The slides draw bars and print no numbers, so there are no digits to compare, only conclusions to check. Here are the same four on
- two of their traces, relative to requested times with the same scheduler. Predictors are theirs; they name no correction, so both of the
-literature are shown: to the request, and Tsafrir's. Their "CVT" is `cv-triple`, the published learner of Gaussier et al. 2015. To tell the direction of an error from its
-size, exact runtimes are also doubled (at most to the request) and halved.
+Their second example replaces the time limit by a prediction and judges each scheduler by the metric it is best at: mean bounded slowdown of EASY-SJBF
+and SAF-JustBF, AWF of LAF-JustBF, P2SF of JustBF. The slides draw bars and print no numbers, so there are no digits to compare, only conclusions to
+check. Here are the same four on two of their traces, relative to requested times with the same scheduler. Predictors are theirs; they name no
+correction, so both of the literature are shown: to the request, and Tsafrir's. Their "CVT" is `cv-triple`, the published learner of Gaussier et al.
+2015. To tell the direction of an error from its size, exact runtimes are also doubled (at most to the request) and halved.
 
 ![Change when predictions replace requested times](goponenko-2022-predictions.png)
 """
