@@ -42,6 +42,11 @@ TRACES: dict[str, tuple[str, int | None]] = {
 }
 """File and processors of the traces that have requests, users, and jobs that wait."""
 SCHEDULERS = ("EASY", "EASY-SJBF", "JustBF", "SAF-JustBF", "LAF-JustBF")
+AGEING = (
+    *("EASY-WFP1", "EASY-WFP3", "EASY-UNICEF"),
+    *("EASY(reservations=2)-SJBF", "EASY(reservations=2)-WFP3", "EASY(reservations=4)-SJBF", "EASY(reservations=4)-WFP3"),
+)
+"""More to choose from: backfill orders in which waiting counts, and more than one reservation."""
 NIGHTLY: tuple[str, ...] = ()
 """Predictors that are retrained every night inside the simulation: the place for lightgbm, svr and quantile(order=0.5,fit=0.8,end=0.7)."""
 LEARNED = ("last2", "hierarchy", "sp2", "sp3", "sp4", "knn", "okcm", "nag", "cv-triple", *NIGHTLY)
@@ -64,9 +69,15 @@ class Results:
     sums: dict[str, dict[Policy, Sums]]
     seconds: dict[Policy, float]
 
-    def candidates(self) -> list[Policy]:
-        """What a site could run: all policies but the clairvoyant ones."""
-        return [policy for policy in self.sums["whole"] if not policy.predictor.startswith("clairvoyant")]
+    def candidates(self, schedulers: Sequence[str]) -> list[Policy]:
+        """What a site could run: all policies with these schedulers but the clairvoyant ones."""
+        known = [policy for policy in self.sums["whole"] if not policy.predictor.startswith("clairvoyant")]
+        return [policy for policy in known if policy.scheduler in schedulers]
+
+    def schedulers(self, ageing: bool) -> list[str]:
+        """Those of :data:`AGEING` or those that are not, in the order in which they were asked for."""
+        known = dict.fromkeys(policy.scheduler for policy in self.sums["whole"])
+        return [scheduler for scheduler in known if (scheduler in AGEING) == ageing]
 
 
 def policies(schedulers: Sequence[str], learned: Sequence[str], corrections: Sequence[str]) -> list[Policy]:
@@ -99,11 +110,9 @@ def simulated(trace: CleanTrace, policy: Policy) -> tuple[dict[str, dict[str, Ra
     return {name: weekly(each) for name, each in zip(PARTS, parts, strict=True)}, schedule.simulate_s
 
 
-def kept(trace: CleanTrace, policy: Policy, folder: Path | None) -> tuple[dict[str, dict[str, Ratio]], float]:
-    """:func:`simulated`, from ``folder`` if it was done before with the same code on the same jobs, else done and put there."""
-    if folder is None:
-        return simulated(trace, policy)
-    identity = "\n".join((code(), jobs_hash(trace), str(trace.procs), *policy))
+def kept(trace: CleanTrace, policy: Policy, folder: Path, jobs: str) -> tuple[dict[str, dict[str, Ratio]], float]:
+    """:func:`simulated`, from ``folder`` if it was done before with the same code on the same ``jobs`` (their hash), else done and put there."""
+    identity = "\n".join((code(), jobs, *policy))
     path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.npz"
     if path.exists():
         with np.load(path) as held:
@@ -129,15 +138,10 @@ def code() -> str:
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
 
 
-_hashes: dict[int, str] = {}
-
-
 def jobs_hash(trace: CleanTrace) -> str:
-    """A hash of the jobs, taken once a trace."""
-    if id(trace.jobs) not in _hashes:
-        rows = pd.util.hash_pandas_object(trace.jobs, index=False).to_numpy()
-        _hashes[id(trace.jobs)] = hashlib.sha256(rows.tobytes()).hexdigest()
-    return _hashes[id(trace.jobs)]
+    """A hash of the machine and its jobs."""
+    rows = pd.util.hash_pandas_object(trace.jobs, index=False).to_numpy()
+    return hashlib.sha256(f"{trace.procs}\n".encode() + rows.tobytes()).hexdigest()
 
 
 def run(
@@ -150,12 +154,13 @@ def run(
 ) -> Results:
     """Simulate ``asked`` on ``trace`` in ``workers`` threads, by default one a core; progress goes to standard error. An InputError names its policy."""
     asked = list(asked)
+    make = partial(simulated, trace)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        jobs_hash(trace)
+        make = partial(kept, trace, folder=folder, jobs=jobs_hash(trace))
     made: dict[Policy, tuple[dict[str, dict[str, Ratio]], float]] = {}
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        waiting = {pool.submit(partial(kept, trace, policy, folder)): policy for policy in asked}
+        waiting = {pool.submit(make, policy): policy for policy in asked}
         try:
             for count, future in enumerate(as_completed(waiting), 1):
                 policy = waiting[future]
@@ -225,29 +230,35 @@ def nobody_waits(shared: Path) -> str:
 
 
 def main(argv: Sequence[str] | None = None, say: Callable[[str], None] = print) -> None:
-    from benchmarks.schedules_page import draw, page
+    from benchmarks.schedules_page import draw, frontiers, page
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
     parser.add_argument("--trace", action="append", choices=TRACES, help="only this one; may be given again")
-    parser.add_argument("--scheduler", action="append", help=f"instead of {' '.join(SCHEDULERS)}")
+    parser.add_argument("--scheduler", action="append", help=f"instead of {' '.join(SCHEDULERS + AGEING)}")
     parser.add_argument("--predictor", action="append", help=f"instead of {' '.join(LEARNED)}")
     parser.add_argument("--correction", action="append", help=f"instead of {' '.join(CORRECTIONS)}")
     parser.add_argument("--keep", type=Path, default=HOUSE / ".queuecast" / "schedules", help="where finished simulations are kept")
     parser.add_argument("--workers", type=int, help="threads, by default one a core")
     parser.add_argument("--out", type=Path, help="every number as one table, .parquet or .csv")
+    parser.add_argument(
+        "--frontier", action="store_true", help="print only what is chosen on the first half, and what it gives on the second"
+    )
     parser.add_argument("--write", action="store_true", help="write docs/schedules.md and .png")
     parser.add_argument("--quick", action="store_true", help="5,000 jobs of KTH-SP2, two schedulers, two predictors: does it run?")
     options = parser.parse_args(argv)
     if options.quick:
         options.trace, options.scheduler, options.predictor = ["KTH-SP2"], ["EASY", "EASY-SJBF"], ["last2", "sp2"]
-    asked = policies(options.scheduler or SCHEDULERS, options.predictor or LEARNED, options.correction or CORRECTIONS)
+    asked = policies(options.scheduler or SCHEDULERS + AGEING, options.predictor or LEARNED, options.correction or CORRECTIONS)
     made = []
     for title in options.trace or TRACES:
         trace = load(title, options.shared, options.quick)
         made.append(run(title, trace, asked, options.keep, options.workers))
     if options.out:
         save(pd.concat([tidy(each) for each in made], ignore_index=True), options.out)
+    if options.frontier:
+        say("\n".join(line for each in made for line in [f"## {each.title}", "", *frontiers(each)]))
+        return
     text = page(made, nobody_waits(options.shared))
     if not options.write:
         say(text)

@@ -21,6 +21,7 @@ BSLD, AWF, P2SF, WAIT = "mean_bounded_slowdown", "awf_s", "p2sf_s", "mean_wait_s
 BOUNDS = (Policy("EASY", "clairvoyant"), Policy("EASY-SJBF", "clairvoyant"))
 SECOND = "second half"
 NOTES = {
+    "ALCF-Theta": "The trace is nine chunks with gaps of up to two weeks between them; learning goes on across them.",
     "CERIT": "AWF and P2SF hardly move: the largest 1 % of the jobs, which run for up to 62 days, hold 36 % of the area, and hardly wait.",
 }
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK, MUTED)
@@ -40,7 +41,8 @@ see that much of it.
   sites run, and what it gives when it may also reorder.
 * **The frontier**: of all combinations that a site could run, the one with the least slowdown on the first half whose AWF and P2SF were there at most 0, 0.5,
   1, 2, 5 or 10 % above plain EASY's with requested times; then what that one gave on the second half. "Cost" is the change of AWF and of P2SF
-  for each point of slowdown gained; it is left out where slowdown is not surely better.
+  for each point of slowdown gained; it is left out where slowdown is not surely better. A second table chooses also among backfill orders in which waiting
+  counts, and several reservations.
 * **Left out**: LLNL-Atlas:
   {atlas};
   NASA-iPSC, which has no requests; the NREL sample of 2.1 days, of which there are no halves to speak of. CERIT's two machines are taken as one of 2,176
@@ -64,7 +66,7 @@ def page(made: Sequence[Results], atlas: str) -> str:
     corrections = list(dict.fromkeys(policy.correction for policy in made[0].sums[SECOND]))
     lines = [HEAD.format(corrections=", ".join(corrections), atlas=atlas), "## In short", "", *_summary(made), ""]
     for results in made:
-        lines += [f"## {results.title}", "", _said(results), "", *_frontier(results), ""]
+        lines += [f"## {results.title}", "", _said(results), "", *frontiers(results)]
         lines += [*_compact(results), "", *_details(results), ""]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -79,7 +81,7 @@ def _said(results: Results) -> str:
     submit, half = trace.jobs["submit_s"].to_numpy(), halves(len(trace.jobs))[0].sum()
     days = (submit[-1] - submit[0]) / 86_400
     touched = ", ".join(f"{count:,} {words}" for words, count in trace.touched().items())
-    used = Counter(policy.correction for policy in best_corrections(results) if _corrected(policy))
+    used = Counter(policy.correction for policy in studied(results) if _corrected(policy))
     best = ", ".join(f"{name} {count}" for name, count in used.most_common())
     area = float((trace.jobs["procs"].astype("float64") * trace.jobs["runtime_s"]).sum())
     load = area / (trace.procs * float(submit[-1] - submit[0]))
@@ -111,27 +113,32 @@ def _interval(made: Change) -> str:
     return f"{made.relative:+.1%} [{made.low:+.1%}, {made.high:+.1%}]"
 
 
-def steps(results: Results) -> pd.DataFrame:
-    """The frontier of one trace, over everything a site could run."""
-    return climb(results.sums["first half"], results.sums[SECOND], results.candidates(), BASE)
+def steps(results: Results, ageing: bool = False) -> pd.DataFrame:
+    """The frontier of one trace, over everything a site could run: with the schedulers studied, or also with those of ``AGEING``."""
+    schedulers = results.schedulers(False) + (results.schedulers(True) if ageing else [])
+    return climb(results.sums["first half"], results.sums[SECOND], results.candidates(schedulers), BASE)
 
 
 def _summary(made: Sequence[Results]) -> list[str]:
     """Bounds, and what was chosen at no price and at most 5 %, a row a trace."""
-    lines = ["Change of slowdown, AWF, P2SF on the second half; bold where the interval excludes no change.", ""]
-    lines += [
-        "| trace | clairvoyant EASY | clairvoyant EASY-SJBF | chosen with 0 % allowed | it gave | chosen with 5 % allowed | it gave |"
+    lines = [
+        "Slowdown, AWF, P2SF on the second half, bold where the interval excludes no change: the bounds, and what was chosen on the first half at no price"
     ]
-    lines += ["| --- " * 7 + "|"]
+    lines += ["there (0 %) or at up to 5 %, among the five schedulers of the picture and among all.", ""]
+    lines += ["| trace | clairvoyant EASY | clairvoyant EASY-SJBF | 0 % | 0 %, all | 5 % | 5 %, all |", "| --- " * 7 + "|"]
     for results in made:
-        table = steps(results)
         cells = [_triple(results, bound) for bound in BOUNDS]
         for allowed in (0.0, 0.05):
-            row = table[table["allowed"] == allowed].iloc[0]
-            chosen = Policy(row["scheduler"], row["predictor"], row["correction"])
-            cells += [_name(chosen), _triple(results, chosen)]
+            for ageing in (False, True):
+                table = steps(results, ageing)
+                chosen = _chosen(table[table["allowed"] == allowed])
+                cells.append(f"{_name(chosen)}: {_triple(results, chosen)}")
         lines.append(f"| {results.title} | " + " | ".join(cells) + " |")
     return lines
+
+
+def _chosen(step: pd.DataFrame) -> Policy:
+    return Policy(*step.iloc[0][["scheduler", "predictor", "correction"]])
 
 
 def _name(policy: Policy) -> str:
@@ -140,24 +147,32 @@ def _name(policy: Policy) -> str:
 
 def _triple(results: Results, policy: Policy) -> str:
     if policy == BASE:
-        return "nothing: no change"
+        return "no change"
     return ", ".join(_percent(of(results, policy, metric), bold=True) for metric in (BSLD, AWF, P2SF))
 
 
-def _frontier(results: Results) -> list[str]:
-    table = steps(results)
+def frontiers(results: Results) -> list[str]:
+    """The ladder over the schedulers studied, then, where there are any, over those of ``AGEING`` too, each with its bounds."""
+    lines = [*_frontier(results, steps(results), BOUNDS), ""]
+    ageing = results.schedulers(True)
+    if ageing:
+        lines += [f"Choosing also among {', '.join(ageing)}:", ""]
+        lines += [*_frontier(results, steps(results, True), [Policy(each, "clairvoyant") for each in ageing]), ""]
+    return lines
+
+
+def _frontier(results: Results, table: pd.DataFrame, bounds: Sequence[Policy]) -> list[str]:
     lines = ["| allowed | chosen on the first half | slowdown, AWF, P2SF there | slowdown | AWF | P2SF | wait | cost: AWF, P2SF |"]
     lines += ["| --- " * 8 + "|"]
     for allowed, step in table.groupby("allowed"):
-        row = step.iloc[0]
-        chosen = Policy(row["scheduler"], row["predictor"], row["correction"])
-        seen = ", ".join(f"{value:+.1%}" for value in step["first"].iloc[:3])
-        lines.append(f"| {allowed:.1%} | {_name(chosen)} | {seen} | {_row(results, chosen)} | {_cost(results, chosen)} |")
-    for bound in BOUNDS:
-        first = results.sums["first half"]
-        seen = ", ".join(_percent(change(first[bound], first[BASE], metric)) for metric in (BSLD, AWF, P2SF))
-        lines.append(f"| bound | {_name(bound)} | {seen} | {_row(results, bound)} | {_cost(results, bound)} |")
-    return lines
+        lines.append(f"| {allowed:.1%} | {_step(results, _chosen(step))} |")
+    return lines + [f"| bound | {_step(results, bound)} |" for bound in bounds]
+
+
+def _step(results: Results, policy: Policy) -> str:
+    first = results.sums["first half"]
+    seen = ", ".join(_percent(change(first[policy], first[BASE], metric)) for metric in (BSLD, AWF, P2SF))
+    return f"{_name(policy)} | {seen} | {_row(results, policy)} | {_cost(results, policy)}"
 
 
 def _row(results: Results, policy: Policy) -> str:
@@ -173,8 +188,14 @@ def _cost(results: Results, policy: Policy) -> str:
     return ", ".join(f"{price / -gained.relative:+.2f}" for price in prices)
 
 
+def studied(results: Results) -> list[Policy]:
+    """Each scheduler studied with each predictor and its chosen correction."""
+    schedulers = results.schedulers(False)
+    return [policy for policy in best_corrections(results) if policy.scheduler in schedulers]
+
+
 def _compact(results: Results) -> list[str]:
-    chosen = {policy[:2]: policy for policy in best_corrections(results)}
+    chosen = {policy[:2]: policy for policy in studied(results)}
     schedulers = list(dict.fromkeys(scheduler for scheduler, _ in chosen))
     predictors = list(dict.fromkeys(predictor for _, predictor in chosen))
     predictors.sort(key=lambda name: (not name.startswith("requested"), name != "clairvoyant"))
@@ -200,7 +221,7 @@ def _details(results: Results) -> list[str]:
         "",
     ]
     lines += ["| " + " | ".join(head) + " |", "| --- " * len(head) + "|"]
-    for policy in sorted(best_corrections(results), key=lambda each: _order(results, each)):
+    for policy in sorted(studied(results), key=lambda each: _order(results, each)):
         under = of(results, policy, "underprediction_rate").value
         same = [_interval(of(results, policy, BSLD, Policy(policy.scheduler, name))) for name in ("requested", "clairvoyant")]
         correction = policy.correction if _corrected(policy) else ""
@@ -220,7 +241,7 @@ def draw(made: Sequence[Results], path: Path) -> None:
     """A row of panels a trace, a column for AWF and one for P2SF."""
     with figure(9.6, 2.75 * len(made) + 0.6, generated=False) as canvas:
         panels = np.atleast_2d(canvas.subplots(len(made), 2))
-        schedulers = list(dict.fromkeys(policy.scheduler for policy in made[0].sums[SECOND]))
+        schedulers = made[0].schedulers(False)
         colours = dict(zip(schedulers, _COLOURS, strict=False))
         for row, results in zip(panels, made, strict=True):
             for axes, metric, name in zip(row, (AWF, P2SF), ("AWF", "P2SF"), strict=True):
@@ -253,7 +274,7 @@ def _panel(axes: Axes, results: Results, metric: str, colours: dict[str, str]) -
     table = steps(results)
     chosen = {Policy(*each) for each in table[["scheduler", "predictor", "correction"]].itertuples(index=False)}
     heights = []
-    for policy in dict.fromkeys([*best_corrections(results), *chosen]):
+    for policy in dict.fromkeys([*studied(results), *chosen]):
         x, y = (100 * (of(results, policy, each).relative or 0.0) for each in (BSLD, metric))
         heights.append(y)
         bound = policy.predictor == "clairvoyant"
