@@ -42,7 +42,8 @@ see that much of it.
 * **The frontier**: of all combinations that a site could run, the one with the least slowdown on the first half whose AWF and P2SF were there at most 0, 0.5,
   1, 2, 5 or 10 % above plain EASY's with requested times; then what that one gave on the second half. "Cost" is the change of AWF and of P2SF
   for each point of slowdown gained; it is left out where slowdown is not surely better. A second table chooses also among backfill orders in which waiting
-  counts, and several reservations.
+  counts, and several reservations. Which of those to offer was decided after trying some 25 schedulers on KTH-SP2 and SDSC-SP2 and seeing both halves: there
+  the second table is not free of hindsight. The other traces had no part in it.
 * **Left out**: LLNL-Atlas:
   {atlas};
   NASA-iPSC, which has no requests; the NREL sample of 2.1 days, of which there are no halves to speak of. CERIT's two machines are taken as one of 2,176
