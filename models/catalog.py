@@ -36,12 +36,9 @@ _OPTIONAL: dict[str, Callable[..., Predictor]] = {
     "quantile": quantile,
 }
 """Those that take options as texts."""
-FITTED = ("lightgbm",)
-"""Predictors that are trained on a trace's history beforehand; the caller that has that history brings their table."""
 KNOWN = (
     *_PLAIN,
     *(f"{name}[(OPTION=VALUE,...)]" for name in _OPTIONAL),
-    *FITTED,
     "requested*FACTOR",
     "clairvoyant*FACTOR",
     "registry:NAME[@ALIAS]",

@@ -12,7 +12,7 @@ import numpy as np
 
 from features.jit import kernel
 
-REQUESTED, TSAFRIR, TSAFRIR_OKCM, DOUBLING, CONDITIONAL = range(5)
+REQUESTED, TSAFRIR, TSAFRIR_OKCM, DOUBLING, CONDITIONAL, RENEWED = range(6)
 
 CORRECTIONS: dict[str, int] = {
     "requested": REQUESTED,
@@ -20,6 +20,7 @@ CORRECTIONS: dict[str, int] = {
     "tsafrir(steps=okcm)": TSAFRIR_OKCM,
     "doubling": DOUBLING,
     "conditional": CONDITIONAL,
+    "conditional(when=pass)": RENEWED,
 }
 
 STEPS_S = np.array([60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_000, 360_000])

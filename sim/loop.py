@@ -15,7 +15,7 @@ from features.clock import DAY_S
 from features.jit import kernel
 from models.compiled import OUTSIDE, TABLE, answer_to, answers_apart, estimate, estimate_again, learn, started, wants_starts
 from models.protocol import END, FIT
-from sim.corrections import CONDITIONAL, corrected
+from sim.corrections import CONDITIONAL, RENEWED, corrected
 from sim.dependencies import next_submission, release, take
 from sim.passes import enqueue, full_pass, move_up, order_changes, submit_pass
 from sim.state import (
@@ -162,13 +162,15 @@ def refresh_plan(settings, now, jobs, estimates, state, memory):
     the loop has to ask outside first."""
     counters = state.counters
     bits = settings.bits
+    if settings.correction == RENEWED and settings.predictor != TABLE:
+        renew_plan(settings, now, jobs, state, memory)
     while counters[PLANS] > 0 and state.plan[0] >> bits <= now:
         planned = state.plan[0] >> bits
         sequence = state.plan[0] & ((1 << bits) - 1)
         job = state.running[sequence]
         start = state.start[job]
         ends = planned == start + jobs.runtime[job]
-        if not ends and settings.correction == CONDITIONAL:
+        if not ends and settings.correction >= CONDITIONAL:
             if settings.predictor == OUTSIDE and counters[ANSWER] == 0:
                 counters[DOUBTED] = job
                 return True
@@ -184,7 +186,7 @@ def refresh_plan(settings, now, jobs, estimates, state, memory):
             counters[FREE] += jobs.procs[job]
             state.planned[job] = LEFT
             continue
-        if settings.correction == CONDITIONAL:
+        if settings.correction >= CONDITIONAL:
             planned = start + answer
         else:
             planned = corrected(
@@ -195,6 +197,32 @@ def refresh_plan(settings, now, jobs, estimates, state, memory):
         state.planned[job] = planned
         state.corrections[job] += 1
     return False
+
+
+@kernel
+def renew_plan(settings, now, jobs, state, memory):
+    """Ask a compiled predictor when each running job ends, given how long it has run."""
+    counters = state.counters
+    bits = settings.bits
+    for i in range(counters[PLANS]):
+        event, procs = state.plan[i], state.plan_procs[i]
+        sequence = event & ((1 << bits) - 1)
+        job = state.running[sequence]
+        elapsed = now - state.start[job]
+        if event >> bits > now and elapsed > 0:
+            seconds = estimate_again(settings.predictor, memory, job, jobs, elapsed)
+            planned = state.start[job] + usable(seconds, elapsed + 1, jobs.requested[job], jobs.requested[job], job, counters)
+            if planned != event >> bits:
+                state.planned[job] = planned
+                event = planned << bits | sequence
+                counters[CHANGED] = 1
+        k = i  # nearly sorted already
+        while k > 0 and state.plan[k - 1] > event:
+            state.plan[k] = state.plan[k - 1]
+            state.plan_procs[k] = state.plan_procs[k - 1]
+            k -= 1
+        state.plan[k] = event
+        state.plan_procs[k] = procs
 
 
 @kernel

@@ -108,12 +108,14 @@ def simulate(
         generated=generated,
         clamped_predictions=made.clamped,
         simulate_s=made.seconds,
+        retrain_s=made.retraining,
+        quantiles=made.quantiles,
     )
 
 
 class Outcome(NamedTuple):
     """What a simulation decided, int64 [jobs] in the order of the table, times in seconds from the trace's origin; the predictor's name, how many
-    of its predictions were clamped, and the wall time of the simulation alone."""
+    of its predictions were clamped, the wall time of the simulation alone and of the training in it, and what was said of distributions."""
 
     submit: np.ndarray
     start: np.ndarray
@@ -122,6 +124,8 @@ class Outcome(NamedTuple):
     predictor: str
     clamped: int
     seconds: float
+    retraining: float
+    quantiles: pd.DataFrame | None
 
 
 def outcome(
@@ -165,12 +169,13 @@ def outcome(
     def go_on(now: int) -> tuple[int, int]:
         return run(settings, arrays, estimates, asking, *work, memory, now, NO_SWEEP)
 
-    if isinstance(source, CompiledPredictor):
+    retraining = 0.0
+    if isinstance(source, CompiledPredictor) and source.retrain is not None:
         reason, now = go_on(0)
         while reason != DONE:
-            ended = work.state.ended[: work.state.counters[ENDED]].copy()
-            assert source.retrain is not None
-            memory = source.retrain(memory, ended, arrays.runtime)
+            stopped = time.perf_counter()
+            memory = source.retrain(memory, work.state.ended[: work.state.counters[ENDED]].copy(), arrays.runtime)
+            retraining += time.perf_counter() - stopped
             reason, now = go_on(now)
     elif isinstance(source, OnlinePredictor):
         rows = asking.row if dependencies else np.arange(total)
@@ -188,7 +193,8 @@ def outcome(
     if dependencies:
         order = np.argsort(asking.row)
         submit, start, predicted, corrections = submit[order], start[order], predicted[order], corrections[order]
-    return Outcome(submit, start, predicted, corrections, source.name, clamped, seconds)
+    told = source.distribution(memory) if isinstance(source, CompiledPredictor) and source.distribution is not None else None
+    return Outcome(submit, start, predicted, corrections, source.name, clamped, seconds, retraining, told)
 
 
 def check_policy(plan: Scheduler, correction: str, semantics: str, starvation_s: int | None) -> None:

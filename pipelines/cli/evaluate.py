@@ -141,14 +141,13 @@ def command(
 
 def check_names(workload: CleanTrace, predictors: tuple[str, ...], scheduler: str) -> None:
     """InputError for an unknown scheduler or predictor before anything is fitted or simulated."""
-    from models.catalog import FITTED
     from models.catalog import predictor as named_predictor
     from pipelines.prediction_table import PREFIX
     from sim.campaign import Campaign, check_policies
 
     check_policies(workload.jobs, Campaign((scheduler,)), workload.procs)
     for name in predictors:
-        if name not in FITTED and not name.startswith(("registry:", PREFIX)):
+        if not name.startswith(("registry:", PREFIX)):
             named_predictor(name)
 
 
