@@ -109,7 +109,7 @@ def learn(code, memory, job, jobs, now):
         knn.learn(memory, job, jobs)
     if code == OKCM:
         okcm.learn(memory, job, jobs, now)
-    if code == BOOSTED or code == SUPPORT_VECTORS:
+    if code in (BOOSTED, SUPPORT_VECTORS):
         job_features.remember(memory, job, jobs.runtime[job], now)
     if code == QUANTILE:
         quantile.learn(memory, job, jobs, now)

@@ -72,7 +72,9 @@ def fresh_memory(jobs: pd.DataFrame, columns: int, model: np.ndarray) -> Memory:
     count = 0
     for position, level in enumerate(levels):
         known = jobs[[key for key in level if key in PEOPLE]].notna().all(axis=1).to_numpy()
-        group = jobs.loc[known, list(level)].groupby(list(level), dropna=False, observed=True, sort=False).ngroup().to_numpy(np.int64)
+        group = (
+            jobs.loc[known, list(level)].groupby(list(level), dropna=False, observed=True, sort=False).ngroup().to_numpy(np.int64)
+        )
         keys[known, position] = group + count
         count += int(group.max(initial=-1)) + 1
     model[ORIGIN] = jobs["submit_s"].iloc[0] if len(jobs) else 0
@@ -104,7 +106,7 @@ def describe(memory, job, jobs):
             continue
         known = memory.users[group]
         ended = np.int64(known[COUNT])
-        recent = min(ended, RECENT)
+        recent = np.int64(min(ended, RECENT))
         x[first + ENDED] = math.log1p(known[COUNT])
         x[first + LAST] = known[RING + (ended - 1) % RECENT]
         if ended > 1:

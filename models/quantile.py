@@ -1,13 +1,13 @@
 """``quantile``: the whole distribution of a job's runtime, given what is known at submission and, later, that it has run this long.
 
-A quantile regression forest (Meinshausen 2006) that never stops learning. Its trees are grown on the logarithm of runtime, each leaf holding histograms of the jobs that
-fell into it: of their runtimes, of their runtimes relative to that of the last job that was alike, and how many ran to their request. A
-job's distribution is the mean over the leaves it falls into. Leaves learn from every job that ends, at once; each midnight the oldest trees make room for new ones.
-Levels are calibrated online by adaptive conformal inference (Gibbs & Candes 2021): where more jobs outlive the quantile of a level than they
-should, a higher one is taken from now on, so over a long run the share is what was asked for, whatever the forest believes.
+A quantile regression forest (Meinshausen 2006) that never stops learning. Its trees are grown on the logarithm of runtime; a leaf holds histograms
+of the jobs that fell into it: of their runtimes, of their runtimes relative to that of the last job that was alike, and how many ran to their
+request. A job's distribution is the mean over the leaves it falls into. Leaves learn from every job that ends, at once; each midnight the
+oldest trees make room for new ones. Levels are calibrated online by adaptive conformal inference (Gibbs & Candes 2021): where more jobs outlive the
+quantile of a level than should, a higher one is taken from now on, so in the long run the share is what was asked for, whatever the forest believes.
 
-Different questions get different answers: the quantile ``order`` for a job's place in the queue, ``fit`` for whether it ends before a reservation, ``end``
-for when it will end once it runs, and again, given how long it has run, when it has outlived that.
+Different questions get different answers: the quantile ``order`` for a job's place in the queue, ``fit`` for whether it ends before a
+reservation, ``end`` for when it will end once it runs, and that again given how long it has run.
 """
 
 from __future__ import annotations
@@ -221,13 +221,11 @@ def spread_mass(memory, x, alike, request):
     relative = mass + MASS
     for i in range(MASS + 2 * REACH + 1):
         model[mass + i] = 0.0
-    trees = 0.0
     for tree in range(np.int64(model[GROWN])):
         leaf = leaf_at(memory, x, tree)
         members = model[leaf + MEMBERS]
         if members == 0.0:
             continue
-        trees += 1.0
         weight = (1.0 - RELATIVE_SHARE) / members
         for i in range(MASS):
             model[mass + i] += weight * model[leaf + i]
@@ -237,7 +235,7 @@ def spread_mass(memory, x, alike, request):
     centre = np.int64(alike / STEP) - REACH
     for i in range(2 * REACH + 1):
         model[mass + min(max(centre + i, 0), BINS - 1)] += model[relative + i]
-    last = min(np.int64(request / STEP), BINS - 1)
+    last = np.int64(min(request / STEP, BINS - 1.0))
     total = 0.0
     for i in range(last + 1, BINS):
         model[mass + AT_REQUEST] += model[mass + i]

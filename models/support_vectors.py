@@ -1,7 +1,7 @@
 """``svr``: support vector regression (Drucker et al. 1997) of the logarithm of runtime, retrained each night inside the simulation.
 
-One of the two learners that the OKCM paper compares with. The kernel is Gaussian on the standardised features of :mod:`models.job_features`; it learns how far a
-job's runtime is from that of the last job that was alike, which alone is the prediction while fewer than ``ENOUGH`` jobs have ended.
+One of the two learners that the OKCM paper compares with. The kernel is Gaussian on the standardised features of :mod:`models.job_features`; it
+learns how far a job's runtime is from that of the last job that was alike, which alone is the prediction while fewer than ``ENOUGH`` have ended.
 """
 
 from __future__ import annotations

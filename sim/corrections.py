@@ -3,7 +3,8 @@
 ``requested``: the request. ``tsafrir`` (Tsafrir, Etsion & Feitelson 2007): the k-th correction adds the k-th of a list of growing steps to the
 first prediction, then the request, and never goes beyond it; the steps are those of the program behind Gaussier et al. 2015, or, by
 ``tsafrir(steps=okcm)``, those that Li & Zhang (OKCM) state. ``doubling``: twice the last prediction, not cut at the
-request, as in the published experiments of Gaussier et al. 2015. ``conditional``: the predictor is asked again, and told how long the job has run.
+request, as in the published experiments of Gaussier et al. 2015. ``conditional``: the predictor is asked again, and told how long the job has run;
+``conditional(when=pass)``: so it is for every running job before every scheduling pass, long before its prediction is outlived.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ import pandas as pd
 
 from features.clock import WEEK_S
 from features.errors import InputError
-from sim.comparison import FEWEST_WEEKS, interval, tail
-from sim.metrics import TAU_S, Ratio, ratios
+from models.bootstrap import FEWEST_BLOCKS, Ratio, interval, tail
+from sim.metrics import TAU_S, ratios
 from sim.schedule import Schedule
 
 AIM = "mean_bounded_slowdown"
@@ -88,7 +88,7 @@ def change(sums: Sums, base: Sums, metric: str, resamples: int = 2000, confidenc
     if reference == 0:
         return Change(value, reference, None, None, None, weeks)
     low, high = None, None
-    if weeks >= FEWEST_WEEKS:
+    if weeks >= FEWEST_BLOCKS:
         low, high = interval(_draws(weeks, resamples, seed), mine, theirs, tail(confidence, weeks))
     return Change(value, reference, value / reference - 1.0, low, high, weeks)
 

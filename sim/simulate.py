@@ -16,7 +16,7 @@ from models.compiled import OUTSIDE, QUANTILE, TABLE
 from models.memory import Memory
 from models.protocol import CompiledPredictor, OnlinePredictor, Predictor
 from sim.converse import Conversation
-from sim.corrections import CORRECTIONS
+from sim.corrections import CORRECTIONS, RENEWED
 from sim.loop import DONE, NEVER, Settings
 from sim.names import ALGORITHMS, BACKFILLING, PLANNING, Scheduler
 from sim.names import scheduler as named_scheduler
@@ -146,8 +146,12 @@ def outcome(
     source = as_predictor(predictor)
     total = len(jobs)
     estimates, clamped, code, memory = as_estimates(source, jobs, arrays)
-    if correction == "conditional" and code == TABLE:
+    if correction.startswith("conditional") and code == TABLE:
         check_answerable(source.name, estimates.end, arrays.runtime)
+    if CORRECTIONS[correction] == RENEWED and code == OUTSIDE:
+        raise InputError(
+            f"correction {correction} asks too often for a predictor in Python, and {source.name} is one: conditional is for those"
+        )
     asking = NO_DEPENDENCIES
     bits = clock_bits(arrays, estimates)
     if dependencies:

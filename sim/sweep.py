@@ -72,7 +72,7 @@ def sweep(
         raise InputError(f"a sweep takes a predictor that is a table or compiled, and {source.name} is in Python")
     if isinstance(source, CompiledPredictor) and source.retrain is not None:
         raise InputError(f"a sweep cannot stop to retrain a predictor, and {source.name} is retrained each night")
-    if correction == "conditional" and code == TABLE:
+    if correction.startswith("conditional") and code == TABLE:
         check_answerable(source.name, estimates.end, arrays.runtime)
     # one scheduler stands for all: only the weights differ, and whether any of them lets the order change
     order = Order("MIXED", (*NO_WEIGHTS[:4], float(full[:, 4].any()), NO_WEIGHTS[5]), standardised)

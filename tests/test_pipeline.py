@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -20,7 +19,6 @@ from features.schema import Trace, conform
 from pipelines.definitions import defs
 from pipelines.lake import Lake
 from pipelines.parquet import write_parquet
-from sim import simulate
 
 CATALOGUE = """
 [traces.small]
@@ -80,7 +78,9 @@ def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subp
     table, metadata = Lake(directory / "home" / "lake").read("comparison", "small")
     assert metadata["generated"] is True
     combinations = set(zip(table["scheduler"], table["predictor"], strict=True))
-    assert combinations == {(s, p) for s in ("EASY", "EASY-SJBF") for p in ("requested", "last2", "lightgbm", "quantile", "clairvoyant")}
+    assert combinations == {
+        (s, p) for s in ("EASY", "EASY-SJBF") for p in ("requested", "last2", "lightgbm", "quantile", "clairvoyant")
+    }
     models, _ = Lake(directory / "home" / "lake").read("runtime_model", "small")
     assert sorted(models["alias"]) == ["challenger", "champion"]
     assert not list(directory.glob("ml*"))  # nothing of MLflow's in the working directory
@@ -201,7 +201,6 @@ def cleaned(runtime_s: list[int]) -> CleanTrace:
         "user": ["a", None],
     }
     return clean(Trace("two", conform(columns, 2), procs=4))
-
 
 
 @pytest.mark.parametrize(
