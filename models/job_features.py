@@ -106,7 +106,7 @@ def describe(memory, job, jobs):
             continue
         known = memory.users[group]
         ended = np.int64(known[COUNT])
-        recent = np.int64(min(ended, RECENT))
+        recent = ended if ended < RECENT else RECENT
         x[first + ENDED] = math.log1p(known[COUNT])
         x[first + LAST] = known[RING + (ended - 1) % RECENT]
         if ended > 1:
@@ -139,13 +139,13 @@ def remember(memory, job, runtime, now):
         ended = np.int64(known[COUNT])
         slot = RING + ended % RECENT
         if ended >= RECENT:  # the oldest leaves the sorted list
-            i = SORTED
-            while known[i] != known[slot]:
-                i += 1
-            while i < SORTED + RECENT - 1:
-                known[i] = known[i + 1]
-                i += 1
-        i = SORTED + min(ended, RECENT - 1)
+            gone = SORTED
+            while known[gone] != known[slot]:
+                gone += 1
+            while gone < SORTED + RECENT - 1:
+                known[gone] = known[gone + 1]
+                gone += 1
+        i = SORTED + ended if ended < RECENT else SORTED + RECENT - 1
         while i > SORTED and known[i - 1] > seconds:
             known[i] = known[i - 1]
             i -= 1

@@ -232,7 +232,7 @@ def spread_mass(memory, x, alike, request):
         weight = RELATIVE_SHARE / members
         for i in range(2 * REACH + 1):
             model[relative + i] += weight * model[leaf + RELATIVE + i]
-    centre = np.int64(alike / STEP) - REACH
+    centre = math.floor(alike / STEP) - REACH
     for i in range(2 * REACH + 1):
         model[mass + min(max(centre + i, 0), BINS - 1)] += model[relative + i]
     last = np.int64(min(request / STEP, BINS - 1.0))
