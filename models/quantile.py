@@ -27,12 +27,12 @@ from models.trees import leaf_of
 
 QUANTILE = 9
 """Code of this predictor inside the kernel."""
-USUAL = {"order": "0.5", "fit": "0.8", "end": "0.7", "rate": "0.02", "seed": "0"}
+USUAL = {"order": "0.5", "fit": "0.8", "end": "0.7", "rate": "0.005", "seed": "0"}
 ACCURATE = "accuracy"
 """Instead of a level: the prediction of the highest expected accuracy min(p/r, r/p)."""
 TREES, NEW_TREES = 40, 2
 """Trees in the forest, and how many of them are new each midnight."""
-LEAVES, MIN_JOBS_IN_LEAF, FEATURE_SHARE, JOB_SHARE = 128, 20, 0.4, 0.6
+LEAVES, MIN_JOBS_IN_LEAF, FEATURE_SHARE, JOB_SHARE = 128, 20, 0.6, 0.6
 LEARNED_JOBS = 12_000
 """Most recent ended jobs that a new tree is grown from."""
 ENOUGH = 100
