@@ -22,8 +22,9 @@ from models.trees import leaf_of
 
 BOOSTED = 7
 """Code of this predictor inside the kernel."""
-USUAL = {"trees": "50", "leaves": "31", "jobs": "12000", "seed": "0"}
-"""``jobs``: the most recent ended jobs that are learned from."""
+USUAL = {"trees": "25", "leaves": "31", "jobs": "12000", "seed": "0"}
+"""``jobs``: the most recent ended jobs that are learned from. On the first half of KTH-SP2 25, 50 and 100 trees are within 0.001 of each other's accuracy, and
+6,000 jobs within 0.002 of 12,000."""
 LEARNING_RATE, MIN_JOBS_IN_LEAF = 0.3, 100
 ENOUGH = 200
 """Ended jobs below which nothing is trained."""

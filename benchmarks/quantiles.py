@@ -1,0 +1,275 @@
+"""What distributions are worth: calibration, cost and schedules of ``quantile`` on KTH-SP2 and SDSC-SP2, the page docs/quantile.md.
+
+``python -m benchmarks.quantiles`` prints the page, ``--write`` makes it and its picture. Policies are chosen on the first half of a trace, simulated by
+itself, and measured on the second half of the whole trace; each is simulated with several seeds, because a schedule is chaotic: another forest
+of the same kind changes slowdown by several per cent. Finished simulations are kept under ``--keep``, as in :mod:`benchmarks.schedules`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.schedules import BASE, HOUSE, SHARED, load, run
+from features.cleaning import CleanTrace
+from features.schema import codes
+from models.bootstrap import Ratio
+from models.calibration import calibration_curve, chance_band
+from pipelines.report.style import INK, MUTED, encode, figure
+from sim import simulate
+from sim.frontier import LADDER, Change, Policy, Sums, change, pick
+
+TRACES = ("KTH-SP2", "SDSC-SP2")
+CORRECTION = "conditional(when=pass)"
+SCHEDULERS = ("EASY", "EASY-SJBF", "EASY-SRF", "EASY-WFP3", "EASY(reservations=2)-SRF")
+LEVELS = (("0.5", "0.8", "0.7"), ("0.6", "0.8", "0.7"), ("0.5", "0.9", "0.9"), ("0.5", "0.95", "0.7"))
+"""For the questions order, fit and end."""
+SEEDS = (0, 1, 2)
+SHOWN = (0.05, 0.2, 0.5)
+"""Rates of under-prediction that the picture and the tables show."""
+WINDOW_S = 30 * 86_400
+METRICS = ("mean_bounded_slowdown", "awf_s", "p2sf_s", "mean_wait_s")
+BOUNDS = (Policy("EASY", "clairvoyant"), Policy("EASY-SJBF", "clairvoyant"), Policy("EASY-SRF", "clairvoyant"))
+
+
+class Choice(NamedTuple):
+    """A policy without its seed."""
+
+    scheduler: str
+    levels: tuple[str, str, str]
+
+    def policy(self, seed: int) -> Policy:
+        order, fit, end = self.levels
+        asked = f"order={order},fit={fit},end={end}" + (f",seed={seed}" if seed else "")
+        return Policy(self.scheduler, f"quantile({asked})", CORRECTION)
+
+    def __str__(self) -> str:
+        return f"{self.scheduler} / {', '.join(self.levels)}"
+
+
+CHOICES = tuple(Choice(*each) for each in product(SCHEDULERS, LEVELS))
+
+
+def pooled(sums: dict[Policy, Sums], choice: Choice) -> dict[str, Ratio]:
+    """Weekly sums of a choice over all seeds together."""
+    each = [sums[choice.policy(seed)] for seed in SEEDS]
+    return {
+        name: Ratio(
+            np.asarray(sum(one[name].numerator for one in each), np.float64) / len(each),
+            np.asarray(sum(one[name].denominator for one in each), np.float64) / len(each),
+        )
+        for name in METRICS
+    }
+
+
+class Frontier(NamedTuple):
+    """For one trace: first-half sums of all choices, what each step of the ladder chose, and the second half's sums of those and of the bounds."""
+
+    title: str
+    first: dict[Policy, Sums]
+    chosen: dict[float, Choice | None]
+    second: dict[Policy, Sums]
+
+
+def climbed(title: str, trace: CleanTrace, keep: Path, workers: int | None) -> Frontier:
+    """Choose on the first half alone, then measure on the second."""
+    half = len(trace.jobs) // 2
+    alone = CleanTrace(**{**vars(trace), "jobs": trace.jobs.iloc[:half].reset_index(drop=True)})
+    asked = [BASE, *(choice.policy(seed) for choice in CHOICES for seed in SEEDS)]
+    first = run(f"{title}, first half", alone, asked, keep, workers).sums["whole"]
+    together = {Policy(choice.scheduler, str(choice.levels)): pooled(first, choice) for choice in CHOICES}
+    named = dict(zip(together, CHOICES, strict=True))
+    picked = {allowed: pick(together, first[BASE], allowed) for allowed in LADDER}
+    chosen = {allowed: None if policy is None else named[policy] for allowed, policy in picked.items()}
+    wanted = [choice.policy(seed) for choice in dict.fromkeys(chosen.values()) if choice is not None for seed in SEEDS]
+    second = run(f"{title}, whole", trace, [BASE, *BOUNDS, *wanted], keep, workers).sums["second half"]
+    return Frontier(title, first, chosen, second)
+
+
+def shown(made: Change) -> str:
+    if made.relative is None:
+        return ""
+    return f"{made.relative:+.1%}" + ("" if made.low is None or made.high is None else f" [{made.low:+.1%}, {made.high:+.1%}]")
+
+
+def frontier_table(made: Frontier) -> list[str]:
+    lines = [
+        "| allowed | chosen on the first half: scheduler / order, fit, end | slowdown, AWF, P2SF there | slowdown | AWF | P2SF | wait | seed by seed |"
+    ]
+    lines += ["| --- " * 8 + "|"]
+    for allowed, choice in made.chosen.items():
+        if choice is None:
+            lines.append(f"| {allowed:.1%} | none stays within it: EASY / requested | | 0 | 0 | 0 | 0 | |")
+            continue
+        before, after = pooled(made.first, choice), pooled(made.second, choice)
+        there = ", ".join(f"{change(before, made.first[BASE], name).relative:+.1%}" for name in METRICS[:3])
+        cells = [shown(change(after, made.second[BASE], name)) for name in METRICS]
+        seeds = "; ".join(
+            ", ".join(f"{change(made.second[choice.policy(seed)], made.second[BASE], name).relative:+.1%}" for name in METRICS[:3])
+            for seed in SEEDS
+        )
+        lines.append(f"| {allowed:.1%} | {choice} | {there} | " + " | ".join(cells) + f" | {seeds} |")
+    for bound in BOUNDS:
+        cells = [shown(change(made.second[bound], made.second[BASE], name)) for name in METRICS]
+        lines.append(f"| bound | {bound.scheduler} / clairvoyant | | " + " | ".join(cells) + " | |")
+    return lines
+
+
+def first_half_table(made: Frontier) -> list[str]:
+    """Everything there was to choose from."""
+    lines = ["| scheduler | " + " | ".join(", ".join(levels) for levels in LEVELS) + " |", "| --- " * (1 + len(LEVELS)) + "|"]
+    for scheduler in SCHEDULERS:
+        cells = []
+        for levels in LEVELS:
+            sums = pooled(made.first, Choice(scheduler, levels))
+            cells.append(", ".join(f"{change(sums, made.first[BASE], name).relative:+.1%}" for name in METRICS[:3]))
+        lines.append(f"| {scheduler} | " + " | ".join(cells) + " |")
+    return lines
+
+
+class Calibrated(NamedTuple):
+    """What ``quantile`` said under plain EASY, against what happened: the curve, the rates by window of each of ``SHOWN``, and the cost."""
+
+    title: str
+    curve: pd.DataFrame
+    windows: dict[float, pd.DataFrame]
+    seconds: float
+    retraining: float
+    prediction_us: float
+    nights: int
+
+
+def calibrated(title: str, trace: CleanTrace) -> Calibrated:
+    """``quantile`` in one simulation of the whole trace."""
+    schedule = simulate(trace.jobs, procs=trace.procs, predictor="quantile", correction="conditional")
+    assert schedule.quantiles is not None
+    jobs = trace.jobs
+    submit = jobs["submit_s"].to_numpy(np.int64)
+    runtime = jobs["runtime_s"].to_numpy(np.float64)
+    window = (submit - submit[0]) // WINDOW_S
+    cluster = (codes(jobs, "user") + 1) * (submit.max() // 86_400 + 1) + submit // 86_400
+    levels = schedule.quantiles.columns.to_numpy(np.float64)
+    windows = {}
+    for rate in SHOWN:
+        column = int(np.argmin(np.abs(levels - (1 - rate))))
+        windows[rate] = chance_band(runtime > schedule.quantiles.iloc[:, column].to_numpy(), rate, window, cluster)
+    each = 1e6 * (schedule.simulate_s - schedule.retrain_s) / len(jobs)
+    nights = int(submit[-1] // 86_400 - submit[0] // 86_400)
+    curve = calibration_curve(schedule.quantiles.to_numpy(), levels, runtime)
+    return Calibrated(title, curve, windows, schedule.simulate_s, schedule.retrain_s, each, nights)
+
+
+def calibration_table(made: Sequence[Calibrated]) -> list[str]:
+    lines = [
+        "| trace | asked: under-predicted | got, whole trace | worst of the 30-day windows | windows outside the 99 % band |",
+        "| --- " * 5 + "|",
+    ]
+    for each in made:
+        for rate, windows in each.windows.items():
+            got = float(each.curve["above"].to_numpy()[np.isclose(each.curve["level"], 1 - rate)][0])
+            worst = windows["rate"].to_numpy()[(windows["rate"] - rate).abs().to_numpy().argmax()]
+            lines.append(
+                f"| {each.title} | {rate:.0%} | {got:.2%} | {worst:.1%} | {int((~windows['inside']).sum())} of {len(windows)} |"
+            )
+    off = ", ".join(f"{each.title} {100 * (each.curve['above'] - (1 - each.curve['level'])).abs().max():.2f}" for each in made)
+    return [*lines, "", f"Largest error over all {len(made[0].curve)} levels that are kept, in points: {off}."]
+
+
+def cost_table(made: Sequence[Calibrated]) -> list[str]:
+    lines = ["| trace | nights | simulation, s | of it training, s | µs a job, training apart |", "| --- " * 5 + "|"]
+    for each in made:
+        lines.append(f"| {each.title} | {each.nights} | {each.seconds:.1f} | {each.retraining:.1f} | {each.prediction_us:.0f} |")
+    return lines
+
+
+HEAD = """# One distribution a job: `quantile`
+
+`quantile` predicts the whole distribution of a job's runtime: a quantile regression forest (Meinshausen 2006) inside the simulator, whose leaves learn
+from every job that ends and of whose 40 trees two are grown anew each midnight of the trace's time. Its levels are calibrated online (adaptive conformal
+inference, Gibbs & Candes 2021). A scheduler may ask for different quantiles for different questions: `order` for a job's place in
+the queue, `fit` for whether it ends before the reservation, `end` for when a running job ends; with the correction `conditional` it is asked again,
+given how long the job has run, when its prediction is outlived, and with `conditional(when=pass)` before every scheduling pass.
+`quantile(order=accuracy)` orders by the prediction of the highest expected accuracy min(p/r, r/p).
+
+It starts from a user's first job: a job is described by what became of others of its user, executable, request and processors, of its user and request, of
+its user, of its request and processors, of its group, of its executable, and by the clock, and a leaf of jobs without history holds just those.
+
+"""
+
+
+def draw(made: Sequence[Calibrated], path: Path) -> None:
+    """The rate of under-prediction in each 30 days, and the band that chance allows."""
+    with figure(9.6, 3.4, generated=False) as canvas:
+        panels = np.atleast_1d(canvas.subplots(1, len(made)))
+        for axes, each in zip(panels, made, strict=True):
+            for colour, (rate, windows) in zip(("#0072b2", "#009e73", "#d55e00"), each.windows.items(), strict=True):
+                days = 30 * windows["window"].to_numpy() + 15
+                axes.fill_between(days, 100 * windows["low"], 100 * windows["high"], color=colour, alpha=0.15, linewidth=0)
+                axes.axhline(100 * rate, color=MUTED, linewidth=0.8, linestyle=":")
+                axes.plot(days, 100 * windows["rate"], "o-", color=colour, markersize=3.5, linewidth=1, label=f"{rate:.0%} asked")
+            axes.set_title(each.title)
+            axes.set_xlabel("days from the first submission")
+            axes.set_ylim(bottom=0)
+        panels[0].set_ylabel("jobs that outlive the quantile, %", color=INK)
+        panels[0].legend(loc="upper right")
+        path.write_bytes(encode(canvas, "png"))
+
+
+def page(calibration: Sequence[Calibrated], frontiers: Sequence[Frontier]) -> str:
+    lines = [HEAD + "## Calibration", ""]
+    lines += [
+        "Under plain EASY, the whole trace from its first job. The band is what chance allows at 99 % when the jobs of a user's day go wrong together.",
+        "",
+    ]
+    lines += [*calibration_table(calibration), "", "![Under-prediction in each 30 days](quantile.png)", ""]
+    lines += ["## Cost", "", *cost_table(calibration), ""]
+    lines += ["## What it does to the schedule", ""]
+    lines += [
+        f"Correction `{CORRECTION}`; {len(CHOICES)} policies, {len(SCHEDULERS)} schedulers with {len(LEVELS)} choices of levels, each with seeds "
+        f"{', '.join(map(str, SEEDS))}, whose jobs are pooled. A policy is chosen on the first half of the trace (by number of jobs),",
+        "simulated by itself: the least mean bounded slowdown among those whose AWF and P2SF are there at most so much above plain EASY's with requested times",
+        "(`allowed`). Then the whole trace is simulated, and the jobs submitted in the second half are measured. Changes are relative to plain EASY with",
+        "requested times, with 95 % intervals from the paired bootstrap over weeks. The seeds stand apart in the last column (slowdown, AWF, P2SF).",
+        "",
+        "The schedulers and levels to choose from were themselves settled by looking at first halves only, of both traces; but that orders in which ratio or",
+        "waiting count (SRF, WFP3) are worth a try was seen in tables of other predictors that show both halves (docs/schedules.md).",
+        "",
+    ]
+    for made in frontiers:
+        lines += [f"### {made.title}", "", *frontier_table(made), ""]
+        lines += ["<details><summary>The first half: slowdown, AWF, P2SF of everything there was to choose from</summary>", ""]
+        lines += [*first_half_table(made), "", "</details>", ""]
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
+    parser.add_argument("--keep", type=Path, default=HOUSE / ".queuecast" / "schedules", help="where finished simulations are kept")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="threads, by default one a core")
+    parser.add_argument("--trace", action="append", choices=TRACES, help="only this one; may be given again")
+    parser.add_argument("--write", action="store_true", help="write docs/quantile.md and .png")
+    options = parser.parse_args(argv)
+    began = time.perf_counter()
+    traces = {title: load(title, options.shared) for title in options.trace or TRACES}
+    calibration = [calibrated(title, trace) for title, trace in traces.items()]
+    frontiers = [climbed(title, trace, options.keep, options.workers) for title, trace in traces.items()]
+    text = page(calibration, frontiers)
+    if options.write:
+        (HOUSE / "docs" / "quantile.md").write_text(text, encoding="utf-8")
+        draw(calibration, HOUSE / "docs" / "quantile.png")
+    else:
+        print(text)
+    print(f"{time.perf_counter() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
