@@ -29,6 +29,10 @@ PREDICTORS = (
     "okcm",
     "nag",
     "cv-triple",
+    "svr",
+    "lightgbm",
+    "quantile",
+    "quantile(order=accuracy)",
 )
 TRACES = {"KTH-SP2": "KTH-SP2-filtered.swf.gz", "SDSC-SP2": "SDSC-SP2-filtered.swf.gz"}
 PARTS = {"all": "the whole trace", "second-half": "the second half of the jobs"}

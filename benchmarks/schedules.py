@@ -47,9 +47,11 @@ AGEING = (
     *("EASY(reservations=2)-SJBF", "EASY(reservations=2)-WFP3", "EASY(reservations=4)-SJBF", "EASY(reservations=4)-WFP3"),
 )
 """More to choose from: backfill orders in which waiting counts, and more than one reservation."""
-NIGHTLY: tuple[str, ...] = ("lightgbm", "svr", "quantile")
-"""Predictors that are retrained every night inside the simulation: the place for lightgbm, svr and quantile(order=0.5,fit=0.8,end=0.7)."""
-LEARNED = ("last2", "hierarchy", "sp2", "sp3", "sp4", "knn", "okcm", "nag", "cv-triple", *NIGHTLY)
+LEARNED = ("last2", "hierarchy", "sp2", "sp3", "sp4", "knn", "okcm", "nag", "cv-triple")
+NIGHTLY = {"lightgbm": ("tsafrir",), "svr": ("tsafrir",), "quantile": ("conditional", "conditional(when=pass)")}
+"""Predictors that are retrained every night inside the simulation, with their corrections: they take seconds to minutes, not milliseconds, and are
+simulated with ``SCHEDULERS`` only, elsewhere than on ``STUDIED`` only with the first two of these."""
+STUDIED = ("KTH-SP2", "SDSC-SP2")
 CORRECTIONS = ("requested", "tsafrir", "doubling", "conditional")
 NEVER_OUTLIVED = ("requested", "requested*2", "clairvoyant")
 """Predictors that no job outlives: there is nothing to correct."""
@@ -88,6 +90,17 @@ def policies(schedulers: Sequence[str], learned: Sequence[str], corrections: Seq
         asked += [Policy(scheduler, "requested*2")] if scheduler in DOUBLED else []
         asked += [Policy(scheduler, *each) for each in product(learned, corrections) if each[0] not in NEVER_OUTLIVED]
     return list(dict.fromkeys(asked))
+
+
+def nightly(title: str) -> list[Policy]:
+    """The policies with predictors that are retrained every night, on the trace ``title``."""
+    schedulers = SCHEDULERS if title in STUDIED else SCHEDULERS[:2]
+    return [
+        Policy(scheduler, name, correction)
+        for scheduler in schedulers
+        for name, corrections in NIGHTLY.items()
+        for correction in corrections
+    ]
 
 
 def load(title: str, shared: Path, quick: bool = False) -> CleanTrace:
@@ -253,7 +266,8 @@ def main(argv: Sequence[str] | None = None, say: Callable[[str], None] = print) 
     made = []
     for title in options.trace or TRACES:
         trace = load(title, options.shared, options.quick)
-        made.append(run(title, trace, asked, options.keep, options.workers))
+        more = [] if options.predictor or options.correction or options.quick else nightly(title)
+        made.append(run(title, trace, [*asked, *(each for each in more if each not in asked)], options.keep, options.workers))
     if options.out:
         save(pd.concat([tidy(each) for each in made], ignore_index=True), options.out)
     if options.frontier:
