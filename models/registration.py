@@ -23,7 +23,7 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.models import ModelSignature
 from mlflow.pyfunc import PyFuncModel
-from mlflow.types import ColSpec, DataType, Schema
+from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
 from features.clock import local_clock_s
 from features.errors import InputError
@@ -45,7 +45,10 @@ _ASKED = Schema(
 
 def signature(outputs: Sequence[str]) -> ModelSignature:
     """The signature of a version that answers with ``outputs`` (seconds) and the snapshot's age."""
-    answers = [*(ColSpec(DataType.double, name) for name in outputs), ColSpec(DataType.long, "snapshot_age_s")]
+    answers: list[ColSpec | TensorSpec] = [
+        *(ColSpec(DataType.double, name) for name in outputs),
+        ColSpec(DataType.long, "snapshot_age_s"),
+    ]
     return ModelSignature(inputs=_ASKED, outputs=Schema(answers))
 
 

@@ -8,7 +8,7 @@ before its submission: jobs that had ended by then and, since accounting lists w
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -19,7 +19,6 @@ from features.clock import local_clock_s
 from features.history import history
 from features.inputs import model_inputs
 from features.snapshot import snapshot
-from models.evaluation import evaluate_predictions
 from models.packed.methods import PREDICTED, Method
 from models.packed.snapshot_inputs import KNOWN, History
 from models.trainers import TRAINERS, train
@@ -66,10 +65,8 @@ class Accounting:
 
     def served_inputs(self, rows: np.ndarray, at_s: int) -> pd.DataFrame:
         """Model inputs of the jobs ``rows`` from the snapshot at ``at_s``."""
-        if len(self.ended(at_s)):
-            users = History.from_frame(self.snapshot(at_s))
-        else:
-            users = History([], np.empty((0, len(KNOWN))), None)
+        nobody_yet = History([], np.empty((0, len(KNOWN))), None)
+        users = History.from_frame(self.snapshot(at_s)) if len(self.ended(at_s)) else nobody_yet
         asked = self.jobs.iloc[rows]
         submit = asked["submit_s"].to_numpy(np.int64)
         return users.inputs(
@@ -118,10 +115,10 @@ def predict_served(
 ) -> pd.DataFrame:
     """What the jobs ``rows`` were answered, or would have been, a row a job in the order of ``rows``; all submitted at or after ``instants[0]``.
 
-    Columns: ``job_id``, ``at_s`` (the night's instant), ``requested``, and for each of ``names`` the seconds predicted by the model of that
-    night from its snapshot and, as ``<name>_now``, by the same model from the history up to the second; ``champion`` (NaN where nobody
-    answered) and ``champion_version``. No model has seen the job it predicts, nor anything that ended after its night. Ascending
-    ``instants``. ``models`` holds what was trained before and takes what is trained now.
+    Columns: ``job_id submit_s end_s runtime_s user`` of the job, ``at_s`` (the night's instant), ``requested``, and for each of ``names``
+    the seconds predicted by the model of that night from its snapshot and, as ``<name>_now``, by the same model from the history up to the
+    second; ``champion`` (NaN where nobody answered) and ``champion_version``. No model has seen the job it predicts, nor anything that
+    ended after its night. Ascending ``instants``. ``models`` holds what was trained before and takes what is trained now.
     """
     models = {} if models is None else models
     submit = known.jobs["submit_s"].to_numpy(np.int64)[rows]
@@ -131,6 +128,10 @@ def predict_served(
     table = pd.DataFrame(
         {
             "job_id": known.jobs["job_id"].to_numpy()[rows],
+            "submit_s": submit,
+            "end_s": known.end_s[rows],
+            "runtime_s": known.jobs["runtime_s"].to_numpy(np.int64)[rows],
+            "user": known.jobs["user"].astype("str").fillna("").to_numpy()[rows],
             "at_s": np.asarray(instants, np.int64)[night],
             "requested": known.jobs["requested_s"].to_numpy(np.float64)[rows],
         }
@@ -166,12 +167,3 @@ def predict_served(
             if progress is not None:
                 progress(done + 1, len(numbers))
     return table
-
-
-def measures(predicted_s: Mapping[str, np.ndarray], runtime_s: np.ndarray) -> dict[str, float]:
-    """``<name>_accuracy`` and ``<name>_underprediction_rate`` of each predictor, means over jobs."""
-    found = {}
-    for name, seconds in predicted_s.items():
-        row = evaluate_predictions(seconds, runtime_s)
-        found |= {f"{name}_accuracy": float(row["accuracy"]), f"{name}_underprediction_rate": float(row["underprediction_rate"])}
-    return found

@@ -20,7 +20,6 @@ from features.clock import DAY_S, local_clock_s
 from features.drift import input_drift
 from features.errors import InputError
 from features.inputs import model_inputs
-from features.schema import fingerprint
 from models.calibration import performance_drift
 from models.packed.methods import Method
 from models.promotion import JUDGED_DAYS
@@ -29,6 +28,7 @@ from models.served import Accounting, Models, predict_served
 from models.trainers import TRAINERS
 from pipelines.lake import Lake
 from pipelines.night_commit import Staging, staged
+from pipelines.night_ledger import COLUMNS, ledger_row
 from pipelines.progress import tell
 from pipelines.retraining import Incumbent, Retrained, incumbent, retrain, served_by
 from pipelines.stages import user_history
@@ -84,8 +84,7 @@ class Night:
     @property
     def drifted(self) -> list[str]:
         """Names of the inputs and measures that drifted."""
-        names = [*self.drift.loc[self.drift["drifted"], "input"]]
-        return names + ([*self.performance.loc[self.performance["drifted"], "measure"]] if len(self.performance) else [])
+        return _alarms(self.drift, self.performance)
 
 
 def night(
@@ -96,7 +95,7 @@ def night(
     home: Path,
     *,
     run_id: str = "",
-    config: NightConfig = NightConfig(),  # noqa: B008 - frozen
+    config: NightConfig = NightConfig(),
     memo: Memo | None = None,
 ) -> Night:
     """Do the night ``label`` of ``trace``: ``read`` gives the accounting as it is now, ``connect`` the registry, ``home`` holds lake and reports.
@@ -158,9 +157,7 @@ class _Work:
             self.staging.lake.write("served", self.trace, served, {"generated": clean.generated})
         with self._stage("retraining"):
             tags = {"dagster_run_id": self.run_id, "night": self.label, "history_starts": history.source}
-            made = retrain(
-                clean, known, served, present, store, seed=self.config.seed, models=self.memo.models, tags=tags
-            )
+            made = retrain(clean, known, served, present, store, seed=self.config.seed, models=self.memo.models, tags=tags)
             if made.promoted:
                 self.memo.champions[made.trained_version] = made.trained[made.method]
             self.staging.lake.write_for(clean, "runtime_model", made.registered)
@@ -170,8 +167,8 @@ class _Work:
             comparison = self._comparison(clean, known, served, made)
             self.staging.lake.write_for(clean, "night_comparison", comparison, {"days": COMPARED_DAYS})
         with self._stage("reporting"):
-            row = self._row(clean, until, new, gone, present, made, drift, performance, comparison)
-            nights = pd.concat([before, pd.DataFrame([row])], ignore_index=True).astype(_NIGHT)
+            row = ledger_row(self.label, clean, until, (new, gone), present, made, _alarms(drift, performance), comparison)
+            nights = pd.concat([before, pd.DataFrame([row])], ignore_index=True).astype(COLUMNS)
             self.staging.lake.write("nights", self.trace, nights, {"generated": clean.generated})
             result = self._report(clean, row, nights, made, drift, performance, comparison)
         with self._stage("moving results into place"):
@@ -192,7 +189,7 @@ class _Work:
 
     def _nights(self) -> pd.DataFrame:
         if not self.lake.path("nights", self.trace).exists():
-            return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in _NIGHT.items()})
+            return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in COLUMNS.items()})
         return self.lake.read("nights", self.trace)[0]
 
     def _compare_with_before(self, clean: CleanTrace) -> tuple[int, int]:
@@ -234,10 +231,6 @@ class _Work:
             seed=self.config.seed,
             progress=lambda done, total: tell("predict as served", done, total),
         )
-        answered.insert(1, "submit_s", submit[rows])
-        answered.insert(2, "end_s", known.end_s[rows])
-        answered.insert(3, "runtime_s", known.jobs["runtime_s"].to_numpy(np.int64)[rows])
-        answered.insert(4, "user", known.jobs["user"].astype("str").fillna("").to_numpy()[rows])
         return pd.concat([old, answered], ignore_index=True) if len(old) else answered
 
     def _champion(self, version: str, store: Tracking) -> Method:
@@ -262,7 +255,7 @@ class _Work:
         jobs = clean.jobs.iloc[rows].reset_index(drop=True)
         if len(jobs) == 0:
             self.notes.append(f"No comparison: {NO_COMPARISON}.")
-            return pd.DataFrame({"scheduler": [], "predictor": [], "metric": []})
+            return pd.DataFrame({"scheduler": [], "predictor": [], "metric": [], "value": []})
         recent = served[served["submit_s"] >= known.until_s - COMPARED_DAYS * DAY_S]
         there = _keys(jobs.assign(end_s=known.end_s[rows])).argsort()
         here = _keys(recent).argsort()
@@ -270,63 +263,11 @@ class _Work:
         stand_in = made.method or next(iter(TRAINERS))
         answers = recent["champion"].fillna(recent[stand_in] if stand_in in recent else recent["requested"])
         seconds[there] = answers.to_numpy()[here]
-        asked = Campaign(self.config.schedulers, ("requested", TablePredictor("champion", lambda _: seconds)), seeds=(self.config.seed,))
+        asked = Campaign(
+            self.config.schedulers, ("requested", TablePredictor("champion", lambda _: seconds)), seeds=(self.config.seed,)
+        )
         schedules = campaign_schedules(jobs, asked, procs=clean.procs, trace=clean.name, generated=clean.generated)
         return compare(schedules, resamples=self.config.resamples, seed=self.config.seed)
-
-    def _row(
-        self,
-        clean: CleanTrace,
-        until: int,
-        new: int,
-        gone: int,
-        present: Incumbent | None,
-        made: Retrained,
-        drift: pd.DataFrame,
-        performance: pd.DataFrame,
-        comparison: pd.DataFrame,
-    ) -> dict[str, object]:
-        found = made.found
-        row: dict[str, object] = {
-            "night": self.label,
-            "until_s": until,
-            "fingerprint": fingerprint(clean.jobs),
-            "jobs": len(clean.jobs),
-            "new_jobs": new,
-            "gone_jobs": gone,
-            "champion": made.champion,
-            "champion_before": present.version if present else "",
-            "trained_version": made.trained_version,
-            "method": made.method,
-            "challenger": made.challenger,
-            "challenger_method": made.challenger_method,
-            "promoted": made.promoted,
-            "why": made.why,
-            "judged_jobs": made.judged_jobs,
-            "champion_accuracy": found.champion.value if found else np.nan,
-            "challenger_accuracy": found.challenger.value if found else np.nan,
-            "difference": found.difference.value if found else np.nan,
-            "low": found.low if found else np.nan,
-            "high": found.high if found else np.nan,
-            "champion_underpredicts": found.champion_underpredicts if found else np.nan,
-            "challenger_underpredicts": found.challenger_underpredicts if found else np.nan,
-            "drifted": ", ".join([*drift.loc[drift["drifted"], "input"], *_alarms(performance)]),
-        }
-        row |= {f"accuracy_{name}": value for name, value in made.accuracies.items()}
-        row |= {"slowdown_easy": np.nan, "slowdown_sjbf_requested": np.nan, "slowdown_sjbf_champion": np.nan}
-        for name, key in (
-            ("slowdown_easy", ("EASY", "requested")),
-            ("slowdown_sjbf_requested", ("EASY-SJBF", "requested")),
-            ("slowdown_sjbf_champion", ("EASY-SJBF", "champion")),
-        ):
-            chosen = comparison[
-                (comparison["scheduler"] == key[0])
-                & (comparison["predictor"] == key[1])
-                & (comparison["metric"] == "mean_bounded_slowdown")
-            ]
-            if len(chosen):
-                row[name] = float(chosen["value"].iloc[0])
-        return row
 
     def _report(
         self,
@@ -359,40 +300,6 @@ class _Work:
         return result
 
 
-_NIGHT: dict[str, str] = {
-    "night": "str",
-    "until_s": "int64",
-    "fingerprint": "str",
-    "jobs": "int64",
-    "new_jobs": "int64",
-    "gone_jobs": "int64",
-    "champion": "str",
-    "champion_before": "str",
-    "trained_version": "str",
-    "method": "str",
-    "challenger": "str",
-    "challenger_method": "str",
-    "promoted": "bool",
-    "why": "str",
-    "judged_jobs": "int64",
-    "champion_accuracy": "float64",
-    "challenger_accuracy": "float64",
-    "difference": "float64",
-    "low": "float64",
-    "high": "float64",
-    "champion_underpredicts": "float64",
-    "challenger_underpredicts": "float64",
-    "drifted": "str",
-    "accuracy_requested": "float64",
-    **{f"accuracy_{name}{form}": "float64" for name in TRAINERS for form in ("", "_now")},
-    "accuracy_champion": "float64",
-    "slowdown_easy": "float64",
-    "slowdown_sjbf_requested": "float64",
-    "slowdown_sjbf_champion": "float64",
-}
-"""Columns of the table ``nights``; accuracies are means over the judged window, shares."""
-
-
 def failures(folder: Path) -> list[str]:
     """One line for each night that failed, from the files beside the pages."""
     return [path.read_text(encoding="utf-8").strip() for path in sorted(folder.glob("*.failed.txt"))]
@@ -414,11 +321,8 @@ def _crown(store: Tracking, trace: str, aliases: Mapping[str, str]) -> None:
 
 
 def _row_hashes(jobs: pd.DataFrame) -> np.ndarray:
-    total = np.zeros(len(jobs), np.uint64)
-    for name in jobs.columns:
-        values = jobs[name].astype("str") if jobs[name].dtype == "category" else jobs[name]
-        total = total * np.uint64(0x100000001B3) + pd.util.hash_pandas_object(values, index=False).to_numpy()
-    return total
+    columns = {name: jobs[name].astype("str") if jobs[name].dtype == "category" else jobs[name] for name in jobs.columns}
+    return pd.util.hash_pandas_object(pd.DataFrame(columns), index=False).to_numpy()
 
 
 def _keys(jobs: pd.DataFrame) -> pd.MultiIndex:
@@ -427,5 +331,6 @@ def _keys(jobs: pd.DataFrame) -> pd.MultiIndex:
     return pd.MultiIndex.from_frame(jobs[names].assign(again=jobs.groupby(names).cumcount()))
 
 
-def _alarms(performance: pd.DataFrame) -> list[str]:
-    return [*performance.loc[performance["drifted"], "measure"]] if len(performance) else []
+def _alarms(drift: pd.DataFrame, performance: pd.DataFrame) -> list[str]:
+    worse = [*performance.loc[performance["drifted"], "measure"]] if len(performance) else []
+    return [*drift.loc[drift["drifted"], "input"], *worse]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ from features.clock import DAY_S
 from features.schema import fingerprint
 from models.evaluation import accuracy, evaluate_predictions
 from models.packed.methods import PREDICTED, Method
-from models.promotion import JUDGED_DAYS, TIE, Duel, Mean, clustered_mean, decide, duel, user_days
+from models.promotion import FEWEST_JOBS, JUDGED_DAYS, TIE, Duel, Mean, clustered_mean, decide, duel, user_days
 from models.served import Accounting, Models
 from models.trainers import TRAINERS
 from pipelines.registry import submissions
@@ -61,16 +62,14 @@ def incumbent(store: Tracking, trace: str) -> Incumbent | None:
         note = f"The champion, version {number}, records no accuracy, so somebody chose it by hand, and it stays."
         return Incumbent(number, number, 0, None, tags, stays=True, note=note)
     if tags.get("queuecast_format") != str(FORMAT):
-        note = (
-            f"The champion before, version {number}, is of format {tags.get('queuecast_format')}, not {FORMAT}: it can be neither judged nor refreshed."
-        )
+        note = f"The champion before, version {number}, is of format {tags.get('queuecast_format')}, not {FORMAT}: it can be neither judged nor refreshed."
         return Incumbent(number, number, 0, None, tags, note=note)
     trained = tags.get("refreshed_from", number)
     until = int(tags["training_window_s"].split("..")[1])
     return Incumbent(number, trained, until, trained_method(store, trace, number), tags)
 
 
-def served_by(present: Incumbent | None, submit_s: np.ndarray, before: Mapping[int, tuple[str, Method]] | None = None):  # noqa: ANN201
+def served_by(present: Incumbent | None, submit_s: np.ndarray, before: Mapping[int, tuple[str, Method]] | None = None):
     """Who answered: the incumbent what was submitted after it was trained, else whoever was champion after the night (``before``, by instant)."""
 
     def answered(at_s: int, rows: np.ndarray) -> Iterable[tuple[np.ndarray, str, Method]]:
@@ -267,13 +266,22 @@ def _refresh(
         present.method,
         old,
         window_metrics(window[window["champion_version"] == present.trained_version], "champion"),
-        (found.champion.value, found.jobs) if found.jobs else (float(present.tags["judged_accuracy"]), int(present.tags["judged_jobs"])),
-        why=f"The model of version {present.trained_version} with a snapshot of {training.snapshot_s:,} s; before, version {present.version}.",
+        (found.champion.value, found.jobs)
+        if found.jobs
+        else (float(present.tags["judged_accuracy"]), int(present.tags["judged_jobs"])),
+        why=f"The model of version {present.trained_version} with the histories up to {_instant(training)}; before, version {present.version}.",
         tags={**(tags or {}), **kept},
     )
 
 
-def _retrained(store: Tracking, clean: CleanTrace, made: Sequence[Candidate], champion: str, challenger: str, **rest) -> Retrained:  # noqa: ANN003
+def _instant(training: Training) -> str:
+    """The snapshot's instant as people say it."""
+    if training.origin_unix_s is None:
+        return f"second {training.snapshot_s:,} of the trace"
+    return f"{datetime.fromtimestamp(training.origin_unix_s + training.snapshot_s, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _retrained(store: Tracking, clean: CleanTrace, made: Sequence[Candidate], champion: str, challenger: str, **rest) -> Retrained:
     name = f"runtime-{clean.name}"
     aliases = {champion: "champion", challenger: "challenger"}
     registered = pd.DataFrame(
@@ -324,10 +332,13 @@ def _mean_accuracy(rows: pd.DataFrame, name: str) -> float:
 
 
 def _accuracies(window: pd.DataFrame) -> dict[str, float]:
-    """Mean accuracy in the window of every column of predictions; of the champion where it answered."""
+    """Mean accuracy in the window of every column of predictions, all on the same jobs: those a champion answered, once there are ``FEWEST_JOBS``
+    of them; before, on all, and of the champion NaN."""
+    answered = window[window["champion"].notna()]
+    enough = len(answered) >= FEWEST_JOBS
     columns = ["requested", *(each for name in TRAINERS for each in (name, f"{name}_now"))]
-    found = {name: _mean_accuracy(window, name) for name in columns}
-    return found | {"champion": _mean_accuracy(window[window["champion"].notna()], "champion")}
+    found = {name: _mean_accuracy(answered if enough else window, name) for name in columns}
+    return found | {"champion": _mean_accuracy(answered, "champion") if enough else float("nan")}
 
 
 def _clusters(rows: pd.DataFrame) -> np.ndarray:
@@ -348,7 +359,8 @@ def _recorded(rows: pd.DataFrame, name: str) -> dict[str, str]:
     if not len(rows):
         return {}
     return {
-        f"recorded_{measure}": f"{mean.value!r} {mean.error!r} {mean.clusters}" for measure, mean in served_means(rows, name).items()
+        f"recorded_{measure}": f"{mean.value!r} {mean.error!r} {mean.clusters}"
+        for measure, mean in served_means(rows, name).items()
     }
 
 
@@ -367,7 +379,7 @@ def window_metrics(window: pd.DataFrame, name: str) -> dict[str, float]:
     if not len(window):
         return {}
     runtime = window["runtime_s"].to_numpy(np.float64)
-    found = {}
+    found: dict[str, float] = {}
     for prefix, column in (("served", name), ("up_to_second", f"{name}_now")):
         if column in window:
             row = evaluate_predictions(window[column].to_numpy(), runtime)

@@ -15,9 +15,17 @@ from pipelines.cli.options import console, load, note, trace_options
 @click.command()
 @click.argument("trace")
 @click.option("--nights", "count", type=click.IntRange(min=1), default=30, show_default=True, help="How many consecutive nights.")
-@click.option("--start", type=click.IntRange(min=1), help="The first night, counted from the first submission. [default: the last nights of the trace]")
+@click.option(
+    "--start",
+    type=click.IntRange(min=1),
+    help="The first night, counted from the first submission. [default: the last nights of the trace]",
+)
 @click.option("--until", help="The last night, as its page is called, such as 1997-08-30.")
-@click.option("--home", type=click.Path(path_type=Path, file_okay=False), help="Where lake, registry and reports go. [default: replays/TRACE in the home directory]")
+@click.option(
+    "--home",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where lake, registry and reports go. [default: replays/TRACE in the home directory]",
+)
 @click.option("--seed", type=int, default=0, show_default=True)
 @trace_options
 def command(
@@ -71,7 +79,7 @@ def command(
     sys.stdout.flush()
 
 
-def _line(row) -> str:  # noqa: ANN001
+def _line(row) -> str:
     from pipelines.report.night import share
 
     verdict = "promoted" if row["promoted"] else "stays"
@@ -82,7 +90,7 @@ def _line(row) -> str:  # noqa: ANN001
     )
 
 
-def _print(nights) -> None:  # noqa: ANN001
+def _print(nights) -> None:
     from rich.table import Table
 
     from pipelines.report.night import share, signed
@@ -91,7 +99,11 @@ def _print(nights) -> None:  # noqa: ANN001
     for name in ("night", "new jobs", "champion", "", "served", "last2", "challenger", "difference, points", "drift"):
         shown.add_column(name, justify="left" if name in ("night", "", "drift") else "right")
     for row in nights.to_dict("records"):
-        difference = "–" if row["difference"] != row["difference"] else f"{signed(100 * row['difference'])} [{signed(100 * row['low'])}, {signed(100 * row['high'])}]"
+        difference = (
+            "–"
+            if row["difference"] != row["difference"]
+            else f"{signed(100 * row['difference'])} [{signed(100 * row['low'])}, {signed(100 * row['high'])}]"
+        )
         shown.add_row(
             row["night"],
             f"{row['new_jobs']:,}",

@@ -21,8 +21,15 @@ if TYPE_CHECKING:
 
 _COMPARED = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s", "underprediction_rate")
 _BASELINE = ("EASY", "requested")
-_INPUTS = {"procs": "processors", "requested_s": "requested time", "hour": "hour of day", "user": "users", "unknown users": "jobs of users never seen"}
+_INPUTS = {
+    "procs": "processors",
+    "requested_s": "requested time",
+    "hour": "hour of day",
+    "user": "users",
+    "unknown users": "jobs of users never seen",
+}
 _MEASURES = {"accuracy": "accuracy", "underprediction_rate": "under-predicted"}
+_NAMES = {**_INPUTS, **_MEASURES}
 
 
 def render_night(night: Night, run_id: str) -> str:
@@ -30,7 +37,9 @@ def render_night(night: Night, run_id: str) -> str:
     row, made = night.row, night.retrained
     table = night.comparison
     kept = table[table["metric"].isin(_COMPARED)] if len(table) else table
-    combinations = [tuple(each) for each in kept[["scheduler", "predictor", "correction"]].drop_duplicates().to_numpy()] if len(kept) else []
+    combinations = (
+        [tuple(each) for each in kept[["scheduler", "predictor", "correction"]].drop_duplicates().to_numpy()] if len(kept) else []
+    )
     base: Any = next((each for each in combinations if each[:2] == _BASELINE), None)
     return template("night.html.j2").render(
         trace=night.trace,
@@ -56,7 +65,7 @@ def render_night(night: Night, run_id: str) -> str:
         judged_days=JUDGED_DAYS,
         drift=_drift_rows(night.drift),
         performance=_performance_rows(night.performance),
-        drifted=[_INPUTS.get(name, _MEASURES.get(name, name)) for name in night.drifted],
+        drifted=[_NAMES.get(name, name) for name in night.drifted],
         metrics=metric_columns(kept) if len(kept) else [],
         rows=metric_rows(kept, looks(combinations), base) if len(kept) else [],
         has_intervals=bool(len(kept)) and any_interval(kept, base),
@@ -117,7 +126,7 @@ def _index_row(row: Mapping[Any, Any]) -> dict[str, str]:
         "easy": slowdown,
         "sjbf_requested": changes[0],
         "sjbf_champion": changes[1],
-        "drifted": row["drifted"],
+        "drifted": ", ".join(_NAMES.get(name, name) for name in row["drifted"].split(", ") if name),
     }
 
 
@@ -140,17 +149,21 @@ def _summary(night: Night) -> list[str]:
 
 def _rule() -> str:
     return (
-        f"Judged are the jobs that ended in the last {JUDGED_DAYS} days and were submitted after the champion was trained, each answered as it was served: from the snapshot of the night before its "
-        f"submission, by the champion's model and by the challenger's method trained that night. The challenger is promoted if at least {FEWEST_JOBS} jobs judge, its mean accuracy is higher "
-        f"by more than {TIE:g}, the interval of the paired difference (jobs of one user and day taken as one; 95 % shared by the candidates) lies above 0, it under-predicts at most "
-        f"{100 * UNDERPREDICTION_MARGIN:g} points more of the jobs, and its checks hold. Otherwise the champion's model stays and gets the night's histories."
+        f"Judged are the jobs that ended in the last {JUDGED_DAYS} days and were submitted after the champion was trained, each answered as it "
+        "was served: from the snapshot of the night before its submission, by the champion's model and by the challenger's method trained "
+        f"that night. The challenger is promoted if at least {FEWEST_JOBS} jobs judge, its mean accuracy is higher by more than {TIE:g}, the "
+        "interval of the paired difference (jobs of one user and day taken as one; 95 % shared by the candidates) lies above 0, it "
+        f"under-predicts at most {100 * UNDERPREDICTION_MARGIN:g} points more of the jobs, and its checks hold. Otherwise the champion's model "
+        "stays and gets the night's histories."
     )
 
 
 def _predictors(accuracies: Mapping[str, float]) -> list[tuple[str, str, str]]:
     """Name, accuracy as served, accuracy up to the second."""
     rows = [("champion, whoever it was", share(accuracies["champion"]), "–")]
-    rows += [(f"{name}, trained each night", share(accuracies[name]), share(accuracies[f"{name}_now"])) for name in reversed(TRAINERS)]
+    rows += [
+        (f"{name}, trained each night", share(accuracies[name]), share(accuracies[f"{name}_now"])) for name in reversed(TRAINERS)
+    ]
     return [*rows, ("requested", share(accuracies["requested"]), share(accuracies["requested"]))]
 
 

@@ -44,12 +44,18 @@ def over_nights(nights: pd.DataFrame, generated: bool, image: ImageFormat = "svg
         above.plot(place, nights["accuracy_last2"], color=_PURPLE, linestyle="-.", linewidth=1.3, label="last2")
         above.plot(place, nights["accuracy_requested"], color=MUTED, linewidth=1, label="requested")
         above.plot(
-            place, nights["accuracy_champion"], color=_BLUE, marker="o", markersize=4, linewidth=1.8, label="champion, as it was served"
+            place,
+            nights["accuracy_champion"],
+            color=_BLUE,
+            marker="o",
+            markersize=4,
+            linewidth=1.8,
+            label="champion, as it was served",
         )
         _mark(above, nights)
         above.set(title="mean accuracy of the jobs that ended in the last 14 days, as served from nightly snapshots")
         above.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %", decimals=0))
-        above.legend(*above.get_legend_handles_labels(), loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8.5, handlelength=3)
+        drawing.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8.5, handlelength=3)
 
         points = 100 * nights[["low", "difference", "high"]].to_numpy(np.float64)
         finite = np.isfinite(points).all(axis=1)
@@ -67,7 +73,9 @@ def _mark(panel: Axes, nights: pd.DataFrame) -> None:
     """Promotions as lines, nights with drift as bands."""
     for place, (promoted, drifted) in enumerate(zip(nights["promoted"], nights["drifted"], strict=True)):
         if drifted:
-            panel.axvspan(place - 0.5, place + 0.5, color=GRID, zorder=0, linewidth=0, label="drift" if not _named(panel, "drift") else None)
+            panel.axvspan(
+                place - 0.5, place + 0.5, color=GRID, zorder=0, linewidth=0, label="drift" if not _named(panel, "drift") else None
+            )
         if promoted:
             panel.axvline(place, color=_VERMILION, linewidth=1.2, label="promotion" if not _named(panel, "promotion") else None)
 
