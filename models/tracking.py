@@ -38,7 +38,7 @@ def connect(tracking_uri: str, artifact_location: str, experiment: str, *, site:
 
     ``tracking_uri`` of SQLite must be absolute (``sqlite:////path/mlflow.db``), ``artifact_location`` an absolute path or URI; a
     server decides itself where artifacts lie. A store that does not answer is given up after seconds, not after MLflow's minutes of retries. Raises
-    ValueError for relative places, and whatever MLflow or SQLAlchemy raise.
+    ValueError for relative places, OSError for a database that does not answer, and whatever MLflow raises.
     """
     for logger in _CHATTY:
         logging.getLogger(logger).setLevel(logging.WARNING)
@@ -59,11 +59,11 @@ def _open(uri: str, artifact_location: str | None, experiment: str) -> Tracking:
         if not Path(artifact_location).is_absolute():
             raise ValueError(f"artifact location {artifact_location} is not absolute")
         artifact_location = Path(artifact_location).as_uri()
-    mlflow.set_tracking_uri(uri)
-    client = MlflowClient(uri)
     if "://" in uri and not uri.startswith(("http", "file", "databricks")):
         _answers(uri)
+    mlflow.set_tracking_uri(uri)
     with _few_retries():
+        client = MlflowClient(uri)
         found = [each for each in client.search_experiments(ViewType.ALL) if each.name == experiment]
     if not found:
         return Tracking(uri, client.create_experiment(experiment, artifact_location), client)
@@ -73,12 +73,15 @@ def _open(uri: str, artifact_location: str | None, experiment: str) -> Tracking:
 
 
 def _answers(uri: str) -> None:
-    """Ask the database once: MLflow would ask ten times."""
-    engine = sqlalchemy.create_engine(uri)
+    """Ask the database once, where MLflow would ask ten times; OSError if it does not answer or is none."""
     try:
-        sqlalchemy.inspect(engine).get_table_names()
-    finally:
-        engine.dispose()
+        engine = sqlalchemy.create_engine(uri)
+        try:
+            sqlalchemy.inspect(engine).get_table_names()
+        finally:
+            engine.dispose()
+    except (sqlalchemy.exc.SQLAlchemyError, ImportError) as error:
+        raise OSError(f"{getattr(error, 'orig', None) or error}".strip().splitlines()[0]) from error
 
 
 @contextmanager

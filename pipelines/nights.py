@@ -7,7 +7,7 @@ changes nothing until everything is there (``pipelines.night_commit``), so a nig
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -315,9 +315,17 @@ def _tell_failure(home: Path, trace: str, label: str, error: Exception) -> None:
 
 def _crown(store: Tracking, trace: str, aliases: Mapping[str, str]) -> None:
     """Move the aliases; if the registry fails half way, put the challenger's back as far as it still answers."""
-    from models.registration import crown
+    from models import registration
 
-    crown(store, trace, aliases["champion"], aliases["challenger"])
+    name = f"runtime-{trace}"
+    before = str(store.client.get_registered_model(name).aliases.get("challenger", ""))
+    try:
+        registration.crown(store, trace, aliases["champion"], aliases["challenger"])
+    except Exception:
+        with suppress(Exception):  # what matters is the error that is already under way
+            if before:
+                store.client.set_registered_model_alias(name, "challenger", before)
+        raise
 
 
 def _row_hashes(jobs: pd.DataFrame) -> np.ndarray:

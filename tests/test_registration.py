@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from features.errors import InputError
 from features.snapshot import snapshot
-from models import registration, tracking
+from models import packing, registration, tracking
 from models.gradient_boosting import GradientBoosting, fit
 from models.packed.methods import Boosting, Last2, Requested
 from models.registration import Candidate, Training, champion, crown, elect, load, log_and_register, signature, trained_method
@@ -140,6 +141,18 @@ def test_loading_refuses_what_is_absent_or_of_another_format(opened, learned):
     opened.client.set_model_version_tag("runtime-old", made.version, "queuecast_format", "0")
     with pytest.raises(InputError, match="has format 0, this Queuecast reads format 1"):
         load(opened, "runtime-old")
+
+
+def test_a_version_packed_by_an_older_code_loads_and_can_be_refreshed_from(opened, learned, monkeypatch, tmp_path):
+    older = shutil.copytree(packing._PACKED, tmp_path / "packed")
+    with monkeypatch.context() as then:
+        then.setattr(packing, "_PACKED", older)
+        (older / "predictor.py").write_text((older / "predictor.py").read_text() + "\n# as it was then\n")
+        made = register(opened, learned, "elder", "lightgbm", 0.6)
+    assert packing.private_name() not in made.tags["code_version"]
+    crown(opened, "elder", made.version)
+    assert load(opened, "runtime-elder").predict(_one())["predicted_s"].between(1, 600).all()
+    assert trained_method(opened, "elder", made.version).name == "lightgbm"
 
 
 def _one():
