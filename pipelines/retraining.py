@@ -260,6 +260,7 @@ def _refresh(
         refreshed_from=present.trained_version,
         seed=int(present.tags.get("seed", 0)),
     )
+    taken = instant(training.snapshot_s, training.origin_unix_s)
     kept = {name: value for name, value in present.tags.items() if name.startswith("recorded_")}
     return log_and_register(
         store,
@@ -269,16 +270,16 @@ def _refresh(
         (found.champion.value, found.jobs)
         if found.jobs
         else (float(present.tags["judged_accuracy"]), int(present.tags["judged_jobs"])),
-        why=f"The model of version {present.trained_version} with the histories up to {_instant(training)}; before, version {present.version}.",
+        why=f"The model of version {present.trained_version} with the histories up to {taken}; before, version {present.version}.",
         tags={**(tags or {}), **kept},
     )
 
 
-def _instant(training: Training) -> str:
-    """The snapshot's instant as people say it."""
-    if training.origin_unix_s is None:
-        return f"second {training.snapshot_s:,} of the trace"
-    return f"{datetime.fromtimestamp(training.origin_unix_s + training.snapshot_s, UTC):%Y-%m-%d %H:%M} UTC"
+def instant(at_s: int, origin_unix_s: int | None) -> str:
+    """A second of the trace as people say it."""
+    if origin_unix_s is None:
+        return f"second {at_s:,} of the trace"
+    return f"{datetime.fromtimestamp(origin_unix_s + at_s, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _retrained(store: Tracking, clean: CleanTrace, made: Sequence[Candidate], champion: str, challenger: str, **rest) -> Retrained:

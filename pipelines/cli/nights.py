@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from pathlib import Path
@@ -99,11 +100,7 @@ def _print(nights) -> None:
     for name in ("night", "new jobs", "champion", "", "served", "last2", "challenger", "difference, points", "drift"):
         shown.add_column(name, justify="left" if name in ("night", "", "drift") else "right")
     for row in nights.to_dict("records"):
-        difference = (
-            "–"
-            if row["difference"] != row["difference"]
-            else f"{signed(100 * row['difference'])} [{signed(100 * row['low'])}, {signed(100 * row['high'])}]"
-        )
+        difference = f"{signed(100 * row['difference'])} [{signed(100 * row['low'])}, {signed(100 * row['high'])}]"
         shown.add_row(
             row["night"],
             f"{row['new_jobs']:,}",
@@ -112,7 +109,7 @@ def _print(nights) -> None:
             share(row["accuracy_champion"]),
             share(row["accuracy_last2"]),
             f"{row['challenger_method']} {share(row.get('accuracy_' + row['challenger_method'], float('nan')))}",
-            difference,
+            difference if math.isfinite(row["low"]) else "–",
             row["drifted"],
         )
     console().print(shown)

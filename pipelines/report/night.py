@@ -15,6 +15,7 @@ from pipelines.report.night_plots import over_nights
 from pipelines.report.page import data_uri, template
 from pipelines.report.style import looks
 from pipelines.report.tables import any_interval, interval_notes, metric_columns, metric_rows
+from pipelines.retraining import instant
 
 if TYPE_CHECKING:
     from pipelines.nights import Night
@@ -73,7 +74,7 @@ def render_night(night: Night, run_id: str) -> str:
         baseline=" / ".join(_BASELINE),
         provenance=[
             ("trace", night.clean.source or night.trace),
-            ("accounting until", f"second {row['until_s']:,} from the trace's origin"),
+            ("accounting until", instant(int(str(row["until_s"])), night.clean.origin_unix_s)),
             ("data fingerprint", row["fingerprint"]),
             ("code", code_version()),
             ("software", software()),
