@@ -15,7 +15,6 @@ from features.clock import DAY_S, local_clock_s
 from features.history import history
 from features.inputs import model_inputs
 from models.last2 import last2_table
-from models.promotion import JUDGED_DAYS
 from models.protocol import Predictor, TablePredictor
 from sim.campaign import Campaign, campaign_schedules
 from sim.schedule import Schedule, recorded, schedule_table
@@ -163,6 +162,7 @@ def register_predictors(
     """
     from models.evaluation import evaluate_predictions
     from models.packed.methods import PREDICTED
+    from models.promotion import JUDGED_DAYS
     from models.registration import crown
     from models.served import Accounting, predict_served
     from models.trainers import TRAINERS
