@@ -20,7 +20,7 @@ from features.clock import DAY_S, local_clock_s
 from features.drift import input_drift
 from features.errors import InputError
 from features.inputs import model_inputs
-from models.calibration import performance_drift
+from models.performance import performance_drift
 from models.packed.methods import Method
 from models.promotion import JUDGED_DAYS
 from models.protocol import TablePredictor
@@ -66,7 +66,7 @@ class Night:
     """What came of a night.
 
     ``row`` is its row of the table ``nights``, ``nights`` that table with it, ``drift`` and ``performance`` what ``features.drift`` and
-    ``models.calibration`` found, ``comparison`` what :func:`sim.comparison.compare` made of the last days, with a row a schedule and metric.
+    ``models.performance`` found, ``comparison`` what :func:`sim.comparison.compare` made of the last days, with a row a schedule and metric.
     """
 
     trace: str

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from models.calibration import performance_drift
+from models.performance import performance_drift
 from models.promotion import FEWEST_JOBS, TIE, UNDERPREDICTION_MARGIN, Duel, Mean, clustered_mean, decide, duel, user_days
 
 
