@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from features.errors import InputError
+from models.boosted import boosted
 from models.clairvoyant import clairvoyant
 from models.hierarchy import hierarchy
 from models.knn import knn
@@ -15,7 +16,9 @@ from models.nag import cv_triple, nag
 from models.okcm import okcm
 from models.options import parse
 from models.protocol import Predictor
+from models.quantile import quantile
 from models.requested import requested
+from models.support_vectors import support_vectors
 from models.survival import PUBLISHED, sp
 
 _PLAIN: dict[str, Callable[[], Predictor]] = {"requested": requested, "clairvoyant": clairvoyant, "last2": last2}
@@ -28,14 +31,14 @@ _OPTIONAL: dict[str, Callable[..., Predictor]] = {
     "knn": knn,
     "okcm": okcm,
     "sp": sp,
+    "lightgbm": boosted,
+    "svr": support_vectors,
+    "quantile": quantile,
 }
 """Those that take options as texts."""
-FITTED = ("lightgbm",)
-"""Predictors that are trained on a trace's history beforehand; the caller that has that history brings their table."""
 KNOWN = (
     *_PLAIN,
     *(f"{name}[(OPTION=VALUE,...)]" for name in _OPTIONAL),
-    *FITTED,
     "requested*FACTOR",
     "clairvoyant*FACTOR",
     "registry:NAME[@ALIAS]",

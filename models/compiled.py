@@ -8,12 +8,15 @@ times count from the first submission. A predictor looks at nothing that lies ah
 from __future__ import annotations
 
 from features.jit import kernel
-from models import hierarchy, knn, last2, nag, okcm, survival
+from models import boosted, hierarchy, job_features, knn, last2, nag, okcm, quantile, support_vectors, survival
+from models.boosted import BOOSTED
 from models.hierarchy import HIERARCHY
 from models.knn import KNN
 from models.last2 import LAST2
 from models.nag import NAG
 from models.okcm import OKCM
+from models.quantile import QUANTILE
+from models.support_vectors import SUPPORT_VECTORS
 from models.survival import SURVIVAL
 
 TABLE = 0
@@ -35,7 +38,25 @@ def estimate(code, memory, job, jobs, start):
         return knn.estimate(memory, job, jobs)
     if code == OKCM:
         return okcm.estimate(memory, job, jobs)
+    if code == BOOSTED:
+        return boosted.estimate(memory, job, jobs)
+    if code == SUPPORT_VECTORS:
+        return support_vectors.estimate(memory, job, jobs)
+    if code == QUANTILE:
+        return quantile.estimate(memory, job, jobs)
     return 1.0 * jobs.requested[job]
+
+
+@kernel
+def answers_apart(code):
+    """Whether the predictor has different answers to the three questions; ``estimate`` is then the one to ``ORDER``."""
+    return code == QUANTILE
+
+
+@kernel
+def answer_to(code, memory, question, job):
+    """The answer to ``FIT`` or ``END`` for a job just estimated."""
+    return quantile.answer_to(memory, question, job)
 
 
 @kernel
@@ -55,6 +76,8 @@ def estimate_again(code, memory, job, jobs, elapsed):
         return knn.estimate(memory, job, jobs)
     if code == OKCM:
         return okcm.answer(memory, job, jobs)
+    if code == QUANTILE:
+        return quantile.estimate_again(memory, job, jobs.requested[job], elapsed)
     return 1.0 * jobs.requested[job]
 
 
@@ -86,3 +109,7 @@ def learn(code, memory, job, jobs, now):
         knn.learn(memory, job, jobs)
     if code == OKCM:
         okcm.learn(memory, job, jobs, now)
+    if code in (BOOSTED, SUPPORT_VECTORS):
+        job_features.remember(memory, job, jobs.runtime[job], now)
+    if code == QUANTILE:
+        quantile.learn(memory, job, jobs, now)

@@ -14,6 +14,8 @@ import pandas as pd
 
 OKCM_THRESHOLD = 25
 """Completed jobs of a user above which OKCM's regression takes over from its nearest neighbours."""
+EXPERIENCE = ("first", "learning", "experienced")
+"""No job of the user had ended at submission, 1 to 25 had, or more."""
 
 
 def accuracy(predicted_s: np.ndarray, runtime_s: np.ndarray) -> np.ndarray:
@@ -21,12 +23,18 @@ def accuracy(predicted_s: np.ndarray, runtime_s: np.ndarray) -> np.ndarray:
     return np.minimum(predicted_s / runtime_s, runtime_s / predicted_s)
 
 
-def evaluate_predictions(predicted_s: np.ndarray, runtime_s: np.ndarray, quantiles: Sequence[float] = (0.5,)) -> pd.Series:
-    """Mean measures of the predictions ``predicted_s`` against ``runtime_s``, both positive seconds [jobs].
+def pinball(predicted_s: np.ndarray, runtime_s: np.ndarray, level: float) -> np.ndarray:
+    """Quantile loss of each job, float64 [jobs] seconds: ``level`` times what is missing, or 1 - ``level`` times what is too much."""
+    short = runtime_s - predicted_s
+    return np.maximum(level * short, (level - 1) * short)
 
-    Returns ``jobs accuracy underprediction_rate mae_s`` and one ``pinball_<q>_s`` a level of ``quantiles``: how well the prediction serves as
-    that quantile. A job is under-predicted if it runs longer than predicted. Means over no jobs are NaN. Raises ValueError for
-    lengths that differ, for values that are not positive and finite, and for levels outside (0, 1).
+
+def measures(predicted_s: np.ndarray, runtime_s: np.ndarray, quantiles: Sequence[float] = (0.5,)) -> pd.DataFrame:
+    """What the predictions ``predicted_s`` are measured by, job by job: float64 [jobs, measures]; means over jobs are the figures.
+
+    Columns are ``accuracy underprediction_rate mae_s`` and one ``pinball_<q>_s`` a level of ``quantiles``: how well the prediction serves as
+    that quantile. A job is under-predicted if it runs longer than predicted. Raises ValueError for lengths that differ, for
+    values that are not positive and finite, and for levels outside (0, 1).
     """
     predicted = np.asarray(predicted_s, np.float64)
     runtime = np.asarray(runtime_s, np.float64)
@@ -40,16 +48,19 @@ def evaluate_predictions(predicted_s: np.ndarray, runtime_s: np.ndarray, quantil
     if not all(0 < level < 1 for level in quantiles):
         raise ValueError(f"quantile levels {tuple(quantiles)} are not all between 0 and 1")
 
-    short = runtime - predicted
-    measures: dict[str, float] = {
-        "jobs": float(len(runtime)),
-        "accuracy": _mean(accuracy(predicted, runtime)),
-        "underprediction_rate": _mean(short > 0),
-        "mae_s": _mean(np.abs(short)),
+    columns = {
+        "accuracy": accuracy(predicted, runtime),
+        "underprediction_rate": (runtime > predicted).astype(np.float64),
+        "mae_s": np.abs(runtime - predicted),
     }
-    for level in quantiles:
-        measures[f"pinball_{level:g}_s"] = _mean(np.maximum(level * short, (level - 1) * short))
-    return pd.Series(measures)
+    columns |= {f"pinball_{level:g}_s": pinball(predicted, runtime, level) for level in quantiles}
+    return pd.DataFrame(columns)
+
+
+def evaluate_predictions(predicted_s: np.ndarray, runtime_s: np.ndarray, quantiles: Sequence[float] = (0.5,)) -> pd.Series:
+    """``jobs`` and the means of :func:`measures`, whose arguments and errors these are. Means over no jobs are NaN."""
+    table = measures(predicted_s, runtime_s, quantiles)
+    return pd.Series({"jobs": float(len(table)), **{str(name): float(mean) for name, mean in table.mean().items()}})
 
 
 def evaluate_by_experience(
@@ -59,17 +70,33 @@ def evaluate_by_experience(
 
     One row each for ``first`` (none had), ``learning`` (1 to 25), ``experienced`` (more) and ``all``; the first three share out the jobs.
     """
-    count = np.asarray(completed)
-    segments = {
-        "first": count <= 0,
-        "learning": (count > 0) & (count <= OKCM_THRESHOLD),
-        "experienced": count > OKCM_THRESHOLD,
-        "all": np.ones(len(count), bool),
-    }
+    stage = experience(completed)
     predicted, runtime = np.asarray(predicted_s), np.asarray(runtime_s)
+    segments = {name: stage == number for number, name in enumerate(EXPERIENCE)} | {"all": np.ones(len(stage), bool)}
     rows = {name: evaluate_predictions(predicted[chosen], runtime[chosen], quantiles) for name, chosen in segments.items()}
     return pd.DataFrame(rows).T.rename_axis("experience")
 
 
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else float("nan")
+def experience(completed: np.ndarray) -> np.ndarray:
+    """Which of :data:`EXPERIENCE` each job belongs to, int64 [jobs], by how many jobs of its user had ended at submission."""
+    return np.digitize(completed, [1, OKCM_THRESHOLD + 1])
+
+
+def doubling_bins(completed: np.ndarray) -> np.ndarray:
+    """The first count of the bin 0, 1, 2, 3-4, 5-8, 9-16, ... that each job's number of completed jobs lies in, int64 [jobs]."""
+    count = np.maximum(np.asarray(completed, np.int64), 0)
+    above = 1 << np.arange(62)  # a bin of more than two counts begins one above a power of two
+    power = above[np.maximum(np.searchsorted(above, count) - 1, 0)]
+    return np.where(count <= 2, count, power + 1)
+
+
+def error_distribution(predicted_s: np.ndarray, runtime_s: np.ndarray) -> pd.DataFrame:
+    """Share of jobs by predicted over actual runtime: a row a bin, ``at_least below share``; bins are half an octave wide, the middle one is around 1.
+
+    The outer bins hold whatever is off by a factor of 2^10 or more.
+    """
+    ratio = np.asarray(predicted_s, np.float64) / np.asarray(runtime_s, np.float64)
+    inner = 2.0 ** np.arange(-9.75, 10.0, 0.5)
+    edges = np.concatenate([[0.0], inner, [np.inf]])
+    share = np.bincount(np.digitize(ratio, inner), minlength=len(inner) + 1) / max(len(ratio), 1)
+    return pd.DataFrame({"at_least": edges[:-1], "below": edges[1:], "share": share})

@@ -61,7 +61,7 @@ def fit(config: GradientBoosting, inputs: pd.DataFrame, runtime_s: np.ndarray) -
         raise ValueError("cannot train on runtimes below a second")
     matrix, baseline = design(inputs)
     parameters = {
-        "objective": _loss_of_accuracy,
+        "objective": loss_of_accuracy,
         "learning_rate": config.learning_rate,
         "num_leaves": config.leaves,
         "min_data_in_leaf": config.min_jobs_in_leaf,
@@ -82,7 +82,7 @@ def predict(booster: lightgbm.Booster, inputs: pd.DataFrame) -> np.ndarray:
     return _predict(booster, inputs)
 
 
-def _loss_of_accuracy(predicted: np.ndarray, data: lightgbm.Dataset) -> tuple[np.ndarray, np.ndarray]:
+def loss_of_accuracy(predicted: np.ndarray, data: lightgbm.Dataset) -> tuple[np.ndarray, np.ndarray]:
     """Gradient of 1 - exp(-|d|) at d = predicted - label, and the curvature of the quadratic that majorises it there."""
     error = predicted - data.get_label()
     curvature = np.exp(-np.abs(error)) / np.maximum(np.abs(error), KINK)

@@ -34,11 +34,19 @@ class TablePredictor:
 
 @dataclass(frozen=True)
 class CompiledPredictor:
-    """A predictor that learns inside the simulation kernel: its code there (:mod:`models.compiled`) and, for a jobs table, its fresh memory."""
+    """A predictor that learns inside the simulation kernel: its code there (:mod:`models.compiled`) and, for a jobs table, its fresh memory.
+
+    ``retrain``, if there is one, is called at each midnight of the trace's time that the simulation passes: with the memory, the jobs that have
+    ended so far (rows of the kernel's jobs, int64, in the order of their ends) and all runtimes (int64 [jobs]; only those of the ended
+    may be looked at). The memory it returns is gone on with. ``distribution``, if there is one, gives of the memory at the end what was said of
+    each job's runtime at its submission: a column a level in (0, 1), seconds, float64 [jobs].
+    """
 
     name: str
     code: int
     memory: Callable[[pd.DataFrame], Memory]
+    retrain: Callable[[Memory, np.ndarray, np.ndarray], Memory] | None = None
+    distribution: Callable[[Memory], pd.DataFrame] | None = None
 
 
 @runtime_checkable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,7 +14,6 @@ from features.clock import DAY_S, local_clock_s
 from features.history import history
 from features.inputs import model_inputs
 from models.last2 import last2_table
-from models.protocol import Predictor, TablePredictor
 from sim.campaign import Campaign, campaign_schedules
 from sim.schedule import Schedule, recorded, schedule_table
 from sim.starts import history_starts
@@ -56,7 +54,9 @@ class Predictions:
 
 
 PREDICTORS = ("requested", "last2", "lightgbm", "clairvoyant")
-"""Compared by default, from the simplest to the bound."""
+"""Columns of the table of predictions, from the simplest to the bound."""
+COMPARED = ("requested", "last2", "lightgbm", "quantile", "clairvoyant")
+"""Simulated by default."""
 
 
 def walk_forward_predictions(
@@ -94,26 +94,15 @@ def prediction_metrics(clean: CleanTrace, predictions: pd.DataFrame, completed_j
     return pd.concat(tables, ignore_index=True)
 
 
-def simulator_predictors(names: Sequence[str], predictions: pd.DataFrame) -> list[str | Predictor]:
-    """Predictors for the simulator: a fitted one brings its table of ``predictions``, all others learn or know during the run."""
-
-    def table(name: str) -> TablePredictor:
-        seconds = predictions[name].to_numpy()
-        return TablePredictor(name, lambda jobs: seconds)
-
-    return [table(name) if name == "lightgbm" else name for name in names]
-
-
 def campaign(
     clean: CleanTrace,
-    predictions: pd.DataFrame,
     schedulers: Sequence[str],
     predictors: Sequence[str],
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[Schedule]:
     """Every scheduler with every predictor on a cleaned trace."""
-    asked = Campaign(tuple(schedulers), tuple(simulator_predictors(predictors, predictions)), seeds=(seed,))
+    asked = Campaign(tuple(schedulers), tuple(predictors), seeds=(seed,))
     return campaign_schedules(clean.jobs, asked, procs=clean.procs, trace=clean.name, generated=clean.generated, progress=progress)
 
 
@@ -201,19 +190,3 @@ def register_predictors(
         return made.registered, last.assign(predicted_s=said, expected_s=np.nan)
     inputs = accounting.served_inputs(np.arange(len(jobs) - len(last), len(jobs)), accounting.until_s)
     return made.registered, last.assign(predicted_s=said, expected_s=method.answer(inputs)[PREDICTED])
-
-
-def fitted_predictor(name: str, clean: CleanTrace) -> TablePredictor:
-    """A predictor that needs a history or a registered model, as a table for the trace ``clean``."""
-    if name.startswith("registry:"):
-        from pipelines.registry import registered_predictor
-
-        return registered_predictor(name.removeprefix("registry:"), clean)
-    known = user_history(clean)
-    end = known.start_s + clean.jobs["runtime_s"].to_numpy(np.int64)
-    seconds = walk_forward_predictions(clean, known.table, end).table[name].to_numpy()
-    print(
-        f"{name}: trained week by week on a history whose starts were {known.source}, not on that of the schedule it is used in",
-        file=sys.stderr,
-    )
-    return TablePredictor(name, lambda jobs: seconds)

@@ -294,7 +294,7 @@ def _setting(jobs: pd.DataFrame, campaign: Campaign, windows: Windows, procs: in
                 raise InputError(f"predictor {name}: {seconds.shape} predictions for {len(jobs)} jobs")
             if not isinstance(predictors[name], str):
                 predictors[name] = (seconds, source.capped)
-            if "conditional" in campaign.corrections:
+            if any(correction.startswith("conditional") for correction in campaign.corrections):
                 kept = np.concatenate([window.rows for window in windows.windows])
                 check_answerable(name, np.maximum(np.rint(seconds), 1.0)[kept], jobs["runtime_s"].to_numpy()[kept])
     numbered = {window.number: window for window in windows.windows}

@@ -1,22 +1,20 @@
-"""Schedules of one trace against a baseline, with paired confidence intervals from a block bootstrap over weeks.
+"""Schedules of one trace against a baseline, with paired confidence intervals from a block bootstrap over weeks (:mod:`models.bootstrap`).
 
 Jobs of a week share its load, so whole weeks of submission are resampled, and the same weeks for both schedules: what the weeks
-themselves differ by cancels. Intervals are percentile intervals, widened for few weeks by the t distribution as in Hesterberg,
-"What teachers should know about the bootstrap" (The American Statistician 69(4), 2015).
+themselves differ by cancels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
 from features.clock import WEEK_S
 from features.errors import InputError
-from sim.metrics import TAU_S, Ratio, evaluate, ratios
+from models.bootstrap import FEWEST_BLOCKS, Ratio, drawn, interval, remark, tail
+from sim.metrics import TAU_S, evaluate, ratios
 from sim.schedule import Schedule
 
 METRICS = (
@@ -32,12 +30,6 @@ METRICS = (
     "makespan_s",
 )
 """The default metrics; all but the last three are ratios of sums over jobs and get intervals."""
-
-FEWEST_WEEKS = 5
-"""Below this many weeks there is no interval: at 95 %, the tail that the widening asks for is rarer than the rarest resample of n weeks,
-which is one week n times (n**-n), so the ends would be the least and the largest week and cover nothing in particular."""
-ENOUGH_WEEKS = 8
-"""Below this many weeks an interval is noted as rough."""
 
 _SAME_JOBS = ("job_id", "submit_s", "procs", "runtime_s")
 
@@ -55,7 +47,7 @@ def compare(
 
     ``baseline`` is the (scheduler, predictor) compared with, the first that matches; ``relative`` is value/baseline - 1, ``low`` and ``high``
     its interval at ``confidence``; ``weeks`` counts the weeks of submission that hold jobs, from the first submission. ``relative`` is null
-    where the baseline is 0, the interval also where a metric is no ratio of sums or there are fewer than ``FEWEST_WEEKS``; ``note`` says
+    where the baseline is 0, the interval also where a metric is no ratio of sums or there are fewer than ``FEWEST_BLOCKS``; ``note`` says
     why, or how rough it is.
     Raises InputError for an absent baseline, an unknown metric, two schedules of one name, and schedules that do not hold the same jobs in the same order.
     """
@@ -69,7 +61,7 @@ def compare(
     submit = base.jobs["submit_s"].to_numpy(np.int64)
     _, week = np.unique((submit - submit.min()) // WEEK_S, return_inverse=True)
     weeks = int(week.max()) + 1
-    draws = np.random.default_rng(seed).multinomial(weeks, np.full(weeks, 1.0 / weeks), size=resamples).astype(np.float64)
+    draws = drawn(weeks, resamples, seed)
 
     base_terms, base_values = _terms(base, week, tau_s), _values(base, tau_s)
     rows = []
@@ -79,19 +71,15 @@ def compare(
             if metric not in values:
                 raise InputError(f"unknown metric {metric!r}: known are {', '.join(values)}")
             value, reference = values[metric], base_values[metric]
-            low, high, note = None, None, ""
+            low, high, note = None, None, remark(weeks)
             if reference == 0:
                 note = "no change: the baseline is 0"
             elif metric not in terms:
                 note = "no interval: not a mean over jobs"
-            elif weeks < FEWEST_WEEKS:
-                note = f"no interval: {weeks} {'week is' if weeks == 1 else 'weeks are'} too few"
-            else:
+            elif weeks >= FEWEST_BLOCKS:
                 low, high = interval(draws, terms[metric], base_terms[metric], tail(confidence, weeks))
                 if low is None:
                     note = "no interval: the baseline is 0 in some resamples"
-                elif weeks < ENOUGH_WEEKS:
-                    note = f"rough interval: only {weeks} weeks"
             rows.append(
                 {
                     "scheduler": schedule.scheduler,
@@ -143,20 +131,3 @@ def _terms(schedule: Schedule, week: np.ndarray, tau_s: float) -> dict[str, Rati
         name: Ratio(np.bincount(week, ratio.numerator), np.bincount(week, ratio.denominator))
         for name, ratio in ratios(schedule, tau_s).items()
     }
-
-
-def tail(confidence: float, weeks: int) -> float:
-    """Probability to cut off at each side, so that percentiles of n = ``weeks`` blocks cover as a t interval would."""
-    t = -float(stdtrit(weeks - 1, (1.0 - confidence) / 2.0))
-    return NormalDist().cdf(-t * (weeks / (weeks - 1)) ** 0.5)
-
-
-def interval(draws: np.ndarray, terms: Ratio, base: Ratio, tail: float) -> tuple[float | None, float | None]:
-    """Percentile interval of ``terms`` over ``base``, less 1, both by block, with ``tail`` cut off at each side; ``draws`` [resamples, blocks] says
-    how often each block is drawn. None where the baseline is 0 in some resample."""
-    above = (draws @ terms.numerator) * (draws @ base.denominator)
-    below = (draws @ terms.denominator) * (draws @ base.numerator)
-    if (below == 0).any():
-        return None, None
-    low, high = np.quantile(above / below - 1.0, [tail, 1.0 - tail])
-    return float(low), float(high)

@@ -3,7 +3,8 @@
 ``requested``: the request. ``tsafrir`` (Tsafrir, Etsion & Feitelson 2007): the k-th correction adds the k-th of a list of growing steps to the
 first prediction, then the request, and never goes beyond it; the steps are those of the program behind Gaussier et al. 2015, or, by
 ``tsafrir(steps=okcm)``, those that Li & Zhang (OKCM) state. ``doubling``: twice the last prediction, not cut at the
-request, as in the published experiments of Gaussier et al. 2015. ``conditional``: the predictor is asked again, and told how long the job has run.
+request, as in the published experiments of Gaussier et al. 2015. ``conditional``: the predictor is asked again, and told how long the job has run;
+``conditional(when=pass)``: so it is for every running job before every scheduling pass, long before its prediction is outlived.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 from features.jit import kernel
 
-REQUESTED, TSAFRIR, TSAFRIR_OKCM, DOUBLING, CONDITIONAL = range(5)
+REQUESTED, TSAFRIR, TSAFRIR_OKCM, DOUBLING, CONDITIONAL, RENEWED = range(6)
 
 CORRECTIONS: dict[str, int] = {
     "requested": REQUESTED,
@@ -20,6 +21,7 @@ CORRECTIONS: dict[str, int] = {
     "tsafrir(steps=okcm)": TSAFRIR_OKCM,
     "doubling": DOUBLING,
     "conditional": CONDITIONAL,
+    "conditional(when=pass)": RENEWED,
 }
 
 STEPS_S = np.array([60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_000, 360_000])

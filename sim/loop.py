@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from features.clock import DAY_S
 from features.jit import kernel
-from models.compiled import OUTSIDE, TABLE, estimate, estimate_again, learn, started, wants_starts
-from sim.corrections import CONDITIONAL, corrected
+from models.compiled import OUTSIDE, TABLE, answer_to, answers_apart, estimate, estimate_again, learn, started, wants_starts
+from models.protocol import END, FIT
+from sim.corrections import CONDITIONAL, RENEWED, corrected
 from sim.dependencies import next_submission, release, take
 from sim.passes import enqueue, full_pass, move_up, order_changes, submit_pass
 from sim.state import (
@@ -26,6 +28,7 @@ from sim.state import (
     ENDS,
     FREE,
     NEXT,
+    NIGHTS,
     PLANS,
     STARTED,
     STARVING,
@@ -37,10 +40,10 @@ from sim.state import (
     plan_remove,
 )
 
-DONE, ASK, ASK_AGAIN = range(3)
+DONE, ASK, ASK_AGAIN, RETRAIN = range(4)
 """Why the loop stopped: everything has ended; or it wants estimates for the jobs submitted in this second, ``counters[ASKED]`` rows from
 ``counters[NEXT]`` on; or it wants to know in ``counters[ANSWER]`` how long the running job ``counters[DOUBTED]`` takes, which has outlived its
-prediction ``State.planned``."""
+prediction ``State.planned``; or a midnight has passed, and the predictor is to be retrained before anything else happens."""
 
 NEVER = 1 << 62
 LEFT = -1
@@ -56,7 +59,8 @@ class Settings(NamedTuple):
     sweep, that of some policy), ``backfill_changing``: that of backfilling. ``steady``: while nothing but submissions happens and
     the order stays, whoever was looked at before need not be looked at again. ``starvation``: seconds of waiting after which a job
     goes to the head. ``gated``: a submission causes a pass only if the job fits in the processors free now. ``dependent``: some jobs
-    are submitted when others have ended. ``bits``: width of a sequence number inside an event.
+    are submitted when others have ended. ``midnight``: the first one at which the predictor is retrained, then every day. ``bits``: width
+    of a sequence number inside an event.
     """
 
     algorithm: int
@@ -77,6 +81,7 @@ class Settings(NamedTuple):
     per_event: bool
     gated: bool
     dependent: bool
+    midnight: int
     bits: int
 
 
@@ -100,6 +105,9 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 now = min(now, state.ends[0] >> settings.bits)
             if now == NEVER:
                 return DONE, now
+            if counters[NEXT] < total and now >= settings.midnight + counters[NIGHTS] * DAY_S:
+                counters[NIGHTS] = (now - settings.midnight) // DAY_S + 1
+                return RETRAIN, now
             if refresh_plan(settings, now, jobs, estimates, state, memory):
                 return ASK_AGAIN, now
             if settings.per_event:
@@ -154,13 +162,15 @@ def refresh_plan(settings, now, jobs, estimates, state, memory):
     the loop has to ask outside first."""
     counters = state.counters
     bits = settings.bits
+    if settings.correction == RENEWED and settings.predictor != TABLE:
+        renew_plan(settings, now, jobs, state, memory)
     while counters[PLANS] > 0 and state.plan[0] >> bits <= now:
         planned = state.plan[0] >> bits
         sequence = state.plan[0] & ((1 << bits) - 1)
         job = state.running[sequence]
         start = state.start[job]
         ends = planned == start + jobs.runtime[job]
-        if not ends and settings.correction == CONDITIONAL:
+        if not ends and settings.correction >= CONDITIONAL:
             if settings.predictor == OUTSIDE and counters[ANSWER] == 0:
                 counters[DOUBTED] = job
                 return True
@@ -176,7 +186,7 @@ def refresh_plan(settings, now, jobs, estimates, state, memory):
             counters[FREE] += jobs.procs[job]
             state.planned[job] = LEFT
             continue
-        if settings.correction == CONDITIONAL:
+        if settings.correction >= CONDITIONAL:
             planned = start + answer
         else:
             planned = corrected(
@@ -187,6 +197,32 @@ def refresh_plan(settings, now, jobs, estimates, state, memory):
         state.planned[job] = planned
         state.corrections[job] += 1
     return False
+
+
+@kernel
+def renew_plan(settings, now, jobs, state, memory):
+    """Ask a compiled predictor when each running job ends, given how long it has run."""
+    counters = state.counters
+    bits = settings.bits
+    for i in range(counters[PLANS]):
+        event, procs = state.plan[i], state.plan_procs[i]
+        sequence = event & ((1 << bits) - 1)
+        job = state.running[sequence]
+        elapsed = now - state.start[job]
+        if event >> bits > now and elapsed > 0:
+            seconds = estimate_again(settings.predictor, memory, job, jobs, elapsed)
+            planned = state.start[job] + usable(seconds, elapsed + 1, jobs.requested[job], jobs.requested[job], job, counters)
+            if planned != event >> bits:
+                state.planned[job] = planned
+                event = planned << bits | sequence
+                counters[CHANGED] = 1
+        k = i  # nearly sorted already
+        while k > 0 and state.plan[k - 1] > event:
+            state.plan[k] = state.plan[k - 1]
+            state.plan_procs[k] = state.plan_procs[k - 1]
+            k -= 1
+        state.plan[k] = event
+        state.plan_procs[k] = procs
 
 
 @kernel
@@ -236,6 +272,11 @@ def submit_job(settings, jobs, estimates, memory, state):
         estimates.order[job] = whole
         estimates.fit[job] = whole
         estimates.end[job] = whole
+        if answers_apart(settings.predictor):
+            seconds = answer_to(settings.predictor, memory, FIT, job)
+            estimates.fit[job] = usable(seconds, 1, 1, jobs.requested[job], job, counters)
+            seconds = answer_to(settings.predictor, memory, END, job)
+            estimates.end[job] = usable(seconds, 1, 1, jobs.requested[job], job, counters)
     return job
 
 

@@ -13,23 +13,11 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
+from models.bootstrap import Ratio
 from sim.schedule import Schedule
 
 TAU_S = 10.0
 """The usual threshold of bounded slowdown, seconds: runtimes below it count as it."""
-
-
-class Ratio(NamedTuple):
-    """A metric that is sum(numerator) / sum(denominator) over jobs; both float64 [jobs].
-
-    In this form a metric of any part of the jobs, or of a resample of weeks, comes from sums alone.
-    """
-
-    numerator: np.ndarray
-    denominator: np.ndarray
-
-    def value(self) -> float:
-        return float(self.numerator.sum() / self.denominator.sum())
 
 
 class Columns(NamedTuple):

@@ -1,7 +1,7 @@
 """What the windows of a campaign say together: means over windows, and their ratio to a baseline with a paired bootstrap over windows.
 
 Every window counts the same, as in the tables of Legrand, Trystram & Zrigui 2018 (there as sums). Windows are resampled whole, the same
-for a policy and its baseline, and intervals are widened for few windows as in :mod:`sim.comparison`.
+for a policy and its baseline, and intervals are widened for few windows as in :mod:`models.bootstrap`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from sim.comparison import ENOUGH_WEEKS, FEWEST_WEEKS, interval, tail
+from models.bootstrap import FEWEST_BLOCKS, Ratio, drawn, interval, remark, tail
 from sim.comparison import METRICS as COMPARED
-from sim.metrics import Ratio
 
 METRICS = tuple(metric for metric in COMPARED if metric != "underprediction_rate")
 """The metrics summarised by default."""
@@ -92,22 +91,19 @@ def _against(
 ) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
     count = len(values)
     each = np.ones(count)
-    draws = np.random.default_rng(seed).multinomial(count, each / count, size=resamples).astype(np.float64)
+    draws = drawn(count, resamples, seed)
     reference = Ratio(values[base].to_numpy(), each)
     for policy in values.columns:
         term = Ratio(values[policy].to_numpy(), each)
-        ratio, low, high, note = None, None, None, ""
+        ratio, low, high, note = None, None, None, remark(count, "window")
         if reference.value() == 0:
             note = "no ratio: the baseline is 0"
         else:
             ratio = term.value() / reference.value()
-            if count < FEWEST_WEEKS:
-                note = f"no interval: {count} {'window is' if count == 1 else 'windows are'} too few"
-            else:
+            if count >= FEWEST_BLOCKS:
                 low, high = interval(draws, term, reference, tail(confidence, count))
                 if low is None or high is None:
                     note = "no interval: the baseline is 0 in some resamples"
                 else:
                     low, high = low + 1.0, high + 1.0
-                    note = f"rough interval: only {count} windows" if count < ENOUGH_WEEKS else ""
         yield tuple(policy), {"windows": count, "mean": term.value(), "ratio": ratio, "low": low, "high": high, "note": note}

@@ -10,13 +10,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from features.clock import DAY_S
 from features.errors import InputError
-from models.compiled import OUTSIDE, TABLE
+from models.compiled import OUTSIDE, QUANTILE, TABLE
 from models.memory import Memory
-from models.protocol import OnlinePredictor, Predictor
+from models.protocol import CompiledPredictor, OnlinePredictor, Predictor
 from sim.converse import Conversation
-from sim.corrections import CORRECTIONS
-from sim.loop import NEVER, Settings
+from sim.corrections import CORRECTIONS, RENEWED
+from sim.loop import DONE, NEVER, Settings
 from sim.names import ALGORITHMS, BACKFILLING, PLANNING, Scheduler
 from sim.names import scheduler as named_scheduler
 from sim.orders import FCFS, changes_while_waiting
@@ -34,7 +35,7 @@ from sim.prepare import (
 from sim.run import run
 from sim.schedule import Schedule, schedule_table
 from sim.scratch import Scratch
-from sim.state import CLAMPED, UNUSABLE, Estimates, Jobs, State
+from sim.state import CLAMPED, ENDED, UNUSABLE, Estimates, Jobs, State
 
 SEMANTICS = ("per-second", "per-event")
 
@@ -107,12 +108,14 @@ def simulate(
         generated=generated,
         clamped_predictions=made.clamped,
         simulate_s=made.seconds,
+        retrain_s=made.retraining,
+        quantiles=made.quantiles,
     )
 
 
 class Outcome(NamedTuple):
     """What a simulation decided, int64 [jobs] in the order of the table, times in seconds from the trace's origin; the predictor's name, how many
-    of its predictions were clamped, and the wall time of the simulation alone."""
+    of its predictions were clamped, the wall time of the simulation alone and of the training in it, and what was said of distributions."""
 
     submit: np.ndarray
     start: np.ndarray
@@ -121,6 +124,8 @@ class Outcome(NamedTuple):
     predictor: str
     clamped: int
     seconds: float
+    retraining: float
+    quantiles: pd.DataFrame | None
 
 
 def outcome(
@@ -141,8 +146,12 @@ def outcome(
     source = as_predictor(predictor)
     total = len(jobs)
     estimates, clamped, code, memory = as_estimates(source, jobs, arrays)
-    if correction == "conditional" and code == TABLE:
+    if correction.startswith("conditional") and code == TABLE:
         check_answerable(source.name, estimates.end, arrays.runtime)
+    if CORRECTIONS[correction] == RENEWED and code == OUTSIDE:
+        raise InputError(
+            f"correction {correction} asks too often for a predictor in Python, and {source.name} is one: conditional is for those"
+        )
     asking = NO_DEPENDENCIES
     bits = clock_bits(arrays, estimates)
     if dependencies:
@@ -150,7 +159,9 @@ def outcome(
         asking, arrays, estimates = as_dependencies(jobs, given, known)
         bits = clock_bits(given, known, int(asking.think.sum()))
         memory = memory._replace(row=asking.row)
-    settings = settings_of(plan, code, correction, semantics, starvation_s, dependencies, bits)
+    retrained = isinstance(source, CompiledPredictor) and source.retrain is not None
+    midnight = DAY_S - origin % DAY_S if retrained else NEVER
+    settings = settings_of(plan, code, correction, semantics, starvation_s, dependencies, bits, midnight)
     plans = plan.algorithm in PLANNING
     work = (scratch or Scratch()).work(
         total, procs, plans=plans or plan.reservations > 1, gaps=not plans, two=not settings.one_queue
@@ -162,7 +173,15 @@ def outcome(
     def go_on(now: int) -> tuple[int, int]:
         return run(settings, arrays, estimates, asking, *work, memory, now, NO_SWEEP)
 
-    if isinstance(source, OnlinePredictor):
+    retraining = 0.0
+    if isinstance(source, CompiledPredictor) and source.retrain is not None:
+        reason, now = go_on(0)
+        while reason != DONE:
+            stopped = time.perf_counter()
+            memory = source.retrain(memory, work.state.ended[: work.state.counters[ENDED]].copy(), arrays.runtime)
+            retraining += time.perf_counter() - stopped
+            reason, now = go_on(now)
+    elif isinstance(source, OnlinePredictor):
         rows = asking.row if dependencies else np.arange(total)
         conversation = Conversation(source, jobs, arrays, estimates, work.state, origin, rows)
         conversation.run(go_on)
@@ -178,7 +197,8 @@ def outcome(
     if dependencies:
         order = np.argsort(asking.row)
         submit, start, predicted, corrections = submit[order], start[order], predicted[order], corrections[order]
-    return Outcome(submit, start, predicted, corrections, source.name, clamped, seconds)
+    told = source.distribution(memory) if isinstance(source, CompiledPredictor) and source.distribution is not None else None
+    return Outcome(submit, start, predicted, corrections, source.name, clamped, seconds, retraining, told)
 
 
 def check_policy(plan: Scheduler, correction: str, semantics: str, starvation_s: int | None) -> None:
@@ -194,7 +214,14 @@ def check_policy(plan: Scheduler, correction: str, semantics: str, starvation_s:
 
 
 def settings_of(
-    plan: Scheduler, predictor: int, correction: str, semantics: str, starvation_s: int | None, dependencies: bool, bits: int
+    plan: Scheduler,
+    predictor: int,
+    correction: str,
+    semantics: str,
+    starvation_s: int | None,
+    dependencies: bool,
+    bits: int,
+    midnight: int = NEVER,
 ) -> Settings:
     """A scheduler and the other choices as the kernel's codes."""
     order, backfill = plan.order.code, plan.backfill.code
@@ -215,7 +242,7 @@ def settings_of(
         changing=changing,
         backfill_changing=backfill_changing,
         # where FIT and END have different answers, a job let in before the reservation can still move it
-        steady=plan.reservations == 1 and predictor != OUTSIDE,
+        steady=plan.reservations == 1 and predictor not in (OUTSIDE, QUANTILE),
         correction=CORRECTIONS[correction],
         predictor=predictor,
         starvation=NEVER if starvation_s is None else starvation_s,
@@ -223,6 +250,7 @@ def settings_of(
         # the program of Gaussier et al. 2015 has this gate for FCFS-EASY alone
         gated=semantics == "per-event" and plan.algorithm == "EASY" and order == backfill == FCFS,
         dependent=dependencies,
+        midnight=midnight,
         bits=bits,
     )
 

@@ -35,15 +35,16 @@ from features.jit import kernel
     TOLD,
     CLAMPED,
     UNUSABLE,
+    NIGHTS,
     COUNTERS,
-) = range(23)
+) = range(24)
 """Slots of ``State.counters``: the next job to be submitted; free processors; running jobs (in the heap of ends, in the plan); waiting
 jobs; jobs started and ended so far; the reservation last computed and whether it still holds; the jobs just submitted whose
 estimates are asked for outside; whether anything but submissions has happened since the last full pass; the row below which every
 waiting job starves; the length of the profile, and the jobs at the head of the queue that are planned in it; the running job whose
 end is asked for anew outside, and the answer, 0 for none; with dependencies, the next row that is submitted at a stated time, and
 the rows in the heap of those due; of a compiled predictor, the starts it was told of, its answers that were clamped, and the last job for which it
-had none that is a number, plus one."""
+had none that is a number, plus one; the midnights passed."""
 
 
 class Jobs(NamedTuple):

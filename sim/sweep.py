@@ -17,7 +17,7 @@ import pandas as pd
 
 from features.errors import InputError
 from models.compiled import OUTSIDE, TABLE
-from models.protocol import Predictor
+from models.protocol import CompiledPredictor, Predictor
 from sim.metrics import TAU_S
 from sim.names import Order
 from sim.names import scheduler as named_scheduler
@@ -70,7 +70,9 @@ def sweep(
     estimates, _, code, fresh = as_estimates(source, jobs, arrays)
     if code == OUTSIDE:
         raise InputError(f"a sweep takes a predictor that is a table or compiled, and {source.name} is in Python")
-    if correction == "conditional" and code == TABLE:
+    if isinstance(source, CompiledPredictor) and source.retrain is not None:
+        raise InputError(f"a sweep cannot stop to retrain a predictor, and {source.name} is retrained each night")
+    if correction.startswith("conditional") and code == TABLE:
         check_answerable(source.name, estimates.end, arrays.runtime)
     # one scheduler stands for all: only the weights differ, and whether any of them lets the order change
     order = Order("MIXED", (*NO_WEIGHTS[:4], float(full[:, 4].any()), NO_WEIGHTS[5]), standardised)

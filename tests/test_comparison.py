@@ -11,7 +11,8 @@ from scipy import stats
 
 from features.clock import WEEK_S
 from features.errors import InputError
-from sim.comparison import FEWEST_WEEKS, METRICS, compare
+from models.bootstrap import FEWEST_BLOCKS
+from sim.comparison import METRICS, compare
 from sim.metrics import evaluate
 from sim.schedule import Schedule
 from tests.conftest import needs_shared
@@ -162,7 +163,7 @@ def test_intervals_begin_where_their_tail_is_no_rarer_than_the_rarest_resample()
     def tail(weeks):
         return stats.norm.sf(stats.t.ppf(0.975, weeks - 1) * np.sqrt(weeks / (weeks - 1)))
 
-    assert next(weeks for weeks in range(2, 30) if tail(weeks) > weeks**-weeks) == FEWEST_WEEKS
+    assert next(weeks for weeks in range(2, 30) if tail(weeks) > weeks**-weeks) == FEWEST_BLOCKS
 
 
 def test_weeks_without_jobs_do_not_count():

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -20,8 +19,6 @@ from features.schema import Trace, conform
 from pipelines.definitions import defs
 from pipelines.lake import Lake
 from pipelines.parquet import write_parquet
-from sim import simulate
-from sim.starts import foreknown_jobs
 
 CATALOGUE = """
 [traces.small]
@@ -82,7 +79,9 @@ def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subp
     table, metadata = Lake(directory / "home" / "lake").read("comparison", "small")
     assert metadata["generated"] is True
     combinations = set(zip(table["scheduler"], table["predictor"], strict=True))
-    assert combinations == {(s, p) for s in ("EASY", "EASY-SJBF") for p in ("requested", "last2", "lightgbm", "clairvoyant")}
+    assert combinations == {
+        (s, p) for s in ("EASY", "EASY-SJBF") for p in ("requested", "last2", "lightgbm", "quantile", "clairvoyant")
+    }
     models, _ = Lake(directory / "home" / "lake").read("runtime_model", "small")
     assert sorted(models["alias"]) == ["challenger", "champion"]
     assert not list(directory.glob("ml*"))  # nothing of MLflow's in the working directory
@@ -203,32 +202,6 @@ def cleaned(runtime_s: list[int]) -> CleanTrace:
         "user": ["a", None],
     }
     return clean(Trace("two", conform(columns, 2), procs=4))
-
-
-def test_foreknown_jobs_are_those_whose_history_knew_an_end_to_come() -> None:
-    rng = np.random.default_rng(0)
-    count = 400
-    submit = np.sort(rng.integers(0, 5000, count))
-    columns = {
-        "job_id": np.arange(count),
-        "submit_s": submit,
-        "runtime_s": rng.integers(1, 400, count),
-        "procs": rng.integers(1, 4, count),
-    }
-    users = pd.array([None if u == 0 else f"u{u}" for u in rng.integers(0, 9, count)], dtype="str")
-    jobs = conform({**columns, "requested_s": np.full(count, 400), "user": users}, count)
-    jobs = jobs.astype({"runtime_s": "int64", "procs": "int64", "requested_s": "int64"})
-    early = submit + rng.integers(0, 50, count)
-    schedule = simulate(jobs, procs=4, scheduler="EASY")
-    runtime, user = jobs["runtime_s"].to_numpy(), jobs["user"].cat.codes.to_numpy()
-    end = schedule.jobs["end_s"].to_numpy()
-    slow = sum(
-        any(user[k] == user[j] and early[k] + runtime[k] <= submit[j] < end[k] for k in range(count))
-        for j in range(count)
-        if user[j] >= 0
-    )
-    assert 0 < slow == foreknown_jobs(jobs, early, schedule)
-    assert foreknown_jobs(jobs, schedule.jobs["start_s"].to_numpy(), schedule) == 0
 
 
 @pytest.mark.parametrize(

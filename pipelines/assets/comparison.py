@@ -128,17 +128,6 @@ def report(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Material
     )
 
 
-def _foreknown(counts: dict[str, int], jobs: int, starts: str) -> list[str]:
-    """How far learned predictions knew ends that had not yet happened in a schedule: their history goes by other starts than its own."""
-    found = ", ".join(f"{label} {count:,} ({count / jobs:.1%})" for label, count in counts.items() if count)
-    if not found:
-        return []
-    return [
-        f"Learned predictions go by starts that were {starts}, not by those of the schedule they are used in. There they may have known ends "
-        f"that had not yet happened, for so many of {jobs:,} jobs: {found}. Last2 learns inside each schedule."
-    ]
-
-
 def _waits(clean: CleanTrace) -> list[str]:
     """Why there is no recorded schedule, where there is none."""
     missing = int(clean.jobs["wait_s"].isna().sum())
@@ -152,13 +141,12 @@ def page(lake: Lake, clean: CleanTrace, made: list[Schedule], run_id: str) -> st
     table, settings = lake.read_for(clean, "comparison")
     metrics, marks = lake.read_for(clean, "prediction_metrics")
     _, history = lake.read_for(clean, "user_history")
-    _, simulated = lake.read_for(clean, "schedules")
     model, _ = lake.read_for(clean, "runtime_model")
     overall = metrics[metrics["experience"] == "all"].drop(columns="experience")
     notes = [
-        f"Users' history goes by starts that were {history['starts']}.",
-        f"{marks['fallback_jobs']:,} jobs were predicted by their request, because too few jobs had ended for a first model.",
-        *_foreknown(simulated["foreknown_jobs"], len(clean.jobs), history["starts"]),
+        "Predictors learn inside each schedule, from what has ended there; those that are trained are trained anew each midnight of the trace's time.",
+        f"The table of predictions goes by starts that were {history['starts']}; in it the learned predictor gave {marks['fallback_jobs']:,} jobs their "
+        "request, because too few jobs had ended for a first model.",
         *_waits(clean),
         *clean.notes,
     ]

@@ -4,13 +4,11 @@ import dagster as dg
 import numpy as np
 from pydantic import Field
 
-from models.catalog import FITTED
 from pipelines.checks import broken, specs
 from pipelines.partitions import traces
 from pipelines.progress import teller
 from pipelines.resources import LakeResource
-from pipelines.stages import PREDICTORS, campaign, pack_schedules
-from sim.starts import foreknown_jobs
+from pipelines.stages import COMPARED, campaign, pack_schedules
 from sim.timeline import busy_procs
 
 
@@ -18,7 +16,7 @@ class CampaignConfig(dg.Config):
     """What is simulated."""
 
     schedulers: list[str] = Field(default=["EASY", "EASY-SJBF"], description="[ORDER-]ALGORITHM[-BACKFILLORDER]")
-    predictors: list[str] = Field(default=list(PREDICTORS), description="Names the simulator or the predictions table knows")
+    predictors: list[str] = Field(default=list(COMPARED), description="Names the simulator knows")
     seed: int = 0
 
 
@@ -30,7 +28,7 @@ CHECKS = {
 
 
 @dg.asset(
-    deps=["jobs", "user_history", "predictions"],
+    deps=["jobs"],
     partitions_def=traces,
     group_name="simulation",
     kinds={"parquet", "numba"},
@@ -38,17 +36,12 @@ CHECKS = {
     description="When each job starts under every scheduler with every predictor.",
 )
 def schedules(context: dg.AssetExecutionContext, config: CampaignConfig, lake: LakeResource) -> dg.MaterializeResult:
-    """Read jobs and predictions, simulate every combination, keep the schedules."""
+    """Read jobs, simulate every combination, keep the schedules."""
     name = context.partition_key
     clean = lake.lake().read_clean(name)
-    predictions, _ = lake.lake().read_for(clean, "predictions")
-    made = campaign(clean, predictions, config.schedulers, config.predictors, config.seed, teller("simulate"))
+    made = campaign(clean, config.schedulers, config.predictors, config.seed, teller("simulate"))
     table, settings = pack_schedules(made)
-    known, _ = lake.lake().read_for(clean, "user_history")
-    foreknown = {
-        each.label: foreknown_jobs(clean.jobs, known["start_s"].to_numpy(), each) for each in made if each.predictor in FITTED
-    }
-    lake.lake().write_for(clean, "schedules", table, {"schedules": settings, "foreknown_jobs": foreknown})
+    lake.lake().write_for(clean, "schedules", table, {"schedules": settings})
 
     seconds = sum(schedule.simulate_s for schedule in made)
     return dg.MaterializeResult(
@@ -57,7 +50,6 @@ def schedules(context: dg.AssetExecutionContext, config: CampaignConfig, lake: L
             "generated": clean.generated,
             "schedules": len(made),
             "simulated jobs a second": round(len(table) / seconds),
-            "jobs whose prediction may know an end that had not happened in this schedule": dg.MetadataValue.json(foreknown),
             "clamped predictions": dg.MetadataValue.json({schedule.label: schedule.clamped_predictions for schedule in made}),
         },
         check_results=[

@@ -12,6 +12,7 @@ from features.errors import InputError
 _COMMANDS = {
     "run": "materialise the whole pipeline",
     "simulate": "schedule a trace under schedulers and predictors",
+    "evaluate": "judge the predictions of runtime predictors on a trace",
     "inspect": "say what is in a trace before anything runs",
     "traces": "list the catalogue",
     "predict": "predict runtimes with a registered model",

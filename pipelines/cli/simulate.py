@@ -149,17 +149,16 @@ def table_files(predictors: tuple[str, ...]) -> list[str]:
 
 
 def fitted(name: str, workload: CleanTrace) -> str | Predictor:
-    """A predictor that the simulator takes: a name it knows, or a table from a file, the trace's own history or a registered model."""
-    from models.catalog import FITTED
+    """A predictor that the simulator takes: a name it knows, or a table from a file or of a registered model."""
     from pipelines.prediction_table import PREFIX, table_predictor
 
     if name.startswith(PREFIX):
         return table_predictor(name, workload.jobs)
 
-    if name in FITTED or name.startswith("registry:"):
-        from pipelines.stages import fitted_predictor
+    if name.startswith("registry:"):
+        from pipelines.registry import registered_predictor
 
-        return fitted_predictor(name, workload)
+        return registered_predictor(name.removeprefix("registry:"), workload)
     return name
 
 

@@ -1,0 +1,150 @@
+"""How good every predictor's predictions are on KTH-SP2 and SDSC-SP2: the tables of docs/runtime-prediction.md, from ``queuecast evaluate``.
+
+``python -m benchmarks.prediction`` prints them; ``--write`` puts them into the page, between its two marks, and leaves what is around them. Needs the
+traces under ``--shared``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from pipelines.atomic import replacing
+
+PREDICTORS = (
+    "requested",
+    "clairvoyant",
+    "last2",
+    "hierarchy",
+    "sp2",
+    "sp3",
+    "sp4",
+    "knn",
+    "knn(window=15)",
+    "okcm",
+    "nag",
+    "cv-triple",
+)
+TRACES = {"KTH-SP2": "KTH-SP2-filtered.swf.gz", "SDSC-SP2": "SDSC-SP2-filtered.swf.gz"}
+PARTS = {"all": "the whole trace", "second-half": "the second half of the jobs"}
+LEVELS = ("0.5", "0.8", "0.95")
+STAGES = ("first", "learning", "experienced")
+
+HOUSE = Path(__file__).resolve().parents[1]
+SHARED = HOUSE.parent / "shared"
+PAGE = HOUSE / "docs" / "runtime-prediction.md"
+BEGIN, END = "<!-- tables of benchmarks/prediction.py begin -->", "<!-- tables of benchmarks/prediction.py end -->"
+
+
+def arguments(trace: Path) -> list[str]:
+    """What ``queuecast`` is asked for one trace."""
+    asked = ["evaluate", str(trace)]
+    for option, values in (("--predictor", PREDICTORS), ("--part", PARTS), ("--level", LEVELS)):
+        asked += [word for value in values for word in (option, value)]
+    return [*asked, "--json"]
+
+
+def measured(trace: Path) -> list[dict[str, Any]]:
+    """The records of one trace, a record a part and predictor."""
+    done = subprocess.run([sys.executable, "-m", "pipelines", *arguments(trace)], stdout=subprocess.PIPE, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def tables(shared: Path) -> str:
+    """Everything as Markdown."""
+    lines = []
+    for title, file in TRACES.items():
+        records = measured(shared / "traces" / file)
+        command = shlex.join(["queuecast", *arguments(Path("..", "shared", "traces", file))])
+        lines += [f"### {title}", "", "```", command, "```", ""]
+        for part, words in PARTS.items():
+            mine = [record for record in records if record["part"] == part]
+            lines += [
+                f"{title}, {words}: {mine[0]['jobs']:,} jobs judged, in {mine[0]['weeks']} weeks.",
+                "",
+                *accuracy_table(mine),
+                "",
+            ]
+            lines += [*loss_table(mine), "", *calibration_tables(mine, words)]
+    return "\n".join(lines)
+
+
+def accuracy_table(records: list[dict[str, Any]]) -> list[str]:
+    """Accuracy overall, against the baseline, and by experience."""
+    baseline = records[0]["baseline"]
+    lines = [
+        f"| predictor | accuracy, % | against {baseline}, points | first jobs | 1-25 completed | over 25 |",
+        "| --- " * 6 + "|",
+    ]
+    for record in records:
+        stages = {row["group"]: row["accuracy"] for row in record["by_experience"]}
+        against = "" if record["predictor"] == baseline else interval(record, "accuracy", "_difference", 100, "+.1f")
+        shown = [interval(record, "accuracy", "", 100, ".1f"), against, *(f"{100 * stages[stage]:.1f}" for stage in STAGES)]
+        lines.append(f"| {record['predictor']} | " + " | ".join(shown) + " |")
+    return lines
+
+
+def loss_table(records: list[dict[str, Any]]) -> list[str]:
+    """Under-predictions, errors and losses in seconds, and the cost."""
+    retrained = any(record["retraining_share"] for record in records)
+    headings = ["predictor", "under-predicted, %", "MAE, s", *(f"pinball {level}, s" for level in LEVELS), "µs a job"]
+    headings += ["of that retraining"] if retrained else []
+    lines = ["| " + " | ".join(headings) + " |", "| --- " * len(headings) + "|"]
+    for record in records:
+        losses = [f"{record[f'pinball_{level}_s']:,.0f}" for level in LEVELS]
+        cost = record["microseconds"]
+        shown = [interval(record, "underprediction_rate", "", 100, ".1f"), interval(record, "mae_s", "", 1, ",.0f"), *losses]
+        shown += ["" if cost is None else f"{cost:.2f}" if cost >= 0.01 else "< 0.01"]
+        shown += [f"{record['retraining_share']:.0%}" if record["retraining_share"] else ""] if retrained else []
+        lines.append(f"| {record['predictor']} | " + " | ".join(shown) + " |")
+    return lines
+
+
+def calibration_tables(records: list[dict[str, Any]], words: str) -> list[str]:
+    """For each predictor that answers with a distribution: shares of jobs at most as long as each quantile."""
+    lines = []
+    for record in records:
+        if not record["calibration"]:
+            continue
+        lines += [
+            f"Calibration of {record['predictor']}, {words} (quantile loss averaged over levels: {record['mean_pinball_s']:,.0f} s):",
+            "",
+        ]
+        lines += ["| level | jobs at most as long, % | shorter, % | longer, % | 30 days inside the 99 % band |", "| --- " * 5 + "|"]
+        for row in record["calibration"]:
+            inside = [window["inside"] for window in record["windows"] if window["level"] == row["level"]]
+            ends = "" if row["at_most_low"] is None else f" [{100 * row['at_most_low']:.1f}, {100 * row['at_most_high']:.1f}]"
+            shares = f"{100 * row['at_most']:.2f}{ends} | {100 * row['below']:.2f} | {100 * row['above']:.2f}"
+            lines.append(f"| {row['level']:g} | {shares} | {sum(inside)} of {len(inside)} |")
+        lines.append("")
+    return lines
+
+
+def interval(record: dict[str, Any], measure: str, of: str, scale: float, form: str) -> str:
+    """A figure with its interval in brackets, where there is one."""
+    value, low, high = (record[f"{measure}{of}{end}"] for end in ("", "_low", "_high"))
+    return f"{scale * value:{form}}" + ("" if low is None else f" [{scale * low:{form}}, {scale * high:{form}}]")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/runtime-prediction.md")
+    options = parser.parse_args()
+    text = tables(options.shared)
+    if not options.write:
+        print(text)
+        return
+    page = PAGE.read_text(encoding="utf-8")
+    before, after = page[: page.index(BEGIN) + len(BEGIN)], page[page.index(END) :]
+    with replacing(PAGE) as temporary:
+        temporary.write_text(f"{before}\n\n{text}\n{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,302 @@
+"""The page and the picture of :mod:`benchmarks.schedules`: bounds, the frontier, and every scheduler with every predictor, trace by trace."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
+
+from benchmarks.schedules import BASE, Results, best_corrections
+from pipelines.report.style import INK, MUTED, encode, figure
+from sim.frontier import Change, Policy, change, climb, halves
+
+BSLD, AWF, P2SF, WAIT = "mean_bounded_slowdown", "awf_s", "p2sf_s", "mean_wait_s"
+BOUNDS = (Policy("EASY", "clairvoyant"), Policy("EASY-SJBF", "clairvoyant"))
+SECOND = "second half"
+NOTES = {
+    "ALCF-Theta": "The trace is nine chunks with gaps of up to two weeks between them; learning goes on across them.",
+    "CERIT": "AWF and P2SF hardly move: the largest 1 % of the jobs, which run for up to 62 days, hold 36 % of the area, and hardly wait.",
+}
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK, MUTED)
+
+HEAD = """# What predictions do to the schedule
+
+Schedulers × predictors × corrections on every trace with requests and users. A trace is simulated once and whole, predictors learning all along from what has
+ended in the simulation. Jobs submitted in the first half (by number of jobs) are there to choose by, and everything below is measured on those of the second.
+Lower is better for all: mean bounded slowdown (tau = 10 s), area-weighted response time (AWF, packing), P2SF (packing and fairness), mean wait. Changes
+are relative to plain EASY with requested times unless said otherwise, with 95 % intervals from a paired bootstrap over weeks of submission; under eight
+weeks they are rough, under five there are none. Per-second semantics. Jobs of the first half that still wait when it ends meet jobs of the second: choices
+see that much of it.
+
+* **Corrections** ({corrections}): the best for each scheduler and predictor is chosen on the first half, by slowdown.
+  Requested and exact times need none.
+* **Bounds**: plain EASY and shortest-first EASY-SJBF with exact runtimes, large stars in the picture: what perfect knowledge gives the scheduler that
+  sites run, and what it gives when it may also reorder.
+* **The frontier**: of all combinations that a site could run, the one with the least slowdown on the first half whose AWF and P2SF were there at most 0, 0.5,
+  1, 2, 5 or 10 % above plain EASY's with requested times; then what that one gave on the second half. "Cost" is the change of AWF and of P2SF
+  for each point of slowdown gained; it is left out where slowdown is not surely better. A second table chooses also among backfill orders in which waiting
+  counts, and several reservations. Which of those to offer was decided after trying some 25 schedulers on KTH-SP2 and SDSC-SP2 and seeing both halves: there
+  the second table is not free of hindsight. The other traces had no part in it.
+* **Left out**: LLNL-Atlas:
+  {atlas};
+  NASA-iPSC, which has no requests; the NREL sample of 2.1 days, of which there are no halves to speak of. CERIT's two machines are taken as one of 2,176
+  processors. Runtimes are cut at the request; jobs without a request, runtime or processors are dropped, and counted at each trace.
+
+![Change of slowdown against change of AWF and P2SF](schedules.png)
+
+*A point is a scheduler with a predictor and its chosen correction, on the second half. Left is better slowdown, down better packing and fairness; shaded is
+20 % less slowdown at no price. Rings are what the frontier's steps chose on the first half. Slowdowns beyond the right edge stand
+at it as triangles; the vertical axes are logarithmic beyond 5 %, CERIT's are not.*
+
+Made by `python -m benchmarks.schedules --write`; with `--out FILE.parquet` also every number (all corrections; both halves and the whole; against requested and
+exact times) as one table. Traces: KTH-SP2 by Lars Malinowsky, SDSC-SP2 by the San Diego Supercomputer Center (the 54,006 jobs of Gaussier et al. 2015),
+LANL-CM5 by Curt Canada, all by way of the Parallel Workloads Archive (D. Feitelson); CERIT Scientific Cloud; ALCF.
+
+"""
+
+
+def page(made: Sequence[Results], atlas: str) -> str:
+    """Everything as Markdown."""
+    corrections = list(dict.fromkeys(policy.correction for policy in made[0].sums[SECOND]))
+    lines = [HEAD.format(corrections=", ".join(corrections), atlas=atlas), "## In short", "", *_summary(made), ""]
+    for results in made:
+        lines += [f"## {results.title}", "", _said(results), "", *frontiers(results)]
+        lines += [*_compact(results), "", *_details(results), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def of(results: Results, policy: Policy, metric: str, baseline: Policy = BASE) -> Change:
+    """The change of one metric on the second half."""
+    return change(results.sums[SECOND][policy], results.sums[SECOND][baseline], metric)
+
+
+def _said(results: Results) -> str:
+    trace = results.trace
+    submit, half = trace.jobs["submit_s"].to_numpy(), halves(len(trace.jobs))[0].sum()
+    days = (submit[-1] - submit[0]) / 86_400
+    touched = ", ".join(f"{count:,} {words}" for words, count in trace.touched().items())
+    used = Counter(policy.correction for policy in studied(results) if _corrected(policy))
+    best = ", ".join(f"{name} {count}" for name, count in used.most_common())
+    area = float((trace.jobs["procs"].astype("float64") * trace.jobs["runtime_s"]).sum())
+    load = area / (trace.procs * float(submit[-1] - submit[0]))
+    weeks = [len(results.sums[name][BASE][BSLD].numerator) for name in ("first half", SECOND)]
+    return (
+        f"{len(trace.jobs):,} jobs ({touched or 'none dropped or altered'}) over {days:,.0f} days on {trace.procs:,} processors, offered load {load:.2f}; "
+        f"the halves hold {half:,} and {len(submit) - half:,} jobs, submitted in {weeks[0]} and {weeks[1]} weeks. "
+        f"The best correction on the first half was: {best}. {NOTES.get(results.title, '')}".rstrip()
+    )
+
+
+def _corrected(policy: Policy) -> bool:
+    return not policy.predictor.startswith(("requested", "clairvoyant"))
+
+
+def _percent(made: Change, bold: bool = False) -> str:
+    if made.relative is None:
+        return ""
+    sure = bold and made.low is not None and made.high is not None and (made.high < 0 or made.low > 0)
+    text = f"{made.relative:+.1%}" if abs(made.relative) < 1 else f"×{1 + made.relative:.1f}"
+    return f"**{text}**" if sure else text
+
+
+def _interval(made: Change) -> str:
+    if made.low is None or made.high is None:
+        return _percent(made)
+    if made.low == made.high == made.relative == 0:
+        return "0"
+    return f"{made.relative:+.1%} [{made.low:+.1%}, {made.high:+.1%}]"
+
+
+def steps(results: Results, ageing: bool = False) -> pd.DataFrame:
+    """The frontier of one trace, over everything a site could run: with the schedulers studied, or also with those of ``AGEING``."""
+    schedulers = results.schedulers(False) + (results.schedulers(True) if ageing else [])
+    return climb(results.sums["first half"], results.sums[SECOND], results.candidates(schedulers), BASE)
+
+
+def _summary(made: Sequence[Results]) -> list[str]:
+    """Bounds, and what was chosen at no price and at most 5 %, a row a trace."""
+    lines = [
+        "Slowdown, AWF, P2SF on the second half, bold where the interval excludes no change: the bounds, and what was chosen on the first half at no price"
+    ]
+    lines += ["there (0 %) or at up to 5 %, among the five schedulers of the picture and among all.", ""]
+    lines += ["| trace | clairvoyant EASY | clairvoyant EASY-SJBF | 0 % | 0 %, all | 5 % | 5 %, all |", "| --- " * 7 + "|"]
+    for results in made:
+        cells = [_triple(results, bound) for bound in BOUNDS]
+        for allowed in (0.0, 0.05):
+            for ageing in (False, True):
+                table = steps(results, ageing)
+                chosen = _chosen(table[table["allowed"] == allowed])
+                cells.append(f"{_name(chosen)}: {_triple(results, chosen)}")
+        lines.append(f"| {results.title} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _chosen(step: pd.DataFrame) -> Policy:
+    return Policy(*step.iloc[0][["scheduler", "predictor", "correction"]])
+
+
+def _name(policy: Policy) -> str:
+    return str(policy) if _corrected(policy) else " / ".join(policy[:2])
+
+
+def _triple(results: Results, policy: Policy) -> str:
+    if policy == BASE:
+        return "no change"
+    return ", ".join(_percent(of(results, policy, metric), bold=True) for metric in (BSLD, AWF, P2SF))
+
+
+def frontiers(results: Results) -> list[str]:
+    """The ladder over the schedulers studied, then, where there are any, over those of ``AGEING`` too, each with its bounds."""
+    lines = [*_frontier(results, steps(results), BOUNDS), ""]
+    ageing = results.schedulers(True)
+    if ageing:
+        lines += [f"Choosing also among {', '.join(ageing)}:", ""]
+        lines += [*_frontier(results, steps(results, True), [Policy(each, "clairvoyant") for each in ageing]), ""]
+    return lines
+
+
+def _frontier(results: Results, table: pd.DataFrame, bounds: Sequence[Policy]) -> list[str]:
+    lines = ["| allowed | chosen on the first half | slowdown, AWF, P2SF there | slowdown | AWF | P2SF | wait | cost: AWF, P2SF |"]
+    lines += ["| --- " * 8 + "|"]
+    for allowed, step in table.groupby("allowed"):
+        lines.append(f"| {allowed:.1%} | {_step(results, _chosen(step))} |")
+    return lines + [f"| bound | {_step(results, bound)} |" for bound in bounds]
+
+
+def _step(results: Results, policy: Policy) -> str:
+    first = results.sums["first half"]
+    seen = ", ".join(_percent(change(first[policy], first[BASE], metric)) for metric in (BSLD, AWF, P2SF))
+    return f"{_name(policy)} | {seen} | {_row(results, policy)} | {_cost(results, policy)}"
+
+
+def _row(results: Results, policy: Policy) -> str:
+    return " | ".join(_interval(of(results, policy, metric)) for metric in (BSLD, AWF, P2SF, WAIT))
+
+
+def _cost(results: Results, policy: Policy) -> str:
+    """Points of AWF and P2SF for each point of slowdown; nothing where slowdown is not surely better."""
+    gained = of(results, policy, BSLD)
+    if gained.relative is None or gained.high is None or gained.high >= 0:
+        return ""
+    prices = (of(results, policy, metric).relative or 0.0 for metric in (AWF, P2SF))
+    return ", ".join(f"{price / -gained.relative:+.2f}" for price in prices)
+
+
+def studied(results: Results) -> list[Policy]:
+    """Each scheduler studied with each predictor and its chosen correction."""
+    schedulers = results.schedulers(False)
+    return [policy for policy in best_corrections(results) if policy.scheduler in schedulers]
+
+
+def _compact(results: Results) -> list[str]:
+    chosen = {policy[:2]: policy for policy in studied(results)}
+    schedulers = list(dict.fromkeys(scheduler for scheduler, _ in chosen))
+    predictors = list(dict.fromkeys(predictor for _, predictor in chosen))
+    predictors.sort(key=lambda name: (not name.startswith("requested"), name != "clairvoyant"))
+    lines = [
+        "Slowdown, AWF, P2SF with every predictor and its chosen correction (bold: the interval excludes no change; × a factor):",
+        "",
+    ]
+    lines += ["| predictor | " + " | ".join(schedulers) + " |", "| --- " * (1 + len(schedulers)) + "|"]
+    for predictor in predictors:
+        cells = []
+        for scheduler in schedulers:
+            policy = chosen.get((scheduler, predictor))
+            cells.append("" if policy is None else "0" if policy == BASE else _triple(results, policy))
+        lines.append(f"| {predictor} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _details(results: Results) -> list[str]:
+    head = ["scheduler", "predictor", "correction", "under-predicted", "slowdown", "AWF", "P2SF", "wait"]
+    head += ["slowdown vs same scheduler, requested", "vs same scheduler, clairvoyant"]
+    lines = [
+        "<details><summary>The same with intervals, and against the same scheduler with requested and with exact times</summary>",
+        "",
+    ]
+    lines += ["| " + " | ".join(head) + " |", "| --- " * len(head) + "|"]
+    for policy in sorted(studied(results), key=lambda each: _order(results, each)):
+        under = of(results, policy, "underprediction_rate").value
+        same = [_interval(of(results, policy, BSLD, Policy(policy.scheduler, name))) for name in ("requested", "clairvoyant")]
+        correction = policy.correction if _corrected(policy) else ""
+        cells = [policy.scheduler, policy.predictor, correction, f"{under:.1%}", _row(results, policy), *same]
+        lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, "", "</details>"]
+
+
+def _order(results: Results, policy: Policy) -> tuple[int, int]:
+    """Scheduler by scheduler; requested times, then exact ones, then what is learned."""
+    schedulers = list(dict.fromkeys(each.scheduler for each in results.sums[SECOND]))
+    kind = 0 if policy.predictor.startswith("requested") else 1 if policy.predictor == "clairvoyant" else 2
+    return schedulers.index(policy.scheduler), kind
+
+
+def draw(made: Sequence[Results], path: Path) -> None:
+    """A row of panels a trace, a column for AWF and one for P2SF."""
+    with figure(9.6, 2.75 * len(made) + 0.6, generated=False) as canvas:
+        panels = np.atleast_2d(canvas.subplots(len(made), 2))
+        schedulers = made[0].schedulers(False)
+        colours = dict(zip(schedulers, _COLOURS, strict=False))
+        for row, results in zip(panels, made, strict=True):
+            for axes, metric, name in zip(row, (AWF, P2SF), ("AWF", "P2SF"), strict=True):
+                _panel(axes, results, metric, colours)
+                axes.set_title(f"{results.title}: {name}")
+                axes.set_ylabel(f"change of {name}, %")
+        for axes in panels[-1]:
+            axes.set_xlabel("change of mean bounded slowdown, %")
+        handles = [
+            Line2D([], [], marker="o", color=colour, linestyle="", markersize=5, label=each) for each, colour in colours.items()
+        ]
+        marks = {"requested times": ("s", 5), "clairvoyant": ("*", 10), "learned": ("o", 4)}
+        handles += [
+            Line2D([], [], marker=mark, color=MUTED, linestyle="", markersize=size, label=each)
+            for each, (mark, size) in marks.items()
+        ]
+        ring = Line2D(
+            [], [], marker="o", markeredgecolor=INK, markerfacecolor="none", linestyle="", markersize=9, label="frontier's choices"
+        )
+        canvas.legend(handles=[*handles, ring], loc="outside upper center", ncols=5)
+        path.write_bytes(encode(canvas, "png"))
+
+
+RIGHT = 60.0
+"""Slowdowns that are worse by more than this, %, are drawn at the edge."""
+_TICKS = (-100, -20, -5, -2, 0, 2, 5, 20, 100, 1000, 10_000, 100_000)
+
+
+def _panel(axes: Axes, results: Results, metric: str, colours: dict[str, str]) -> None:
+    table = steps(results)
+    chosen = {Policy(*each) for each in table[["scheduler", "predictor", "correction"]].itertuples(index=False)}
+    heights = []
+    for policy in dict.fromkeys([*studied(results), *chosen]):
+        x, y = (100 * (of(results, policy, each).relative or 0.0) for each in (BSLD, metric))
+        heights.append(y)
+        bound = policy.predictor == "clairvoyant"
+        mark, size = ("*", 10.0) if bound else ("s", 5.0) if policy.predictor.startswith("requested") else ("o", 4.0)
+        if x > RIGHT:
+            x, mark, size = RIGHT, ">", 5.0
+        look: dict[str, Any] = {
+            "markeredgecolor": INK if policy in BOUNDS else "none",
+            "markersize": 14.0 if policy in BOUNDS else size,
+        }
+        axes.plot(x, y, mark, color=colours[policy.scheduler], alpha=0.85, zorder=3 if bound else 2, clip_on=False, **look)
+        if policy in chosen:
+            axes.plot(x, y, "o", markerfacecolor="none", markeredgecolor=INK, markersize=9, zorder=4)
+    axes.axhline(0, color=INK, linewidth=0.8, linestyle=":")
+    axes.axvline(0, color=INK, linewidth=0.8, linestyle=":")
+    axes.set_xlim(-100, RIGHT)
+    if max(abs(y) for y in heights) > 5:
+        axes.set_yscale("symlog", linthresh=5, linscale=1.5)
+        low, high = min(*heights, -5.0) * 1.5, max(*heights, 5.0) * 1.5
+        axes.set_yticks([tick for tick in _TICKS if low <= tick <= high], minor=False)
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.set_ylim(low, high)
+    axes.fill_between([-100, -20], [axes.get_ylim()[0]] * 2, 0, color="#009e73", alpha=0.08, linewidth=0)

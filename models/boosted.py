@@ -1,0 +1,102 @@
+"""``lightgbm``: regression trees boosted for accuracy (:mod:`models.gradient_boosting`), retrained each night inside the simulation.
+
+Each midnight of the trace's time the trees are grown anew from the jobs that have ended by then in that simulation, as they were seen at their
+submission (:mod:`models.job_features`), and predict the jobs of the next day. They correct the runtime of the last job that was alike, which alone
+is the prediction while fewer than ``ENOUGH`` jobs have ended.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from features.jit import apart
+from models import job_features
+from models.job_features import ALIKE, COMMON, describe, width
+from models.memory import Memory
+from models.options import check_known, spelled, whole
+from models.protocol import CompiledPredictor
+from models.trees import leaf_of
+
+BOOSTED = 7
+"""Code of this predictor inside the kernel."""
+USUAL = {"trees": "50", "leaves": "31", "jobs": "12000", "seed": "0"}
+"""``jobs``: the most recent ended jobs that are learned from."""
+LEARNING_RATE, MIN_JOBS_IN_LEAF = 0.3, 100
+ENOUGH = 200
+"""Ended jobs below which nothing is trained."""
+TREES, LEAVES, HEAD = range(1, 4)
+"""Slots of ``Memory.model`` behind ``ORIGIN``: the trees there are and the leaves that one may have. Then come the thresholds of all trees,
+``leaves`` to each, and the values of their leaves."""
+
+
+def boosted(**options: str) -> CompiledPredictor:
+    """The predictor; ``trees`` and ``leaves`` of each model, the ``jobs`` it learns from at most, and the ``seed``."""
+    for option in options:
+        check_known(option, tuple(USUAL))
+    given = USUAL | options
+    trees = whole(f"trees={given['trees']}", given["trees"], least=1, most=10_000)
+    leaves = whole(f"leaves={given['leaves']}", given["leaves"], least=2, most=10_000)
+    learned = whole(f"jobs={given['jobs']}", given["jobs"], least=ENOUGH, most=10_000_000)
+    seed = whole(f"seed={given['seed']}", given["seed"], least=0, most=2**31 - 1)
+
+    def memory(jobs: pd.DataFrame) -> Memory:
+        model = np.zeros(HEAD + 2 * trees * leaves)
+        model[LEAVES] = leaves
+        fresh = job_features.fresh_memory(jobs, 0, model)
+        return fresh._replace(links=np.zeros((trees * leaves, 3), np.int64))
+
+    def retrain(memory: Memory, ended: np.ndarray, runtime: np.ndarray) -> Memory:
+        rows = ended[-learned:]
+        if len(rows) >= ENOUGH:
+            _grow(memory, rows, runtime, trees, leaves, seed)
+        return memory
+
+    return CompiledPredictor(spelled("lightgbm", given, USUAL), BOOSTED, memory, retrain)
+
+
+def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, trees: int, leaves: int, seed: int) -> None:
+    """New trees from the jobs ``rows``, which have ended."""
+    import lightgbm
+
+    from models.gradient_boosting import loss_of_accuracy
+    from models.trees import plain_trees
+
+    inputs = memory.jobs[rows]
+    parameters = {
+        "objective": loss_of_accuracy,
+        "learning_rate": LEARNING_RATE,
+        "num_leaves": leaves,
+        "min_data_in_leaf": MIN_JOBS_IN_LEAF,
+        "num_threads": 1,
+        "seed": seed,
+        "deterministic": True,
+        "force_row_wise": True,
+        "verbosity": -1,
+    }
+    guess = inputs[:, memory.keys.shape[1] * job_features.PER_LEVEL + ALIKE]
+    settings = {"verbosity": -1, "feature_pre_filter": False, "num_threads": 1, "max_bin": 63, "bin_construct_sample_cnt": 2000}
+    data = lightgbm.Dataset(inputs, np.log(runtime[rows]) - guess, params=settings)
+    grown = plain_trees(lightgbm.train(parameters, data, num_boost_round=trees))
+    memory.model[TREES] = len(grown)
+    for number, (nodes, thresholds, values) in enumerate(grown):
+        first = number * leaves
+        memory.links[first : first + len(nodes)] = nodes
+        memory.model[HEAD + first : HEAD + first + len(thresholds)] = thresholds
+        memory.model[HEAD + trees * leaves + first :][: len(values)] = values
+
+
+@apart
+def estimate(memory, job, jobs):
+    """Seconds predicted for ``job``, just submitted: in 1..request."""
+    describe(memory, job, jobs)
+    model, x = memory.model, memory.jobs[job]
+    leaves = np.int64(model[LEAVES])
+    values = HEAD + memory.links.shape[0]
+    seconds = x[width(memory) - COMMON + ALIKE]
+    for tree in range(np.int64(model[TREES])):
+        first = tree * leaves
+        seconds += model[values + first + leaf_of(memory.links, first, model, HEAD + first, x)]
+    return np.rint(min(max(math.exp(seconds), 1.0), 1.0 * jobs.requested[job]))

@@ -1,0 +1,87 @@
+"""``svr``: support vector regression (Drucker et al. 1997) of the logarithm of runtime, retrained each night inside the simulation.
+
+One of the two learners that the OKCM paper compares with. The kernel is Gaussian on the standardised features of :mod:`models.job_features`; it
+learns how far a job's runtime is from that of the last job that was alike, which alone is the prediction while fewer than ``ENOUGH`` have ended.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from features.jit import apart
+from models import job_features
+from models.job_features import ALIKE, COMMON, describe, width
+from models.memory import Memory
+from models.options import check_known, number, shortest, spelled, whole
+from models.protocol import CompiledPredictor
+
+SUPPORT_VECTORS = 8
+"""Code of this predictor inside the kernel."""
+USUAL = {"c": "1", "epsilon": "0.1", "gamma": "0.02", "jobs": "2000"}
+"""The price of an error, the error of the logarithm that costs nothing, the kernel's exp(-gamma d^2), and the most recent ended jobs that are learned from."""
+ENOUGH = 200
+"""Ended jobs below which nothing is trained."""
+VECTORS, GAMMA, BIAS, HEAD = range(1, 5)
+"""Slots of ``Memory.model`` behind ``ORIGIN``: how many support vectors there are, the kernel's gamma, the constant. Then come the mean of each
+feature and what its deviation is divided by, scratch for one job, and, for each support vector, its weight and its standardised features."""
+
+
+def support_vectors(**options: str) -> CompiledPredictor:
+    """The predictor; the options are those of ``USUAL``, all positive."""
+    for option in options:
+        check_known(option, tuple(USUAL))
+    given = USUAL | options
+    c, epsilon, gamma = (number(f"{name}={given[name]}", given[name], above=0.0) for name in ("c", "epsilon", "gamma"))
+    learned = whole(f"jobs={given['jobs']}", given["jobs"], least=ENOUGH, most=100_000)
+    given = given | {"c": shortest(c), "epsilon": shortest(epsilon), "gamma": shortest(gamma)}
+
+    def memory(jobs: pd.DataFrame) -> Memory:
+        return job_features.fresh_memory(jobs, 0, np.zeros(HEAD))
+
+    def retrain(memory: Memory, ended: np.ndarray, runtime: np.ndarray) -> Memory:
+        rows = ended[-learned:]
+        return memory if len(rows) < ENOUGH else _trained(memory, rows, runtime, c, epsilon, gamma)
+
+    return CompiledPredictor(spelled("svr", given, USUAL), SUPPORT_VECTORS, memory, retrain)
+
+
+def _trained(memory: Memory, rows: np.ndarray, runtime: np.ndarray, c: float, epsilon: float, gamma: float) -> Memory:
+    """``memory`` with the support vectors of the jobs ``rows``, which have ended."""
+    from sklearn.svm import SVR
+
+    inputs = memory.jobs[rows]
+    mean, spread = inputs.mean(axis=0), inputs.std(axis=0)
+    spread[spread == 0.0] = 1.0
+    guess = inputs[:, memory.keys.shape[1] * job_features.PER_LEVEL + ALIKE]
+    machine = SVR(C=c, epsilon=epsilon, gamma=gamma, cache_size=100).fit((inputs - mean) / spread, np.log(runtime[rows]) - guess)
+    head = np.zeros(HEAD)
+    head[job_features.ORIGIN] = memory.model[job_features.ORIGIN]
+    head[VECTORS], head[GAMMA], head[BIAS] = len(machine.support_), gamma, machine.intercept_[0]
+    vectors = np.column_stack([machine.dual_coef_[0], machine.support_vectors_]).ravel()
+    return memory._replace(model=np.concatenate([head, mean, 1.0 / spread, np.zeros(len(mean)), vectors]))
+
+
+@apart
+def estimate(memory, job, jobs):
+    """Seconds predicted for ``job``, just submitted: in 1..request."""
+    describe(memory, job, jobs)
+    model, x, features = memory.model, memory.jobs[job], width(memory)
+    seconds = x[features - COMMON + ALIKE]
+    vectors = np.int64(model[VECTORS])
+    if vectors > 0:
+        scaled = HEAD + 2 * features
+        for i in range(features):
+            model[scaled + i] = (x[i] - model[HEAD + i]) * model[HEAD + features + i]
+        seconds += model[BIAS]
+        at = scaled + features
+        for _ in range(vectors):
+            distance = 0.0
+            for i in range(features):
+                apart_by = model[scaled + i] - model[at + 1 + i]
+                distance += apart_by * apart_by
+            seconds += model[at] * math.exp(-model[GAMMA] * distance)
+            at += 1 + features
+    return np.rint(min(max(math.exp(min(seconds, 50.0)), 1.0), 1.0 * jobs.requested[job]))

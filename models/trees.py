@@ -1,0 +1,48 @@
+"""LightGBM's trees as plain arrays, so that the simulator's kernel can walk down them.
+
+A tree has up to ``leaves`` leaves; its inner nodes are rows of a table ``links`` (feature, child where the feature is at most the threshold,
+other child), the thresholds stand beside it. A child below 0 is a leaf: -1 the first, -2 the second, as LightGBM has it.
+"""
+
+from __future__ import annotations
+
+import lightgbm
+import numpy as np
+
+from features.jit import kernel
+
+FEATURE, LOW, HIGH = range(3)
+"""Columns of the table of nodes. A tree that is one leaf has the feature -1 in its first row."""
+
+
+def plain_trees(booster: lightgbm.Booster) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Each tree as (nodes int64 [leaves - 1, 3], thresholds float64 [leaves - 1], values of leaves float64 [leaves]).
+
+    ValueError for splits that are not plain comparisons (categories, missing values): train without those.
+    """
+    found = []
+    for tree in booster.model_to_string().split("\nTree=")[1:]:
+        given = dict(line.split("=", 1) for line in tree.split("\n\n")[0].splitlines() if "=" in line)
+        leaves = int(given["num_leaves"])
+        values = np.array(given["leaf_value"].split(), np.float64)
+        if leaves == 1:
+            found.append((np.array([[-1, -1, -1]]), np.zeros(1), values))
+            continue
+        kinds = np.array(given["decision_type"].split(), np.int64)
+        if (kinds & 1).any() or (kinds >> 2).any():  # bit 0: by category; bits 2 and 3: how missing values go
+            raise ValueError("a tree that splits by categories or by what is missing has no plain form")
+        columns = [np.array(given[name].split(), np.int64) for name in ("split_feature", "left_child", "right_child")]
+        found.append((np.column_stack(columns), np.array(given["threshold"].split(), np.float64), values))
+    return found
+
+
+@kernel
+def leaf_of(links, first, thresholds, at, x):
+    """The leaf in which ``x`` ends, of the tree whose nodes begin at row ``first`` of ``links`` and whose thresholds at ``thresholds[at]``."""
+    if links[first, FEATURE] < 0:
+        return 0
+    node = 0
+    while node >= 0:
+        row = first + node
+        node = links[row, LOW] if x[links[row, FEATURE]] <= thresholds[at + node] else links[row, HIGH]
+    return -1 - node

@@ -1,0 +1,242 @@
+"""``queuecast evaluate``: how good each predictor's predictions are, walk-forward in the simulation of a trace."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import pandas as pd
+
+from pipelines.cli.options import check_outputs, console, load, note, trace_options
+from pipelines.cli.simulate import fitted, table_files
+from sim.prediction_cost import REPEATS
+from sim.prediction_quality import BASELINES, PARTS, STAGES, baseline_of
+
+if TYPE_CHECKING:
+    from features.cleaning import CleanTrace
+    from pipelines.evaluation import Evaluation
+    from sim.prediction_quality import Quality
+
+DEFAULT = ("requested", "last2", "hierarchy", "knn", "okcm", "nag")
+
+
+@click.command()
+@click.argument("trace")
+@trace_options
+@click.option("--predictor", "predictors", multiple=True, default=DEFAULT, show_default=True, help="May be repeated.")
+@click.option(
+    "--scheduler", default="EASY", show_default=True, help="[ORDER-]ALGORITHM[-BACKFILLORDER]: who decides what has ended by when."
+)
+@click.option("--baseline", help=f"The predictor to compare with. [default: {', else '.join(BASELINES)}, else the first]")
+@click.option(
+    "--part",
+    "parts",
+    multiple=True,
+    type=click.Choice(PARTS),
+    default=("all",),
+    show_default=True,
+    help="Jobs that are judged; all are simulated. May be repeated.",
+)
+@click.option(
+    "--level",
+    "levels",
+    multiple=True,
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=(0.5,),
+    show_default=True,
+    help="Level of a quantile (pinball) loss; may be repeated.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the intervals.")
+@click.option(
+    "--repeat",
+    "repeats",
+    type=click.IntRange(min=0),
+    default=REPEATS,
+    show_default=True,
+    help="Runs that tell the cost of a prediction; 0: none.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line on standard output, and nothing else there.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write every figure to this Parquet file.")
+@click.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with tables and figures to this HTML file."
+)
+def command(
+    trace: str,
+    procs: int | None,
+    timezone: str | None,
+    missing_request: str | None,
+    predictors: tuple[str, ...],
+    scheduler: str,
+    baseline: str | None,
+    parts: tuple[str, ...],
+    levels: tuple[float, ...],
+    seed: int,
+    repeats: int,
+    as_json: bool,
+    out: Path | None,
+    report: Path | None,
+) -> None:
+    """Judge the runtimes that predictors give the jobs of TRACE at submission, overall, by user experience and over time.
+
+    TRACE is simulated once a predictor, which answers with what had ended by then in that simulation. Intervals are of 95 %, from a block
+    bootstrap over weeks; differences to the baseline are paired.
+    """
+    from pipelines.evaluation import KIND, as_records, as_table, evaluate_predictors
+
+    check_outputs({"--out": out, "--report": report}, [trace, *table_files(predictors)])
+    baseline_of(predictors, baseline)
+    parts, levels = tuple(dict.fromkeys(parts)), tuple(dict.fromkeys(levels))
+    workload = load(trace, procs, timezone, missing_request)
+    check_names(workload, predictors, scheduler)
+    evaluation = evaluate_predictors(
+        workload,
+        [fitted(name, workload) for name in predictors],
+        scheduler=scheduler,
+        parts=parts,
+        baseline=baseline,
+        levels=levels,
+        seed=seed,
+        repeats=repeats,
+        progress=lambda schedule: note(f"{schedule.predictor}: simulated in {schedule.simulate_s:.3g} s"),
+    )
+    remarks = said_of(workload, evaluation)
+    for text in remarks:
+        note(f"{workload.name}: {text}")
+    if as_json:
+        for record in as_records(evaluation):
+            click.echo(json.dumps(record))
+    else:
+        for quality in evaluation.qualities:
+            print_quality(quality, workload, evaluation, levels)
+    stated = {
+        "trace": workload.name,
+        "generated": workload.generated,
+        "procs": workload.procs,
+        "scheduler": scheduler,
+        "correction": evaluation.schedules[0].correction,
+        "semantics": evaluation.schedules[0].semantics,
+        "predictors": [schedule.predictor for schedule in evaluation.schedules],
+        "parts": list(parts),
+        "levels": list(levels),
+        "seed": seed,
+    }
+    if out is not None:
+        from pipelines.parquet import write_parquet
+
+        write_parquet(as_table(evaluation), out, kind=KIND, metadata=stated)
+        note(f"wrote {out}")
+    if report is not None:
+        from features.schema import fingerprint
+        from pipelines.provenance import code_version, software
+        from pipelines.report.evaluation import render_evaluation
+        from pipelines.report.html import write_report
+
+        provenance = {"version": code_version(), **stated, "jobs": fingerprint(workload.jobs), "software": software()}
+        write_report(report, render_evaluation(evaluation, provenance, notes=[*workload.notes, *remarks]))
+        note(f"wrote {report}")
+
+
+def check_names(workload: CleanTrace, predictors: tuple[str, ...], scheduler: str) -> None:
+    """InputError for an unknown scheduler or predictor before anything is fitted or simulated."""
+    from models.catalog import predictor as named_predictor
+    from pipelines.prediction_table import PREFIX
+    from sim.campaign import Campaign, check_policies
+
+    check_policies(workload.jobs, Campaign((scheduler,)), workload.procs)
+    for name in predictors:
+        if not name.startswith(("registry:", PREFIX)):
+            named_predictor(name)
+
+
+def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:
+    """What the trace does not allow to be said, in sentences."""
+    said = []
+    unknown = int(workload.jobs["user"].isna().sum())
+    if unknown == len(workload.jobs):
+        said.append("names no users, so there is nothing by experience, and predictors that go by the user know nobody")
+    elif unknown:
+        said.append(f"{unknown:,} jobs name no user and are in no stage of experience")
+    if evaluation.left_out:
+        said.append(f"{evaluation.left_out:,} jobs, whose request was taken from their runtime, are simulated and not judged")
+    return said
+
+
+def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation, levels: tuple[float, ...]) -> None:
+    """The figures of one part, a row a predictor."""
+    from rich.table import Table
+
+    part = "" if quality.part == "all" else f" of the {quality.part.replace('-', ' ')}"
+    generated = ", a generated workload" if workload.generated else ""
+    title = f"{workload.name}: {quality.jobs:,} jobs{part} in {quality.weeks} week{'s' * (quality.weeks != 1)}{generated}"
+    stages = STAGES if quality.knows_users else {}
+    table = Table(title=title, title_justify="left", caption_justify="left")
+    table.add_column("predictor", no_wrap=True)
+    losses = [f"pinball_{level:g}_s" for level in levels]
+    for heading in (
+        "accuracy",
+        f"against {quality.baseline}",
+        *stages.values(),
+        "under-predicted",
+        "MAE s",
+        *(f"pinball {level:g} s" for level in levels),
+        "clamped",
+        "µs a job",
+    ):
+        table.add_column(heading, justify="right")
+    for schedule in evaluation.schedules:
+        overall = quality.figures(schedule.predictor)
+        accuracy, cost = overall["accuracy"], evaluation.costs[schedule.predictor]
+        by_stage = [quality.figures(schedule.predictor, "experience", stage)["accuracy"]["value"] for stage in stages]
+        table.add_row(
+            schedule.predictor,
+            f"{accuracy['value']:.2%}" + bracketed(accuracy, "low", "high", ".1%"),
+            difference(accuracy) if schedule.predictor != quality.baseline else "",
+            *("–" if pd.isna(value) else f"{value:.1%}" for value in by_stage),
+            f"{overall['underprediction_rate']['value']:.1%}",
+            f"{overall['mae_s']['value']:,.0f}",
+            *(f"{overall[loss]['value']:,.0f}" for loss in losses),
+            f"{schedule.clamped_predictions:,}",
+            "" if cost is None else f"{cost.microseconds:.2f}" if cost.microseconds >= 0.01 else "< 0.01",
+        )
+    remark = quality.figures(quality.baseline)["accuracy"]["note"]
+    table.caption = f"accuracy: mean of min(p/r, r/p); {remark or f'brackets: {quality.confidence:.0%} intervals over weeks'}"
+    if stages:
+        table.caption += "; by stage of the user's experience: accuracy"
+    console().print(table)
+    if not quality.calibration.empty:
+        print_calibration(quality)
+
+
+def print_calibration(quality: Quality) -> None:
+    """Share of jobs at most as long as each quantile, and in how many 30 days the rate above it is what chance allows."""
+    from rich.table import Table
+
+    for predictor, curve in quality.calibration.groupby("predictor", sort=False):
+        table = Table(title=f"{predictor}: calibration", title_justify="left")
+        for heading in ("quantile", "jobs at most as long", "below", "longer", "30 days inside the 99 % band"):
+            table.add_column(heading, justify="right")
+        windows = quality.windows[quality.windows["predictor"] == predictor]
+        for row in curve.to_dict("records"):
+            inside = windows.loc[windows["level"] == row["level"], "inside"]
+            table.add_row(
+                f"{row['level']:g}",
+                f"{row['at_most']:.2%}" + bracketed(row, "at_most_low", "at_most_high", ".1%"),
+                f"{row['below']:.2%}",
+                f"{row['above']:.2%}",
+                f"{int(inside.sum())} of {len(inside)}",
+            )
+        console().print(table)
+
+
+def bracketed(row: Mapping[Any, Any], low: str, high: str, form: str) -> str:
+    """An interval in brackets, or nothing."""
+    return "" if pd.isna(row[low]) else f" [{row[low]:{form}}, {row[high]:{form}}]"
+
+
+def difference(row: Mapping[Any, Any]) -> str:
+    """A difference of shares in percentage points, with its interval."""
+    points = {name: 100 * row[name] for name in ("difference", "difference_low", "difference_high")}
+    return f"{points['difference']:+.1f}" + bracketed(points, "difference_low", "difference_high", "+.1f")

@@ -1,0 +1,204 @@
+"""``queuecast evaluate`` without its words: simulate each predictor once, judge what it predicted, and lay the figures out as records and as a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from features.cleaning import CleanTrace
+from features.clock import local_clock_s
+from features.errors import InputError
+from models.protocol import Predictor
+from sim.prediction_cost import REPEATS, Cost, prediction_cost
+from sim.prediction_quality import Quality, judge
+from sim.schedule import IDENTITY, Schedule
+from sim.scratch import Scratch
+from sim.simulate import simulate
+
+KIND = "evaluation"
+"""The kind of Parquet file that holds the figures."""
+_FIGURES = ("value", "low", "high", "difference", "difference_low", "difference_high")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A ``Quality`` for each part asked for, and for each predictor, in order, its schedule and its cost (None where it is not measured).
+
+    ``left_out`` counts jobs that are not judged: their request was taken from their runtime, and predictions are cut at the request.
+    """
+
+    schedules: list[Schedule]
+    qualities: list[Quality]
+    costs: dict[str, Cost | None]
+    left_out: int
+
+
+def evaluate_predictors(
+    workload: CleanTrace,
+    predictors: Sequence[str | Predictor],
+    *,
+    scheduler: str = "EASY",
+    parts: Sequence[str] = ("all",),
+    baseline: str | None = None,
+    levels: Sequence[float] = (0.5,),
+    seed: int = 0,
+    repeats: int = REPEATS,
+    progress: Callable[[Schedule], None] | None = None,
+) -> Evaluation:
+    """Simulate ``workload`` under ``scheduler`` with each of ``predictors``, and judge them over ``parts`` of the trace.
+
+    ``repeats`` runs tell each predictor's cost, 0 leaves it out; ``progress`` is told of each schedule. Raises InputError as :func:`sim.simulate` and
+    :func:`sim.prediction_quality.judge`, and where every request was taken from a runtime.
+    """
+    jobs = workload.jobs
+    leave_out = _requests_from_runtimes(workload)
+    if leave_out.all():
+        raise InputError(
+            f"{workload.name}: every request was taken from the job's runtime, which no prediction exceeds: there is nothing to judge predictions by"
+        )
+    scratch = Scratch()
+    schedules: list[Schedule] = []
+    costs: dict[str, Cost | None] = {}
+    for source in predictors:
+        schedule = simulate(
+            jobs,
+            procs=workload.procs,
+            scheduler=scheduler,
+            predictor=source,
+            seed=seed,
+            trace=workload.name,
+            generated=workload.generated,
+            scratch=scratch,
+        )
+        schedules.append(schedule)
+        costs[schedule.predictor] = prediction_cost(jobs, schedule, source, repeats)
+        if progress is not None:
+            progress(schedule)
+    local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), workload.origin_unix_s, workload.timezone)
+    qualities = [
+        judge(jobs, schedules, local, part=part, baseline=baseline, levels=levels, leave_out=leave_out, seed=seed) for part in parts
+    ]
+    return Evaluation(schedules, qualities, costs, int(leave_out.sum()))
+
+
+def _requests_from_runtimes(workload: CleanTrace) -> np.ndarray:
+    """Which jobs state no request, so that their runtime was taken for it: bool [jobs]."""
+    altered = workload.rejected_jobs
+    taken = altered.loc[altered["rule"] == "request-from-runtime", "job_id"]
+    same = workload.jobs["requested_s"].to_numpy() == workload.jobs["runtime_s"].to_numpy()
+    return workload.jobs["job_id"].isin(taken).to_numpy() & same
+
+
+def as_records(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """One record a part and predictor, plain Python values ready for JSON, null where there is no number.
+
+    What identifies it, its cost, and the measures over all jobs, each with ``_low``, ``_high`` and ``_difference`` to the baseline; then
+    lists of the same ``by_experience``, ``by_completed`` and ``by_month``, and ``calibration`` and ``windows`` for a distribution.
+    """
+    records = []
+    for quality in evaluation.qualities:
+        for schedule in evaluation.schedules:
+            mine = quality.measures[quality.measures["predictor"] == schedule.predictor]
+            [overall] = _by_group(mine[mine["by"] == "all"])
+            record = _identity(evaluation, quality, schedule) | overall
+            for by in ("experience", "completed", "month"):
+                record[f"by_{by}"] = _by_group(mine[mine["by"] == by])
+            for name, table in (("calibration", quality.calibration), ("windows", quality.windows)):
+                record[name] = _rows(table, schedule.predictor)
+            record["errors"] = _rows(quality.errors, schedule.predictor)
+            records.append({key: _plain(value) for key, value in record.items()})
+    return records
+
+
+def as_table(evaluation: Evaluation) -> pd.DataFrame:
+    """Every figure as one tidy table: a row a part, predictor, group of jobs and measure.
+
+    The columns are what identifies it, and those of ``Quality.measures``. Calibration is ``by`` ``level``, the share ``at_most`` and the losses; the
+    under-prediction rate of a level in 30 days is ``by`` ``level, month``, and there ``low`` and ``high`` are the band that chance allows.
+    """
+    tables = []
+    for quality in evaluation.qualities:
+        for schedule in evaluation.schedules:
+            identity = _identity(evaluation, quality, schedule)
+            rows = pd.concat(
+                [
+                    quality.measures[quality.measures["predictor"] == schedule.predictor],
+                    *_calibration_rows(quality, schedule.predictor),
+                ],
+                ignore_index=True,
+            )
+            own = [name for name in identity if name not in rows]
+            front = pd.DataFrame({name: [identity[name]] * len(rows) for name in own})
+            tables.append(pd.concat([front, rows], axis=1))
+    table = pd.concat(tables, ignore_index=True)
+    return table.astype({"starvation_s": "Int64", **dict.fromkeys(("begin", *_FIGURES), "float64")})
+
+
+def _identity(evaluation: Evaluation, quality: Quality, schedule: Schedule) -> dict[str, Any]:
+    cost = evaluation.costs[schedule.predictor]
+    return {
+        **{name: getattr(schedule, name) for name in IDENTITY if name != "tau_s"},
+        "part": quality.part,
+        "baseline": quality.baseline,
+        "left_out_jobs": evaluation.left_out,
+        "clamped_predictions": int(schedule.clamped_predictions),
+        "simulate_s": float(schedule.simulate_s),
+        "microseconds": cost.microseconds if cost else None,
+        "retraining_share": cost.retraining_share if cost else None,
+    }
+
+
+def _by_group(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """A record a group, with every measure and its interval by name."""
+    records = []
+    for (group, begin), part in rows.groupby(["group", "begin"], sort=False, dropna=False):
+        first = part.iloc[0]
+        record: dict[str, Any] = {"group": group, "begin": _plain(begin), "jobs": int(first["jobs"]), "weeks": int(first["weeks"])}
+        for row in part.to_dict("records"):
+            for figure in _FIGURES:
+                name = row["measure"] if figure == "value" else f"{row['measure']}_{figure}"
+                record[name] = _plain(row[figure])
+        records.append({**record, "note": first["note"]})
+    return records
+
+
+def _rows(table: pd.DataFrame, predictor: str) -> list[dict[str, Any]]:
+    if table.empty:
+        return []
+    mine = table[table["predictor"] == predictor].drop(columns="predictor")
+    return [{str(key): _plain(value) for key, value in row.items()} for row in mine.to_dict("records")]
+
+
+def _calibration_rows(quality: Quality, predictor: str) -> list[pd.DataFrame]:
+    """Calibration and its windows in the columns of ``Quality.measures``."""
+    if quality.calibration.empty:
+        return []
+    curve = quality.calibration[quality.calibration["predictor"] == predictor]
+    windows = quality.windows[quality.windows["predictor"] == predictor]
+    made = []
+    for measure in ("at_most", "below", "above", "pinball_s"):
+        rows = pd.DataFrame(
+            {"predictor": predictor, "by": "level", "group": curve["level"].map("{:g}".format), "begin": curve["level"]}
+        )
+        rows = rows.assign(measure=measure, jobs=quality.jobs, weeks=quality.weeks, value=curve[measure], note="")
+        if measure == "at_most":
+            rows = rows.assign(low=curve["at_most_low"], high=curve["at_most_high"])
+        made.append(rows)
+    band = pd.DataFrame({"predictor": predictor, "by": "level, month", "group": windows["level"].map("{:g}".format)})
+    band = band.assign(
+        begin=windows["begin_s"], measure="underprediction_rate", jobs=windows["jobs"], note="band of 99 % by chance"
+    )
+    made.append(band.assign(value=windows["rate"], low=windows["low"], high=windows["high"]))
+    return made
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: no numpy, and null for what is no finite number."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,169 @@
+"""The figures of an evaluation of predictions: how good each predictor is, for whom, since when, which way it errs, and whether its distribution is true.
+
+Every function takes the values of a :class:`sim.prediction_quality.Quality` and returns the bytes of an image. ``drawn`` holds the look of each
+predictor that has a curve; the others are rows of points in grey.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from features.clock import DAY_S
+from pipelines.report.style import GRID, INK, MUTED, ImageFormat, Look, encode, figure
+from sim.prediction_quality import MONTH_S, STAGES, Quality
+
+_UNDER, _OVER = "#d55e00", "#0072b2"
+_COLUMNS = 4
+"""Panels side by side in the figure of errors."""
+_BANDS = (0.5, 0.8, 0.95)
+"""Levels whose rates over time are drawn, or those next to them."""
+
+_PERCENT = FuncFormatter(lambda share, _: f"{100 * share:.3g} %")
+
+Drawn = Mapping[str, Look]
+
+
+def overall(quality: Quality, predictors: Sequence[str], drawn: Drawn, generated: bool, image: ImageFormat = "svg") -> bytes:
+    """Accuracy, under-prediction rate and mean absolute error with their intervals: a panel each, a row a predictor."""
+    panels = [("accuracy", "accuracy"), ("under-predicted", "underprediction_rate"), ("mean absolute error, h", "mae_s")]
+    groups = [("all", "all", measure, title) for title, measure in panels]
+    return _rows(quality, predictors, groups, drawn, generated, image)
+
+
+def by_experience(quality: Quality, predictors: Sequence[str], drawn: Drawn, generated: bool, image: ImageFormat = "svg") -> bytes:
+    """Accuracy with its interval in each stage of the user's experience: a panel each, a row a predictor."""
+    groups = [("experience", stage, "accuracy", f"accuracy, {words}") for stage, words in STAGES.items()]
+    return _rows(quality, predictors, groups, drawn, generated, image)
+
+
+def _rows(
+    quality: Quality,
+    predictors: Sequence[str],
+    groups: Sequence[tuple[str, str, str, str]],
+    drawn: Drawn,
+    generated: bool,
+    image: ImageFormat,
+) -> bytes:
+    with figure(10.5, 0.9 + 0.25 * len(predictors), generated) as drawing:
+        alike = len({measure for _, _, measure, _ in groups}) == 1
+        panels = drawing.subplots(1, len(groups), sharex=alike, sharey=True, squeeze=False)[0]
+        for panel, (by, group, measure, title) in zip(panels, groups, strict=True):
+            scale = 3600.0 if measure.endswith("_s") else 1.0
+            for place, name in enumerate(predictors):
+                row = quality.figures(name, by, group)[measure]
+                colour = drawn[name].colour if name in drawn else MUTED
+                if np.isfinite(row["low"]):
+                    panel.plot(np.array([row["low"], row["high"]]) / scale, [place, place], color=colour, linewidth=1.8, alpha=0.7)
+                panel.plot(row["value"] / scale, place, "o", color=colour, markersize=5)
+            panel.set_title(title)
+            panel.grid(axis="y", linewidth=0.5)
+            panel.xaxis.set_major_locator(MaxNLocator(5))
+            if scale == 1.0:
+                panel.xaxis.set_major_formatter(_PERCENT)
+        panels[0].set_yticks(range(len(predictors)), list(predictors))
+        panels[0].set_ylim(len(predictors) - 0.4, -0.6)
+        for label, name in zip(panels[0].get_yticklabels(), predictors, strict=True):
+            label.set_fontweight("bold" if name == quality.baseline else "normal")
+        return encode(drawing, image)
+
+
+def learning(quality: Quality, drawn: Drawn, generated: bool, image: ImageFormat = "svg") -> bytes:
+    """Accuracy by 30 days of the trace and, where users are known, by the number of the user's completed jobs, in bins that double."""
+    users = quality.knows_users
+    with figure(10.5, 3.9, generated) as drawing:
+        panels = drawing.subplots(1, 1 + users, sharey=True, squeeze=False, width_ratios=[1.25, 1][: 1 + users])[0]
+        for name, look in drawn.items():
+            mine = quality.measures[(quality.measures["predictor"] == name) & (quality.measures["measure"] == "accuracy")]
+            style = {"color": look.colour, "linewidth": 1.4, "marker": "o", "markersize": 3, "label": name}
+            month = mine[mine["by"] == "month"]
+            panels[0].plot((month["begin"] + MONTH_S / 2) / DAY_S, month["value"], **style)
+            if users:
+                bins = mine[mine["by"] == "completed"].reset_index(drop=True)
+                place = [_place(begin) for begin in bins["begin"]]
+                panels[1].plot(place, bins["value"], **style)
+                if name == quality.baseline:
+                    panels[1].fill_between(place, bins["low"], bins["high"], color=look.colour, alpha=0.12, linewidth=0)
+        panels[0].set(title="by 30 days of the trace", xlabel="days since the first submission", ylabel="accuracy")
+        panels[0].yaxis.set_major_formatter(_PERCENT)
+        if users:
+            panels[1].set(title="by experience", xlabel="jobs of the user completed before")
+            named = quality.measures[quality.measures["by"] == "completed"].drop_duplicates("begin")
+            panels[1].set_xticks([_place(begin) for begin in named["begin"]], list(named["group"]), rotation=45, fontsize=7.5)
+        drawing.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", fontsize=8.5)
+        return encode(drawing, image)
+
+
+def _place(begin: float) -> float:
+    """Where the bin of completed jobs that begins with ``begin`` is drawn: one beside the other from 0, 1, 2, 3-4 on."""
+    return begin if begin <= 2 else float(np.log2(begin - 1)) + 2
+
+
+def errors(quality: Quality, predictors: Sequence[str], generated: bool, image: ImageFormat = "svg") -> bytes:
+    """Histograms of predicted over actual runtime, half an octave a bar: a panel a predictor, all on one scale."""
+    columns = min(len(predictors), _COLUMNS)
+    lines = -(-len(predictors) // columns)
+    with figure(10.5, 0.4 + 1.75 * lines, generated) as drawing:
+        panels = drawing.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
+        for panel, name in zip(panels, predictors, strict=False):
+            rows = quality.errors[quality.errors["predictor"] == name].reset_index(drop=True)
+            place = (np.arange(len(rows)) - len(rows) // 2) / 2
+            colours = [_UNDER if at < 0 else _OVER if at > 0 else MUTED for at in place]
+            panel.bar(place, rows["share"], width=0.45, color=colours)
+            panel.set_title(name)
+            panel.grid(axis="x", visible=False)
+        for panel in panels[len(predictors) :]:
+            panel.set_visible(False)
+        for panel in panels[max(len(predictors) - columns, 0) : len(predictors)]:  # also those with nothing below
+            panel.tick_params(labelbottom=True)
+        panels[0].set_xticks([-8, -4, 0, 4, 8], ["1/256", "1/16", "1", "16", "256"])
+        panels[0].yaxis.set_major_formatter(_PERCENT)
+        drawing.supxlabel("predicted over actual runtime", fontsize=9)
+        drawing.supylabel("share of jobs", fontsize=9)
+        return encode(drawing, image)
+
+
+def calibration(quality: Quality, predictor: str, generated: bool, image: ImageFormat = "svg") -> bytes:
+    """One distribution: the share of jobs at most as long as each quantile, and the rates of longer ones over time in the bands of chance."""
+    curve = quality.calibration[quality.calibration["predictor"] == predictor].reset_index(drop=True)
+    windows = quality.windows[quality.windows["predictor"] == predictor]
+    known = curve["level"].to_numpy()
+    levels = list(dict.fromkeys(float(known[np.abs(known - level).argmin()]) for level in _BANDS))
+    with figure(10.5, 1.1 + 1.35 * max(len(levels), 2), generated) as drawing:
+        left, right = drawing.subfigures(1, 2, squeeze=False, width_ratios=[1, 1.6])[0]
+        _curve(left.subplots(), curve)
+        panels = right.subplots(len(levels), 1, sharex=True, squeeze=False)[:, 0]
+        for panel, level in zip(panels, levels, strict=True):
+            _band(panel, windows[windows["level"] == level].reset_index(drop=True), level)
+        panels[-1].set_xlabel("days since the first submission")
+        return encode(drawing, image)
+
+
+def _curve(panel: Axes, curve: pd.DataFrame) -> None:
+    panel.plot([0, 1], [0, 1], color=MUTED, linewidth=0.9)
+    panel.fill_between(curve["level"], curve["below"], curve["at_most"], color=_OVER, alpha=0.15, linewidth=0)
+    reach = np.abs(curve[["at_most_low", "at_most_high"]].to_numpy().T - curve["at_most"].to_numpy())
+    panel.errorbar(
+        curve["level"], curve["at_most"], yerr=np.nan_to_num(reach), fmt="o-", color=_OVER, markersize=3.5, linewidth=1.2, capsize=2
+    )
+    panel.set(title="calibration", xlabel="level of the quantile", ylabel="share of jobs at most as long", xlim=(0, 1), ylim=(0, 1))
+    panel.set_aspect("equal")
+    for axis in (panel.xaxis, panel.yaxis):
+        axis.set_major_formatter(_PERCENT)
+
+
+def _band(panel: Axes, rows: pd.DataFrame, level: float) -> None:
+    middle = (rows["begin_s"] + MONTH_S / 2) / DAY_S
+    panel.fill_between(middle, rows["low"], rows["high"], color=GRID, step="mid", linewidth=0)
+    panel.axhline(1 - level, color=MUTED, linewidth=0.9)
+    panel.plot(middle, rows["rate"], color=INK, linewidth=1.0)
+    for inside, colour in ((True, INK), (False, _UNDER)):
+        chosen = rows["inside"] == inside
+        panel.plot(middle[chosen], rows["rate"][chosen], "o", color=colour, markersize=4)
+    panel.set_title(f"longer than the {level:g} quantile: {int(rows['inside'].sum())} of {len(rows)} windows inside the band")
+    panel.set_ylim(bottom=max(0.0, float(min(rows["low"].min(), rows["rate"].min())) - 0.01))
+    panel.yaxis.set_major_formatter(_PERCENT)

@@ -1,0 +1,226 @@
+"""Judging schedules: groups of jobs counted by hand, figures against plain ones, differences paired, and what cannot be said is not said."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.clock import DAY_S, WEEK_S
+from features.errors import InputError
+from features.schema import REQUIRED, conform
+from models.protocol import TablePredictor
+from sim import Schedule, simulate
+from sim.prediction_cost import prediction_cost
+from sim.prediction_quality import MONTH_S, UNKNOWN, judge
+from sim.schedule import schedule_table
+from tests.workloads import Told, crowd
+
+
+@dataclass(frozen=True)
+class Distributed(Schedule):
+    """A schedule whose predictor answered with quantiles."""
+
+    quantiles: pd.DataFrame | None = None
+
+
+def trace(rng: np.random.Generator, weeks: int = 12, size: int = 600, users: int = 9) -> pd.DataFrame:
+    """A canonical table of short jobs, so that most of a user's jobs have ended at the next submission."""
+    submit = np.sort(rng.integers(0, weeks * WEEK_S, size))
+    submit[0] = 0
+    runtime = np.exp(rng.normal(7, 1.5, size)).astype(int).clip(1, 200_000)
+    columns = {"job_id": range(1, size + 1), "submit_s": submit, "runtime_s": runtime, "procs": np.ones(size, int)}
+    columns |= {"requested_s": runtime * 4, "user": [f"u{number}" for number in rng.integers(0, users, size)]}
+    return conform(columns, size).astype(dict.fromkeys(REQUIRED, "int64"))
+
+
+def schedule(jobs: pd.DataFrame, predicted: np.ndarray, name: str, wait: int = 0) -> Schedule:
+    return Schedule(schedule_table(jobs, jobs["submit_s"].to_numpy() + wait, predicted), procs=1000, predictor=name)
+
+
+def clock(jobs: pd.DataFrame) -> np.ndarray:
+    return jobs["submit_s"].to_numpy(np.int64)
+
+
+def rows(quality, predictor: str, by: str, measure: str = "accuracy") -> pd.DataFrame:
+    table = quality.measures
+    return table[(table["predictor"] == predictor) & (table["by"] == by) & (table["measure"] == measure)].set_index("group")
+
+
+@pytest.fixture(scope="module")
+def jobs() -> pd.DataFrame:
+    return trace(np.random.default_rng(1))
+
+
+@pytest.fixture(scope="module")
+def pair(jobs: pd.DataFrame) -> list[Schedule]:
+    rng = np.random.default_rng(2)
+    runtime = jobs["runtime_s"].to_numpy(float)
+    better, worse = (np.maximum(runtime * np.exp(rng.normal(0, spread, len(jobs))), 1.0) for spread in (0.4, 1.2))
+    return [schedule(jobs, worse, "last2"), schedule(jobs, better, "better", wait=30_000)]
+
+
+def completed_by_hand(jobs: pd.DataFrame, made: Schedule) -> np.ndarray:
+    users, ends, submit = (jobs["user"].to_numpy(), made.jobs["end_s"].to_numpy(), jobs["submit_s"].to_numpy())
+    return np.array([int(((users == users[j]) & (ends <= submit[j])).sum()) for j in range(len(jobs))])
+
+
+def test_jobs_are_grouped_by_what_had_ended_in_the_predictors_own_simulation(jobs, pair):
+    quality = judge(jobs, pair, clock(jobs))
+    for made in pair:
+        done = completed_by_hand(jobs, made)
+        accuracy = np.minimum(
+            *(lambda r, p: (r / p, p / r))(made.jobs["runtime_s"].to_numpy(), made.jobs["predicted_s"].to_numpy())
+        )
+        stages = rows(quality, made.predictor, "experience")
+        bins = rows(quality, made.predictor, "completed")
+        expected = {"first": done == 0, "learning": (done > 0) & (done <= 25), "experienced": done > 25}
+        for name, chosen in expected.items():
+            assert stages.loc[name, "jobs"] == chosen.sum()
+            assert stages.loc[name, "value"] == pytest.approx(accuracy[chosen].mean())
+        for name, chosen in {
+            "0": done == 0,
+            "1": done == 1,
+            "3-4": (done >= 3) & (done <= 4),
+            "33-64": (done > 32) & (done <= 64),
+        }.items():
+            assert bins.loc[name, "jobs"] == chosen.sum()
+            assert bins.loc[name, "value"] == pytest.approx(accuracy[chosen].mean())
+        assert bins["jobs"].sum() == stages["jobs"].sum() == len(jobs)
+        month = jobs["submit_s"].to_numpy() // MONTH_S
+        by_month = rows(quality, made.predictor, "month")
+        assert by_month["jobs"].tolist() == np.bincount(month).tolist()
+        assert by_month["value"].tolist() == pytest.approx([accuracy[month == number].mean() for number in range(month.max() + 1)])
+        assert by_month[["low", "high"]].isna().all(axis=None)
+    assert not (completed_by_hand(jobs, pair[0]) == completed_by_hand(jobs, pair[1])).all(), "or nothing was tried"
+
+
+def test_differences_are_paired_and_over_jobs_of_the_same_stage_in_both(jobs, pair):
+    quality = judge(jobs, pair, clock(jobs))
+    done = [completed_by_hand(jobs, made) for made in pair]
+    accuracy = [np.minimum(a := made.jobs["predicted_s"].to_numpy() / made.jobs["runtime_s"].to_numpy(), 1 / a) for made in pair]
+    everyone = rows(quality, "better", "all").loc["all"]
+    assert quality.baseline == "last2"
+    assert everyone["difference"] == pytest.approx((accuracy[1] - accuracy[0]).mean())
+    assert everyone["difference_low"] > 0, "better than the baseline, and surely"
+    both = (done[0] == 0) & (done[1] == 0)
+    assert rows(quality, "better", "experience").loc["first", "difference"] == pytest.approx(
+        (accuracy[1] - accuracy[0])[both].mean()
+    )
+    assert (quality.measures.loc[quality.measures["predictor"] == "last2", "difference"].dropna() == 0).all()
+
+
+def test_halves_share_out_the_jobs_and_what_is_left_out_is_not_judged(jobs, pair):
+    leave_out = np.arange(len(jobs)) % 3 == 0
+    parts = {part: judge(jobs, pair, clock(jobs), part=part, leave_out=leave_out) for part in ("all", "first-half", "second-half")}
+    assert parts["all"].jobs == (~leave_out).sum() == parts["first-half"].jobs + parts["second-half"].jobs
+    half = len(jobs) // 2
+    chosen = ~leave_out & (np.arange(len(jobs)) >= half)
+    error = np.abs(pair[1].jobs["predicted_s"] - pair[1].jobs["runtime_s"])[chosen].mean()
+    assert rows(parts["second-half"], "better", "all", "mae_s").loc["all", "value"] == pytest.approx(error)
+    # months keep counting from the first submission of the trace
+    assert rows(parts["second-half"], "better", "month").index[0] == str(jobs["submit_s"][half] // MONTH_S + 1)
+    with pytest.raises(InputError, match=r"no job is left to judge predictions by \(part all, 600 of all 600 left out\)"):
+        judge(jobs, pair, clock(jobs), leave_out=np.ones(len(jobs), bool))
+
+
+def test_few_weeks_have_figures_without_intervals_and_say_so():
+    jobs = trace(np.random.default_rng(3), weeks=3, size=60)
+    quality = judge(jobs, [schedule(jobs, jobs["requested_s"].to_numpy(), "requested")], clock(jobs))
+    assert quality.baseline == "requested"
+    found = rows(quality, "requested", "all").loc["all"]
+    assert found["value"] == pytest.approx(0.25)
+    assert found[["low", "high"]].isna().all()
+    assert found["note"] == "no interval: 3 weeks are too few"
+
+
+def test_jobs_of_nobody_are_in_no_stage_and_a_trace_of_nobody_has_none(jobs, pair):
+    some = jobs.assign(user=jobs["user"].where(np.arange(len(jobs)) % 10 != 0))
+    stages = rows(judge(some, pair, clock(jobs)), "better", "experience")
+    assert stages.loc[UNKNOWN, "jobs"] == 60
+    assert stages["jobs"].sum() == len(jobs)
+    nobody = jobs.assign(user=jobs["user"].where(np.zeros(len(jobs), bool)))
+    quality = judge(nobody, pair, clock(jobs))
+    assert not quality.knows_users
+    assert set(quality.measures["by"]) == {"all", "month"}
+
+
+def test_a_true_distribution_is_calibrated_over_all_and_a_biased_one_is_caught():
+    rng = np.random.default_rng(5)
+    jobs = trace(rng, weeks=26, size=6000, users=60)
+    levels = np.array([0.1, 0.5, 0.9])
+    true = np.exp(7 + 1.5 * np.sqrt(2) * np.array([-0.9061938, 0.0, 0.9061938]))  # of the lognormal runtimes above
+    made = {}
+    for name, bias in (("true", 1.0), ("short", 0.6)):
+        table = pd.DataFrame(np.tile(bias * true, (len(jobs), 1)), columns=list(levels))
+        plain = schedule(jobs, jobs["requested_s"].to_numpy(), name)
+        made[name] = Distributed(**vars(plain), quantiles=table)
+    quality = judge(jobs, list(made.values()), clock(jobs))
+    curve = quality.calibration.set_index(["predictor", "level"])
+    for level in levels:
+        row = curve.loc["true", level]
+        assert row["at_most_low"] < level < row["at_most_high"]
+        assert curve.loc[("short", level), "at_most_high"] < level
+    windows = quality.windows.groupby("predictor")["inside"].mean()
+    assert windows["true"] > 0.9
+    assert windows["short"] < 0.4
+    one = quality.windows[(quality.windows["predictor"] == "true") & (quality.windows["level"] == 0.9)].iloc[1]
+    chosen = jobs["submit_s"].to_numpy() // MONTH_S == 1
+    error = pd.Series((jobs["runtime_s"].to_numpy() > true[2]) - 0.1)[chosen]
+    by_user_and_day = error.groupby([jobs["user"].astype(str)[chosen], jobs["submit_s"][chosen] // DAY_S]).sum()
+    assert one["high"] - 0.1 == pytest.approx(2.5758293 * np.sqrt((by_user_and_day**2).sum()) / chosen.sum())
+    loss = quality.measures[quality.measures["measure"] == "mean_pinball_s"].set_index("predictor")
+    assert loss.loc["true", "value"] == pytest.approx(curve.loc["true", "pinball_s"].mean())
+    assert loss.loc["true", "high"] < loss.loc["short", "low"] or loss.loc["true", "value"] < loss.loc["short", "value"]
+
+
+def test_the_seed_decides_the_intervals_and_nothing_else(jobs, pair):
+    first, again, other = (judge(jobs, pair, clock(jobs), seed=seed, resamples=200).measures for seed in (1, 1, 2))
+    pd.testing.assert_frame_equal(first, again)
+    assert first["value"].equals(other["value"])
+    assert not first["low"].equals(other["low"])
+
+
+def test_bad_requests_are_refused_with_what_there_is(jobs, pair):
+    with pytest.raises(InputError, match="baseline 'sp2' is none of the predictors judged: last2, better"):
+        judge(jobs, pair, clock(jobs), baseline="sp2")
+    with pytest.raises(InputError, match="each predictor is judged once, and last2 is given again"):
+        judge(jobs, [pair[0], pair[0]], clock(jobs))
+    with pytest.raises(InputError, match="unknown part 'third': known are all, first-half, second-half"):
+        judge(jobs, pair, clock(jobs), part="third")
+    with pytest.raises(InputError, match=r"quantile levels are above 0 and below 1, unlike 1\.5"):
+        judge(jobs, pair, clock(jobs), levels=(0.5, 1.5))
+    assert judge(jobs, [replace(pair[0], predictor="a"), replace(pair[1], predictor="b")], clock(jobs)).baseline == "a"
+
+
+class Slow(Told):
+    """A predictor that takes a millisecond for an answer."""
+
+    def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
+        time.sleep(1e-3)
+        return super().estimate(question, job, now_s, elapsed_s)
+
+
+def test_the_cost_is_that_of_the_predictor_and_not_of_the_simulation():
+    load = crowd(np.random.default_rng(7))
+    jobs, policy = load.table(), {"procs": load.machine}
+    cost = {}
+    for kind in (Told, Slow):
+        source = kind(load.estimates, load.estimates, load.estimates)
+        cost[kind] = prediction_cost(jobs, simulate(jobs, predictor=source, **policy), source, repeats=3)
+        assert cost[kind].repeats == 3
+        assert cost[kind].retraining_share == 0
+    assert cost[Slow].microseconds - cost[Told].microseconds > 900
+    assert prediction_cost(jobs, simulate(jobs, predictor="last2", **policy), "last2").microseconds < 100
+
+
+def test_a_table_made_beforehand_costs_nothing_here_and_none_is_told():
+    load = crowd(np.random.default_rng(8), 20)
+    jobs = load.table()
+    made = simulate(jobs, procs=load.machine, predictor="requested")
+    assert prediction_cost(jobs, made, "requested") is None
+    assert prediction_cost(jobs, made, TablePredictor("t", lambda jobs: np.ones(len(jobs)))) is None
+    assert prediction_cost(jobs, made, "last2", repeats=0) is None
