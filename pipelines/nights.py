@@ -20,8 +20,8 @@ from features.clock import DAY_S, local_clock_s
 from features.drift import input_drift
 from features.errors import InputError
 from features.inputs import model_inputs
-from models.performance import performance_drift
 from models.packed.methods import Method
+from models.performance import performance_drift
 from models.promotion import JUDGED_DAYS
 from models.protocol import TablePredictor
 from models.served import Accounting, Models, predict_served

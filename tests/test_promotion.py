@@ -67,7 +67,7 @@ def test_a_challenger_that_is_surely_better_is_promoted_and_the_numbers_say_why(
         (_found(jobs=FEWEST_JOBS - 1), {}, "only 199 jobs"),
         (_found(difference=TIE, low=0.0005), {}, "not better by more than 0.001"),
         (_found(low=0.0), {}, "does not leave out 0"),
-        (_found(under=UNDERPREDICTION_MARGIN + 0.001), {}, "under-predicts over 3 points more"),
+        (_found(under=UNDERPREDICTION_MARGIN + 0.001), {}, "under-predicts over 10 points more"),
         (_found(), {"it loads back": False}, "its check failed: it loads back"),
     ],
 )
