@@ -153,7 +153,7 @@ def test_every_night_leaves_a_page_and_the_index_links_them(replayed) -> None:
 
 def test_accuracy_as_served_is_logged_beside_that_up_to_the_second(replayed) -> None:
     home, _, made, store = replayed
-    version = versions(store)[str(made[-1].row["challenger"])]
+    version = versions(store)[str(made[-1].retrained.registered["version"].iloc[0])]  # the one trained that night
     metrics = store.client.get_run(version.run_id).data.metrics
     served, _ = Lake(home / "lake").read("served", "arriving")
     window = served[served["end_s"] > made[-1].row["until_s"] - JUDGED_DAYS * DAY_S]
