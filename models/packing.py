@@ -8,14 +8,14 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-import lightgbm
 import pandas as pd
 
-from models.packed.predictor import FORMAT, HISTORY, METHODS, SETTINGS, TREES
+from models.packed.methods import METHODS, Method
+from models.packed.predictor import FORMAT, HISTORY, SETTINGS
 
 _PACKED = Path(__file__).parent / "packed"
 _SCRIPT = "runtime_model.py"
-_MODULES = ("__init__.py", "boosting.py", "predictor.py", "snapshot_inputs.py")
+_MODULES = ("__init__.py", "boosting.py", "methods.py", "predictor.py", "snapshot_inputs.py")
 
 
 @dataclass(frozen=True)
@@ -37,23 +37,19 @@ def private_name() -> str:
 
 def assemble(
     directory: Path,
-    method: str,
+    method: Method,
     snapshot: pd.DataFrame,
     snapshot_s: int,
     *,
-    booster: lightgbm.Booster | None = None,
     origin_unix_s: int | None = None,
     timezone: str | None = None,
 ) -> Assembled:
     """Fill the empty ``directory``; ``snapshot`` is ``features.snapshot.snapshot`` at ``snapshot_s`` seconds from the trace's origin.
 
-    ``origin_unix_s`` and ``timezone`` are the trace's, as in ``features.clock``. Raises ValueError for an unknown method and for
-    a booster that is missing or not wanted.
+    ``origin_unix_s`` and ``timezone`` are the trace's, as in ``features.clock``. Raises ValueError for a method that a loaded model would not know.
     """
-    if method not in METHODS:
-        raise ValueError(f"unknown method {method!r}: known are {', '.join(METHODS)}")
-    if (booster is not None) != (method == "lightgbm"):
-        raise ValueError(f"method {method} {'needs a' if booster is None else 'takes no'} booster")
+    if method.name not in METHODS:
+        raise ValueError(f"unknown method {method.name!r}: known are {', '.join(METHODS)}")
     code = directory / "code" / private_name()
     code.mkdir(parents=True)
     for module in _MODULES:
@@ -64,13 +60,12 @@ def assemble(
     data.mkdir()
     settings = {
         "format": FORMAT,
-        "method": method,
+        "method": method.name,
         "snapshot_s": int(snapshot_s),
         "origin_unix_s": origin_unix_s,
         "timezone": timezone,
     }
     (data / SETTINGS).write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
     snapshot.to_parquet(data / HISTORY, index=False)
-    if booster is not None:
-        (data / TREES).write_text(booster.model_to_string(), encoding="utf-8")
+    method.write(data)
     return Assembled(directory / _SCRIPT, code, data)

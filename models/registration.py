@@ -1,9 +1,8 @@
-"""Logs predictors to MLflow, registers them as ``runtime-<trace>`` and says which one is the champion.
+"""Logs predictors to MLflow, registers them as ``runtime-<trace>``, refreshes their snapshots and moves the aliases.
 
-The rule: the champion is the method of higher mean accuracy min(p/r, r/p) over the judged jobs (:func:`judged_jobs`), all methods
-judged on the same jobs; within ``TIE`` the simpler one. The present champion takes part through its method, of which there is a
-newer version. If its method is not among the candidates, the accuracy recorded with it stands for it, measured on other jobs, and
-the description says so; if none is recorded, somebody chose it by hand, and it stays.
+A version holds a method, trained once, and a dated snapshot of the users' histories. A refreshed version has the model of an older one,
+named by the tag ``refreshed_from``, and a new snapshot. Who becomes champion is decided elsewhere (``models.promotion``), but for the first:
+that is the method of higher accuracy as served, within ``TIE`` the simpler.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import lightgbm
 import mlflow
+import mlflow.artifacts
 import mlflow.pyfunc
 import numpy as np
 import pandas as pd
@@ -23,39 +23,42 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.models import ModelSignature
 from mlflow.pyfunc import PyFuncModel
-from mlflow.types import ColSpec, DataType, Schema
+from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
 from features.clock import local_clock_s
 from features.errors import InputError
-from models.packed.predictor import FORMAT, METHODS
+from models.packed.methods import METHODS, Method
+from models.packed.predictor import FORMAT, read_method
 from models.packing import assemble, private_name
+from models.promotion import TIE
 from models.tracking import Tracking
 
-TIE = 0.001
-"""Accuracies closer than this count as equal."""
-JUDGED_SHARE, JUDGED_JOBS = 0.25, 1000
-"""Share of the walk-forward weeks that judge, and the number of jobs they are extended to, as far as there are any."""
-
-SIGNATURE = ModelSignature(
-    inputs=Schema(
-        [
-            ColSpec(DataType.string, "user"),
-            ColSpec(DataType.long, "procs"),
-            ColSpec(DataType.long, "requested_s"),
-            ColSpec(DataType.datetime, "submit_time"),
-        ]
-    ),
-    outputs=Schema([ColSpec(DataType.double, "predicted_s"), ColSpec(DataType.long, "snapshot_age_s")]),
+_ASKED = Schema(
+    [
+        ColSpec(DataType.string, "user"),
+        ColSpec(DataType.long, "procs"),
+        ColSpec(DataType.long, "requested_s"),
+        ColSpec(DataType.datetime, "submit_time"),
+    ]
 )
+
+
+def signature(outputs: Sequence[str]) -> ModelSignature:
+    """The signature of a version that answers with ``outputs`` (seconds) and the snapshot's age."""
+    answers: list[ColSpec | TensorSpec] = [
+        *(ColSpec(DataType.double, name) for name in outputs),
+        ColSpec(DataType.long, "snapshot_age_s"),
+    ]
+    return ModelSignature(inputs=_ASKED, outputs=Schema(answers))
 
 
 @dataclass(frozen=True)
 class Training:
     """Where a version comes from: what every version of ``runtime-<trace>`` records.
 
-    ``jobs`` is the number of jobs of the trace: all of them are predicted walking forward, and the last of them judge.
-    ``snapshot`` is ``features.snapshot.snapshot`` at ``snapshot_s``; the window is the first submission and the instant up to which
-    ended jobs were learned from, both in seconds from the trace's origin.
+    ``jobs`` jobs of the fingerprint ``fingerprint`` trained the model; the window is the first submission and the instant up to which ended
+    jobs were learned from, both in seconds from the trace's origin. ``snapshot`` is ``features.snapshot.snapshot`` at ``snapshot_s``,
+    made from the data of the fingerprint ``snapshot_fingerprint``; ``refreshed_from`` is the version whose model it is, if not this one's own.
     """
 
     trace: str
@@ -68,11 +71,13 @@ class Training:
     timezone: str | None = None
     generated: bool = False
     seed: int = 0
+    snapshot_fingerprint: str = ""
+    refreshed_from: str = ""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A registered version and its accuracy over the last ``judged_jobs`` of ``jobs``."""
+    """A registered version and its accuracy as served over ``judged_jobs`` of ``jobs``."""
 
     method: str
     version: str
@@ -82,36 +87,29 @@ class Candidate:
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
-def judged_jobs(period: np.ndarray) -> np.ndarray:
-    """Mask [jobs] of the last quarter of the weeks in ``period`` (week of each job, ascending), extended back to 1000 jobs or all."""
-    weeks = np.unique(period)
-    first = len(weeks) - max(1, int(np.ceil(len(weeks) * JUDGED_SHARE)))
-    while first > 0 and (period >= weeks[first]).sum() < JUDGED_JOBS:
-        first -= 1
-    return period >= weeks[first]
-
-
 def log_and_register(
     tracking: Tracking,
-    method: str,
+    method: Method,
     training: Training,
     metrics: Mapping[str, float],
     judged: tuple[float, int],
     *,
-    booster: lightgbm.Booster | None = None,
+    why: str = "",
     parameters: Mapping[str, object] | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> Candidate:
     """One MLflow run and one new version of ``runtime-<trace>`` for ``method``; no alias moves.
 
     ``metrics`` are logged as they are, ``judged`` is the accuracy over the judged jobs and their number, ``parameters`` the method's
-    own, ``tags`` what identifies the caller (``dagster_run_id``). A failure leaves a run marked failed and no alias changed.
+    own, ``tags`` what identifies the caller (``dagster_run_id``), ``why`` the version's note. Metrics that are NaN are left out. A failure leaves a
+    run marked failed and no alias changed.
     """
     name = f"runtime-{training.trace}"
     facts = {
         "queuecast_format": str(FORMAT),
-        "method": method,
+        "method": method.name,
         "data_fingerprint": training.fingerprint,
+        "snapshot_fingerprint": training.snapshot_fingerprint or training.fingerprint,
         "training_jobs": str(training.jobs),
         "training_window_s": f"{training.window_s[0]}..{training.window_s[1]}",
         "snapshot_s": str(training.snapshot_s),
@@ -120,31 +118,35 @@ def log_and_register(
         "code_version": f"{version('queuecast')} {private_name()}",
         "judged_accuracy": repr(float(judged[0])),
         "judged_jobs": str(judged[1]),
+        **({"refreshed_from": training.refreshed_from} if training.refreshed_from else {}),
         **(tags or {}),
     }
+    kind = "refreshed" if training.refreshed_from else "trained"
     with (
-        mlflow.start_run(experiment_id=tracking.experiment_id, run_name=f"{training.trace} {method}", tags=facts) as run,
+        mlflow.start_run(
+            experiment_id=tracking.experiment_id, run_name=f"{training.trace} {method.name} {kind}", tags=facts
+        ) as run,
         tempfile.TemporaryDirectory(prefix="queuecast-") as directory,
     ):
-        mlflow.log_params({"trace": training.trace, "method": method, "seed": training.seed, **(parameters or {})})
-        mlflow.log_metrics({**metrics, "judged_accuracy": judged[0], "judged_jobs": judged[1]})
+        mlflow.log_params({"trace": training.trace, "method": method.name, "seed": training.seed, **(parameters or {})})
+        numbers = {**metrics, "judged_accuracy": float(judged[0]), "judged_jobs": float(judged[1])}
+        mlflow.log_metrics({key: value for key, value in numbers.items() if np.isfinite(value)})
         parts = assemble(
             Path(directory),
             method,
             training.snapshot,
             training.snapshot_s,
-            booster=booster,
             origin_unix_s=training.origin_unix_s,
             timezone=training.timezone,
         )
         logged = mlflow.pyfunc.log_model(
-            name=f"{training.trace}-{method}".replace(".", "-"),
+            name=f"{training.trace}-{method.name}".replace(".", "-"),
             python_model=parts.script,
             code_paths=[str(parts.code)],
             artifacts={"runtime_model": str(parts.data)},
-            signature=SIGNATURE,
+            signature=signature(method.outputs),
             input_example=_example(training),
-            pip_requirements=_requirements(method, training.timezone),
+            pip_requirements=_requirements(method.packages, training.timezone),
         )
         try:
             tracking.client.create_registered_model(name)
@@ -152,58 +154,34 @@ def log_and_register(
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
         made = tracking.client.create_model_version(name, logged.model_uri, run.info.run_id, tags=facts, model_id=logged.model_id)
-    return Candidate(method, str(made.version), float(judged[0]), int(judged[1]), training.jobs, facts)
+        if why:
+            _describe(tracking, name, str(made.version), why)
+    return Candidate(method.name, str(made.version), float(judged[0]), int(judged[1]), training.jobs, facts)
 
 
-def promote(tracking: Tracking, trace: str, candidates: Sequence[Candidate]) -> tuple[str, str | None]:
-    """Give the alias ``champion`` to the best of ``candidates`` by the rule above, ``challenger`` to the next; returns their versions.
+def elect(tracking: Tracking, trace: str, candidates: Sequence[Candidate], note: str = "") -> tuple[str, str]:
+    """Rank the ``candidates`` for a first champion and write on each why, with ``note`` behind; returns the versions of champion and challenger.
 
-    Both versions' descriptions say why. The champion's alias moves last, so a failure half way leaves the old champion. Raises
-    ValueError without candidates or with candidates judged on different numbers of jobs.
+    No alias moves (:func:`crown`); the challenger is empty where there is one candidate. Raises ValueError without candidates or with candidates
+    judged on different numbers of jobs.
     """
     if not candidates:
         raise ValueError("no candidate to promote")
     if len({(each.judged_jobs, each.jobs) for each in candidates}) > 1:
         raise ValueError("candidates were judged on different jobs")
-    name = f"runtime-{trace}"
-    field_ = list(candidates)
-    present = champion(tracking, trace)
-    note = ""
-    if present is not None and present.tags.get("method") not in {each.method for each in candidates}:
-        recorded = present.tags.get("judged_accuracy")
-        if recorded is None:
-            best = _ranked(field_)[0]
-            _describe(
-                tracking,
-                name,
-                best.version,
-                f"Challenger: the champion, version {present.version}, records no accuracy, so somebody chose it by hand, and it stays.",
-            )
-            tracking.client.set_registered_model_alias(name, "challenger", best.version)
-            return str(present.version), best.version
-        field_.append(
-            Candidate(
-                present.tags.get("method", "unknown"),
-                str(present.version),
-                float(recorded),
-                int(present.tags.get("judged_jobs", 0)),
-                int(present.tags.get("training_jobs", 0)),
-            )
-        )
-        note = f" Version {present.version}, the champion before, was judged earlier, on other jobs."
-    ranked = _ranked(field_)
-    first, second = ranked[0], ranked[1] if len(ranked) > 1 else None
+    ranked = _ranked(candidates)
     table = ", ".join(f"{each.method} (version {each.version}) {each.accuracy:.4f}" for each in ranked)
-    judged, jobs = candidates[0].judged_jobs, candidates[0].jobs
-    over = f"all {jobs:,} jobs" if judged == jobs else f"the last {judged:,} of {jobs:,} jobs"
-    basis = f"mean accuracy over {over} (within {TIE} the simpler): {table}.{note}"
-    if second is not None:
-        _describe(tracking, name, second.version, f"Challenger by {basis}")
-    _describe(tracking, name, first.version, f"Champion by {basis}")
-    if second is not None:
-        tracking.client.set_registered_model_alias(name, "challenger", second.version)
-    tracking.client.set_registered_model_alias(name, "champion", first.version)
-    return first.version, second.version if second else None
+    basis = f"mean accuracy as served over {ranked[0].judged_jobs:,} jobs (within {TIE} the simpler): {table}.{note and ' ' + note}"
+    for each, title in zip(ranked, ("First champion", "Challenger", *["Candidate"] * len(ranked)), strict=False):
+        _describe(tracking, f"runtime-{trace}", each.version, f"{title} by {basis}")
+    return ranked[0].version, ranked[1].version if len(ranked) > 1 else ""
+
+
+def crown(tracking: Tracking, trace: str, champion: str, challenger: str = "") -> None:
+    """Point the aliases at these versions. The champion's moves last, so that a failure half way leaves the old champion. Doing it twice does no harm."""
+    if challenger:
+        tracking.client.set_registered_model_alias(f"runtime-{trace}", "challenger", challenger)
+    tracking.client.set_registered_model_alias(f"runtime-{trace}", "champion", champion)
 
 
 def champion(tracking: Tracking, trace: str) -> ModelVersion | None:
@@ -214,6 +192,17 @@ def champion(tracking: Tracking, trace: str) -> ModelVersion | None:
         if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
             return None
         raise
+
+
+def trained_method(tracking: Tracking, trace: str, number: str) -> Method:
+    """What a version learned, without its snapshot, to predict or to be refreshed. Raises InputError for a version of another format or code."""
+    place = f"models:/runtime-{trace}/{number}"
+    try:
+        with tempfile.TemporaryDirectory(prefix="queuecast-") as directory:
+            home = Path(mlflow.artifacts.download_artifacts(f"{place}/artifacts/runtime_model", dst_path=directory))
+            return read_method(home)
+    except (ValueError, OSError, MlflowException, lightgbm.basic.LightGBMError) as error:
+        raise InputError(f"{place}: cannot be read by this Queuecast: {str(error).strip().splitlines()[0]}") from error
 
 
 def load(tracking: Tracking, name: str, alias: str = "champion") -> PyFuncModel:
@@ -235,9 +224,7 @@ def _ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
     while left:
         best = max(each.accuracy for each in left)
         close = [each for each in left if each.accuracy >= best - TIE]
-        chosen = min(
-            close, key=lambda each: (METHODS.index(each.method) if each.method in METHODS else len(METHODS), -each.accuracy)
-        )
+        chosen = min(close, key=lambda each: (list(METHODS).index(each.method), -each.accuracy))
         ranked.append(chosen)
         left.remove(chosen)
     return ranked
@@ -260,8 +247,7 @@ def _example(training: Training) -> pd.DataFrame:
     )
 
 
-def _requirements(method: str, timezone: str | None) -> list[str]:
-    packages = ["mlflow", "numpy", "pandas", "pyarrow"]
-    packages += ["lightgbm"] if method == "lightgbm" else []
+def _requirements(needed: Sequence[str], timezone: str | None) -> list[str]:
+    packages = ["mlflow", "numpy", "pandas", "pyarrow", *needed]
     packages += ["tzdata"] if timezone else []
     return [f"{package}=={version(package)}" for package in packages]

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import mlflow
+import sqlalchemy
 from filelock import FileLock
 from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
@@ -30,16 +33,17 @@ class Tracking:
     client: MlflowClient
 
 
-def connect(tracking_uri: str, artifact_location: str, experiment: str) -> Tracking:
-    """Open the store at ``tracking_uri`` (or the site's) and make ``experiment`` in it if it is not there.
+def connect(tracking_uri: str, artifact_location: str, experiment: str, *, site: bool = True) -> Tracking:
+    """Open the store at ``tracking_uri`` (or, if ``site``, the site's) and make ``experiment`` in it if it is not there.
 
     ``tracking_uri`` of SQLite must be absolute (``sqlite:////path/mlflow.db``), ``artifact_location`` an absolute path or URI; a
-    server decides itself where artifacts lie. Raises ValueError for relative places, and whatever MLflow raises.
+    server decides itself where artifacts lie. A store that does not answer is given up after seconds, not after MLflow's minutes of retries. Raises
+    ValueError for relative places, OSError for a database that does not answer, and whatever MLflow raises.
     """
     for logger in _CHATTY:
         logging.getLogger(logger).setLevel(logging.WARNING)
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-    uri = _SITE or tracking_uri
+    uri = (_SITE if site else None) or tracking_uri
     if uri.startswith("sqlite:"):
         database = Path(uri.removeprefix("sqlite:///"))
         if not database.is_absolute():
@@ -55,11 +59,39 @@ def _open(uri: str, artifact_location: str | None, experiment: str) -> Tracking:
         if not Path(artifact_location).is_absolute():
             raise ValueError(f"artifact location {artifact_location} is not absolute")
         artifact_location = Path(artifact_location).as_uri()
+    if "://" in uri and not uri.startswith(("http", "file", "databricks")):
+        _answers(uri)
     mlflow.set_tracking_uri(uri)
-    client = MlflowClient(uri)
-    found = [each for each in client.search_experiments(ViewType.ALL) if each.name == experiment]
+    with _few_retries():
+        client = MlflowClient(uri)
+        found = [each for each in client.search_experiments(ViewType.ALL) if each.name == experiment]
     if not found:
         return Tracking(uri, client.create_experiment(experiment, artifact_location), client)
     if found[0].lifecycle_stage != "active":
         client.restore_experiment(found[0].experiment_id)
     return Tracking(uri, found[0].experiment_id, client)
+
+
+def _answers(uri: str) -> None:
+    """Ask the database once, where MLflow would ask ten times; OSError if it does not answer or is none."""
+    try:
+        engine = sqlalchemy.create_engine(uri)
+        try:
+            sqlalchemy.inspect(engine).get_table_names()
+        finally:
+            engine.dispose()
+    except (sqlalchemy.exc.SQLAlchemyError, ImportError) as error:
+        raise OSError(f"{getattr(error, 'orig', None) or error}".strip().splitlines()[0]) from error
+
+
+@contextmanager
+def _few_retries() -> Iterator[None]:
+    """The first request to a server is tried twice, ten seconds each, unless the site says otherwise."""
+    few = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
+    set_here = {name: value for name, value in few.items() if name not in os.environ}
+    os.environ.update(set_here)
+    try:
+        yield
+    finally:
+        for name in set_here:
+            del os.environ[name]

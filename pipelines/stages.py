@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from features.cleaning import CleanTrace
-from features.clock import WEEK_S, local_clock_s
+from features.clock import DAY_S, local_clock_s
 from features.history import history
 from features.inputs import model_inputs
 from models.last2 import last2_table
@@ -113,6 +113,8 @@ def recorded_schedule(clean: CleanTrace) -> list[Schedule]:
     return [recorded(clean.jobs, clean.procs, trace=clean.name, generated=clean.generated)]
 
 
+_STRAGGLERS = 7
+"""Days before the judged window in which jobs may have been submitted that ended within it; the few that waited and ran longer do not judge."""
 _SETTINGS = ("scheduler", "predictor", "correction", "semantics", "starvation_s", "seed", "clamped_predictions", "simulate_s")
 
 
@@ -141,73 +143,50 @@ def unpack_schedules(clean: CleanTrace, table: pd.DataFrame, settings: Sequence[
 def register_predictors(
     clean: CleanTrace, known: History, predictions: pd.DataFrame, store: Tracking, run_id: str, seed: int = 0
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Register last2 and the boosted trees as ``runtime-<trace>``, both as they stand after the last job of the trace has ended.
+    """Train the candidates of ``runtime-<trace>`` on all its jobs, register and judge them as served (:mod:`pipelines.retraining`), and move the aliases.
 
-    They are judged by their walk-forward ``predictions`` of the last weeks (:func:`models.registration.judged_jobs`). Returns the
+    Metrics of the whole trace's walk-forward ``predictions``, which go by histories up to the second, are logged beside those as served. Returns the
     registered versions, ``model version method alias accuracy judged_jobs why``, and what the champion, loaded back from the registry,
-    says of the last submissions (``predicted_s``) beside what it says in this process (``expected_s``, null for a champion of before).
+    says of the last submissions (``predicted_s``) beside what it says in this process (``expected_s``, null for a champion chosen by hand).
     """
-    from features.schema import fingerprint
-    from features.snapshot import snapshot
-    from models.evaluation import accuracy, evaluate_predictions
-    from models.gradient_boosting import GradientBoosting, predict
-    from models.packed.snapshot_inputs import inputs_from_snapshot
-    from models.registration import Training, judged_jobs, log_and_register, promote
-    from models.walk_forward import final_model
+    from models.evaluation import evaluate_predictions
+    from models.packed.methods import PREDICTED
+    from models.promotion import JUDGED_DAYS
+    from models.registration import crown
+    from models.served import Accounting, predict_served
+    from models.trainers import TRAINERS
     from pipelines.registry import predict_registered, submissions
+    from pipelines.retraining import incumbent, retrain, served_by
 
     jobs = clean.jobs
     submit, runtime = jobs["submit_s"].to_numpy(np.int64), jobs["runtime_s"].to_numpy(np.float64)
-    judged = judged_jobs((submit - submit[0]) // WEEK_S)
-    at = int((known.start_s + jobs["runtime_s"].to_numpy(np.int64)).max())
-    config = GradientBoosting(seed=seed)
-    training = Training(
-        trace=clean.name,
-        fingerprint=fingerprint(jobs),
-        jobs=len(jobs),
-        window_s=(int(submit[0]), at),
-        snapshot=snapshot(jobs, known.start_s, at),
-        snapshot_s=at,
-        origin_unix_s=clean.origin_unix_s,
-        timezone=clean.timezone,
-        generated=clean.generated,
+    accounting = Accounting(jobs, known.start_s, model_inputs(jobs, known.table), clean.origin_unix_s, clean.timezone)
+    present = incumbent(store, clean.name)
+    instants = [accounting.until_s - DAY_S * number for number in range(JUDGED_DAYS + _STRAGGLERS, 0, -1)]
+    rows = np.flatnonzero(submit >= instants[0])
+    served = predict_served(accounting, rows, instants, champion=served_by(present, submit), seed=seed)
+    made = retrain(
+        clean,
+        accounting,
+        served,
+        present,
+        store,
         seed=seed,
-    )
-    trees = final_model(jobs, model_inputs(jobs, known.table), config)
-    candidates = []
-    for method, booster, parameters in (("last2", None, {}), ("lightgbm", trees, vars(config))):
-        seconds = predictions[method].to_numpy(np.float64)
-        metrics = {str(name): float(value) for name, value in evaluate_predictions(seconds, runtime).items()}
-        score = (float(accuracy(seconds[judged], runtime[judged]).mean()), int(judged.sum()))
-        tags = {"dagster_run_id": run_id, "history_starts": known.source}
-        candidates.append(
-            log_and_register(store, method, training, metrics, score, booster=booster, parameters=parameters, tags=tags)
-        )
-    champion, challenger = promote(store, clean.name, candidates)
-    name = f"runtime-{clean.name}"
-    aliases = {champion: "champion", challenger: "challenger"}
-    registered = pd.DataFrame(
-        [
-            {
-                "model": name,
-                "version": int(each.version),
-                "method": each.method,
-                "alias": aliases.get(each.version, ""),
-                "accuracy": each.accuracy,
-                "judged_jobs": each.judged_jobs,
-                "why": store.client.get_model_version(name, each.version).description or "",
+        tags={"dagster_run_id": run_id, "history_starts": known.source},
+        metrics={
+            name: {
+                str(key): float(value)
+                for key, value in evaluate_predictions(predictions[name].to_numpy(np.float64), runtime).items()
             }
-            for each in candidates
-        ]
+            for name in TRAINERS
+            if name in predictions
+        },
     )
+    crown(store, clean.name, made.champion, made.challenger)
     last = submissions(clean).tail(20).reset_index(drop=True)
-    local = last["submit_time"].to_numpy("datetime64[s]").astype(np.int64)
-    asked = last.assign(submit_s=submit[-len(last) :], local_s=local)
-    inputs = inputs_from_snapshot(asked, training.snapshot)
-    expected = {
-        "last2": last2_table(inputs["mean_last2_runtime_s"].to_numpy(), last["requested_s"].to_numpy(np.float64)),
-        "lightgbm": predict(trees, inputs),
-    }
-    crowned = next((each.method for each in candidates if each.version == champion), None)
-    said = predict_registered(name, last)["predicted_s"]
-    return registered, last.assign(predicted_s=said, expected_s=expected[crowned] if crowned else np.nan)
+    said = predict_registered(f"runtime-{clean.name}", last)[PREDICTED]
+    method = made.trained[made.method] if made.promoted else present.method if present else None
+    if method is None:
+        return made.registered, last.assign(predicted_s=said, expected_s=np.nan)
+    inputs = accounting.served_inputs(np.arange(len(jobs) - len(last), len(jobs)), accounting.until_s)
+    return made.registered, last.assign(predicted_s=said, expected_s=method.answer(inputs)[PREDICTED])

@@ -15,6 +15,7 @@ import pytest
 from features.clock import local_clock_s
 from features.snapshot import snapshot
 from models.gradient_boosting import GradientBoosting, fit, predict
+from models.packed.methods import Boosting, Last2, Requested
 from models.packed.predictor import RuntimePredictor
 from models.packing import assemble, private_name
 from tests.learning import ORIGIN_S, ZONE, inputs_of, workload
@@ -34,9 +35,8 @@ def pack(directory, learned, method="lightgbm", table=None):
     directory.mkdir()
     _, _, _, at, users, booster = learned
     table = users if table is None else table
-    return assemble(
-        directory, method, table, at, booster=booster if method == "lightgbm" else None, origin_unix_s=ORIGIN_S, timezone=ZONE
-    )
+    made = {"lightgbm": Boosting(booster), "last2": Last2(), "requested": Requested()}[method]
+    return assemble(directory, made, table, at, origin_unix_s=ORIGIN_S, timezone=ZONE)
 
 
 def submission(learned, **changes):
@@ -123,9 +123,9 @@ def test_two_versions_in_one_process_keep_their_own_data_and_code(tmp_path, lear
     (tmp_path / "b").mkdir()
     paths = save(tmp_path / "a", learned, method="last2"), save(tmp_path / "b", learned, method="last2", table=slower)
     home = next((paths[1] / "code").iterdir())
-    source = (home / "predictor.py").read_text()
+    source = (home / "methods.py").read_text()
     assert source.count("np.floor(") == 1
-    (home / "predictor.py").write_text(source.replace("np.floor(", "0.5 * np.floor("))  # a later version of the code ...
+    (home / "methods.py").write_text(source.replace("np.floor(", "0.5 * np.floor("))  # a later version of the code ...
     home.rename(home.with_name(home.name + "f"))  # ... has another hash
     long = submission(learned, requested_s=[10**6])
     first, second = (mlflow.pyfunc.load_model(str(path)) for path in paths)

@@ -57,6 +57,7 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
         "schedules",
         "comparison",
         "report",
+        "night",
     }
     assert {key.to_user_string() for key in graph.get_all_asset_keys()} == stages
     checked = {key.asset_key.to_user_string() for key in graph.asset_check_keys}
@@ -64,7 +65,7 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
     for key in graph.get_all_asset_keys():
         node = graph.get(key)
         assert node.description
-        assert node.group_name in {"ingest", "features", "predictors", "simulation", "comparison"}
+        assert node.group_name in {"ingest", "features", "predictors", "simulation", "comparison", "nights"}
         assert isinstance(node.partitions_def, dg.DynamicPartitionsDefinition)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +14,10 @@ import pytest
 
 from features.errors import InputError
 from features.snapshot import snapshot
-from models import registration, tracking
+from models import packing, registration, tracking
 from models.gradient_boosting import GradientBoosting, fit
-from models.registration import Candidate, Training, champion, judged_jobs, load, log_and_register, promote
+from models.packed.methods import Boosting, Last2, Requested
+from models.registration import Candidate, Training, champion, crown, elect, load, log_and_register, signature, trained_method
 from tests.learning import ORIGIN_S, ZONE, inputs_of, workload
 
 JOBS = 6000
@@ -44,14 +46,13 @@ def training(learned, trace):
 
 
 def register(opened, learned, trace, method, accuracy, judged=1500):
-    booster = learned[0] if method == "lightgbm" else None
+    made = {"lightgbm": Boosting(learned[0]), "last2": Last2(), "requested": Requested()}[method]
     return log_and_register(
         opened,
-        method,
+        made,
         training(learned, trace),
         {"mae_s": 12.0},
         (accuracy, judged),
-        booster=booster,
         tags={"dagster_run_id": "r1"},
     )
 
@@ -72,30 +73,27 @@ def test_a_version_records_where_it_comes_from_and_predicts(opened, learned):
     assert run.info.status == "FINISHED"
     assert run.data.metrics["mae_s"] == 12
     model = mlflow.pyfunc.load_model(f"models:/runtime-one/{made.version}")
-    assert model.metadata.signature == registration.SIGNATURE
+    assert model.metadata.signature == signature(("predicted_s",))
     answer = model.predict(model.input_example)
     assert (answer["snapshot_age_s"] == 0).all()
     assert answer["predicted_s"].between(1, 3600).all()
 
 
-def test_the_more_accurate_becomes_champion_and_the_next_challenger_with_the_reason(opened, learned):
+def promote(opened, trace, candidates):
+    first, second = elect(opened, trace, candidates)
+    crown(opened, trace, first, second)
+    return first, second
+
+
+def test_the_more_accurate_becomes_first_champion_and_the_next_challenger_with_the_reason(opened, learned):
     made = {m: register(opened, learned, "two", m, a) for m, a in (("requested", 0.3), ("last2", 0.5), ("lightgbm", 0.6))}
     assert promote(opened, "two", list(made.values())) == (made["lightgbm"].version, made["last2"].version)
     first = opened.client.get_model_version_by_alias("runtime-two", "champion")
     assert str(first.version) == made["lightgbm"].version
-    assert "lightgbm (version 3) 0.6000, last2 (version 2) 0.5000" in first.description
-    again = [register(opened, learned, "two", m, a) for m, a in (("last2", 0.7), ("lightgbm", 0.6))]
-    assert promote(opened, "two", again) == (again[0].version, again[1].version)
-    assert str(champion(opened, "two").version) == again[0].version
-
-
-@pytest.mark.parametrize(("judged", "said"), [(1500, "the last 1,500 of 6,000 jobs"), (6000, "all 6,000 jobs")])
-def test_the_reason_says_how_many_jobs_judged(opened, learned, judged, said):
-    trace = f"judged-{judged}"
-    made = [register(opened, learned, trace, m, a, judged) for m, a in (("last2", 0.5), ("lightgbm", 0.6))]
-    for version in promote(opened, trace, made):
-        reason = opened.client.get_model_version(f"runtime-{trace}", version).description
-        assert f" by mean accuracy over {said} (within 0.001 the simpler): lightgbm" in reason
+    assert (
+        "as served over 1,500 jobs (within 0.001 the simpler): lightgbm (version 3) 0.6000, last2 (version 2) 0.5000"
+        in first.description
+    )
 
 
 def test_a_tie_goes_to_the_simpler(opened, learned):
@@ -103,21 +101,14 @@ def test_a_tie_goes_to_the_simpler(opened, learned):
     assert promote(opened, "tie", made)[0] == made[1].version
 
 
-def test_a_champion_of_a_method_not_tried_keeps_its_place_unless_beaten(opened, learned):
-    strong = register(opened, learned, "three", "lightgbm", 0.6)
-    promote(opened, "three", [strong])
-    weak = register(opened, learned, "three", "last2", 0.5)
-    assert promote(opened, "three", [weak]) == (strong.version, weak.version)
-    assert "on other jobs" in champion(opened, "three").description
-
-
-def test_a_champion_chosen_by_hand_stays(opened, learned):
-    by_hand = register(opened, learned, "four", "requested", 0.1)
-    for tag in ("judged_accuracy", "method"):
-        opened.client.delete_model_version_tag("runtime-four", by_hand.version, tag)
-    opened.client.set_registered_model_alias("runtime-four", "champion", by_hand.version)
-    better = register(opened, learned, "four", "last2", 0.9)
-    assert promote(opened, "four", [better]) == (by_hand.version, better.version)
+def test_what_a_version_learned_is_read_back_and_predicts_the_same(opened, learned):
+    made = register(opened, learned, "back", "lightgbm", 0.6)
+    jobs, start = workload()
+    inputs = inputs_of(jobs, start).tail(50)
+    again = trained_method(opened, "back", made.version).answer(inputs)["predicted_s"]
+    np.testing.assert_array_equal(again, Boosting(learned[0]).answer(inputs)["predicted_s"])
+    with pytest.raises(InputError, match="models:/runtime-back/99: cannot be read by this Queuecast"):
+        trained_method(opened, "back", "99")
 
 
 def test_a_failure_half_way_leaves_the_old_champion(opened, learned, monkeypatch):
@@ -138,14 +129,7 @@ def test_a_failure_half_way_leaves_the_old_champion(opened, learned, monkeypatch
 
 def test_candidates_judged_on_different_jobs_are_not_compared(opened):
     with pytest.raises(ValueError, match="different jobs"):
-        promote(opened, "six", [Candidate("last2", "1", 0.5, 100, 900), Candidate("lightgbm", "2", 0.6, 101, 900)])
-
-
-def test_the_last_quarter_judges_and_is_extended_to_a_thousand_jobs():
-    weeks = np.repeat(np.arange(8), 600)
-    assert judged_jobs(weeks).sum() == 1200
-    assert judged_jobs(np.repeat(np.arange(8), 300)).sum() == 1200
-    assert judged_jobs(np.repeat(np.arange(4), 100)).all()
+        elect(opened, "six", [Candidate("last2", "1", 0.5, 100, 900), Candidate("lightgbm", "2", 0.6, 101, 900)])
 
 
 def test_loading_refuses_what_is_absent_or_of_another_format(opened, learned):
@@ -157,6 +141,18 @@ def test_loading_refuses_what_is_absent_or_of_another_format(opened, learned):
     opened.client.set_model_version_tag("runtime-old", made.version, "queuecast_format", "0")
     with pytest.raises(InputError, match="has format 0, this Queuecast reads format 1"):
         load(opened, "runtime-old")
+
+
+def test_a_version_packed_by_an_older_code_loads_and_can_be_refreshed_from(opened, learned, monkeypatch, tmp_path):
+    older = shutil.copytree(packing._PACKED, tmp_path / "packed")
+    with monkeypatch.context() as then:
+        then.setattr(packing, "_PACKED", older)
+        (older / "predictor.py").write_text((older / "predictor.py").read_text() + "\n# as it was then\n")
+        made = register(opened, learned, "elder", "lightgbm", 0.6)
+    assert packing.private_name() not in made.tags["code_version"]
+    crown(opened, "elder", made.version)
+    assert load(opened, "runtime-elder").predict(_one())["predicted_s"].between(1, 600).all()
+    assert trained_method(opened, "elder", made.version).name == "lightgbm"
 
 
 def _one():

@@ -7,18 +7,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from .boosting import predict
+from .methods import METHODS, Method
 from .snapshot_inputs import History
 
 FORMAT = 1
-"""Version of the files a model is made of: settings, history table, trees."""
-METHODS = ("requested", "last2", "lightgbm")
-SETTINGS, HISTORY, TREES = "model.json", "history.parquet", "trees.txt"
+"""Version of the files a model is made of: settings, history table, what was learned."""
+SETTINGS, HISTORY = "model.json", "history.parquet"
+
+
+def read_method(directory: Path) -> Method:
+    """What was learned, from the directory ``packing.assemble`` filled. Raises as :class:`RuntimePredictor`."""
+    settings = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))
+    if settings.get("format") != FORMAT:
+        raise ValueError(
+            f"{directory / SETTINGS}: format {settings.get('format')}, this code reads format {FORMAT}: register the model again"
+        )
+    if settings["method"] not in METHODS:
+        raise ValueError(f"{directory / SETTINGS}: unknown method {settings['method']!r}: known are {', '.join(METHODS)}")
+    return METHODS[settings["method"]].read(directory)
 
 
 class RuntimePredictor:
@@ -26,26 +36,15 @@ class RuntimePredictor:
 
     def __init__(self, directory: Path) -> None:
         """Raises ValueError for a format or method this code does not know, OSError for a file that is not there."""
+        self._method = read_method(directory)
         settings = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))
-        if settings.get("format") != FORMAT:
-            raise ValueError(
-                f"{directory / SETTINGS}: format {settings.get('format')}, this code reads format {FORMAT}: register the model again"
-            )
-        self.method: str = settings["method"]
-        if self.method not in METHODS:
-            raise ValueError(f"{directory / SETTINGS}: unknown method {self.method!r}: known are {', '.join(METHODS)}")
         self._at_s: int = settings["snapshot_s"]
         self._origin_s: int = settings["origin_unix_s"] or 0
         self._zone: str | None = settings["timezone"] if settings["origin_unix_s"] is not None else None
         self._history = History.from_frame(pd.read_parquet(directory / HISTORY))
-        self._booster: Any = None
-        if self.method == "lightgbm":
-            import lightgbm
-
-            self._booster = lightgbm.Booster(model_str=(directory / TREES).read_text(encoding="utf-8"))
 
     def predict(self, submissions: pd.DataFrame) -> pd.DataFrame:
-        """``predicted_s`` (seconds, 1..request) and ``snapshot_age_s`` (submission minus snapshot) [submissions], their index.
+        """The method's answers (``predicted_s`` first; seconds, 1..request) and ``snapshot_age_s`` (submission minus snapshot) [submissions].
 
         ``submissions``: ``user`` (text), ``procs`` and ``requested_s`` (whole numbers from 1), ``submit_time`` (the site's wall clock, no
         time zone). A user the snapshot does not list has no history. Raises ValueError naming row and column of what makes no sense.
@@ -53,27 +52,18 @@ class RuntimePredictor:
         _check(submissions)
         local = submissions["submit_time"].to_numpy("datetime64[s]").astype(np.int64)
         submit = self._unix_s(local) - self._origin_s
-        requested = submissions["requested_s"].to_numpy(np.float64)
         asked = pd.DataFrame(
             {
                 "user": submissions["user"].to_numpy(object),
                 "procs": submissions["procs"].to_numpy(np.float64),
-                "requested_s": requested,
+                "requested_s": submissions["requested_s"].to_numpy(np.float64),
                 "submit_s": submit,
                 "local_s": local,
             },
             copy=False,
         )
-        if self.method == "requested":
-            predicted = requested
-        else:
-            inputs = self._history.inputs(asked)
-            if self.method == "last2":
-                last2 = np.floor(inputs["mean_last2_runtime_s"].to_numpy())
-                predicted = np.clip(np.where(np.isnan(last2), requested, last2), 1.0, requested)
-            else:
-                predicted = predict(self._booster, inputs)
-        return pd.DataFrame({"predicted_s": predicted, "snapshot_age_s": submit - self._at_s}, index=submissions.index)
+        answers = self._method.answer(self._history.inputs(asked))
+        return pd.DataFrame({**answers, "snapshot_age_s": submit - self._at_s}, index=submissions.index)
 
     def _unix_s(self, local: np.ndarray) -> np.ndarray:
         """Unix seconds of the wall clock; of the hour that comes twice in autumn the first, of the one skipped in spring its end."""

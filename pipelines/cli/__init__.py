@@ -19,6 +19,7 @@ _COMMANDS = {
     "fetch": "download a trace of the catalogue, checked",
     "campaign": "compare many combinations over the weeks or months of a trace",
     "bench": "measure the simulator",
+    "nights": "replay a trace night by night: retrain, judge, promote or refresh, report",
     "ui": "start the web server on what was materialised",
 }
 

@@ -1,0 +1,79 @@
+"""Thirty nights of KTH-SP2 as docs/nightly.md shows them: the table and the figure from a replay, and what loading and asking one model costs.
+
+First ``queuecast nights kth-sp2.swf.gz --start 250 --home HOME``, then ``python -m benchmarks.nights HOME [--write]`` from the repository. Times are
+medians of 200 predictions of one row in one process, schema enforcement included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from pathlib import Path
+
+import mlflow
+import pandas as pd
+
+from pipelines.lake import Lake
+from pipelines.night_replay import own_registry
+from pipelines.report.night import share, signed
+from pipelines.report.night_plots import over_nights
+
+PREDICTIONS = 200
+PLACE = Path(__file__).parents[1] / "docs" / "nightly.png"
+
+
+def table(nights: pd.DataFrame) -> str:
+    """The nights in Markdown."""
+    lines = ["| night | new jobs | champion | judge | champion as served | last2 | challenger | difference, points | drift |"]
+    lines.append("| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | --- |")
+    for row in nights.to_dict("records"):
+        judged = row["difference"] == row["difference"] and abs(row["low"]) != float("inf")
+        difference = (
+            f"{signed(100 * row['difference'])} [{signed(100 * row['low'])}, {signed(100 * row['high'])}]" if judged else "–"
+        )
+        champion = f"{'**promoted** ' if row['promoted'] else ''}{row['champion']}, {row['method']} of {row['trained_version']}"
+        challenger = share(row["accuracy_" + row["challenger_method"]])
+        cells = (row["night"], f"{row['new_jobs']:,}", champion, f"{row['judged_jobs']:,}", share(row["accuracy_champion"]))
+        lines.append("| " + " | ".join((*cells, share(row["accuracy_last2"]), challenger, difference, row["drifted"])) + " |")
+    return "\n".join(lines)
+
+
+def cost(home: Path, trace: str) -> str:
+    """Median milliseconds to load and to ask the newest version of each method."""
+    found: dict[str, int] = {}
+    for version in own_registry(home).client.search_model_versions(f"name = 'runtime-{trace}'"):
+        found[version.tags["method"]] = max(found.get(version.tags["method"], 0), int(version.version))
+    lines = ["| method | load | predict one row |", "| --- | ---: | ---: |"]
+    for method, number in sorted(found.items()):
+        loads, asks = [], []
+        for _ in range(11):
+            began = time.perf_counter()
+            model = mlflow.pyfunc.load_model(f"models:/runtime-{trace}/{number}")
+            loads.append(time.perf_counter() - began)
+        assert model.input_example is not None
+        asked = model.input_example.head(1)
+        for _ in range(PREDICTIONS):
+            began = time.perf_counter()
+            model.predict(asked)
+            asks.append(time.perf_counter() - began)
+        lines.append(f"| {method} | {1e3 * statistics.median(loads):.0f} ms | {1e3 * statistics.median(asks):.1f} ms |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Print the tables; with ``--write`` also draw the figure."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("home", type=Path, help="the --home of a replay")
+    arguments.add_argument("--write", action="store_true", help=f"write {PLACE.name}")
+    asked = arguments.parse_args()
+    home = asked.home.absolute()
+    for path in sorted((home / "lake" / "nights").glob("*.parquet")):
+        nights, metadata = Lake(home / "lake").read("nights", path.stem)
+        print(table(nights), cost(home, path.stem), sep="\n\n")
+        if asked.write:
+            PLACE.write_bytes(over_nights(nights, bool(metadata["generated"]), image="png"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""``queuecast nights``: a trace replayed as if it arrived day by day, with the nightly retraining done each midnight."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from features.errors import InputError
+from pipelines.cli.options import console, load, note, trace_options
+
+
+@click.command()
+@click.argument("trace")
+@click.option("--nights", "count", type=click.IntRange(min=1), default=30, show_default=True, help="How many consecutive nights.")
+@click.option(
+    "--start",
+    type=click.IntRange(min=1),
+    help="The first night, counted from the first submission. [default: the last nights of the trace]",
+)
+@click.option("--until", help="The last night, as its page is called, such as 1997-08-30.")
+@click.option(
+    "--home",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where lake, registry and reports go. [default: replays/TRACE in the home directory]",
+)
+@click.option("--seed", type=int, default=0, show_default=True)
+@trace_options
+def command(
+    trace: str,
+    count: int,
+    start: int | None,
+    until: str | None,
+    home: Path | None,
+    seed: int,
+    procs: int | None,
+    timezone: str | None,
+    missing_request: str | None,
+) -> None:
+    """Replay TRACE day by day: ingest, retrain, judge, promote or refresh, compare and report each night, as the schedule does it.
+
+    Nights that are done already are not done again: the same command goes on where it ended. The registry is one of its own, in --home.
+    """
+    from pipelines.home import home as default_home
+    from pipelines.lake import Lake
+    from pipelines.night_replay import replay, replay_nights
+    from pipelines.nights import NightConfig
+
+    if start is not None and until is not None:
+        raise InputError("--start and --until both say which nights: give one of them")
+    source = replay(load(trace, procs, timezone, missing_request))
+    place = (home or default_home() / "replays" / source.clean.name).absolute()
+    midnights = source.midnights
+    labels = [source.label(midnight) for midnight in midnights]
+    if until is not None and until not in labels:
+        raise InputError(f"--until {until}: the nights of {source.clean.name} are {labels[0]} to {labels[-1]}")
+    last = labels.index(until) + 1 if until is not None else len(labels) if start is None else start - 1 + count
+    first = max(last - count, 0) if start is None else start - 1
+    chosen = midnights[first:last]
+    if not chosen:
+        raise InputError(f"--start {start}: {source.clean.name} has {len(labels)} nights")
+    ledger = Lake(place / "lake").path("nights", source.clean.name)
+    if ledger.exists():
+        done = Lake(place / "lake").read("nights", source.clean.name)[0]["night"].iloc[-1]
+        chosen = [midnight for midnight in chosen if source.label(midnight) > done]
+        note(f"{place}: the night {done} is done, {len(chosen)} are left")
+    began = time.perf_counter()
+    try:
+        for number, made in enumerate(replay_nights(source, chosen, place, NightConfig(seed=seed)), 1):
+            note(f"{number}/{len(chosen)} {_line(made.row)}")
+    except InputError as error:
+        raise InputError("; ".join([str(error), *getattr(error, "__notes__", [])])) from error
+    if ledger.exists():
+        _print(Lake(place / "lake").read("nights", source.clean.name)[0])
+    note(f"{len(chosen)} nights in {time.perf_counter() - began:.1f} s")
+    click.echo(f"report      {place / 'reports' / 'nights' / source.clean.name / 'index.html'}")
+    sys.stdout.flush()
+
+
+def _line(row) -> str:
+    from pipelines.report.night import share
+
+    verdict = "promoted" if row["promoted"] else "stays"
+    drifted = f", drift: {row['drifted']}" if row["drifted"] else ""
+    return (
+        f"{row['night']}: {row['new_jobs']:,} new jobs, champion version {row['champion']} ({row['method']}) {verdict}, "
+        f"served {share(row['accuracy_champion'])}{drifted}"
+    )
+
+
+def _print(nights) -> None:
+    from rich.table import Table
+
+    from pipelines.report.night import share, signed
+
+    shown = Table(title="accuracy as served over the last 14 days", title_justify="left")
+    for name in ("night", "new jobs", "champion", "", "served", "last2", "challenger", "difference, points", "drift"):
+        shown.add_column(name, justify="left" if name in ("night", "", "drift") else "right")
+    for row in nights.to_dict("records"):
+        difference = f"{signed(100 * row['difference'])} [{signed(100 * row['low'])}, {signed(100 * row['high'])}]"
+        shown.add_row(
+            row["night"],
+            f"{row['new_jobs']:,}",
+            f"{row['champion']} ({row['method']} of {row['trained_version']})",
+            "promoted" if row["promoted"] else "",
+            share(row["accuracy_champion"]),
+            share(row["accuracy_last2"]),
+            f"{row['challenger_method']} {share(row.get('accuracy_' + row['challenger_method'], float('nan')))}",
+            difference if math.isfinite(row["low"]) else "–",
+            row["drifted"],
+        )
+    console().print(shown)

@@ -1,0 +1,108 @@
+"""A night's results take the place of the last night's all at once, or not at all.
+
+A night writes its tables and pages into a directory of its own. When everything is there, a journal that names each move and the aliases
+is written: from then on the night has happened. Aliases and files are moved, the journal is removed. Whoever comes after a
+process that died finds either no journal, and throws away what lies there, or a journal, and finishes what it says; every step may be repeated.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from features.errors import InputError
+from pipelines.atomic import replacing
+from pipelines.lake import Lake
+
+Crown = Callable[[Mapping[str, str]], None]
+"""Points the registry's aliases to versions."""
+
+
+class Staging:
+    """Where one night of one trace puts its results until it is committed; made by :func:`staged`."""
+
+    def __init__(self, home: Path, trace: str) -> None:
+        self.home = home
+        self.root = home / "nights" / trace
+        self.lake = Lake(self.root / "staged" / "lake")
+        self._staged = self.root / "staged"
+        self._journal = self.root / "commit.json"
+
+    def enter(self, label: str, stage: str) -> None:
+        """Note how far the night is, for the case that nobody can ask it any more."""
+        self._staged.mkdir(parents=True, exist_ok=True)
+        with replacing(self._staged / "stage.json") as temporary:
+            temporary.write_text(json.dumps({"night": label, "stage": stage}), encoding="utf-8")
+
+    def page(self, name: str, html: str) -> None:
+        """Keep a page under ``reports/`` of the home directory."""
+        path = self._staged / "reports" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(html, encoding="utf-8")
+
+    def clear(self) -> None:
+        """Forget what was staged."""
+        shutil.rmtree(self._staged, ignore_errors=True)
+
+    def commit(self, aliases: Mapping[str, str], crown: Crown) -> None:
+        """Let it be: ``crown`` moves the ``aliases`` first, so that a registry that does not answer leaves the files of the night before."""
+        (self._staged / "stage.json").unlink()
+        files = sorted(path.relative_to(self._staged).as_posix() for path in self._staged.rglob("*") if path.is_file())
+        with replacing(self._journal) as temporary:
+            temporary.write_text(json.dumps({"files": files, "aliases": dict(aliases)}, indent=1), encoding="utf-8")
+        try:
+            crown(aliases)
+        except BaseException:
+            self._journal.unlink()
+            raise
+        self._move(files)
+
+    def recover(self, crown: Crown) -> str:
+        """Finish or forget what a process left that died; says which, empty if there is nothing."""
+        if self._journal.exists():
+            journal = json.loads(self._journal.read_text(encoding="utf-8"))
+            crown(journal["aliases"])
+            self._move(journal["files"])
+            return "a night before had died while its results were moved into place: that was finished"
+        if not self._staged.exists():
+            return ""
+        told = {"night": "of an unknown date", "stage": "beginning"}
+        with suppress(OSError, ValueError):
+            told |= json.loads((self._staged / "stage.json").read_text(encoding="utf-8"))
+        self.clear()
+        return f"the night {told['night']} had died while {told['stage']}: nothing of it was kept"
+
+    def _move(self, files: list[str]) -> None:
+        for name in files:
+            source, target = self._staged / name, self.home / name
+            if source.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(source, target)
+        self.clear()
+        self._journal.unlink()
+
+
+@contextmanager
+def staged(home: Path, trace: str) -> Iterator[Staging]:
+    """The staging directory of ``trace``, for one night at a time; InputError if another is running. What is not committed is forgotten."""
+    staging = Staging(home, trace)
+    staging.root.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(staging.root / ".lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise InputError(f"another night of {trace} is running") from error
+    try:
+        yield staging
+    except Exception:
+        if not staging._journal.exists():
+            staging.clear()
+        raise
+    finally:
+        lock.release()

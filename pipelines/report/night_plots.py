@@ -1,0 +1,84 @@
+"""The figure of the nights: who predicted how well, night by night, and when the champion changed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
+
+from pipelines.report.style import GRID, INK, MUTED, ImageFormat, encode, figure
+
+_BLUE, _GREEN, _PURPLE, _VERMILION = "#0072b2", "#009e73", "#cc79a7", "#d55e00"
+_TICKS = 12
+"""Most nights named on the axis."""
+
+
+def over_nights(nights: pd.DataFrame, generated: bool, image: ImageFormat = "svg") -> bytes:
+    """Above, accuracy in the judged window of each night (table ``nights``); below, how much better the challenger was, with its interval."""
+    place = np.arange(len(nights))
+    with figure(10.5, 6.2, generated) as drawing:
+        above, below = drawing.subplots(2, 1, sharex=True, height_ratios=[1.7, 1])
+        best = nights["challenger_method"].replace("", np.nan).mode()
+        learned = best.iloc[0] if len(best) else "lightgbm"
+        if f"accuracy_{learned}_now" in nights:
+            above.plot(
+                place,
+                nights[f"accuracy_{learned}_now"],
+                color=MUTED,
+                linestyle=":",
+                linewidth=1.4,
+                label=f"{learned}, if every end were known at once",
+            )
+        if f"accuracy_{learned}" in nights:
+            above.plot(
+                place,
+                nights[f"accuracy_{learned}"],
+                color=_GREEN,
+                linestyle="--",
+                marker="s",
+                markersize=3.5,
+                linewidth=1.3,
+                label=f"challenger: {learned} trained anew each night",
+            )
+        above.plot(place, nights["accuracy_last2"], color=_PURPLE, linestyle="-.", linewidth=1.3, label="last2")
+        above.plot(place, nights["accuracy_requested"], color=MUTED, linewidth=1, label="requested")
+        above.plot(
+            place,
+            nights["accuracy_champion"],
+            color=_BLUE,
+            marker="o",
+            markersize=4,
+            linewidth=1.8,
+            label="champion, as it was served",
+        )
+        _mark(above, nights)
+        above.set(title="mean accuracy of the jobs that ended in the last 14 days, as served from nightly snapshots")
+        above.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %", decimals=0))
+        drawing.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8.5, handlelength=3)
+
+        points = 100 * nights[["low", "difference", "high"]].to_numpy(np.float64)
+        finite = np.isfinite(points).all(axis=1)
+        below.axhline(0, color=INK, linewidth=0.9)
+        below.vlines(place[finite], points[finite, 0], points[finite, 2], color=_GREEN, linewidth=1.4, alpha=0.7)
+        below.plot(place[finite], points[finite, 1], "s", color=_GREEN, markersize=4.5)
+        _mark(below, nights)
+        below.set(title="challenger less champion, points of accuracy, with the interval that decides", xlabel="night")
+        step = max(1, -(-len(nights) // _TICKS))
+        below.set_xticks(place[::step], nights["night"].iloc[::step], rotation=30, ha="right")
+        return encode(drawing, image)
+
+
+def _mark(panel: Axes, nights: pd.DataFrame) -> None:
+    """Promotions as lines, nights with drift as bands."""
+    for place, (promoted, drifted) in enumerate(zip(nights["promoted"], nights["drifted"], strict=True)):
+        if drifted:
+            panel.axvspan(
+                place - 0.5, place + 0.5, color=GRID, zorder=0, linewidth=0, label="drift" if not _named(panel, "drift") else None
+            )
+        if promoted:
+            panel.axvline(place, color=_VERMILION, linewidth=1.2, label="promotion" if not _named(panel, "promotion") else None)
+
+
+def _named(panel: Axes, label: str) -> bool:
+    return label in panel.get_legend_handles_labels()[1]
