@@ -42,6 +42,7 @@ def boosted(**options: str) -> CompiledPredictor:
     leaves = whole(f"leaves={given['leaves']}", given["leaves"], least=2, most=10_000)
     learned = whole(f"jobs={given['jobs']}", given["jobs"], least=ENOUGH, most=10_000_000)
     seed = whole(f"seed={given['seed']}", given["seed"], least=0, most=2**31 - 1)
+    given |= {"trees": str(trees), "leaves": str(leaves), "jobs": str(learned), "seed": str(seed)}
 
     def memory(jobs: pd.DataFrame) -> Memory:
         model = np.zeros(HEAD + 2 * trees * leaves)

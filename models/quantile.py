@@ -73,7 +73,7 @@ def quantile(**options: str) -> CompiledPredictor:
     }
     rate = number(f"rate={given['rate']}", given["rate"], least=0.0, most=1.0)
     seed = whole(f"seed={given['seed']}", given["seed"], least=0, most=2**31 - 1)
-    given |= {question: shortest(level) for question, level in levels.items()} | {"rate": shortest(rate)}
+    given |= {question: shortest(level) for question, level in levels.items()} | {"rate": shortest(rate), "seed": str(seed)}
     table = np.unique(np.concatenate([REGULAR, list(levels.values())]))
 
     def memory(jobs: pd.DataFrame) -> Memory:

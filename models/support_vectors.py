@@ -38,7 +38,7 @@ def support_vectors(**options: str) -> CompiledPredictor:
     given = USUAL | options
     c, epsilon, gamma = (number(f"{name}={given[name]}", given[name], above=0.0) for name in ("c", "epsilon", "gamma"))
     learned = whole(f"jobs={given['jobs']}", given["jobs"], least=ENOUGH, most=100_000)
-    given = given | {"c": shortest(c), "epsilon": shortest(epsilon), "gamma": shortest(gamma)}
+    given |= {"c": shortest(c), "epsilon": shortest(epsilon), "gamma": shortest(gamma), "jobs": str(learned)}
 
     def memory(jobs: pd.DataFrame) -> Memory:
         return job_features.fresh_memory(jobs, 0, np.zeros(HEAD))

@@ -123,6 +123,8 @@ def simulate_point(setting: Setting, point: Point) -> Schedule:
         jobs=schedule_table(window.jobs, made.start, made.predicted, made.corrections, made.submit),
         clamped_predictions=made.clamped,
         simulate_s=made.seconds,
+        retrain_s=made.retraining,
+        quantiles=made.quantiles,
         **_identity(setting, point),
     )
 

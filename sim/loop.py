@@ -162,8 +162,6 @@ def refresh_plan(settings, now, jobs, estimates, state, memory):
     the loop has to ask outside first."""
     counters = state.counters
     bits = settings.bits
-    if settings.correction == RENEWED and settings.predictor != TABLE:
-        renew_plan(settings, now, jobs, state, memory)
     while counters[PLANS] > 0 and state.plan[0] >> bits <= now:
         planned = state.plan[0] >> bits
         sequence = state.plan[0] & ((1 << bits) - 1)
@@ -196,12 +194,14 @@ def refresh_plan(settings, now, jobs, estimates, state, memory):
         counters[PLANS] += 1
         state.planned[job] = planned
         state.corrections[job] += 1
+    if settings.correction == RENEWED and settings.predictor != TABLE:
+        renew_plan(settings, now, jobs, state, memory)
     return False
 
 
 @kernel
 def renew_plan(settings, now, jobs, state, memory):
-    """Ask a compiled predictor when each running job ends, given how long it has run."""
+    """Ask a compiled predictor when each running job ends, given how long it has run; nobody's prediction is outlived any more."""
     counters = state.counters
     bits = settings.bits
     for i in range(counters[PLANS]):
@@ -209,7 +209,7 @@ def renew_plan(settings, now, jobs, state, memory):
         sequence = event & ((1 << bits) - 1)
         job = state.running[sequence]
         elapsed = now - state.start[job]
-        if event >> bits > now and elapsed > 0:
+        if elapsed > 0:
             seconds = estimate_again(settings.predictor, memory, job, jobs, elapsed)
             planned = state.start[job] + usable(seconds, elapsed + 1, jobs.requested[job], jobs.requested[job], job, counters)
             if planned != event >> bits:

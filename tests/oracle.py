@@ -120,7 +120,8 @@ CORRECTIONS: dict[str, Callable[[Simulation, Job], int]] = {
     "tsafrir": lambda sim, job: min(job.end_s + TSAFRIR_S[job.corrections], job.requested),
     "tsafrir(steps=okcm)": lambda sim, job: min(job.estimate + OKCM_S[job.corrections], job.requested),
     "doubling": lambda sim, job: 2 * job.estimate,
-    "conditional": lambda sim, job: sim.ask_again(job),
+    "conditional": lambda sim, job: sim.ask_again(job, job.predicted_end),
+    "conditional(when=pass)": lambda sim, job: sim.ask_again(job, job.predicted_end),
 }
 
 
@@ -187,10 +188,18 @@ class Simulation:
         job.estimate = CORRECTIONS[self.correction](self, job)
         job.corrections += 1
 
-    def ask_again(self, job: Job) -> int:
-        """The predictor's word on a job that has run for its estimate; the request if that is too short or too long."""
-        answer = round(self.predictor.estimate(END, job.index, job.predicted_end, job.estimate))
-        usable = job.estimate < answer <= job.requested
+    def renew(self, now: int) -> list[Job]:
+        """Before a pass, each running job may be asked about, not only those that have outlived their estimate; returns those asked about."""
+        asked = [job for job in self.running if job.start < now < job.predicted_end and self.correction == "conditional(when=pass)"]
+        for job in asked:
+            job.estimate = self.ask_again(job, now)
+        return asked
+
+    def ask_again(self, job: Job, now: int) -> int:
+        """The predictor's word on a job that has run until now; the request if that is too short or too long."""
+        elapsed = now - job.start
+        answer = round(self.predictor.estimate(END, job.index, now, elapsed))
+        usable = elapsed < answer <= job.requested
         job.clamped += not usable
         return answer if usable else job.requested
 
@@ -351,6 +360,7 @@ def per_second(sim: Simulation, jobs: list[Job]) -> None:
         now = min([job.end for job in sim.running] + [time for time, _, _ in coming[:1]])
         while expired := [job for job in sim.running if job.predicted_end <= now and job.predicted_end < job.end]:
             sim.correct(min(expired, key=lambda job: job.predicted_end))
+        sim.renew(now)
         for job in [job for job in sim.running if job.end == now]:
             for follower in sim.finish(job):
                 heapq.heappush(coming, (follower.submit, follower.index, follower))
@@ -377,9 +387,12 @@ def per_event(sim: Simulation, jobs: list[Job]) -> None:
     while events:
         now, kind, _, job = heapq.heappop(events)
         if kind == EXPIRED:
-            sim.correct(job)
-            expires(job)
+            if job.predicted_end == now:  # else it was renewed meanwhile
+                sim.correct(job)
+                expires(job)
             continue
+        for renewed in sim.renew(now):
+            expires(renewed)
         if kind == SUBMITTED:
             sim.submit(job)
             if gated and job.procs > sim.free(now):

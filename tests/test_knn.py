@@ -24,8 +24,7 @@ from sim.campaign import Campaign, campaign_schedules
 from sim.simulate import SEMANTICS
 from sim.sweep import random_weights, sweep
 from tests.conftest import SHARED, needs_shared
-from tests.test_nag import perturbed
-from tests.workloads import EASY_NAMES, Workload, by_kernel, by_oracle, crowd, dependent_workloads, workloads
+from tests.workloads import EASY_NAMES, Workload, by_kernel, by_oracle, crowd, dependent_workloads, perturbed, workloads
 
 CORRECTIONS = ["requested", "tsafrir", "doubling", "conditional"]
 

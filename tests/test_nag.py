@@ -17,7 +17,17 @@ from sim.campaign import Campaign, campaign_schedules
 from sim.simulate import SEMANTICS
 from sim.sweep import random_weights, sweep
 from tests.nag import SLOPES, WEIGHTS, NagByHand
-from tests.workloads import EASY_NAMES, Workload, by_kernel, by_oracle, crowd, dependent_crowd, dependent_workloads, workloads
+from tests.workloads import (
+    EASY_NAMES,
+    Workload,
+    by_kernel,
+    by_oracle,
+    crowd,
+    dependent_crowd,
+    dependent_workloads,
+    perturbed,
+    workloads,
+)
 
 semantics = st.sampled_from(SEMANTICS)
 easy = st.sampled_from(EASY_NAMES)
@@ -87,29 +97,6 @@ def test_on_a_busy_machine_whose_jobs_follow_others_as_in_plain_python() -> None
 
 LOAD = crowd(np.random.default_rng(5), size=150, longest_s=7200)
 PRESETS = ("cv-triple", "nag")
-
-
-def perturbed(load: Workload, schedule: Any, row: int, rng: np.random.Generator) -> Workload:
-    """``load`` with everything else after the submission of ``row``: all of later submissions, and the runtimes of whatever had not ended by then."""
-    now = load.submit[row]
-    start, end = schedule.jobs["start_s"].to_numpy(), schedule.jobs["end_s"].to_numpy()
-    ran = np.maximum(now - start, 0)
-    unknown = end > now
-    longest = np.array(load.requested)
-    other = np.where(unknown, np.minimum(ran + 1 + rng.integers(0, 5000, len(end)), longest), load.runtime)
-    later = np.arange(len(end)) > row
-    requested = np.where(later, rng.integers(1, 7200, len(end)), longest)
-    procs = np.where(later, rng.integers(1, load.machine + 1, len(end)), load.procs)
-    submit = np.where(later, np.sort(rng.integers(now + 1, load.submit[-1] + 9000, len(end))), load.submit)
-    user = np.where(later, rng.permutation(load.user), load.user)
-    return replace(
-        load,
-        submit=submit.tolist(),
-        runtime=np.minimum(other, requested).tolist(),
-        procs=procs.tolist(),
-        requested=requested.tolist(),
-        user=user.tolist(),
-    )
 
 
 @pytest.mark.parametrize("preset", PRESETS)

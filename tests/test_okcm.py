@@ -22,8 +22,7 @@ from sim.simulate import SEMANTICS
 from sim.sweep import random_weights, sweep
 from tests.conftest import needs_shared
 from tests.test_knn import CORRECTIONS, LOAD, KnnByHand, agree, second_half, whole_trace
-from tests.test_nag import perturbed
-from tests.workloads import EASY_NAMES, Workload, by_kernel, crowd, dependent_workloads, workloads
+from tests.workloads import EASY_NAMES, Workload, by_kernel, crowd, dependent_workloads, perturbed, workloads
 
 DAY_S, WEEK_S, MONDAY_S = 86_400, 7 * 86_400, 4 * 86_400
 COUNT = 15

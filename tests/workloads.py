@@ -29,7 +29,7 @@ CONSERVATIVE = "FCFS-Conservative"
 schedulers = st.one_of(st.sampled_from(EASY_NAMES), st.sampled_from(OTHER_NAMES), st.just(CONSERVATIVE))
 """Every scheduler there is, by its full name; mixed policies aside."""
 
-TABLE_CORRECTIONS = [correction for correction in CORRECTIONS if correction != "conditional"]
+TABLE_CORRECTIONS = [correction for correction in CORRECTIONS if not correction.startswith("conditional")]
 """Those for predictions known beforehand, which nobody can be asked for again."""
 
 Result = tuple[list[int], list[int], list[int]]
@@ -40,7 +40,7 @@ class Workload:
     """Jobs in order of submission, and the machine they are for; ``estimates`` are in 1..requested, on both sides of the runtimes.
 
     ``preceding`` holds numbers of jobs as a trace has them, good or bad: None, 1 for the first job, the job itself, one further down or none
-    there is. Both are empty where no job follows another.
+    there is. Both are empty where no job follows another. ``executable`` and ``group`` are empty where the trace does not tell.
     """
 
     machine: int
@@ -52,6 +52,8 @@ class Workload:
     estimates: list[int]
     preceding: list[int | None] = field(default_factory=list)
     think: list[int | None] = field(default_factory=list)
+    executable: list[str | None] = field(default_factory=list)
+    group: list[str | None] = field(default_factory=list)
 
     def table(self) -> pd.DataFrame:
         """The canonical jobs table, as cleaning leaves it; jobs are numbered from 1."""
@@ -64,6 +66,8 @@ class Workload:
             "user": self.user,
             "preceding_job": self.preceding or None,
             "think_s": self.think or None,
+            "executable": self.executable or None,
+            "group": self.group or None,
         }
         return conform(columns, len(self.submit)).astype(dict.fromkeys(REQUIRED, "int64"))
 
@@ -187,6 +191,16 @@ def dependent_workloads(draw: st.DrawFn, most: int = 30) -> Workload:
     return replace(load, preceding=preceding, think=thinks)
 
 
+@st.composite
+def described(draw: st.DrawFn, loads: st.SearchStrategy[Workload]) -> Workload:
+    """Workloads whose jobs name executables and groups: all, some or none."""
+    load = draw(loads)
+    size = len(load.submit)
+    given = [draw(st.lists(st.sampled_from(names), min_size=size, max_size=size)) for names in (["a", "b", None], ["g", "h", None])]
+    kept = [names if draw(st.booleans()) else [] for names in given]
+    return replace(load, executable=kept[0], group=kept[1])
+
+
 def crowd(rng: np.random.Generator, size: int = 200, machine: int = 64, longest_s: int = 600, origin_s: int = 0) -> Workload:
     """``size`` jobs of mostly few processors and round requests, submitted in bursts, a tenth more than the machine can take."""
     requested = np.ceil(longest_s * rng.random(size) ** 2 / 30).astype(int).clip(1) * 30
@@ -215,6 +229,29 @@ def dependent_crowd(rng: np.random.Generator, size: int = 200, machine: int = 64
         load,
         preceding=[int(number) if follows else None for number, follows in zip(preceding, rng.random(size) < 0.5, strict=True)],
         think=think.tolist(),
+    )
+
+
+def perturbed(load: Workload, schedule: Any, row: int, rng: np.random.Generator) -> Workload:
+    """``load`` with everything else after the submission of ``row``: all of later submissions, and the runtimes of whatever had not ended by then."""
+    now = load.submit[row]
+    start, end = schedule.jobs["start_s"].to_numpy(), schedule.jobs["end_s"].to_numpy()
+    ran = np.maximum(now - start, 0)
+    unknown = end > now
+    longest = np.array(load.requested)
+    other = np.where(unknown, np.minimum(ran + 1 + rng.integers(0, 5000, len(end)), longest), load.runtime)
+    later = np.arange(len(end)) > row
+    requested = np.where(later, rng.integers(1, 7200, len(end)), longest)
+    procs = np.where(later, rng.integers(1, load.machine + 1, len(end)), load.procs)
+    submit = np.where(later, np.sort(rng.integers(now + 1, load.submit[-1] + 9000, len(end))), load.submit)
+    user = np.where(later, rng.permutation(load.user), load.user)
+    return replace(
+        load,
+        submit=submit.tolist(),
+        runtime=np.minimum(other, requested).tolist(),
+        procs=procs.tolist(),
+        requested=requested.tolist(),
+        user=user.tolist(),
     )
 
 

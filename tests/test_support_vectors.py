@@ -1,0 +1,115 @@
+"""``svr`` retrained each night in the simulator: as scikit-learn's own regression on features counted by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
+
+from features.errors import InputError
+from models.catalog import predictor
+from sim.simulate import SEMANTICS
+from tests.nightly import Nightly
+from tests.test_boosted import days
+from tests.workloads import Workload, by_kernel, by_oracle
+
+
+@dataclass(eq=False)
+class SvrByHand(Nightly):
+    """The oracle: standardised, trained and asked by scikit-learn."""
+
+    c: float = 1.0
+    epsilon: float = 0.1
+    gamma: float = 0.02
+    jobs: int = 2000
+    machine: Any = None
+
+    def label(self) -> str:
+        return f"svr(c={self.c},epsilon={self.epsilon},gamma={self.gamma},jobs={self.jobs})"
+
+    def begin(self, jobs: Any) -> None:
+        super().begin(jobs)
+        self.machine, self.trained = None, 0
+
+    def retrain(self) -> None:
+        rows = self.ended_jobs[-self.jobs :]
+        if len(rows) < 200:
+            return
+        x = self.x(rows)
+        target = np.log([self.runtime[job] for job in rows]) - [self.known[job]["alike"] for job in rows]
+        self.scaler = StandardScaler().fit(x)
+        self.machine = SVR(kernel="rbf", C=self.c, epsilon=self.epsilon, gamma=self.gamma).fit(self.scaler.transform(x), target)
+        self.trained += 1
+
+    def correction_of(self, job: int) -> float:
+        return 0.0 if self.machine is None else float(self.machine.predict(self.scaler.transform(self.x([job])))[0])
+
+
+def agree(load: Workload, hand: SvrByHand, **policy: Any) -> None:
+    expected = by_oracle(load, "FCFS-EASY-SPF", hand, **policy)
+    assert by_kernel(load, "FCFS-EASY-SPF", hand.label(), **policy) == expected
+    assert hand.trained > 4
+    guesses = [round(np.exp(hand.known[job]["alike"])) for job in range(len(load.submit))]
+    assert sum(one != other for one, other in zip(guesses, expected.predicted, strict=True)) > 200, "nothing was learned"
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("dependencies", [False, True])
+def test_over_ten_days_as_scikit_learn_itself(dependencies: bool, semantics: str) -> None:
+    agree(days(dependencies), SvrByHand(), semantics=semantics, dependencies=dependencies)
+
+
+@pytest.mark.parametrize(
+    "hand", [SvrByHand(c=10.0), SvrByHand(epsilon=0.5), SvrByHand(gamma=0.2), SvrByHand(jobs=250)], ids=SvrByHand.label
+)
+def test_every_option_as_scikit_learn_itself(hand: SvrByHand) -> None:
+    agree(days(seed=8), hand, correction="tsafrir")
+
+
+def test_options_make_a_difference() -> None:
+    load = days(seed=8)
+    usual = by_kernel(load, predictor="svr").predicted
+    for option in ("c=10", "epsilon=0.5", "gamma=0.2", "jobs=250"):
+        assert by_kernel(load, predictor=f"svr({option})").predicted != usual
+
+
+def test_before_enough_jobs_have_ended_the_last_alike_predicts_alone() -> None:
+    load = days(size=200)
+    assert by_kernel(load, predictor="svr") == by_oracle(load, predictor=Nightly())
+
+
+def test_predictions_are_within_one_second_and_the_request_and_asked_again_the_request() -> None:
+    load = days()
+    made = by_kernel(load, predictor="svr")
+    assert made.clamped == 0
+    assert all(1 <= seconds <= requested for seconds, requested in zip(made.predicted, load.requested, strict=True))
+    assert by_kernel(load, predictor="svr", correction="conditional") == made
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("svr(kernel=rbf)", "unknown option 'kernel': known are c, epsilon, gamma, jobs"),
+        ("svr(c=0)", "c=0: must be a finite number, above 0"),
+        ("svr(epsilon=-1)", "epsilon=-1: must be a finite number, above 0"),
+        ("svr(gamma=nan)", "gamma=nan: must be a finite number, above 0"),
+        ("svr(gamma=scale)", "gamma=scale: 'scale' is not a number"),
+        ("svr(jobs=199)", "jobs=199: must be a finite number, at least 200, at most 100000"),
+        ("svr(jobs=200.5)", "jobs=200.5: must be a whole number"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        predictor(name)
+    assert str(error.value) == f"predictor {name}: {message}"
+
+
+def test_a_schedule_says_what_differs_from_the_usual() -> None:
+    assert predictor("svr").name == predictor("svr(c=1.0,epsilon=1e-1,gamma=0.020,jobs=2000)").name == "svr"
+    for name in ("svr(c=2)", "svr(epsilon=0.25,gamma=0.001)", "svr(c=1234567.5,jobs=300)"):
+        assert predictor(name).name == name
+    assert predictor("svr(jobs=3e2)").name == "svr(jobs=300)"
