@@ -30,7 +30,7 @@ from sim.frontier import LADDER, Change, Policy, Sums, change, pick
 TRACES = ("KTH-SP2", "SDSC-SP2")
 CORRECTION = "conditional(when=pass)"
 SCHEDULERS = ("EASY", "EASY-SJBF", "EASY-SRF", "EASY-WFP3", "EASY(reservations=2)-SRF")
-LEVELS = (("0.5", "0.8", "0.7"), ("0.6", "0.8", "0.7"), ("0.5", "0.9", "0.9"), ("0.5", "0.95", "0.7"))
+LEVELS = (("0.5", "0.8", "0.7"), ("0.6", "0.8", "0.7"), ("0.5", "0.9", "0.9"))
 """For the questions order, fit and end."""
 SEEDS = (0, 1, 2)
 SHOWN = (0.05, 0.2, 0.5)
