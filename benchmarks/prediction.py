@@ -14,7 +14,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from features.cleaning import clean
+from models.evaluation import accuracy
 from pipelines.atomic import replacing
+from pipelines.ingest.swf import read_swf
+from sim import evaluate, simulate
 
 PREDICTORS = (
     "requested",
@@ -38,6 +44,18 @@ TRACES = {"KTH-SP2": "KTH-SP2-filtered.swf.gz", "SDSC-SP2": "SDSC-SP2-filtered.s
 PARTS = {"all": "the whole trace", "second-half": "the second half of the jobs"}
 LEVELS = ("0.5", "0.8", "0.95")
 STAGES = ("first", "learning", "experienced")
+CURVE = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+"""Levels of a distribution that the tables show."""
+OKCM = {"KTH-SP2": "okcm", "SDSC-SP2": "okcm(delta=1000,lambda=3e+06)"}
+"""The most accurate of 360 points over delta, eta, lambda, k and weights on the first half of each trace."""
+BEST = "quantile(order=accuracy)"
+QUIRKS = {
+    "the published program, `cv-triple`": "cv-triple",
+    "its loss and constants, features done right": "nag(over=square,under=absolute,weight=large-area,eta=5000,lambda=4e9)",
+    "its quirks, the loss and constants of `nag`": "cv-triple(over=absolute,under=2*absolute,weight=constant,eta=1e4,lambda=1e4)",
+    "neither, `nag`": "nag",
+}
+"""The same learner, by loss and constants and by whether the features are those of the published program."""
 
 HOUSE = Path(__file__).resolve().parents[1]
 SHARED = HOUSE.parent / "shared"
@@ -55,7 +73,12 @@ def arguments(trace: Path) -> list[str]:
 
 def measured(trace: Path) -> list[dict[str, Any]]:
     """The records of one trace, a record a part and predictor."""
-    done = subprocess.run([sys.executable, "-m", "pipelines", *arguments(trace)], stdout=subprocess.PIPE, text=True, check=True)
+    return records_of(arguments(trace))
+
+
+def records_of(asked: list[str]) -> list[dict[str, Any]]:
+    """What ``queuecast`` says, record by record."""
+    done = subprocess.run([sys.executable, "-m", "pipelines", *asked], stdout=subprocess.PIPE, text=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -75,7 +98,57 @@ def tables(shared: Path) -> str:
                 "",
             ]
             lines += [*loss_table(mine), "", *calibration_tables(mine, words)]
-    return "\n".join(lines)
+    return "\n".join([*lines, *against_okcm(shared), *quirks(shared)])
+
+
+def against_okcm(shared: Path) -> list[str]:
+    """The most accurate predictor against OKCM, paired, on the second halves."""
+    lines = ["### Against OKCM", ""]
+    lines += [
+        "Accuracy on the second half, both chosen on the first.",
+        "",
+        "| trace | OKCM, % | | best, % | | difference, points |",
+        "| --- " * 6 + "|",
+    ]
+    for title, file in TRACES.items():
+        asked = ["evaluate", str(shared / "traces" / file), "--predictor", OKCM[title], "--predictor", BEST]
+        asked += ["--baseline", OKCM[title], "--part", "second-half", "--repeat", "0", "--json"]
+        theirs, ours = records_of(asked)
+        cells = [
+            f"`{OKCM[title]}`",
+            interval(theirs, "accuracy", "", 100, ".1f"),
+            f"`{BEST}`",
+            interval(ours, "accuracy", "", 100, ".1f"),
+        ]
+        lines.append(
+            f"| {title} | "
+            + " | ".join([cells[1], cells[0], cells[3], cells[2]])
+            + f" | {interval(ours, 'accuracy', '_difference', 100, '+.1f')} |"
+        )
+    return [*lines, ""]
+
+
+def quirks(shared: Path) -> list[str]:
+    """What the published program's quirks are worth, in accuracy and in the schedule."""
+    lines = ["### What the published quirks are worth", ""]
+    lines += [
+        "The learner of Gaussier et al. (2015) under EASY-SJBF with Tsafrir's correction, per-event, as published; slowdown is the mean bounded one. The",
+        "published program takes the time since submission for a last runtime, counts steps by two and takes the magnitude of a negative answer.",
+        "",
+        "| learner | " + " | ".join(f"{title}: accuracy, % | under-predicted, % | slowdown" for title in TRACES) + " |",
+        "| --- " * (1 + 3 * len(TRACES)) + "|",
+    ]
+    workloads = [clean(read_swf(shared / "traces" / file)) for file in TRACES.values()]
+    for words, name in QUIRKS.items():
+        cells = []
+        for trace in workloads:
+            policy = {"scheduler": "EASY-SJBF", "predictor": name, "correction": "tsafrir", "semantics": "per-event"}
+            made = simulate(trace.jobs, procs=trace.procs, **policy)
+            predicted, runtime = (made.jobs[column].to_numpy(np.float64) for column in ("predicted_s", "runtime_s"))
+            right, under = accuracy(predicted, runtime).mean(), (runtime > predicted).mean()
+            cells += [f"{100 * right:.1f}", f"{100 * under:.1f}", f"{evaluate(made)['mean_bounded_slowdown']:.1f}"]
+        lines.append(f"| {words} | " + " | ".join(cells) + " |")
+    return [*lines, ""]
 
 
 def accuracy_table(records: list[dict[str, Any]]) -> list[str]:
@@ -113,7 +186,7 @@ def calibration_tables(records: list[dict[str, Any]], words: str) -> list[str]:
     """For each predictor that answers with a distribution: shares of jobs at most as long as each quantile."""
     lines = []
     for record in records:
-        if not record["calibration"]:
+        if not record["calibration"] or record["predictor"] == BEST:  # the same distribution
             continue
         lines += [
             f"Calibration of {record['predictor']}, {words} (quantile loss averaged over levels: {record['mean_pinball_s']:,.0f} s):",
@@ -121,6 +194,8 @@ def calibration_tables(records: list[dict[str, Any]], words: str) -> list[str]:
         ]
         lines += ["| level | jobs at most as long, % | shorter, % | longer, % | 30 days inside the 99 % band |", "| --- " * 5 + "|"]
         for row in record["calibration"]:
+            if row["level"] not in CURVE:
+                continue
             inside = [window["inside"] for window in record["windows"] if window["level"] == row["level"]]
             ends = "" if row["at_most_low"] is None else f" [{100 * row['at_most_low']:.1f}, {100 * row['at_most_high']:.1f}]"
             shares = f"{100 * row['at_most']:.2f}{ends} | {100 * row['below']:.2f} | {100 * row['above']:.2f}"
