@@ -142,7 +142,12 @@ def quirks(shared: Path) -> list[str]:
     for words, name in QUIRKS.items():
         cells = []
         for trace in workloads:
-            policy: dict[str, Any] = {"scheduler": "EASY-SJBF", "predictor": name, "correction": "tsafrir", "semantics": "per-event"}
+            policy: dict[str, Any] = {
+                "scheduler": "EASY-SJBF",
+                "predictor": name,
+                "correction": "tsafrir",
+                "semantics": "per-event",
+            }
             made = simulate(trace.jobs, procs=trace.procs, **policy)
             predicted, runtime = (made.jobs[column].to_numpy(np.float64) for column in ("predicted_s", "runtime_s"))
             right, under = accuracy(predicted, runtime).mean(), (runtime > predicted).mean()

@@ -50,7 +50,7 @@ AGEING = (
 LEARNED = ("last2", "hierarchy", "sp2", "sp3", "sp4", "knn", "okcm", "nag", "cv-triple")
 NIGHTLY = {"lightgbm": ("tsafrir",), "svr": ("tsafrir",), "quantile": ("conditional", "conditional(when=pass)")}
 """Predictors that are retrained every night inside the simulation, with their corrections: they take seconds to minutes, not milliseconds, and are
-simulated with ``SCHEDULERS`` only, elsewhere than on ``STUDIED`` only with the first two of these."""
+simulated with ``SCHEDULERS`` only, and elsewhere than on ``STUDIED`` only ``quantile`` with the first two of these."""
 STUDIED = ("KTH-SP2", "SDSC-SP2")
 CORRECTIONS = ("requested", "tsafrir", "doubling", "conditional")
 NEVER_OUTLIVED = ("requested", "requested*2", "clairvoyant")
@@ -94,12 +94,10 @@ def policies(schedulers: Sequence[str], learned: Sequence[str], corrections: Seq
 
 def nightly(title: str) -> list[Policy]:
     """The policies with predictors that are retrained every night, on the trace ``title``."""
-    schedulers = SCHEDULERS if title in STUDIED else SCHEDULERS[:2]
+    if title not in STUDIED:
+        return [Policy(scheduler, "quantile", NIGHTLY["quantile"][-1]) for scheduler in SCHEDULERS[:2]]
     return [
-        Policy(scheduler, name, correction)
-        for scheduler in schedulers
-        for name, corrections in NIGHTLY.items()
-        for correction in corrections
+        Policy(scheduler, name, each) for scheduler in SCHEDULERS for name, corrections in NIGHTLY.items() for each in corrections
     ]
 
 
