@@ -27,7 +27,7 @@ from sim import Schedule, simulate
 from sim.simulate import SEMANTICS
 from tests.conftest import needs_shared
 from tests.nightly import Nightly
-from tests.test_boosted import days
+from tests.test_boosted import days, unlike
 from tests.test_knn import whole_trace
 from tests.workloads import Workload, crowd, dependent_workloads, described, policy_of, workloads
 
@@ -55,6 +55,7 @@ class QuantileByHand(Nightly):
     end: float = 0.7
     rate: float = 0.02
     seed: int = 0
+    learned: int = 12_000  # most recent ended jobs that trees are grown from
     kernel: Schedule | None = None  # whose answers are looked into and then given
     name: str = "quantile-by-hand"
 
@@ -81,7 +82,7 @@ class QuantileByHand(Nightly):
     def retrain(self) -> None:
         if len(self.ended_jobs) < 100:
             return
-        rows = self.ended_jobs[-12_000:]
+        rows = self.ended_jobs[-self.learned :]
         count = 2 if self.trees else TREES
         parameters = {
             "objective": "regression",
@@ -259,6 +260,17 @@ def test_over_ten_days_of_new_trees_as_in_plain_python(hand: QuantileByHand, pol
     assert hand.oldest >= 8, "trees have to make room for others"
     assert len(set(hand.predicted)) > 60
     assert hand.edges <= 0.01 * hand.told.size, "bounds that are apart would let anything pass"
+
+
+def test_new_trees_learn_from_the_most_recent_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantile, "LEARNED_JOBS", 120)
+    hand = agree(days(size=240), QuantileByHand(learned=120))
+    assert max(tree.first for tree in hand.trees) > 50
+
+
+@pytest.mark.parametrize(("count", "grown"), [(99, 0), (100, 40)])
+def test_a_hundred_ended_jobs_are_enough(count: int, grown: int) -> None:
+    assert len(agree(unlike(count), QuantileByHand()).trees) == grown
 
 
 # Properties

@@ -14,7 +14,7 @@ from features.errors import InputError
 from models.catalog import predictor
 from sim.simulate import SEMANTICS
 from tests.nightly import Nightly
-from tests.test_boosted import days
+from tests.test_boosted import days, unlike
 from tests.workloads import Workload, by_kernel, by_oracle
 
 
@@ -80,6 +80,14 @@ def test_options_make_a_difference() -> None:
 def test_before_enough_jobs_have_ended_the_last_alike_predicts_alone() -> None:
     load = days(size=200)
     assert by_kernel(load, predictor="svr") == by_oracle(load, predictor=Nightly())
+
+
+@pytest.mark.parametrize(("count", "learned"), [(199, False), (200, True)])
+def test_two_hundred_ended_jobs_are_enough(count: int, learned: bool) -> None:
+    load, hand = unlike(count), SvrByHand()
+    made = by_kernel(load, predictor="svr")
+    assert made == by_oracle(load, predictor=hand)
+    assert (made.predicted[-1] < load.requested[-1] / 4) == learned == hand.trained
 
 
 def test_predictions_are_within_one_second_and_the_request_and_asked_again_the_request() -> None:
