@@ -262,6 +262,16 @@ def test_over_ten_days_of_new_trees_as_in_plain_python(hand: QuantileByHand, pol
     assert hand.edges <= 0.01 * hand.told.size, "bounds that are apart would let anything pass"
 
 
+@pytest.mark.parametrize("order", [0.5, "accuracy"])
+def test_months_and_seconds_side_by_side_as_in_plain_python(order: float | str) -> None:
+    """Runtimes ten million times those of jobs alike, and beyond the last bin."""
+    rng = np.random.default_rng(1)
+    requested = rng.choice([3000, 4 * 10**6, 3 * 10**7], 120).tolist()
+    runtime = np.minimum(rng.choice([1, 2, 500, 3000, 9 * 10**6, 2 * 10**7, 3 * 10**7], 120), requested).tolist()
+    submit = np.cumsum(rng.integers(1, 10**6, 120)).tolist()
+    agree(Workload(4, submit, runtime, [1] * 120, requested, ["ann"] * 120, requested), QuantileByHand(order=order))
+
+
 def test_new_trees_learn_from_the_most_recent_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantile, "LEARNED_JOBS", 120)
     hand = agree(days(size=240), QuantileByHand(learned=120))
