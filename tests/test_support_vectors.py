@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,11 @@ def test_over_ten_days_as_scikit_learn_itself(dependencies: bool, semantics: str
 )
 def test_every_option_as_scikit_learn_itself(hand: SvrByHand) -> None:
     agree(days(seed=8), hand, correction="tsafrir")
+
+
+def test_what_was_the_same_of_all_jobs_learned_from_may_be_new_of_another() -> None:
+    load = days()
+    agree(replace(load, procs=[1] * 500 + [8] * 200), SvrByHand())
 
 
 def test_options_make_a_difference() -> None:
