@@ -262,6 +262,14 @@ def test_over_ten_days_of_new_trees_as_in_plain_python(hand: QuantileByHand, pol
     assert hand.edges <= 0.01 * hand.told.size, "bounds that are apart would let anything pass"
 
 
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize(("scheduler", "seed"), [("FCFS-EASY", 88), ("FCFS-EASY-SPF", 82)])
+def test_a_job_let_in_by_one_answer_is_planned_by_another_as_in_plain_python(scheduler: str, seed: int, semantics: str) -> None:
+    """On these the reservation has to be seen again by those it turned away, for it is moved by who was let in."""
+    load = crowd(np.random.default_rng(seed), size=200, machine=16)
+    agree(load, QuantileByHand(fit=0.3, end=0.6), scheduler, semantics=semantics)
+
+
 @pytest.mark.parametrize("order", [0.5, "accuracy"])
 def test_months_and_seconds_side_by_side_as_in_plain_python(order: float | str) -> None:
     """Runtimes ten million times those of jobs alike, and beyond the last bin."""
