@@ -7,12 +7,15 @@ from typing import Any
 
 import lightgbm
 import numpy as np
+import pandas as pd
 import pytest
 
 from features.errors import InputError
 from models import boosted
 from models.catalog import predictor
 from models.gradient_boosting import loss_of_accuracy
+from models.memory import Memory
+from models.protocol import CompiledPredictor
 from sim import simulate
 from sim.simulate import SEMANTICS
 from tests.conftest import needs_shared
@@ -127,6 +130,38 @@ def test_before_enough_jobs_have_ended_the_last_alike_predicts_alone() -> None:
     assert len(hand.nights) > 5
 
 
+def unlike(count: int) -> Workload:
+    """That many jobs on one day of which no two have anything in common, and another two days later; half take a half of their request, half a tenth."""
+    requested = [1000 if job < count // 2 else 3000 for job in range(count + 1)]
+    runtime = [500 if asked == 1000 else 300 for asked in requested]
+    submit = [*range(count), 2 * DAY_S]
+    return Workload(
+        10**6, submit, runtime, list(range(1, count + 2)), requested, [f"u{job}" for job in range(count + 1)], requested
+    )
+
+
+@pytest.mark.parametrize(("count", "grown"), [(199, False), (200, True)])
+def test_two_hundred_ended_jobs_are_enough(count: int, grown: bool) -> None:
+    source = predictor("lightgbm")
+    assert isinstance(source, CompiledPredictor)
+    trees: list[float] = []
+
+    def distribution(memory: Memory) -> pd.DataFrame:
+        trees.append(memory.model[boosted.TREES])
+        return pd.DataFrame()
+
+    unlike(count).schedule("EASY", replace(source, distribution=distribution))
+    assert trees == [grown]  # and can split nothing: one leaf
+
+
+def test_of_more_than_two_thousand_jobs_the_seed_decides_from_which_the_bins_are_made() -> None:
+    load = days(size=4000)
+    hand = BoostedByHand(trees=2, seed=3)
+    made = by_kernel(load, predictor=hand.label())
+    assert made == by_oracle(load, predictor=hand)
+    assert made.predicted != by_kernel(load, predictor="lightgbm(trees=2)").predicted
+
+
 def test_a_prediction_is_within_one_second_and_the_request() -> None:
     made = by_kernel(days(), predictor="lightgbm")
     assert made.clamped == 0
@@ -179,11 +214,7 @@ def test_a_schedule_says_what_differs_from_the_usual() -> None:
         assert predictor(spelled).name == name
 
 
-def test_no_job_is_learned_from_before_there_are_enough() -> None:
-    assert boosted.ENOUGH == 200
-
-
 @needs_shared
-def test_ten_thousand_jobs_of_a_real_trace_are_predicted_better_than_by_last2() -> None:
-    table = whole_trace("KTH-SP2")[:10_000]
+def test_four_thousand_jobs_of_a_real_trace_are_predicted_better_than_by_last2() -> None:
+    table = whole_trace("KTH-SP2")[:4000]
     assert second_half(table, 100, "lightgbm") > second_half(table, 100, "last2")

@@ -27,7 +27,7 @@ from sim import Schedule, simulate
 from sim.simulate import SEMANTICS
 from tests.conftest import needs_shared
 from tests.nightly import Nightly
-from tests.test_boosted import days
+from tests.test_boosted import days, unlike
 from tests.test_knn import whole_trace
 from tests.workloads import Workload, crowd, dependent_workloads, described, policy_of, workloads
 
@@ -55,6 +55,7 @@ class QuantileByHand(Nightly):
     end: float = 0.7
     rate: float = 0.02
     seed: int = 0
+    learned: int = 12_000  # most recent ended jobs that trees are grown from
     kernel: Schedule | None = None  # whose answers are looked into and then given
     name: str = "quantile-by-hand"
 
@@ -81,7 +82,7 @@ class QuantileByHand(Nightly):
     def retrain(self) -> None:
         if len(self.ended_jobs) < 100:
             return
-        rows = self.ended_jobs[-12_000:]
+        rows = self.ended_jobs[-self.learned :]
         count = 2 if self.trees else TREES
         parameters = {
             "objective": "regression",
@@ -259,6 +260,35 @@ def test_over_ten_days_of_new_trees_as_in_plain_python(hand: QuantileByHand, pol
     assert hand.oldest >= 8, "trees have to make room for others"
     assert len(set(hand.predicted)) > 60
     assert hand.edges <= 0.01 * hand.told.size, "bounds that are apart would let anything pass"
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize(("scheduler", "seed"), [("FCFS-EASY", 88), ("FCFS-EASY-SPF", 82)])
+def test_a_job_let_in_by_one_answer_is_planned_by_another_as_in_plain_python(scheduler: str, seed: int, semantics: str) -> None:
+    """On these the reservation has to be seen again by those it turned away, for it is moved by who was let in."""
+    load = crowd(np.random.default_rng(seed), size=200, machine=16)
+    agree(load, QuantileByHand(fit=0.3, end=0.6), scheduler, semantics=semantics)
+
+
+@pytest.mark.parametrize("order", [0.5, "accuracy"])
+def test_months_and_seconds_side_by_side_as_in_plain_python(order: float | str) -> None:
+    """Runtimes ten million times those of jobs alike, and beyond the last bin."""
+    rng = np.random.default_rng(1)
+    requested = rng.choice([3000, 4 * 10**6, 3 * 10**7], 120).tolist()
+    runtime = np.minimum(rng.choice([1, 2, 500, 3000, 9 * 10**6, 2 * 10**7, 3 * 10**7], 120), requested).tolist()
+    submit = np.cumsum(rng.integers(1, 10**6, 120)).tolist()
+    agree(Workload(4, submit, runtime, [1] * 120, requested, ["ann"] * 120, requested), QuantileByHand(order=order))
+
+
+def test_new_trees_learn_from_the_most_recent_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantile, "LEARNED_JOBS", 120)
+    hand = agree(days(size=240), QuantileByHand(learned=120))
+    assert max(tree.first for tree in hand.trees) > 50
+
+
+@pytest.mark.parametrize(("count", "grown"), [(99, 0), (100, 40)])
+def test_a_hundred_ended_jobs_are_enough(count: int, grown: int) -> None:
+    assert len(agree(unlike(count), QuantileByHand()).trees) == grown
 
 
 # Properties

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from features.errors import InputError
 from models.catalog import predictor
 from sim.simulate import SEMANTICS
 from tests.nightly import Nightly
-from tests.test_boosted import days
+from tests.test_boosted import days, unlike
 from tests.workloads import Workload, by_kernel, by_oracle
 
 
@@ -70,6 +70,11 @@ def test_every_option_as_scikit_learn_itself(hand: SvrByHand) -> None:
     agree(days(seed=8), hand, correction="tsafrir")
 
 
+def test_what_was_the_same_of_all_jobs_learned_from_may_be_new_of_another() -> None:
+    load = days()
+    agree(replace(load, procs=[1] * 500 + [8] * 200), SvrByHand())
+
+
 def test_options_make_a_difference() -> None:
     load = days(seed=8)
     usual = by_kernel(load, predictor="svr").predicted
@@ -80,6 +85,14 @@ def test_options_make_a_difference() -> None:
 def test_before_enough_jobs_have_ended_the_last_alike_predicts_alone() -> None:
     load = days(size=200)
     assert by_kernel(load, predictor="svr") == by_oracle(load, predictor=Nightly())
+
+
+@pytest.mark.parametrize(("count", "learned"), [(199, False), (200, True)])
+def test_two_hundred_ended_jobs_are_enough(count: int, learned: bool) -> None:
+    load, hand = unlike(count), SvrByHand()
+    made = by_kernel(load, predictor="svr")
+    assert made == by_oracle(load, predictor=hand)
+    assert (made.predicted[-1] < load.requested[-1] / 4) == learned == hand.trained
 
 
 def test_predictions_are_within_one_second_and_the_request_and_asked_again_the_request() -> None:
