@@ -255,9 +255,10 @@ def page(calibration: Sequence[Calibrated], frontiers: Sequence[Frontier]) -> st
     lines += [
         f"Correction `{CORRECTION}`; {len(CHOICES)} policies, {len(SCHEDULERS)} schedulers with {len(LEVELS)} choices of levels, each with seeds "
         f"{', '.join(map(str, SEEDS))}, whose jobs are pooled.",
-        "A policy is chosen on the first half of the trace (by number of jobs), simulated by itself: the least mean bounded slowdown among those whose AWF and P2SF are there at most so much above plain EASY's with requested times",
-        "(`allowed`). Then the whole trace is simulated, and the jobs submitted in the second half are measured. Changes are relative to plain EASY with",
-        "requested times, with 95 % intervals from the paired bootstrap over weeks. The seeds stand apart in the last column (slowdown, AWF, P2SF).",
+        "A policy is chosen on the first half of the trace (by number of jobs), simulated by itself: the least mean bounded slowdown among those whose AWF and",
+        "P2SF are there at most so much above plain EASY's with requested times (`allowed`). Then the whole trace is simulated, and the jobs submitted in the",
+        "second half are measured. Changes are relative to plain EASY with requested times, with 95 % intervals from the paired bootstrap over weeks. The seeds",
+        "stand apart in the last column (slowdown, AWF, P2SF).",
         "",
         "The schedulers and levels to choose from were themselves settled by looking at first halves only, of both traces; but that orders in which ratio or",
         "waiting count (SRF, WFP3) are worth a try was seen in tables of other predictors that show both halves (docs/schedules.md).",
