@@ -257,11 +257,12 @@ def page(calibration: Sequence[Calibrated], frontiers: Sequence[Frontier]) -> st
         f"{', '.join(map(str, SEEDS))}, whose jobs are pooled.",
         "A policy is chosen on the first half of the trace (by number of jobs), simulated by itself: the least mean bounded slowdown among those whose AWF and",
         "P2SF are there at most so much above plain EASY's with requested times (`allowed`). Then the whole trace is simulated, and the jobs submitted in the",
-        "second half are measured. Changes are relative to plain EASY with requested times, with 95 % intervals from the paired bootstrap over weeks. The seeds",
-        "stand apart in the last column (slowdown, AWF, P2SF).",
+        "second half are measured. Changes are relative to plain EASY with requested times, with 95 % intervals from the paired bootstrap over weeks. The",
+        "seeds stand apart in the last column (slowdown, AWF, P2SF).",
         "",
-        "The schedulers and levels to choose from were themselves settled by looking at first halves only, of both traces; but that orders in which ratio or",
-        "waiting count (SRF, WFP3) are worth a try was seen in tables of other predictors that show both halves (docs/schedules.md).",
+        "The schedulers and levels to choose from were settled by looking at first halves, but not without any hindsight: the very first eight runs, EASY and",
+        "EASY-SJBF on KTH-SP2, showed both halves, and that orders in which ratio or waiting count (SRF, WFP3) are worth a try was seen in tables of other",
+        "predictors that show both (schedules.md). The second half of SDSC-SP2 with these orders was first seen here.",
         "",
     ]
     lines += [
