@@ -49,8 +49,8 @@ AGEING = (
 """More to choose from: backfill orders in which waiting counts, and more than one reservation."""
 LEARNED = ("last2", "hierarchy", "sp2", "sp3", "sp4", "knn", "okcm", "nag", "cv-triple")
 NIGHTLY = {"lightgbm": ("tsafrir",), "svr": ("tsafrir",), "quantile": ("conditional", "conditional(when=pass)")}
-"""Predictors that are retrained every night inside the simulation, with their corrections: they take seconds to minutes, not milliseconds, and are
-simulated with ``SCHEDULERS`` only, and elsewhere than on ``STUDIED`` only ``quantile`` with the first two of these."""
+"""Predictors that are retrained every night inside the simulation, with their corrections: they take seconds to minutes, not milliseconds. On ``STUDIED``
+``quantile`` is simulated with ``SCHEDULERS``, the others with the first two of these; elsewhere only ``quantile`` with those two."""
 STUDIED = ("KTH-SP2", "SDSC-SP2")
 CORRECTIONS = ("requested", "tsafrir", "doubling", "conditional")
 NEVER_OUTLIVED = ("requested", "requested*2", "clairvoyant")

@@ -38,8 +38,8 @@ see that much of it.
 * **Corrections** ({corrections}): the best for each scheduler and predictor is chosen on the first half, by slowdown.
   Requested and exact times need none.
 * **Retrained every night** inside the simulation are `lightgbm`, `svr` and `quantile`. They take seconds to minutes a trace, and are there with one
-  or two corrections only; on the traces other than KTH-SP2 and SDSC-SP2 there is only `quantile`, under EASY and EASY-SJBF. More of it is in
-  [quantile.md](quantile.md).
+  or two corrections, the first two only under EASY and EASY-SJBF, and on traces other than KTH-SP2 and SDSC-SP2 only `quantile` under these. More of it is
+  in [quantile.md](quantile.md).
 * **Bounds**: plain EASY and shortest-first EASY-SJBF with exact runtimes, large stars in the picture: what perfect knowledge gives the scheduler that
   sites run, and what it gives when it may also reorder.
 * **The frontier**: of all combinations that a site could run, the one with the least slowdown on the first half whose AWF and P2SF were there at most 0, 0.5,

@@ -6,10 +6,14 @@ other child), the thresholds stand beside it. A child below 0 is a leaf: -1 the 
 
 from __future__ import annotations
 
-import lightgbm
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from features.jit import kernel
+
+if TYPE_CHECKING:
+    import lightgbm
 
 FEATURE, LOW, HIGH = range(3)
 """Columns of the table of nodes. A tree that is one leaf has the feature -1 in its first row."""

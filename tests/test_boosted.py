@@ -12,6 +12,7 @@ import pytest
 
 from features.errors import InputError
 from models import boosted
+from models.boosted import USUAL
 from models.catalog import predictor
 from models.gradient_boosting import loss_of_accuracy
 from models.memory import Memory
@@ -207,10 +208,11 @@ def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
 
 def test_a_schedule_says_what_differs_from_the_usual() -> None:
     assert predictor("lightgbm").name == "lightgbm"
-    assert predictor("lightgbm(trees=50,leaves=31,jobs=12000,seed=0)").name == "lightgbm"
+    usual = ",".join(f"{option}={value}" for option, value in USUAL.items())
+    assert predictor(f"lightgbm({usual})").name == "lightgbm"
     for name in ("lightgbm(trees=7)", "lightgbm(leaves=3,jobs=250)", "lightgbm(trees=20,leaves=8,jobs=500,seed=2147483647)"):
         assert predictor(name).name == name
-    for spelled, name in (("lightgbm(jobs=1e4)", "lightgbm(jobs=10000)"), ("lightgbm(trees=50.0)", "lightgbm")):
+    for spelled, name in (("lightgbm(jobs=1e4)", "lightgbm(jobs=10000)"), (f"lightgbm(trees={USUAL['trees']}.0)", "lightgbm")):
         assert predictor(spelled).name == name
 
 
