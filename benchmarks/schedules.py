@@ -96,9 +96,8 @@ def nightly(title: str) -> list[Policy]:
     """The policies with predictors that are retrained every night, on the trace ``title``."""
     if title not in STUDIED:
         return [Policy(scheduler, "quantile", NIGHTLY["quantile"][-1]) for scheduler in SCHEDULERS[:2]]
-    return [
-        Policy(scheduler, name, each) for scheduler in SCHEDULERS for name, corrections in NIGHTLY.items() for each in corrections
-    ]
+    wide = [Policy(scheduler, "quantile", each) for scheduler in SCHEDULERS for each in NIGHTLY["quantile"]]
+    return wide + [Policy(scheduler, name, *NIGHTLY[name]) for scheduler in SCHEDULERS[:2] for name in ("lightgbm", "svr")]
 
 
 def load(title: str, shared: Path, quick: bool = False) -> CleanTrace:
