@@ -105,8 +105,8 @@ def test_what_a_version_learned_is_read_back_and_predicts_the_same(opened, learn
     made = register(opened, learned, "back", "lightgbm", 0.6)
     jobs, start = workload()
     inputs = inputs_of(jobs, start).tail(50)
-    again = trained_method(opened, "back", made.version).answer(inputs)["predicted_s"]
-    np.testing.assert_array_equal(again, Boosting(learned[0]).answer(inputs)["predicted_s"])
+    again = trained_method(opened, "back", made.version).answer(inputs, inputs)["predicted_s"]
+    np.testing.assert_array_equal(again, Boosting(learned[0]).answer(inputs, inputs)["predicted_s"])
     with pytest.raises(InputError, match="models:/runtime-back/99: cannot be read by this Queuecast"):
         trained_method(opened, "back", "99")
 
