@@ -218,6 +218,13 @@ def load(tracking: Tracking, name: str, alias: str = "champion") -> PyFuncModel:
     return mlflow.pyfunc.load_model(f"models:/{name}/{found.version}")
 
 
+def ask(model: PyFuncModel, submitted: pd.DataFrame) -> pd.DataFrame:
+    """What a loaded model says of ``submitted``, of which it is given the columns that its signature lists; without a signature, those all versions need."""
+    schema = model.metadata.get_input_schema()
+    wanted = schema.input_names() if schema is not None and schema.has_input_names() else [column.name for column in _ASKED]
+    return pd.DataFrame(model.predict(submitted[[name for name in submitted if name in wanted]]))
+
+
 def _ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Best first: repeatedly the simplest of those within TIE of the best that is left."""
     left, ranked = list(candidates), []

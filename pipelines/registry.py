@@ -45,12 +45,12 @@ def predict_registered(spec: str, submitted: pd.DataFrame) -> pd.DataFrame:
     """
     from mlflow.exceptions import MlflowException
 
-    from models.registration import load
+    from models.registration import ask, load
 
     name, _, alias = spec.partition("@")
     try:
         model = load(tracking(), name, alias or "champion")
-        return pd.DataFrame(model.predict(submitted))
+        return ask(model, submitted)
     except (MlflowException, OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise

@@ -311,11 +311,13 @@ def _checks(store: Tracking, clean: CleanTrace, made: Candidate, data: str) -> d
     """What must hold of a version before it may be champion, asked of the version as the registry gives it back."""
     import mlflow
 
+    from models.registration import ask
+
     place = f"runtime-{clean.name}/{made.version}"
     tagged = store.client.get_model_version(f"runtime-{clean.name}", made.version).tags.get("data_fingerprint") == data
     asked = submissions(clean).tail(_ASKED_BACK).reset_index(drop=True)
     try:
-        seconds = mlflow.pyfunc.load_model(f"models:/{place}").predict(asked)[PREDICTED].to_numpy(np.float64)
+        seconds = ask(mlflow.pyfunc.load_model(f"models:/{place}"), asked)[PREDICTED].to_numpy(np.float64)
     except Exception:  # whatever a model raises that does not load or predict, it is no champion
         return {"it loads back and predicts": False, "it carries its data's fingerprint": tagged}
     within = np.isfinite(seconds) & (seconds >= 1) & (seconds <= asked["requested_s"].to_numpy())
