@@ -15,7 +15,7 @@ from models.packed.predictor import FORMAT, HISTORY, SETTINGS
 
 _PACKED = Path(__file__).parent / "packed"
 _SCRIPT = "runtime_model.py"
-_MODULES = ("__init__.py", "boosting.py", "methods.py", "predictor.py", "snapshot_inputs.py")
+_MODULES = ("__init__.py", "boosting.py", "forest.py", "methods.py", "predictor.py", "snapshot_inputs.py")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Logs predictors to MLflow, registers them as ``runtime-<trace>``, refreshes their snapshots and moves the aliases.
 
-A version holds a method, trained once, and a dated snapshot of the users' histories. A refreshed version has the model of an older one,
-named by the tag ``refreshed_from``, and a new snapshot. Who becomes champion is decided elsewhere (``models.promotion``), but for the first:
+A version holds a method, trained once, and a dated snapshot of the users' histories, with what the method itself remembers of jobs. A refreshed
+version has the model of an older one, named by the tag ``refreshed_from``, and a new snapshot.
+ Who becomes champion is decided elsewhere (``models.promotion``), but for the first:
 that is the method of higher accuracy as served, within ``TIE`` the simpler.
 """
 
@@ -33,23 +34,22 @@ from models.packing import assemble, private_name
 from models.promotion import TIE
 from models.tracking import Tracking
 
-_ASKED = Schema(
-    [
-        ColSpec(DataType.string, "user"),
-        ColSpec(DataType.long, "procs"),
-        ColSpec(DataType.long, "requested_s"),
-        ColSpec(DataType.datetime, "submit_time"),
-    ]
+_ASKED = (
+    ColSpec(DataType.string, "user"),
+    ColSpec(DataType.long, "procs"),
+    ColSpec(DataType.long, "requested_s"),
+    ColSpec(DataType.datetime, "submit_time"),
 )
 
 
-def signature(outputs: Sequence[str]) -> ModelSignature:
-    """The signature of a version that answers with ``outputs`` (seconds) and the snapshot's age."""
+def signature(outputs: Sequence[str], optional: Sequence[str] = ()) -> ModelSignature:
+    """The signature of a version that answers with ``outputs`` (seconds) and the snapshot's age, and looks at ``optional`` text if it is given."""
     answers: list[ColSpec | TensorSpec] = [
         *(ColSpec(DataType.double, name) for name in outputs),
         ColSpec(DataType.long, "snapshot_age_s"),
     ]
-    return ModelSignature(inputs=_ASKED, outputs=Schema(answers))
+    asked: list[ColSpec | TensorSpec] = [*_ASKED, *(ColSpec(DataType.string, name, required=False) for name in optional)]
+    return ModelSignature(inputs=Schema(asked), outputs=Schema(answers))
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def log_and_register(
             python_model=parts.script,
             code_paths=[str(parts.code)],
             artifacts={"runtime_model": str(parts.data)},
-            signature=signature(method.outputs),
+            signature=signature(method.outputs, method.optional),
             input_example=_example(training),
             pip_requirements=_requirements(method.packages, training.timezone),
         )
@@ -216,6 +216,13 @@ def load(tracking: Tracking, name: str, alias: str = "champion") -> PyFuncModel:
             f"{name}@{alias} (version {found.version}) has format {found.tags.get('queuecast_format')}, this Queuecast reads format {FORMAT}: register it again"
         )
     return mlflow.pyfunc.load_model(f"models:/{name}/{found.version}")
+
+
+def ask(model: PyFuncModel, submitted: pd.DataFrame) -> pd.DataFrame:
+    """What a loaded model says of ``submitted``, of which it is given the columns that its signature lists; without a signature, those all versions need."""
+    schema = model.metadata.get_input_schema()
+    wanted = schema.input_names() if schema is not None and schema.has_input_names() else [column.name for column in _ASKED]
+    return pd.DataFrame(model.predict(submitted[[name for name in submitted if name in wanted]]))
 
 
 def _ranked(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -6,37 +6,85 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
+from models import growing
+from models.accounting import Accounting
 from models.gradient_boosting import GradientBoosting, fit
-from models.packed.methods import Boosting, Last2, Method, Requested
+from models.packed.methods import PREDICTED, Boosting, Last2, Method, Quantile, Requested
 from models.walk_forward import REMEMBERED_JOBS
+
+
+def _as_trained(method: Method, known: Accounting, at_s: int) -> Method:
+    return method
+
+
+def _from_histories(method: Method, known: Accounting, rows: np.ndarray) -> np.ndarray:
+    return method.answer(known.inputs.iloc[rows], known.asked(rows))[PREDICTED]
 
 
 @dataclass(frozen=True)
 class Trainer:
-    """How a method is trained: ``train(inputs, runtime_s, seed)`` on jobs that have ended, in the order of their submission.
+    """How a method is trained: ``train(known, at_s, seed)`` as a night at ``at_s`` does, when some job has ended, on what accounting held then.
 
-    ``learns`` is false for a method that is all formula: trained again it is the same, so it never challenges itself.
+    ``learns`` is false for a method that is all formula: trained again it is the same, so it never challenges itself. ``carry_on(method, known, at_s)``
+    is the trained method in a later night, where it keeps a state of its own beside the users' histories, and ``up_to_the_second(method, known, rows)``
+    what it would say to submissions after its night if it knew every end the second it happens, seconds [rows].
     """
 
-    train: Callable[[pd.DataFrame, np.ndarray, int], Method]
+    train: Callable[[Accounting, int, int], Method]
     parameters: Callable[[int], Mapping[str, object]]
     learns: bool
+    carry_on: Callable[[Method, Accounting, int], Method] = _as_trained
+    up_to_the_second: Callable[[Method, Accounting, np.ndarray], np.ndarray] = _from_histories
 
 
-def _boosting(inputs: pd.DataFrame, runtime_s: np.ndarray, seed: int) -> Method:
+def _boosting(known: Accounting, at_s: int, seed: int) -> Method:
+    then = known.then(at_s)
     recent = slice(-REMEMBERED_JOBS, None)
-    return Boosting(fit(GradientBoosting(seed=seed), inputs.iloc[recent], runtime_s[recent]))
+    runtime = then.jobs["runtime_s"].to_numpy(np.float64)
+    return Boosting(fit(GradientBoosting(seed=seed), then.inputs.iloc[recent], runtime[recent]))
+
+
+def _carry_quantile_on(method: Method, known: Accounting, at_s: int) -> Method:
+    assert isinstance(method, Quantile)
+    return Quantile(growing.carry_on(method.forest, known, at_s))
+
+
+def _quantile_up_to_the_second(method: Method, known: Accounting, rows: np.ndarray) -> np.ndarray:
+    assert isinstance(method, Quantile)
+    return growing.up_to_the_second(method.forest, known, rows)
 
 
 TRAINERS: dict[str, Trainer] = {
     "last2": Trainer(lambda *_: Last2(), lambda _: {}, learns=False),
     "lightgbm": Trainer(_boosting, lambda seed: vars(GradientBoosting(seed=seed)), learns=True),
+    "quantile": Trainer(
+        lambda known, at_s, seed: Quantile(growing.grow(known, at_s, seed)),
+        lambda _: growing.parameters(),
+        learns=True,
+        carry_on=_carry_quantile_on,
+        up_to_the_second=_quantile_up_to_the_second,
+    ),
 }
 """By name, from the simplest: of two that are equally good the simpler is chosen."""
 
 
-def train(name: str, inputs: pd.DataFrame, runtime_s: np.ndarray, seed: int) -> Method:
-    """The method ``name`` trained on ended jobs; where none has ended, the requested time answers for it."""
-    return TRAINERS[name].train(inputs, runtime_s, seed) if len(runtime_s) else Requested()
+def train(name: str, known: Accounting, at_s: int, seed: int) -> Method:
+    """The method ``name`` as a night at ``at_s`` trains it; where no job has ended by then, the requested time answers for it."""
+    return TRAINERS[name].train(known, at_s, seed) if len(known.ended(at_s)) else Requested()
+
+
+def carried_on(method: Method, known: Accounting, at_s: int) -> Method:
+    """A trained method as a night at ``at_s`` serves it: what it learned stays, what it remembers of jobs is that of the night."""
+    return TRAINERS[method.name].carry_on(method, known, at_s) if method.name in TRAINERS else method
+
+
+def up_to_the_second(method: Method, known: Accounting, rows: np.ndarray) -> np.ndarray:
+    """What ``method`` would say to the submissions ``rows`` of the day after its night if it knew all ends at once, seconds, float64 [rows]."""
+    trainer = TRAINERS.get(method.name)
+    return (trainer.up_to_the_second if trainer else _from_histories)(method, known, rows)
+
+
+def outdated(method: Method) -> bool:
+    """Whether this code can no longer carry ``method`` on, and can only train it anew."""
+    return isinstance(method, Quantile) and not growing.fits(method.forest)

@@ -20,11 +20,12 @@ from features.clock import DAY_S, local_clock_s
 from features.drift import input_drift
 from features.errors import InputError
 from features.inputs import model_inputs
+from models.accounting import Accounting
 from models.packed.methods import Method
 from models.performance import performance_drift
 from models.promotion import JUDGED_DAYS
 from models.protocol import TablePredictor
-from models.served import Accounting, Models, predict_served
+from models.served import Models, predict_served
 from models.trainers import TRAINERS
 from pipelines.lake import Lake
 from pipelines.night_commit import Staging, staged
@@ -212,6 +213,8 @@ class _Work:
         submit = known.jobs["submit_s"].to_numpy(np.int64)
         rows = np.flatnonzero(submit >= instants[0])
         old = self.lake.read("served", self.trace)[0] if len(before) else pd.DataFrame()
+        if not set(TRAINERS) <= set(old.columns):  # a candidate is new: it has to answer too
+            old = old.iloc[:0]
         if len(old):
             keys, answered_keys = _keys(known.jobs.iloc[rows].assign(end_s=known.end_s[rows])), _keys(old)
             old = old[answered_keys.isin(keys)]  # what changed is answered anew

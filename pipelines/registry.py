@@ -45,12 +45,12 @@ def predict_registered(spec: str, submitted: pd.DataFrame) -> pd.DataFrame:
     """
     from mlflow.exceptions import MlflowException
 
-    from models.registration import load
+    from models.registration import ask, load
 
     name, _, alias = spec.partition("@")
     try:
         model = load(tracking(), name, alias or "champion")
-        return pd.DataFrame(model.predict(submitted))
+        return ask(model, submitted)
     except (MlflowException, OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
@@ -58,15 +58,17 @@ def predict_registered(spec: str, submitted: pd.DataFrame) -> pd.DataFrame:
 
 
 def submissions(clean: CleanTrace) -> pd.DataFrame:
-    """The raw submission columns of a cleaned trace: ``user procs requested_s submit_time``, the time as the site's wall clock.
+    """The raw submission columns of a cleaned trace: ``user group executable procs requested_s submit_time``, the time as the site's wall clock.
 
-    Jobs of no known user are of the user with the empty name, who has no history.
+    Jobs of no known user are of the user with the empty name, who has no history; ``group`` and ``executable`` are null where they are unknown.
     """
     jobs = clean.jobs
     local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), clean.origin_unix_s, clean.timezone)
     return pd.DataFrame(
         {
             "user": jobs["user"].astype("str").fillna(""),
+            "group": jobs["group"].astype("str"),
+            "executable": jobs["executable"].astype("str"),
             "procs": jobs["procs"].to_numpy(np.int64),
             "requested_s": jobs["requested_s"].to_numpy(np.int64),
             "submit_time": local.astype("datetime64[s]"),

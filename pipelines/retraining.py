@@ -16,11 +16,12 @@ import pandas as pd
 from features.cleaning import CleanTrace
 from features.clock import DAY_S
 from features.schema import fingerprint
+from models.accounting import Accounting
 from models.evaluation import accuracy, evaluate_predictions
 from models.packed.methods import PREDICTED, Method
 from models.promotion import FEWEST_JOBS, JUDGED_DAYS, TIE, Duel, Mean, clustered_mean, decide, duel, user_days
-from models.served import Accounting, Models
-from models.trainers import TRAINERS
+from models.served import Models
+from models.trainers import TRAINERS, carried_on, outdated, train
 from pipelines.registry import submissions
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ class Incumbent:
     """The champion as a retraining finds it.
 
     ``version`` is what the alias points to, ``trained_version`` the one whose training it is, ``trained_until_s`` the instant up to which that
-    had ended what it learned from. ``method`` is None for one that can neither be judged nor refreshed: ``stays`` says whether somebody
-    chose it by hand, so that it keeps its place, and ``note`` why.
+    had ended what it learned from, and ``method`` is as it was then. It is None for one that can neither be judged nor refreshed: ``stays`` says
+    whether somebody chose it by hand, so that it keeps its place, and ``note`` why.
     """
 
     version: str
@@ -66,7 +67,11 @@ def incumbent(store: Tracking, trace: str) -> Incumbent | None:
         return Incumbent(number, number, 0, None, tags, note=note)
     trained = tags.get("refreshed_from", number)
     until = int(tags["training_window_s"].split("..")[1])
-    return Incumbent(number, trained, until, trained_method(store, trace, number), tags)
+    method = trained_method(store, trace, trained)
+    if outdated(method):
+        note = f"The champion before, version {number}, was grown by another Queuecast: it can be neither judged nor refreshed."
+        return Incumbent(number, number, 0, None, tags, note=note)
+    return Incumbent(number, trained, until, method, tags)
 
 
 def served_by(present: Incumbent | None, submit_s: np.ndarray, before: Mapping[int, tuple[str, Method]] | None = None):
@@ -131,7 +136,7 @@ def retrain(
     until = known.until_s
     trained: dict[str, Method] = {}
     for name in TRAINERS:
-        trained[name] = (models or {}).get((name, until)) or known.train(name, until, seed)
+        trained[name] = (models or {}).get((name, until)) or train(name, known, until, seed)
         if models is not None:
             models[name, until] = trained[name]
     window = served[(served["end_s"] > until - JUDGED_DAYS * DAY_S) & (served["end_s"] <= until)]
@@ -213,7 +218,7 @@ def retrain(
         champion, runner_up, trained_version, method = present.version, new.version, present.version, ""
     else:
         why = f"Not promoted over version {present.version} ({present.tags.get('method')}): {why}."
-        refreshed = _refresh(store, training, present, found, window, tags)
+        refreshed = _refresh(store, training, present, carried_on(present.method, known, until), found, window, tags)
         made_now.append(refreshed)
         champion, runner_up, trained_version, method = refreshed.version, new.version, present.trained_version, present.method.name
     store.client.update_model_version(f"runtime-{clean.name}", new.version, description=why)
@@ -242,14 +247,14 @@ def _refresh(
     store: Tracking,
     training: Training,
     present: Incumbent,
+    method: Method,
     found: Duel,
     window: pd.DataFrame,
     tags: Mapping[str, str] | None,
 ) -> Candidate:
-    """A version with the champion's model and tonight's snapshot; it keeps the record of the training and of the promotion."""
+    """A version with the champion's model, ``method``, as of tonight, and tonight's snapshot; it keeps the record of the training and of the promotion."""
     from models.registration import log_and_register
 
-    assert present.method is not None
     first, until = (int(each) for each in present.tags["training_window_s"].split(".."))
     old = replace(
         training,
@@ -264,7 +269,7 @@ def _refresh(
     kept = {name: value for name, value in present.tags.items() if name.startswith("recorded_")}
     return log_and_register(
         store,
-        present.method,
+        method,
         old,
         window_metrics(window[window["champion_version"] == present.trained_version], "champion"),
         (found.champion.value, found.jobs)
@@ -306,11 +311,13 @@ def _checks(store: Tracking, clean: CleanTrace, made: Candidate, data: str) -> d
     """What must hold of a version before it may be champion, asked of the version as the registry gives it back."""
     import mlflow
 
+    from models.registration import ask
+
     place = f"runtime-{clean.name}/{made.version}"
     tagged = store.client.get_model_version(f"runtime-{clean.name}", made.version).tags.get("data_fingerprint") == data
     asked = submissions(clean).tail(_ASKED_BACK).reset_index(drop=True)
     try:
-        seconds = mlflow.pyfunc.load_model(f"models:/{place}").predict(asked)[PREDICTED].to_numpy(np.float64)
+        seconds = ask(mlflow.pyfunc.load_model(f"models:/{place}"), asked)[PREDICTED].to_numpy(np.float64)
     except Exception:  # whatever a model raises that does not load or predict, it is no champion
         return {"it loads back and predicts": False, "it carries its data's fingerprint": tagged}
     within = np.isfinite(seconds) & (seconds >= 1) & (seconds <= asked["requested_s"].to_numpy())

@@ -149,12 +149,13 @@ def register_predictors(
     registered versions, ``model version method alias accuracy judged_jobs why``, and what the champion, loaded back from the registry,
     says of the last submissions (``predicted_s``) beside what it says in this process (``expected_s``, null for a champion chosen by hand).
     """
+    from models.accounting import Accounting
     from models.evaluation import evaluate_predictions
     from models.packed.methods import PREDICTED
     from models.promotion import JUDGED_DAYS
     from models.registration import crown
-    from models.served import Accounting, predict_served
-    from models.trainers import TRAINERS
+    from models.served import predict_served
+    from models.trainers import TRAINERS, carried_on
     from pipelines.registry import predict_registered, submissions
     from pipelines.retraining import incumbent, retrain, served_by
 
@@ -188,5 +189,6 @@ def register_predictors(
     method = made.trained[made.method] if made.promoted else present.method if present else None
     if method is None:
         return made.registered, last.assign(predicted_s=said, expected_s=np.nan)
-    inputs = accounting.served_inputs(np.arange(len(jobs) - len(last), len(jobs)), accounting.until_s)
-    return made.registered, last.assign(predicted_s=said, expected_s=method.answer(inputs)[PREDICTED])
+    rows, until = np.arange(len(jobs) - len(last), len(jobs)), accounting.until_s
+    expected = carried_on(method, accounting, until).answer(accounting.served_inputs(rows, until), accounting.asked(rows))
+    return made.registered, last.assign(predicted_s=said, expected_s=expected[PREDICTED])

@@ -16,6 +16,7 @@ from features.clock import DAY_S
 from features.errors import InputError
 from features.schema import Trace, fingerprint
 from models import tracking
+from models.packed.methods import DATED
 from models.promotion import JUDGED_DAYS
 from pipelines.ingest.canonical import write_canonical
 from pipelines.lake import Lake
@@ -70,12 +71,13 @@ def test_a_refreshed_version_has_the_old_model_and_says_whose_it_is(replayed) ->
         old, new = (learned(number) for number in (trained.version, version.version))
         assert old == new
         assert ("trees.txt" in new) == (version.tags["method"] == "lightgbm")
+        assert ("forest.npz" in new) == (version.tags["method"] == "quantile")
 
 
 def learned(number: object) -> dict[str, bytes]:
-    """Files of a version but for settings and histories: what was learned."""
+    """Files of a version but for settings and what is dated: what was learned."""
     folder = Path(mlflow.artifacts.download_artifacts(f"models:/runtime-arriving/{number}")) / "artifacts" / "runtime_model"
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name not in ("model.json", "history.parquet")}
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name not in ("model.json", "history.parquet", *DATED)}
 
 
 def test_what_counts_as_served_is_what_a_consumer_got_that_morning(replayed) -> None:

@@ -14,8 +14,10 @@ import pytest
 
 from features.clock import local_clock_s
 from features.snapshot import snapshot
+from models.accounting import accounting
 from models.gradient_boosting import GradientBoosting, fit, predict
-from models.packed.methods import Boosting, Last2, Requested
+from models.growing import grow
+from models.packed.methods import Boosting, Last2, Quantile, Requested
 from models.packed.predictor import RuntimePredictor
 from models.packing import assemble, private_name
 from tests.learning import ORIGIN_S, ZONE, inputs_of, workload
@@ -28,19 +30,20 @@ def learned():
     row = len(jobs) - 1
     at = int(jobs["submit_s"].iloc[row])
     booster = fit(GradientBoosting(), inputs.iloc[:2000], jobs["runtime_s"].to_numpy()[:2000])
-    return jobs, inputs, row, at, snapshot(jobs, start, at), booster
+    forest = grow(accounting(jobs, start, ORIGIN_S, ZONE), at, seed=0)
+    return jobs, inputs, row, at, snapshot(jobs, start, at), booster, forest
 
 
 def pack(directory, learned, method="lightgbm", table=None):
     directory.mkdir()
-    _, _, _, at, users, booster = learned
+    _, _, _, at, users, booster, forest = learned
     table = users if table is None else table
-    made = {"lightgbm": Boosting(booster), "last2": Last2(), "requested": Requested()}[method]
+    made = {"lightgbm": Boosting(booster), "last2": Last2(), "requested": Requested(), "quantile": Quantile(forest)}[method]
     return assemble(directory, made, table, at, origin_unix_s=ORIGIN_S, timezone=ZONE)
 
 
 def submission(learned, **changes):
-    jobs, _, row, at, _, _ = learned
+    jobs, _, row, at, *_ = learned
     local = local_clock_s(np.array([at]), ORIGIN_S, ZONE).astype("datetime64[s]")
     asked = {
         "user": [jobs["user"].iloc[row]],
@@ -51,7 +54,7 @@ def submission(learned, **changes):
 
 
 def test_predictions_equal_those_of_the_process_that_trained_it(tmp_path, learned):
-    _, inputs, row, _, _, booster = learned
+    _, inputs, row, _, _, booster, _ = learned
     answer = RuntimePredictor(pack(tmp_path / "a", learned).data).predict(submission(learned))
     assert answer["predicted_s"].iloc[0] == pytest.approx(predict(booster, inputs.iloc[[row]])[0], rel=1e-12)
     assert answer["snapshot_age_s"].iloc[0] == 0
@@ -76,6 +79,17 @@ def test_an_unknown_user_is_answered_and_the_age_grows_with_the_clock(tmp_path, 
     assert 1 <= answer["predicted_s"].iloc[0] <= submission(learned)["requested_s"].iloc[0]
 
 
+def test_what_the_forest_says_travels_with_it(tmp_path, learned):
+    jobs, _, row, at, *_, forest = learned
+    answer = RuntimePredictor(pack(tmp_path / "a", learned, "quantile").data).predict(submission(learned))
+    asked = jobs.iloc[[row]][["user", "procs", "requested_s"]].assign(submit_s=at)
+    point, quantiles = forest.answer(asked)
+    assert list(answer.columns) == ["predicted_s", "predicted_50_s", "predicted_80_s", "predicted_95_s", "snapshot_age_s"]
+    assert answer["predicted_s"].iloc[0] == point[0]
+    for name, seconds in quantiles.items():
+        assert answer[name].iloc[0] == seconds[0]
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -93,6 +107,13 @@ def test_values_that_make_no_sense_are_refused_by_row_and_column(tmp_path, learn
     predictor = RuntimePredictor(pack(tmp_path / "a", learned, "requested").data)
     with pytest.raises(ValueError, match=says):
         predictor.predict(submission(learned, **changes))
+
+
+def test_a_group_that_is_not_text_is_refused_where_it_is_looked_at(tmp_path, learned):
+    odd = submission(learned, group=pd.Series([3], dtype=object))
+    with pytest.raises(ValueError, match=r"row 0 .*column group: 3 is not text"):
+        RuntimePredictor(pack(tmp_path / "a", learned, "quantile").data).predict(odd)
+    RuntimePredictor(pack(tmp_path / "b", learned, "last2").data).predict(odd)
 
 
 @pytest.mark.parametrize("number", [0, 2, None])
@@ -137,26 +158,28 @@ def test_two_versions_in_one_process_keep_their_own_data_and_code(tmp_path, lear
 
 BLOCKED = """
 import sys
+blocked = {"features", "models", "sim", "pipelines", "numba", *sys.argv[3:]}
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"features", "models", "sim", "pipelines", "numba"}:
+        if name.split(".")[0] in blocked:
             raise ModuleNotFoundError(f"{name} is not installed here", name=name)
 sys.meta_path.insert(0, Absent())
 import mlflow, pandas as pd
 model = mlflow.pyfunc.load_model(sys.argv[1])
 asked = pd.read_json(sys.argv[2], dtype={"user": str}, convert_dates=["submit_time"])
-print(repr(float(model.predict(asked)["predicted_s"].iloc[0])))
-assert not {"features", "models", "sim", "pipelines"} & set(sys.modules)
+print(model.predict(asked).to_json(double_precision=15))
+assert not blocked & set(sys.modules)
 """
 
 
-def test_it_loads_and_predicts_where_queuecast_cannot_be_imported(tmp_path, learned):
+@pytest.mark.parametrize(("method", "absent"), [("lightgbm", []), ("quantile", ["lightgbm", "scipy", "sklearn"])])
+def test_it_loads_and_predicts_where_queuecast_cannot_be_imported(tmp_path, learned, method, absent):
     (tmp_path / "a").mkdir()
-    path = save(tmp_path / "a", learned)
+    path = save(tmp_path / "a", learned, method=method)
     asked = submission(learned)
     asked.to_json(tmp_path / "asked.json", date_format="iso")
     done = subprocess.run(
-        [sys.executable, "-c", BLOCKED, path, tmp_path / "asked.json"],
+        [sys.executable, "-c", BLOCKED, path, tmp_path / "asked.json", *absent],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -164,8 +187,10 @@ def test_it_loads_and_predicts_where_queuecast_cannot_be_imported(tmp_path, lear
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    here = mlflow.pyfunc.load_model(str(path)).predict(asked)["predicted_s"].iloc[0]
-    assert float(done.stdout.strip().splitlines()[-1]) == here
+    here = mlflow.pyfunc.load_model(str(path)).predict(asked)
+    there = pd.DataFrame(json.loads(done.stdout.strip().splitlines()[-1]))
+    assert list(there.columns) == list(here.columns)
+    np.testing.assert_allclose(there.to_numpy(), here.to_numpy(), rtol=1e-14)
 
 
 def test_the_private_name_changes_with_the_code(tmp_path, monkeypatch):

@@ -83,7 +83,8 @@ def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subp
         (s, p) for s in ("EASY", "EASY-SJBF") for p in ("requested", "last2", "lightgbm", "quantile", "clairvoyant")
     }
     models, _ = Lake(directory / "home" / "lake").read("runtime_model", "small")
-    assert sorted(models["alias"]) == ["challenger", "champion"]
+    assert set(models["method"]) == {"last2", "lightgbm", "quantile"}
+    assert sorted(models["alias"]) == ["", "challenger", "champion"]
     assert not list(directory.glob("ml*"))  # nothing of MLflow's in the working directory
 
 

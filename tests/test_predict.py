@@ -103,7 +103,17 @@ def test_a_row_with_too_few_or_too_many_values_is_refused_on_its_line(tmp_path, 
     assert complaint(path) == f"{path}:3: has {row.count(',') + 1} values for 4 columns"
 
 
-@pytest.mark.parametrize("taken", [["predicted_s"], ["snapshot_age_s"], ["predicted_s", "snapshot_age_s"]])
+def test_group_and_executable_are_text_and_an_empty_cell_is_unknown(tmp_path):
+    head = HEAD.replace("\n", ",group,executable\n")
+    table = read_submissions(csv_of(tmp_path, GOOD.strip() + ",7,", GOOD.strip() + ",,solver", head=head))
+    assert table["group"].tolist()[0] == "7"
+    assert table["executable"].tolist()[1] == "solver"
+    np.testing.assert_array_equal(table[["group", "executable"]].isna(), [[False, True], [True, False]])
+    stored = read_submissions(parquet_of(tmp_path, group=pd.Categorical(["a", None, "b"])))
+    assert stored["group"].isna().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("taken", [["predicted_95_s"], ["predicted_s"], ["snapshot_age_s"], ["predicted_s", "snapshot_age_s"]])
 def test_columns_of_the_answer_are_refused_in_the_input(tmp_path, taken):
     path = csv_of(tmp_path, head=HEAD.replace("\n", f",{','.join(taken)}\n"))
     assert complaint(path).startswith(f"{path}:1: already has {' and '.join(taken)}")

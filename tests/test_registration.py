@@ -15,8 +15,10 @@ import pytest
 from features.errors import InputError
 from features.snapshot import snapshot
 from models import packing, registration, tracking
+from models.accounting import accounting
 from models.gradient_boosting import GradientBoosting, fit
-from models.packed.methods import Boosting, Last2, Requested
+from models.growing import grow
+from models.packed.methods import Boosting, Last2, Quantile, Requested
 from models.registration import Candidate, Training, champion, crown, elect, load, log_and_register, signature, trained_method
 from tests.learning import ORIGIN_S, ZONE, inputs_of, workload
 
@@ -79,6 +81,36 @@ def test_a_version_records_where_it_comes_from_and_predicts(opened, learned):
     assert answer["predicted_s"].between(1, 3600).all()
 
 
+def test_a_forest_tells_quantiles_and_looks_at_group_and_executable_only_if_they_are_given(opened, learned):
+    jobs, start = workload()
+    group = pd.Categorical(np.where(np.arange(len(jobs)) % 2, "even", "odd"))
+    known = accounting(jobs.assign(group=group), start, ORIGIN_S, ZONE)
+    method = Quantile(grow(known, learned[2], seed=0))
+    made = log_and_register(opened, method, training(learned, "forest"), {}, (0.5, 100))
+    model = mlflow.pyfunc.load_model(f"models:/runtime-forest/{made.version}")
+    answer = model.predict(model.input_example)
+    assert list(answer.columns) == [*method.outputs, "snapshot_age_s"]
+    many = pd.DataFrame(
+        {
+            "user": ["user1", "user2", "a user never seen", "user1"],
+            "procs": [4, 4, 4, 4],
+            "requested_s": [3600] * 4,
+            "submit_time": pd.to_datetime(["2024-03-01 09:00"] * 4),
+        }
+    )
+    plain = model.predict(many)
+    nulls = model.predict(many.assign(group=None, executable=pd.array([None] * 4, dtype="str")))
+    pd.testing.assert_frame_equal(plain, nulls)
+    named = model.predict(many.assign(group=["even", None, "odd", "even"]))
+    assert named.iloc[1].equals(plain.iloc[1])
+    assert not named.iloc[2].equals(plain.iloc[2])  # of a stranger the group is all that tells
+    for answers in (plain, named):
+        told = answers[["predicted_50_s", "predicted_80_s", "predicted_95_s"]].to_numpy()
+        assert (np.diff(told, axis=1) >= 0).all()
+        assert (answers[list(method.outputs)] >= 1).all(axis=None)
+        assert (answers[list(method.outputs)] <= 3600).all(axis=None)
+
+
 def promote(opened, trace, candidates):
     first, second = elect(opened, trace, candidates)
     crown(opened, trace, first, second)
@@ -105,8 +137,8 @@ def test_what_a_version_learned_is_read_back_and_predicts_the_same(opened, learn
     made = register(opened, learned, "back", "lightgbm", 0.6)
     jobs, start = workload()
     inputs = inputs_of(jobs, start).tail(50)
-    again = trained_method(opened, "back", made.version).answer(inputs)["predicted_s"]
-    np.testing.assert_array_equal(again, Boosting(learned[0]).answer(inputs)["predicted_s"])
+    again = trained_method(opened, "back", made.version).answer(inputs, inputs)["predicted_s"]
+    np.testing.assert_array_equal(again, Boosting(learned[0]).answer(inputs, inputs)["predicted_s"])
     with pytest.raises(InputError, match="models:/runtime-back/99: cannot be read by this Queuecast"):
         trained_method(opened, "back", "99")
 

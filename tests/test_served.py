@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from features.clock import DAY_S
+from models.accounting import accounting
 from models.packed.methods import Last2, Requested
-from models.served import accounting, predict_served
+from models.served import predict_served
 from models.trainers import TRAINERS
 from tests.learning import ORIGIN_S, ZONE, workload
 

@@ -1,4 +1,4 @@
-"""The methods a registered model can hold: from model inputs to answers, and to and from the files that travel with it.
+"""The methods a registered model can hold: from a submission and model inputs to answers, and to and from the files that travel with it.
 
 A further method is one more class here (its own code in a file of its own, packed too) and one more line in ``models.trainers``.
 Packed as it stands into registered models.
@@ -13,20 +13,33 @@ import numpy as np
 import pandas as pd
 
 from .boosting import predict
+from .forest import GROUPS, LEAVES, Forest
 
 PREDICTED = "predicted_s"
 TREES = "trees.txt"
+LEVELS = {"predicted_50_s": 0.5, "predicted_80_s": 0.8, "predicted_95_s": 0.95}
+"""Quantiles that are told, by name: the share of jobs that run at most as long."""
+DATED = (LEAVES, GROUPS)
+"""Files of methods that change from night to night though nothing is trained anew."""
 
 
 class Method(Protocol):
-    """A trained method. ``outputs`` names its answers, the first of them ``predicted_s``; all are seconds in 1..request."""
+    """A trained method. ``outputs`` names its answers, the first of them ``predicted_s``; all are seconds in 1..request.
+
+    ``optional`` are columns of a submission that it looks at if they are there; ``packages`` what it needs beyond numpy, pandas and pyarrow.
+    """
 
     name: str
     outputs: tuple[str, ...]
+    optional: tuple[str, ...]
     packages: tuple[str, ...]
 
-    def answer(self, inputs: pd.DataFrame) -> dict[str, np.ndarray]:
-        """Answers by name, float64 [jobs], for model inputs (``features.inputs.model_inputs``, ``History.inputs``)."""
+    def answer(self, inputs: pd.DataFrame, asked: pd.DataFrame) -> dict[str, np.ndarray]:
+        """Answers by name, float64 [jobs].
+
+        ``inputs`` are model inputs (``features.inputs.model_inputs``, ``History.inputs``) and ``asked`` the same submissions as they came: ``user procs
+        requested_s submit_s``, the trace's seconds, and, if known, ``group`` and ``executable``. What a method does not look at may be empty.
+        """
 
     def write(self, directory: Path) -> None:
         """Put what was learned into files in ``directory``."""
@@ -41,9 +54,10 @@ class Requested:
 
     name = "requested"
     outputs: tuple[str, ...] = (PREDICTED,)
+    optional: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
 
-    def answer(self, inputs: pd.DataFrame) -> dict[str, np.ndarray]:
+    def answer(self, inputs: pd.DataFrame, asked: pd.DataFrame) -> dict[str, np.ndarray]:
         return {PREDICTED: inputs["requested_s"].to_numpy(np.float64)}
 
     def write(self, directory: Path) -> None:
@@ -59,7 +73,7 @@ class Last2(Requested):
 
     name = "last2"
 
-    def answer(self, inputs: pd.DataFrame) -> dict[str, np.ndarray]:
+    def answer(self, inputs: pd.DataFrame, asked: pd.DataFrame) -> dict[str, np.ndarray]:
         requested = inputs["requested_s"].to_numpy(np.float64)
         last2 = np.floor(inputs["mean_last2_runtime_s"].to_numpy(np.float64))
         return {PREDICTED: np.clip(np.where(np.isnan(last2), requested, last2), 1.0, requested)}
@@ -70,12 +84,13 @@ class Boosting:
 
     name = "lightgbm"
     outputs: tuple[str, ...] = (PREDICTED,)
+    optional: tuple[str, ...] = ()
     packages: tuple[str, ...] = ("lightgbm",)
 
     def __init__(self, booster: Any) -> None:
         self.booster = booster
 
-    def answer(self, inputs: pd.DataFrame) -> dict[str, np.ndarray]:
+    def answer(self, inputs: pd.DataFrame, asked: pd.DataFrame) -> dict[str, np.ndarray]:
         return {PREDICTED: predict(self.booster, inputs)}
 
     def write(self, directory: Path) -> None:
@@ -88,5 +103,28 @@ class Boosting:
         return cls(lightgbm.Booster(model_str=(directory / TREES).read_text(encoding="utf-8")))
 
 
-METHODS: dict[str, type[Method]] = {each.name: each for each in (Requested, Last2, Boosting)}
+class Quantile:
+    """The distribution of runtimes (``forest.py``): its most accurate point, and quantiles. It keeps a state of its own and looks at no model inputs."""
+
+    name = "quantile"
+    outputs: tuple[str, ...] = (PREDICTED, *LEVELS)
+    optional: tuple[str, ...] = ("group", "executable")
+    packages: tuple[str, ...] = ()
+
+    def __init__(self, forest: Forest) -> None:
+        self.forest = forest
+
+    def answer(self, inputs: pd.DataFrame, asked: pd.DataFrame) -> dict[str, np.ndarray]:
+        point, quantiles = self.forest.answer(asked)
+        return {PREDICTED: point, **quantiles}
+
+    def write(self, directory: Path) -> None:
+        self.forest.write(directory)
+
+    @classmethod
+    def read(cls, directory: Path) -> Quantile:
+        return cls(Forest.read(directory))
+
+
+METHODS: dict[str, type[Method]] = {each.name: each for each in (Requested, Last2, Boosting, Quantile)}
 """By name, from the simplest."""

@@ -1,4 +1,4 @@
-"""Runtimes of new submissions from what a registered model brings along: its settings, the users' histories and, if learned, its trees.
+"""Runtimes of new submissions from what a registered model brings along: its settings, the users' histories and what was learned.
 
 Packed as it stands into registered models; needs numpy, pandas with pyarrow, and lightgbm where the method is ``lightgbm``.
 """
@@ -47,9 +47,10 @@ class RuntimePredictor:
         """The method's answers (``predicted_s`` first; seconds, 1..request) and ``snapshot_age_s`` (submission minus snapshot) [submissions].
 
         ``submissions``: ``user`` (text), ``procs`` and ``requested_s`` (whole numbers from 1), ``submit_time`` (the site's wall clock, no
-        time zone). A user the snapshot does not list has no history. Raises ValueError naming row and column of what makes no sense.
+        time zone), and, where the method looks at them, ``group`` and ``executable`` (text, may be null or left out). A user the snapshot does not list
+        has no history. Raises ValueError naming row and column of what makes no sense.
         """
-        _check(submissions)
+        _check(submissions, self._method.optional)
         local = submissions["submit_time"].to_numpy("datetime64[s]").astype(np.int64)
         submit = self._unix_s(local) - self._origin_s
         asked = pd.DataFrame(
@@ -59,10 +60,11 @@ class RuntimePredictor:
                 "requested_s": submissions["requested_s"].to_numpy(np.float64),
                 "submit_s": submit,
                 "local_s": local,
+                **{name: submissions[name].to_numpy(object) for name in self._method.optional if name in submissions},
             },
             copy=False,
         )
-        answers = self._method.answer(self._history.inputs(asked))
+        answers = self._method.answer(self._history.inputs(asked), asked)
         return pd.DataFrame({**answers, "snapshot_age_s": submit - self._at_s}, index=submissions.index)
 
     def _unix_s(self, local: np.ndarray) -> np.ndarray:
@@ -74,13 +76,15 @@ class RuntimePredictor:
         return unix.to_numpy("datetime64[s]").astype(np.int64)
 
 
-def _check(submissions: pd.DataFrame) -> None:
+def _check(submissions: pd.DataFrame, optional: tuple[str, ...]) -> None:
     for name in ("user", "procs", "requested_s", "submit_time"):
         if name not in submissions:
             raise ValueError(f"column {name} is missing")
         _refuse(submissions[name].isna().to_numpy(bool), submissions, name, "is missing")
-    users = submissions["user"].to_numpy(object)
-    _refuse(np.fromiter((not isinstance(user, str) for user in users), bool, len(users)), submissions, "user", "is not text")
+    for name in ("user", *(each for each in optional if each in submissions)):
+        given = submissions[name]
+        text = np.fromiter((isinstance(value, str) for value in given.to_numpy(object)), bool, len(given))
+        _refuse(~text & ~given.isna().to_numpy(bool), submissions, name, "is not text")
     for name in ("procs", "requested_s"):
         if not pd.api.types.is_integer_dtype(submissions[name].dtype):
             raise ValueError(f"column {name} holds {submissions[name].dtype}, not whole numbers")

@@ -36,7 +36,7 @@ def _predictor_module() -> Any:
 
 
 class RuntimeModel(PythonModel):
-    """Predicts ``predicted_s`` and ``snapshot_age_s`` from ``user procs requested_s submit_time``."""
+    """Predicts ``predicted_s``, what else the method tells, and ``snapshot_age_s`` from ``user procs requested_s submit_time`` (``group executable``)."""
 
     def load_context(self, context: Any) -> None:
         self._predictor = _predictor_module().RuntimePredictor(Path(context.artifacts["runtime_model"]))

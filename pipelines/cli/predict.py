@@ -8,10 +8,13 @@ import click
 import pandas as pd
 
 from features.errors import InputError
+from models.packed.methods import LEVELS, PREDICTED
 from pipelines.tables import Place, read_table, refuse
 
 ASKED = ("user", "procs", "requested_s", "submit_time")
-ANSWERED = ("predicted_s", "snapshot_age_s")
+OPTIONAL = ("group", "executable")
+"""What some models look at if it is there; an empty cell is unknown."""
+ANSWERED = (PREDICTED, *LEVELS, "snapshot_age_s")
 LARGEST = {"procs": 10**9, "requested_s": 10**10}
 """Beyond any machine and any job (300 years), and far from where whole numbers overflow."""
 _ZONE = r"[T ][\d:.,]*\s*(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"
@@ -22,11 +25,15 @@ _ZONE = r"[T ][\d:.,]*\s*(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"
 @click.option("--model", "spec", required=True, help="NAME[@ALIAS] of the registry; champion by default.")
 @click.argument("jobs", type=click.Path(path_type=Path))
 def command(spec: str, jobs: Path) -> None:
-    """Predict the jobs in JOBS (.csv or .parquet with user, procs, requested_s, submit_time) and print them as CSV with predicted_s."""
+    """Predict the jobs in JOBS (.csv or .parquet with user, procs, requested_s, submit_time) and print them as CSV with predicted_s.
+
+    Some models also look at columns group and executable, if there are any, and tell quantiles (predicted_80_s: 80 % of such jobs run at most as long).
+    """
     table = read_submissions(jobs)
     from pipelines.registry import predict_registered
 
-    answers = predict_registered(spec, table[list(ASKED)])
+    given = [*ASKED, *(name for name in OPTIONAL if name in table)]
+    answers = predict_registered(spec, table[given])
     click.echo(pd.concat([table, answers], axis=1).to_csv(index=False), nl=False)
 
 
@@ -43,6 +50,10 @@ def read_submissions(path: Path) -> pd.DataFrame:
 
     refuse(place, table["user"], table["user"].isna(), "is missing")
     table["user"] = table["user"].astype("str")
+    for name in OPTIONAL:
+        if name in table:
+            text = table[name].astype("str")
+            table[name] = text.mask(text == "")
     for name, largest in LARGEST.items():
         numbers = pd.to_numeric(table[name], errors="coerce")
         refuse(place, table[name], numbers.isna() | (numbers < 1) | (numbers % 1 != 0), "is not a whole number of at least 1")
