@@ -12,6 +12,7 @@ from sklearn.svm import SVR
 
 from features.errors import InputError
 from models.catalog import predictor
+from models.support_vectors import USUAL
 from sim.simulate import SEMANTICS
 from tests.nightly import Nightly
 from tests.test_boosted import days, unlike
@@ -90,7 +91,7 @@ def test_before_enough_jobs_have_ended_the_last_alike_predicts_alone() -> None:
 @pytest.mark.parametrize(("count", "learned"), [(199, False), (200, True)])
 def test_two_hundred_ended_jobs_are_enough(count: int, learned: bool) -> None:
     load, hand = unlike(count), SvrByHand()
-    made = by_kernel(load, predictor="svr")
+    made = by_kernel(load, predictor=hand.label())
     assert made == by_oracle(load, predictor=hand)
     assert (made.predicted[-1] < load.requested[-1] / 4) == learned == hand.trained
 
@@ -122,7 +123,8 @@ def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
 
 
 def test_a_schedule_says_what_differs_from_the_usual() -> None:
-    assert predictor("svr").name == predictor("svr(c=1.0,epsilon=1e-1,gamma=0.020,jobs=2000)").name == "svr"
+    usual = ",".join(f"{option}={value}0" if "." in value else f"{option}={value}" for option, value in USUAL.items())
+    assert predictor("svr").name == predictor(f"svr({usual})").name == "svr"
     for name in ("svr(c=2)", "svr(epsilon=0.25,gamma=0.001)", "svr(c=1234567.5,jobs=300)"):
         assert predictor(name).name == name
     assert predictor("svr(jobs=3e2)").name == "svr(jobs=300)"
