@@ -251,7 +251,7 @@ def spread_mass(memory, x, alike, request):
 
 @kernel
 def most_accurate(model, mass, alike, request):
-    """Seconds r of the highest mean of min(p/r, r/p) over the distribution; a bin that holds the last runtime that was alike stands for that."""
+    """Seconds r of the highest mean of min(p/r, r/p) over the distribution; within a step of the last runtime that was alike it is that."""
     at_request = model[mass + AT_REQUEST]
     above, all_below = 0.0, 0.0
     for i in range(BINS):

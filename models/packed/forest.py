@@ -162,7 +162,7 @@ class Forest:
         return np.maximum.accumulate(np.maximum(seconds, 1.0), axis=1)  # calibrated levels may cross, quantiles may not
 
     def _most_accurate(self, mass: np.ndarray, alike: np.ndarray, requested: np.ndarray) -> np.ndarray:
-        """Seconds of the highest mean of min(p/r, r/p); a bin that holds the last runtime that was alike stands for that."""
+        """Seconds of the highest mean of min(p/r, r/p); within a step of the last runtime that was alike it is that."""
         step, bins = self.plan.step, self.plan.bins
         request, at = np.log(requested), np.arange(bins) * step
         centre, inner, at_request = at + step / 2, mass[:, :bins], mass[:, bins]
