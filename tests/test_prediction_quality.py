@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -18,13 +18,6 @@ from sim.prediction_cost import prediction_cost
 from sim.prediction_quality import MONTH_S, UNKNOWN, judge
 from sim.schedule import schedule_table
 from tests.workloads import Told, crowd
-
-
-@dataclass(frozen=True)
-class Distributed(Schedule):
-    """A schedule whose predictor answered with quantiles."""
-
-    quantiles: pd.DataFrame | None = None
 
 
 def trace(rng: np.random.Generator, weeks: int = 12, size: int = 600, users: int = 9) -> pd.DataFrame:
@@ -157,7 +150,7 @@ def test_a_true_distribution_is_calibrated_over_all_and_a_biased_one_is_caught()
     for name, bias in (("true", 1.0), ("short", 0.6)):
         table = pd.DataFrame(np.tile(bias * true, (len(jobs), 1)), columns=list(levels))
         plain = schedule(jobs, jobs["requested_s"].to_numpy(), name)
-        made[name] = Distributed(**vars(plain), quantiles=table)
+        made[name] = replace(plain, quantiles=table)
     quality = judge(jobs, list(made.values()), clock(jobs))
     curve = quality.calibration.set_index(["predictor", "level"])
     for level in levels:

@@ -89,7 +89,7 @@ class QuantileByHand(Nightly):
             "boosting": "rf",
             "num_leaves": 128,
             "min_data_in_leaf": 20,
-            "feature_fraction_bynode": 0.4,
+            "feature_fraction_bynode": 0.6,
             "bagging_fraction": 0.6,
             "bagging_freq": 1,
             "num_threads": 1,
@@ -475,7 +475,7 @@ def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
 
 
 def test_a_schedule_says_what_differs_from_the_usual() -> None:
-    for usual in ("quantile", "quantile(order=0.5,fit=0.8,end=0.7,rate=0.02,seed=0)", "quantile(order=5e-1,rate=2e-2)"):
+    for usual in ("quantile", "quantile(order=0.5,fit=0.8,end=0.7,rate=0.005,seed=0)", "quantile(order=5e-1,rate=5e-3)"):
         assert predictor(usual).name == "quantile"
     for name in (
         "quantile(order=accuracy)",
