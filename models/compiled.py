@@ -7,7 +7,7 @@ times count from the first submission. A predictor looks at nothing that lies ah
 
 from __future__ import annotations
 
-from features.jit import kernel
+from features.jit import apart, kernel
 from models import boosted, hierarchy, job_features, knn, last2, nag, okcm, quantile, support_vectors, survival
 from models.boosted import BOOSTED
 from models.hierarchy import HIERARCHY
@@ -53,7 +53,7 @@ def answers_apart(code):
     return code == QUANTILE
 
 
-@kernel
+@apart
 def answer_to(code, memory, question, job):
     """The answer to ``FIT`` or ``END`` for a job just estimated."""
     return quantile.answer_to(memory, question, job)

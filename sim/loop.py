@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from features.clock import DAY_S
-from features.jit import kernel
+from features.jit import apart, kernel
 from models.compiled import OUTSIDE, TABLE, answer_to, answers_apart, estimate, estimate_again, learn, started, wants_starts
 from models.protocol import END, FIT
 from sim.corrections import CONDITIONAL, RENEWED, corrected
@@ -199,7 +199,7 @@ def refresh_plan(settings, now, jobs, estimates, state, memory):
     return False
 
 
-@kernel
+@apart
 def renew_plan(settings, now, jobs, state, memory):
     """Ask a compiled predictor when each running job ends, given how long it has run; nobody's prediction is outlived any more."""
     counters = state.counters
