@@ -61,27 +61,14 @@ def boosted(**options: str) -> CompiledPredictor:
 
 def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, trees: int, leaves: int, seed: int) -> None:
     """New trees from the jobs ``rows``, which have ended."""
-    import lightgbm
-
-    from models.gradient_boosting import loss_of_accuracy
+    from models.gradient_boosting import GradientBoosting, boost
     from models.trees import plain_trees
 
     inputs = memory.jobs[rows]
-    parameters = {
-        "objective": loss_of_accuracy,
-        "learning_rate": LEARNING_RATE,
-        "num_leaves": leaves,
-        "min_data_in_leaf": MIN_JOBS_IN_LEAF,
-        "num_threads": 1,
-        "seed": seed,
-        "deterministic": True,
-        "force_row_wise": True,
-        "verbosity": -1,
-    }
     guess = inputs[:, memory.keys.shape[1] * job_features.PER_LEVEL + ALIKE]
-    settings = {"verbosity": -1, "feature_pre_filter": False, "num_threads": 1, "max_bin": 63, "bin_construct_sample_cnt": 2000}
-    data = lightgbm.Dataset(inputs, np.log(runtime[rows]) - guess, params=settings)
-    grown = plain_trees(lightgbm.train(parameters, data, num_boost_round=trees))
+    config = GradientBoosting(trees, LEARNING_RATE, leaves, MIN_JOBS_IN_LEAF, seed=seed)
+    booster = boost(config, inputs, np.log(runtime[rows]) - guess, num_threads=1, max_bin=63, bin_construct_sample_cnt=2000)
+    grown = plain_trees(booster)
     memory.model[TREES] = len(grown)
     for number, (nodes, thresholds, values) in enumerate(grown):
         first = number * leaves

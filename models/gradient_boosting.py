@@ -60,6 +60,16 @@ def fit(config: GradientBoosting, inputs: pd.DataFrame, runtime_s: np.ndarray) -
     if not (runtime >= 1).all():
         raise ValueError("cannot train on runtimes below a second")
     matrix, baseline = design(inputs)
+    return boost(config, matrix, np.log(runtime / baseline), design_columns(inputs.columns))
+
+
+def boost(
+    config: GradientBoosting, matrix: np.ndarray, target: np.ndarray, columns: list[str] | None = None, **binning: int
+) -> lightgbm.Booster:
+    """Trees from ``matrix``, float64 [jobs, features], for ``target``, float64 [jobs]: the logarithm of runtime over a first guess at it.
+
+    ``columns`` names the features, ``binning`` holds LightGBM's parameters of how it bins them.
+    """
     parameters = {
         "objective": loss_of_accuracy,
         "learning_rate": config.learning_rate,
@@ -72,8 +82,8 @@ def fit(config: GradientBoosting, inputs: pd.DataFrame, runtime_s: np.ndarray) -
         "verbosity": -1,
     }
     # columns that cannot be split are kept: LightGBM refuses to train where none is left
-    settings = {"verbosity": -1, "feature_pre_filter": False}
-    data = lightgbm.Dataset(matrix, np.log(runtime / baseline), feature_name=design_columns(inputs.columns), params=settings)
+    settings = {"verbosity": -1, "feature_pre_filter": False, **binning}
+    data = lightgbm.Dataset(matrix, target, feature_name=columns or "auto", params=settings)
     return lightgbm.train(parameters, data, num_boost_round=config.trees)
 
 

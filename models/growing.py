@@ -149,12 +149,12 @@ class _Walk:
         """Views of the memory: calibrated levels; nodes, thresholds and leaves of the trees there are."""
         model, levels, trees = self.memory.model, len(self.plan.levels), int(self.memory.model[quantile.GROWN])
         leaves = quantile.TREES * quantile.LEAVES
-        at_leaves = len(model) - leaves * quantile.LEAF
+        at_thresholds, at_leaves = quantile.thresholds_at(levels), quantile.leaves_at(levels)
         shape = (quantile.TREES, quantile.LEAVES)
         return (
             model[quantile.LEVEL + levels : quantile.LEVEL + 2 * levels],
             self.memory.links.reshape(*shape, 3)[:trees],
-            model[at_leaves - leaves : at_leaves].reshape(shape)[:trees],
+            model[at_thresholds : at_thresholds + leaves].reshape(shape)[:trees],
             model[at_leaves:].reshape(*shape, quantile.LEAF)[:trees],
         )
 

@@ -77,7 +77,7 @@ def quantile(**options: str) -> CompiledPredictor:
     table = np.unique(np.concatenate([REGULAR, list(levels.values())]))
 
     def memory(jobs: pd.DataFrame) -> Memory:
-        model = np.zeros(_leaves_at(len(table)) + TREES * LEAVES * LEAF)
+        model = np.zeros(leaves_at(len(table)) + TREES * LEAVES * LEAF)
         model[GROWN] = 1.0  # one leaf
         model[RATE], model[LEVELS] = rate, len(table)
         model[ORDER_AT] = -1.0 if accurate else np.searchsorted(table, levels["order"])
@@ -101,16 +101,22 @@ def quantile(**options: str) -> CompiledPredictor:
     return CompiledPredictor(spelled("quantile", given, USUAL), QUANTILE, memory, retrain, distribution)
 
 
-def _scratch_at(levels: int) -> int:
+@kernel
+def mass_at(levels):
+    """Where in ``Memory.model`` the scratch begins: a distribution, and relative runtimes behind it."""
     return LEVEL + 2 * levels
 
 
-def _thresholds_at(levels: int) -> int:
-    return _scratch_at(levels) + MASS + 2 * REACH + 1
+@kernel
+def thresholds_at(levels):
+    """Where the thresholds of the first tree begin."""
+    return mass_at(levels) + MASS + 2 * REACH + 1
 
 
-def _leaves_at(levels: int) -> int:
-    return _thresholds_at(levels) + TREES * LEAVES
+@kernel
+def leaves_at(levels):
+    """Where the first leaf of the first tree begins."""
+    return thresholds_at(levels) + TREES * LEAVES
 
 
 def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, seed: int) -> None:
@@ -145,8 +151,8 @@ def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, seed: int) -> N
         first = slot * LEAVES
         memory.links[first : first + LEAVES] = -1
         memory.links[first : first + len(nodes)] = nodes
-        model[_thresholds_at(levels) + first :][: len(thresholds)] = thresholds
-        model[_leaves_at(levels) + first * LEAF :][: LEAVES * LEAF] = 0.0
+        model[thresholds_at(levels) + first :][: len(thresholds)] = thresholds
+        model[leaves_at(levels) + first * LEAF :][: LEAVES * LEAF] = 0.0
         _fill(memory, rows, runtime, slot)
         slot = (slot + 1) % TREES
     model[GROWN], model[NEXT_TREE] = TREES, slot
@@ -162,9 +168,9 @@ def _fill(memory, rows, runtime, tree):
 @kernel
 def leaf_at(memory, x, tree):
     """Where in ``memory.model`` the leaf of ``tree`` is into which ``x`` falls."""
-    thresholds = LEVEL + 2 * np.int64(memory.model[LEVELS]) + MASS + 2 * REACH + 1
-    leaf = leaf_of(memory.links, tree * LEAVES, memory.model, thresholds + tree * LEAVES, x)
-    return thresholds + TREES * LEAVES + (tree * LEAVES + leaf) * LEAF
+    levels = np.int64(memory.model[LEVELS])
+    leaf = leaf_of(memory.links, tree * LEAVES, memory.model, thresholds_at(levels) + tree * LEAVES, x)
+    return leaves_at(levels) + (tree * LEAVES + leaf) * LEAF
 
 
 @kernel
@@ -190,7 +196,7 @@ def estimate(memory, job, jobs):
     request = math.log(requested)
     levels = np.int64(model[LEVELS])
     spread_mass(memory, x, alike, request)
-    mass = LEVEL + 2 * levels
+    mass = mass_at(levels)
     quantiles = width(memory)
     # calibrated levels may cross, quantiles may not
     i, below, least = 0, 0.0, 1.0
@@ -217,7 +223,7 @@ def estimate(memory, job, jobs):
 def spread_mass(memory, x, alike, request):
     """The distribution of a job, as scratch: over bins of the logarithm of runtime below its request, and at its request."""
     model = memory.model
-    mass = LEVEL + 2 * np.int64(model[LEVELS])
+    mass = mass_at(np.int64(model[LEVELS]))
     relative = mass + MASS
     for i in range(MASS + 2 * REACH + 1):
         model[mass + i] = 0.0

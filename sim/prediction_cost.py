@@ -49,6 +49,6 @@ def prediction_cost(jobs: pd.DataFrame, schedule: Schedule, source: str | Predic
             run = simulate(jobs, predictor=source, **policy)
         read = simulate(jobs, predictor=table, **policy)
         added.append(run.simulate_s - read.simulate_s)
-        shares.append(getattr(run, "retrain_s", 0.0) / max(added[-1], 1e-9))
+        shares.append(run.retrain_s / max(added[-1], 1e-9))
         spent += run.simulate_s
     return Cost(1e6 * statistics.median(added) / len(jobs), statistics.median(shares), len(added))

@@ -123,7 +123,7 @@ def judge(
             own = _means(values[chosen], judged.week[chosen], group, bootstrap)
             rows += _measured(schedule.predictor, group, own, _means(change[both], judged.week[both], group, bootstrap))
         errors.append(error_distribution(predicted, runtime).assign(predictor=schedule.predictor))
-        quantiles: pd.DataFrame | None = getattr(schedule, "quantiles", None)
+        quantiles = schedule.quantiles
         if quantiles is not None:
             asked = quantiles.iloc[judged.rows]
             curves.append(_curve(asked, runtime, judged, bootstrap).assign(predictor=schedule.predictor))

@@ -12,7 +12,7 @@ from features.dependencies import preceding_rows
 from features.errors import InputError
 from features.schema import codes
 from models.catalog import predictor as named_predictor
-from models.compiled import OUTSIDE, QUANTILE, TABLE
+from models.compiled import OUTSIDE, TABLE, answers_apart
 from models.memory import Memory
 from models.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.dependencies import NOBODY, Dependencies
@@ -86,7 +86,7 @@ def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs) -> tuple[E
         return Estimates(whole, whole, whole), clamped, TABLE, Memory()
     if isinstance(source, CompiledPredictor):
         point = np.zeros(total, np.int64)
-        apart = (np.zeros(total, np.int64), np.zeros(total, np.int64)) if source.code == QUANTILE else (point, point)
+        apart = (np.zeros(total, np.int64), np.zeros(total, np.int64)) if answers_apart.py_func(source.code) else (point, point)
         return Estimates(point, *apart), 0, source.code, source.memory(jobs)._replace(row=np.arange(total))
     return Estimates(np.zeros(total, np.int64), np.zeros(total, np.int64), np.zeros(total, np.int64)), 0, OUTSIDE, Memory()
 

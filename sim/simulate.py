@@ -12,7 +12,7 @@ import pandas as pd
 
 from features.clock import DAY_S
 from features.errors import InputError
-from models.compiled import OUTSIDE, QUANTILE, TABLE
+from models.compiled import OUTSIDE, TABLE, answers_apart
 from models.memory import Memory
 from models.protocol import CompiledPredictor, OnlinePredictor, Predictor
 from sim.converse import Conversation
@@ -242,7 +242,7 @@ def settings_of(
         changing=changing,
         backfill_changing=backfill_changing,
         # where FIT and END have different answers, a job let in before the reservation can still move it
-        steady=plan.reservations == 1 and predictor not in (OUTSIDE, QUANTILE),
+        steady=plan.reservations == 1 and predictor != OUTSIDE and not answers_apart.py_func(predictor),
         correction=CORRECTIONS[correction],
         predictor=predictor,
         starvation=NEVER if starvation_s is None else starvation_s,
