@@ -86,7 +86,7 @@ def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs) -> tuple[E
         return Estimates(whole, whole, whole), clamped, TABLE, Memory()
     if isinstance(source, CompiledPredictor):
         point = np.zeros(total, np.int64)
-        apart = (np.zeros(total, np.int64), np.zeros(total, np.int64)) if answers_apart.py_func(source.code) else (point, point)
+        apart = (np.zeros(total, np.int64), np.zeros(total, np.int64)) if answers_apart(source.code) else (point, point)
         return Estimates(point, *apart), 0, source.code, source.memory(jobs)._replace(row=np.arange(total))
     return Estimates(np.zeros(total, np.int64), np.zeros(total, np.int64), np.zeros(total, np.int64)), 0, OUTSIDE, Memory()
 

@@ -242,7 +242,7 @@ def settings_of(
         changing=changing,
         backfill_changing=backfill_changing,
         # where FIT and END have different answers, a job let in before the reservation can still move it
-        steady=plan.reservations == 1 and predictor != OUTSIDE and not answers_apart.py_func(predictor),
+        steady=plan.reservations == 1 and predictor != OUTSIDE and not answers_apart(predictor),
         correction=CORRECTIONS[correction],
         predictor=predictor,
         starvation=NEVER if starvation_s is None else starvation_s,
