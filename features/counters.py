@@ -1,0 +1,71 @@
+"""Monitoring counters: what LDMS samples, which of it only ever grows, and what the tables made of it are called.
+
+A counter table holds one sampler: ``time_s`` float64 (Unix seconds, to the microsecond), ``node`` (text) and one float64 column a metric, null where a
+sample gives no value. The three samplers of Nichols et al. (paper 004, table I) are listed with their metrics: ``sysclassib`` and ``lustre2_client`` as
+the InfiniBand port counters and Lustre's llite statistics name them; of ``opa_info``, whose schema is not published, the 28 fields of an Omni-Path port's
+status and six of its virtual lane 0 stand for the paper's 34.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_INFINIBAND = """
+    port_xmit_data port_rcv_data port_xmit_packets port_rcv_packets port_xmit_wait port_xmit_discards unicast_xmit_packets unicast_rcv_packets
+    multicast_xmit_packets multicast_rcv_packets symbol_error link_error_recovery link_downed port_rcv_errors port_rcv_remote_physical_errors
+    port_rcv_switch_relay_errors port_xmit_constraint_errors port_rcv_constraint_errors local_link_integrity_errors excessive_buffer_overrun_errors
+    VL15_dropped qp1_dropped
+"""
+_OMNI_PATH = """
+    xmit_data rcv_data xmit_pkts rcv_pkts multicast_xmit_pkts multicast_rcv_pkts xmit_wait sw_port_congestion rcv_fecn rcv_becn xmit_time_cong
+    xmit_wasted_bw xmit_wait_data rcv_bubble mark_fecn rcv_constraint_errors rcv_switch_relay_errors xmit_discards xmit_constraint_errors
+    rcv_remote_physical_errors local_link_integrity_errors rcv_errors excessive_buffer_overruns fm_config_errors link_error_recovery link_downed
+    uncorrectable_errors link_quality_indicator vl0_xmit_data vl0_rcv_data vl0_xmit_pkts vl0_rcv_pkts vl0_xmit_wait vl0_congestion
+"""
+_LUSTRE = """
+    dirty_pages_hits dirty_pages_misses read_bytes write_bytes brw_read brw_write osc_read osc_write ioctl open close mmap seek fsync readdir setattr
+    truncate flock getattr create link unlink symlink mkdir rmdir mknod rename statfs alloc_inode setxattr getxattr listxattr removexattr
+    inode_permission
+"""
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """A sampler's metrics in order, and which of them are gauges: read as they are, where all others are cumulative and count as rates."""
+
+    name: str
+    metrics: tuple[str, ...]
+    gauges: frozenset[str] = frozenset()
+
+
+SAMPLERS = {
+    sampler.name: sampler
+    for sampler in (
+        Sampler("sysclassib", tuple(_INFINIBAND.split())),
+        Sampler("opa_info", tuple(_OMNI_PATH.split()), frozenset({"link_quality_indicator"})),
+        Sampler("lustre2_client", tuple(_LUSTRE.split())),
+    )
+}
+"""The samplers of paper 004: 22, 34 and 34 metrics."""
+
+STATISTICS = ("min", "max", "mean")
+WINDOW_S = 300
+"""Counters count over this long before a run starts."""
+
+PROBES = ("send_s", "recv_s", "allreduce_s")
+"""Seconds a node waits in the calls of the two MPI probes (a ring of 100 MB ten times, an all-reduce of 100 MB five times)."""
+TYPES = ("compute", "network", "io")
+"""What an application is intensive in."""
+
+
+def counter_features(samplers: tuple[str, ...] = tuple(SAMPLERS)) -> tuple[str, ...]:
+    """Columns of window features: ``<sampler>.<metric>.<statistic>``, 270 for the paper's samplers."""
+    return tuple(
+        f"{name}.{metric}.{statistic}" for name in samplers for metric in SAMPLERS[name].metrics for statistic in STATISTICS
+    )
+
+
+PROBE_FEATURES = tuple(f"probe.{name}.{statistic}" for name in PROBES for statistic in STATISTICS)
+TYPE_FEATURES = tuple(f"type.{name}" for name in TYPES)
+FEATURES = (*counter_features(), *PROBE_FEATURES, *TYPE_FEATURES)
+"""The 282 columns of paper 004, in this order."""
