@@ -36,13 +36,15 @@ def admit(now, jobs, estimates, queue, profile, state, bits):
 def seat(at, now, jobs, estimates, queue, profile, state, bits):
     """Give the job at index ``at`` its earliest start, now if that is possible; returns the index of the job behind it."""
     counters = state.counters
-    start = earliest(profile, counters[PROFILE], queue.procs[at], queue.fit[at])
-    reserve_from(profile, counters, start, queue.procs[at], queue.fit[at])
+    procs, seconds = queue.procs[at], queue.fit[at]
+    start = earliest(profile, counters[PROFILE], procs, seconds)
     if start > 0:
+        reserve_from(profile, counters, start, procs, seconds)
         queue.key[at] = profile.time[start]
         return at + 1
     job = queue.job[at]
     moved_up = packed_remove(queue, counters[WAITING], at)
     counters[WAITING] -= 1
-    start_job(job, now, jobs, estimates, state, bits)
+    if start_job(job, now, jobs, estimates, state, bits):
+        reserve_from(profile, counters, 0, procs, seconds)
     return at if moved_up else at + 1

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
 from features.errors import InputError
 from models.protocol import END, FIT, ORDER, OnlinePredictor
-from sim.loop import ASK, ASK_AGAIN, DONE
+from sim.loop import ASK, ASK_AGAIN
 from sim.state import ANSWER, ASKED, DOUBTED, ENDED, NEXT, STARTED, Estimates, Jobs, State
 
 
@@ -39,16 +38,13 @@ class Conversation:
         self.clamped = 0
         source.begin(jobs)
 
-    def run(self, advance: Callable[[int], tuple[int, int]]) -> None:
-        """Answer until everything has ended; ``advance(now)`` goes on with the loop from ``now``."""
-        reason, now = advance(0)
-        while reason != DONE:
-            self._tell()
-            if reason == ASK:
-                self._answer_submissions(now)
-            elif reason == ASK_AGAIN:
-                self._answer_again()
-            reason, now = advance(now)
+    def answer(self, reason: int, now: int) -> None:
+        """Answer what the loop, which stopped at ``now``, asks for."""
+        self._tell()
+        if reason == ASK:
+            self._answer_submissions(now)
+        elif reason == ASK_AGAIN:
+            self._answer_again()
 
     def _tell(self) -> None:
         """What has started and ended since, in the order in which it happened; an end before the starts of its second."""

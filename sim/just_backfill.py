@@ -75,9 +75,10 @@ def plan_on(now, jobs, estimates, queue, profile, state, bits):
     while fits > 0:
         procs = queue.procs[at]
         fitted = procs <= counters[FREE]
-        start = earliest(profile, counters[PROFILE], procs, queue.fit[at])
-        reserve_from(profile, counters, start, procs, queue.fit[at])
+        seconds = queue.fit[at]
+        start = earliest(profile, counters[PROFILE], procs, seconds)
         if start > 0:
+            reserve_from(profile, counters, start, procs, seconds)
             fits -= fitted
             counters[RESERVED] += 1
             at += 1
@@ -86,7 +87,8 @@ def plan_on(now, jobs, estimates, queue, profile, state, bits):
         if not packed_remove(queue, counters[WAITING], at):
             at += 1
         counters[WAITING] -= 1
-        start_job(job, now, jobs, estimates, state, bits)
+        if start_job(job, now, jobs, estimates, state, bits):
+            reserve_from(profile, counters, 0, procs, seconds)
         fits = 0
         for i in range(at, queue.bounds[BEGIN] + counters[WAITING]):
             if queue.procs[i] <= counters[FREE]:

@@ -18,6 +18,7 @@ from models.protocol import END, FIT
 from sim.corrections import CONDITIONAL, RENEWED, corrected
 from sim.dependencies import next_submission, release, take
 from sim.passes import enqueue, full_pass, move_up, order_changes, submit_pass
+from sim.start_decision import put_back
 from sim.state import (
     ANSWER,
     ASKED,
@@ -27,23 +28,29 @@ from sim.state import (
     ENDED,
     ENDS,
     FREE,
+    MOMENT,
     NEXT,
     NIGHTS,
     PLANS,
+    SEEN_ENDS,
+    SEEN_STARTS,
     STARTED,
     STARVING,
     TOLD,
+    UNDECIDED,
     UNUSABLE,
     WAITING,
+    WAKE,
     heap_pop,
     plan_insert,
     plan_remove,
 )
 
-DONE, ASK, ASK_AGAIN, RETRAIN = range(4)
+DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED = range(6)
 """Why the loop stopped: everything has ended; or it wants estimates for the jobs submitted in this second, ``counters[ASKED]`` rows from
 ``counters[NEXT]`` on; or it wants to know in ``counters[ANSWER]`` how long the running job ``counters[DOUBTED]`` takes, which has outlived its
-prediction ``State.planned``; or a midnight has passed, and the predictor is to be retrained before anything else happens."""
+prediction ``State.planned``; or a midnight has passed, and the predictor is to be retrained before anything else happens; or somebody has to decide in
+``State.verdict`` whether job ``counters[UNDECIDED] - 1`` starts; or the cluster on which jobs run has to be brought up to now, before time goes on."""
 
 NEVER = 1 << 62
 LEFT = -1
@@ -59,8 +66,8 @@ class Settings(NamedTuple):
     sweep, that of some policy), ``backfill_changing``: that of backfilling. ``steady``: while nothing but submissions happens and
     the order stays, whoever was looked at before need not be looked at again. ``starvation``: seconds of waiting after which a job
     goes to the head. ``gated``: a submission causes a pass only if the job fits in the processors free now. ``dependent``: some jobs
-    are submitted when others have ended. ``midnight``: the first one at which the predictor is retrained, then every day. ``bits``: width
-    of a sequence number inside an event.
+    are submitted when others have ended. ``midnight``: the first one at which the predictor is retrained, then every day. ``deciding``: starts are
+    decided outside. ``monitored``: the jobs run on a cluster that decides when they end. ``bits``: width of a sequence number inside an event.
     """
 
     algorithm: int
@@ -82,6 +89,8 @@ class Settings(NamedTuple):
     gated: bool
     dependent: bool
     midnight: int
+    deciding: bool
+    monitored: bool
     bits: int
 
 
@@ -91,51 +100,77 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
     counters = state.counters
     total = len(jobs.submit)
     while True:
-        arriving = counters[ASKED]
-        counters[ASKED] = 0
-        if arriving == 0:
-            now = NEVER
-            if counters[NEXT] < total:
-                now = (
-                    next_submission(dependencies, counters, settings.bits, NEVER)
-                    if settings.dependent
-                    else jobs.submit[counters[NEXT]]
-                )
-            if counters[ENDS] > 0:
-                now = min(now, state.ends[0] >> settings.bits)
-            if now == NEVER:
-                return DONE, now
-            if counters[NEXT] < total and now >= settings.midnight + counters[NIGHTS] * DAY_S:
-                counters[NIGHTS] = (now - settings.midnight) // DAY_S + 1
-                return RETRAIN, now
-            if refresh_plan(settings, now, jobs, estimates, state, memory):
-                return ASK_AGAIN, now
-            if settings.per_event:
-                arriving = arrivals(settings, 1, now, jobs, estimates, dependencies, counters)
-                if arriving == 0:
-                    end_job(settings, now, jobs, dependencies, state, memory)
-            else:
-                while counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
-                    end_job(settings, now, jobs, dependencies, state, memory)
-                arriving = arrivals(settings, total, now, jobs, estimates, dependencies, counters)
-            if arriving > 0 and settings.predictor == OUTSIDE:
-                counters[ASKED] = arriving
-                return ASK, now
-        promote_starving(settings, now, jobs, estimates, front, state)
-
-        if arriving == 1 and counters[CHANGED] == 0 and counters[WAITING] > 0 and settings.steady and not order_changes(settings):
-            job = submit_job(settings, jobs, estimates, memory, state)
-            if submit_pass(settings, job, now, jobs, estimates, front, back, profile, state):
-                continue
+        if settings.deciding and counters[UNDECIDED] > 0:
+            counters[UNDECIDED] = 0  # decided by now: the same pass, from its beginning
         else:
-            for _ in range(arriving):
+            arriving = counters[ASKED]
+            counters[ASKED] = 0
+            if arriving == 0:
+                if settings.monitored and (
+                    counters[SEEN_STARTS] != counters[STARTED] or counters[SEEN_ENDS] != counters[ENDED] or now == counters[MOMENT]
+                ):
+                    return MOVED, now
+                now = next_event(settings, jobs, dependencies, state)
+                if now == NEVER:
+                    return DONE, now
+                if settings.monitored and counters[MOMENT] <= now:
+                    now = counters[MOMENT]
+                    return MOVED, now
+                if counters[NEXT] < total and now >= settings.midnight + counters[NIGHTS] * DAY_S:
+                    counters[NIGHTS] = (now - settings.midnight) // DAY_S + 1
+                    return RETRAIN, now
+                if refresh_plan(settings, now, jobs, estimates, state, memory):
+                    return ASK_AGAIN, now
+                if settings.per_event:
+                    arriving = arrivals(settings, 1, now, jobs, estimates, dependencies, counters)
+                    if arriving == 0 and counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
+                        end_job(settings, now, jobs, dependencies, state, memory)
+                else:
+                    while counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
+                        end_job(settings, now, jobs, dependencies, state, memory)
+                    arriving = arrivals(settings, total, now, jobs, estimates, dependencies, counters)
+                if arriving > 0 and settings.predictor == OUTSIDE:
+                    counters[ASKED] = arriving
+                    return ASK, now
+            promote_starving(settings, now, jobs, estimates, front, state)
+
+            if (
+                arriving == 1
+                and counters[CHANGED] == 0
+                and counters[WAITING] > 0
+                and settings.steady
+                and not order_changes(settings)
+            ):
                 job = submit_job(settings, jobs, estimates, memory, state)
-                enqueue(settings, job, now, jobs, estimates, front, back, state)
-            if settings.gated and arriving == 1 and jobs.procs[counters[NEXT] - 1] > counters[FREE]:
-                counters[CHANGED] = 1
-                continue
+                if submit_pass(settings, job, now, jobs, estimates, front, back, profile, state):
+                    continue
+            else:
+                for _ in range(arriving):
+                    job = submit_job(settings, jobs, estimates, memory, state)
+                    enqueue(settings, job, now, jobs, estimates, front, back, state)
+                if settings.gated and arriving == 1 and jobs.procs[counters[NEXT] - 1] > counters[FREE]:
+                    counters[CHANGED] = 1
+                    continue
         full_pass(settings, now, jobs, estimates, front, back, profile, state)
         counters[CHANGED] = 0
+        if settings.deciding:
+            put_back(settings, now, jobs, estimates, front, back, state)
+            if counters[UNDECIDED] > 0:
+                return DECIDE, now
+
+
+@kernel
+def next_event(settings, jobs, dependencies, state):
+    """When something happens next: a submission, an end, or a pass for the sake of jobs that were skipped; NEVER if nothing does."""
+    counters = state.counters
+    now = NEVER
+    if counters[NEXT] < len(jobs.submit):
+        now = next_submission(dependencies, counters, settings.bits, NEVER) if settings.dependent else jobs.submit[counters[NEXT]]
+    if counters[ENDS] > 0:
+        now = min(now, state.ends[0] >> settings.bits)
+    if settings.deciding and counters[WAKE] > 0:
+        now = min(now, counters[WAKE])
+    return now
 
 
 @kernel

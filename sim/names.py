@@ -1,4 +1,4 @@
-"""Scheduler names: ``[ORDER-]ALGORITHM[-BACKFILLORDER]`` becomes a :class:`Scheduler`. A missing order is FCFS, in front and behind."""
+"""Scheduler names: ``[ORDER-]ALGORITHM[-BACKFILLORDER][+RUSH(...)]`` becomes a :class:`Scheduler`. A missing order is FCFS, in front and behind."""
 
 from __future__ import annotations
 
@@ -32,21 +32,37 @@ class Order:
 
 
 @dataclass(frozen=True)
+class Rush:
+    """Start decisions of paper 004: a model is asked of each job that could start, and skips it, ``skips`` times at most, if it predicts one of
+    ``classes``. ``model`` is ``oracle``, ``coin``, or any name that whoever simulates can make a model of; empty for what is given beside the name."""
+
+    model: str = ""
+    skips: int = 10
+    classes: str = "variation"
+
+
+CLASSES = ("variation", "little")
+"""What skips: a predicted variation, or already little of it."""
+
+
+@dataclass(frozen=True)
 class Scheduler:
-    """A scheduling algorithm with the order of its queue and, where it backfills, the order of the candidates."""
+    """A scheduling algorithm with the order of its queue and, where it backfills, the order of the candidates; ``rush`` if starts are decided on."""
 
     name: str
     algorithm: str
     order: Order = field(default_factory=Order)
     backfill: Order = field(default_factory=Order)
     reservations: int = 1
+    rush: Rush | None = None
 
 
 def scheduler(name: str) -> Scheduler:
     """The scheduler called ``name``, in any case of letters; InputError with the list of what is known for any other name."""
     known = {algorithm.upper(): algorithm for algorithm in ALGORITHMS}
-    stated = re.search(r"EASY\(RESERVATIONS=([1-9]\d{0,8})\)", name.upper())
-    plain = name.upper().replace(stated[0], "EASY") if stated else name.upper()
+    base, rush = _rush(name)
+    stated = re.search(r"EASY\(RESERVATIONS=([1-9]\d{0,8})\)", base.upper())
+    plain = base.upper().replace(stated[0], "EASY") if stated else base.upper()
     parts = re.split(r"-(?![^(]*\))", plain)  # at hyphens, but not at signs between brackets
     at = next((i for i, part in enumerate(parts) if part in known), None)
     if at is None or at > 1 or len(parts) > at + 2:
@@ -59,10 +75,32 @@ def scheduler(name: str) -> Scheduler:
         )
     reservations = int(stated[1]) if stated else 1
     if len(parts) == at + 1:
-        return Scheduler(name, algorithm, order, Order() if algorithm in BACKFILLING else order, reservations)
+        return Scheduler(name, algorithm, order, Order() if algorithm in BACKFILLING else order, reservations, rush)
     if algorithm not in BACKFILLING:
         raise InputError(f"unknown scheduler {name!r}: {algorithm} has one queue and takes no order behind it; {grammar()}")
-    return Scheduler(name, algorithm, order, _order(parts[at + 1], ALIASES_BEHIND, name), reservations)
+    return Scheduler(name, algorithm, order, _order(parts[at + 1], ALIASES_BEHIND, name), reservations, rush)
+
+
+def _rush(name: str) -> tuple[str, Rush | None]:
+    """What stands before ``+RUSH(...)``, and the start decisions it asks for."""
+    found = re.fullmatch(r"(.*)\+RUSH(?:\((.*)\))?", name, re.IGNORECASE)
+    if not found:
+        return name, None
+    given: dict[str, str] = {}
+    for option in (found[2] or "").split(","):
+        key, equals, value = (part.strip() for part in option.partition("="))
+        if option.strip() and (key not in ("model", "skips", "classes") or not equals or not value or key in given):
+            raise InputError(
+                f"scheduler {name!r}: RUSH takes model=NAME, skips=NUMBER and classes={'|'.join(CLASSES)}, not {option.strip()!r}"
+            )
+        if key:
+            given[key] = value
+    skips, classes = given.get("skips", str(Rush.skips)), given.get("classes", Rush.classes)
+    if not re.fullmatch(r"\d{1,9}", skips):
+        raise InputError(f"scheduler {name!r}: skips={skips} is not a number of times")
+    if classes not in CLASSES:
+        raise InputError(f"scheduler {name!r}: classes={classes}: known are {', '.join(CLASSES)}")
+    return found[1], Rush(given.get("model", ""), int(skips), classes)
 
 
 def _order(text: str, aliases: dict[str, str], name: str) -> Order:
@@ -88,5 +126,6 @@ def grammar() -> str:
     orders = " ".join(order for order in ORDERS if order != "MIXED")
     return (
         f"known are [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} EASY(reservations=k) (only EASY takes a backfill "
-        f"order) and orders {orders} MIXED(w1,w2,w3) MIXED(w1,...,w6) MIXED(...;standardised) (SJF for SPF, WFP for WFP3; EASY-SJBF is FCFS-EASY-SPF)"
+        f"order) and orders {orders} MIXED(w1,w2,w3) MIXED(w1,...,w6) MIXED(...;standardised) (SJF for SPF, WFP for WFP3; EASY-SJBF is FCFS-EASY-SPF), "
+        "and +RUSH(model=...,skips=10,classes=variation) behind any where jobs run on a monitored cluster"
     )

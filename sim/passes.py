@@ -67,7 +67,8 @@ def reserve(needed, state, bits):
 
 @kernel
 def may_backfill(algorithm, procs, fit, now, head, jobs, state, bits):
-    """May a job that fits in the free processors start now, although ``head`` waits in front of it? EASY computes its reservation when first needed."""
+    """May a job that fits in the free processors start now, although ``head`` waits in front of it? EASY computes its reservation when first needed;
+    :func:`started_behind` is to be called if it does."""
     if algorithm == LIST:
         return True
     if algorithm == STRICT:
@@ -75,12 +76,14 @@ def may_backfill(algorithm, procs, fit, now, head, jobs, state, bits):
     counters = state.counters
     if counters[SHADOW_KNOWN] == 0:
         reserve(jobs.procs[head], state, bits)
-    if now + fit <= counters[SHADOW]:
-        return True
-    if procs <= counters[EXTRA]:
+    return now + fit <= counters[SHADOW] or procs <= counters[EXTRA]
+
+
+@kernel
+def started_behind(algorithm, procs, fit, now, counters):
+    """A job that :func:`may_backfill` let start did: it takes extra processors if it stays beyond the shadow time."""
+    if algorithm == EASY and now + fit > counters[SHADOW]:
         counters[EXTRA] -= procs
-        return True
-    return False
 
 
 @kernel
@@ -182,14 +185,15 @@ def backfill_from(settings, i, end, head, now, jobs, estimates, candidates, prof
                 candidates.procs[i] = HOLE
             elif several:
                 if fits_now(profile, counters, procs, fit):
-                    reserve_from(profile, counters, 0, procs, fit)
                     candidates.procs[i] = HOLE
                     counters[WAITING] -= 1
-                    start_job(job, now, jobs, estimates, state, settings.bits)
+                    if start_job(job, now, jobs, estimates, state, settings.bits):
+                        reserve_from(profile, counters, 0, procs, fit)
             elif may_backfill(settings.algorithm, procs, fit, now, head, jobs, state, settings.bits):
                 candidates.procs[i] = HOLE
                 counters[WAITING] -= 1
-                start_job(job, now, jobs, estimates, state, settings.bits)
+                if start_job(job, now, jobs, estimates, state, settings.bits):
+                    started_behind(settings.algorithm, procs, fit, now, counters)
         i += 1
 
 
@@ -217,7 +221,8 @@ def submit_pass(settings, job, now, jobs, estimates, front, back, profile, state
         and procs <= counters[FREE]
         and may_backfill(settings.algorithm, procs, estimates.fit[job], now, front.job[first], jobs, state, settings.bits)
     ):
-        start_job(job, now, jobs, estimates, state, settings.bits)
+        if start_job(job, now, jobs, estimates, state, settings.bits):  # here nobody decides otherwise
+            started_behind(settings.algorithm, procs, estimates.fit[job], now, counters)
     else:
         enqueue(settings, job, now, jobs, estimates, front, back, state)
     return behind

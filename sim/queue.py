@@ -112,6 +112,21 @@ def insertion_sort(queue, size):
 
 
 @kernel
+def append(queue, size, gaps, key, job, procs, fit):
+    """``job`` comes behind the ``size`` jobs of a queue that is packed, or has ``gaps`` and none at the moment, wherever it belongs."""
+    begin = queue.bounds[BEGIN]
+    if begin + size == len(queue.key):
+        for i in range(size):
+            _copy(queue, begin + i, i)
+        queue.bounds[BEGIN] = begin = 0
+    at = begin + size
+    _write(queue, at, key, job, procs, fit)
+    if gaps:
+        queue.bounds[END] = at + 1
+        forget(queue, at >> BLOCK_BITS)
+
+
+@kernel
 def find(queue, job):
     """Index of ``job``, which is in the queue."""
     at = queue.bounds[BEGIN]

@@ -46,8 +46,11 @@ class Scratch:
             classes,
         )
 
-    def work(self, jobs: int, procs: int, *, plans: bool = False, gaps: bool = True, two: bool = True) -> Work:
-        """Everything fresh for ``jobs`` jobs on ``procs`` processors: with a profile if ``plans``, queues with gaps or packed, one queue or ``two``.
+    def work(
+        self, jobs: int, procs: int, *, plans: bool = False, gaps: bool = True, two: bool = True, decides: bool = False
+    ) -> Work:
+        """Everything fresh for ``jobs`` jobs on ``procs`` processors: with a profile if ``plans``, queues with gaps or packed, one queue or
+        ``two``, with what start decisions need if somebody ``decides``.
 
         No more jobs run at a time than there are processors, but in the second in which they are predicted to end, per-event semantics
         may start as many again before their ends are dealt with. Each job, running or planned, adds at most two steps to a profile.
@@ -59,6 +62,7 @@ class Scratch:
         start, corrections = self._take("start", jobs), self._take("corrections", jobs)
         start[:] = -1
         corrections[:] = 0
+        decided = jobs if decides else 0
         state = State(
             counters,
             self._take("ends", most),
@@ -69,6 +73,9 @@ class Scratch:
             start,
             self._take("planned", jobs),
             corrections,
+            np.zeros(decided, np.int64),
+            np.full(decided, -1),
+            np.zeros(decided, np.int64),
         )
         front = self._queue("front", jobs, procs, gaps)
         back = self._queue("back", jobs, procs, gaps) if two else front

@@ -17,7 +17,7 @@ from models.memory import Memory
 from models.protocol import CompiledPredictor, OnlinePredictor, Predictor
 from sim.converse import Conversation
 from sim.corrections import CORRECTIONS, RENEWED
-from sim.loop import DONE, NEVER, Settings
+from sim.loop import DECIDE, DONE, NEVER, RETRAIN, Settings
 from sim.names import ALGORITHMS, BACKFILLING, PLANNING, Scheduler
 from sim.names import scheduler as named_scheduler
 from sim.orders import FCFS, changes_while_waiting
@@ -35,7 +35,8 @@ from sim.prepare import (
 from sim.run import run
 from sim.schedule import Schedule, schedule_table
 from sim.scratch import Scratch
-from sim.state import CLAMPED, ENDED, UNUSABLE, Estimates, Jobs, State
+from sim.start_decision import StartDecision, decide
+from sim.state import CLAMPED, DECIDING, ENDED, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
 
 SEMANTICS = ("per-second", "per-event")
 
@@ -50,6 +51,7 @@ def simulate(
     semantics: str = "per-second",
     starvation_s: int | None = None,
     dependencies: bool = False,
+    start_decision: StartDecision | None = None,
     seed: int = 0,
     trace: str = "",
     generated: bool = False,
@@ -74,6 +76,8 @@ def simulate(
         A job that has waited longer than this goes to the head of the primary queue, first come first served among such; None: never.
     dependencies
         Submit a job that names a preceding job when that has ended and the think time is over, not as recorded (:mod:`features.dependencies`).
+    start_decision
+        Who decides, with a scheduler ``...+RUSH(...)``, whether a job that could start is skipped (:mod:`sim.start_decision`).
     seed
         Recorded with the schedule. Nothing in these algorithms is random.
     scratch
@@ -92,6 +96,7 @@ def simulate(
         semantics=semantics,
         starvation_s=starvation_s,
         dependencies=dependencies,
+        start_decision=start_decision,
         scratch=scratch,
     )
     return Schedule(
@@ -138,10 +143,12 @@ def outcome(
     starvation_s: int | None,
     dependencies: bool,
     scratch: Scratch | None,
+    start_decision: StartDecision | None = None,
 ) -> Outcome:
     """:func:`simulate` without tables: what campaigns of thousands of short simulations need of it."""
     plan = named_scheduler(scheduler)
     check_policy(plan, correction, semantics, starvation_s)
+    check_decision(plan, start_decision)
     jobs, arrays, origin, procs = workload
     source = as_predictor(predictor)
     total = len(jobs)
@@ -164,8 +171,10 @@ def outcome(
     settings = settings_of(plan, code, correction, semantics, starvation_s, dependencies, bits, midnight)
     plans = plan.algorithm in PLANNING
     work = (scratch or Scratch()).work(
-        total, procs, plans=plans or plan.reservations > 1, gaps=not plans, two=not settings.one_queue
+        total, procs, plans=plans or plan.reservations > 1, gaps=not plans, two=not settings.one_queue, decides=settings.deciding
     )
+    if plan.rush is not None:
+        work.state.counters[[DECIDING, MOST_SKIPS]] = 1, plan.rush.skips
 
     load_kernel()
     began = time.perf_counter()
@@ -173,21 +182,23 @@ def outcome(
     def go_on(now: int) -> tuple[int, int]:
         return run(settings, arrays, estimates, asking, *work, memory, now, NO_SWEEP)
 
+    conversation = None
+    if isinstance(source, OnlinePredictor):
+        rows = asking.row if dependencies else np.arange(total)
+        conversation = Conversation(source, jobs, arrays, estimates, work.state, origin, rows)
     retraining = 0.0
-    if isinstance(source, CompiledPredictor) and source.retrain is not None:
-        reason, now = go_on(0)
-        while reason != DONE:
+    reason, now = go_on(0)
+    while reason != DONE:
+        if reason == RETRAIN and isinstance(source, CompiledPredictor) and source.retrain is not None:
             stopped = time.perf_counter()
             memory = source.retrain(memory, work.state.ended[: work.state.counters[ENDED]].copy(), arrays.runtime)
             retraining += time.perf_counter() - stopped
-            reason, now = go_on(now)
-    elif isinstance(source, OnlinePredictor):
-        rows = asking.row if dependencies else np.arange(total)
-        conversation = Conversation(source, jobs, arrays, estimates, work.state, origin, rows)
-        conversation.run(go_on)
-        clamped += conversation.clamped
-    else:
-        go_on(0)
+        elif reason == DECIDE and start_decision is not None:
+            decide(start_decision, work.state, now + origin, asking.row if dependencies else None)
+        elif conversation is not None:
+            conversation.answer(reason, now)
+        reason, now = go_on(now)
+    clamped += conversation.clamped if conversation is not None else 0
     seconds = time.perf_counter() - began
     clamped += int(work.state.counters[CLAMPED])
     check_usable(work.state, source.name, jobs, asking.row if dependencies else None)
@@ -213,6 +224,16 @@ def check_policy(plan: Scheduler, correction: str, semantics: str, starvation_s:
         raise InputError("Conservative keeps every job's reservation: nobody starves, and a starvation threshold has no meaning")
 
 
+def check_decision(plan: Scheduler, start_decision: StartDecision | None) -> None:
+    """InputError if starts are to be decided on and nobody does, or somebody would and is never asked."""
+    if plan.rush is not None and start_decision is None:
+        raise InputError(
+            f"scheduler {plan.name!r}: RUSH asks a model that sees monitoring counters, and a trace has none: run it on a monitored cluster"
+        )
+    if plan.rush is None and start_decision is not None:
+        raise InputError(f"scheduler {plan.name!r} asks nobody whether a job may start: add +RUSH, or give no start_decision")
+
+
 def settings_of(
     plan: Scheduler,
     predictor: int,
@@ -222,6 +243,7 @@ def settings_of(
     dependencies: bool,
     bits: int,
     midnight: int = NEVER,
+    monitored: bool = False,
 ) -> Settings:
     """A scheduler and the other choices as the kernel's codes."""
     order, backfill = plan.order.code, plan.backfill.code
@@ -241,8 +263,8 @@ def settings_of(
         one_queue=one_queue,
         changing=changing,
         backfill_changing=backfill_changing,
-        # where FIT and END have different answers, a job let in before the reservation can still move it
-        steady=plan.reservations == 1 and predictor != OUTSIDE and not answers_apart(predictor),
+        # where FIT and END have different answers, a job let in before the reservation can still move it; who was skipped is asked again at any pass
+        steady=plan.reservations == 1 and predictor != OUTSIDE and not answers_apart(predictor) and plan.rush is None,
         correction=CORRECTIONS[correction],
         predictor=predictor,
         starvation=NEVER if starvation_s is None else starvation_s,
@@ -251,6 +273,8 @@ def settings_of(
         gated=semantics == "per-event" and plan.algorithm == "EASY" and order == backfill == FCFS,
         dependent=dependencies,
         midnight=midnight,
+        deciding=plan.rush is not None,
+        monitored=monitored,
         bits=bits,
     )
 

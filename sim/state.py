@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from features.jit import kernel
+from features.jit import apart, kernel
 
 (
     NEXT,
@@ -36,15 +36,30 @@ from features.jit import kernel
     CLAMPED,
     UNUSABLE,
     NIGHTS,
+    DECIDING,
+    MOST_SKIPS,
+    PASS,
+    UNDECIDED,
+    HELD,
+    WAKE,
+    MOMENT,
+    SEEN_STARTS,
+    SEEN_ENDS,
     COUNTERS,
-) = range(24)
+) = range(33)
 """Slots of ``State.counters``: the next job to be submitted; free processors; running jobs (in the heap of ends, in the plan); waiting
 jobs; jobs started and ended so far; the reservation last computed and whether it still holds; the jobs just submitted whose
 estimates are asked for outside; whether anything but submissions has happened since the last full pass; the row below which every
 waiting job starves; the length of the profile, and the jobs at the head of the queue that are planned in it; the running job whose
 end is asked for anew outside, and the answer, 0 for none; with dependencies, the next row that is submitted at a stated time, and
 the rows in the heap of those due; of a compiled predictor, the starts it was told of, its answers that were clamped, and the last job for which it
-had none that is a number, plus one; the midnights passed."""
+had none that is a number, plus one; the midnights passed; of start decisions (:mod:`sim.start_decision`), whether any are made, how often a job may be
+skipped, the number of the pass, the job whose decision is asked for outside, plus one, the jobs held back in this pass, and when a pass is due
+for their sake, 0 for never; where jobs run on a monitored cluster, when it has to be seen to next, and the starts and ends it was told of."""
+
+
+LET_START, SKIP = range(2)
+"""What may be decided of a start: ``State.verdict`` is that beside the number of the pass in which it was decided."""
 
 
 class Jobs(NamedTuple):
@@ -84,6 +99,9 @@ class State(NamedTuple):
     start: np.ndarray
     planned: np.ndarray  # job -> its predicted end, as corrected so far
     corrections: np.ndarray
+    held: np.ndarray  # jobs that might start in this pass and do not
+    verdict: np.ndarray  # job -> what was last decided of its start, and in which pass
+    skips: np.ndarray  # job -> how often it was skipped
 
 
 @kernel
@@ -143,8 +161,11 @@ def plan_remove(plan, plan_procs, size, event):
 
 @kernel
 def start_job(job, now, jobs, estimates, state, bits):
-    """``job`` leaves for the machine; the caller takes it out of the queue."""
+    """``job`` leaves for the machine, or is held back by a start decision and takes its place again after the pass; returns whether it started.
+    In both cases the caller takes it out of the queue."""
     counters = state.counters
+    if counters[DECIDING] > 0 and held_back(job, now, state):
+        return False
     sequence = counters[STARTED]
     counters[STARTED] = sequence + 1
     state.running[sequence] = job
@@ -157,3 +178,19 @@ def start_job(job, now, jobs, estimates, state, bits):
     counters[ENDS] += 1
     plan_insert(state.plan, state.plan_procs, counters[PLANS], planned << bits | sequence, procs)
     counters[PLANS] += 1
+    return True
+
+
+@apart
+def held_back(job, now, state):
+    """Is ``job``, which may start, kept waiting in this pass? If nobody has decided yet, it is, and so is everyone after it: the pass will begin anew."""
+    counters = state.counters
+    if counters[UNDECIDED] == 0:
+        if state.skips[job] >= counters[MOST_SKIPS] or state.verdict[job] == counters[PASS] << 1 | LET_START:
+            return False
+        if state.verdict[job] != counters[PASS] << 1 | SKIP:
+            counters[UNDECIDED] = job + 1
+    state.held[counters[HELD]] = job
+    counters[HELD] += 1
+    state.start[job] = now  # does not wait, as far as this pass is concerned
+    return True
