@@ -202,7 +202,9 @@ def _arrays(kind: int, base: np.ndarray, **given: Any) -> Arrays:
         "weights": np.empty(0),
         "neighbours": 0,
     }
-    plain = {name: np.ascontiguousarray(each) if np.ndim(each) else each for name, each in {**empty, **given}.items()}
+    plain: dict[str, Any] = {
+        name: np.ascontiguousarray(each) if np.ndim(each) else each for name, each in {**empty, **given}.items()
+    }
     return Arrays(kind=kind, base=base, **plain)
 
 
