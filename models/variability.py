@@ -19,7 +19,7 @@ from models.classifying import Arrays, probabilities_of
 
 CLASSIFIERS = ("extra-trees", "decision-forest", "knn", "adaboost", "lightgbm")
 CUTOFF_FOLDS = 5
-NO_BASELINES = pd.DataFrame({"application": [], "mean_s": [], "sigma_s": [], "runs": []})
+NO_BASELINES = pd.DataFrame({"mean_s": [], "sigma_s": [], "runs": []}, index=pd.Index([], name="application"), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,6 @@ def fit(
     blocks of time, so that no run is judged by its neighbours of the same minutes; without, on stratified folds. ``baselines`` is only kept.
     Deterministic. ValueError for an unknown name or option, labels that are all alike or do not fit the rows; InputError as :func:`matrix`.
     """
-    from models.classifiers import learn
-
     names = tuple(features.columns if columns is None else columns)
     label = np.asarray(label, np.int64)
     if len(label) != len(features) or len(label) == 0:
@@ -101,23 +99,45 @@ def fit(
         raise ValueError(f"labels must be in 0..{classes - 1}")
     table = matrix(features, names)
 
-    def trained(rows: np.ndarray):
-        fills = medians(table[rows])
-        learned = learn(name, filled(table[rows], fills), label[rows], classes, seed=seed, options=options)
-        return learned.arrays._replace(fills=fills), learned.importance
-
-    everything = np.arange(len(label))
-    arrays, importance = trained(everything)
-    judged = np.zeros(len(label), bool)
-    probability = np.empty(len(label))
-    for fold in _folds(label == classes - 1, start_s, seed):
-        rest = np.setdiff1d(everything, fold)
-        if len(np.unique(label[rest])) == len(np.unique(label)):
-            judged[fold] = True
-            probability[fold] = probabilities_of(trained(rest)[0], table[fold])[:, -1]
+    arrays, importance = _trained(name, table, label, classes, seed, options)
+    probability = out_of_fold(name, table, label, classes, seed=seed, options=options, start_s=start_s)
+    judged = np.isfinite(probability)
     cutoff = best_cutoff(probability[judged], label[judged] == classes - 1)
     missing = np.isnan(table).sum(axis=0).astype(np.int64)
     return VariabilityModel(name, names, classes, arrays, cutoff, baselines, importance, missing, int(judged.sum()))
+
+
+def out_of_fold(
+    name: str,
+    table: np.ndarray,
+    label: np.ndarray,
+    classes: int,
+    *,
+    seed: int,
+    options: Mapping[str, Any] | None = None,
+    start_s: np.ndarray | None = None,
+    folds: int = CUTOFF_FOLDS,
+) -> np.ndarray:
+    """Probability of the last class by a classifier that was trained without the row's fold, float64 [rows]; arguments as of :func:`fit`.
+
+    ``table`` float64 [rows, columns] may have missing values. NaN where a class has no row outside the fold.
+    """
+    found = np.full(len(label), np.nan)
+    everything = np.arange(len(label))
+    for fold in _folds(label == classes - 1, start_s, seed, folds):
+        rest = np.setdiff1d(everything, fold)
+        if len(np.unique(label[rest])) == len(np.unique(label)):
+            arrays, _ = _trained(name, table[rest], label[rest], classes, seed, options)
+            found[fold] = probabilities_of(arrays, np.ascontiguousarray(table[fold]))[:, -1]
+    return found
+
+
+def _trained(name: str, table: np.ndarray, label: np.ndarray, classes: int, seed: int, options: Mapping[str, Any] | None):
+    from models.classifiers import learn
+
+    fills = medians(table)
+    learned = learn(name, filled(table, fills), label, classes, seed=seed, options=options)
+    return learned.arrays._replace(fills=fills), learned.importance
 
 
 def medians(table: np.ndarray) -> np.ndarray:
@@ -133,17 +153,24 @@ def filled(table: np.ndarray, fills: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(table), fills, table)
 
 
-def _folds(varies: np.ndarray, start_s: np.ndarray | None, seed: int) -> Iterator[np.ndarray]:
+def stratified(kinds: np.ndarray, folds: int, seed: int) -> np.ndarray:
+    """The fold of each row, int64 [rows] from 0: at random, but each of ``kinds`` [rows] as evenly as its number allows."""
+    rng = np.random.default_rng(seed)
+    turn, first = np.empty(len(kinds), np.int64), 0
+    for kind in np.unique(kinds):
+        rows = np.flatnonzero(kinds == kind)
+        turn[rows] = rng.permutation((first + np.arange(len(rows))) % folds)
+        first += len(rows)  # else rare kinds would all fall into the first folds
+    return turn
+
+
+def _folds(varies: np.ndarray, start_s: np.ndarray | None, seed: int, folds: int) -> Iterator[np.ndarray]:
     """Rows of each part on which the cutoff is judged: blocks of time, or stratified at random."""
     if start_s is not None:
-        yield from np.array_split(np.argsort(start_s, kind="stable"), CUTOFF_FOLDS)
+        yield from np.array_split(np.argsort(start_s, kind="stable"), folds)
         return
-    rng = np.random.default_rng(seed)
-    turn = np.empty(len(varies), np.int64)
-    for kind in (False, True):
-        rows = np.flatnonzero(varies == kind)
-        turn[rows] = rng.permutation(np.arange(len(rows)) % CUTOFF_FOLDS)
-    for number in range(CUTOFF_FOLDS):
+    turn = stratified(varies, folds, seed)
+    for number in range(folds):
         yield np.flatnonzero(turn == number)
 
 
