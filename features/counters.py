@@ -8,7 +8,12 @@ status and six of its virtual lane 0 stand for the paper's 34.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
+
+from features.errors import InputError
 
 _INFINIBAND = """
     port_xmit_data port_rcv_data port_xmit_packets port_rcv_packets port_xmit_wait port_xmit_discards unicast_xmit_packets unicast_rcv_packets
@@ -47,6 +52,33 @@ SAMPLERS = {
     )
 }
 """The samplers of paper 004: 22, 34 and 34 metrics."""
+
+_GAUGES = {
+    **{name: "|".join(map(re.escape, sampler.gauges)) for name, sampler in SAMPLERS.items()},
+    "meminfo": ".*",
+    "vmstat": r"nr_(?!dirtied$|written$|throttled_written$|vmscan_|foll_pin_|tlb_).*",  # those count events since the boot
+    "procstat": "procs_running|procs_blocked",
+    "cray_aries_r": r"current_freemem|nr_dirty|nr_writeback|loadavg_.*|power.*",
+    "metric_set_nic": "",
+}
+"""Which metrics of a sampler are gauges, as a regular expression of the whole name; all its others are cumulative."""
+
+
+def sampler_of(name: str, metrics: Iterable[str], kind: Literal["gauge", "cumulative"] | None = None) -> Sampler:
+    """A site's sampler with the metrics it has, in their order, and its gauges as far as Linux, LDMS and the vendors document them.
+
+    ``kind`` states what all its metrics are, whatever they are called. It is needed for a sampler not known here (InputError names those
+    that are: the values never decide), and for one whose cumulative metrics were stored as differences already: then "gauge".
+    """
+    metrics = tuple(metrics)
+    if kind is None and name not in _GAUGES:
+        known = " ".join(sorted(_GAUGES))
+        raise InputError(f"sampler {name!r} is not known (known: {known}): state whether its metrics are 'gauge' or 'cumulative'")
+    if kind not in (None, "gauge", "cumulative"):
+        raise InputError(f"the metrics of sampler {name!r} are 'gauge' or 'cumulative', not {kind!r}")
+    pattern = {"gauge": ".*", "cumulative": ""}[kind] if kind else _GAUGES[name]
+    return Sampler(name, metrics, frozenset(metric for metric in metrics if re.fullmatch(pattern, metric)))
+
 
 STATISTICS = ("min", "max", "mean")
 WINDOW_S = 300

@@ -1,0 +1,189 @@
+"""Will this job vary? A classifier of the machine's state before a job starts, after Nichols et al. (RUSH, paper 004).
+
+A model looks at counters, probes and the type of the application, and gives each class of variation a probability. Variation is rare, and the class
+of the highest probability is seldom it; so a job is predicted to vary where the probability of the last class reaches a cutoff, chosen for F1 on the
+training part alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from models.classifying import Arrays, probabilities_of
+
+CLASSIFIERS = ("extra-trees", "decision-forest", "knn", "adaboost", "lightgbm")
+CUTOFF_FOLDS = 5
+NO_BASELINES = pd.DataFrame({"mean_s": [], "sigma_s": [], "runs": []}, index=pd.Index([], name="application"), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class VariabilityModel:
+    """A trained classifier.
+
+    It looks at ``columns`` in this order and tells ``classes`` of them apart by ``arrays``. A job is predicted to vary if the probability of the last class
+    is at least ``cutoff``, chosen on out-of-fold predictions of ``cutoff_rows`` training rows (0: there were too few of a class, and it is 0.5). ``importance``
+    float64 [columns] is the learner's own (NaN for the nearest neighbours), ``missing`` int64 [columns] how many training values were missing and
+    ``baselines`` what was normal for each application in the training part.
+    """
+
+    classifier: str
+    columns: tuple[str, ...]
+    classes: int
+    arrays: Arrays
+    cutoff: float
+    baselines: pd.DataFrame
+    importance: np.ndarray
+    missing: np.ndarray
+    cutoff_rows: int
+
+    def probabilities(self, features: pd.DataFrame) -> np.ndarray:
+        """Of each class, float64 [rows, classes]. A missing value counts as the median of the training part; InputError for a missing column or infinity."""
+        return probabilities_of(self.arrays, matrix(features, self.columns))
+
+    def predict(self, features: pd.DataFrame) -> np.ndarray:
+        """The class of the highest probability, of equal ones the lower, int64 [rows]: the libraries' own ``predict``."""
+        return self.probabilities(features).argmax(axis=1)
+
+    def varies(self, features: pd.DataFrame) -> np.ndarray:
+        """Whether each row is predicted to vary, bool [rows]: by the cutoff, not by the highest probability."""
+        return self.probabilities(features)[:, -1] >= self.cutoff
+
+    def missing_in(self, features: pd.DataFrame) -> dict[str, int]:
+        """How many values are missing, and will be filled in, by column; only columns where some are."""
+        count = np.isnan(matrix(features, self.columns)).sum(axis=0)
+        return {name: int(number) for name, number in zip(self.columns, count, strict=True) if number}
+
+
+def matrix(features: pd.DataFrame, columns: Sequence[str]) -> np.ndarray:
+    """``columns`` of ``features`` as float64 [rows, columns], NaN where a value is missing. InputError for a missing column or infinity."""
+    absent = [name for name in columns if name not in features]
+    if absent:
+        raise InputError(f"features: {len(absent)} of {len(columns)} columns are missing, the first is {absent[0]}")
+    table = features.loc[:, list(columns)].to_numpy(np.float64, na_value=np.nan)
+    if np.isinf(table).any():
+        row, column = np.argwhere(np.isinf(table))[0]
+        raise InputError(f"features: row {row} (counted from 0), column {columns[column]}: {table[row, column]} is no measurement")
+    return np.ascontiguousarray(table)
+
+
+def fit(
+    name: str,
+    features: pd.DataFrame,
+    label: np.ndarray,
+    *,
+    seed: int,
+    columns: Sequence[str] | None = None,
+    options: Mapping[str, Any] | None = None,
+    classes: int | None = None,
+    start_s: np.ndarray | None = None,
+    baselines: pd.DataFrame = NO_BASELINES,
+) -> VariabilityModel:
+    """Train the classifier ``name`` on ``columns`` of ``features`` [rows] (all of them if not told) for ``label`` int64 [rows], 0..classes - 1.
+
+    ``classes`` is one more than the largest label if not told. With ``start_s`` (seconds [rows], when runs started) the cutoff is chosen on consecutive
+    blocks of time, so that no run is judged by its neighbours of the same minutes; without, on stratified folds. ``baselines`` is only kept.
+    Deterministic. ValueError for an unknown name or option, labels that are all alike or do not fit the rows; InputError as :func:`matrix`.
+    """
+    names = tuple(features.columns if columns is None else columns)
+    label = np.asarray(label, np.int64)
+    if len(label) != len(features) or len(label) == 0:
+        raise ValueError(f"cannot train on {len(features)} rows of features and {len(label)} labels")
+    classes = int(label.max()) + 1 if classes is None else classes
+    if label.min() < 0 or label.max() >= classes:
+        raise ValueError(f"labels must be in 0..{classes - 1}")
+    table = matrix(features, names)
+
+    arrays, importance = _trained(name, table, label, classes, seed, options)
+    probability = out_of_fold(name, table, label, classes, seed=seed, options=options, start_s=start_s)
+    judged = np.isfinite(probability)
+    cutoff = best_cutoff(probability[judged], label[judged] == classes - 1)
+    missing = np.isnan(table).sum(axis=0).astype(np.int64)
+    return VariabilityModel(name, names, classes, arrays, cutoff, baselines, importance, missing, int(judged.sum()))
+
+
+def out_of_fold(
+    name: str,
+    table: np.ndarray,
+    label: np.ndarray,
+    classes: int,
+    *,
+    seed: int,
+    options: Mapping[str, Any] | None = None,
+    start_s: np.ndarray | None = None,
+    folds: int = CUTOFF_FOLDS,
+) -> np.ndarray:
+    """Probability of the last class by a classifier that was trained without the row's fold, float64 [rows]; arguments as of :func:`fit`.
+
+    ``table`` float64 [rows, columns] may have missing values. NaN where a class has no row outside the fold.
+    """
+    found = np.full(len(label), np.nan)
+    everything = np.arange(len(label))
+    for fold in _folds(label == classes - 1, start_s, seed, folds):
+        rest = np.setdiff1d(everything, fold)
+        if len(np.unique(label[rest])) == len(np.unique(label)):
+            arrays, _ = _trained(name, table[rest], label[rest], classes, seed, options)
+            found[fold] = probabilities_of(arrays, np.ascontiguousarray(table[fold]))[:, -1]
+    return found
+
+
+def _trained(name: str, table: np.ndarray, label: np.ndarray, classes: int, seed: int, options: Mapping[str, Any] | None):
+    from models.classifiers import learn
+
+    fills = medians(table)
+    learned = learn(name, filled(table, fills), label, classes, seed=seed, options=options)
+    return learned.arrays._replace(fills=fills), learned.importance
+
+
+def medians(table: np.ndarray) -> np.ndarray:
+    """What stands in for missing values: the median of each column, 0 for a column without any value, float64 [columns]."""
+    found = np.zeros(table.shape[1])
+    some = ~np.isnan(table).all(axis=0)
+    found[some] = np.nanmedian(table[:, some], axis=0)
+    return found
+
+
+def filled(table: np.ndarray, fills: np.ndarray) -> np.ndarray:
+    """``table`` [rows, columns] with ``fills`` [columns] where a value is missing."""
+    return np.where(np.isnan(table), fills, table)
+
+
+def stratified(kinds: np.ndarray, folds: int, seed: int) -> np.ndarray:
+    """The fold of each row, int64 [rows] from 0: at random, but each of ``kinds`` [rows] as evenly as its number allows."""
+    rng = np.random.default_rng(seed)
+    turn, first = np.empty(len(kinds), np.int64), 0
+    for kind in np.unique(kinds):
+        rows = np.flatnonzero(kinds == kind)
+        turn[rows] = rng.permutation((first + np.arange(len(rows))) % folds)
+        first += len(rows)  # else rare kinds would all fall into the first folds
+    return turn
+
+
+def _folds(varies: np.ndarray, start_s: np.ndarray | None, seed: int, folds: int) -> Iterator[np.ndarray]:
+    """Rows of each part on which the cutoff is judged: blocks of time, or stratified at random."""
+    if start_s is not None:
+        yield from np.array_split(np.argsort(start_s, kind="stable"), folds)
+        return
+    turn = stratified(varies, folds, seed)
+    for number in range(folds):
+        yield np.flatnonzero(turn == number)
+
+
+def best_cutoff(probability: np.ndarray, varies: np.ndarray) -> float:
+    """The cutoff of highest F1, of equal ones the highest: halfway between two neighbouring probabilities. 0.5 where nothing varies."""
+    if not varies.any():
+        return 0.5
+    order = np.argsort(-probability, kind="stable")
+    sorted_ = probability[order]
+    last = np.flatnonzero(np.append(sorted_[1:] < sorted_[:-1], True))  # equal probabilities are taken together
+    hits = np.cumsum(varies[order])[last]
+    f1 = 2 * hits / (last + 1 + varies.sum())
+    best = int(np.argmax(f1))
+    taken = sorted_[last[best]]
+    left_out = sorted_[last[best] + 1] if last[best] + 1 < len(sorted_) else taken
+    return float((taken + left_out) / 2)
