@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -34,7 +34,7 @@ from sim.prepare import (
 )
 from sim.run import run
 from sim.schedule import Schedule, schedule_table
-from sim.scratch import Scratch
+from sim.scratch import Scratch, Work
 from sim.start_decision import StartDecision, decide
 from sim.state import CLAMPED, DECIDING, ENDED, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
 
@@ -118,14 +118,30 @@ def simulate(
     )
 
 
+class Under(Protocol):
+    """What jobs run on, if not on processors that leave each other alone: it decides how long they take (:mod:`sim.cluster`)."""
+
+    @property
+    def decides(self) -> bool:
+        """Does it answer start decisions?"""
+        ...
+
+    def go_on(self, settings: Settings, work: Work, now: int, *given: object) -> tuple[int, int]:
+        """Like the loop from ``now`` on, which is given jobs, estimates, dependencies and memory: why it stopped, and when."""
+        ...
+
+
 class Outcome(NamedTuple):
-    """What a simulation decided, int64 [jobs] in the order of the table, times in seconds from the trace's origin; the predictor's name, how many
+    """What a simulation decided, int64 [jobs] in the order of the table, times in seconds from the trace's origin (``runtime`` as it came out, ``skips``
+    by start decisions); the predictor's name, how many
     of its predictions were clamped, the wall time of the simulation alone and of the training in it, and what was said of distributions."""
 
     submit: np.ndarray
     start: np.ndarray
+    runtime: np.ndarray
     predicted: np.ndarray
     corrections: np.ndarray
+    skips: np.ndarray
     predictor: str
     clamped: int
     seconds: float
@@ -144,14 +160,17 @@ def outcome(
     dependencies: bool,
     scratch: Scratch | None,
     start_decision: StartDecision | None = None,
+    under: Under | None = None,
 ) -> Outcome:
     """:func:`simulate` without tables: what campaigns of thousands of short simulations need of it."""
     plan = named_scheduler(scheduler)
     check_policy(plan, correction, semantics, starvation_s)
-    check_decision(plan, start_decision)
+    check_decision(plan, start_decision is not None or (under is not None and under.decides))
     jobs, arrays, origin, procs = workload
     source = as_predictor(predictor)
     total = len(jobs)
+    if under is not None:
+        arrays = arrays._replace(runtime=arrays.runtime.copy())
     estimates, clamped, code, memory = as_estimates(source, jobs, arrays)
     if correction.startswith("conditional") and code == TABLE:
         check_answerable(source.name, estimates.end, arrays.runtime)
@@ -168,7 +187,7 @@ def outcome(
         memory = memory._replace(row=asking.row)
     retrained = isinstance(source, CompiledPredictor) and source.retrain is not None
     midnight = DAY_S - origin % DAY_S if retrained else NEVER
-    settings = settings_of(plan, code, correction, semantics, starvation_s, dependencies, bits, midnight)
+    settings = settings_of(plan, code, correction, semantics, starvation_s, dependencies, bits, midnight, under is not None)
     plans = plan.algorithm in PLANNING
     work = (scratch or Scratch()).work(
         total, procs, plans=plans or plan.reservations > 1, gaps=not plans, two=not settings.one_queue, decides=settings.deciding
@@ -176,10 +195,13 @@ def outcome(
     if plan.rush is not None:
         work.state.counters[[DECIDING, MOST_SKIPS]] = 1, plan.rush.skips
 
-    load_kernel()
+    if under is None:
+        load_kernel()
     began = time.perf_counter()
 
     def go_on(now: int) -> tuple[int, int]:
+        if under is not None:
+            return under.go_on(settings, work, now, arrays, estimates, asking, memory)
         return run(settings, arrays, estimates, asking, *work, memory, now, NO_SWEEP)
 
     conversation = None
@@ -204,12 +226,12 @@ def outcome(
     check_usable(work.state, source.name, jobs, asking.row if dependencies else None)
 
     submit, start = arrays.submit + origin, work.state.start + origin
-    predicted, corrections = estimates.order, work.state.corrections.copy()
+    told_of = [submit, start, arrays.runtime, estimates.order, work.state.corrections.copy(), work.state.skips]
     if dependencies:
         order = np.argsort(asking.row)
-        submit, start, predicted, corrections = submit[order], start[order], predicted[order], corrections[order]
+        told_of = [column[order] if len(column) else column for column in told_of]
     told = source.distribution(memory) if isinstance(source, CompiledPredictor) and source.distribution is not None else None
-    return Outcome(submit, start, predicted, corrections, source.name, clamped, seconds, retraining, told)
+    return Outcome(*told_of, source.name, clamped, seconds, retraining, told)
 
 
 def check_policy(plan: Scheduler, correction: str, semantics: str, starvation_s: int | None) -> None:
@@ -224,13 +246,13 @@ def check_policy(plan: Scheduler, correction: str, semantics: str, starvation_s:
         raise InputError("Conservative keeps every job's reservation: nobody starves, and a starvation threshold has no meaning")
 
 
-def check_decision(plan: Scheduler, start_decision: StartDecision | None) -> None:
+def check_decision(plan: Scheduler, decided: bool) -> None:
     """InputError if starts are to be decided on and nobody does, or somebody would and is never asked."""
-    if plan.rush is not None and start_decision is None:
+    if plan.rush is not None and not decided:
         raise InputError(
             f"scheduler {plan.name!r}: RUSH asks a model that sees monitoring counters, and a trace has none: run it on a monitored cluster"
         )
-    if plan.rush is None and start_decision is not None:
+    if plan.rush is None and decided:
         raise InputError(f"scheduler {plan.name!r} asks nobody whether a job may start: add +RUSH, or give no start_decision")
 
 

@@ -1,0 +1,91 @@
+"""The seven proxy applications of paper 004, as the simulated cluster knows them.
+
+Names are the paper's; what each does is ours: shares of its time in computation, communication and I/O, how hard it uses links and file system while it does,
+and how its own runtime varies on an undisturbed machine. The paper gives no such numbers. It says which vary most (Laghos, LBANN, sw4lite), and
+these are accordingly the ones that communicate or read most; noise of its own follows the spread of the real runs that :mod:`sim.cluster.calibrations` names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log2
+from typing import NamedTuple
+
+from features.counters import TYPES
+from features.errors import InputError
+
+
+class Behaviour(NamedTuple):
+    """An application on a number of nodes, undisturbed: runtime in seconds, shares of it in communication and I/O, GB/s a node sends, reads and writes on
+    average, metadata operations a node and second."""
+
+    runtime_s: float
+    network: float
+    io: float
+    traffic: float
+    read: float
+    write: float
+    metadata: float
+
+
+@dataclass(frozen=True)
+class Application:
+    """``runtime_s`` and shares are those on ``NODES`` nodes; ``burst`` is GB/s a node sends while it communicates, ``read`` and ``write`` GB/s a node while it
+    does I/O; ``type`` is the one-hot label that the site gives it; ``noise`` the relative standard deviation of its runtime on an undisturbed machine."""
+
+    name: str
+    type: str
+    runtime_s: float
+    network: float
+    io: float
+    burst: float
+    read: float
+    write: float
+    metadata: float
+    noise: float
+
+    def on(self, nodes: int, scaling: str = "weak") -> Behaviour:
+        """Behaviour on ``nodes`` nodes. Weak scaling keeps the work of a node and communicates longer, by a tenth each doubling; strong scaling keeps the work of
+        all, so that computation and I/O shrink with the nodes and communication, surface to volume, with their power of 2/3."""
+        compute = 1.0 - self.network - self.io
+        if scaling == "weak":
+            parts = compute, self.network * (1.0 + 0.1 * log2(nodes / NODES)), self.io
+        elif scaling == "strong":
+            share = NODES / nodes
+            parts = compute * share, self.network * share ** (2.0 / 3.0), self.io * share
+        else:
+            raise InputError(f"unknown scaling {scaling!r}: known are weak, strong")
+        total = sum(parts)
+        network, io = parts[1] / total, parts[2] / total
+        return Behaviour(
+            self.runtime_s * total, network, io, self.burst * network, self.read * io, self.write * io, self.metadata * (0.2 + io)
+        )
+
+
+NODES = 16
+"""Nodes of a control run."""
+
+APPLICATIONS = {
+    application.name: application
+    for application in (
+        Application("AMG", "network", 240, network=0.28, io=0.01, burst=8.0, read=0.4, write=0.2, metadata=40, noise=0.0065),
+        Application("Kripke", "compute", 300, network=0.20, io=0.01, burst=6.0, read=0.4, write=0.2, metadata=30, noise=0.0410),
+        Application("Laghos", "network", 330, network=0.45, io=0.04, burst=9.0, read=0.3, write=0.9, metadata=60, noise=0.0105),
+        Application("LBANN", "io", 360, network=0.20, io=0.38, burst=7.0, read=1.6, write=0.1, metadata=220, noise=0.0320),
+        Application("PENNANT", "compute", 270, network=0.12, io=0.01, burst=5.0, read=0.3, write=0.2, metadata=20, noise=0.0030),
+        Application("sw4lite", "io", 300, network=0.22, io=0.16, burst=7.0, read=0.2, write=1.4, metadata=80, noise=0.0085),
+        Application("SWFFT", "network", 210, network=0.36, io=0.01, burst=10.0, read=0.3, write=0.3, metadata=25, noise=0.0060),
+    )
+}
+
+
+def application(name: str) -> Application:
+    """The application called ``name``; InputError with the list of what is known."""
+    if name not in APPLICATIONS:
+        raise InputError(f"unknown application {name!r}: the simulated cluster knows {', '.join(APPLICATIONS)}")
+    return APPLICATIONS[name]
+
+
+def type_code(of: str) -> int:
+    """Index of a type in :data:`features.counters.TYPES`."""
+    return TYPES.index(of)

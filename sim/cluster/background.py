@@ -1,0 +1,53 @@
+"""What others do to the shared file system, to the core of the network and, as the noise job, to some leaf switches: it comes and goes.
+
+Each of the three is a level that wanders (an Ornstein-Uhlenbeck process of its logarithm) with bursts on top, which come after exponential pauses, last as
+long as a lognormal number says, and are lognormally high. Nothing that the simulated jobs do has an influence on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.signal import lfilter
+
+
+@dataclass(frozen=True)
+class Level:
+    """``level``: the median in shares of capacity; ``spread``: standard deviation of its logarithm, and ``memory_s`` the time in which it is forgotten. Bursts:
+    ``pause_s`` on average between them (0: none), ``lasting_s`` and ``lasting_spread`` median and logarithmic deviation of their length, ``height`` and
+    ``height_spread`` those of what they add; ``most`` is where the sum is cut."""
+
+    level: float = 0.0
+    spread: float = 0.0
+    memory_s: float = 1800.0
+    pause_s: float = 0.0
+    lasting_s: float = 600.0
+    lasting_spread: float = 0.8
+    height: float = 0.0
+    height_spread: float = 0.5
+    most: float = np.inf
+
+    def drawn(self, ticks: int, tick_s: int, random: np.random.Generator) -> np.ndarray:
+        """float64 [ticks]: the level over each ``tick_s`` seconds."""
+        keep = np.exp(-tick_s / self.memory_s)
+        shocks = random.standard_normal(ticks) * np.sqrt(1.0 - keep * keep)
+        shocks[:1] = random.standard_normal(1)  # begins as it goes on
+        drawn = self.level * np.exp(self.spread * lfilter([1.0], [1.0, -keep], shocks))
+        if self.pause_s > 0.0:
+            drawn = drawn + self._bursts(ticks, tick_s, random)
+        return np.minimum(drawn, self.most)
+
+    def _bursts(self, ticks: int, tick_s: int, random: np.random.Generator) -> np.ndarray:
+        usual = self.pause_s + self.lasting_s * np.exp(self.lasting_spread**2 / 2.0)
+        count = int(2.0 * ticks * tick_s / usual) + 50
+        pauses = random.exponential(self.pause_s, count)
+        lasting = self.lasting_s * np.exp(self.lasting_spread * random.standard_normal(count))
+        height = self.height * np.exp(self.height_spread * random.standard_normal(count))
+        ends = np.cumsum(pauses + lasting) - random.uniform(0.0, usual)  # the first may be on already
+        begins = ends - lasting
+        steps = np.zeros(ticks + 1)
+        inside = (begins < ticks * tick_s) & (ends > 0.0)
+        np.add.at(steps, np.clip(begins[inside] / tick_s, 0, ticks).astype(np.int64), height[inside])
+        np.add.at(steps, np.clip(ends[inside] / tick_s, 0, ticks).astype(np.int64), -height[inside])
+        return np.maximum(np.cumsum(steps)[:-1], 0.0)

@@ -1,0 +1,108 @@
+"""The simulated cluster itself: its size, its links, what disturbs it; and two named calibrations of that.
+
+``quiet`` is like the real repeated runs of proxy applications on Volta, a Cray XC30m (Ates et al. 2018, Taxonomist data set): within 17 groups of application,
+input and nodes the coefficient of variation is 0.06 to 4.7 %, in one 17.7 %. ``congested`` is like paper 004's figure 1: within two months of two to three runs
+a day several of the seven applications took over twice their least runtime, some up to 14 times.
+
+What a figure of runtimes cannot say, how long disturbances last and where they act, is assumed, and stated beside each number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from features.errors import InputError
+from sim.cluster.background import Level
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Bandwidths are GB/s that really get through: of a leaf's uplinks, of the core, of the file system; ``network_gain``, ``storage_gain`` and ``power`` are
+    those of :mod:`sim.cluster.contention`. The noise job holds ``noise_share`` of the nodes, spread over ``noise_leaves`` leaf switches, and sends up to
+    ``noise_traffic`` GB/s a node. ``own_noise`` multiplies the applications' own noise. Sensors are read every ``interval_s``, with ``sensor_noise``
+    relative to the value, and can be looked at ``lag_s`` later; the background changes every ``tick_s``."""
+
+    name: str = "custom"
+    nodes: int = 512
+    nodes_per_leaf: int = 32
+    uplink: float = 100.0
+    core: float = 1600.0
+    storage: float = 80.0
+    network_gain: float = 0.3
+    storage_gain: float = 0.3
+    power: float = 3.0
+    noise_share: float = 1.0 / 16.0
+    noise_leaves: int = 4
+    noise_traffic: float = 12.0
+    storage_background: Level = Level()
+    core_background: Level = Level()
+    noise_background: Level = Level()
+    own_noise: float = 1.0
+    sensor_noise: float = 0.1
+    probe_noise: float = 0.05
+    interval_s: int = 30
+    lag_s: int = 30
+    tick_s: int = 10
+    warm_s: int = 900
+
+    def __post_init__(self) -> None:
+        if self.nodes % self.nodes_per_leaf or self.noise_nodes % max(self.noise_leaves, 1):
+            raise InputError(
+                f"cluster {self.name}: {self.nodes} nodes, {self.noise_nodes} of them noise, do not divide over its leaf switches"
+            )
+        if (
+            self.noise_leaves > self.leaves
+            or self.interval_s % self.tick_s
+            or self.warm_s % self.interval_s
+            or min(self.interval_s, self.tick_s) < 1
+        ):
+            raise InputError(f"cluster {self.name}: more noise leaves than leaves, or intervals that do not divide each other")
+
+    @property
+    def leaves(self) -> int:
+        """Leaf switches."""
+        return self.nodes // self.nodes_per_leaf
+
+    @property
+    def noise_nodes(self) -> int:
+        """Nodes that the noise job holds."""
+        return round(self.nodes * self.noise_share)
+
+    @property
+    def procs(self) -> int:
+        """Nodes that the scheduler has."""
+        return self.nodes - self.noise_nodes
+
+    def but(self, **changed: Any) -> Cluster:
+        """The same with some fields changed."""
+        return replace(self, **changed)
+
+
+CALIBRATIONS = {
+    cluster.name: cluster
+    for cluster in (
+        Cluster(
+            "quiet",
+            noise_share=0.0,
+            noise_leaves=0,
+            network_gain=0.02,
+            storage_gain=0.02,
+            storage_background=Level(0.10, spread=0.3),
+            core_background=Level(0.05, spread=0.3),
+        ),
+        Cluster(
+            "congested",
+            storage_background=Level(0.25, spread=0.4, memory_s=3600, pause_s=10800, lasting_s=1200, height=0.6),
+            core_background=Level(0.20, spread=0.4, memory_s=3600, pause_s=14400, lasting_s=1200, height=0.4),
+            noise_background=Level(0.5, spread=0.5, memory_s=1800, most=1.0),
+        ),
+    )
+}
+
+
+def calibration(name: str) -> Cluster:
+    """The cluster called ``name``; InputError with the list of what is known."""
+    if name not in CALIBRATIONS:
+        raise InputError(f"unknown cluster {name!r}: known are {', '.join(CALIBRATIONS)}")
+    return CALIBRATIONS[name]

@@ -1,0 +1,180 @@
+"""Contention: what shared links and the shared file system do to the jobs that run, and so when these end.
+
+Jobs offer load: an all-to-all among a job's nodes sends from each leaf switch what is meant for nodes under others through its uplinks; I/O goes to the one file
+system. Where load l of capacity is offered, time spent there is stretched by 1 + g l^p, the form in which traffic engineering has written congestion since the
+Bureau of Public Roads (1964). A job's slowest leaf holds up all its nodes, which wait for each other. The slowdown is 1 outside communication and
+I/O, so a job's rate is 1 / (c + w S_net + i S_io) with c, w, i the shares of its time, and changes whenever anything starts, ends or varies.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from features.jit import apart, kernel
+from sim.cluster.site import (
+    BROUGHT_UP_TO,
+    CORE,
+    CORE_BACKGROUND,
+    FACTOR,
+    FINISH,
+    IO,
+    IO_STRETCH,
+    IO_SUM,
+    IO_WAIT,
+    LOAD,
+    LOAD_SUM,
+    METADATA,
+    NETWORK,
+    NETWORK_GAIN,
+    NETWORK_STRETCH,
+    NETWORK_SUM,
+    NOISE_BACKGROUND,
+    NOISE_NODES,
+    NOISE_TRAFFIC,
+    OPERATIONS,
+    POWER,
+    READ,
+    READ_GB,
+    REMAINING,
+    SENT,
+    SLOTS,
+    START_IO,
+    START_NETWORK,
+    STORAGE,
+    STORAGE_BACKGROUND,
+    STORAGE_GAIN,
+    STRETCH,
+    STRETCH_SUM,
+    TICK_S,
+    TIME,
+    TRAFFIC,
+    UPLINK,
+    WARM_S,
+    WRITE,
+    WRITTEN,
+)
+from sim.state import ENDS, heap_push
+
+
+@kernel
+def account(now, site):
+    """Everything that runs has run until ``now`` as it did at last."""
+    passed = 1.0 * (now - site.clock[BROUGHT_UP_TO])
+    site.clock[BROUGHT_UP_TO] = now
+    if passed <= 0.0:
+        return
+    if site.clock[NOISE_NODES] > 0:
+        site.sums[0, SENT] += passed * site.physics[NOISE_TRAFFIC] * background(now - 1, NOISE_BACKGROUND, site)
+        site.sums[0, TIME] += passed
+    for slot in range(1, site.clock[SLOTS]):
+        job = site.slot_job[slot]
+        if job < 0:
+            continue
+        profile = site.variants[site.variant[job]]
+        slots, sums = site.slots[slot], site.sums[slot]
+        rate = passed / slots[FACTOR]
+        slots[REMAINING] = max(slots[REMAINING] - rate, 0.0)
+        slots[NETWORK_SUM] += passed * slots[NETWORK_STRETCH]
+        slots[IO_SUM] += passed * slots[IO_STRETCH]
+        sums[SENT] += rate * profile[TRAFFIC]
+        sums[READ_GB] += rate * profile[READ]
+        sums[WRITTEN] += rate * profile[WRITE]
+        sums[OPERATIONS] += rate * profile[METADATA]
+        sums[IO_WAIT] += rate * profile[IO] * (slots[IO_STRETCH] - 1.0)
+        sums[TIME] += passed
+    for leaf in range(site.leaves.shape[0]):
+        site.leaves[leaf, LOAD_SUM] += passed * site.leaves[leaf, LOAD]
+        site.leaves[leaf, STRETCH_SUM] += passed * site.leaves[leaf, STRETCH]
+
+
+@kernel
+def background(now, which, site):
+    """The background at ``now``; it repeats after its horizon."""
+    return site.background[((now + site.clock[WARM_S]) // site.clock[TICK_S]) % len(site.background), which]
+
+
+@kernel
+def offer(now, site):
+    """Loads of all uplinks from what runs now; returns the file system's load without background, and the core's."""
+    leaves = site.leaves
+    for leaf in range(leaves.shape[0]):
+        leaves[leaf, LOAD] = 0.0
+    stored = 0.0
+    for slot in range(site.clock[SLOTS]):
+        job = site.slot_job[slot]
+        if slot > 0 and job < 0:
+            continue
+        nodes = 1.0 * site.slot_nodes[slot]
+        if slot == 0:
+            if nodes == 0.0:
+                continue
+            sends = site.physics[NOISE_TRAFFIC] * background(now, NOISE_BACKGROUND, site)
+        else:
+            profile = site.variants[site.variant[job]]
+            sends = profile[TRAFFIC]
+            stored += nodes * (profile[READ] + profile[WRITE])
+        for leaf in range(leaves.shape[0]):
+            there = site.spread[slot, leaf]
+            if there > 0.0:
+                leaves[leaf, LOAD] += sends * there * (1.0 - there / nodes)
+    crossing = 0.0
+    for leaf in range(leaves.shape[0]):
+        crossing += leaves[leaf, LOAD]
+        leaves[leaf, LOAD] /= site.physics[UPLINK]
+    return stored / site.physics[STORAGE], crossing / site.physics[CORE]
+
+
+@kernel
+def stretched(load, gain, power):
+    """By how much more than 1 time is stretched where ``load`` of the capacity is offered."""
+    return gain * load**power
+
+
+@apart
+def settle(now, bits, jobs, state, site):
+    """Find how fast everything runs from ``now`` on, and when it will end if that stays so."""
+    physics = site.physics
+    stored, core = offer(now, site)
+    in_core = stretched(core + background(now, CORE_BACKGROUND, site), physics[NETWORK_GAIN], physics[POWER])
+    in_storage = stretched(stored + background(now, STORAGE_BACKGROUND, site), physics[STORAGE_GAIN], physics[POWER])
+    for leaf in range(site.leaves.shape[0]):
+        site.leaves[leaf, STRETCH] = stretched(site.leaves[leaf, LOAD], physics[NETWORK_GAIN], physics[POWER]) + in_core
+    state.counters[ENDS] = 0
+    for slot in range(1, site.clock[SLOTS]):
+        job = site.slot_job[slot]
+        if job < 0:
+            continue
+        slots = site.slots[slot]
+        profile = site.variants[site.variant[job]]
+        fresh = slots[FINISH] < 0.0
+        slots[NETWORK_STRETCH] = 1.0 + held_up(slot, site)
+        slots[IO_STRETCH] = 1.0 + in_storage
+        if fresh:
+            site.runs[job, START_NETWORK] = slots[NETWORK_STRETCH]
+            site.runs[job, START_IO] = slots[IO_STRETCH]
+        slots[FACTOR] = slowdown(profile, slots[NETWORK_STRETCH], slots[IO_STRETCH])
+        if fresh or slots[FINISH] > now:
+            slots[FINISH] = now + slots[REMAINING] * slots[FACTOR]
+        end = min(np.int64(np.ceil(slots[FINISH])), state.start[job] + jobs.requested[job])
+        end = max(end, state.start[job] + 1)
+        jobs.runtime[job] = end - state.start[job]
+        heap_push(state.ends, state.counters[ENDS], end << bits | site.slot_sequence[slot])
+        state.counters[ENDS] += 1
+
+
+@kernel
+def slowdown(profile, network, io):
+    """By what a job is slowed down whose communication and I/O are stretched so."""
+    return 1.0 + profile[NETWORK] * (network - 1.0) + profile[IO] * (io - 1.0)
+
+
+@kernel
+def held_up(slot, site):
+    """By how much more than 1 the communication of the job in ``slot`` is stretched, on its slowest leaf."""
+    nodes = 1.0 * site.slot_nodes[slot]
+    worst = 0.0
+    for leaf in range(site.leaves.shape[0]):
+        there = site.spread[slot, leaf]
+        if there > 0.0:
+            worst = max(worst, (1.0 - there / nodes) * site.leaves[leaf, STRETCH])
+    return worst

@@ -1,0 +1,88 @@
+"""Which nodes a job gets: the free ones of lowest number, leaf switch by leaf switch."""
+
+from __future__ import annotations
+
+from features.jit import kernel
+from sim.cluster.site import (
+    CONTENTION,
+    CUT,
+    EXACT,
+    FACTOR,
+    FINISH,
+    IO_STRETCH,
+    IO_SUM,
+    LATENTS,
+    MEAN_IO,
+    MEAN_NETWORK,
+    NETWORK_STRETCH,
+    NETWORK_SUM,
+    NODES_PER_LEAF,
+    REMAINING,
+    SLOT,
+    SLOTS,
+)
+
+
+@kernel
+def choose(needed, site):
+    """``site.chosen`` becomes the ``needed`` nodes a job would get now; the scheduler has seen to it that they are free."""
+    found = 0
+    node = 0
+    while found < needed and node < len(site.owner):
+        if site.owner[node] < 0:
+            site.chosen[found] = node
+            found += 1
+        node += 1
+
+
+@kernel
+def occupy(job, sequence, jobs, site):
+    """``job`` starts on the nodes it gets now."""
+    slot = 1
+    while slot < site.clock[SLOTS] and site.slot_job[slot] >= 0:
+        slot += 1
+    site.clock[SLOTS] = max(site.clock[SLOTS], slot + 1)
+    needed = jobs.procs[job]
+    choose(needed, site)
+    for leaf in range(site.spread.shape[1]):
+        site.spread[slot, leaf] = 0.0
+    for i in range(needed):
+        site.owner[site.chosen[i]] = slot
+        site.spread[slot, site.chosen[i] // site.clock[NODES_PER_LEAF]] += 1.0
+    site.slot_job[slot] = job
+    site.slot_sequence[slot] = sequence
+    site.slot_nodes[slot] = needed
+    site.slot_of[job] = slot
+    for k in range(SLOT):
+        site.slots[slot, k] = 0.0
+    for k in range(LATENTS):
+        site.sums[slot, k] = 0.0
+    site.slots[slot, REMAINING] = site.work[job]
+    site.slots[slot, FACTOR] = 1.0
+    site.slots[slot, NETWORK_STRETCH] = 1.0
+    site.slots[slot, IO_STRETCH] = 1.0
+    site.slots[slot, FINISH] = -1.0
+
+
+@kernel
+def vacate(job, jobs, state, site):
+    """``job`` has ended: keep what became of it, and what its nodes saw since the last sample."""
+    slot = site.slot_of[job]
+    lasted = site.slots[slot, FINISH] - state.start[job]
+    if lasted > jobs.requested[job]:
+        lasted = 1.0 * jobs.requested[job]
+        site.runs[job, CUT] = 1.0
+    site.runs[job, EXACT] = lasted
+    site.runs[job, CONTENTION] = lasted / site.work[job]
+    site.runs[job, MEAN_NETWORK] = site.slots[slot, NETWORK_SUM] / jobs.runtime[job]
+    site.runs[job, MEAN_IO] = site.slots[slot, IO_SUM] / jobs.runtime[job]
+    left = site.slot_nodes[slot]
+    node = 0
+    while left > 0:
+        if site.owner[node] == slot:
+            site.owner[node] = -1
+            for k in range(LATENTS):
+                site.pending[k, node] += site.sums[slot, k]
+            left -= 1
+        node += 1
+    site.slot_job[slot] = -1

@@ -1,0 +1,137 @@
+"""Sensors: every interval each node's counters are read, with noise, as LDMS would; a window over the last samples becomes a run's features.
+
+A counter counts a mixture of things that happen at its node. Between two samples it grows by a whole number; what it shows of the machine is the
+rate between them. The same whole numbers are what is written out as LDMS files, so features made from those are these, number by number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from features.counters import WINDOW_S
+from features.jit import apart, kernel
+from sim.cluster.chance import normal, uniform
+from sim.cluster.site import (
+    BASE,
+    CONGESTION,
+    CROSSED,
+    GAIN_ONE,
+    GAIN_TWO,
+    GAUGE,
+    INTERVAL_S,
+    LAG_S,
+    LATENTS,
+    LOAD_SUM,
+    NODES_PER_LEAF,
+    ONE,
+    PORT_WAIT,
+    RECORDED,
+    SAMPLES,
+    SENSOR_NOISE,
+    SENT,
+    SLOTS,
+    STRETCH_SUM,
+    TIME,
+    TWO,
+    UPLINK_LOAD,
+    WARM_S,
+)
+
+
+@kernel
+def gather(site):
+    """``site.latents``: what happened at each node since the last sample; after that, nothing has."""
+    interval = 1.0 * site.clock[INTERVAL_S]
+    latents = site.latents
+    for node in range(len(site.owner)):
+        slot = site.owner[node]
+        leaf = node // site.clock[NODES_PER_LEAF]
+        stretch = site.leaves[leaf, STRETCH_SUM] / interval
+        for k in range(LATENTS):
+            latents[k, node] = site.pending[k, node]
+            site.pending[k, node] = 0.0
+        if slot >= 0:
+            for k in range(LATENTS):
+                latents[k, node] += site.sums[slot, k]
+            latents[CROSSED, node] += site.sums[slot, SENT] * (1.0 - site.spread[slot, leaf] / site.slot_nodes[slot])
+        latents[PORT_WAIT, node] = latents[CROSSED, node] * stretch
+        latents[UPLINK_LOAD, node] = site.leaves[leaf, LOAD_SUM]
+        latents[CONGESTION, node] = site.leaves[leaf, STRETCH_SUM]
+        latents[TIME, node] = interval
+    for slot in range(site.clock[SLOTS]):
+        for k in range(LATENTS):
+            site.sums[slot, k] = 0.0
+    for leaf in range(site.leaves.shape[0]):
+        site.leaves[leaf, LOAD_SUM] = 0.0
+        site.leaves[leaf, STRETCH_SUM] = 0.0
+
+
+@apart
+def sample(site):
+    """Read all sensors in use."""
+    gather(site)
+    taken = site.clock[SAMPLES] + 1
+    site.clock[SAMPLES] = taken
+    at = taken % site.ring.shape[0]
+    recording = site.record.shape[0] > 0
+    interval = 1.0 * site.clock[INTERVAL_S]
+    nodes = len(site.owner)
+    for i in range(len(site.used)):
+        counter = site.used[i]
+        sensor = site.sensors[counter]
+        one, two = np.int64(sensor[ONE]), np.int64(sensor[TWO])
+        least, most, total = np.inf, -np.inf, 0.0
+        for node in range(nodes):
+            exact = (
+                sensor[GAIN_ONE] * site.latents[one, node] + sensor[GAIN_TWO] * site.latents[two, node] + sensor[BASE] * interval
+            )
+            noisy = exact * (1.0 + site.physics[SENSOR_NOISE] * normal(site.random))
+            grown = np.floor(max(noisy, 0.0) + uniform(site.random))
+            if sensor[GAUGE] > 0.0:
+                grown = sensor[GAUGE]
+            value = grown if sensor[GAUGE] > 0.0 else grown / interval
+            site.ring[at, counter, node] = value
+            if recording:
+                site.record[site.clock[RECORDED], counter, node] = grown
+            least = min(least, value)
+            most = max(most, value)
+            total += value
+        site.every[at, counter, 0] = least
+        site.every[at, counter, 1] = most
+        site.every[at, counter, 2] = total
+    if recording:
+        site.clock[RECORDED] += 1
+
+
+@kernel
+def visible(now, site):
+    """Numbers of the first and the last sample that count for a run started at ``now``: those of [now - window, now - lag) that can be read by then."""
+    interval = site.clock[INTERVAL_S]
+    first = max((now - WINDOW_S + interval - 1) // interval, 1 - site.clock[WARM_S] // interval)
+    last = (now - 1 - site.clock[LAG_S]) // interval
+    return first, min(last, site.clock[SAMPLES])
+
+
+@kernel
+def over_window(now, counter, needed, own, found, at, site):
+    """Least, greatest and mean rate of a counter over the window before ``now``, over the ``needed`` chosen nodes or over all, into ``found[at:at + 3]``;
+    NaN where there is no sample."""
+    first, last = visible(now, site)
+    least, most, total = np.inf, -np.inf, 0.0
+    nodes = needed if own else len(site.owner)
+    for number in range(first, last + 1):
+        row = number % site.ring.shape[0]
+        if own:
+            for i in range(needed):
+                value = site.ring[row, counter, site.chosen[i]]
+                least = min(least, value)
+                most = max(most, value)
+                total += value
+        else:
+            least = min(least, site.every[row, counter, 0])
+            most = max(most, site.every[row, counter, 1])
+            total += site.every[row, counter, 2]
+    samples = nodes * max(last - first + 1, 0)
+    found[at] = least if samples > 0 else np.nan
+    found[at + 1] = most if samples > 0 else np.nan
+    found[at + 2] = total / samples if samples > 0 else np.nan

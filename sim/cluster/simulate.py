@@ -1,0 +1,388 @@
+"""Simulate jobs on a cluster on which they slow each other down, under any scheduler, with or without start decisions.
+
+The jobs table is the canonical one, its ``executable`` the application and its ``procs`` nodes; ``runtime_s`` is ignored, as runtimes are what comes out: an
+undisturbed run takes what :mod:`sim.cluster.applications` says, with noise of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from features.counters import FEATURES, PROBE_FEATURES, TYPE_FEATURES, WINDOW_S, counter_features
+from features.errors import InputError
+from models.variability import VariabilityModel
+from sim.cluster.applications import application, type_code
+from sim.cluster.calibrations import Cluster
+from sim.cluster.deciding import COUNTERS, EVERY, LOOKS, PROBED, TYPED
+from sim.cluster.drive import FULL, drive
+from sim.cluster.sensors import sensors
+from sim.cluster.site import (
+    ASKED_TIMES,
+    BROUGHT_UP_TO,
+    CLOCKS,
+    COIN,
+    CONTENTION,
+    CORE,
+    CUT,
+    CUTOFF,
+    DECIDER,
+    EXACT,
+    FIRST_CLASS,
+    INTERVAL_S,
+    LAG_S,
+    LATENTS,
+    LEAF,
+    MEAN_IO,
+    MEAN_NETWORK,
+    MODEL,
+    NETWORK_GAIN,
+    NOBODY,
+    NODES_PER_LEAF,
+    NOISE_NODES,
+    NOISE_TRAFFIC,
+    ORACLE,
+    OUTSIDE,
+    PHYSICS,
+    POWER,
+    PREDICTED,
+    PROBE_NOISE,
+    PROFILE,
+    RECORDED,
+    RUN,
+    SAMPLES,
+    SENSOR_NOISE,
+    SKIPPED_TIMES,
+    SLOT,
+    SLOTS,
+    START_IO,
+    START_NETWORK,
+    STORAGE,
+    STORAGE_GAIN,
+    TICK_S,
+    UPLINK,
+    WARM_S,
+    Site,
+    no_model,
+)
+from sim.loop import Settings
+from sim.names import CLASSES, Rush
+from sim.names import scheduler as named_scheduler
+from sim.prepare import prepare
+from sim.schedule import Schedule, schedule_table
+from sim.scratch import Scratch, Work
+from sim.simulate import outcome
+from sim.start_decision import StartDecision
+from sim.state import MOMENT
+
+SCOPES = ("own", "all")
+"""Which nodes' counters a model looks at: those the job would get, or all."""
+
+
+@dataclass(frozen=True)
+class Adviser:
+    """A model of variability as the scheduler asks it: over the counters of which nodes it was trained."""
+
+    model: VariabilityModel
+    scope: str = "own"
+
+
+@dataclass(frozen=True)
+class ClusterRun:
+    """What came of jobs on a simulated cluster.
+
+    ``schedule`` in whole seconds; ``runs`` has a row a job in the same order: ``job_id application nodes submit_s start_s wait_s runtime_s`` (unrounded),
+    ``work_s`` (alone on the machine, its own noise included), ``contention`` (runtime over work), ``start_network start_io mean_network mean_io`` (by what its
+    communication and I/O were stretched, as it started and on average: the truth, which no model sees), ``skips``, ``predicted`` (the model's last probability,
+    NaN if never asked) and ``cut`` (at its request). ``own`` and ``all`` are the 282 features of each job by scope, empty unless asked for. ``asked`` and
+    ``skipped`` count start decisions."""
+
+    schedule: Schedule
+    runs: pd.DataFrame
+    own: pd.DataFrame
+    all: pd.DataFrame
+    asked: int
+    skipped: int
+
+
+def simulate_on(
+    cluster: Cluster,
+    jobs: pd.DataFrame,
+    *,
+    scheduler: str = "EASY",
+    seed: int = 0,
+    scaling: str = "weak",
+    advisers: Mapping[str, Adviser] | None = None,
+    limits: Mapping[tuple[str, int], float] | None = None,
+    start_decision: StartDecision | None = None,
+    coin: float = 0.0,
+    features: bool = False,
+    record: Callable[[int, np.ndarray], None] | None = None,
+    semantics: str = "per-second",
+    scratch: Scratch | None = None,
+) -> ClusterRun:
+    """Schedule ``jobs`` on ``cluster``.
+
+    Parameters
+    ----------
+    jobs
+        Canonical jobs table whose ``executable`` names applications; times in seconds, ``procs`` nodes.
+    scheduler
+        ``[ORDER-]ALGORITHM[-BACKFILLORDER][+RUSH(model=NAME,skips=10,classes=variation)]``; the model is one of ``advisers``, ``oracle`` or ``coin``.
+    seed
+        Of everything random: background, applications' own noise, sensors. The background and the noise of a run are the same under any scheduler.
+    scaling
+        How applications behave on other than 16 nodes: ``weak`` or ``strong``.
+    limits
+        Of the oracle: by (application, nodes), the runtime in seconds beyond which a run counts as varied.
+    coin
+        Probability with which the coin skips.
+    features
+        Keep the features of every job at its start.
+    record
+        Is told of samples as they fill up: the number of the first, and increments (values, for gauges) float64 [samples, 90, nodes]. A sample's number
+        times ``cluster.interval_s`` is its time from the first submission in seconds, negative for those before it.
+
+    Raises
+    ------
+    InputError
+        For an unknown name, application or scaling, and as :func:`sim.simulate`.
+    """
+    plan = named_scheduler(scheduler)
+    names = jobs["executable"].astype("str").fillna("").to_numpy()
+    work, profiles, variant = behaviours(names, jobs["procs"].to_numpy(np.int64), scaling, limits or {})
+    given = jobs.assign(runtime_s=np.minimum(np.maximum(np.rint(work), 1), jobs["requested_s"]).astype(np.int64))
+    prepared = prepare(given, cluster.procs)
+    random = np.random.default_rng(seed)
+    noise = np.array([application(name).noise for name in names]) * cluster.own_noise
+    own_luck = np.exp(noise * random.standard_normal(len(jobs)))
+    site = as_site(
+        cluster, prepared.arrays.procs, profiles, variant, work * own_luck, random, horizon_s(cluster, prepared.arrays, work)
+    )
+    columns = ask(site, plan.rush, advisers or {}, coin, start_decision is not None)
+    sample_all = features or record is not None
+    site = site._replace(
+        used=np.arange(COUNTERS) if sample_all else np.unique(columns[columns < PROBED] // 3 % COUNTERS),
+        wanted=columns,
+        x=np.zeros(len(columns)),
+        features=np.zeros((len(jobs) if features else 0, LOOKS)),
+        record=np.zeros((_RECORDS if record else 0, COUNTERS, cluster.nodes)),
+    )
+    adviser = (advisers or {}).get(plan.rush.model) if plan.rush else None
+    if adviser is not None:
+        site = site._replace(model=adviser.model.arrays, out=np.zeros(adviser.model.classes))
+    recorded = 1 - cluster.warm_s // cluster.interval_s
+
+    def take() -> None:
+        """What was recorded is told, and its place is free again."""
+        nonlocal recorded
+        count = int(site.clock[RECORDED])
+        if record is not None and count:
+            record(recorded, site.record[:count])
+        recorded += count
+        site.clock[RECORDED] = 0
+
+    made = outcome(
+        prepared,
+        scheduler=scheduler,
+        predictor="requested",
+        correction="requested",
+        semantics=semantics,
+        starvation_s=None,
+        dependencies=False,
+        scratch=scratch,
+        start_decision=start_decision,
+        under=Under(site, take),
+    )
+    take()
+    schedule = Schedule(
+        jobs=schedule_table(given.assign(runtime_s=made.runtime), made.start, made.predicted, made.corrections),
+        procs=cluster.procs,
+        trace=cluster.name,
+        scheduler=scheduler,
+        semantics=semantics,
+        seed=seed,
+        generated=True,
+        simulate_s=made.seconds,
+    )
+    runs = pd.DataFrame(
+        {
+            "job_id": jobs["job_id"].to_numpy(),
+            "application": names,
+            "nodes": jobs["procs"].to_numpy(),
+            "submit_s": made.submit,
+            "start_s": made.start,
+            "wait_s": made.start - made.submit,
+            "runtime_s": site.runs[:, EXACT],
+            "work_s": site.work,
+            "contention": site.runs[:, CONTENTION],
+            "start_network": site.runs[:, START_NETWORK],
+            "start_io": site.runs[:, START_IO],
+            "mean_network": site.runs[:, MEAN_NETWORK],
+            "mean_io": site.runs[:, MEAN_IO],
+            "skips": made.skips if len(made.skips) else 0,
+            "predicted": site.runs[:, PREDICTED],
+            "cut": site.runs[:, CUT] > 0,
+        }
+    )
+    rest = site.features[:, PROBED:]
+    own, every = (pd.DataFrame(np.hstack([site.features[:, at : at + EVERY], rest]), columns=list(FEATURES)) for at in (0, EVERY))
+    return ClusterRun(schedule, runs, own, every, int(site.clock[ASKED_TIMES]), int(site.clock[SKIPPED_TIMES]))
+
+
+@dataclass(frozen=True)
+class Under:
+    """The cluster, as :func:`sim.simulate.outcome` lets jobs run on it."""
+
+    site: Site
+    take: Callable[[], None]
+
+    @property
+    def decides(self) -> bool:
+        """Are start decisions made here?"""
+        return self.site.clock[DECIDER] not in (NOBODY, OUTSIDE)
+
+    def go_on(self, settings: Settings, work: Work, now: int, *given: object) -> tuple[int, int]:
+        """The event loop, until it wants something from outside that the cluster cannot answer."""
+        work.state.counters[MOMENT] = max(work.state.counters[MOMENT], self.site.clock[BROUGHT_UP_TO])
+        while True:
+            reason, now = drive(settings, *given[:3], *work, given[3], now, self.site, CODES)
+            if reason != FULL:
+                return reason, now
+            self.take()
+
+
+_RECORDS = 64
+"""Samples between two times that a record is taken out."""
+
+
+def behaviours(
+    names: np.ndarray, nodes: np.ndarray, scaling: str, limits: Mapping[tuple[str, int], float]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Seconds each job takes undisturbed, float64 [jobs]; profiles float64 [variants, PROFILE]; each job's variant, int64 [jobs]."""
+    kinds = pd.MultiIndex.from_arrays([names, nodes])
+    variant, known = pd.factorize(kinds)
+    profiles = np.zeros((len(known), PROFILE))
+    seconds = np.zeros(len(known))
+    for row, (name, count) in enumerate(known):
+        program = application(name)
+        behaviour = program.on(int(count), scaling)
+        seconds[row] = behaviour.runtime_s
+        profiles[row] = (*behaviour[1:], type_code(program.type), limits.get((name, int(count)), np.inf))
+    return seconds[variant], profiles, variant.astype(np.int64)
+
+
+def horizon_s(cluster: Cluster, arrays: object, work: np.ndarray) -> int:
+    """Seconds after which the background repeats: three times what the jobs need at least, and a day more."""
+    submit, procs = arrays.submit, arrays.procs  # type: ignore[attr-defined]
+    return int(submit[-1] + 3 * (work * procs).sum() / cluster.procs) + 86_400
+
+
+def as_site(
+    cluster: Cluster,
+    procs: np.ndarray,
+    profiles: np.ndarray,
+    variant: np.ndarray,
+    work: np.ndarray,
+    random: np.random.Generator,
+    horizon: int,
+) -> Site:
+    """A cluster with nothing on it but the noise job, ``warm_s`` before the first submission."""
+    jobs, nodes, leaves = len(variant), cluster.nodes, cluster.leaves
+    slots = 1 + cluster.procs // max(int(procs.min()), 1)
+    ticks = (horizon + cluster.warm_s) // cluster.tick_s + 1
+    clock, physics = np.zeros(CLOCKS, np.int64), np.zeros(PHYSICS)
+    clock[[TICK_S, INTERVAL_S, LAG_S, WARM_S]] = cluster.tick_s, cluster.interval_s, cluster.lag_s, cluster.warm_s
+    clock[[NODES_PER_LEAF, NOISE_NODES, SLOTS]] = cluster.nodes_per_leaf, cluster.noise_nodes, 1
+    clock[[SAMPLES, BROUGHT_UP_TO]] = -cluster.warm_s // cluster.interval_s, -cluster.warm_s
+    physics[[UPLINK, CORE, STORAGE]] = cluster.uplink, cluster.core, cluster.storage
+    physics[[NETWORK_GAIN, STORAGE_GAIN, POWER]] = cluster.network_gain, cluster.storage_gain, cluster.power
+    physics[[NOISE_TRAFFIC, SENSOR_NOISE, PROBE_NOISE]] = cluster.noise_traffic, cluster.sensor_noise, cluster.probe_noise
+    levels = (cluster.storage_background, cluster.core_background, cluster.noise_background)
+    background = np.column_stack([level.drawn(ticks, cluster.tick_s, random) for level in levels])
+    owner, spread, held = np.full(nodes, -1), np.zeros((slots, leaves)), np.zeros(slots, np.int64)
+    if cluster.noise_nodes:
+        beside = cluster.noise_nodes // cluster.noise_leaves
+        for number in range(cluster.noise_leaves):
+            leaf = number * leaves // cluster.noise_leaves
+            owner[leaf * cluster.nodes_per_leaf : leaf * cluster.nodes_per_leaf + beside] = 0
+            spread[0, leaf] = beside
+        held[0] = cluster.noise_nodes
+    runs = np.zeros((jobs, RUN))
+    runs[:, PREDICTED] = np.nan
+    ring = (WINDOW_S + cluster.lag_s) // cluster.interval_s + 3
+    return Site(
+        clock=clock,
+        physics=physics,
+        variants=profiles,
+        variant=variant,
+        work=work,
+        owner=owner,
+        chosen=np.zeros(nodes, np.int64),
+        slot_job=np.full(slots, -1),
+        slot_sequence=np.zeros(slots, np.int64),
+        slot_nodes=held,
+        slot_of=np.zeros(jobs, np.int64),
+        spread=spread,
+        slots=np.zeros((slots, SLOT)),
+        sums=np.zeros((slots, LATENTS)),
+        leaves=np.zeros((leaves, LEAF)),
+        pending=np.zeros((LATENTS, nodes)),
+        latents=np.zeros((LATENTS, nodes)),
+        background=background,
+        sensors=sensors(),
+        used=np.zeros(0, np.int64),
+        ring=np.zeros((ring, COUNTERS, nodes)),
+        every=np.zeros((ring, COUNTERS, 3)),
+        record=np.zeros((0, COUNTERS, nodes)),
+        wanted=np.zeros(0, np.int64),
+        x=np.zeros(0),
+        found=np.zeros(3 + len(PROBE_FEATURES)),
+        out=np.zeros(2),
+        model=no_model(),
+        runs=runs,
+        features=np.zeros((0, LOOKS)),
+        random=random.integers(1, 2**63, 1).astype(np.uint64),
+    )
+
+
+def ask(site: Site, rush: Rush | None, advisers: Mapping[str, Adviser], coin: float, outside: bool) -> np.ndarray:
+    """Write into ``site`` who decides on starts; returns what its model's columns are, int64 [columns]."""
+    nothing = np.zeros(0, np.int64)
+    site.clock[DECIDER] = NOBODY
+    if rush is None:
+        return nothing
+    if outside:
+        site.clock[DECIDER] = OUTSIDE
+        return nothing
+    if rush.model in ("oracle", "coin"):
+        site.clock[DECIDER] = ORACLE if rush.model == "oracle" else COIN
+        site.physics[CUTOFF] = coin
+        return nothing
+    if rush.model not in advisers:
+        raise InputError(f"+RUSH(model={rush.model}): known models are oracle, coin{''.join(f', {name}' for name in advisers)}")
+    adviser = advisers[rush.model]
+    model = adviser.model
+    site.clock[DECIDER] = MODEL
+    site.clock[FIRST_CLASS] = model.classes - 1 if rush.classes == CLASSES[0] else 1
+    site.physics[CUTOFF] = model.cutoff
+    return column_codes(model.columns, adviser.scope)
+
+
+def column_codes(columns: tuple[str, ...], scope: str) -> np.ndarray:
+    """What a model's columns are to :func:`sim.cluster.deciding.look`; InputError for one that the simulated cluster does not have."""
+    first = EVERY if scope == "all" else 0
+    known = {name: first + at for at, name in enumerate(counter_features())}
+    known |= {name: PROBED + at for at, name in enumerate(PROBE_FEATURES)}
+    known |= {name: TYPED + at for at, name in enumerate(TYPE_FEATURES)}
+    unknown = [name for name in columns if name not in known]
+    if unknown:
+        raise InputError(f"the model looks at {unknown[0]}, which the simulated cluster does not measure")
+    return np.array([known[name] for name in columns], np.int64)
+
+
+CODES = np.arange(LOOKS)
+"""Everything there is to look at."""

@@ -1,0 +1,110 @@
+"""The arrays of a simulated cluster, beside those of the event loop: who runs where, how far it is, what the sensors have seen.
+
+Seconds are those of the event loop. A running job has a slot; the noise job, which no scheduler starts, has slot 0 for ever.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from models.classifying import Arrays
+
+(
+    TICK_S,
+    INTERVAL_S,
+    LAG_S,
+    WARM_S,
+    NODES_PER_LEAF,
+    NOISE_NODES,
+    DECIDER,
+    FIRST_CLASS,
+    SLOTS,
+    SAMPLES,
+    RECORDED,
+    BROUGHT_UP_TO,
+    ASKED_TIMES,
+    SKIPPED_TIMES,
+    CLOCKS,
+) = range(15)
+"""Slots of ``Site.clock``. Given: seconds between changes of the background, between samples, until a sample can be read, and that the cluster has
+been running before second 0; nodes a leaf switch; nodes of the noise job; who decides on starts, and from which class on a prediction skips. Kept: slots in use, samples taken, of which
+recorded since the record was last emptied; until when everything has been accounted for; how often a decision was asked for, and was to skip."""
+
+NOBODY, MODEL, ORACLE, COIN, OUTSIDE = range(5)
+"""Who decides on starts."""
+
+UPLINK, CORE, STORAGE, NETWORK_GAIN, STORAGE_GAIN, POWER, NOISE_TRAFFIC, SENSOR_NOISE, PROBE_NOISE, CUTOFF, PHYSICS = range(11)
+"""Slots of ``Site.physics``: GB/s of all uplinks of a leaf, of the core, of the file system; how much a full link, a full file system stretches the time
+spent in it, and with which power of the load; GB/s a node of the noise job sends at most; relative noise of sensors and probes; the probability from which on the
+model's word, or the coin's, is to skip."""
+
+NETWORK, IO, TRAFFIC, READ, WRITE, METADATA, TYPE, LIMIT, PROFILE = range(9)
+"""Columns of ``Site.variants``, of an application on so many nodes: share of its time in communication and in I/O; GB/s a node sends, reads
+and writes on average; metadata operations a node and second; type; the runtime in seconds beyond which a run counts as varied."""
+
+REMAINING, FACTOR, FINISH, NETWORK_STRETCH, IO_STRETCH, NETWORK_SUM, IO_SUM, SLOT = range(8)
+"""Columns of ``Site.slots``: seconds of work left; by what the job is slowed down; when it ends if that stays so; by what its communication and its
+I/O are stretched, and the sum of that over time."""
+
+SENT, CROSSED, PORT_WAIT, READ_GB, WRITTEN, OPERATIONS, IO_WAIT, UPLINK_LOAD, CONGESTION, TIME, LATENTS = range(11)
+"""What happens at a node between two samples, all summed over time: GB sent, of these through uplinks, GB held up by congestion, GB read and written, metadata
+operations, seconds waited for the file system, load and stretch of its leaf's uplinks, and the time itself."""
+
+ONE, GAIN_ONE, TWO, GAIN_TWO, BASE, GAUGE, SENSOR = range(7)
+"""Columns of ``Site.sensors``: two things that happen and how much of them the counter counts, what it counts a second anyway, whether it is a gauge."""
+
+LOAD, STRETCH, LOAD_SUM, STRETCH_SUM, LEAF = range(5)
+"""Columns of ``Site.leaves``: load of the uplinks as a share, by what they stretch communication, and both summed over time since the last sample."""
+
+STORAGE_BACKGROUND, CORE_BACKGROUND, NOISE_BACKGROUND = range(3)
+"""Columns of ``Site.background``: what others than these jobs take of the file system and of the core, as shares, and how busy the noise job is (0..1)."""
+
+EXACT, CONTENTION, START_NETWORK, START_IO, MEAN_NETWORK, MEAN_IO, PREDICTED, CUT, RUN = range(9)
+"""Columns of ``Site.runs``: runtime in seconds, unrounded; that over what it would have been alone; stretch of communication and I/O as the job
+started, and on average over its run; the model's last probability; whether it was cut at its request."""
+
+
+class Site(NamedTuple):
+    """float64 but where said. ``chosen`` are the nodes that a job would get or got last; ``ring`` [samples, counters, nodes] the last samples as rates, ``every``
+    [samples, counters, 3] their least, greatest and sum over all nodes; ``record`` increments waiting to be taken out; ``used`` the counters that are sampled;
+    ``wanted`` what the model's columns are (:mod:`sim.cluster.looking`)."""
+
+    clock: np.ndarray  # int64 [CLOCKS]
+    physics: np.ndarray  # [PHYSICS]
+    variants: np.ndarray  # [variants, PROFILE]
+    variant: np.ndarray  # int64 [jobs]
+    work: np.ndarray  # [jobs], seconds alone on the machine, its own noise included
+    owner: np.ndarray  # int64 [nodes], slot or -1
+    chosen: np.ndarray  # int64 [nodes]
+    slot_job: np.ndarray  # int64 [slots], -1 for nobody
+    slot_sequence: np.ndarray  # int64 [slots]
+    slot_nodes: np.ndarray  # int64 [slots]
+    slot_of: np.ndarray  # int64 [jobs]
+    spread: np.ndarray  # [slots, leaves], nodes
+    slots: np.ndarray  # [slots, SLOT]
+    sums: np.ndarray  # [slots, LATENTS], a node's since the last sample
+    leaves: np.ndarray  # [leaves, LEAF]
+    pending: np.ndarray  # [LATENTS, nodes], of jobs that ended since the last sample
+    latents: np.ndarray  # [LATENTS, nodes], scratch
+    background: np.ndarray  # [ticks, 3]
+    sensors: np.ndarray  # [counters, SENSOR]
+    used: np.ndarray  # int64 [used counters]
+    ring: np.ndarray
+    every: np.ndarray
+    record: np.ndarray  # [records, counters, nodes]
+    wanted: np.ndarray  # int64 [columns]
+    x: np.ndarray  # [columns]
+    found: np.ndarray  # [3 + probe features], scratch
+    out: np.ndarray  # [classes]
+    model: Arrays
+    runs: np.ndarray  # [jobs, RUN]
+    features: np.ndarray  # [jobs or 0, own, all, probes and types]
+    random: np.ndarray  # uint64 [1]
+
+
+def no_model() -> Arrays:
+    """A model of nothing, in the form of any."""
+    table, numbers, codes = np.zeros((0, 0)), np.zeros(0), np.zeros(0, np.int64)
+    return Arrays(0, numbers, numbers, codes, np.zeros((0, 3), np.int64), numbers, table, table, codes, numbers, 0)

@@ -1,0 +1,95 @@
+"""What is submitted to the simulated cluster: the five experiments of paper 004, and a continuous load of the same jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from features.schema import conform
+from sim.cluster.applications import APPLICATIONS, NODES, application
+
+PARTIAL = ("Laghos", "LBANN", "PENNANT")
+"""The applications of ADPA and PDPA."""
+EVERYBODY = tuple(APPLICATIONS)
+AT_ONCE, SPREAD_S = 0.2, 1200
+"""Share of the jobs submitted at once, and seconds over which the others follow."""
+REQUEST_FACTOR = 4.0
+"""Jobs request this much of what they take undisturbed, in whole minutes."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """``jobs`` jobs of ``applications`` on ``nodes`` nodes each, scaled ``scaling``; the model learned from runs of ``trained_on``, on 16 nodes."""
+
+    name: str
+    title: str
+    applications: tuple[str, ...]
+    jobs: int
+    trained_on: tuple[str, ...]
+    nodes: tuple[int, ...] = (NODES,)
+    scaling: str = "weak"
+
+
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (
+        Experiment("ADAA", "All data, all applications", EVERYBODY, 190, EVERYBODY),
+        Experiment("ADPA", "All data, partial applications", PARTIAL, 150, EVERYBODY),
+        Experiment("PDPA", "Partial data, partial applications", PARTIAL, 150, ("AMG", "Kripke", "sw4lite", "SWFFT")),
+        Experiment("WS", "Weak scaling", EVERYBODY, 190, EVERYBODY, (8, 16, 32), "weak"),
+        Experiment("SS", "Strong scaling", EVERYBODY, 190, EVERYBODY, (8, 16, 32), "strong"),
+    )
+}
+"""Table II of paper 004."""
+
+
+def experiment(name: str) -> Experiment:
+    """The experiment called ``name``; InputError with the list of what is known."""
+    if name.upper() not in EXPERIMENTS:
+        raise InputError(f"unknown experiment {name!r}: known are {', '.join(EXPERIMENTS)}")
+    return EXPERIMENTS[name.upper()]
+
+
+def trial(of: Experiment, seed: int) -> pd.DataFrame:
+    """The jobs of one trial, canonical: a fifth at second 0, the others evenly over twenty minutes, as many of each application and number of nodes
+    as of any other, in random order."""
+    random = np.random.default_rng([seed, 1])
+    kinds = [(name, nodes) for nodes in of.nodes for name in of.applications]
+    order = random.permutation(np.arange(of.jobs) % len(kinds))
+    first = round(AT_ONCE * of.jobs)
+    submit = np.concatenate([np.zeros(first), SPREAD_S * np.arange(1, of.jobs - first + 1) / (of.jobs - first)])
+    return _table([kinds[i][0] for i in order], np.array([kinds[i][1] for i in order]), submit.astype(np.int64), of.scaling)
+
+
+def continuous(
+    days: float, seed: int, *, procs: int, load: float = 0.9, applications: tuple[str, ...] = EVERYBODY, nodes: int = NODES
+) -> pd.DataFrame:
+    """Jobs for ``days`` days, arriving at random (Poisson), that would use ``load`` of ``procs`` nodes if nothing disturbed them."""
+    random = np.random.default_rng([seed, 2])
+    usual = float(np.mean([application(name).on(nodes).runtime_s for name in applications]))
+    pause = usual * nodes / (procs * load)
+    count = max(int(days * 86_400 / pause), 1)
+    submit = np.cumsum(random.exponential(pause, count))
+    chosen = random.integers(0, len(applications), count)
+    return _table([applications[i] for i in chosen], np.full(count, nodes), (submit - submit[0]).astype(np.int64), "weak")
+
+
+def _table(names: list[str], nodes: np.ndarray, submit: np.ndarray, scaling: str) -> pd.DataFrame:
+    """A canonical jobs table."""
+    alone = {kind: application(kind[0]).on(int(kind[1]), scaling).runtime_s for kind in set(zip(names, nodes.tolist(), strict=True))}
+    runtime = np.array([alone[kind] for kind in zip(names, nodes.tolist(), strict=True)])
+    return conform(
+        {
+            "job_id": np.arange(1, len(names) + 1),
+            "submit_s": submit,
+            "runtime_s": np.rint(runtime).astype(np.int64),
+            "procs": nodes,
+            "requested_s": (np.ceil(REQUEST_FACTOR * runtime / 60.0) * 60).astype(np.int64),
+            "user": ["control"] * len(names),
+            "executable": names,
+        },
+        len(names),
+    )
