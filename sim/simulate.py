@@ -230,8 +230,9 @@ def outcome(
     if dependencies:
         order = np.argsort(asking.row)
         told_of = [column[order] if len(column) else column for column in told_of]
+    submit, start, runtime, predicted, corrections, skips = told_of
     told = source.distribution(memory) if isinstance(source, CompiledPredictor) and source.distribution is not None else None
-    return Outcome(*told_of, source.name, clamped, seconds, retraining, told)
+    return Outcome(submit, start, runtime, predicted, corrections, skips, source.name, clamped, seconds, retraining, told)
 
 
 def check_policy(plan: Scheduler, correction: str, semantics: str, starvation_s: int | None) -> None:

@@ -45,8 +45,8 @@ class Application:
     noise: float
 
     def on(self, nodes: int, scaling: str = "weak") -> Behaviour:
-        """Behaviour on ``nodes`` nodes. Weak scaling keeps the work of a node and communicates longer, by a tenth each doubling; strong scaling keeps the work of
-        all, so that computation and I/O shrink with the nodes and communication, surface to volume, with their power of 2/3."""
+        """Behaviour on ``nodes`` nodes. Weak scaling keeps the work of a node and communicates longer, by a tenth each doubling; strong scaling
+        keeps the work of all, so that computation and I/O shrink with the nodes and communication, surface to volume, with their power of 2/3."""
         compute = 1.0 - self.network - self.io
         if scaling == "weak":
             parts = compute, self.network * (1.0 + 0.1 * log2(nodes / NODES)), self.io

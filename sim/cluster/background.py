@@ -51,3 +51,7 @@ class Level:
         np.add.at(steps, np.clip(begins[inside] / tick_s, 0, ticks).astype(np.int64), height[inside])
         np.add.at(steps, np.clip(ends[inside] / tick_s, 0, ticks).astype(np.int64), -height[inside])
         return np.maximum(np.cumsum(steps)[:-1], 0.0)
+
+
+NOTHING = Level()
+"""No disturbance."""

@@ -1,9 +1,10 @@
 """Contention: what shared links and the shared file system do to the jobs that run, and so when these end.
 
-Jobs offer load: an all-to-all among a job's nodes sends from each leaf switch what is meant for nodes under others through its uplinks; I/O goes to the one file
-system. Where load l of capacity is offered, time spent there is stretched by 1 + g l^p, the form in which traffic engineering has written congestion since the
-Bureau of Public Roads (1964). A job's slowest leaf holds up all its nodes, which wait for each other. The slowdown is 1 outside communication and
-I/O, so a job's rate is 1 / (c + w S_net + i S_io) with c, w, i the shares of its time, and changes whenever anything starts, ends or varies.
+Jobs offer load: an all-to-all among a job's nodes sends from each leaf switch what is meant for nodes under others through its uplinks; I/O goes
+to the one file system. Where load l of capacity is offered, time spent there is stretched by 1 + g l^p, the form in which traffic engineering has
+written congestion since the Bureau of Public Roads (1964). A job's slowest leaf holds up all its nodes, which wait for each other. There is no
+slowdown outside communication and I/O, so with w and i their shares of its time a job is slowed down by 1 + w (S_net - 1) + i (S_io - 1), which
+changes whenever anything starts, ends or varies.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from sim.cluster.site import (
 from sim.state import ENDS, heap_push
 
 
-@kernel
+@apart
 def account(now, site):
     """Everything that runs has run until ``now`` as it did at last."""
     passed = 1.0 * (now - site.clock[BROUGHT_UP_TO])

@@ -76,7 +76,7 @@ def look(now, job, needed, codes, site, found):
             found[i] = 1.0 if site.variants[site.variant[job], TYPE] == code - TYPED else 0.0
 
 
-@kernel
+@apart
 def probe(needed, site, found, at):
     """Run both probes on the chosen nodes: seconds waited to send, to receive and to reduce, each as least, greatest and mean over nodes."""
     for k in range(3):
@@ -112,7 +112,7 @@ def exposure(i, needed, site):
     return (1.0 - beside / needed) * site.leaves[leaf, STRETCH]
 
 
-@kernel
+@apart
 def foresee(now, job, needed, site):
     """Runtime in seconds that ``job`` would have on the chosen nodes if all others went on as they do and the background as it will."""
     physics = site.physics

@@ -1,6 +1,7 @@
 """The event loop with a cluster under it: what the loop asks is answered here, compiled, and it goes on.
 
-The loop is the one of :mod:`sim.loop`; it stops before time goes on if jobs have started or ended or the cluster's next moment has come, and for start decisions.
+The loop is the one of :mod:`sim.loop`; it stops before time goes on if jobs have started or ended or the cluster's next moment has come,
+and for start decisions.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def drive(settings, jobs, estimates, dependencies, front, back, profile, state, 
         bring_up(counters[MOMENT], settings.bits, jobs, state, site, codes)
     while True:
         reason, now = advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now)
-        if reason == MOVED or reason == DECIDE:
+        if reason in (MOVED, DECIDE):
             bring_up(now, settings.bits, jobs, state, site, codes)
         if reason == DECIDE:
             if site.clock[DECIDER] == NOBODY or site.clock[DECIDER] == OUTSIDE:
@@ -52,10 +53,10 @@ def bring_up(now, bits, jobs, state, site, codes):
         sample(site)
     for sequence in range(counters[SEEN_STARTS], counters[STARTED]):
         job = state.running[sequence]
-        if len(site.features) > 0:  # the machine as a decision on this start would see it
+        if site.feature_row[job] >= 0:  # the machine as a decision on this start would see it
             settle(now, bits, jobs, state, site)
             choose(jobs.procs[job], site)
-            look(now, job, jobs.procs[job], codes, site, site.features[job])
+            look(now, job, jobs.procs[job], codes, site, site.features[site.feature_row[job]])
         occupy(job, sequence, jobs, site)
     counters[SEEN_STARTS] = counters[STARTED]
     settle(now, bits, jobs, state, site)

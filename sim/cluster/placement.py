@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from features.jit import kernel
+from features.jit import apart, kernel
 from sim.cluster.site import (
     CONTENTION,
     CUT,
@@ -35,7 +35,7 @@ def choose(needed, site):
         node += 1
 
 
-@kernel
+@apart
 def occupy(job, sequence, jobs, site):
     """``job`` starts on the nodes it gets now."""
     slot = 1
@@ -64,7 +64,7 @@ def occupy(job, sequence, jobs, site):
     site.slots[slot, FINISH] = -1.0
 
 
-@kernel
+@apart
 def vacate(job, jobs, state, site):
     """``job`` has ended: keep what became of it, and what its nodes saw since the last sample."""
     slot = site.slot_of[job]

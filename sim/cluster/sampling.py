@@ -112,7 +112,7 @@ def visible(now, site):
     return first, min(last, site.clock[SAMPLES])
 
 
-@kernel
+@apart
 def over_window(now, counter, needed, own, found, at, site):
     """Least, greatest and mean rate of a counter over the window before ``now``, over the ``needed`` chosen nodes or over all, into ``found[at:at + 3]``;
     NaN where there is no sample."""

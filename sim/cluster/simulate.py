@@ -97,7 +97,8 @@ class ClusterRun:
     ``schedule`` in whole seconds; ``runs`` has a row a job in the same order: ``job_id application nodes submit_s start_s wait_s runtime_s`` (unrounded),
     ``work_s`` (alone on the machine, its own noise included), ``contention`` (runtime over work), ``start_network start_io mean_network mean_io`` (by what its
     communication and I/O were stretched, as it started and on average: the truth, which no model sees), ``skips``, ``predicted`` (the model's last probability,
-    NaN if never asked) and ``cut`` (at its request). ``own`` and ``all`` are the 282 features of each job by scope, empty unless asked for. ``asked`` and
+    NaN if never asked) and ``cut`` (at its request). ``own`` and ``all`` are the 282 features by scope of the jobs they were asked for, whose rows
+    the index names. ``asked`` and
     ``skipped`` count start decisions."""
 
     schedule: Schedule
@@ -119,7 +120,7 @@ def simulate_on(
     limits: Mapping[tuple[str, int], float] | None = None,
     start_decision: StartDecision | None = None,
     coin: float = 0.0,
-    features: bool = False,
+    features: np.ndarray | None = None,
     record: Callable[[int, np.ndarray], None] | None = None,
     semantics: str = "per-second",
     scratch: Scratch | None = None,
@@ -141,7 +142,7 @@ def simulate_on(
     coin
         Probability with which the coin skips.
     features
-        Keep the features of every job at its start.
+        Of which jobs, bool [jobs], to keep the features at their start.
     record
         Is told of samples as they fill up: the number of the first, and increments (values, for gauges) float64 [samples, 90, nodes]. A sample's number
         times ``cluster.interval_s`` is its time from the first submission in seconds, negative for those before it.
@@ -163,12 +164,14 @@ def simulate_on(
         cluster, prepared.arrays.procs, profiles, variant, work * own_luck, random, horizon_s(cluster, prepared.arrays, work)
     )
     columns = ask(site, plan.rush, advisers or {}, coin, start_decision is not None)
-    sample_all = features or record is not None
+    sample_all = features is not None or record is not None
+    wanted = np.flatnonzero(features) if features is not None else np.zeros(0, np.int64)
+    site.feature_row[wanted] = np.arange(len(wanted))
     site = site._replace(
         used=np.arange(COUNTERS) if sample_all else np.unique(columns[columns < PROBED] // 3 % COUNTERS),
         wanted=columns,
         x=np.zeros(len(columns)),
-        features=np.zeros((len(jobs) if features else 0, LOOKS)),
+        features=np.zeros((len(wanted), LOOKS)),
         record=np.zeros((_RECORDS if record else 0, COUNTERS, cluster.nodes)),
     )
     adviser = (advisers or {}).get(plan.rush.model) if plan.rush else None
@@ -229,7 +232,10 @@ def simulate_on(
         }
     )
     rest = site.features[:, PROBED:]
-    own, every = (pd.DataFrame(np.hstack([site.features[:, at : at + EVERY], rest]), columns=list(FEATURES)) for at in (0, EVERY))
+    own, every = (
+        pd.DataFrame(np.hstack([site.features[:, at : at + EVERY], rest]), columns=list(FEATURES), index=wanted)
+        for at in (0, EVERY)
+    )
     return ClusterRun(schedule, runs, own, every, int(site.clock[ASKED_TIMES]), int(site.clock[SKIPPED_TIMES]))
 
 
@@ -344,6 +350,7 @@ def as_site(
         out=np.zeros(2),
         model=no_model(),
         runs=runs,
+        feature_row=np.full(jobs, -1),
         features=np.zeros((0, LOOKS)),
         random=random.integers(1, 2**63, 1).astype(np.uint64),
     )

@@ -29,16 +29,17 @@ from models.classifying import Arrays
     CLOCKS,
 ) = range(15)
 """Slots of ``Site.clock``. Given: seconds between changes of the background, between samples, until a sample can be read, and that the cluster has
-been running before second 0; nodes a leaf switch; nodes of the noise job; who decides on starts, and from which class on a prediction skips. Kept: slots in use, samples taken, of which
-recorded since the record was last emptied; until when everything has been accounted for; how often a decision was asked for, and was to skip."""
+been running before second 0; nodes a leaf switch; nodes of the noise job; who decides on starts, and from which class on a prediction skips.
+Kept: slots in use, samples taken, of which recorded since the record was last emptied; until when everything has been accounted for; how often
+a decision was asked for, and was to skip."""
 
 NOBODY, MODEL, ORACLE, COIN, OUTSIDE = range(5)
 """Who decides on starts."""
 
 UPLINK, CORE, STORAGE, NETWORK_GAIN, STORAGE_GAIN, POWER, NOISE_TRAFFIC, SENSOR_NOISE, PROBE_NOISE, CUTOFF, PHYSICS = range(11)
-"""Slots of ``Site.physics``: GB/s of all uplinks of a leaf, of the core, of the file system; how much a full link, a full file system stretches the time
-spent in it, and with which power of the load; GB/s a node of the noise job sends at most; relative noise of sensors and probes; the probability from which on the
-model's word, or the coin's, is to skip."""
+"""Slots of ``Site.physics``: GB/s of all uplinks of a leaf, of the core, of the file system; how much a full link, a full file system stretches the
+time spent in it, and with which power of the load; GB/s a node of the noise job sends at most; relative noise of sensors and probes; the
+probability from which on the model's word, or the coin's, is to skip."""
 
 NETWORK, IO, TRAFFIC, READ, WRITE, METADATA, TYPE, LIMIT, PROFILE = range(9)
 """Columns of ``Site.variants``, of an application on so many nodes: share of its time in communication and in I/O; GB/s a node sends, reads
@@ -67,9 +68,9 @@ started, and on average over its run; the model's last probability; whether it w
 
 
 class Site(NamedTuple):
-    """float64 but where said. ``chosen`` are the nodes that a job would get or got last; ``ring`` [samples, counters, nodes] the last samples as rates, ``every``
-    [samples, counters, 3] their least, greatest and sum over all nodes; ``record`` increments waiting to be taken out; ``used`` the counters that are sampled;
-    ``wanted`` what the model's columns are (:mod:`sim.cluster.looking`)."""
+    """float64 but where said. ``chosen`` are the nodes that a job would get or got last; ``ring`` [samples, counters, nodes] the last samples as
+    rates, ``every`` [samples, counters, 3] their least, greatest and sum over all nodes; ``record`` increments waiting to be taken out; ``used``
+    the counters that are sampled; ``wanted`` what the model's columns are (:mod:`sim.cluster.deciding`)."""
 
     clock: np.ndarray  # int64 [CLOCKS]
     physics: np.ndarray  # [PHYSICS]
@@ -100,7 +101,8 @@ class Site(NamedTuple):
     out: np.ndarray  # [classes]
     model: Arrays
     runs: np.ndarray  # [jobs, RUN]
-    features: np.ndarray  # [jobs or 0, own, all, probes and types]
+    feature_row: np.ndarray  # int64 [jobs], -1 for those whose features nobody wants
+    features: np.ndarray  # [rows, own, all, probes and types]
     random: np.ndarray  # uint64 [1]
 
 
