@@ -7,7 +7,7 @@ labels its own, from runs that the model never sees. Intervals resample days, wh
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -55,7 +55,10 @@ def folds(
         turn, names = pd.factorize(application, sort=True)
     elif protocol == STRATIFIED:
         overall = z_scores(application, runtime, baselines(application, runtime))
-        kinds = pd.factorize(application)[0] * (len(thresholds) + 1) + labels(np.nan_to_num(overall), thresholds)
+        names_of = pd.factorize(application)[0]
+        kinds = (
+            labels(np.nan_to_num(overall), thresholds) * len(runs) + names_of
+        )  # labels first: they are even over all applications, too
         turn, names = stratified(kinds, parts, seed), np.arange(parts).astype(str)
     else:
         raise ValueError(f"unknown protocol {protocol!r}: known are {', '.join(PROTOCOLS)}")
@@ -126,7 +129,13 @@ def predictions(
         )
         if truth is not None:
             table["truth"] = np.asarray(truth, np.int64)[fold.test]
-        identity = {"protocol": fold.protocol, "features": kind, "classifier": name, "fold": fold.name, "columns": len(model.columns)}
+        identity = {
+            "protocol": fold.protocol,
+            "features": kind,
+            "classifier": name,
+            "fold": fold.name,
+            "columns": len(model.columns),
+        }
         return pd.concat([pd.DataFrame(identity, index=table.index), table], axis=1)
 
     parts = []
@@ -141,8 +150,9 @@ def predictions(
 def measured(said: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.DataFrame:
     """F1, precision, recall and average precision of :func:`predictions`, pooled over folds and by application, against labels and, where given, truth.
 
-    A row for each ``protocol features classifier application`` (``all``: pooled) ``against`` (``label`` or ``truth``) ``measure``: ``value low high`` (95 % over days;
-    NaN with fewer than five, or where some resample has nothing to count), ``runs``, ``varied`` (how many of them), ``predicted`` (how many to vary) and ``days``.
+    A row for each ``protocol features classifier application`` (``all``: pooled) ``against`` (``label`` or ``truth``) ``measure``: ``value low high``
+    (95 % over days; NaN with fewer than five, or where some resample has nothing to count), ``runs``, ``varied`` (how many of them), ``predicted``
+    (how many to vary) and ``days``.
     """
     rows = []
     for (protocol, kind, name), of_all in said.groupby(["protocol", "features", "classifier"], sort=False):
@@ -238,11 +248,7 @@ def _with_intervals(
     found, days = values(np.ones(len(day))), int(day.max()) + 1
     if days < FEWEST_BLOCKS:
         return found, np.full(len(found), np.nan), np.full(len(found), np.nan)
-    resampled = _stacked(values(draw[day]) for draw in drawn(days, _RESAMPLES, seed))
+    resampled = np.array([values(draw[day]) for draw in drawn(days, _RESAMPLES, seed)])
     cut = tail(_CONFIDENCE, days)
     low, high = np.quantile(resampled, [cut, 1.0 - cut], axis=0)  # NaN where a resample has nothing to count
     return found, low, high
-
-
-def _stacked(rows: Iterable[np.ndarray]) -> np.ndarray:
-    return np.array(list(rows))
