@@ -26,6 +26,8 @@ PROTOCOLS = (STRATIFIED, LEFT_OUT)
 MEASURES = ("f1", "precision", "recall", "average_precision", "f1_likeliest")
 """``f1_likeliest`` is F1 where not the cutoff but the highest probability decides: the libraries' own prediction."""
 ALL = "all"
+FORWARD_BLOCKS = 5
+"""How often classifiers are trained again over the runs that judge a challenger."""
 _RESAMPLES = 1000
 _CONFIDENCE = 0.95
 
@@ -145,6 +147,44 @@ def predictions(
             if progress is not None:
                 progress(done + 1, len(work))
     return pd.concat(parts, ignore_index=True)
+
+
+def forward(
+    features: pd.DataFrame,
+    runs: pd.DataFrame,
+    rows: np.ndarray,
+    *,
+    names: Sequence[str] = CLASSIFIERS,
+    thresholds: Sequence[float] = BINARY,
+    elimination: bool = False,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """What each classifier would have said of the runs ``rows``, trained again and again on what had ended: a row a run, in order of their starts.
+
+    ``rows`` are cut into ``FORWARD_BLOCKS`` consecutive parts; each is labelled by the baselines of the runs that had ended when its first began,
+    and predicted by models trained on those. Columns: ``row start_s varied`` (of the last class) and for each of ``names`` whether it predicts that. Runs
+    of an application that had no baseline are left out. ValueError where what had ended cannot be learned from.
+    """
+    application, runtime = runs["application"].to_numpy(object), runs["runtime_s"].to_numpy(np.float64)
+    start = runs["start_s"].to_numpy(np.int64)
+    end, parts = start + runtime, []
+    for block in np.array_split(rows[np.argsort(start[rows], kind="stable")], FORWARD_BLOCKS):
+        if len(block) == 0:
+            continue
+        known = np.flatnonzero(end < start[block[0]])
+        usual = baselines(application[known], runtime[known])
+        z_known, z_block = (z_scores(application[part], runtime[part], usual) for part in (known, block))
+        known, block, z_block = known[~np.isnan(z_known)], block[~np.isnan(z_block)], z_block[~np.isnan(z_block)]
+        label = labels(z_known[~np.isnan(z_known)], thresholds)
+        part = pd.DataFrame({"row": block, "start_s": start[block], "varied": labels(z_block, thresholds) == len(thresholds)})
+        for name in names:
+            given: dict[str, Any] = {"seed": seed, "options": (options or {}).get(name), "classes": len(thresholds) + 1}
+            columns = eliminate(name, features.iloc[known], label, start_s=start[known], **given).columns if elimination else None
+            model = fit(name, features.iloc[known], label, columns=columns, start_s=start[known], **given)
+            part[name] = model.varies(features.iloc[block])
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["row", "start_s", "varied", *names])
 
 
 def measured(said: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.DataFrame:

@@ -147,7 +147,7 @@ def test_a_version_stands_alone_and_records_where_it_comes_from(tmp_path, opened
     assert loaded.metadata.get_input_schema().required_input_names() == list(model.columns)
     assert loaded.metadata.saved_input_example_info is not None
     home = mlflow.artifacts.download_artifacts(found.source, dst_path=str(tmp_path / "copy"))
-    assert not [path for path in (tmp_path / "copy").rglob("*.pkl")]
+    assert not list((tmp_path / "copy").rglob("*.pkl"))
     asked = asked_of(made, model)
     asked.to_parquet(tmp_path / "asked.parquet")
     done = subprocess.run(
@@ -173,15 +173,11 @@ def test_the_simulator_gets_the_model_itself_or_one_line(opened, made, learned):
         load_variability(opened, "variability-theirs", "challenger")
 
 
-def test_a_runtime_model_is_no_variability_model(opened, tmp_path):
-    (tmp_path / "artifact").write_text("{}")
-    logged = mlflow.pyfunc.log_model(
-        name="other",
-        python_model=lambda model_input: model_input,
-        input_example=["x"],
-        pip_requirements=["mlflow"],
-        run_id=opened.client.create_run(opened.experiment_id).info.run_id,
-    )
+def test_another_kind_of_model_is_refused(opened):
+    with mlflow.start_run(experiment_id=opened.experiment_id):
+        logged = mlflow.pyfunc.log_model(
+            name="other", python_model=lambda model_input: model_input, input_example=["x"], pip_requirements=["mlflow"]
+        )
     opened.client.create_registered_model("runtime-x")
     opened.client.create_model_version("runtime-x", logged.model_uri)
     opened.client.set_registered_model_alias("runtime-x", "champion", "1")
