@@ -150,6 +150,8 @@ class _Join:
         absent = [column for column in ("run_id", "nodes", "start_s") if column not in runs]
         if absent:
             raise InputError(f"runs have no column {absent[0]!r}")
+        if runs["start_s"].isna().any():
+            raise InputError(f"run {runs.loc[runs['start_s'].isna(), 'run_id'].iloc[0]!r} has no start")
         again = runs["run_id"].duplicated().to_numpy()
         if again.any():
             raise InputError(f"run_id {runs['run_id'].to_numpy()[again][0]!r} stands for several runs")
@@ -194,9 +196,11 @@ class _Join:
         name, nodes_of = (self.runs[column].tolist() for column in ("run_id", "nodes"))
         offsets, flat = [0], list[int]()
         for row in self.order:
-            nodes = nodes_of[row]
-            if nodes is None or len(set(nodes)) < len(nodes):
-                raise InputError(f"run {name[row]!r} {'has no list of nodes' if nodes is None else 'names a node twice'}")
+            if not pd.api.types.is_list_like(nodes_of[row]):
+                raise InputError(f"run {name[row]!r} has no list of nodes")
+            nodes = [str(node) for node in nodes_of[row]]
+            if len(set(nodes)) < len(nodes):
+                raise InputError(f"run {name[row]!r} names a node twice")
             if self.scope != "all":
                 flat.extend(self.codes.setdefault(node, len(self.codes)) for node in nodes)
             offsets.append(len(flat))

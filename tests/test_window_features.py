@@ -23,7 +23,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @given(seeds)
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_every_feature_of_every_run_is_the_one_by_hand(seed: int) -> None:
     case = random_case(seed)
     made = window_features(case.batches(np.random.default_rng(seed)), case.runs, SAMPLER, **case.options)
@@ -183,6 +183,14 @@ def test_coverage_compares_samples_with_the_usual_interval() -> None:
     assert made.coverage.loc["early", "s.own.samples"] == 49, "fifty samples, of which the first says no rate"
 
 
+def test_a_node_that_comes_after_the_window_is_not_missed_in_it() -> None:
+    samples = pd.DataFrame({"time_s": ORIGIN_S + np.array([0.0, 10, 20, 30, 30]), "node": ["a", "a", "a", "a", "b"], "m": 1.0})
+    runs = pd.DataFrame({"run_id": ["before", "after"], "nodes": [[], []], "start_s": [ORIGIN_S + 30, ORIGIN_S + 31]})
+    made = window_features([samples], runs, Sampler("s", ("m",), frozenset({"m"})))
+    assert made.coverage["s.all.expected"].tolist() == [30, 60]
+    assert made.coverage["s.all.nodes"].tolist() == [1, 2]
+
+
 def papers_windows(runs: pd.DataFrame, samplers: tuple[str, ...] = tuple(SAMPLERS)) -> WindowFeatures:
     """All that the samplers of paper 004 give, of a small cluster."""
     parts = []
@@ -232,6 +240,7 @@ def test_bad_input_is_refused_in_one_line() -> None:
     refused("'r' stands for several", good, runs | {"run_id": ["r", "r"]})
     refused("run 'q' names a node twice", good, runs | {"nodes": [["a"], ["b", "b"]]})
     refused("run 'q' has no list of nodes", good, runs | {"nodes": [["a"], None]})
+    refused("run 'q' has no start", good, runs | {"start_s": [3, None]})
     refused("no column 'start_s'", good, {"run_id": ["r"], "nodes": [["a"]]})
     refused("holds nothing", good, runs, lag_s=300)
     refused("scope", good, runs, scope="mine")
