@@ -50,7 +50,7 @@ def importances(
         axes.set_xlabel("average precision lost when the feature is shuffled" if permuted else "importance, share of all")
         present = list(dict.fromkeys(sources))
         handles = [Patch(color=colours[source], label=_OTHERS.get(source, ("", source))[1]) for source in present]
-        axes.legend(handles=handles, loc="lower right")
+        drawing.legend(handles=handles, loc="outside lower center", ncols=len(handles))
         return encode(drawing, image)
 
 
