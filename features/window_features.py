@@ -56,7 +56,7 @@ class WindowFeatures:
     of a node at a time it had one for already, of which the first counts; ``.samples`` (without those) and ``.nodes``, all there were;
     ``.vanished``, nodes whose last sample lies longer than the longest interval before the last of all.
 
-    ``interval_s``: by sampler, the usual time between samples of a node: the median, to a hundredth of a second.
+    ``interval_s``: by sampler, the usual time between samples of a node: the median, to a hundredth of a second and at least that.
     """
 
     own: pd.DataFrame | None
@@ -150,6 +150,8 @@ class _Join:
         absent = [column for column in ("run_id", "nodes", "start_s") if column not in runs]
         if absent:
             raise InputError(f"runs have no column {absent[0]!r}")
+        if runs["start_s"].isna().any():
+            raise InputError(f"run {runs.loc[runs['start_s'].isna(), 'run_id'].iloc[0]!r} has no start")
         again = runs["run_id"].duplicated().to_numpy()
         if again.any():
             raise InputError(f"run_id {runs['run_id'].to_numpy()[again][0]!r} stands for several runs")
@@ -194,9 +196,11 @@ class _Join:
         name, nodes_of = (self.runs[column].tolist() for column in ("run_id", "nodes"))
         offsets, flat = [0], list[int]()
         for row in self.order:
-            nodes = nodes_of[row]
-            if nodes is None or len(set(nodes)) < len(nodes):
-                raise InputError(f"run {name[row]!r} {'has no list of nodes' if nodes is None else 'names a node twice'}")
+            if not pd.api.types.is_list_like(nodes_of[row]):
+                raise InputError(f"run {name[row]!r} has no list of nodes")
+            nodes = [str(node) for node in nodes_of[row]]
+            if len(set(nodes)) < len(nodes):
+                raise InputError(f"run {name[row]!r} names a node twice")
             if self.scope != "all":
                 flat.extend(self.codes.setdefault(node, len(self.codes)) for node in nodes)
             offsets.append(len(flat))
@@ -210,6 +214,8 @@ class _Join:
                 f"batch {self.batch} of {self.sampler.name} has metrics that the sampler does not name: {' '.join(unknown)}"
             )
         for piece in table.to_batches(max_chunksize=_PIECE):
+            if not piece.num_rows:
+                continue
             time_s = piece["time_s"].to_numpy(zero_copy_only=False)
             if not np.isfinite(time_s).all():
                 raise InputError(f"batch {self.batch} of {self.sampler.name} has samples whose time is no number")
@@ -217,7 +223,7 @@ class _Join:
             node = self._codes_of(piece["node"])
             values = np.empty((len(self.sampler.metrics), len(micros)))
             for place, metric in enumerate(self.sampler.metrics):
-                values[place] = piece[metric].to_numpy(zero_copy_only=False) if metric in table.schema.names else np.nan
+                values[place] = _numbers(piece[metric]) if metric in table.schema.names else np.nan
             row = take(micros, node, values, self.gauge, self.longest, self.windows, self.nodes, self.stream)
             if row != DONE:
                 raise InputError(
@@ -273,7 +279,7 @@ class _Join:
         matrix[..., 1][some] = totals[:, MAX][some]
         matrix[..., 2][some] = totals[:, SUM][some] / totals[:, COUNT][some]
         columns = [f"{self.sampler.name}.{metric}.{statistic}" for metric in self.sampler.metrics for statistic in STATISTICS]
-        return pd.DataFrame(matrix.reshape(len(totals), -1)[back], index=index, columns=columns, copy=False)
+        return pd.DataFrame(matrix.reshape(len(totals), len(columns))[back], index=index, columns=columns, copy=False)
 
     def _interval_s(self) -> float:
         cumulative = np.cumsum(self.stream.intervals)
@@ -292,9 +298,15 @@ def _table(batch: Batch) -> pa.Table:
         if batch[key].null_count:
             raise InputError(f"{batch[key].null_count} samples have no {key}")
     for field in batch.schema:
-        if field.name not in KEYS and not (pa.types.is_floating(field.type) or pa.types.is_integer(field.type)):
+        numeric = pa.types.is_floating(field.type) or pa.types.is_integer(field.type) or pa.types.is_null(field.type)
+        if field.name not in KEYS and not numeric:
             raise InputError(f"counters of metric {field.name!r} are no numbers but {field.type}")
     return pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
+
+
+def _numbers(column: pa.Array) -> np.ndarray:
+    """float64 [rows], NaN for null."""
+    return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
 
 
 def _nodes(first_run: np.ndarray, last_run: np.ndarray, metrics: int) -> Nodes:

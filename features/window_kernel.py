@@ -144,7 +144,7 @@ def take(micros, node, values, gauge, longest, windows, nodes, stream):
         if last == NEVER:
             clock[KNOWN] += 1
         else:
-            stream.intervals[min((now - last + 5_000) // 10_000, INTERVAL_BINS - 1)] += 1
+            stream.intervals[min(max((now - last + 5_000) // 10_000, 1), INTERVAL_BINS - 1)] += 1
         nodes.last[at] = now
         for metric in range(len(stream.sample)):
             stream.sample[metric] = values[metric, row]

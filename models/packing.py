@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,7 @@ _MODULES = ("__init__.py", "boosting.py", "forest.py", "methods.py", "predictor.
 
 @dataclass(frozen=True)
 class Assembled:
-    """Where the parts lie: MLflow's ``python_model``, ``code_paths`` and ``artifacts["runtime_model"]``."""
+    """Where the parts lie: MLflow's ``python_model``, ``code_paths`` and ``artifacts``."""
 
     script: Path
     code: Path
@@ -29,10 +30,24 @@ class Assembled:
 
 def private_name() -> str:
     """Name of the packed package: format and the first 8 hex digits of its content's SHA-256."""
+    return f"_queuecast_runtime_model_{FORMAT}_{content_hash(_PACKED, _MODULES)}"
+
+
+def content_hash(home: Path, modules: Sequence[str]) -> str:
+    """The first 8 hex digits of the SHA-256 of ``modules`` of the package at ``home``."""
     digest = hashlib.sha256()
-    for module in _MODULES:
-        digest.update(module.encode() + b"\0" + (_PACKED / module).read_bytes() + b"\0")
-    return f"_queuecast_runtime_model_{FORMAT}_{digest.hexdigest()[:8]}"
+    for module in modules:
+        digest.update(module.encode() + b"\0" + (home / module).read_bytes() + b"\0")
+    return digest.hexdigest()[:8]
+
+
+def copy_code(directory: Path, home: Path, modules: Sequence[str], script: str, name: str) -> tuple[Path, Path]:
+    """Copy ``modules`` of the package at ``home`` as the package ``name`` into ``directory``/code, and ``script`` beside: script and code."""
+    code = directory / "code" / name
+    code.mkdir(parents=True)
+    for module in modules:
+        shutil.copyfile(home / module, code / module)
+    return Path(shutil.copyfile(home / script, directory / script)), code
 
 
 def assemble(
@@ -50,12 +65,7 @@ def assemble(
     """
     if method.name not in METHODS:
         raise ValueError(f"unknown method {method.name!r}: known are {', '.join(METHODS)}")
-    code = directory / "code" / private_name()
-    code.mkdir(parents=True)
-    for module in _MODULES:
-        shutil.copyfile(_PACKED / module, code / module)
-    shutil.copyfile(_PACKED / _SCRIPT, directory / _SCRIPT)
-
+    script, code = copy_code(directory, _PACKED, _MODULES, _SCRIPT, private_name())
     data = directory / "runtime_model"
     data.mkdir()
     settings = {
@@ -68,4 +78,4 @@ def assemble(
     (data / SETTINGS).write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
     snapshot.to_parquet(data / HISTORY, index=False)
     method.write(data)
-    return Assembled(directory / _SCRIPT, code, data)
+    return Assembled(script, code, data)

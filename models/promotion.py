@@ -15,7 +15,7 @@ Jobs of one user on one day resemble each other, so the interval takes them as o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,8 +66,8 @@ def user_days(user: np.ndarray, submit_s: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Duel:
-    """Challenger against champion on the same jobs."""
+class Comparison:
+    """Challenger against champion on the same jobs: mean scores, and their paired difference with the interval from ``low`` to ``high``."""
 
     jobs: int
     champion: Mean
@@ -75,22 +75,28 @@ class Duel:
     difference: Mean
     low: float
     high: float
+
+
+@dataclass(frozen=True)
+class Duel(Comparison):
+    """A comparison of predicted runtimes, scored by accuracy, and how often each was below the runtime."""
+
     champion_underpredicts: float
     challenger_underpredicts: float
 
 
-def duel(challenger_s: np.ndarray, champion_s: np.ndarray, runtime_s: np.ndarray, cluster: np.ndarray, candidates: int = 1) -> Duel:
-    """Compare two lists of predictions, float64 seconds [jobs], of the same jobs; ``candidates`` were there to choose the challenger from."""
-    theirs, ours = accuracy(champion_s, runtime_s), accuracy(challenger_s, runtime_s)
-    difference = clustered_mean(ours - theirs, cluster)
+def compare(challenger: np.ndarray, champion: np.ndarray, cluster: np.ndarray, candidates: int = 1) -> Comparison:
+    """Compare two lists of scores, float64 [jobs], of the same jobs; ``candidates`` were there to choose the challenger from."""
+    difference = clustered_mean(challenger - champion, cluster)
     low, high = difference.interval(1.0 - (1.0 - CONFIDENCE) / max(candidates, 1))
+    return Comparison(len(champion), clustered_mean(champion, cluster), clustered_mean(challenger, cluster), difference, low, high)
+
+
+def duel(challenger_s: np.ndarray, champion_s: np.ndarray, runtime_s: np.ndarray, cluster: np.ndarray, candidates: int = 1) -> Duel:
+    """:func:`compare` two lists of predictions, float64 seconds [jobs]."""
+    found = compare(accuracy(challenger_s, runtime_s), accuracy(champion_s, runtime_s), cluster, candidates)
     return Duel(
-        jobs=len(runtime_s),
-        champion=clustered_mean(theirs, cluster),
-        challenger=clustered_mean(ours, cluster),
-        difference=difference,
-        low=low,
-        high=high,
+        **vars(found),
         champion_underpredicts=float((champion_s < runtime_s).mean()) if len(runtime_s) else float("nan"),
         challenger_underpredicts=float((challenger_s < runtime_s).mean()) if len(runtime_s) else float("nan"),
     )
@@ -103,16 +109,29 @@ def decide(found: Duel, checks: Mapping[str, bool]) -> tuple[bool, str]:
             f"only {found.jobs:,} jobs that ended in the last {JUDGED_DAYS} days were submitted after the champion was trained; {FEWEST_JOBS} must judge"
         )
     numbers = (
-        f"accuracy as served {found.challenger.value:.4f} against {found.champion.value:.4f} on {found.jobs:,} jobs, "
-        f"difference {found.difference.value:+.4f} [{found.low:+.4f}, {found.high:+.4f}], under-predicted "
+        f"{said(found, 'accuracy as served', 'jobs')}, under-predicted "
         f"{found.challenger_underpredicts:.1%} against {found.champion_underpredicts:.1%}"
     )
+    worse = found.challenger_underpredicts > found.champion_underpredicts + UNDERPREDICTION_MARGIN
+    return verdict(
+        found, checks, numbers, [f"it under-predicts over {100 * UNDERPREDICTION_MARGIN:g} points more"] if worse else []
+    )
+
+
+def said(found: Comparison, measure: str, things: str) -> str:
+    """The numbers in words."""
+    return (
+        f"{measure} {found.challenger.value:.4f} against {found.champion.value:.4f} on {found.jobs:,} {things}, "
+        f"difference {found.difference.value:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
+    )
+
+
+def verdict(found: Comparison, checks: Mapping[str, bool], numbers: str, against: Sequence[str] = ()) -> tuple[bool, str]:
+    """Promoted if it is surely better, every check holds and nothing else speaks ``against`` it; and why, after the ``numbers``."""
     reasons = []
     if not found.difference.value > TIE:
         reasons.append(f"it is not better by more than {TIE}")
     elif not found.low > 0:
         reasons.append("the interval of the difference does not leave out 0")
-    if found.challenger_underpredicts > found.champion_underpredicts + UNDERPREDICTION_MARGIN:
-        reasons.append(f"it under-predicts over {100 * UNDERPREDICTION_MARGIN:g} points more")
-    reasons += [f"its check failed: {name}" for name, passed in checks.items() if not passed]
+    reasons += [*against, *(f"its check failed: {name}" for name, passed in checks.items() if not passed)]
     return not reasons, numbers + (f"; {' and '.join(reasons)}" if reasons else "; every check holds")

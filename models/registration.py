@@ -23,6 +23,7 @@ import pandas as pd
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.models import ModelSignature
+from mlflow.models.model import ModelInfo
 from mlflow.pyfunc import PyFuncModel
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
@@ -146,17 +147,23 @@ def log_and_register(
             artifacts={"runtime_model": str(parts.data)},
             signature=signature(method.outputs, method.optional),
             input_example=_example(training),
-            pip_requirements=_requirements(method.packages, training.timezone),
+            pip_requirements=requirements(["pyarrow", *method.packages, *(["tzdata"] if training.timezone else [])]),
         )
-        try:
-            tracking.client.create_registered_model(name)
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_ALREADY_EXISTS":
-                raise
-        made = tracking.client.create_model_version(name, logged.model_uri, run.info.run_id, tags=facts, model_id=logged.model_id)
-        if why:
-            _describe(tracking, name, str(made.version), why)
-    return Candidate(method.name, str(made.version), float(judged[0]), int(judged[1]), training.jobs, facts)
+        made = new_version(tracking, name, logged, run.info.run_id, facts, why)
+    return Candidate(method.name, made, float(judged[0]), int(judged[1]), training.jobs, facts)
+
+
+def new_version(tracking: Tracking, name: str, logged: ModelInfo, run_id: str, facts: Mapping[str, str], why: str) -> str:
+    """Register what the run ``logged`` as the next version of ``name``, with the tags ``facts`` and the note ``why``; returns its number."""
+    try:
+        tracking.client.create_registered_model(name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+    made = tracking.client.create_model_version(name, logged.model_uri, run_id, tags=dict(facts), model_id=logged.model_id)
+    if why:
+        _describe(tracking, name, str(made.version), why)
+    return str(made.version)
 
 
 def elect(tracking: Tracking, trace: str, candidates: Sequence[Candidate], note: str = "") -> tuple[str, str]:
@@ -178,16 +185,26 @@ def elect(tracking: Tracking, trace: str, candidates: Sequence[Candidate], note:
 
 
 def crown(tracking: Tracking, trace: str, champion: str, challenger: str = "") -> None:
+    """Point the aliases of ``runtime-<trace>`` at these versions (:func:`point`)."""
+    point(tracking, f"runtime-{trace}", champion, challenger)
+
+
+def point(tracking: Tracking, name: str, champion: str, challenger: str = "") -> None:
     """Point the aliases at these versions. The champion's moves last, so that a failure half way leaves the old champion. Doing it twice does no harm."""
     if challenger:
-        tracking.client.set_registered_model_alias(f"runtime-{trace}", "challenger", challenger)
-    tracking.client.set_registered_model_alias(f"runtime-{trace}", "champion", champion)
+        tracking.client.set_registered_model_alias(name, "challenger", challenger)
+    tracking.client.set_registered_model_alias(name, "champion", champion)
 
 
 def champion(tracking: Tracking, trace: str) -> ModelVersion | None:
     """The present champion of ``runtime-<trace>``, None if there is none."""
+    return version_at(tracking, f"runtime-{trace}", "champion")
+
+
+def version_at(tracking: Tracking, name: str, alias: str) -> ModelVersion | None:
+    """The version of ``name`` that ``alias`` points to, None if there is none."""
     try:
-        return tracking.client.get_model_version_by_alias(f"runtime-{trace}", "champion")
+        return tracking.client.get_model_version_by_alias(name, alias)
     except MlflowException as error:
         if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
             return None
@@ -254,7 +271,6 @@ def _example(training: Training) -> pd.DataFrame:
     )
 
 
-def _requirements(needed: Sequence[str], timezone: str | None) -> list[str]:
-    packages = ["mlflow", "numpy", "pandas", "pyarrow", *needed]
-    packages += ["tzdata"] if timezone else []
-    return [f"{package}=={version(package)}" for package in packages]
+def requirements(needed: Sequence[str]) -> list[str]:
+    """What every registered model needs and what this one does, in the versions of here."""
+    return [f"{package}=={version(package)}" for package in ("mlflow", "numpy", "pandas", *needed)]

@@ -7,7 +7,7 @@ labels its own, from runs that the model never sees. Intervals resample days, wh
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +26,8 @@ PROTOCOLS = (STRATIFIED, LEFT_OUT)
 MEASURES = ("f1", "precision", "recall", "average_precision", "f1_likeliest")
 """``f1_likeliest`` is F1 where not the cutoff but the highest probability decides: the libraries' own prediction."""
 ALL = "all"
+FORWARD_BLOCKS = 5
+"""How often classifiers are trained again over the runs that judge a challenger."""
 _RESAMPLES = 1000
 _CONFIDENCE = 0.95
 
@@ -55,7 +57,10 @@ def folds(
         turn, names = pd.factorize(application, sort=True)
     elif protocol == STRATIFIED:
         overall = z_scores(application, runtime, baselines(application, runtime))
-        kinds = pd.factorize(application)[0] * (len(thresholds) + 1) + labels(np.nan_to_num(overall), thresholds)
+        names_of = pd.factorize(application)[0]
+        kinds = (
+            labels(np.nan_to_num(overall), thresholds) * len(runs) + names_of
+        )  # labels first: they are even over all applications, too
         turn, names = stratified(kinds, parts, seed), np.arange(parts).astype(str)
     else:
         raise ValueError(f"unknown protocol {protocol!r}: known are {', '.join(PROTOCOLS)}")
@@ -126,7 +131,13 @@ def predictions(
         )
         if truth is not None:
             table["truth"] = np.asarray(truth, np.int64)[fold.test]
-        identity = {"protocol": fold.protocol, "features": kind, "classifier": name, "fold": fold.name, "columns": len(model.columns)}
+        identity = {
+            "protocol": fold.protocol,
+            "features": kind,
+            "classifier": name,
+            "fold": fold.name,
+            "columns": len(model.columns),
+        }
         return pd.concat([pd.DataFrame(identity, index=table.index), table], axis=1)
 
     parts = []
@@ -138,11 +149,50 @@ def predictions(
     return pd.concat(parts, ignore_index=True)
 
 
+def forward(
+    features: pd.DataFrame,
+    runs: pd.DataFrame,
+    rows: np.ndarray,
+    *,
+    names: Sequence[str] = CLASSIFIERS,
+    thresholds: Sequence[float] = BINARY,
+    elimination: bool = False,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """What each classifier would have said of the runs ``rows``, trained again and again on what had ended: a row a run, in order of their starts.
+
+    ``rows`` are cut into ``FORWARD_BLOCKS`` consecutive parts; each is labelled by the baselines of the runs that had ended when its first began,
+    and predicted by models trained on those. Columns: ``row start_s varied`` (of the last class) and for each of ``names`` whether it predicts that. Runs
+    of an application that had no baseline are left out. ValueError where what had ended cannot be learned from.
+    """
+    application, runtime = runs["application"].to_numpy(object), runs["runtime_s"].to_numpy(np.float64)
+    start = runs["start_s"].to_numpy(np.int64)
+    end, parts = start + runtime, []
+    for block in np.array_split(rows[np.argsort(start[rows], kind="stable")], FORWARD_BLOCKS):
+        if len(block) == 0:
+            continue
+        known = np.flatnonzero(end < start[block[0]])
+        usual = baselines(application[known], runtime[known])
+        z_known, z_block = (z_scores(application[part], runtime[part], usual) for part in (known, block))
+        known, block, z_block = known[~np.isnan(z_known)], block[~np.isnan(z_block)], z_block[~np.isnan(z_block)]
+        label = labels(z_known[~np.isnan(z_known)], thresholds)
+        part = pd.DataFrame({"row": block, "start_s": start[block], "varied": labels(z_block, thresholds) == len(thresholds)})
+        for name in names:
+            given: dict[str, Any] = {"seed": seed, "options": (options or {}).get(name), "classes": len(thresholds) + 1}
+            columns = eliminate(name, features.iloc[known], label, start_s=start[known], **given).columns if elimination else None
+            model = fit(name, features.iloc[known], label, columns=columns, start_s=start[known], **given)
+            part[name] = model.varies(features.iloc[block])
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["row", "start_s", "varied", *names])
+
+
 def measured(said: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.DataFrame:
     """F1, precision, recall and average precision of :func:`predictions`, pooled over folds and by application, against labels and, where given, truth.
 
-    A row for each ``protocol features classifier application`` (``all``: pooled) ``against`` (``label`` or ``truth``) ``measure``: ``value low high`` (95 % over days;
-    NaN with fewer than five, or where some resample has nothing to count), ``runs``, ``varied`` (how many of them), ``predicted`` (how many to vary) and ``days``.
+    A row for each ``protocol features classifier application`` (``all``: pooled) ``against`` (``label`` or ``truth``) ``measure``: ``value low high``
+    (95 % over days; NaN with fewer than five, or where some resample has nothing to count), ``runs``, ``varied`` (how many of them), ``predicted``
+    (how many to vary) and ``days``.
     """
     rows = []
     for (protocol, kind, name), of_all in said.groupby(["protocol", "features", "classifier"], sort=False):
@@ -238,11 +288,7 @@ def _with_intervals(
     found, days = values(np.ones(len(day))), int(day.max()) + 1
     if days < FEWEST_BLOCKS:
         return found, np.full(len(found), np.nan), np.full(len(found), np.nan)
-    resampled = _stacked(values(draw[day]) for draw in drawn(days, _RESAMPLES, seed))
+    resampled = np.array([values(draw[day]) for draw in drawn(days, _RESAMPLES, seed)])
     cut = tail(_CONFIDENCE, days)
     low, high = np.quantile(resampled, [cut, 1.0 - cut], axis=0)  # NaN where a resample has nothing to count
     return found, low, high
-
-
-def _stacked(rows: Iterable[np.ndarray]) -> np.ndarray:
-    return np.array(list(rows))

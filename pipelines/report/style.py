@@ -115,16 +115,14 @@ def _colours(names: list[str]) -> dict[str, str]:
 
 
 @contextmanager
-def figure(width: float, height: float, generated: bool) -> Iterator[Figure]:
-    """A figure of the common look, inches; a generated workload is named in its corner."""
+def figure(width: float, height: float, generated: bool, what: str = "generated workload") -> Iterator[Figure]:
+    """A figure of the common look, inches; ``what`` is generated is named in its corner."""
     with mpl.rc_context(_RC):
         layout = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - 0.22 / height if generated else 1))
         drawing = Figure(figsize=(width, height), layout=layout, facecolor="white")
         FigureCanvasAgg(drawing)
         if generated:
-            drawing.text(
-                0.997, 0.995, "generated workload", ha="right", va="top", fontsize=8.5, fontweight="bold", color=_VERMILION
-            )
+            drawing.text(0.997, 0.995, what, ha="right", va="top", fontsize=8.5, fontweight="bold", color=_VERMILION)
         yield drawing
 
 

@@ -1,0 +1,100 @@
+"""Will a job vary? The answers of a registered classifier from what it brings along: its settings and its plain arrays.
+
+Packed as it stands into registered models, where Queuecast is not installed: needs numpy and pandas alone. It repeats the walk of
+``models.classifying``, many rows at a time, and a test holds the two equal.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+FORMAT = 1
+"""Version of the files a model is made of: settings and arrays."""
+SETTINGS, ARRAYS = "model.json", "arrays.npz"
+_SHARES, _SCORES, _NEAREST = range(3)
+_AT_ONCE = 2048
+"""Rows walked together."""
+
+
+def read(directory: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Settings and arrays. Raises ValueError for another format, OSError for a file that is not there."""
+    settings = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))
+    if settings.get("format") != FORMAT:
+        raise ValueError(
+            f"{directory / SETTINGS}: format {settings.get('format')}, this code reads format {FORMAT}: register the model again"
+        )
+    with np.load(directory / ARRAYS, allow_pickle=False) as stored:
+        return settings, {name: stored[name] for name in stored.files}
+
+
+class VariabilityPredictor:
+    """One model, loaded from the directory it was written to."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises as :func:`read`."""
+        self._settings, self._arrays = read(directory)
+        usual = self._settings["baselines"]
+        sigmas = self._settings["thresholds"][-1]
+        self._above_s = {
+            name: mean + sigmas * sigma
+            for name, mean, sigma in zip(usual["application"], usual["mean_s"], usual["sigma_s"], strict=True)
+        }
+
+    def predict(self, asked: pd.DataFrame) -> pd.DataFrame:
+        """Probability of each class (``probability_0`` ...), ``predicted_class`` (the likeliest) and ``predicted_to_vary`` (by the model's cutoff) [rows].
+
+        ``asked`` has the model's columns; a missing value (NaN) counts as the median of the training part. With ``application`` (text) also
+        ``varies_above_s``, the runtime from which a run of it counts as varying, NaN for one the model does not know. Raises ValueError naming row and column
+        of what makes no sense.
+        """
+        table = self._table(asked)
+        table = np.where(np.isnan(table), self._arrays["fills"], table)
+        pieces = [self._probabilities(table[first : first + _AT_ONCE]) for first in range(0, len(table), _AT_ONCE)]
+        found = np.concatenate(pieces) if pieces else np.empty((0, len(self._arrays["base"])))
+        answer = {f"probability_{label}": found[:, label] for label in range(found.shape[1])}
+        answer["predicted_class"] = found.argmax(axis=1)
+        answer["predicted_to_vary"] = found[:, -1] >= self._settings["cutoff"]
+        if "application" in asked:
+            answer["varies_above_s"] = asked["application"].map(self._above_s).to_numpy(np.float64)
+        return pd.DataFrame(answer, index=asked.index)
+
+    def _table(self, asked: pd.DataFrame) -> np.ndarray:
+        columns = self._settings["columns"]
+        absent = [name for name in columns if name not in asked]
+        if absent:
+            raise ValueError(f"{len(absent)} of {len(columns)} columns are missing, the first is {absent[0]}")
+        table = asked[columns].to_numpy(np.float64, na_value=np.nan)
+        if np.isinf(table).any():
+            row, column = np.argwhere(np.isinf(table))[0]
+            raise ValueError(f"row {row} (counted from 0), column {columns[column]}: {table[row, column]} is no measurement")
+        return table
+
+    def _probabilities(self, table: np.ndarray) -> np.ndarray:
+        if self._settings["kind"] == _NEAREST:
+            return np.array([self._nearest(row) for row in table])
+        arrays = self._arrays
+        node = np.tile(arrays["roots"], (len(table), 1))
+        rows = np.arange(len(table))[:, None]
+        while (inner := node >= 0).any():
+            feature, low, high = np.moveaxis(arrays["links"][np.where(inner, node, 0)], -1, 0)
+            below = table[rows, feature] <= arrays["thresholds"][np.where(inner, node, 0)]
+            node = np.where(inner, np.where(below, low, high), node)
+        scores = arrays["base"] + arrays["leaves"][-1 - node].sum(axis=1)
+        if self._settings["kind"] == _SHARES:
+            return scores
+        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
+
+    def _nearest(self, row: np.ndarray) -> np.ndarray:
+        """Votes of the nearest training rows with the inverse of their distance; those at distance 0, if there are any, vote alone."""
+        arrays = self._arrays
+        squares = ((row - arrays["rows"]) ** 2 * arrays["weights"]).sum(axis=1)
+        nearest = np.argsort(squares, kind="stable")[: self._settings["neighbours"]]
+        exact = squares[nearest] == 0
+        votes = exact.astype(np.float64) if exact.any() else 1 / np.sqrt(squares[nearest])
+        return np.bincount(arrays["labels"][nearest], votes, len(arrays["base"])) / votes.sum()

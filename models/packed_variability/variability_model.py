@@ -1,0 +1,50 @@
+"""A registered variability model as MLflow runs it: models from code, the code beside this file in ``code/`` under a private name.
+
+As ``models.packed.runtime_model``, which says why; the two have nothing in common, so that a version of either stands alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from mlflow.exceptions import MlflowException
+from mlflow.models import set_model
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
+from mlflow.pyfunc import PythonModel
+
+_PREFIX = "_queuecast_variability_model_"
+
+
+def _predictor_module() -> Any:
+    packages = sorted((Path(__file__).resolve().parent / "code").glob(f"{_PREFIX}*"))
+    if len(packages) != 1:
+        raise ValueError(
+            f"{Path(__file__).parent / 'code'}: {len(packages)} packages {_PREFIX}* instead of one: the model is damaged"
+        )
+    name, home = packages[0].name, packages[0]
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, home / "__init__.py", submodule_search_locations=[str(home)])
+        assert spec is not None
+        sys.modules.setdefault(name, importlib.util.module_from_spec(spec))  # its __init__ is empty: nothing to execute
+    return importlib.import_module(f"{name}.predictor")
+
+
+class VariabilityModel(PythonModel):
+    """Probabilities of the classes of variation, the likeliest class and whether the job is predicted to vary, from the model's columns."""
+
+    def load_context(self, context: Any) -> None:
+        self._predictor = _predictor_module().VariabilityPredictor(Path(context.artifacts["variability_model"]))
+
+    def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:
+        try:
+            return self._predictor.predict(model_input)
+        except ValueError as error:  # the scoring server hides the message of any other exception
+            raise MlflowException(str(error), error_code=INVALID_PARAMETER_VALUE) from error
+
+
+set_model(VariabilityModel())

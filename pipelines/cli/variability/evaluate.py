@@ -1,0 +1,99 @@
+"""``queuecast variability evaluate``: how well classifiers predict performance variation, cross-validated on a system's control runs."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+
+import click
+import pandas as pd
+
+from models.variability import CLASSIFIERS
+from pipelines.cli.options import console, note
+
+_PROTOCOLS = ("stratified", "leave-one-application-out")
+
+
+@click.command()
+@click.option("--system", required=True, help="Whose counters and control runs, as they were ingested.")
+@click.option(
+    "--scope",
+    "scopes",
+    type=click.Choice(["own", "all"]),
+    multiple=True,
+    help="Counters of own nodes, of all. [default: both, compared]",
+)
+@click.option("--classifier", "names", type=click.Choice(CLASSIFIERS), multiple=True, help="May be given often. [default: all]")
+@click.option("--protocol", "protocols", type=click.Choice(_PROTOCOLS), multiple=True, help="[default: both]")
+@click.option(
+    "--classes", type=click.IntRange(2, 3), default=2, show_default=True, help="Two (z > 1.5) or three (z > 1.2, z > 1.5)."
+)
+@click.option("--eliminate", is_flag=True, help="Eliminate features recursively inside each training part.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object a line for every measure, and nothing else, on standard output."
+)
+def command(
+    system: str,
+    scopes: tuple[str, ...],
+    names: tuple[str, ...],
+    protocols: tuple[str, ...],
+    classes: int,
+    eliminate: bool,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """F1, precision, recall and average precision of each classifier, by protocol, with 95 % intervals over days."""
+    from features.variability import BINARY, THREE_CLASSES
+    from pipelines.home import home
+    from pipelines.variability_models import SCOPES, evaluate, training_table
+
+    table = training_table(home(), system, tuple(dict.fromkeys(scopes)) or SCOPES)
+    found = evaluate(
+        table,
+        names=names or CLASSIFIERS,
+        protocols=protocols or _PROTOCOLS,
+        thresholds=THREE_CLASSES if classes == 3 else BINARY,
+        elimination=eliminate,
+        seed=seed,
+        progress=lambda done, total: print(f"\r{done}/{total} trained", end="\n" if done == total else "", file=sys.stderr),
+    )
+    for reason, count in found.left_out.items():
+        if count:
+            note(f"{system}: {count:,} runs left out: {reason}")
+    if as_json:
+        for row in found.measures.to_dict("records"):
+            values = {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
+            click.echo(json.dumps({"system": system, "generated": table.generated, "seed": seed, **values}))
+        return
+    _print(found.measures, f"{system}{', simulated' if table.generated else ''}: {len(table.runs):,} runs")
+    for row in found.own_against_all.to_dict("records"):
+        if row["measure"] == "f1":
+            click.echo(
+                f"own less all nodes, {row['protocol']}, {row['classifier']}: F1 {row['value']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
+            )
+    for row in found.ceilings.to_dict("records"):
+        click.echo(f"told the contention, {row['protocol']}, against {row['against']}: F1 {row['value']:.3f} ({row['classifier']})")
+
+
+def _print(measures: pd.DataFrame, title: str) -> None:
+    from rich.table import Table
+
+    shown = Table(title=title, title_justify="left")
+    identity = ["protocol", "features", "classifier", "against"]
+    values = ["f1", "precision", "recall", "average_precision", "f1_likeliest"]
+    for name in [*identity, *values, "varied", "predicted"]:
+        shown.add_column(name.replace("_", " "), justify="left" if name in identity else "right")
+    pooled = measures[measures["application"] == "all"]
+    for key, rows in pooled.groupby(identity, sort=False):
+        texts = {str(row["measure"]): _cell(row["value"], row["low"], row["high"]) for row in rows.to_dict("records")}
+        counts = (f"{rows[name].iloc[0]:,}" for name in ("varied", "predicted"))
+        shown.add_row(*map(str, key), *(texts[name] for name in values), *counts)
+    console().print(shown)
+
+
+def _cell(value: float, low: float, high: float) -> str:
+    """A value, with its interval where it has one."""
+    interval = f" [{low:.2f}, {high:.2f}]" if math.isfinite(low) else ""
+    return f"{value:.3f}{interval}" if math.isfinite(value) else "–"

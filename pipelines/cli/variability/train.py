@@ -1,0 +1,68 @@
+"""``queuecast variability train``: classifiers of performance variation trained on a system's control runs, registered, and promoted by the rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from models.variability import CLASSIFIERS
+from pipelines.cli.options import check_outputs, console, note
+
+
+@click.command()
+@click.option("--system", required=True, help="Whose counters and control runs, as they were ingested.")
+@click.option(
+    "--scope",
+    type=click.Choice(["own", "all"]),
+    default="own",
+    show_default=True,
+    help="Counters of the run's own nodes, or of all.",
+)
+@click.option(
+    "--classifier", "names", type=click.Choice(CLASSIFIERS), multiple=True, help="A candidate; may be given often. [default: all]"
+)
+@click.option(
+    "--classes", type=click.IntRange(2, 3), default=3, show_default=True, help="Two (z > 1.5) or three (z > 1.2, z > 1.5)."
+)
+@click.option("--eliminate", is_flag=True, help="Eliminate features recursively before each training.")
+@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Write the importances of features as PNG or SVG.")
+@click.option("--seed", type=int, default=0, show_default=True)
+def command(system: str, scope: str, names: tuple[str, ...], classes: int, eliminate: bool, plot: Path | None, seed: int) -> None:
+    """Train candidates, register them as variability-SYSTEM, and say which is champion and why."""
+    check_outputs({"--plot": plot}, [])
+    from rich.table import Table
+
+    from features.variability import BINARY, THREE_CLASSES
+    from pipelines.atomic import replacing
+    from pipelines.home import home
+    from pipelines.registry import tracking
+    from pipelines.report.importances import importances
+    from pipelines.variability_models import retrain, training_table
+
+    table = training_table(home(), system, (scope,))
+    for reason, count in table.left_out.items():
+        if count:
+            note(f"{system}: {count:,} of {count + len(table.runs):,} runs left out: {reason}")
+    thresholds = THREE_CLASSES if classes == 3 else BINARY
+    made = retrain(table, scope, tracking(), names=names or CLASSIFIERS, thresholds=thresholds, elimination=eliminate, seed=seed)
+    kind = ", simulated" if table.generated else ""
+    shown = Table(title=f"{made.name}{kind}: {len(table.runs):,} runs", title_justify="left")
+    for name in ("version", "classifier", "alias", "F1", "judged runs"):
+        shown.add_column(name, justify="left" if name in ("classifier", "alias") else "right")
+    for row in made.registered.to_dict("records"):
+        shown.add_row(str(row["version"]), row["method"], row["alias"], f"{row['f1']:.3f}", f"{row['judged_runs']:,}")
+    console().print(shown)
+    click.echo(f"champion    version {made.champion}: {made.why}")
+    if plot is not None:
+        image = importances(
+            made.importance,
+            made.model.classifier,
+            system,
+            permuted=made.model.classifier == "knn",
+            generated=table.generated,
+            image="svg" if plot.suffix == ".svg" else "png",
+        )
+        with replacing(plot) as temporary:
+            Path(temporary).write_bytes(image)
+        click.echo(f"importances {plot}")

@@ -1,0 +1,157 @@
+"""Parquet parts of one sampler as one stream in order of time and node, however the parts overlap, in bounded memory.
+
+Each part is sorted in itself, so this is a merge: of every part that covers the present time one row group is held, and rows go out as
+soon as no part can still bring an earlier one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+DAY_US = 86_400_000_000
+KEYS = (pa.field("time_s", pa.float64()), pa.field("node", pa.dictionary(pa.int32(), pa.string())))
+
+
+def schema_of(metrics: Iterable[str]) -> pa.Schema:
+    """The columns of a counter table: time_s, node and the metrics."""
+    return pa.schema([*KEYS, *(pa.field(name, pa.float64()) for name in metrics)])
+
+
+def day_of(time_us: int) -> str:
+    """The UTC day of a time, Unix microseconds, as YYYY-MM-DD."""
+    return str(np.datetime64(time_us // DAY_US, "D"))
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of a sampler and day: ``file`` under the store's root, rows, values that are not null, and the time it spans, Unix microseconds."""
+
+    file: str
+    day: str
+    rows: int
+    values: int
+    first_us: int
+    last_us: int
+
+    @classmethod
+    def of(cls, sampler: str, name: str, rows: int, first_us: int, last_us: int) -> Part:
+        """A part yet to be written: how many values it will have is not known."""
+        day = day_of(first_us)
+        return cls(f"{sampler}/day={day}/{name}.parquet", day, rows, 0, first_us, last_us)
+
+    @property
+    def first_s(self) -> float:
+        return self.first_us / 1e6
+
+    @property
+    def last_s(self) -> float:
+        return self.last_us / 1e6
+
+
+class _Cursor:
+    """The unread rest of one part between two times: what is loaded, and the row groups still to come."""
+
+    def __init__(self, path: Path, schema: pa.Schema, start_s: float, end_s: float) -> None:
+        self._file = pq.ParquetFile(path, memory_map=False)
+        self._schema, self._start_s, self._end_s = schema, start_s, end_s
+        present = set(self._file.schema_arrow.names)
+        self._columns = [name for name in schema.names if name in present]
+        place = self._file.schema_arrow.names.index("time_s")
+        self._groups = []
+        for group in range(self._file.num_row_groups):
+            spans = self._file.metadata.row_group(group).column(place).statistics
+            if spans.max >= start_s and spans.min < end_s:
+                self._groups.append(group)
+        self.time = np.zeros(0)
+        self.table = schema.empty_table()
+        self.load()
+
+    @property
+    def more(self) -> bool:
+        return bool(self._groups)
+
+    def load(self) -> None:
+        """Take in the next row group, if there is one."""
+        if not self._groups:
+            return
+        table = self._file.read_row_group(self._groups.pop(0), columns=self._columns, use_threads=False)
+        time = table.column("time_s").to_numpy()
+        first, behind = np.searchsorted(time, [self._start_s, self._end_s])
+        table, time = table.slice(first, behind - first), time[first:behind]
+        arrays = [
+            table.column(field.name).cast(field.type) if field.name in self._columns else pa.nulls(table.num_rows, field.type)
+            for field in self._schema
+        ]
+        table = pa.Table.from_arrays(arrays, schema=self._schema)
+        self.table = pa.concat_tables([self.table, table]) if self.time.size else table
+        self.time = np.concatenate([self.time, time]) if self.time.size else time
+
+    def take(self, before_s: float) -> pa.Table:
+        """Remove and return the loaded rows of earlier times."""
+        count = int(np.searchsorted(self.time, before_s))
+        taken = self.table.slice(0, count)
+        self.table, self.time = self.table.slice(count), self.time[count:]
+        return taken
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def merge(
+    path_of: Callable[[Part], Path], parts: Iterable[Part], schema: pa.Schema, start_s: float = -math.inf, end_s: float = math.inf
+) -> Iterator[pa.Table]:
+    """Rows of ``parts``, which lie where ``path_of`` says, with start_s <= time_s < end_s by (time_s, node), as tables of ``schema``.
+
+    A column that a part lacks is null.
+    """
+    waiting = sorted((part for part in parts if part.last_s >= start_s and part.first_s < end_s), key=lambda part: part.first_us)
+    waiting.reverse()
+    open_: list[_Cursor] = []
+    try:
+        while waiting or open_:
+            bound_s = min(
+                [cursor.time[-1] if cursor.time.size else -math.inf for cursor in open_ if cursor.more]
+                + ([waiting[-1].first_s] if waiting else []),
+                default=math.inf,
+            )
+            taken = [table for table in (cursor.take(bound_s) for cursor in open_) if table.num_rows]
+            if taken:
+                yield taken[0] if len(taken) == 1 else in_order(pa.concat_tables(taken))
+            for cursor in open_:
+                if cursor.more and (not cursor.time.size or cursor.time[-1] <= bound_s):
+                    cursor.load()
+            if waiting and waiting[-1].first_s <= bound_s:
+                open_.append(_Cursor(path_of(waiting.pop()), schema, start_s, end_s))
+            for cursor in [cursor for cursor in open_ if not cursor.more and not cursor.time.size]:
+                cursor.close()
+                open_.remove(cursor)
+    finally:
+        for cursor in open_:
+            cursor.close()
+
+
+def in_order(table: pa.Table) -> pa.Table:
+    """Sorted by time and the name of the node; rows of the same time and node keep their order."""
+    table = table.unify_dictionaries().combine_chunks()
+    node = table.column("node").chunk(0)
+    names = np.array(node.dictionary.to_pylist(), dtype=object)
+    rank = np.empty(len(names), np.int64)
+    rank[np.argsort(names, kind="stable")] = np.arange(len(names))
+    return table.take(np.lexsort((rank[node.indices.to_numpy()], table.column("time_s").to_numpy())))
+
+
+def depth(parts: Iterable[Part]) -> int:
+    """How many parts cover one time at most."""
+    ends = sorted([(part.first_us, 1) for part in parts] + [(part.last_us, 2) for part in parts])
+    covering = most = 0
+    for _, kind in ends:
+        covering += 1 if kind == 1 else -1
+        most = max(most, covering)
+    return most

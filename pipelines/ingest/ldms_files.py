@@ -1,0 +1,151 @@
+"""Files of an LDMS store: which there are, their text whether packed or not, their checksum, and the header file beside them.
+
+With ``altheader`` LDMS writes ``sysclassib.HEADER`` beside ``sysclassib``, or ``sysclassib.HEADER.1507711419`` beside
+``sysclassib.1507711419`` where it rotates.
+"""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import hashlib
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from features.errors import InputError
+from pipelines.ingest.ldms_header import is_header
+from pipelines.ingest.source import GZIP, unreadable
+
+BLOCK = 8 << 20
+"""Bytes of text read at a time; no line may be longer."""
+_HEADER_FILE = re.compile(r"\.(HEADER|KIND)(?=[.-]|$)")
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """A file read through once. ``length`` counts the bytes of its text up to the last line end, ``rest`` those behind it; ``sha256`` is
+    that of the complete lines, with the line of a header file before them. ``first`` marks its header and first row; ``known``
+    is the length at which an earlier file's text ended, 0 if there is none.
+    """
+
+    path: Path
+    header: str | None
+    length: int
+    rest: int
+    sha256: str
+    first: str
+    known: int
+
+
+def counter_files(spec: str | Path) -> list[Path]:
+    """The files that a path, directory (searched through) or pattern names, sorted; hidden files and header files are none."""
+    place = Path(spec)
+    if place.is_dir():
+        found = [path for path in place.rglob("*") if not any(part.startswith(".") for part in path.relative_to(place).parts)]
+    elif place.exists():
+        return [place]
+    else:
+        found = [Path(name) for name in glob.glob(str(spec), recursive=True)]
+    files = sorted(path for path in found if path.is_file() and not _HEADER_FILE.search(path.name))
+    if not files:
+        raise InputError(f"{spec}: no such file" if not place.is_dir() else f"{spec}: holds no file")
+    return files
+
+
+@contextmanager
+def text_of(path: Path) -> Iterator[IO[bytes]]:
+    """The text of a file, plain or gzip, told apart by its first bytes. Raises InputError for a file that cannot be had whole."""
+    try:
+        with path.open("rb") as file:
+            packed = file.read(len(GZIP)) == GZIP
+            file.seek(0)
+            if packed:
+                with gzip.GzipFile(fileobj=file) as unpacked:
+                    yield unpacked  # type: ignore[misc]
+            else:
+                yield file
+    except EOFError as error:
+        raise InputError(f"{path}: truncated: the gzip data end before their end mark") from error
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path}: damaged gzip data: {error}") from error
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def scan(path: Path, lengths_of: dict[str, dict[int, str]]) -> Scanned:
+    """Read a file through. ``lengths_of`` says of earlier files, by their ``first``, how long their text was and its SHA-256."""
+    with text_of(path) as file:
+        head = file.read(BLOCK)
+        if not head:
+            raise InputError(f"{path}: is empty")
+        own = head.partition(b"\n")[0].decode("utf-8", "replace")
+        header = None if is_header(own) else _header_file(path)
+        prefix = b"" if header is None else header.encode() + b"\n"
+        first = hashlib.sha256(prefix + b"\n".join(head.split(b"\n", 2)[:2])).hexdigest()[:16]
+        stops = sorted(lengths_of.get(first, {}))
+        digest = hashlib.sha256(prefix)
+        length = behind = known = 0
+        held = b""
+        block = head
+        while block:
+            cut = block.rfind(b"\n") + 1
+            if cut:
+                digest.update(held)
+                at = 0
+                for stop in stops:
+                    if length + len(held) < stop <= length + len(held) + cut:
+                        digest.update(block[at : stop - length - len(held)])
+                        at = stop - length - len(held)
+                        if digest.copy().hexdigest() == lengths_of[first][stop]:
+                            known = stop
+                digest.update(block[at:cut])
+                length += len(held) + cut
+                held = b""
+            held += block[cut:]
+            if len(held) > BLOCK:
+                raise InputError(f"{path}: has a line of more than {BLOCK >> 20} MiB: no LDMS CSV")
+            block = file.read(BLOCK)
+        behind = len(held)
+    return Scanned(path, header, length, behind, digest.hexdigest(), first, known)
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file as it lies on the disk, empty where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+def _header_file(path: Path) -> str | None:
+    """The last header line of the header file that belongs to a file without one: of the same time, of none, or else the latest before."""
+    name = path.name.removesuffix(".gz")
+    stem, _, stamp = name.rpartition(".")
+    if not stamp.isdecimal():
+        stem, stamp = name, ""
+    exact = [f"{stem}.HEADER.{stamp}", f"{name}.HEADER"] if stamp else []
+    for candidate in (*exact, f"{stem}.HEADER"):
+        for file in (path.with_name(candidate), path.with_name(candidate + ".gz")):
+            if file.is_file():
+                return _last_header(file)
+    stamped = {}
+    for file in path.parent.glob(f"{glob.escape(stem)}.HEADER.*"):
+        when = file.name.removesuffix(".gz").rpartition(".")[2]
+        if when.isdecimal() and stamp and int(when) <= int(stamp):
+            stamped[int(when)] = file
+    return _last_header(stamped[max(stamped)]) if stamped else None
+
+
+def _last_header(file: Path) -> str:
+    with text_of(file) as text:
+        lines = text.read(BLOCK).decode("utf-8", "replace").splitlines()
+    found = [line for line in lines if is_header(line)]
+    if not found:
+        raise InputError(f"{file}: is a header file without a header line")
+    return found[-1].strip()

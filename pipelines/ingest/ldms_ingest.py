@@ -1,0 +1,131 @@
+"""LDMS CSV files into the counters store: each file whole or not at all, each row once, memory independent of sizes.
+
+A file whose text is known is not read again; one that continues a known text gives its new lines only. A file with an error anywhere is
+quarantined: nothing of it stays, and the next one is read.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from features.errors import InputError
+from pipelines.counters_store import CountersStore
+from pipelines.ingest.ldms_files import counter_files, scan, sha256_of
+from pipelines.ingest.ldms_intake import BrokenFileError, Intake, Run, SamplerTally
+from pipelines.parquet import read_parquet, write_parquet
+
+_COMMIT_S = 2.0
+"""Small files are committed together, but no longer apart than this."""
+_QUARANTINE = "counters_quarantine"
+_QUARANTINE_TYPES = {"file": "str", "sha256": "str", "line": "Int64", "reason": "str", "quarantined_at": "str"}
+
+
+@dataclass
+class IngestReport:
+    """By sampler what came in; the files that were quarantined; how many were new, continued known ones, were known, or had an unfinished last line."""
+
+    samplers: dict[str, SamplerTally] = field(default_factory=dict)
+    quarantined: list[dict[str, Any]] = field(default_factory=list)
+    ingested: int = 0
+    continued: int = 0
+    known: int = 0
+    unfinished: int = 0
+    contradictions: list[str] = field(default_factory=list)
+
+
+def ingest_counters(
+    store: CountersStore,
+    specs: Sequence[str | Path],
+    *,
+    sampler: str | None = None,
+    progress: Callable[[str, int, int], None] = lambda name, done, total: None,
+) -> IngestReport:
+    """Read what ``specs`` (files, directories, patterns) name into ``store``. ``progress`` hears the file's name, bytes done and bytes in all.
+
+    ``sampler`` is whose metrics those without ``::sampler`` are. Raises InputError where a spec names nothing or the store cannot be
+    written; a broken file is in the report instead.
+    """
+    files = list(dict.fromkeys(path.absolute() for spec in specs for path in counter_files(spec)))
+    sizes = [path.stat().st_size for path in files]
+    report = IngestReport()
+    taken: set[str] = set()
+    with store.changing() as change, ThreadPoolExecutor(1) as writer:
+        run = Run(store, change, writer, sampler)
+        committed = time.monotonic()
+        for number, path in enumerate(files):
+            progress(path.name, sum(sizes[:number]), sum(sizes))
+            try:
+                _ingest(run, path, report)
+                taken.add(str(path))
+            except BrokenFileError as broken:
+                report.quarantined.append(_quarantined(path, str(broken)))
+            if time.monotonic() - committed > _COMMIT_S:
+                change.commit()
+                committed = time.monotonic()
+        change.commit()
+        for name, tally in report.samplers.items():
+            for day in sorted(tally.days):
+                change.compact(name, day)
+        _keep_quarantine(store, report.quarantined, taken)
+        progress("", sum(sizes), sum(sizes))
+    return report
+
+
+def read_quarantine(store: CountersStore) -> pd.DataFrame:
+    """Files that could not be read: file, sha256 (as it lies on the disk), line, reason, quarantined_at; until they are read."""
+    path = store.root / "quarantine.parquet"
+    if not path.exists():
+        return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in _QUARANTINE_TYPES.items()})
+    return read_parquet(path, kind=_QUARANTINE)[0].astype(_QUARANTINE_TYPES)
+
+
+def _ingest(run: Run, path: Path, report: IngestReport) -> None:
+    try:
+        scanned = scan(path, run.lengths)
+    except InputError as error:
+        raise BrokenFileError(str(error)) from error
+    if run.store.known(scanned.sha256) is not None:
+        report.known += 1
+    else:
+        base = run.store.known(run.lengths[scanned.first][scanned.known]) if scanned.known else None
+        intake = Intake(run, path, scanned, base)
+        intake.read()
+        report.ingested += base is None
+        report.continued += base is not None
+        report.contradictions.extend(intake.contradictions)
+        for name, tally in intake.tallies.items():
+            report.samplers.setdefault(name, SamplerTally()).add(tally)
+    report.unfinished += scanned.rest > 0
+
+
+def _quarantined(path: Path, message: str) -> dict[str, Any]:
+    found = re.match(re.escape(str(path)) + r"(?::(\d+))?: (.*)", message, re.DOTALL)
+    line, reason = found.groups() if found else (None, message)
+    return {
+        "file": str(path),
+        "sha256": sha256_of(path),
+        "line": int(line) if line else None,
+        "reason": reason,
+        "quarantined_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _keep_quarantine(store: CountersStore, quarantined: list[dict[str, Any]], taken: set[str]) -> None:
+    """Write the table anew, but for what stays as it was: files still broken in the same way keep the time they were first met."""
+    old = read_quarantine(store).to_dict("records")
+    same = {(row["file"], row["sha256"], row["reason"]): row for row in old}
+    now = [same.get((row["file"], row["sha256"], row["reason"]), row) for row in quarantined]
+    named = {row["file"] for row in now}
+    rows = sorted([row for row in old if row["file"] not in taken | named] + now, key=lambda row: row["file"])
+    if rows != old:
+        frame = pd.DataFrame(rows, columns=list(_QUARANTINE_TYPES)).astype(_QUARANTINE_TYPES)
+        write_parquet(frame, store.root / "quarantine.parquet", kind=_QUARANTINE, metadata={"system": store.system})

@@ -1,0 +1,61 @@
+"""Which features a variability model goes by: the most important ones as bars, coloured by where they come from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.patches import Patch
+
+from pipelines.report.style import GRID, INK, MUTED, ImageFormat, encode, figure
+
+TOP = 25
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#56b4e9", "#f0e442")
+_OTHERS = {"probe": ("#cc79a7", "probes"), "type": ("#e69f00", "type of application")}
+_BAR = 0.22
+"""Inches a bar."""
+
+
+def importances(
+    importance: pd.Series,
+    classifier: str,
+    system: str,
+    *,
+    permuted: bool = False,
+    generated: bool = False,
+    image: ImageFormat = "png",
+) -> bytes:
+    """The ``TOP`` features of ``importance`` (float64, index the features' names ``<sampler>.<metric>.<statistic>``), most important first.
+
+    ``permuted`` importance is a loss of average precision, any other the learner's own share of all. ``generated``: the system is simulated. In the title
+    stands how much of all importance the rest has.
+    """
+    ranked = importance.sort_values(ascending=False, kind="stable")
+    shown = ranked.head(TOP)
+    sources = [name.split(".", 1)[0] for name in shown.index]
+    colours = _colours([name.split(".", 1)[0] for name in importance.index])
+    with figure(8.0, 1.15 + _BAR * len(shown), generated, "simulated cluster") as drawing:
+        axes = drawing.subplots()
+        places = np.arange(len(shown))
+        axes.barh(places, shown.to_numpy(np.float64), color=[colours[source] for source in sources], height=0.72)
+        axes.set_yticks(places, [name.split(".", 1)[1] for name in shown.index])
+        axes.set_ylim(len(shown) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="y", visible=False)
+        axes.grid(axis="x", color=GRID)
+        axes.axvline(0, color=MUTED, linewidth=0.8)
+        positive = ranked.clip(lower=0)
+        rest = 1 - positive.head(TOP).sum() / positive.sum() if positive.sum() > 0 else 0.0
+        left = f"; the other {len(ranked) - len(shown)} have {rest:.0%} of all" if len(ranked) > len(shown) else ""
+        axes.set_title(f"{system}: what {classifier} goes by{left}", color=INK)
+        axes.set_xlabel("average precision lost when the feature is shuffled" if permuted else "importance, share of all")
+        present = list(dict.fromkeys(sources))
+        handles = [Patch(color=colours[source], label=_OTHERS.get(source, ("", source))[1]) for source in present]
+        drawing.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+        return encode(drawing, image)
+
+
+def _colours(sources: list[str]) -> dict[str, str]:
+    """Samplers in turn, in the order of the features; probes and types always have the same."""
+    samplers = [name for name in dict.fromkeys(sources) if name not in _OTHERS]
+    table = {name: _COLOURS[place % len(_COLOURS)] for place, name in enumerate(samplers)}
+    return table | {name: colour for name, (colour, _) in _OTHERS.items()}

@@ -1,0 +1,385 @@
+"""Variability models from the tables of a system: what classifiers learn from, how well they predict, and one retraining with its promotion.
+
+Read, call, write: what is measured and who is promoted is decided in ``models.variability_evaluation`` and ``models.variability_promotion``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from features.clock import DAY_S
+from features.counter_rates import LONGEST_INTERVAL_S
+from features.counters import SAMPLERS, WINDOW_S, sampler_of
+from features.errors import InputError
+from features.schema import fingerprint
+from features.variability import BINARY, THREE_CLASSES, baselines, feature_matrix, labels, z_scores
+from models.elimination import eliminate
+from models.promotion import Comparison
+from models.variability import CLASSIFIERS, VariabilityModel, fit
+from models.variability_evaluation import (
+    ALL,
+    PROTOCOLS,
+    STRATIFIED,
+    ceiling,
+    difference,
+    folds,
+    forward,
+    measured,
+    predictions,
+)
+from models.variability_promotion import JUDGED_DAYS, decide, duel, f1_scores
+from pipelines.lake import Lake
+
+if TYPE_CHECKING:
+    from models.tracking import Tracking
+    from models.variability_registration import Candidate, Training
+
+SCOPES = ("own", "all")
+TOLD = "told"
+"""The set of features that is the true contention, where it is known: what is reached with it is the ceiling."""
+EXPERIMENT = "variability prediction"
+_ASKED_BACK = 200
+"""Last runs that a version loaded back from the registry is asked about."""
+Options = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class TrainingTable:
+    """Control runs of one system and their features, float64 [runs, features] by scope (``own``, ``all``), in the same order.
+
+    ``told`` is the true contention of each run and ``truth`` int64 [runs] whether it was slowed by it, where a simulated cluster knows. ``left_out`` counts
+    runs that are not in it, by the reason.
+    """
+
+    system: str
+    runs: pd.DataFrame
+    features: Mapping[str, pd.DataFrame]
+    told: pd.DataFrame | None = None
+    truth: np.ndarray | None = None
+    generated: bool = False
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+
+def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> TrainingTable:
+    """What was ingested of ``system`` under ``home``, by one pass over each sampler's counters.
+
+    Tables of the lake: counters, ``control_runs``, ``probes`` and ``application_types`` (``application``, ``type``); ``contention`` (``run_id``, ``slowed``,
+    and columns of the true contention) if a simulated cluster wrote it. Runs in whose window no counter was sampled are left out. InputError
+    for what was never ingested.
+    """
+    from features.window_features import side_by_side, window_features
+    from pipelines.counters_store import CountersStore
+
+    lake = Lake(Path(home) / "lake")
+    runs, metadata = lake.read("control_runs", system)
+    probes, kinds = lake.read("probes", system)[0], lake.read("application_types", system)[0]
+    types = dict(zip(kinds["application"], kinds["type"], strict=True))
+    store = CountersStore(lake.root, system)
+    names = [name for name in SAMPLERS if name in store.samplers] + [name for name in store.samplers if name not in SAMPLERS]
+    if not names:
+        raise InputError(f"{lake.root / 'counters' / system}: no counters of {system}: ingest them first")
+    first, last = float(runs["start_s"].min()) - WINDOW_S - LONGEST_INTERVAL_S, float(runs["start_s"].max())
+    scope: Any = scopes[0] if len(scopes) == 1 else "both"
+    parts = []
+    for name in names:
+        sampler = sampler_of(name, store.metrics(name))
+        parts.append(window_features(store.batches(name, first, last), runs, sampler, scope=scope))
+    found = side_by_side(parts)
+    windows = {each: table for each in scopes if (table := getattr(found, each)) is not None}
+    sampled = ~np.all([table.isna().all(axis=1).to_numpy() for table in windows.values()], axis=0)
+    kept = runs[sampled].reset_index(drop=True)
+    features = {each: feature_matrix(table, probes, types, kept).reset_index(drop=True) for each, table in windows.items()}
+    told, truth = None, None
+    if lake.path("contention", system).exists():
+        true = lake.read("contention", system)[0].set_index("run_id").loc[kept["run_id"]].reset_index(drop=True)
+        types_of = features[scopes[0]].filter(like="type.")
+        told, truth = true.drop(columns="slowed").join(types_of), true["slowed"].to_numpy(np.int64)
+    left_out = {"no counter sampled in the window": int((~sampled).sum())}
+    return TrainingTable(system, kept, features, told, truth, bool(metadata.get("generated")), left_out)
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """``said`` as of ``predictions``, ``measures`` of ``measured``, ``own_against_all`` and ``ceilings`` (empty where there is nothing to compare)."""
+
+    said: pd.DataFrame
+    measures: pd.DataFrame
+    own_against_all: pd.DataFrame
+    ceilings: pd.DataFrame
+    left_out: Mapping[str, int]
+
+
+def evaluate(
+    table: TrainingTable,
+    *,
+    names: Sequence[str] = CLASSIFIERS,
+    protocols: Sequence[str] = PROTOCOLS,
+    thresholds: Sequence[float] = BINARY,
+    elimination: bool = False,
+    options: Options | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Evaluated:
+    """Cross-validate every classifier on every set of features, and say what the same learners reach when told the true contention."""
+    sets = dict(table.features) | ({TOLD: table.told} if table.told is not None else {})
+    said = predictions(
+        sets,
+        table.runs,
+        names=names,
+        protocols=protocols,
+        thresholds=thresholds,
+        truth=table.truth,
+        elimination=elimination,
+        options=options,
+        seed=seed,
+        progress=progress,
+    )
+    classes = len(thresholds) + 1
+    measures = measured(said, classes=classes, seed=seed)
+    differences = []
+    if all(scope in table.features for scope in SCOPES):
+        for (protocol, name), rows in said.groupby(["protocol", "classifier"], sort=False):
+            own, every = (rows[rows["features"] == scope] for scope in SCOPES)
+            found = difference(own, every, classes=classes, seed=seed)
+            identity = pd.DataFrame({"protocol": protocol, "classifier": name}, index=found.index)
+            differences.append(pd.concat([identity, found], axis=1))
+    ceilings = pd.DataFrame()
+    if table.told is not None:
+        ceilings = pd.concat(
+            [ceiling(measures, TOLD, against=against) for against in ("label", "truth")[: 1 + (table.truth is not None)]]
+        )
+    no_baseline = {protocol: folds(table.runs, protocol, thresholds=thresholds, seed=seed)[1] for protocol in protocols}
+    left_out = {**table.left_out, **{f"no baseline ({protocol})": count for protocol, count in no_baseline.items()}}
+    paired = pd.concat(differences, ignore_index=True) if differences else pd.DataFrame()
+    return Evaluated(said, measures, paired, ceilings.reset_index(drop=True), left_out)
+
+
+@dataclass(frozen=True)
+class Retrained:
+    """What came of a retraining: the versions the aliases point to now, and why.
+
+    ``registered`` lists the new versions (``model version method alias f1 judged_runs why``); ``found`` is None for a first champion. ``model`` is the best
+    of the new ones and ``importance`` its columns', NaN nowhere; ``left_out`` counts runs that taught nothing.
+    """
+
+    name: str
+    champion: str
+    challenger: str
+    promoted: bool
+    why: str
+    registered: pd.DataFrame
+    found: Comparison | None
+    judged_runs: int
+    checks: Mapping[str, bool]
+    model: VariabilityModel
+    importance: pd.Series
+    left_out: Mapping[str, int]
+
+
+def retrain(
+    table: TrainingTable,
+    scope: str,
+    store: Tracking,
+    *,
+    names: Sequence[str] = CLASSIFIERS,
+    thresholds: Sequence[float] = THREE_CLASSES,
+    elimination: bool = False,
+    options: Options | None = None,
+    seed: int = 0,
+    tags: Mapping[str, str] | None = None,
+) -> Retrained:
+    """Train candidates on the features of ``scope``, judge them, register, and promote by the rule; the aliases move last.
+
+    Without a champion all ``names`` are registered, judged by stratified cross-validation. With one, candidates and champion are judged on the runs that
+    started after all that it learned from had ended, the candidates trained again and again on what came before
+    (:func:`models.variability_evaluation.forward`), and the best candidate is registered. A champion that records no training was chosen by hand
+    and stays. InputError for a champion of another scope.
+    """
+    from models.registration import point, version_at
+    from models.variability_registration import elect, load_version, registered_name
+
+    features, runs, name = table.features[scope], table.runs, registered_name(table.system)
+    work = _Work(table, scope, store, tuple(thresholds), elimination, options or {}, seed, dict(tags or {}))
+    settings: dict[str, Any] = {"thresholds": thresholds, "elimination": elimination, "options": options, "seed": seed}
+    present, note, champion = version_at(store, name, "champion"), "", None
+    by_hand = present is not None and "training_window_s" not in present.tags
+    if present is not None and not by_hand:
+        if present.tags.get("scope", scope) != scope:
+            raise InputError(f"{name}@champion looks at {present.tags['scope']} nodes, not {scope}: retrain that scope")
+        try:
+            champion = load_version(name, str(present.version))
+        except InputError as error:
+            note = f" The champion before, version {present.version}, is replaced unjudged: {error}."
+    if present is None or champion is None:
+        said = predictions({scope: features}, runs, names=names, protocols=(STRATIFIED,), **settings)
+        made = {}
+        for each in names:
+            rows = said[said["classifier"] == each]
+            score = float(f1_scores(rows["varies"].to_numpy(bool), rows["varied"].to_numpy(bool)).mean())
+            made[each] = work.register(each, (score, len(rows)), _numbers(rows, len(thresholds) + 1, seed))
+        first, second, why = elect([candidate for candidate, _ in made.values()])
+        checks = work.checks(first)
+        if failed := [check for check, passed in checks.items() if not passed]:
+            raise ValueError(f"version {first.version} of {name} cannot become champion: {', '.join(failed)}")
+        top, runner_up = first.version, second.version if second else ""
+        if present is not None and by_hand:
+            note = f" The champion, version {present.version}, records no training, so somebody chose it by hand, and it stays."
+            top, runner_up = str(present.version), first.version
+        point(store, name, top, runner_up)
+        return work.result(made, top, runner_up, not by_hand, why + note, None, first.judged_runs, checks)
+
+    until = int(present.tags["training_window_s"].split("..")[1])
+    start = runs["start_s"].to_numpy(np.int64)
+    recent = np.flatnonzero(start > max(until, start.max() - JUDGED_DAYS * DAY_S))
+    judged = forward(features, runs, recent, names=names, **settings)
+    varied, day = judged["varied"].to_numpy(bool), judged["start_s"].to_numpy(np.int64) // DAY_S
+    scores = {each: float(f1_scores(judged[each].to_numpy(bool), varied).mean()) if len(judged) else float("nan") for each in names}
+    best = max(names, key=lambda each: (scores[each] if np.isfinite(scores[each]) else -1.0, -list(names).index(each)))
+    theirs = champion.varies(features.iloc[judged["row"].to_numpy(np.intp)])
+    found = duel(judged[best].to_numpy(bool), theirs, varied, day, len(names))
+    new, model = work.register(best, (scores[best], len(judged)), {f"forward_f1_{each}": score for each, score in scores.items()})
+    checks = work.checks(new)
+    promoted, reasons = decide(found, int(varied.sum()), checks)
+    verb = "Promoted over" if promoted else "Not promoted over"
+    why = f"{verb} version {present.version} ({present.tags.get('method')}): {reasons}."
+    top, second_place = (new.version, str(present.version)) if promoted else (str(present.version), new.version)
+    store.client.update_model_version(name, new.version, description=why)
+    point(store, name, top, second_place)
+    return work.result({best: (new, model)}, top, second_place, promoted, why, found, len(judged), checks)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One retraining: trains on everything, registers, asks back."""
+
+    table: TrainingTable
+    scope: str
+    store: Tracking
+    thresholds: tuple[float, ...]
+    elimination: bool
+    options: Options
+    seed: int
+    tags: dict[str, str]
+
+    def register(self, name: str, judged: tuple[float, int], metrics: Mapping[str, float]) -> tuple[Candidate, VariabilityModel]:
+        from models.classifiers import OPTIONS
+        from models.variability_registration import log_and_register
+
+        application, runtime = self.table.runs["application"].to_numpy(object), self.table.runs["runtime_s"].to_numpy(np.float64)
+        usual = baselines(application, runtime)
+        z = z_scores(application, runtime, usual)
+        known = np.flatnonzero(~np.isnan(z))
+        features = self.table.features[self.scope].iloc[known]
+        label, start = labels(z[known], self.thresholds), self.table.runs["start_s"].to_numpy(np.int64)[known]
+        given: dict[str, Any] = {"seed": self.seed, "options": self.options.get(name), "classes": len(self.thresholds) + 1}
+        columns = eliminate(name, features, label, start_s=start, **given).columns if self.elimination else None
+        model = fit(name, features, label, columns=columns, start_s=start, baselines=usual, **given)
+        parameters = {**OPTIONS[name], **self.options.get(name, {})}
+        made = log_and_register(
+            self.store, model, self._training(len(known)), metrics, judged, parameters=parameters, tags=self.tags
+        )
+        return made, model
+
+    def checks(self, made: Candidate) -> dict[str, bool]:
+        """What must hold of a version before it may be champion, asked of the version as the registry gives it back."""
+        import mlflow
+
+        from models.variability_registration import registered_name
+
+        name = registered_name(self.table.system)
+        tagged = self.store.client.get_model_version(name, made.version).tags.get("data_fingerprint") == self._fingerprint()
+        try:
+            loaded = mlflow.pyfunc.load_model(f"models:/{name}/{made.version}")
+            wanted = loaded.metadata.get_input_schema().required_input_names()
+            asked = self.table.features[self.scope].tail(_ASKED_BACK)[wanted].reset_index(drop=True)
+            answer = pd.DataFrame(loaded.predict(asked)).filter(like="probability_").to_numpy(np.float64)
+        except Exception:  # whatever a model raises that does not load or predict, it is no champion
+            return {"it loads back and predicts": False, "it carries its data's fingerprint": tagged}
+        sums = np.isclose(answer.sum(axis=1), 1.0, rtol=0, atol=1e-9) & (answer >= 0).all(axis=1)
+        return {
+            "it loads back and predicts": len(answer) == len(asked),
+            "it predicts probabilities": bool(sums.all()),
+            "it carries its data's fingerprint": tagged,
+        }
+
+    def result(
+        self,
+        made: Mapping[str, tuple[Candidate, VariabilityModel]],
+        champion: str,
+        challenger: str,
+        promoted: bool,
+        why: str,
+        found: Comparison | None,
+        judged_runs: int,
+        checks: Mapping[str, bool],
+    ) -> Retrained:
+        from models.classifiers import permuted_importance
+        from models.variability_registration import registered_name
+
+        name, aliases = registered_name(self.table.system), {champion: "champion", challenger: "challenger"}
+        rows = [
+            {
+                "model": name,
+                "version": int(candidate.version),
+                "method": candidate.classifier,
+                "alias": aliases.get(candidate.version, ""),
+                "f1": candidate.f1,
+                "judged_runs": candidate.judged_runs,
+                "why": why if candidate.version in aliases else "",
+            }
+            for candidate, _ in made.values()
+        ]
+        for row in rows:
+            if row["why"]:
+                self.store.client.update_model_version(name, str(row["version"]), description=why)
+        model = next((model for each, model in made.values() if each.version == champion), next(iter(made.values()))[1])
+        own = permuted_importance(model.arrays, self.seed) if model.classifier == "knn" else model.importance
+        importance = pd.Series(own, index=list(model.columns)).sort_values(ascending=False, kind="stable")
+        return Retrained(
+            name,
+            champion,
+            challenger,
+            promoted,
+            why,
+            pd.DataFrame(rows),
+            found,
+            judged_runs,
+            checks,
+            model,
+            importance,
+            self.table.left_out,
+        )
+
+    def _training(self, runs: int) -> Training:
+        from models.variability_registration import Training
+
+        start, runtime = self.table.runs["start_s"].to_numpy(np.int64), self.table.runs["runtime_s"].to_numpy(np.float64)
+        window = (int(start.min()), int(np.ceil((start + runtime).max())))
+        return Training(
+            self.table.system,
+            self.scope,
+            self._fingerprint(),
+            runs,
+            window,
+            self.thresholds,
+            self.table.features[self.scope],
+            self.table.generated,
+            self.seed,
+        )
+
+    def _fingerprint(self) -> str:
+        runs = self.table.runs[["application", "start_s", "runtime_s"]].reset_index(drop=True)
+        return fingerprint(pd.concat([runs, self.table.features[self.scope].reset_index(drop=True)], axis=1))
+
+
+def _numbers(rows: pd.DataFrame, classes: int, seed: int) -> dict[str, float]:
+    """MLflow metrics of one classifier's predictions."""
+    table = measured(rows, classes=classes, seed=seed)
+    pooled = table[table["application"] == ALL]
+    return {f"stratified_{row['measure']}": float(row["value"]) for row in pooled.to_dict("records")}
