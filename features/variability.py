@@ -30,8 +30,7 @@ def baselines(application: Sequence[str] | np.ndarray | pd.Series, runtime_s: np
     """
     runs = _runs(application, runtime_s)
     groups = runs.groupby("application", sort=True)["runtime_s"]
-    sigma = groups.std(ddof=0).where(groups.max() > groups.min(), 0.0)  # rounding alone is no variation
-    table = pd.DataFrame({"mean_s": groups.mean(), "sigma_s": sigma, "runs": groups.size().astype(np.int64)})
+    table = pd.DataFrame({"mean_s": groups.mean(), "sigma_s": groups.std(ddof=0), "runs": groups.size().astype(np.int64)})
     return table.rename_axis("application")
 
 

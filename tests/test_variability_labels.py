@@ -42,8 +42,8 @@ def test_of_n_runs_none_is_beyond_the_root_of_n_minus_1(runs: list[tuple[str, fl
 
 
 def test_without_baseline_or_variation_there_is_no_z_score_and_no_label() -> None:
-    usual = baselines(["A", "A", "B", "B", "B"], [10, 20, 0.1, 0.1, 0.1])
-    assert usual["sigma_s"].tolist() == [5, 0], "0.1 three times is no variation, whatever rounding makes of the mean"
+    usual = baselines(["A", "A", "B", "B", "B"], [10, 20, 0.1, 0.1, 0.1])  # three times 0.1 divided by three is not 0.1
+    assert usual["sigma_s"].tolist() == [5, 0]
     z = z_scores(["A", "B", "C"], [25, 0.1, 5], usual)
     np.testing.assert_array_equal(z, [2, np.nan, np.nan])
     with pytest.raises(InputError, match="2 of 3 runs have no z-score"):
