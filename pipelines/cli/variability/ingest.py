@@ -55,6 +55,7 @@ def command(
     and the rest goes on: then the exit code is 2.
     """
     from pipelines.home import home
+    from pipelines.ingest.ldms_files import counter_files
     from pipelines.lake import Lake
 
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", system):
@@ -63,6 +64,8 @@ def command(
         raise InputError("--accounting and --job-name belong together: the file, and which of its jobs are control runs")
     if not (counters or runs or accounting or probes or types):
         raise InputError("nothing to read: give --counters, --runs, --accounting, --probes or --types")
+    for spec in counters:
+        counter_files(spec)  # a slip in a name is told before anything is done
     lake = Lake(home() / "lake")
     _read_tables(lake, system, runs, accounting, job_name, timezone, probes, types)
     if counters and _read_counters(lake, system, counters, sampler).quarantined:
@@ -120,7 +123,8 @@ def _progress() -> Iterator:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("reading counters", total=None)
         yield lambda name, done, total: bar.update(task, description=name or "reading counters", completed=done, total=total)
 
