@@ -333,6 +333,21 @@ def test_a_process_that_is_killed_leaves_a_store_that_the_next_one_completes(tmp
     assert not (store(tmp_path).root / ".staging").exists()
 
 
+def test_a_full_disk_is_no_fault_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ingest(tmp_path, log(tmp_path / "one", [(1, "a", 1)]))
+    before = bytes_of(tmp_path)
+
+    def full(table: pa.Table, file: object, **_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(counters_store.pq, "write_table", full)
+        with pytest.raises(InputError, match="cannot be written: No space left on device"):
+            ingest(tmp_path, log(tmp_path / "two", [(2, "a", 1)]))
+    assert bytes_of(tmp_path) == before
+    assert ingest(tmp_path, tmp_path / "two").ingested == 1
+
+
 def test_two_processes_do_not_change_a_store_at_once(tmp_path: Path) -> None:
     path = log(tmp_path / "log", [(1, "a", 1)])
     with store(tmp_path).changing(), pytest.raises(InputError, match="another process is changing these counters"):
@@ -345,6 +360,18 @@ def test_many_small_files_are_compacted(tmp_path: Path) -> None:
     assert len(store(tmp_path).parts("s")) <= counters_store._DEEP + 2
     assert content(tmp_path).time_s.tolist() == list(range(3, 120))  # second 0 is no time: that file is quarantined
     assert not store(tmp_path).compact("s", "1970-01-01")
+
+
+def test_full_parts_that_overlap_no_other_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counters_store, "part_rows", lambda columns: 10)
+    ingest(tmp_path, log(tmp_path / "full", [(number, "a", 0) for number in range(1, 10)]))
+    full = store(tmp_path).parts("s")
+    for number in range(1, 40):
+        ingest(tmp_path, log(tmp_path / str(number), [(100 * number, "a", 1), (100 * number + 1, "a", 1)]))
+    parts = store(tmp_path).parts("s")
+    assert set(full) < set(parts)
+    assert len(parts) < 30
+    assert len(content(tmp_path)) == 9 + 2 * 39
 
 
 def test_a_damaged_or_newer_ledger_is_refused(tmp_path: Path) -> None:
