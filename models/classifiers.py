@@ -24,10 +24,10 @@ from models.classifying import NEAREST, SCORES, SHARES, Arrays
 from models.trees import plain_trees
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "extra-trees": {"trees": 200, "min_rows_in_leaf": 3},
-    "decision-forest": {"trees": 200, "min_rows_in_leaf": 3},
+    "extra-trees": {"trees": 100, "min_rows_in_leaf": 3},
+    "decision-forest": {"trees": 100, "min_rows_in_leaf": 3},
     "knn": {"neighbours": 9},
-    "adaboost": {"trees": 100, "depth": 2, "learning_rate": 0.5},
+    "adaboost": {"trees": 100, "depth": 3, "learning_rate": 0.5},
     "lightgbm": {"trees": 100, "leaves": 15, "learning_rate": 0.1, "min_rows_in_leaf": 10},
 }
 """The classifiers by name, and what they are trained with where nothing else is said."""
@@ -77,8 +77,10 @@ def _untrained(name: str, options: Mapping[str, Any], rows: int, seed: int) -> A
     if name == "knn":  # a k-d tree computes each distance as it is, where the brute force loses digits
         nearest = KNeighborsClassifier(min(options["neighbours"], rows), weights="distance", algorithm="kd_tree")
         return make_pipeline(StandardScaler(), nearest)
-    if name == "adaboost":
-        tree = DecisionTreeClassifier(max_depth=options["depth"])
+    if (
+        name == "adaboost"
+    ):  # the best of random thresholds: a tenth of the time of all thresholds, and no less accurate on 282 columns
+        tree = DecisionTreeClassifier(max_depth=options["depth"], splitter="random")
         return AdaBoostClassifier(tree, n_estimators=options["trees"], learning_rate=options["learning_rate"], random_state=seed)
     return LGBMClassifier(
         n_estimators=options["trees"],

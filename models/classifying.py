@@ -86,12 +86,7 @@ def _ask_nearest(arrays, x, out):
     for _ in range(arrays.neighbours):
         best, best_row = np.inf, -1
         for row in range(len(arrays.rows)):
-            distance = 0.0
-            for column in range(len(arrays.weights)):
-                difference = x[column] - arrays.rows[row, column]
-                distance += difference * difference * arrays.weights[column]
-                if distance >= best:
-                    break
+            distance = _squared_distance(arrays, row, x, best)
             if distance < best and (distance > last or (distance == last and row > last_row)):
                 best, best_row = distance, row
         if best_row < 0 or (exact and best > 0.0):
@@ -102,6 +97,23 @@ def _ask_nearest(arrays, x, out):
         total += vote
     for label in range(len(out)):
         out[label] /= total
+
+
+@kernel
+def _squared_distance(arrays, row, x, enough):
+    """From a training row, or some part of it that is no less than ``enough``. Four sums side by side do not wait for each other."""
+    columns = len(arrays.weights)
+    first = second = third = fourth = 0.0
+    for column in range(0, columns - 3, 4):
+        first += (x[column] - arrays.rows[row, column]) ** 2 * arrays.weights[column]
+        second += (x[column + 1] - arrays.rows[row, column + 1]) ** 2 * arrays.weights[column + 1]
+        third += (x[column + 2] - arrays.rows[row, column + 2]) ** 2 * arrays.weights[column + 2]
+        fourth += (x[column + 3] - arrays.rows[row, column + 3]) ** 2 * arrays.weights[column + 3]
+        if first + second + third + fourth >= enough:
+            return first + second + third + fourth
+    for column in range(columns - columns % 4, columns):
+        first += (x[column] - arrays.rows[row, column]) ** 2 * arrays.weights[column]
+    return first + second + third + fourth
 
 
 @njit

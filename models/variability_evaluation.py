@@ -29,6 +29,8 @@ ALL = "all"
 FORWARD_BLOCKS = 5
 """How often classifiers are trained again over the runs that judge a challenger."""
 _RESAMPLES = 1000
+_AT_ONCE = 100
+"""Resamples computed together."""
 _CONFIDENCE = 0.95
 
 
@@ -257,15 +259,16 @@ class _Terms:
     """Places in ``order`` after which the probability falls."""
 
     def __call__(self, weight: np.ndarray) -> np.ndarray:
-        """Measures with runs counted ``weight`` times [runs]: NaN where there is nothing to count."""
-        hit, said, varied, hit_too, said_too = weight @ self.sums
+        """Measures with runs counted ``weight`` times [resamples, runs]: float64 [resamples, measures], NaN where there is nothing to count."""
+        hit, said, varied, hit_too, said_too = (weight @ self.sums).T
         with np.errstate(invalid="ignore", divide="ignore"):
-            ranked = weight[self.order]
-            found = np.cumsum(ranked * self.sums[self.order, 2])[self.last]
-            precision = found / np.cumsum(ranked)[self.last]
-            steps = np.diff(found, prepend=0.0)
-            average = np.where(steps > 0, steps * precision, 0.0).sum() / varied
-            return np.array([2 * hit / (said + varied), hit / said, hit / varied, average, 2 * hit_too / (said_too + varied)])
+            ranked = weight[:, self.order]
+            found = np.cumsum(ranked * self.sums[self.order, 2], axis=1)[:, self.last]
+            precision = found / np.cumsum(ranked, axis=1)[:, self.last]
+            steps = np.diff(found, axis=1, prepend=0.0)
+            average = np.where(steps > 0, steps * precision, 0.0).sum(axis=1) / varied
+            f1, likeliest = 2 * hit / (said + varied), 2 * hit_too / (said_too + varied)
+            return np.column_stack([f1, hit / said, hit / varied, average, likeliest])
 
 
 def _terms(said: pd.DataFrame, varied: np.ndarray, classes: int) -> _Terms:
@@ -285,10 +288,11 @@ def _with_intervals(
     def values(weight: np.ndarray) -> np.ndarray:
         return terms(weight) - (less(weight) if less is not None else 0.0)
 
-    found, days = values(np.ones(len(day))), int(day.max()) + 1
+    found, days = values(np.ones((1, len(day))))[0], int(day.max()) + 1
     if days < FEWEST_BLOCKS:
         return found, np.full(len(found), np.nan), np.full(len(found), np.nan)
-    resampled = np.array([values(draw[day]) for draw in drawn(days, _RESAMPLES, seed)])
+    draws = drawn(days, _RESAMPLES, seed)
+    resampled = np.concatenate([values(draws[first : first + _AT_ONCE][:, day]) for first in range(0, len(draws), _AT_ONCE)])
     cut = tail(_CONFIDENCE, days)
     low, high = np.quantile(resampled, [cut, 1.0 - cut], axis=0)  # NaN where a resample has nothing to count
     return found, low, high

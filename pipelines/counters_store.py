@@ -95,7 +95,7 @@ class CountersStore:
     def batches(
         self, sampler: str, start_s: float = -math.inf, end_s: float = math.inf, metrics: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Rows with start_s <= time_s < end_s by (time_s, node), as batches of at most a row group; memory does not grow with the range.
+        """Rows with start_s <= time_s < end_s by (time_s, node), as batches of a few row groups at most; memory does not grow with the range.
 
         ``metrics`` are the columns wanted, by default all. Raises InputError for a sampler or metric that is not there.
         """
@@ -284,16 +284,19 @@ class Change:
     def compact(self, sampler: str, day: str) -> bool:
         """As :meth:`CountersStore.compact`. What was adopted before is committed first."""
         self.commit()
-        done = False
+        limit = part_rows(len(self.store.metrics(sampler)) + len(KEYS))
+        before: tuple[int, int] | None = None
         while True:
             parts = self.store.parts(sampler, day)
-            columns = len(self.store.metrics(sampler)) + len(KEYS)
-            many = len(parts) > 2 * math.ceil(sum(part.rows for part in parts) / part_rows(columns)) + _DEEP
-            if depth(parts) <= _DEEP and not many:
-                return done
-            for group in _groups(parts):
+            state = depth(parts), len(parts)
+            many = len(parts) > 2 * math.ceil(sum(part.rows for part in parts) / limit) + _DEEP
+            groups = _groups(parts, limit)
+            if (state[0] <= _DEEP and not many) or not groups or state == before:
+                return before is not None
+            before = state
+            for group in groups:
                 self._merge(sampler, group)
-            self._changed = done = True
+            self._changed = True
             self.commit()
 
     def _merge(self, sampler: str, parts: list[Part]) -> None:
@@ -323,10 +326,16 @@ class Change:
         self._gone.extend(parts)
 
 
-def _groups(parts: list[Part]) -> list[list[Part]]:
-    """Neighbours in time, as many as a merge can take at once."""
+def _groups(parts: list[Part], limit: int) -> list[list[Part]]:
+    """Neighbours in time, as many as a merge can take at once; parts that are full already and overlap no other stay as they are."""
     groups: list[list[Part]] = [[]]
-    for part in parts:
+    covered_us = -1
+    for part, following in zip(parts, [*parts[1:], None], strict=True):
+        apart = part.first_us > covered_us and (following is None or following.first_us > part.last_us)
+        covered_us = max(covered_us, part.last_us)
+        if apart and 2 * part.rows >= limit:
+            groups.append([])
+            continue
         if depth([*groups[-1], part]) > _AT_ONCE:
             groups.append([])
         groups[-1].append(part)

@@ -50,7 +50,8 @@ def test_probabilities_are_the_librarys_on_random_data(name, classes):
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_probabilities_are_the_librarys_on_counters_with_missing_values(name, thresholds, runs):
     label = labelled(runs, thresholds)
-    features = runs.features.mask(np.random.default_rng(1).random(runs.features.shape) < 0.05)
+    features = runs.features.iloc[:, ::3]
+    features = features.mask(np.random.default_rng(1).random(features.shape) < 0.05)
     model = fit(name, features.iloc[:500], label[:500], seed=0, options=SMALL[name])
     train = features.iloc[:500].to_numpy()
     fills = np.nanmedian(train, axis=0)

@@ -20,6 +20,7 @@ _COMMANDS = {
     "campaign": "compare many combinations over the weeks or months of a trace",
     "bench": "measure the simulator",
     "nights": "replay a trace night by night: retrain, judge, promote or refresh, report",
+    "variability": "performance variability: counters, control runs, models",
     "ui": "start the web server on what was materialised",
 }
 

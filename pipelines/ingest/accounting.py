@@ -57,9 +57,12 @@ def duration(text: str) -> float:
 
 
 class AccountingTable:
-    """The columns of ``wanted`` (names in lower case) that the file has, as strings; ``titles`` are all its columns as it writes them."""
+    """The columns of ``wanted`` (names in lower case) that the file has, as strings; ``titles`` are all its columns as it writes them.
 
-    def __init__(self, source: Source, wanted: set[str]) -> None:
+    ``what`` a row is, for errors.
+    """
+
+    def __init__(self, source: Source, wanted: set[str], what: str = "job") -> None:
         self.path = source.path
         self._content = source.content.removeprefix(b"\xef\xbb\xbf")
         try:
@@ -69,7 +72,7 @@ class AccountingTable:
             raise InputError(f"{self.path}:{line}: is not UTF-8 text (byte 0x{self._content[error.start]:02x})") from error
         header = re.search(rb"[^\s][^\r\n]*", self._content)
         if header is None or not self._content[header.end() :].strip():
-            raise InputError(f"{self.path}: holds no job, only {'a header' if header else 'an empty'} line")
+            raise InputError(f"{self.path}: holds no {what}, only {'a header' if header else 'an empty'} line")
         self._delimiter = "|" if b"|" in header[0] else ","
         fields = next(csv.reader([header[0].decode()], **self._dialect()))
         self.titles = [field.strip() for field in fields]

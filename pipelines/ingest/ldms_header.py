@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,7 +107,7 @@ def _by_sampler(columns: Mapping[int, str], stated: str | None, file_name: str) 
     """Sampler -> column -> metric's name."""
     split = {place: name.split("::", 1) for place, name in columns.items()}
     unnamed = {place: parts[0] for place, parts in split.items() if len(parts) == 1}
-    default = (stated or sampler_of(file_name) or _alike(unnamed.values(), file_name)) if unnamed else None
+    default = (stated or sampler_of(file_name) or _alike(unnamed.values())) if unnamed else None
     found: dict[str, dict[int, str]] = {}
     for place, parts in split.items():
         owner = parts[1] if len(parts) == 2 else default
@@ -141,13 +141,14 @@ def _bare(name: str) -> str:
     return name.removesuffix(".value")
 
 
-def _alike(names, file_name: str) -> str:
+def _alike(names: Iterable[str]) -> str:
     bare = {_bare(name.partition("#")[0]) for name in names}
     shared = {sampler.name: len(bare & set(sampler.metrics)) for sampler in SAMPLERS.values()}
     best = max(shared, key=lambda name: shared[name])
     if 2 * shared[best] < len(bare):
+        shown = ", ".join(sorted(bare)[:3]) + (", ..." if len(bare) > 3 else "")
         raise InputError(
-            f"unknown sampler: neither the file's name nor its metrics ({', '.join(sorted(bare)[:3])}, ...) are those of "
+            f"unknown sampler: neither the file's name nor its metrics ({shown}) are those of "
             f"{', '.join(SAMPLERS)}; say which it is with --sampler"
         )
     return best

@@ -55,7 +55,7 @@ def ingest_counters(
     written; a broken file is in the report instead.
     """
     files = list(dict.fromkeys(path.absolute() for spec in specs for path in counter_files(spec)))
-    sizes = [path.stat().st_size for path in files]
+    sizes = [path.stat().st_size if path.exists() else 0 for path in files]  # a log may be rotated away at any moment
     report = IngestReport()
     taken: set[str] = set()
     with store.changing() as change, ThreadPoolExecutor(1) as writer:

@@ -207,11 +207,11 @@ class Intake:
         node = np.concatenate([block.node for _, block, _ in held])
         rank, text = _ranks(node, self.run.nodes)
         rows = _Rows(sampler, names, time_us, node, [values for _, _, values in held], rank, text)
-        order = self._without_copies(rows, np.lexsort((rank[node], time_us)))
+        order = np.lexsort((rank[node], time_us))
         day = time_us[order] // DAY_US
         cuts = [0, *(np.flatnonzero(np.diff(day)) + 1).tolist(), order.size]
         for first, behind in pairwise(cuts):
-            chosen = self._without_known(rows, order[first:behind])
+            chosen = self._without_copies(rows, self._without_known(rows, order[first:behind]))
             if chosen.size:
                 self._hand_over(rows, chosen)
 
@@ -292,20 +292,19 @@ class Intake:
     def _stored(self, rows: _Rows, parts: Sequence[Part], again: np.ndarray) -> np.ndarray:
         """The values that ``parts`` have for the nodes and times of the rows ``again``, float64 [metrics, rows]."""
         self._wait()
-        found = np.full((len(rows.names), again.size), np.nan)
-        keys = _keys(rows.time_us[again], rows.node[again])
-        sort = np.argsort(keys)
+        keys, which = np.unique(_keys(rows.time_us[again], rows.node[again]), return_inverse=True)
+        found = np.full((len(rows.names), keys.size), np.nan)
         span = rows.time_us[again[0]] / 1e6, np.nextafter(rows.time_us[again[-1]] / 1e6, np.inf)
         for table in merge(self.run.change.path, parts, schema_of(rows.names), *span):
             table = table.unify_dictionaries().combine_chunks()
             if not table.num_rows:
                 continue
             there = _keys(_micro(table), self.run.codes(table.column("node").chunk(0)))
-            place = sort[np.minimum(np.searchsorted(keys, there, sorter=sort), keys.size - 1)]
+            place = np.minimum(np.searchsorted(keys, there), keys.size - 1)
             hit = keys[place] == there
             for metric, name in enumerate(rows.names):
                 found[metric, place[hit]] = table.column(name).to_numpy()[hit]
-        return found
+        return found[:, which]
 
     def _judge(self, rows: _Rows, left_out: np.ndarray, kept: np.ndarray) -> None:
         """Count rows left out as copies of what is kept, or as contradictions to it, the first of which are named."""

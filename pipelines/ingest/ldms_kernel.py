@@ -68,7 +68,7 @@ def _number(data, at):
         down = data[at] == 45
         if down or data[at] == 43:
             at += 1
-        stated = 0
+        stated = np.int64(0)
         first = at
         while True:
             digit = np.int64(data[at]) - 48

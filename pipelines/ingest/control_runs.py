@@ -1,0 +1,199 @@
+"""Control runs: the same applications run again and again, from a CSV or from Slurm accounting by a pattern of job names.
+
+Canonical table: ``run_id application input nodes start_s runtime_s``, ``nodes`` a list of names, or null where a source says only how many
+they were. What is left out is counted by reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from pipelines.ingest.accounting import AccountingTable, duration, seconds
+from pipelines.ingest.localtime import NEVER, to_unix, zone
+from pipelines.ingest.node_list import expand_nodes
+from pipelines.ingest.slurm import STATUS, UNFINISHED
+from pipelines.ingest.source import load
+
+COLUMNS = ("run_id", "application", "input", "nodes", "start_s", "runtime_s")
+_START = ("start_s", "start_unix")
+_END = ("end_s", "end_unix")
+_RUNTIME = ("runtime_s", "duration_s")
+_ELAPSED = {"elapsedraw": seconds, "elapsed": duration}
+_NOWHERE = {"", "none assigned", "unknown", "none"}
+
+
+@dataclass(frozen=True)
+class ControlRuns:
+    """``runs`` has the columns of COLUMNS; ``left_out`` counts by reason; ``notes`` are whole sentences."""
+
+    runs: pd.DataFrame
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def read_runs(path: str | Path) -> ControlRuns:
+    """Read ``run_id,application,input,nodes,start_s,runtime_s``, or the same with ``start_unix,end_unix,duration_s``.
+
+    ``nodes`` are names between spaces or semicolons, a Slurm node list, or a count on every line; then which they were is not known.
+    Start times are whole Unix seconds, rounded down. Raises InputError with file, line and what is wrong.
+    """
+    table = AccountingTable(load(path), {*COLUMNS, *_START, *_END, *_RUNTIME}, "run")
+    notes: list[str] = []
+    run_id, application = (_texts(table, name) for name in ("run_id", "application"))
+    _unique(table, run_id)
+    inputs = _texts(table, "input", empty=True) if "input" in table else [""] * table.rows
+    start = _numbers(table, *_START)
+    if fractional := int((start % 1 > 0).sum()):
+        notes.append(f"Starts are rounded down to the second: {fractional:,}.")
+    if table.find(*_RUNTIME):
+        runtime = _numbers(table, *_RUNTIME, positive=True)
+        if table.find(*_END) and (off := int((np.abs(_numbers(table, *_END) - start - runtime) > 1).sum())):
+            notes.append(f"Runs whose time between start and end is not their runtime, which is taken: {off:,}.")
+    else:
+        runtime = _numbers(table, *_END) - start
+        if (runtime <= 0).any():
+            raise table.error(_found(table, *_END), int(np.argmax(runtime <= 0)), "is not after the start")
+    return ControlRuns(_frame(run_id, application, inputs, _nodes(table, notes), np.floor(start), runtime), {}, tuple(notes))
+
+
+def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) -> ControlRuns:
+    """The completed jobs of ``sacct`` output (JobID, JobName, NodeList, Start, Elapsed or End, State) whose whole name ``job_name`` matches.
+
+    ``job_name`` is a regular expression with the named groups ``application`` and, if inputs differ, ``input``. Times are local to
+    ``timezone`` (IANA). Raises InputError with file, line and what is wrong.
+    """
+    pattern = _pattern(job_name)
+    if timezone is None:
+        raise InputError(f"{path}: Slurm writes local times; say of which zone with --time-zone, as in --time-zone America/Denver")
+    place = zone(timezone)
+    wanted = {"jobid", "jobidraw", "jobname", "nodelist", "start", "end", "state", *_ELAPSED}
+    table = AccountingTable(load(path), wanted)
+    job = _found(table, "jobidraw", "jobid")
+    name, nodes, state = (_found(table, column) for column in ("jobname", "nodelist", "state"))
+    started = _found(table, "start")
+    steps = np.zeros(table.rows, bool)
+    for column in ("jobid", "jobidraw"):
+        if column in table:
+            steps |= table.matches(column, lambda text: "." in text)
+    named = table.matches(name, lambda text: pattern.fullmatch(text) is not None)
+    left = np.full(table.rows, "", object)
+    left[~named] = "another job name"
+    left[steps] = "job step"
+    codes, states = table.texts(state)
+    for code, text in enumerate(states):
+        word = text.upper().split(" ")[0]
+        here = (codes == code) & (left == "")
+        if word not in STATUS and word not in UNFINISHED:
+            if here.any():
+                raise table.error(state, int(np.argmax(here)), f"is not one of {', '.join([*STATUS, *UNFINISHED])}")
+        elif STATUS.get(word) != 1:
+            left[here] = f"state {word}"
+    start = to_unix(table.times(started), place).unix_s
+    left[(left == "") & (start == NEVER)] = "no start"
+    left[(left == "") & table.matches(nodes, lambda text: text.lower() in _NOWHERE)] = "no nodes"
+    elapsed = table.find(*_ELAPSED)
+    if elapsed is not None:
+        runtime = table.numbers(elapsed, _ELAPSED[elapsed])
+    else:
+        end = to_unix(table.times(_found(table, "end")), place, start).unix_s
+        runtime = np.where((end != NEVER) & (start != NEVER), end - np.where(start == NEVER, 0, start), np.nan)
+    left[(left == "") & ~(runtime > 0)] = "no runtime"
+    kept = np.flatnonzero(left == "")
+    job_codes, jobs = table.texts(job)
+    run_id = [jobs[code] for code in job_codes[kept]]
+    if len(set(run_id)) < len(run_id):
+        twice = kept[int(np.argmax(pd.Series(run_id).duplicated().to_numpy()))]
+        raise table.error(job, int(twice), "completed on an earlier line too")
+    name_codes, names = table.texts(name)
+    found = [pattern.fullmatch(names[code]) for code in name_codes[kept]]
+    application, inputs = ([(match.groupdict().get(group) or "") for match in found if match] for group in ("application", "input"))
+    if "" in application:
+        raise table.error(name, int(kept[application.index("")]), "matches the pattern with an empty application")
+    lists = _lists(table, nodes, kept)
+    reasons, counts = np.unique(left[left != ""].astype(str), return_counts=True)
+    return ControlRuns(
+        _frame(run_id, application, inputs, lists, start[kept], runtime[kept]),
+        dict(zip(reasons.tolist(), counts.tolist(), strict=True)),
+    )
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise InputError(f"--job-name {text!r}: is no regular expression: {error}") from error
+    if "application" not in pattern.groupindex:
+        raise InputError(f"--job-name {text!r}: has no group (?P<application>...)")
+    return pattern
+
+
+def _found(table: AccountingTable, *names: str) -> str:
+    found = table.find(*names)
+    if found is None:
+        raise InputError(f"{table.path}: the header line has no column {' or '.join(names)}, only {', '.join(table.titles)[:200]}")
+    return found
+
+
+def _texts(table: AccountingTable, name: str, empty: bool = False) -> list[str]:
+    codes, distinct = table.texts(_found(table, name))
+    if not empty and "" in distinct:
+        raise table.error(name, int(np.argmax(codes == distinct.index(""))), "says nothing")
+    return [distinct[code] for code in codes]
+
+
+def _unique(table: AccountingTable, run_id: list[str]) -> None:
+    again = pd.Series(run_id).duplicated().to_numpy()
+    if again.any():
+        raise table.error("run_id", int(np.argmax(again)), "is on an earlier line too")
+
+
+def _numbers(table: AccountingTable, *names: str, positive: bool = False) -> np.ndarray:
+    name = _found(table, *names)
+    numbers = table.numbers(name, seconds)
+    for wrong, what in ((np.isnan(numbers), "says nothing"), (positive & (numbers <= 0), "is not above 0")):
+        if wrong.any():
+            raise table.error(name, int(np.argmax(wrong)), what)
+    return numbers
+
+
+def _nodes(table: AccountingTable, notes: list[str]) -> list[list[str]] | list[None]:
+    name = _found(table, "nodes")
+    if table.matches(name, str.isdecimal).all():
+        notes.append("The column nodes says how many nodes a run had, not which: no counters can be told to be its own.")
+        return [None] * table.rows
+    return _lists(table, name, np.arange(table.rows))
+
+
+def _lists(table: AccountingTable, name: str, rows: np.ndarray) -> list[list[str]]:
+    codes, distinct = table.texts(name)
+    lists: dict[int, list[str]] = {}
+    for row in rows:
+        code = int(codes[row])
+        if code not in lists:
+            try:
+                lists[code] = list(expand_nodes(distinct[code]))
+            except ValueError as error:
+                raise table.error(name, int(row), f"is not {error}") from error
+            if not lists[code]:
+                raise table.error(name, int(row), "names no node")
+    return [lists[int(codes[row])] for row in rows]
+
+
+def _frame(run_id, application, inputs, nodes, start, runtime) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "run_id": pd.array(run_id, dtype="str"),
+            "application": pd.array(application, dtype="str"),
+            "input": pd.array(inputs, dtype="str"),
+            "nodes": pd.Series(nodes, dtype=object),
+            "start_s": np.asarray(start, np.int64),
+            "runtime_s": np.asarray(runtime, np.float64),
+        }
+    )

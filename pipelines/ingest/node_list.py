@@ -1,0 +1,60 @@
+"""Lists of nodes as Slurm writes them, ``quartz[1-16,020],login1``, and as plain names between spaces, semicolons or commas."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import product
+
+MOST = 1_000_000
+"""No list may name more nodes: a slip such as [1-99999999] would fill the memory."""
+
+_PIECE = re.compile(r"(?:[^\s;,\[\]]+|\[[^\[\]]*\])+")
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+def expand_nodes(text: str) -> tuple[str, ...]:
+    """The nodes' names in the order of the list. Raises ValueError saying what was expected, as the parsers of accounting.py do.
+
+    ``[001-016]`` keeps its zeros; several brackets in a name give all combinations, the last one turning fastest.
+    """
+    names: list[str] = []
+    at = 0
+    for found in _PIECE.finditer(text):
+        if text[at : found.start()].strip(" \t;,"):
+            break
+        names.extend(_expand(found[0], MOST - len(names)))
+        at = found.end()
+    if text[at:].strip(" \t;,"):
+        raise ValueError("a list of nodes: its brackets do not match")
+    if len(set(names)) < len(names):
+        repeated = next(name for name, times in Counter(names).items() if times > 1)
+        raise ValueError(f"a list of nodes: it names {repeated} twice")
+    return tuple(names)
+
+
+def _expand(piece: str, room: int) -> list[str]:
+    parts = re.split(r"\[([^\[\]]*)\]", piece)  # text and insides of brackets in turn
+    choices: list[list[str]] = []
+    count = 1
+    for place, part in enumerate(parts):
+        choices.append(_numbers(part, room) if place % 2 else [part])
+        count *= len(choices[-1])
+        if count > room:
+            raise ValueError(f"a list of nodes: it names more than {MOST:,}")
+    return ["".join(chosen) for chosen in product(*choices)]
+
+
+def _numbers(inside: str, room: int) -> list[str]:
+    numbers: list[str] = []
+    for piece in inside.split(","):
+        found = _RANGE.fullmatch(piece.strip())
+        if found is None:
+            raise ValueError(f"a list of nodes: [{inside}] holds {piece.strip()!r}, no number or range")
+        first, last = int(found[1]), int(found[2] or found[1])
+        if last < first:
+            raise ValueError(f"a list of nodes: the range {piece.strip()} goes down")
+        if last - first >= room:
+            raise ValueError(f"a list of nodes: it names more than {MOST:,}")
+        numbers.extend(f"{number:0{len(found[1])}d}" for number in range(first, last + 1))
+    return numbers

@@ -1,0 +1,59 @@
+"""What else a site says of its control runs: the waits of the MPI probes beside each run, and what each application is intensive in.
+
+Probes, ``run_id,node,send_s,recv_s,allreduce_s``: seconds a node waited in the blocking calls of the two probes of Nichols et al. (paper
+004). Application types, ``application,type``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from features.counters import PROBES, TYPES
+from features.errors import InputError
+from pipelines.ingest.accounting import AccountingTable, seconds
+from pipelines.ingest.source import load
+
+
+def read_probes(path: str | Path) -> pd.DataFrame:
+    """run_id str, node str, and the columns of features.counters.PROBES, float64 seconds. Raises InputError with file, line and what is wrong."""
+    table = AccountingTable(load(path), {"run_id", "node", *PROBES}, "probe result")
+    columns: dict[str, object] = {name: pd.array(_texts(table, name), dtype="str") for name in ("run_id", "node")}
+    frame = pd.DataFrame(columns)
+    if (again := frame.duplicated().to_numpy()).any():
+        row = int(np.argmax(again))
+        raise table.error("node", row, f"has a result of run {frame['run_id'][row]} on an earlier line too")
+    for name in PROBES:
+        _has(table, name)
+        frame[name] = table.numbers(name, seconds)
+        if frame[name].isna().any():
+            raise table.error(name, int(np.argmax(frame[name].isna())), "says nothing")
+    return frame
+
+
+def read_types(path: str | Path) -> pd.DataFrame:
+    """application str and type str, one of features.counters.TYPES. Raises InputError with file, line and what is wrong."""
+    table = AccountingTable(load(path), {"application", "type"}, "application")
+    frame = pd.DataFrame({name: pd.array(_texts(table, name), dtype="str") for name in ("application", "type")})
+    for wrong, name, what in (
+        (~frame["type"].isin(TYPES), "type", f"is not one of {', '.join(TYPES)}"),
+        (frame["application"].duplicated(), "application", "is on an earlier line too"),
+    ):
+        if wrong.any():
+            raise table.error(name, int(np.argmax(wrong)), what)
+    return frame
+
+
+def _has(table: AccountingTable, name: str) -> None:
+    if name not in table:
+        raise InputError(f"{table.path}: the header line has no column {name}, only {', '.join(table.titles)[:200]}")
+
+
+def _texts(table: AccountingTable, name: str) -> list[str]:
+    _has(table, name)
+    codes, distinct = table.texts(name)
+    if "" in distinct:
+        raise table.error(name, int(np.argmax(codes == distinct.index(""))), "says nothing")
+    return [distinct[code] for code in codes]
