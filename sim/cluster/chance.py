@@ -1,4 +1,4 @@
-"""Random numbers inside the kernel: one stream a simulation (xorshift64*, Vigna 2016), seeded from outside."""
+"""Random numbers inside the kernel: one stream a simulation (SplitMix64, Steele, Lea & Flood 2014), seeded from outside."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import numpy as np
 
 from features.jit import kernel
 
-_A, _B, _C = np.uint64(12), np.uint64(25), np.uint64(27)
-_STAR = np.uint64(2685821657736338717)
-_ELEVEN, _SIXTEEN, _LOW = np.uint64(11), np.uint64(16), np.uint64(0xFFFF)
-_SPREAD = np.sqrt(3.0)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_A, _B, _C, _ELEVEN = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+_SIXTEEN, _LOW = np.uint64(16), np.uint64(0xFFFF)
+_TO_UNIT = 1.0 / 65536.0
 
 
 @kernel
 def bits(random):
-    """64 random bits; ``random`` uint64 [1], not 0."""
-    state = random[0]
-    state ^= state >> _A
-    state ^= state << _B
-    state ^= state >> _C
+    """64 random bits; ``random`` uint64 [1]."""
+    state = random[0] + _GOLDEN
     random[0] = state
-    return state * _STAR
+    state = (state ^ (state >> _A)) * _FIRST
+    state = (state ^ (state >> _B)) * _SECOND
+    return state ^ (state >> _C)
 
 
 @kernel
@@ -30,11 +30,19 @@ def uniform(random):
 
 
 @kernel
+def normal_of(drawn):
+    """From the lower 48 of 64 random bits: mean 0, variance 1, the sum of three even numbers, normal enough for a sensor's noise, within 3."""
+    total = np.int64(drawn & _LOW) + np.int64((drawn >> _SIXTEEN) & _LOW) + np.int64((drawn >> _SIXTEEN + _SIXTEEN) & _LOW)
+    return total * (2.0 * _TO_UNIT) - 3.0 + 3.0 * _TO_UNIT
+
+
+@kernel
+def uniform_of(drawn):
+    """From the upper 16 of 64 random bits: evenly in [0, 1), in steps of 1/65536."""
+    return np.float64(drawn >> _SIXTEEN + _SIXTEEN + _SIXTEEN) * _TO_UNIT
+
+
+@kernel
 def normal(random):
-    """Mean 0, variance 1, the sum of four even numbers: normal enough for a sensor's noise, within 3.5."""
-    drawn = bits(random)
-    total = np.int64(drawn & _LOW)
-    for _ in range(3):
-        drawn >>= _SIXTEEN
-        total += np.int64(drawn & _LOW)
-    return (total * (1.0 / 65536.0) - 2.0 + 2.0 / 65536.0) * _SPREAD
+    """Mean 0, variance 1, as :func:`normal_of`."""
+    return normal_of(bits(random))

@@ -10,7 +10,7 @@ import numpy as np
 
 from features.counters import WINDOW_S
 from features.jit import apart, kernel
-from sim.cluster.chance import normal, uniform
+from sim.cluster.chance import bits, normal_of, uniform_of
 from sim.cluster.site import (
     BASE,
     CONGESTION,
@@ -76,20 +76,21 @@ def sample(site):
     recording = site.record.shape[0] > 0
     interval = 1.0 * site.clock[INTERVAL_S]
     nodes = len(site.owner)
+    noise = site.physics[SENSOR_NOISE]
     for i in range(len(site.used)):
         counter = site.used[i]
         sensor = site.sensors[counter]
         one, two = np.int64(sensor[ONE]), np.int64(sensor[TWO])
+        gain_one, gain_two, base, gauge = sensor[GAIN_ONE], sensor[GAIN_TWO], sensor[BASE] * interval, sensor[GAUGE]
         least, most, total = np.inf, -np.inf, 0.0
         for node in range(nodes):
-            exact = (
-                sensor[GAIN_ONE] * site.latents[one, node] + sensor[GAIN_TWO] * site.latents[two, node] + sensor[BASE] * interval
-            )
-            noisy = exact * (1.0 + site.physics[SENSOR_NOISE] * normal(site.random))
-            grown = np.floor(max(noisy, 0.0) + uniform(site.random))
-            if sensor[GAUGE] > 0.0:
-                grown = sensor[GAUGE]
-            value = grown if sensor[GAUGE] > 0.0 else grown / interval
+            grown = gauge
+            if gauge == 0.0:
+                drawn = bits(site.random)
+                exact = gain_one * site.latents[one, node] + gain_two * site.latents[two, node] + base
+                noisy = max(exact * (1.0 + noise * normal_of(drawn)), 0.0) + uniform_of(drawn)
+                grown = 1.0 * np.int64(noisy)
+            value = grown if gauge > 0.0 else grown / interval
             site.ring[at, counter, node] = value
             if recording:
                 site.record[site.clock[RECORDED], counter, node] = grown

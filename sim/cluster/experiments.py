@@ -1,0 +1,114 @@
+"""The experiments of paper 004 on a simulated cluster: control runs to learn from, trials under schedulers, and what varied in them.
+
+A run varied if its z is above 1.5, by mean and sigma of control runs of the same application on as many nodes, scaled alike, on the same cluster: runs of another
+time, under a continuous load of ``LOAD``, that no experiment is part of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+
+from features.variability import baselines, labels, z_scores
+from sim.cluster.calibrations import Cluster
+from sim.cluster.simulate import Adviser, ClusterRun, simulate_on
+from sim.cluster.workloads import EVERYBODY, NODES, Experiment, continuous, trial
+
+LOAD = 0.7
+"""Share of the nodes that control runs and the jobs between them would use undisturbed."""
+VARIES = 1.5
+
+Progress = Callable[[int, int], None]
+
+
+def control_runs(
+    cluster: Cluster,
+    *,
+    days: float,
+    seed: int,
+    each: int | None = None,
+    applications: tuple[str, ...] = EVERYBODY,
+    nodes: int = NODES,
+    scaling: str = "weak",
+    features: bool = True,
+) -> ClusterRun:
+    """``days`` days of continuous load under EASY, and of its runs ``each`` of every application, at random (all if None), as control runs: only they are in
+    the ``runs`` that are returned, and with ``features`` in ``own`` and ``all``, in the same order."""
+    jobs = continuous(days, seed, procs=cluster.procs, load=LOAD, applications=applications, nodes=nodes)
+    random = np.random.default_rng([seed, 3])
+    chosen = np.ones(len(jobs), bool)
+    if each is not None:
+        order = random.permutation(len(jobs))
+        names = jobs["executable"].astype("str").to_numpy()[order]
+        chosen[order] = pd.Series(names).groupby(names).cumcount().to_numpy() < each
+    run = simulate_on(cluster, jobs, seed=seed, scaling=scaling, features=chosen if features else None)
+    kept = run.runs[chosen].reset_index(drop=True)
+    return ClusterRun(
+        run.schedule, kept, run.own.reset_index(drop=True), run.all.reset_index(drop=True), run.asked, run.skipped
+    )
+
+
+def usual(cluster: Cluster, of: Experiment, *, days: float, seed: int) -> pd.DataFrame:
+    """What is usual for the jobs of an experiment: index ``(application, nodes)``, columns ``mean_s sigma_s runs limit_s``, from control runs."""
+    tables = []
+    for nodes in of.nodes:
+        run = control_runs(cluster, days=days, seed=seed, nodes=nodes, scaling=of.scaling, features=False).runs
+        known = baselines(run["application"], run["runtime_s"])
+        tables.append(known.set_index(pd.Index([nodes] * len(known), name="nodes"), append=True))
+    table = pd.concat(tables)
+    return table.assign(limit_s=table["mean_s"] + VARIES * table["sigma_s"])
+
+
+def trials(
+    cluster: Cluster,
+    of: Experiment,
+    schedulers: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    known: pd.DataFrame,
+    advisers: Mapping[str, Adviser] | None = None,
+    coin: float = 0.0,
+    threads: int = 2,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Run the trials ``seeds`` of an experiment under each scheduler; ``known`` as :func:`usual` gives it.
+
+    A row a job: ``experiment scheduler seed`` and the columns of :class:`ClusterRun`'s runs, ``z`` and ``varied``; ``asked`` and ``skipped`` are those of the
+    whole trial, in every row of it.
+    """
+    limits = {(str(name), int(nodes)): float(limit) for (name, nodes), limit in known["limit_s"].items()}
+    work = [(scheduler, seed) for seed in seeds for scheduler in schedulers]
+    done = 0
+
+    def one(what: tuple[str, int]) -> pd.DataFrame:
+        nonlocal done
+        scheduler, seed = what
+        made = simulate_on(
+            cluster,
+            trial(of, seed),
+            scheduler=scheduler,
+            seed=seed,
+            scaling=of.scaling,
+            advisers=advisers,
+            limits=limits,
+            coin=coin,
+        )
+        done += 1
+        if progress is not None:
+            progress(done, len(work))
+        rows = made.runs.assign(experiment=of.name, scheduler=scheduler, seed=seed, asked=made.asked, skipped=made.skipped)
+        return judged(rows, known)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return pd.concat(pool.map(one, work), ignore_index=True)
+
+
+def judged(runs: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
+    """``runs`` with their ``z``, and whether they ``varied``."""
+    kind = list(zip(runs["application"], runs["nodes"], strict=True))
+    flat = known.set_axis([f"{name} on {nodes}" for name, nodes in known.index], axis=0)
+    z = z_scores([f"{name} on {nodes}" for name, nodes in kind], runs["runtime_s"], flat)
+    return runs.assign(z=z, varied=labels(z, (VARIES,)).astype(bool))
