@@ -46,9 +46,7 @@ def control_runs(
         chosen[order] = pd.Series(names).groupby(names).cumcount().to_numpy() < each
     run = simulate_on(cluster, jobs, seed=seed, scaling=scaling, features=chosen if features else None)
     kept = run.runs[chosen].reset_index(drop=True)
-    return ClusterRun(
-        run.schedule, kept, run.own.reset_index(drop=True), run.all.reset_index(drop=True), run.asked, run.skipped
-    )
+    return ClusterRun(run.schedule, kept, run.own.reset_index(drop=True), run.all.reset_index(drop=True), run.asked, run.skipped)
 
 
 def usual(cluster: Cluster, of: Experiment, *, days: float, seed: int) -> pd.DataFrame:
