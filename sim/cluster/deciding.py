@@ -28,6 +28,8 @@ from sim.cluster.site import (
     MODEL,
     NETWORK_GAIN,
     NODES_PER_LEAF,
+    NOISE_BACKGROUND,
+    NOISE_TRAFFIC,
     POWER,
     PREDICTED,
     PROBE_NOISE,
@@ -119,29 +121,39 @@ def foresee(now, job, needed, site):
     profile = site.variants[site.variant[job]]
     stored, core = offer(now, site)
     stored += needed * (profile[READ] + profile[WRITE]) / physics[STORAGE]
-    size = site.clock[NODES_PER_LEAF]
-    worst = 0.0
-    for leaf in range(site.leaves.shape[0]):
-        there = 0.0
-        for k in range(needed):
-            if site.chosen[k] // size == leaf:
-                there += 1.0
-        if there > 0.0:
-            away = 1.0 - there / needed
-            load = site.leaves[leaf, LOAD] + profile[TRAFFIC] * there * away / physics[UPLINK]
-            worst = max(worst, away * stretched(load, physics[NETWORK_GAIN], physics[POWER]))
+    there = site.spread[len(site.spread) - 1]
+    for leaf in range(len(there)):
+        there[leaf] = 0.0
+    for k in range(needed):
+        there[site.chosen[k] // site.clock[NODES_PER_LEAF]] += 1.0
+    noisy = background(now, NOISE_BACKGROUND, site)
     left, at, tick = site.work[job], now, site.clock[TICK_S]
     while True:
-        network = 1.0 + worst + stretched(core + background(at, CORE_BACKGROUND, site), physics[NETWORK_GAIN], physics[POWER])
-        io = 1.0 + stretched(stored + background(at, STORAGE_BACKGROUND, site), physics[STORAGE_GAIN], physics[POWER])
-        if worst == 0.0:
-            network = 1.0
-        factor = slowdown(profile, network, io)
+        in_core = stretched(core + background(at, CORE_BACKGROUND, site), physics[NETWORK_GAIN], physics[POWER])
+        more_noise = background(at, NOISE_BACKGROUND, site) - noisy
+        worst = 0.0
+        for leaf in range(len(there)):
+            if there[leaf] > 0.0:
+                away = 1.0 - there[leaf] / needed
+                load = site.leaves[leaf, LOAD] + profile[TRAFFIC] * there[leaf] * away / physics[UPLINK]
+                load += more_noise * noise_on(leaf, site) / physics[UPLINK]
+                worst = max(worst, away * (stretched(load, physics[NETWORK_GAIN], physics[POWER]) + in_core))
+        io = stretched(stored + background(at, STORAGE_BACKGROUND, site), physics[STORAGE_GAIN], physics[POWER])
+        factor = slowdown(profile, 1.0 + worst, 1.0 + io)
         until = (at // tick + 1) * tick
         if left * factor <= until - at:
             return at + left * factor - now
         left -= (until - at) / factor
         at = until
+
+
+@kernel
+def noise_on(leaf, site):
+    """GB/s that the noise job sends through the uplinks of ``leaf`` when it is fully busy."""
+    if site.slot_nodes[0] == 0:
+        return 0.0
+    beside = site.spread[0, leaf]
+    return site.physics[NOISE_TRAFFIC] * beside * (1.0 - beside / site.slot_nodes[0])
 
 
 @apart

@@ -298,7 +298,7 @@ def as_site(
 ) -> Site:
     """A cluster with nothing on it but the noise job, ``warm_s`` before the first submission."""
     jobs, nodes, leaves = len(variant), cluster.nodes, cluster.leaves
-    slots = 1 + cluster.procs // max(int(procs.min()), 1)
+    slots = 2 + cluster.procs // max(int(procs.min()), 1)  # the noise job's, and one in which the oracle tries jobs out
     ticks = (horizon + cluster.warm_s) // cluster.tick_s + 1
     clock, physics = np.zeros(CLOCKS, np.int64), np.zeros(PHYSICS)
     clock[[TICK_S, INTERVAL_S, LAG_S, WARM_S]] = cluster.tick_s, cluster.interval_s, cluster.lag_s, cluster.warm_s
