@@ -4,15 +4,15 @@
 input and nodes the coefficient of variation is 0.06 to 4.7 %, in one 17.7 %. ``congested`` is like paper 004's figure 1: within two months of two to three runs
 a day several of the seven applications took over twice their least runtime, some up to 14 times.
 
-What a figure of runtimes cannot say, how long disturbances last and where they act, is assumed. In ``congested`` the cluster is one pod of a fat tree, as in
-the paper's experiments, so nobody outside uses its switches: what disturbs the network is the noise job, which is always busy a little and for ten minutes
-or so an hour very much, and the jobs themselves; the file system is shared with the rest of the machine, which loads it by a quarter and, twice a day
-for twenty minutes, by far more. The noise job, whose place is not stated, holds eight nodes under each of four leaf switches. Effective uplinks are 40 %
-of their nominal bandwidth, what static routing leaves of it (Hoefler, Schneider & Lumsdaine 2008).
+What a figure of runtimes cannot say, how long disturbances last and where they act, is assumed. In ``congested`` the cluster is one pod of a fat
+tree, as in the paper's experiments, so nobody outside uses its switches: what disturbs the network is the noise job, which is always busy a little
+and for ten minutes or so an hour very much, and the jobs themselves; the file system is shared with the rest of the machine, which loads it by a
+quarter and, twice a day for twenty minutes, by far more. The noise job, whose place is not stated, holds eight nodes under each of four leaf
+switches. Effective uplinks are 40 % of their nominal bandwidth, what static routing leaves of it (Hoefler, Schneider & Lumsdaine 2008).
 
-``stormy`` agrees with figure 1 as well, by other assumptions: it was the first ``congested``, with bursts of others in the core of the network and on the file
-system every three hours that hit the whole cluster at once. Its network disturbance cannot occur within a pod, and nobody can evade it: there an oracle removes less than half of the varying
-runs. It is kept to show what the assumptions are worth.
+``stormy`` agrees with figure 1 as well, by other assumptions: it was the first ``congested``, with bursts of others in the core of the network and
+on the file system every three hours that hit the whole cluster at once. Its network disturbance cannot occur within a pod, and nobody can evade
+it: there an oracle removes less than half of the varying runs. It is kept to show what the assumptions are worth.
 """
 
 from __future__ import annotations

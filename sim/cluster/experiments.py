@@ -1,18 +1,20 @@
 """The experiments of paper 004 on a simulated cluster: control runs to learn from, trials under schedulers, and what varied in them.
 
-A run varied if its z is above 1.5, by mean and sigma of control runs of the same application on as many nodes, scaled alike, on the same cluster: runs of another
-time, under a continuous load of ``LOAD``, that no experiment is part of.
+A run varied if its z is above 1.5, by mean and sigma of control runs of the same application on as many nodes, scaled alike, on the same cluster:
+runs of another time, under a continuous load of ``LOAD``, that no experiment is part of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from features.variability import baselines, labels, z_scores
+from features.variability import THREE_CLASSES, baselines, labels, z_scores
+from models.variability import fit
 from sim.cluster.calibrations import Cluster
 from sim.cluster.simulate import Adviser, ClusterRun, simulate_on
 from sim.cluster.workloads import EVERYBODY, NODES, Experiment, continuous, trial
@@ -47,6 +49,29 @@ def control_runs(
     run = simulate_on(cluster, jobs, seed=seed, scaling=scaling, features=chosen if features else None)
     kept = run.runs[chosen].reset_index(drop=True)
     return ClusterRun(run.schedule, kept, run.own.reset_index(drop=True), run.all.reset_index(drop=True), run.asked, run.skipped)
+
+
+def learn(
+    run: ClusterRun,
+    *,
+    classifier: str = "adaboost",
+    scope: str = "all",
+    applications: tuple[str, ...] = EVERYBODY,
+    columns: Sequence[str] | None = None,
+    cutoff: float | None = None,
+    seed: int = 0,
+    options: Mapping[str, object] | None = None,
+) -> Adviser:
+    """A model of three classes, as paper 004 deploys it, from the control runs of ``applications`` in ``run``; ``columns`` are those left by elimination,
+    ``cutoff`` takes the place of the one that is chosen for F1 on the training part."""
+    rows = np.flatnonzero(run.runs["application"].isin(applications).to_numpy())
+    runs = run.runs.iloc[rows]
+    known = baselines(runs["application"], runs["runtime_s"])
+    label = labels(z_scores(runs["application"], runs["runtime_s"], known), THREE_CLASSES)
+    seen = (run.own if scope == "own" else run.all).iloc[rows].reset_index(drop=True)
+    start_s = runs["start_s"].to_numpy(np.float64)
+    model = fit(classifier, seen, label, seed=seed, columns=columns, classes=3, start_s=start_s, baselines=known, options=options)
+    return Adviser(model if cutoff is None else replace(model, cutoff=cutoff), scope)
 
 
 def usual(cluster: Cluster, of: Experiment, *, days: float, seed: int) -> pd.DataFrame:
