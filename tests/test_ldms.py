@@ -213,7 +213,7 @@ def test_rows_before_an_earlier_time_of_their_node_are_late(tmp_path: Path) -> N
         ([f"{HEAD},a", "1,0,n,1,0,1.2.3"], "2: a is '1.2.3', not a number"),
         ([f"{HEAD},a", "1,0,n,1,0,0x10"], "2: a is '0x10', not a number"),
         ([f"{HEAD},a", "1,0,n,1,0,-inf"], "2: a is '-inf', not a finite number"),
-        ([f"{HEAD},a", "1,0,n,1,0,1e999"], "2: a is '1e999', not a finite number"),
+        ([f"{HEAD},a", "", "1,0,n,1,0,1e999", "2,0,n,1,0,1"], "3: a is '1e999', not a finite number"),
         ([f"{HEAD},a", "1,0,,1,0,1"], "2: ProducerName is '', no name of a node"),
         ([f"{HEAD},a", "-1,0,n,1,0,1"], "2: Time is '-1', no time in Unix seconds"),
         ([f"{HEAD},a", "0,0,n,1,0,1"], "2: Time is '0', no time in Unix seconds"),

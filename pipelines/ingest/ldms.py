@@ -119,7 +119,7 @@ class LdmsReader:
 
     def _parse(self, data: np.ndarray, header: Header | None) -> Iterator[Block]:
         """Complete lines, under ``header`` or those within."""
-        at = 0
+        at, before = 0, self.line
         capacity = int(np.count_nonzero(data == 10))
         while at < data.size:
             if header is None:
@@ -156,23 +156,25 @@ class LdmsReader:
                 self.line += lines
                 self.late += int(tally[1])
                 for first, behind, metric, where in hard[:, : tally[2]].T:
-                    values[metric, where] = self._slowly(data[first:behind].tobytes(), header, int(metric))
+                    value = float(data[first:behind].tobytes())
+                    if not np.isfinite(value):
+                        line = before + int(np.count_nonzero(data[:first] == 10)) + 1
+                        place = int(np.argmax(header.roles == metric))
+                        raise InputError(
+                            f"{self.path}:{line}: {_complaint(kernel.NOT_FINITE, place, data[first:behind].tobytes(), header)}"
+                        )
+                    values[metric, where] = value
                 if code == kernel.NODES_FULL:
                     self.nodes.grow()
             if code >= kernel.NOT_A_NUMBER:
                 raise InputError(f"{self.path}:{self.line + 1}: {_complaint(code, place, data[begin:end].tobytes(), header)}")
             self.rows += row
+            if 2 * row < capacity:  # short of a repeated header: whoever holds the rows shall not hold the room for all others
+                time_us, node, values = time_us[:row].copy(), node[:row].copy(), values[:, :row].copy()
             yield Block(header, time_us[:row], node[:row], values[:, :row])
             if code == kernel.HEADER:
                 at, header = self._next_header(data, at, header)
                 capacity -= row
-
-    def _slowly(self, text: bytes, header: Header, metric: int) -> float:
-        value = float(text)
-        if not np.isfinite(value):
-            place = int(np.flatnonzero(header.roles == metric)[0])
-            raise InputError(f"{self.path}:{self.line}: {_complaint(kernel.NOT_FINITE, place, text, header)}")
-        return value
 
     def _line_at(self, data: np.ndarray, at: int) -> tuple[int, str]:
         end = at + int(np.argmax(data[at:] == 10))
