@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.class_weight import compute_sample_weight
 
+from features.errors import InputError
 from models.classifying import NEAREST, SCORES, SHARES, Arrays
 from models.trees import plain_trees
 
@@ -49,14 +50,15 @@ def learn(
 ) -> Learned:
     """Train ``name`` on ``table`` float64 [rows, columns] without missing values and ``label`` int64 [rows], 0..classes - 1; importances are its own.
 
-    The nearest neighbours have none (NaN; see :func:`permuted_importance`). ValueError for an unknown name or option and for labels that are all alike.
+    The nearest neighbours have none (NaN; see :func:`permuted_importance`). ValueError for an unknown name or option, InputError for labels that are
+    all alike.
     """
     if name not in OPTIONS:
         raise ValueError(f"unknown classifier {name!r}: known are {', '.join(OPTIONS)}")
     if unknown := set(options or {}) - set(OPTIONS[name]):
         raise ValueError(f"{name} has no option {sorted(unknown)[0]!r}: it has {', '.join(OPTIONS[name])}")
     if len(np.unique(label)) < 2:
-        raise ValueError(f"cannot train {name} on {len(label)} rows of one class")
+        raise InputError(f"cannot train {name} on {len(label)} runs that all vary or all do not")
     estimator = _untrained(name, {**OPTIONS[name], **(options or {})}, len(label), seed)
     if name == "adaboost":  # the one learner that takes weights of rows, not of classes
         estimator.fit(table, label, sample_weight=compute_sample_weight("balanced", label))

@@ -88,7 +88,8 @@ def fit(
 
     ``classes`` is one more than the largest label if not told. With ``start_s`` (seconds [rows], when runs started) the cutoff is chosen on consecutive
     blocks of time, so that no run is judged by its neighbours of the same minutes; without, on stratified folds. ``baselines`` is only kept.
-    Deterministic. ValueError for an unknown name or option, labels that are all alike or do not fit the rows; InputError as :func:`matrix`.
+    Deterministic. ValueError for an unknown name or option and labels that do not fit the rows; InputError for labels that are all alike and as
+    :func:`matrix`.
     """
     names = tuple(features.columns if columns is None else columns)
     label = np.asarray(label, np.int64)

@@ -166,7 +166,7 @@ def forward(
 
     ``rows`` are cut into ``FORWARD_BLOCKS`` consecutive parts; each is labelled by the baselines of the runs that had ended when its first began,
     and predicted by models trained on those. Columns: ``row start_s varied`` (of the last class) and for each of ``names`` whether it predicts that. Runs
-    of an application that had no baseline are left out. ValueError where what had ended cannot be learned from.
+    of an application that had no baseline are left out. InputError where what had ended cannot be learned from.
     """
     application, runtime = runs["application"].to_numpy(object), runs["runtime_s"].to_numpy(np.float64)
     start = runs["start_s"].to_numpy(np.int64)

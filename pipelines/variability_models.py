@@ -69,17 +69,19 @@ class TrainingTable:
 def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> TrainingTable:
     """What was ingested of ``system`` under ``home``, by one pass over each sampler's counters.
 
-    Tables of the lake: counters, ``control_runs``, ``probes`` and ``application_types`` (``application``, ``type``); ``contention`` (``run_id``, ``slowed``,
-    and columns of the true contention) if a simulated cluster wrote it. Runs in whose window no counter was sampled are left out. InputError
-    for what was never ingested.
+    Beside what ``queuecast variability ingest`` keeps there may be a table ``contention`` (``run_id``, ``slowed``, and columns of the true contention),
+    which only a simulated cluster can write. Runs whose nodes are not known, or in whose window no counter was sampled, are left out. Without
+    probe results their features are missing. InputError where no control runs or no counters were ingested.
     """
     from features.window_features import side_by_side, window_features
     from pipelines.counters_store import CountersStore
+    from pipelines.run_store import PROBE_RESULTS, RUNS, application_types, stored
 
     lake = Lake(Path(home) / "lake")
-    runs, metadata = lake.read("control_runs", system)
-    probes, kinds = lake.read("probes", system)[0], lake.read("application_types", system)[0]
-    types = dict(zip(kinds["application"], kinds["type"], strict=True))
+    every = stored(lake, RUNS, system)
+    if len(every) == 0:
+        raise InputError(f"{lake.path(RUNS, system)}: no control runs of {system}: ingest them first")
+    runs = every[every["nodes"].notna()].reset_index(drop=True)
     store = CountersStore(lake.root, system)
     names = [name for name in SAMPLERS if name in store.samplers] + [name for name in store.samplers if name not in SAMPLERS]
     if not names:
@@ -94,14 +96,19 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
     windows = {each: table for each in scopes if (table := getattr(found, each)) is not None}
     sampled = ~np.all([table.isna().all(axis=1).to_numpy() for table in windows.values()], axis=0)
     kept = runs[sampled].reset_index(drop=True)
+    if len(kept) == 0:
+        raise InputError(
+            f"{system}: none of {len(every):,} control runs has known nodes and counters in the {WINDOW_S} s before it started"
+        )
+    probes, types = stored(lake, PROBE_RESULTS, system), application_types(lake, system)
     features = {each: feature_matrix(table, probes, types, kept).reset_index(drop=True) for each, table in windows.items()}
     told, truth = None, None
     if lake.path("contention", system).exists():
         true = lake.read("contention", system)[0].set_index("run_id").loc[kept["run_id"]].reset_index(drop=True)
         types_of = features[scopes[0]].filter(like="type.")
         told, truth = true.drop(columns="slowed").join(types_of), true["slowed"].to_numpy(np.int64)
-    left_out = {"no counter sampled in the window": int((~sampled).sum())}
-    return TrainingTable(system, kept, features, told, truth, bool(metadata.get("generated")), left_out)
+    left_out = {"nodes not known": len(every) - len(runs), "no counter sampled in the window": int((~sampled).sum())}
+    return TrainingTable(system, kept, features, told, truth, told is not None, left_out)
 
 
 @dataclass(frozen=True)

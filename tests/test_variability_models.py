@@ -165,6 +165,7 @@ def test_a_table_is_made_of_what_was_ingested(tmp_path):
     from pipelines.counters_store import CountersStore
     from pipelines.ingest.ldms_ingest import ingest_counters
     from pipelines.lake import Lake
+    from pipelines.run_store import keep
 
     times = 1_600_000_000 + 60 * np.arange(30)
     lines = ["#Time,Time_usec,ProducerName,component_id,job_id,write_bytes,open"]
@@ -175,23 +176,24 @@ def test_a_table_is_made_of_what_was_ingested(tmp_path):
     start = times[0] + 900
     runs = pd.DataFrame(
         {
-            "run_id": ["a", "b", "c", "early"],
-            "application": ["AMG", "LBANN", "AMG", "AMG"],
+            "run_id": ["a", "b", "c", "early", "where"],
+            "application": ["AMG", "LBANN", "AMG", "AMG", "AMG"],
             "input": "",
-            "nodes": [["n0"], ["n1"], ["n0", "n1"], ["n0"]],
-            "start_s": np.array([start, start, start, times[0] - 900], np.int64),
-            "runtime_s": [10.0, 20.0, 11.0, 12.0],
+            "nodes": [["n0"], ["n1"], ["n0", "n1"], ["n0"], None],
+            "start_s": np.array([start, start, start, times[0] - 900, start], np.int64),
+            "runtime_s": [10.0, 20.0, 11.0, 12.0, 13.0],
         }
     )
-    lake.write("control_runs", "small", runs, {"generated": True})
+    keep(lake, "control_runs", "small", runs)
+    assert variability_models.training_table(tmp_path, "small").features["own"].filter(like="probe").isna().all(axis=None)
     probes = pd.DataFrame({"run_id": ["a", "c", "c"], "node": ["n0", "n0", "n1"]})
-    lake.write("probes", "small", probes.assign(send_s=[1.0, 2.0, 4.0], recv_s=0.5, allreduce_s=0.25))
+    keep(lake, "probes", "small", probes.assign(send_s=[1.0, 2.0, 4.0], recv_s=0.5, allreduce_s=0.25))
     kinds = pd.DataFrame({"application": ["AMG", "LBANN"], "type": ["network", "io"]})
-    lake.write("application_types", "small", kinds)
+    keep(lake, "application_types", "small", kinds)
     table = variability_models.training_table(tmp_path, "small")
     assert table.runs["run_id"].tolist() == ["a", "b", "c"]
-    assert table.left_out == {"no counter sampled in the window": 1}
-    assert table.generated
+    assert table.left_out == {"nodes not known": 1, "no counter sampled in the window": 1}
+    assert not table.generated
     assert table.told is None
     column = "lustre2_client.write_bytes"
     assert table.features["own"][f"{column}.mean"].tolist() == pytest.approx([100, 200, 150])
@@ -203,7 +205,8 @@ def test_a_table_is_made_of_what_was_ingested(tmp_path):
     slowed = pd.DataFrame({"run_id": ["early", "c", "b", "a"], "slowed": [0, 1, 0, 1], "network": [0.0, 3.0, 2.0, 1.0]})
     lake.write("contention", "small", slowed)
     told = variability_models.training_table(tmp_path, "small")
+    assert told.generated
     assert told.truth.tolist() == [1, 0, 1]
     assert told.told["network"].tolist() == [1, 2, 3]
-    with pytest.raises(InputError, match=r"control_runs/other\.parquet: not there yet"):
+    with pytest.raises(InputError, match="no control runs of other: ingest them first"):
         variability_models.training_table(tmp_path, "other")

@@ -8,6 +8,8 @@ import click
 
 _COMMANDS = {
     "ingest": "read counters, control runs and probe results",
+    "train": "train classifiers, register them, promote the best by the rule",
+    "evaluate": "cross-validate classifiers on the control runs",
 }
 
 
