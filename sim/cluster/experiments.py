@@ -102,7 +102,7 @@ def trials(
     A row a job: ``experiment scheduler seed`` and the columns of :class:`ClusterRun`'s runs, ``z`` and ``varied``; ``asked`` and ``skipped`` are those of the
     whole trial, in every row of it.
     """
-    limits = {(str(name), int(nodes)): float(limit) for (name, nodes), limit in known["limit_s"].items()}
+    limits = {(str(kind[0]), int(kind[1])): float(limit) for kind, limit in zip(known.index, known["limit_s"], strict=True)}
     work = [(scheduler, seed) for seed in seeds for scheduler in schedulers]
     done = 0
 
