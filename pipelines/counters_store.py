@@ -106,7 +106,8 @@ class CountersStore:
             yield from table.unify_dictionaries().combine_chunks().to_batches()
 
     def coverage(self, sampler: str, days: Sequence[str] | None = None) -> pd.DataFrame:
-        """A row a day of ``days`` (all if None): rows, nodes, minutes in which any node was sampled, node-minutes sampled, metric values and nulls, first and last time."""
+        """A row a day of ``days`` (all if None): rows, nodes, minutes in which any node was sampled, node-minutes sampled, metric values and nulls,
+        first and last time."""
         found = []
         for day in self.days(sampler) if days is None else days:
             parts = self.parts(sampler, day)

@@ -124,7 +124,8 @@ def _system(path: Path, name: str, table: Any) -> System:
                 raise wrong(f"lag_s is to be seconds from 0 on, not {value!r}")
         elif not isinstance(value, str):
             raise wrong(f"{key} is to be a text, not {value!r}")
-    found = System(name, **{key: tuple(value) if key in _LISTS else value for key, value in table.items()})
+    stated: dict[str, Any] = {key: tuple(value) if key in _LISTS else value for key, value in table.items()}
+    found = System(name, **stated)
     if found.scope not in ("own", "all"):
         raise wrong(f"scope is own or all, not {found.scope!r}")
     if unknown := [each for each in found.classifiers if each not in CLASSIFIERS]:

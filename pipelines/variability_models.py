@@ -75,8 +75,9 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
     """What was ingested of ``system`` under ``home``, by one pass over each sampler's counters.
 
     Beside what ``queuecast variability ingest`` keeps there may be a table ``contention`` (``run_id``, ``slowed``, and columns of the true contention),
-    which only a simulated cluster can write. Samples that could not yet be read when a run started (``lag_s`` in ``systems.toml``) are not looked at. Runs whose nodes are not known, or in whose window no counter was sampled, are left out. Without
-    probe results their features are missing. InputError where no control runs or no counters were ingested.
+    which only a simulated cluster can write. Samples that could not yet be read when a run started (``lag_s`` in ``systems.toml``) are not looked
+    at. Runs whose nodes are not known, or in whose window no counter was sampled, are left out.
+    Without probe results their features are missing. InputError where no control runs or no counters were ingested.
     """
     from features.window_features import side_by_side, window_features
     from pipelines.counters_store import CountersStore
@@ -116,7 +117,12 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
         told, truth = true.drop(columns="slowed").join(types_of), true["slowed"].to_numpy(np.int64)
     left_out = {"nodes not known": len(every) - len(runs), "no counter sampled in the window": int((~sampled).sum())}
     generated = told is not None or system == SIMULATED
-    of_counters = {"coverage": found.coverage, "counts": found.counts, "interval_s": found.interval_s, "lag_s": lag_s}
+    of_counters: dict[str, Any] = {
+        "coverage": found.coverage,
+        "counts": found.counts,
+        "interval_s": found.interval_s,
+        "lag_s": lag_s,
+    }
     return TrainingTable(system, kept, features, told, truth, generated, left_out, **of_counters)
 
 
@@ -211,12 +217,12 @@ def retrain(
     tags: Mapping[str, str] | None = None,
     crown: bool = True,
 ) -> Retrained:
-    """Train candidates on the features of ``scope``, judge them, register, and promote by the rule; the aliases move last, or if not ``crown`` are left to the caller.
+    """Train candidates on the features of ``scope``, judge them, register, and promote by the rule; the aliases move last.
 
     Without a champion all ``names`` are registered, judged by stratified cross-validation. With one, candidates and champion are judged on the runs that
     started after all that it learned from had ended, the candidates trained again and again on what came before
     (:func:`models.variability_evaluation.forward`), and the best candidate is registered. A champion that records no training was chosen by hand
-    and stays. InputError for a champion of another scope.
+    and stays. Not to ``crown`` leaves the aliases to the caller. InputError for a champion of another scope.
     """
     from models.registration import point, version_at
     from models.variability_registration import elect, load_version, registered_name

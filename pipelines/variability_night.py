@@ -23,6 +23,7 @@ from pipelines.systems import System, system
 from pipelines.variability_models import Retrained, TrainingTable, training_table
 from pipelines.variability_stages import (
     FEATURES_TABLE,
+    TRIALS,
     Table,
     over_all,
     pack_table,
@@ -30,6 +31,7 @@ from pipelines.variability_stages import (
     read_tables,
     sampled,
     trial_plan,
+    trials_page,
     try_model,
 )
 
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from models.tracking import Tracking
 
 NIGHTS_TABLE, MODEL_TABLE, TRIALS_TABLE = "variability_nights", "variability_model", "cluster_experiments"
+TRIALS_PAGE = "variability/{}.html"
+"""Under ``reports`` in the home directory."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ def ingest(home: Path, known: System) -> Ingested:
 
 
 def night(
-    home: Path, name: str, label: str, connect: Callable[[], Tracking], *, run_id: str = "", seed: int = 0, trials: int = 5
+    home: Path, name: str, label: str, connect: Callable[[], Tracking], *, run_id: str = "", seed: int = 0, trials: int = TRIALS
 ) -> VariabilityNight:
     """Do the night ``label`` of the system ``name``. Whatever is raised, features, trials and aliases are those of the night before.
 
@@ -114,7 +118,13 @@ def night(
         staging.enter(label, "retraining")
         tell("train and register", 0, 1)
         made = retrain(
-            table, known.scope, store, names=known.classifiers, seed=seed, tags={"dagster_run_id": run_id, "night": label}, crown=False
+            table,
+            known.scope,
+            store,
+            names=known.classifiers,
+            seed=seed,
+            tags={"dagster_run_id": run_id, "night": label},
+            crown=False,
         )
         staging.lake.write(MODEL_TABLE, name, made.registered, {"generated": table.generated})
         champion = store.client.get_model_version(model, made.champion).tags
@@ -127,6 +137,7 @@ def night(
             asked = load_version(model, made.champion)
             conducted, compared = try_model(plan, asked, champion.get("scope", known.scope), tell)
             staging.lake.write(TRIALS_TABLE, name, compared, {"generated": True, "champion": made.champion})
+            staging.page(TRIALS_PAGE.format(name), trials_page(plan, conducted, f"models:/{model}/{made.champion}", run_id))
             means = over_all(compared)
             results += checks.check_trials(conducted.runs, plan, means)
         _stop_at(checks.failed(results), label, name)
@@ -150,4 +161,6 @@ def night(
 
 def _stop_at(failed: list[str], label: str, name: str) -> None:
     if failed:
-        raise InputError(f"night {label} of {name}: what was made fails {', '.join(failed)}; champion and tables stay those of the night before")
+        raise InputError(
+            f"night {label} of {name}: what was made fails {', '.join(failed)}; champion and tables stay those of the night before"
+        )

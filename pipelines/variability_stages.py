@@ -7,7 +7,7 @@ Counters and control runs are kept as they come: they only ever grow, each file 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,15 +22,19 @@ from pipelines.counters_store import CountersStore
 from pipelines.ingest.control_runs import ControlRuns, read_accounting_runs, read_runs
 from pipelines.ingest.probes import read_probes, read_types
 from pipelines.lake import Lake
+from pipelines.provenance import code_version, software
 from pipelines.run_store import PROBE_RESULTS, RUNS, TYPES, Kept, keep
 from pipelines.systems import System
 from pipelines.variability_models import SCOPES, TrainingTable
+from sim.cluster.calibrations import Cluster
 
 if TYPE_CHECKING:
     from models.variability import VariabilityModel
     from pipelines.ingest.ldms_ingest import IngestReport
 
 FEATURES_TABLE = "variability_features"
+TRIALS = 20
+"""Trials of an experiment: five, as in the paper, hardly give an interval."""
 FEWEST_RUNS = 4
 """Of three runs none is 1.5 standard deviations from their mean (ddof = 0): so many of an application are needed for one to vary."""
 _RUN_COLUMNS = ("run_id", "application", "input", "start_s", "runtime_s")
@@ -52,7 +56,9 @@ def read_counters(home: Path, system: System, progress: Progress = lambda done, 
     from pipelines.ingest.ldms_ingest import ingest_counters
 
     if not system.counters:
-        raise InputError(f"{system.name}: no counters are known: queuecast variability ingest --system {system.name} --counters ...")
+        raise InputError(
+            f"{system.name}: no counters are known: queuecast variability ingest --system {system.name} --counters ..."
+        )
     store = CountersStore(home / "lake", system.name)
     return ingest_counters(
         store, system.counters, sampler=system.sampler or None, progress=lambda name, done, total: progress(done, total)
@@ -166,7 +172,6 @@ SCHEDULERS = ("EASY", f"EASY+RUSH(model={REGISTERED})", f"EASY+RUSH(model={ORACL
 def trial_plan(trials: int, seed: int) -> Plan:
     """Experiment ADAA of paper 004 on the small simulated cluster, its jobs in proportion. Its control runs are of other times than those that teach."""
     from pipelines.simulated_site import DAYS, small_cluster
-    from sim.cluster.calibrations import Cluster
     from sim.cluster.workloads import experiment
 
     cluster, whole = small_cluster(), experiment("ADAA")
@@ -182,6 +187,23 @@ def try_model(
 
     conducted = conduct(plan, registered=Adviser(model, scope), progress=progress)[0]
     return conducted, compared(by_trial(conducted.runs), conducted.baseline, plan.seed)
+
+
+def trials_page(plan: Plan, conducted: Conducted, champion: str, run_id: str) -> str:
+    """The page of the trials: one HTML file that needs nothing else."""
+    from pipelines.report.cluster import render_cluster
+
+    share = plan.cluster.procs / Cluster().procs
+    note = f"The cluster and the number of jobs are {share:.0%} of the paper's; its counts of runs are of trials that much larger."
+    provenance = {
+        "model": champion,
+        "trials": f"{conducted.trials}, seed {plan.seed}",
+        "cluster": asdict(plan.cluster),
+        "code": code_version(),
+        "software": software(),
+        "Dagster run": run_id,
+    }
+    return render_cluster(plan.cluster.name, [conducted], provenance, [note])
 
 
 def first_trial(plan: Plan) -> pd.DataFrame:

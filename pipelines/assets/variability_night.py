@@ -47,7 +47,9 @@ def variability_night(context: dg.AssetExecutionContext, config: VariabilityNigh
             "quarantined": made.row["quarantined"],
             "runs": made.row["runs"],
             "simulated": made.table.generated,
-            "candidates": dg.MetadataValue.md(made.retrained.registered.drop(columns="why").to_markdown(index=False, floatfmt=".4f")),
+            "candidates": dg.MetadataValue.md(
+                made.retrained.registered.drop(columns="why").to_markdown(index=False, floatfmt=".4f")
+            ),
             "trials": dg.MetadataValue.md(made.trials.to_markdown(index=False, floatfmt=".5g") if len(made.trials) else "none"),
         },
         check_results=[each for each in made.checks if each.check_name in claimed],

@@ -207,27 +207,49 @@ def _print_variability(lake: Lake, name: str) -> None:
     """The candidates of a system and, where it is simulated, what a scheduler gains that asks the champion."""
     from rich.table import Table
 
-    from pipelines.variability_night import MODEL_TABLE, TRIALS_TABLE
-    from pipelines.variability_stages import over_all
+    from pipelines.cluster_experiments import ALL
+    from pipelines.home import home
+    from pipelines.variability_night import MODEL_TABLE, TRIALS_PAGE, TRIALS_TABLE
 
     models, settings = lake.read(MODEL_TABLE, name)
     kind = "simulated cluster" if settings["generated"] else "system"
-    shown = Table(title=f"{kind} {name}: registered as variability-{name}", title_justify="left")
+    shown = Table(title=f"{kind} {name}, registered as variability-{name}", title_justify="left")
     for column in ("version", "classifier", "alias", "F1", "judged runs"):
         shown.add_column(column, justify="left" if column in ("classifier", "alias") else "right")
     for row in models.to_dict("records"):
-        shown.add_row(str(row["version"]), row["method"], row["alias"], "-" if pd.isna(row["f1"]) else f"{row['f1']:.3f}", f"{row['judged_runs']:,}")
+        shown.add_row(
+            str(row["version"]),
+            row["method"],
+            row["alias"],
+            "-" if pd.isna(row["f1"]) else f"{row['f1']:.3f}",
+            f"{row['judged_runs']:,}",
+        )
     console().print(shown)
     if not settings["generated"]:
         return
     compared, _ = lake.read(TRIALS_TABLE, name)
-    tried = Table(title=f"{kind} {name}: means over {compared['trials'].iloc[0]} trials of 48 jobs", title_justify="left")
+    tried = Table(
+        title=f"{kind} {name}: means over {compared['trials'].iloc[0]} trials, differences from EASY with 95% intervals",
+        title_justify="left",
+    )
     tried.add_column("scheduler", no_wrap=True)
     for metric in TRIED:
         tried.add_column(TRIED[metric], justify="right")
-    for row in over_all(compared).to_dict("records"):
-        tried.add_row(row["scheduler"], *(f"{row[metric]:,.1f}" for metric in TRIED))
+    overall = compared[compared["application"] == ALL]
+    for scheduler, rows in overall.groupby("scheduler", sort=False):
+        values = rows.set_index("metric").to_dict("index")
+        tried.add_row(str(scheduler), *(_tried(values[metric]) for metric in TRIED))
     console().print(tried)
+    click.echo(f"report      {home() / 'reports' / TRIALS_PAGE.format(name)}")
+
+
+def _tried(row: Mapping[Any, Any]) -> str:
+    value = f"{row['mean']:,.1f}"
+    return (
+        value
+        if pd.isna(row["low"]) or row["difference"] == 0
+        else f"{value}  {row['difference']:+.1f} [{row['low']:+.1f}, {row['high']:+.1f}]"
+    )
 
 
 def _cell(row: Mapping[Any, Any]) -> str:

@@ -52,8 +52,8 @@ def command(
 ) -> None:
     """Read counters, control runs, probe results and application types of one system.
 
-    The system is remembered with where all this lies, and read again every night. What was read before changes nothing; a counter file that grew gives its new lines. A broken counter file is quarantined with the reason
-    and the rest goes on: then the exit code is 2.
+    The system is remembered with where all this lies, and read again every night. What was read before changes nothing; a counter file that
+    grew gives its new lines. A broken counter file is quarantined with the reason and the rest goes on: then the exit code is 2.
     """
     from pipelines.home import home
     from pipelines.ingest.ldms_files import counter_files
