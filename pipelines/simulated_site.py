@@ -1,6 +1,6 @@
 """The embedded default: a simulated cluster's monitoring written as a site's own would be, and read back the same way.
 
-The cluster is the calibration ``congested`` at a quarter of its size, a day of it. What is written stays until it would be written otherwise.
+The cluster is the calibration ``congested`` at a quarter of its size, two days of it. What is written stays until it would be written otherwise.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pipelines.run_store import TYPES as TYPE_TABLE
 from pipelines.systems import SIMULATED, System
 from sim.cluster.calibrations import Cluster, calibration
 
-DAYS, EACH, SEED = 1.0, 100, 0
+DAYS, EACH, SEED = 2.0, 100, 0
 """Simulated days, control runs of each application, and the seed of it all."""
 _NOON = ORIGIN_S + 43_200
 _SETTINGS = "settings.json"
@@ -32,7 +32,7 @@ _CLASSIFIERS = ("extra-trees", "adaboost")
 
 
 def small_cluster() -> Cluster:
-    """``congested`` with a quarter of its nodes, core and file system, under half as many leaf switches of half the size, sampled once a minute."""
+    """``congested`` with a quarter of its nodes, core and file system, under half as many leaf switches of half the size, sampled every other minute."""
     whole = calibration("congested")
     share = _NODES / whole.nodes
     return whole.but(
@@ -43,7 +43,8 @@ def small_cluster() -> Cluster:
         noise_leaves=whole.noise_leaves // 2,
         core=whole.core * share,
         storage=whole.storage * share,
-        interval_s=60,
+        interval_s=120,
+        warm_s=960,
     )
 
 

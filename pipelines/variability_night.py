@@ -133,30 +133,36 @@ def night(
         means = pd.DataFrame()
         if known.simulated:
             staging.enter(label, "trying the champion")
+            tell("try the champion", 0, 1)
             plan = trial_plan(trials, seed)
             asked = load_version(model, made.champion)
-            conducted, compared = try_model(plan, asked, champion.get("scope", known.scope), tell)
+            conducted, compared = try_model(plan, asked, champion.get("scope", known.scope))
             staging.lake.write(TRIALS_TABLE, name, compared, {"generated": True, "champion": made.champion})
             staging.page(TRIALS_PAGE.format(name), trials_page(plan, conducted, f"models:/{model}/{made.champion}", run_id))
             means = over_all(compared)
             results += checks.check_trials(conducted.runs, plan, means)
+            tell("try the champion", 1, 1)
         _stop_at(checks.failed(results), label, name)
-        row = {
-            "night": label,
-            "files": came.report.ingested + came.report.continued,
-            "quarantined": len(came.quarantine),
-            "runs": len(table.runs),
-            "last_start_s": int(table.runs["start_s"].max()),
-            "champion": made.champion,
-            "promoted": made.promoted,
-            "why": made.why,
-            "note": recovered,
-        }
+        row = _row(label, came, table, made, recovered)
         lake = Lake(home / "lake")
         before = lake.read(NIGHTS_TABLE, name)[0] if lake.path(NIGHTS_TABLE, name).exists() else pd.DataFrame()
         staging.lake.write(NIGHTS_TABLE, name, pd.concat([before, pd.DataFrame([row])], ignore_index=True))
         staging.commit({"champion": made.champion, "challenger": made.challenger}, crown)
         return VariabilityNight(row, came, table, made, results, means)
+
+
+def _row(label: str, came: Ingested, table: TrainingTable, made: Retrained, note: str) -> dict[str, Any]:
+    return {
+        "night": label,
+        "files": came.report.ingested + came.report.continued,
+        "quarantined": len(came.quarantine),
+        "runs": len(table.runs),
+        "last_start_s": int(table.runs["start_s"].max()),
+        "champion": made.champion,
+        "promoted": made.promoted,
+        "why": made.why,
+        "note": note,
+    }
 
 
 def _stop_at(failed: list[str], label: str, name: str) -> None:

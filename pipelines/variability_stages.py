@@ -176,16 +176,14 @@ def trial_plan(trials: int, seed: int) -> Plan:
 
     cluster, whole = small_cluster(), experiment("ADAA")
     of = replace(whole, jobs=round(whole.jobs * cluster.procs / Cluster().procs))
-    return Plan(cluster, (of,), SCHEDULERS, trials=trials, days=2 * DAYS, seed=seed)
+    return Plan(cluster, (of,), SCHEDULERS, trials=trials, days=DAYS, seed=seed)
 
 
-def try_model(
-    plan: Plan, model: VariabilityModel, scope: str, progress: Callable[[str, int, int], None] | None = None
-) -> tuple[Conducted, pd.DataFrame]:
+def try_model(plan: Plan, model: VariabilityModel, scope: str) -> tuple[Conducted, pd.DataFrame]:
     """The trials of ``plan`` with ``model`` asked, and what came of them beside the baseline: :func:`pipelines.cluster_experiments.compared`."""
     from sim.cluster.simulate import Adviser
 
-    conducted = conduct(plan, registered=Adviser(model, scope), progress=progress)[0]
+    conducted = conduct(plan, registered=Adviser(model, scope))[0]
     return conducted, compared(by_trial(conducted.runs), conducted.baseline, plan.seed)
 
 

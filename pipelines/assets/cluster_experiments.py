@@ -40,14 +40,16 @@ def cluster_experiments(context: dg.AssetExecutionContext, config: TrialConfig, 
     name = context.partition_key
     if name != SIMULATED:
         raise InputError(f"{name}: is no simulated cluster, and no model of another machine can be tried on one")
+    tell("try the champion", 0, 1)
     store, model = tracking(), registered_name(name)
     champion = store.client.get_model_version_by_alias(model, "champion")
     asked = load_version(model, str(champion.version))
     plan = trial_plan(config.trials, config.seed)
-    conducted, compared = try_model(plan, asked, champion.tags.get("scope", "own"), tell)
+    conducted, compared = try_model(plan, asked, champion.tags.get("scope", "own"))
     lake.lake().write(TRIALS_TABLE, name, compared, {"generated": True, "champion": str(champion.version)})
     path = home() / "reports" / TRIALS_PAGE.format(name)
-    write_report(path, trials_page(plan, conducted, f"models:/{model}/{champion.version}", context.run_id))
+    write_report(path, trials_page(plan, conducted, f"models:/{model}/{champion.version}", context.run.run_id))
+    tell("try the champion", 1, 1)
 
     means = over_all(compared)
     return dg.MaterializeResult(

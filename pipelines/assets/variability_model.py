@@ -39,7 +39,7 @@ def variability_model(context: dg.AssetExecutionContext, config: VariabilityConf
     tell("train and register", 0, 1)
     table = unpack_table(name, *lake.lake().read(FEATURES_TABLE, name))
     store = tracking()
-    tags = {"dagster_run_id": context.run_id}
+    tags = {"dagster_run_id": context.run.run_id}
     made = retrain(table, known.scope, store, names=known.classifiers, seed=config.seed, tags=tags)
     lake.lake().write(MODEL_TABLE, name, made.registered, {"generated": table.generated})
     tell("train and register", 1, 1)

@@ -32,7 +32,7 @@ def variability_night(context: dg.AssetExecutionContext, config: VariabilityNigh
     """Do the night, and say what came of it."""
     name = context.partition_key
     label = context.run.tags.get(NIGHT_TAG) or datetime.now(UTC).strftime("%Y-%m-%d")
-    made = night(home(), name, label, tracking, run_id=context.run_id, seed=config.seed)
+    made = night(home(), name, label, tracking, run_id=context.run.run_id, seed=config.seed)
     tell_days(context, name, made.ingested.days)
     for asset in ("counters", "control_runs", "variability_features"):
         context.log_event(dg.AssetMaterialization(asset, partition=name, metadata={"night": label}))
