@@ -29,14 +29,12 @@ counters_by_day = dg.AssetSpec(
 )
 
 
-def ready(name: str) -> bool:
-    """The simulated cluster is simulated before anything of it is read; True if it was simulated just now."""
-    if name != SIMULATED:
-        return False
-    tell("simulate the cluster", 0, 1)
-    made = simulate_site(home())
-    tell("simulate the cluster", 1, 1)
-    return made
+def ready(name: str) -> None:
+    """The simulated cluster is simulated before anything of it is read."""
+    if name == SIMULATED:
+        tell("simulate the cluster", 0, 1)
+        simulate_site(home())
+        tell("simulate the cluster", 1, 1)
 
 
 def tell_days(context: dg.AssetExecutionContext, name: str, found: pd.DataFrame) -> None:
@@ -70,7 +68,7 @@ def tell_days(context: dg.AssetExecutionContext, name: str, found: pd.DataFrame)
 def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Read what is new, say by day what there is."""
     name = context.partition_key
-    made = ready(name)
+    ready(name)
     report = read_counters(home(), system(home(), name), teller("read counters"))
     store = CountersStore(lake.lake().root, name)
     found, quarantine = sampled(store, report), read_quarantine(store)
@@ -94,7 +92,6 @@ def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materi
             "values": sum(part.values for part in parts),
             "days": len({part.day for part in parts}),
             "simulated": name == SIMULATED,
-            "simulated just now": made,
             "files": f"{report.ingested:,} read, {report.continued:,} read on, {report.known:,} known, {len(report.quarantined):,} quarantined",
             "what came in": dg.MetadataValue.md(pd.DataFrame(came).to_markdown(index=False) if came else "nothing new"),
             "by day": dg.MetadataValue.md(found.to_markdown(index=False, floatfmt=".4g") if len(found) else "no counters"),
