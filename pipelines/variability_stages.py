@@ -192,7 +192,7 @@ def trials_page(plan: Plan, conducted: Conducted, champion: str, run_id: str) ->
     from pipelines.report.cluster import render_cluster
 
     share = plan.cluster.procs / Cluster().procs
-    note = f"The cluster and the number of jobs are {share:.0%} of the paper's; its counts of runs are of trials that much larger."
+    note = f"The cluster and the number of jobs are {share:.0%} of the paper's, whose counts of runs are of trials {1 / share:.0f} times as large."
     provenance = {
         "model": champion,
         "trials": f"{conducted.trials}, seed {plan.seed}",
