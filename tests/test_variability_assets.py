@@ -15,11 +15,13 @@ import pytest
 from features.errors import InputError
 from models.variability_registration import registered_name
 from pipelines import simulated_site, variability_night
+from pipelines.assets.cluster_experiments import TrialConfig, cluster_experiments
 from pipelines.counters_store import CountersStore
 from pipelines.definitions import defs
 from pipelines.lake import Lake
 from pipelines.ldms_files import emit
 from pipelines.registry import tracking
+from pipelines.resources import LakeResource
 from pipelines.run_store import RUNS, stored
 from pipelines.systems import SIMULATED, System, remember_system, system, systems
 from pipelines.variability_checks import check_counters, check_features
@@ -207,7 +209,9 @@ def test_nights_take_in_what_is_new_and_a_failed_one_changes_nothing(
     assert {str(version) for version in kept()[1].values()} <= {"1", "3"}
 
 
-def test_a_site_has_no_trials_and_an_unknown_one_is_refused(home: Path, instance: dg.DagsterInstance) -> None:
+def test_a_site_has_no_trials_and_an_unknown_one_is_refused(home: Path) -> None:
+    with pytest.raises(InputError, match="quartz: is no simulated cluster"):
+        cluster_experiments(dg.build_asset_context(partition_key=NAME), config=TrialConfig(), lake=LakeResource())
     with pytest.raises(InputError, match=r"unknown system 'nowhere': known are simulated"):
         system(home, "nowhere")
     with pytest.raises(InputError, match="is the name of the simulated cluster"):
