@@ -22,7 +22,7 @@ from pipelines.run_store import TYPES as TYPE_TABLE
 from pipelines.systems import SIMULATED, System
 from sim.cluster.calibrations import Cluster, calibration
 
-DAYS, EACH, SEED = 2.0, 60, 0
+DAYS, EACH, SEED = 2.0, 100, 0
 """Simulated days, control runs of each application, and the seed of it all."""
 _NOON = ORIGIN_S + 43_200
 _SETTINGS = "settings.json"
