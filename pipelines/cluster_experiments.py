@@ -9,7 +9,7 @@ counted in the second: 1.5 to 3.5 of the 27 runs an application beyond 1.5 sigma
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -171,28 +171,40 @@ def conduct(
             notes.append(f"{of.name}: the registered model may have learned from the applications it is not to know here")
         say(f"{of.name}: what is usual", 0, 1)
         known = usual(plan.cluster, of, days=plan.days, seed=plan.learning_seed + 1)
-        done.append(_experiment(plan, of, known, advisers, notes, threads, say))
+        made = held(
+            plan.cluster, of, plan.schedulers, plan.trial_seeds, known=known, advisers=advisers, threads=threads, progress=say
+        )
+        done.append(replace(made, notes=tuple(notes)))
     return done
 
 
-def _experiment(
-    plan: Plan, of: Experiment, known: pd.DataFrame, advisers: Mapping[str, Adviser], notes: list[str], threads: int, say: Progress
+def held(
+    cluster: Cluster,
+    of: Experiment,
+    schedulers: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    known: pd.DataFrame,
+    advisers: Mapping[str, Adviser],
+    threads: int = 2,
+    progress: Progress | None = None,
 ) -> Conducted:
-    """The trials of one experiment, the coin's last."""
-    first = [name for name in plan.schedulers if asked_of(name) != COIN]
-    coins = [name for name in plan.schedulers if asked_of(name) == COIN]
+    """The trials ``seeds`` of one experiment under ``schedulers``, the first of which is the baseline; a coin's last, as it skips as often as the first
+    scheduler with a model was told to. ``known`` as :func:`sim.cluster.experiments.usual` gives it."""
+    first = [name for name in schedulers if asked_of(name) != COIN]
+    coins = [name for name in schedulers if asked_of(name) == COIN]
 
     def tell(done: int, total: int) -> None:
-        say(f"{of.name}: trials", done, total)
+        if progress is not None:
+            progress(f"{of.name}: trials", done, total)
 
-    runs = trials(plan.cluster, of, first, plan.trial_seeds, known=known, advisers=advisers, threads=threads, progress=tell)
+    runs = trials(cluster, of, first, seeds, known=known, advisers=advisers, threads=threads, progress=tell)
     coin = float("nan")
     if coins:
-        coin = asking_rate(runs, next(name for name in first if asked_of(name) in plan.models))
-        given: Any = {"known": known, "coin": coin, "threads": threads, "progress": tell}
-        tossed = trials(plan.cluster, of, coins, plan.trial_seeds, **given)
+        coin = asking_rate(runs, next(name for name in first if asked_of(name) not in ("", ORACLE)))
+        tossed = trials(cluster, of, coins, seeds, known=known, coin=coin, threads=threads, progress=tell)
         runs = pd.concat([runs, tossed], ignore_index=True)
-    return Conducted(of, plan.schedulers, described(runs, known, plan.schedulers[0]), known, coin, tuple(notes))
+    return Conducted(of, tuple(schedulers), described(runs, known, schedulers[0]), known, coin)
 
 
 def asking_rate(runs: pd.DataFrame, scheduler: str) -> float:

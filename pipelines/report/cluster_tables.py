@@ -163,7 +163,8 @@ def _adaa(made: Conducted, found: pd.DataFrame, rush: str) -> list[tuple[str, st
     rows = []
     for metric, way in (("varied_pooled", "by EASY's runs"), ("varied", "by control runs")):
         row = looked_up(found)[rush, ALL, metric]
-        rows.append((f"ADAA: runs with variation a trial, {way}", "17 to 4", f"{row['baseline']:.1f} to {row['mean']:.1f}"))
+        theirs = "17 to 4" if metric == "varied_pooled" else "does not say"
+        rows.append((f"ADAA: runs with variation a trial, {way}", theirs, f"{row['baseline']:.1f} to {row['mean']:.1f}"))
     apart = found[(found["metric"] == "varied_pooled") & (found["application"] != ALL)]
     of_rush = apart[apart["scheduler"] == rush]
     rows.append(
