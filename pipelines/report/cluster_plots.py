@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from pipelines.cluster_experiments import ALL, COIN, ORACLE, WAYS, Conducted, asked_of, by_trial, compared, label
+from pipelines.cluster_experiments import ALL, COIN, ORACLE, WAYS, Conducted, asked_of, label
 from pipelines.report.cluster_tables import SIMULATED, models_of
 from pipelines.report.style import INK, MUTED, ImageFormat, encode, figure
 
@@ -40,7 +40,7 @@ def varied(conducted: Sequence[Conducted], way: str = "varied_pooled", image: Im
     """Runs with variation a trial by application (figures 4 and 5); ``way`` is one of :data:`pipelines.cluster_experiments.WAYS`."""
 
     def draw(panel: Axes, made: Conducted, colour: dict[str, str]) -> None:
-        values = by_trial(made.runs)
+        values = made.values
         _bars(panel, made, values, way, colour)
         sums = " · ".join(f"{label(name)} {values[name, ALL, way].mean():.1f}" for name in made.schedulers)
         panel.set_title(f"{made.experiment.name}: {sums}", fontsize=8.5)
@@ -52,7 +52,7 @@ def waits(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> bytes:
     """Mean wait by application of the jobs not submitted at once (figure 11)."""
 
     def draw(panel: Axes, made: Conducted, colour: dict[str, str]) -> None:
-        _bars(panel, made, by_trial(made.runs) / 60.0, "wait_later_s", colour)
+        _bars(panel, made, made.values / 60.0, "wait_later_s", colour)
         panel.set_title(made.experiment.name)
 
     return _panels(conducted, draw, "mean wait, min", image)
@@ -62,7 +62,7 @@ def improvements(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> 
     """By how much the largest runtime of a trial is lower, mean over trials, by application, with intervals (figure 9)."""
 
     def draw(panel: Axes, made: Conducted, colour: dict[str, str]) -> None:
-        found = compared(by_trial(made.runs), made.baseline)
+        found = made.found
         found = found[found["metric"] == "worst"].set_index(["scheduler", "application"])
         names = made.experiment.applications
         others = made.schedulers[1:]
@@ -131,7 +131,7 @@ def makespans(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> byt
     with figure(10.5, 3.2, True, SIMULATED) as drawing:
         panel = drawing.subplots()
         for at, made in enumerate(conducted):
-            values = by_trial(made.runs) / 60.0
+            values = made.values / 60.0
             for scheduler in made.schedulers:
                 x = at + (names.index(scheduler) - (len(names) - 1) / 2) * 0.8 / len(names)
                 minutes = values[scheduler, ALL, "makespan_s"]
