@@ -37,7 +37,7 @@ from sim.cluster.simulate import Adviser
 from sim.cluster.workloads import EXPERIMENTS
 from tests.conftest import SHARED, needs_shared
 
-RUSH, ORACLE, COIN = "EASY+RUSH(model=knn,skips=10)", "EASY+RUSH(model=oracle,skips=10)", "EASY+RUSH(model=coin,skips=10)"
+RUSH, ORACLE, COIN = "EASY+RUSH(model=extra-trees,skips=10)", "EASY+RUSH(model=oracle,skips=10)", "EASY+RUSH(model=coin,skips=10)"
 SMALL = calibration("congested").but(name="small", nodes=128, nodes_per_leaf=16, noise_leaves=2, uplink=40.0, storage=20.0)
 
 
@@ -224,7 +224,7 @@ def test_tables_have_all_metrics_and_all_schedulers(conducted: list[Conducted]) 
     rows = overall(conducted[1])
     assert [title for title, _ in rows] == list(METRICS.values())
     assert all(len(cells) == 4 and cells[0]["change"] == "" for _, cells in rows)
-    assert [label(name) for name in conducted[1].schedulers] == ["EASY", "RUSH knn", "oracle", "coin"]
+    assert [label(name) for name in conducted[1].schedulers] == ["EASY", "RUSH extra-trees", "oracle", "coin"]
     assert label("SJF-EASY+RUSH(model=lightgbm,skips=2,classes=little)") == "SJF-EASY RUSH lightgbm, 2 skips, little too"
 
 

@@ -74,7 +74,7 @@ def _tables(made: Conducted) -> dict[str, Any]:
     return {
         "name": of.name,
         "title": of.title,
-        "what": f"{of.jobs} jobs of {', '.join(of.applications)} on {scales}; the model learned from {', '.join(of.trained_on)}.",
+        "what": f"{of.jobs} jobs of {', '.join(of.applications)} on {scales}; a model trained for it learns from {', '.join(of.trained_on)}.",
         "heads": heads(made),
         "overall": overall(made),
         "applications": [(METRICS[metric], by_application(made, metric)) for metric in BY_APPLICATION],
@@ -98,11 +98,14 @@ def _figures(conducted: Sequence[Conducted]) -> list[dict[str, str]]:
             plots.varied(conducted, "varied_pooled"),
         ),
         ("Makespans", "Means over trials; with few trials each is a dot. The paper's figure 10.", plots.makespans(conducted)),
-        ("Waits", "Mean wait of the jobs that were not submitted at once, as in the paper's figure 11.", plots.waits(conducted)),
     ]
     if any(len(made.schedulers) > 1 for made in conducted):
         text = "The largest runtime of an application in a trial, over what is usual for it, mean over trials, with intervals: the paper's figure 9."
         drawn.insert(2, ("Improvement of the largest runtime", text, plots.improvements(conducted)))
+        text = (
+            "Of the jobs that were not submitted at once, with intervals. Dashed: a minute, within which the paper's figure 11 is."
+        )
+        drawn.append(("Change of the mean wait", text, plots.waits(conducted)))
     text = "Boxes are quartiles with the median, whiskers reach from the least to the largest of all trials, on a logarithmic axis. The paper's figures 6 to 8."
     drawn.insert(2, ("Distribution of runtimes", text, plots.runtimes(conducted)))
     return [{"title": title, "caption": caption, "image": data_uri(image)} for title, caption, image in drawn]
