@@ -9,7 +9,8 @@ counted in the second: 1.5 to 3.5 of the 27 runs an application beyond 1.5 sigma
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -69,8 +70,8 @@ class Plan:
         if len(set(self.schedulers)) < len(self.schedulers):
             raise InputError("a scheduler is named twice")
         for name in self.schedulers[1:]:
-            model = asked_of(name)
-            if model not in ("", REGISTERED, ORACLE, COIN, *CLASSIFIERS):
+            rush = named_scheduler(name).rush
+            if rush is not None and rush.model not in (REGISTERED, ORACLE, COIN, *CLASSIFIERS):
                 raise InputError(f"scheduler {name!r}: known models are {', '.join((*CLASSIFIERS, ORACLE, COIN, REGISTERED))}")
         if COIN in map(asked_of, self.schedulers) and not self.models:
             raise InputError("the coin skips as often as a model does: name a scheduler with a model, too")
@@ -111,6 +112,16 @@ class Conducted:
     @property
     def trials(self) -> int:
         return int(self.runs["seed"].nunique())
+
+    @cached_property
+    def values(self) -> pd.DataFrame:
+        """:func:`by_trial` of it."""
+        return by_trial(self.runs)
+
+    @cached_property
+    def found(self) -> pd.DataFrame:
+        """:func:`compared` of it."""
+        return compared(self.values, self.baseline)
 
 
 def asked_of(scheduler: str) -> str:
@@ -171,28 +182,40 @@ def conduct(
             notes.append(f"{of.name}: the registered model may have learned from the applications it is not to know here")
         say(f"{of.name}: what is usual", 0, 1)
         known = usual(plan.cluster, of, days=plan.days, seed=plan.learning_seed + 1)
-        done.append(_experiment(plan, of, known, advisers, notes, threads, say))
+        made = held(
+            plan.cluster, of, plan.schedulers, plan.trial_seeds, known=known, advisers=advisers, threads=threads, progress=say
+        )
+        done.append(replace(made, notes=tuple(notes)))
     return done
 
 
-def _experiment(
-    plan: Plan, of: Experiment, known: pd.DataFrame, advisers: Mapping[str, Adviser], notes: list[str], threads: int, say: Progress
+def held(
+    cluster: Cluster,
+    of: Experiment,
+    schedulers: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    known: pd.DataFrame,
+    advisers: Mapping[str, Adviser],
+    threads: int = 2,
+    progress: Progress | None = None,
 ) -> Conducted:
-    """The trials of one experiment, the coin's last."""
-    first = [name for name in plan.schedulers if asked_of(name) != COIN]
-    coins = [name for name in plan.schedulers if asked_of(name) == COIN]
+    """The trials ``seeds`` of one experiment under ``schedulers``, the first of which is the baseline; a coin's last, as it skips as often as the first
+    scheduler with a model was told to. ``known`` as :func:`sim.cluster.experiments.usual` gives it."""
+    first = [name for name in schedulers if asked_of(name) != COIN]
+    coins = [name for name in schedulers if asked_of(name) == COIN]
 
     def tell(done: int, total: int) -> None:
-        say(f"{of.name}: trials", done, total)
+        if progress is not None:
+            progress(f"{of.name}: trials", done, total)
 
-    runs = trials(plan.cluster, of, first, plan.trial_seeds, known=known, advisers=advisers, threads=threads, progress=tell)
+    runs = trials(cluster, of, first, seeds, known=known, advisers=advisers, threads=threads, progress=tell)
     coin = float("nan")
     if coins:
-        coin = asking_rate(runs, next(name for name in first if asked_of(name) in plan.models))
-        given: Any = {"known": known, "coin": coin, "threads": threads, "progress": tell}
-        tossed = trials(plan.cluster, of, coins, plan.trial_seeds, **given)
+        coin = asking_rate(runs, next(name for name in first if asked_of(name) not in ("", ORACLE)))
+        tossed = trials(cluster, of, coins, seeds, known=known, coin=coin, threads=threads, progress=tell)
         runs = pd.concat([runs, tossed], ignore_index=True)
-    return Conducted(of, plan.schedulers, described(runs, known, plan.schedulers[0]), known, coin, tuple(notes))
+    return Conducted(of, tuple(schedulers), described(runs, known, schedulers[0]), known, coin)
 
 
 def asking_rate(runs: pd.DataFrame, scheduler: str) -> float:
