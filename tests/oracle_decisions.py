@@ -95,4 +95,4 @@ class Deciding(Simulation):
 def decided(load: Workload, scheduler: str, decision: Any, *, skips: int = 10, predictor: Any = None, **policy: Any) -> list[Job]:
     """The jobs as the oracle starts them under ``scheduler`` (its full name) when ``decision`` is asked."""
     simulation = partial(Deciding, decision=decision, most=skips)
-    return load.jobs_by_oracle(**policy_of(scheduler), **source_of(load, predictor), simulation=simulation, **policy)
+    return load.jobs_by_oracle(**policy_of(scheduler) | source_of(load, predictor) | policy, simulation=simulation)

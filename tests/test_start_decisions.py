@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def test_where_each_question_has_its_own_answer(
 @pytest.mark.parametrize("algorithm", ["Strict", "List", "JustBF", "EASY"])
 @pytest.mark.parametrize("semantics", SEMANTICS)
 def test_where_the_order_depends_on_who_waits(algorithm: str, semantics: str) -> None:
-    weights = (0.5, -0.2, 0.3)
+    weights = (0.5, -0.27, 0.31)  # no two of the same sum, whatever their signs: no ties between two jobs
     order = f"MIXED({','.join(map(str, weights))};standardised)"
     scheduler = f"{order}-{algorithm}" + (f"-{order}" if algorithm == "EASY" else "")
     policy: dict[str, Any] = {"order": oracle.Standardised(weights), "backfill": oracle.Standardised(weights)}
@@ -117,17 +118,13 @@ def test_where_the_order_depends_on_who_waits(algorithm: str, semantics: str) ->
         assert (heard.said, made.jobs["start_s"].tolist()) == (told.said, [job.start for job in jobs])
 
 
-SAMPLE = ["FCFS-EASY-FCFS", "FCFS-EASY-SPF", "WFP3-EASY-SAF", "SPF-EASY(reservations=3)-FCFS", "SAF-JustBF", "FCFS-List", "LEXP-Strict"]
-
-
 @pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize("scheduler", [*SAMPLE, CONSERVATIVE])
+@pytest.mark.parametrize("scheduler", ["FCFS-EASY-FCFS", "WFP3-EASY-SAF", "FCFS-List"])
 def test_crowds_with_queues_of_hundreds(scheduler: str, semantics: str) -> None:
-    load = crowd(np.random.default_rng(5), size=400, machine=64, origin_s=1_000_000)
-    early = load.first(400)
-    burst = Workload(**{**vars(early), "submit": (1_000_000 + (np.array(early.submit) - 1_000_000) // 8).tolist()})
-    said = agree(burst, scheduler, Whim(1, 70), 3, semantics=semantics).said
-    assert min(answer.now_s for answer in said) == 1_000_000 and sum(answer.skipped for answer in said) > 300
+    load = crowd(np.random.default_rng(5), size=340, machine=64)
+    burst = replace(load, submit=(1_000_000 + np.array(load.submit) // 20).tolist())
+    said = agree(burst, scheduler, Whim(1, 50), 2, semantics=semantics).said
+    assert min(answer.now_s for answer in said) == 1_000_000 and sum(answer.skipped for answer in said) > 200
 
 
 def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
@@ -277,7 +274,9 @@ def test_other_names_are_refused_in_one_line(name: str, says: str) -> None:
 
 
 def test_rush_without_anybody_to_decide_is_refused() -> None:
-    with pytest.raises(InputError, match=r"scheduler 'EASY\+RUSH': RUSH asks a model that sees monitoring counters, and a trace has none"):
+    with pytest.raises(
+        InputError, match=r"scheduler 'EASY\+RUSH': RUSH asks a model that sees monitoring counters, and a trace has none"
+    ):
         load_of((0, 10, 10)).schedule("EASY+RUSH")
 
 
