@@ -13,35 +13,24 @@ from features.counters import PROBE_FEATURES, SAMPLERS, TYPES
 from features.jit import apart, kernel
 from models.classifying import class_probabilities
 from sim.cluster.chance import normal, uniform
-from sim.cluster.contention import background, offer, slowdown, stretched
-from sim.cluster.placement import choose
+from sim.cluster.contention import held_up, slowdown, strain
+from sim.cluster.placement import choose, seat, unseat
 from sim.cluster.sampling import over_window
 from sim.cluster.site import (
     ASKED_TIMES,
     COIN,
-    CORE_BACKGROUND,
     CUTOFF,
     DECIDER,
     FIRST_CLASS,
     LIMIT,
-    LOAD,
     MODEL,
-    NETWORK_GAIN,
     NODES_PER_LEAF,
-    POWER,
     PREDICTED,
     PROBE_NOISE,
-    READ,
     SKIPPED_TIMES,
-    STORAGE,
-    STORAGE_BACKGROUND,
-    STORAGE_GAIN,
     STRETCH,
     TICK_S,
-    TRAFFIC,
     TYPE,
-    UPLINK,
-    WRITE,
 )
 
 COUNTERS = sum(len(sampler.metrics) for sampler in SAMPLERS.values())
@@ -114,34 +103,22 @@ def exposure(i, needed, site):
 
 @apart
 def foresee(now, job, needed, site):
-    """Runtime in seconds that ``job`` would have on the chosen nodes if all others went on as they do and the background as it will."""
-    physics = site.physics
+    """Runtime in seconds that ``job`` would have if it started now, all others went on as they do, and the background as it will."""
     profile = site.variants[site.variant[job]]
-    stored, core = offer(now, site)
-    stored += needed * (profile[READ] + profile[WRITE]) / physics[STORAGE]
-    size = site.clock[NODES_PER_LEAF]
-    worst = 0.0
-    for leaf in range(site.leaves.shape[0]):
-        there = 0.0
-        for k in range(needed):
-            if site.chosen[k] // size == leaf:
-                there += 1.0
-        if there > 0.0:
-            away = 1.0 - there / needed
-            load = site.leaves[leaf, LOAD] + profile[TRAFFIC] * there * away / physics[UPLINK]
-            worst = max(worst, away * stretched(load, physics[NETWORK_GAIN], physics[POWER]))
+    slot = seat(job, needed, site)
     left, at, tick = site.work[job], now, site.clock[TICK_S]
-    while True:
-        network = 1.0 + worst + stretched(core + background(at, CORE_BACKGROUND, site), physics[NETWORK_GAIN], physics[POWER])
-        io = 1.0 + stretched(stored + background(at, STORAGE_BACKGROUND, site), physics[STORAGE_GAIN], physics[POWER])
-        if worst == 0.0:
-            network = 1.0
-        factor = slowdown(profile, network, io)
+    lasted = -1.0
+    while lasted < 0.0:
+        io = 1.0 + strain(at, site)
+        factor = slowdown(profile, 1.0 + held_up(slot, site), io)
         until = (at // tick + 1) * tick
         if left * factor <= until - at:
-            return at + left * factor - now
+            lasted = at + left * factor - now
         left -= (until - at) / factor
         at = until
+    unseat(slot, site)
+    strain(now, site)  # everything as it was
+    return lasted
 
 
 @apart
