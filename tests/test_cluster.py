@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from features.errors import InputError
 from features.schema import conform
 from sim import simulate
 from sim.cluster.applications import APPLICATIONS, application
@@ -268,3 +269,32 @@ def test_a_coin_that_always_skips_is_asked_as_often_as_allowed() -> None:
     asked = simulate_on(SMALL, jobs, scheduler="EASY+RUSH(model=coin,skips=4)", coin=1.0, seed=10)
     assert (asked.runs["skips"] == 4).all()
     assert asked.asked == asked.skipped == 4 * len(jobs)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "given", "says"),
+    [
+        ("EASY+RUSH(model=nobody)", {}, "+RUSH(model=nobody): known models are oracle, coin"),
+        ("EASY+RUSH", {}, "+RUSH(model=): known models are oracle, coin"),
+        ("EASY", {"start_decision": Whim()}, "scheduler 'EASY' asks nobody whether a job may start"),
+        ("EASY", {"scaling": "odd"}, "unknown scaling 'odd': known are weak, strong"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(scheduler: str, given: dict, says: str) -> None:
+    with pytest.raises(InputError) as refused:
+        simulate_on(SMALL, jobs_of(0), scheduler=scheduler, **given)
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_application_nobody_knows_is_refused() -> None:
+    with pytest.raises(InputError, match="unknown application 'HPL': the simulated cluster knows AMG, Kripke"):
+        simulate_on(SMALL, jobs_of(0).assign(executable="HPL"))
+
+
+def test_jobs_wider_than_what_the_noise_job_leaves_are_refused() -> None:
+    with pytest.raises(InputError, match="wider than the machine's 60 processors"):
+        simulate_on(SMALL, jobs_of(0).assign(procs=61))
