@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from features.jit import kernel
 from sim.queue import BEGIN, packed_remove
-from sim.state import FREE, PLANS, PROFILE, RESERVED, WAITING, start_job
+from sim.state import FREE, PLANS, PROFILE, RESERVED, WAITING, start_job, undecided
 
 
 @kernel
@@ -84,6 +84,8 @@ def plan_on(now, jobs, estimates, queue, profile, state, bits):
             at += 1
             continue
         job = queue.job[at]
+        if undecided(job, state):
+            return
         if not packed_remove(queue, counters[WAITING], at):
             at += 1
         counters[WAITING] -= 1
