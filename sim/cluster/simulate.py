@@ -43,8 +43,8 @@ from sim.cluster.site import (
     NOBODY,
     NODES_PER_LEAF,
     NOISE_NODES,
-    NOWCAST,
     NOISE_TRAFFIC,
+    NOWCAST,
     ORACLE,
     OUTSIDE,
     PHYSICS,
@@ -376,7 +376,9 @@ def ask(site: Site, rush: Rush | None, advisers: Mapping[str, Adviser], coin: fl
         site.physics[CUTOFF] = coin
         return nothing
     if rush.model not in advisers:
-        raise InputError(f"+RUSH(model={rush.model}): known models are {', '.join(WITHOUT_MODEL)}{''.join(f', {name}' for name in advisers)}")
+        raise InputError(
+            f"+RUSH(model={rush.model}): known models are {', '.join(WITHOUT_MODEL)}{''.join(f', {name}' for name in advisers)}"
+        )
     adviser = advisers[rush.model]
     model = adviser.model
     site.clock[DECIDER] = MODEL
