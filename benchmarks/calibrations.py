@@ -1,0 +1,184 @@
+"""What the simulated clusters were calibrated against: ``quiet`` beside real runs, ``congested`` and ``stormy`` beside paper 004's figure 1.
+
+``python -m benchmarks.calibrations`` prints the tables; ``--write`` puts them into docs/rush.md and makes docs/calibrations.png. The real runs are
+those of ``clusters/volta-proxy-runs.csv`` under ``--shared`` (Ates et al. 2018, Taxonomist data set); figure 1 is known by what the paper says of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from benchmarks.marked import replace_parts
+from benchmarks.schedules import HOUSE, SHARED
+from pipelines.report.style import INK, MUTED, encode, figure
+from sim.cluster.calibrations import calibration
+from sim.cluster.experiments import control_runs
+
+VOLTA = "clusters/volta-proxy-runs.csv"
+DAYS, A_DAY = 50, 2.5
+"""Of figure 1: 12 November to 31 December, two to three runs a day and application."""
+QUIET_RUNS = 30
+"""Runs of a group, as most groups of the real runs have."""
+LARGEST = 14
+"""Figure 1's largest ratio to the least runtime."""
+BUSY = ("congested", "stormy")
+_BLUE, _VERMILION = "#0072b2", "#d55e00"
+
+
+def volta(shared: Path) -> pd.DataFrame:
+    """The real runs: ``group`` (application, input, nodes) and ``runtime_s``."""
+    table = pd.read_csv(shared / VOLTA)
+    group = table["application"] + " " + table["input"] + " " + table["nodes"].astype(str)
+    return pd.DataFrame({"group": group, "runtime_s": table["duration_s"].astype(np.float64)})
+
+
+def quiet(seed: int, days: float = 2.0, runs: int = QUIET_RUNS) -> pd.DataFrame:
+    """As many groups' runs on ``quiet``: seven applications on 8, 16 and 32 nodes, in the form of :func:`volta`."""
+    tables = []
+    for nodes in (8, 16, 32):
+        made = control_runs(calibration("quiet"), days=days, seed=seed, each=runs, nodes=nodes, features=False).runs
+        group = made["application"] + f" {nodes}"
+        tables.append(pd.DataFrame({"group": group, "runtime_s": made["runtime_s"]}))
+    return pd.concat(tables, ignore_index=True)
+
+
+def variation(runs: pd.DataFrame) -> pd.Series:
+    """Coefficients of variation by group, ascending."""
+    groups = runs.groupby("group")["runtime_s"]
+    return (groups.std(ddof=0) / groups.mean()).sort_values()
+
+
+def relative(runs: pd.DataFrame) -> np.ndarray:
+    """Runtimes over the median of their group, ascending."""
+    return np.sort((runs["runtime_s"] / runs.groupby("group")["runtime_s"].transform("median")).to_numpy())
+
+
+def busy(name: str, seed: int, days: float = DAYS) -> pd.DataFrame:
+    """Control runs as figure 1 shows them: ``application start_s runtime_s ratio``, the last to the application's least runtime."""
+    runs = control_runs(calibration(name), days=days, seed=seed, each=round(A_DAY * days), features=False).runs
+    least = runs.groupby("application")["runtime_s"].transform("min")
+    return runs.assign(ratio=runs["runtime_s"] / least)[["application", "start_s", "runtime_s", "ratio"]]
+
+
+def quiet_table(real: pd.DataFrame, made: pd.DataFrame) -> list[str]:
+    """Spreads of both, side by side."""
+    lines = ["| | real runs on Volta | `quiet`, simulated |", "| --- | --- | --- |"]
+    both = (variation(real), variation(made))
+    lines.append(f"| groups, runs | {len(both[0])}, {len(real)} | {len(both[1])}, {len(made)} |")
+    for name, share in (("least", 0.0), ("lower quartile", 0.25), ("median", 0.5), ("upper quartile", 0.75), ("largest", 1.0)):
+        cells = (f"{100 * each.quantile(share):.2f} %" for each in both)
+        lines.append(f"| coefficient of variation of a group, {name} | {' | '.join(cells)} |")
+    beyond = (np.mean(np.abs(relative(each) - 1) > 0.05) for each in (real, made))
+    lines.append(f"| runs more than 5 % from their group's median | {' | '.join(f'{100 * each:.1f} %' for each in beyond)} |")
+    return lines
+
+
+def busy_table(made: dict[str, list[pd.DataFrame]]) -> list[str]:
+    """Largest ratio and share over twice the least, by application: medians over seeds, and the range of the largest."""
+    lines = ["| application | " + " | ".join(f"`{name}`: largest / least | over 2x" for name in made) + " |"]
+    lines.append("| --- " * (1 + 2 * len(made)) + "|")
+    applications = sorted(next(iter(made.values()))[0]["application"].unique())
+    for application in applications:
+        cells = []
+        for tables in made.values():
+            ratios = [table.loc[table["application"] == application, "ratio"].to_numpy() for table in tables]
+            largest = np.array([each.max() for each in ratios])
+            cells.append(f"{np.median(largest):.1f} ({largest.min():.1f} to {largest.max():.1f})")
+            cells.append(f"{100 * np.mean([np.mean(each > 2) for each in ratios]):.1f} %")
+        lines.append(f"| {application} | {' | '.join(cells)} |")
+    cells = []
+    for tables in made.values():
+        tops = [table.groupby("application")["ratio"].max() for table in tables]
+        counts = [int((each > 2).sum()) for each in tops]
+        cells += [f"{np.median([each.max() for each in tops]):.1f}", f"{np.median(counts):g} of {len(applications)} applications"]
+    lines.append(f"| all | {' | '.join(cells)} |")
+    return lines
+
+
+def draw(real: pd.DataFrame, made: pd.DataFrame, runs: dict[str, list[pd.DataFrame]], days: float, path: Path) -> None:
+    """Above, ``quiet`` beside the real runs; below, the others as figure 1 is drawn, one seed, with the largest of each other seed."""
+    with figure(10.5, 7.2, True, "simulated cluster, but for Volta") as canvas:
+        panels = canvas.subplots(2, 2)
+        _variation(panels[0, 0], real, made)
+        _relative(panels[0, 1], real, made)
+        for panel, (name, tables) in zip(panels[1], runs.items(), strict=True):
+            _strips(panel, name, tables, days)
+        path.write_bytes(encode(canvas, "png"))
+
+
+def _variation(panel: Axes, real: pd.DataFrame, made: pd.DataFrame) -> None:
+    for runs, colour, mark, name in ((real, INK, "o", "real runs on Volta"), (made, _BLUE, "s", "quiet, simulated")):
+        values = 100 * variation(runs).to_numpy()
+        panel.plot((np.arange(len(values)) + 0.5) / len(values), values, mark, color=colour, markersize=4.5, label=name)
+    panel.set_yscale("log")
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} %"))
+    panel.yaxis.set_minor_formatter(NullFormatter())
+    panel.set(title="coefficient of variation of a group's runtimes", xlabel="groups, sorted: share of all")
+    panel.legend()
+
+
+def _relative(panel: Axes, real: pd.DataFrame, made: pd.DataFrame) -> None:
+    for runs, colour, name in ((real, INK, "real runs on Volta"), (made, _BLUE, "quiet, simulated")):
+        values = relative(runs)
+        panel.step(values, (np.arange(len(values)) + 1) / len(values), color=colour, linewidth=1.4, label=name, where="post")
+    panel.set_xlim(0.85, 1.15)
+    panel.set(title="runtime over the median of its group", xlabel="ratio", ylabel="share of runs at or below")
+    panel.legend(loc="lower right")
+
+
+def _strips(panel: Axes, name: str, tables: Sequence[pd.DataFrame], days: float) -> None:
+    applications = sorted(tables[0]["application"].unique())
+    jitter = np.random.default_rng(0)
+    for place, application in enumerate(applications):
+        values = tables[0].loc[tables[0]["application"] == application, "ratio"].to_numpy()
+        panel.plot(place + jitter.uniform(-0.28, 0.28, len(values)), values, ".", color=_BLUE, markersize=3.5, alpha=0.7)
+        for table in tables[1:]:
+            top = table.loc[table["application"] == application, "ratio"].max()
+            panel.plot(place, top, "_", color=_VERMILION, markersize=14, markeredgewidth=1.2)
+    for level, words in ((2, "2x"), (LARGEST, "14x, the paper's largest")):
+        panel.axhline(level, color=MUTED, linewidth=1, linestyle="--")
+        panel.annotate(words, (len(applications) - 0.5, level), ha="right", va="bottom", fontsize=8, color=MUTED)
+    panel.set_yscale("log")
+    panel.set_ylim(0.95, 40)
+    panel.set_yticks([1, 2, 4, 8, 14, 28], labels=["1", "2", "4", "8", "14", "28"])
+    panel.yaxis.set_minor_formatter(NullFormatter())
+    panel.set_xticks(range(len(applications)), applications, fontsize=8)
+    panel.set(title=f"{name}: runtime over the least, {days:g} days", ylabel="ratio")
+    panel.grid(axis="x", visible=False)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--shared", type=Path, default=SHARED, help="where clusters/ is")
+    parser.add_argument("--seeds", type=int, default=5, help="how often the busy clusters are simulated")
+    parser.add_argument("--days", type=float, default=DAYS, help="of each")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--write", action="store_true", help="write the tables into docs/rush.md, and docs/calibrations.png")
+    options = parser.parse_args(argv)
+    real, made = volta(options.shared), quiet(0)
+    asked = [(name, seed) for name in BUSY for seed in range(options.seeds)]
+    runs: dict[str, list[pd.DataFrame]] = {name: [] for name in BUSY}
+    with ThreadPoolExecutor(options.threads) as pool:
+        tables = pool.map(lambda each: busy(*each, options.days), asked)
+        for count, ((name, _), table) in enumerate(zip(asked, tables, strict=True), 1):
+            runs[name].append(table)
+            print(f"\r{count} of {len(asked)}", end="\n" if count == len(asked) else "", file=sys.stderr, flush=True)
+    parts = {"quiet": "\n".join(quiet_table(real, made)), "congested": "\n".join(busy_table(runs))}
+    if not options.write:
+        print("\n\n".join(parts.values()))
+        return
+    replace_parts(HOUSE / "docs" / "rush.md", parts)
+    draw(real, made, runs, options.days, HOUSE / "docs" / "calibrations.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,329 @@
+"""What waiting for a quiet machine is worth: paper 004's experiments and more on the simulated cluster, the tables and pictures of docs/rush.md.
+
+``python -m benchmarks.rush`` prints the tables; ``--write`` puts them into docs/rush.md and makes its pictures. What was simulated is kept under
+``--keep`` and used again only by the same code, so that an interrupted run goes on where it was and the page can be made anew in seconds; models are
+trained only where something is missing. The cutoff of the model that is used is chosen on trials that nothing else is measured on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.schedules import HOUSE, code
+from features.errors import InputError
+from models.variability import CLASSIFIERS
+from pipelines.cluster_experiments import ALL, CONTROL_RUNS, Conducted, asking_rate, by_trial, compared, described
+from pipelines.report.cluster_tables import looked_up
+from sim.cluster.calibrations import calibration
+from sim.cluster.experiments import VARIES, control_runs, judged, learn, trials, usual
+from sim.cluster.simulate import Adviser, ClusterRun, simulate_on
+from sim.cluster.workloads import EVERYBODY, EXPERIMENTS, Experiment, continuous, trial
+
+CLUSTERS = ("congested", "stormy")
+EASY = "EASY"
+ORACLE, COIN = "EASY+RUSH(model=oracle,skips=10)", "EASY+RUSH(model=coin,skips=10)"
+CHOSEN = "chosen"
+"""What the model with the cutoff chosen here is called; one with the cutoff of highest F1 is called as its classifier."""
+SKIPS = (0, 1, 2, 5, 10, 20)
+SHARES = (0.2, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01, 0.005)
+"""The ladder of cutoffs, by the share of control runs at or above them: comparable between models, as their probabilities are not."""
+LIMITS = (1.5, 1.2, 1.0, 0.5)
+"""z beyond which the oracle lets a job wait."""
+LOADS = (0.7, 0.9)
+PRICE = 0.01
+"""By how much makespan and mean wait may be longer for a cutoff to be chosen."""
+PUBLISHED_TRIALS = 5
+_LEARN_SEED, _USUAL_SEED, _MEASURE_FROM, _CHOOSE_FROM, _MONTH_SEED = 1, 2, 100, 50_000, 90_000
+_TIMED = 5
+
+
+@dataclass
+class Bench:
+    """What is asked for, and where results are kept. ``classifier`` learned from ``days`` days over the counters of ``scope`` nodes."""
+
+    folder: Path
+    classifier: str = "adaboost"
+    scope: str = "all"
+    trials: int = 100
+    chosen_on: int = 40
+    days: float = 30.0
+    threads: int = 2
+    quiet: bool = False
+    _control: dict[str, ClusterRun] = field(default_factory=dict)
+    _models: dict[tuple[str, tuple[str, ...]], Adviser] = field(default_factory=dict)
+
+    @property
+    def seeds(self) -> range:
+        return range(_MEASURE_FROM, _MEASURE_FROM + self.trials)
+
+    @property
+    def other_seeds(self) -> range:
+        return range(_CHOOSE_FROM, _CHOOSE_FROM + self.chosen_on)
+
+    def say(self, text: str) -> None:
+        if not self.quiet:
+            print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+    def kept(self, what: str, identity: Sequence[object], make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+        """A table, from the folder if it was made before by the same code for the same ``identity``, else made and put there."""
+        key = "\n".join(map(str, (code(), what, *identity)))
+        path = self.folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.parquet"
+        if not path.exists():
+            self.say(what)
+            table = make()
+            self.folder.mkdir(parents=True, exist_ok=True)
+            unfinished = path.with_suffix(f".{os.getpid()}.part")
+            table.to_parquet(unfinished)
+            os.replace(unfinished, path)
+        return pd.read_parquet(path)
+
+    def control(self, cluster: str) -> ClusterRun:
+        if cluster not in self._control:
+            self.say(f"{cluster}: control runs of {self.days:g} days")
+            run = control_runs(calibration(cluster), days=self.days, seed=_LEARN_SEED, each=CONTROL_RUNS)
+            self._control[cluster] = run
+        return self._control[cluster]
+
+    def adviser(self, cluster: str, trained_on: tuple[str, ...], share: float | None) -> Adviser:
+        """The model learned from control runs of ``trained_on``, with the cutoff that ``share`` of these reach, or that of highest F1."""
+        run = self.control(cluster)
+        if (cluster, trained_on) not in self._models:
+            self.say(f"{cluster}: learning from {', '.join(trained_on)}")
+            given = {"classifier": self.classifier, "scope": self.scope, "applications": trained_on, "seed": _LEARN_SEED}
+            self._models[cluster, trained_on] = learn(run, **given)  # type: ignore[arg-type]
+        adviser = self._models[cluster, trained_on]
+        if share is None:
+            return adviser
+        seen = (run.own if self.scope == "own" else run.all)[run.runs["application"].isin(trained_on).to_numpy()]
+        cutoff = float(np.quantile(adviser.model.probabilities(seen)[:, -1], 1.0 - share))
+        return replace(adviser, model=replace(adviser.model, cutoff=cutoff))
+
+    def known(self, cluster: str, of: Experiment) -> pd.DataFrame:
+        """What is usual for an experiment's jobs."""
+        identity = (calibration(cluster), of.nodes, of.scaling, self.days)
+        make = lambda: usual(calibration(cluster), of, days=self.days, seed=_USUAL_SEED)  # noqa: E731
+        return self.kept(f"{cluster}, {of.name}: what is usual", identity, make)
+
+    def runs(
+        self,
+        of: Experiment,
+        scheduler: str,
+        seeds: range,
+        *,
+        cluster: str = CLUSTERS[0],
+        share: float | None = None,
+        beyond: float = VARIES,
+        coin: float = 0.0,
+    ) -> pd.DataFrame:
+        """Trials under one scheduler, whose model, if it asks one, has the cutoff of ``share``; the oracle's limit is a z of ``beyond``."""
+        model = scheduler.partition("model=")[2].partition(",")[0]
+        learned = model not in ("", "oracle", "coin")
+        identity: list[object] = [calibration(cluster), of, scheduler, seeds, self.days]
+        identity += [self.classifier, self.scope, share] if learned else [beyond] if model == "oracle" else [coin]
+
+        def make() -> pd.DataFrame:
+            known = self.known(cluster, of)
+            limited = known.assign(limit_s=known["mean_s"] + beyond * known["sigma_s"])
+            advisers = {model: self.adviser(cluster, of.trained_on, share)} if learned else {}
+            given = {"known": limited, "advisers": advisers, "coin": coin, "threads": self.threads}
+            return trials(calibration(cluster), of, [scheduler], seeds, **given)  # type: ignore[arg-type]
+
+        return self.kept(f"{cluster}, {of.name}: {len(seeds)} trials, {scheduler}", identity, make)
+
+
+def rush(model: str, skips: int = 10) -> str:
+    """The name of a scheduler."""
+    return f"EASY+RUSH(model={model},skips={skips})"
+
+
+def conducted(bench: Bench, of: Experiment, share: float, cluster: str = CLUSTERS[0]) -> Conducted:
+    """An experiment under EASY, the model with the chosen cutoff, with its own, the oracle, and the coin that skips as often as the first."""
+    names = (EASY, rush(CHOSEN), rush(bench.classifier), ORACLE)
+    shares = {rush(CHOSEN): share}
+    parts = [bench.runs(of, name, bench.seeds, cluster=cluster, share=shares.get(name)) for name in names]
+    coin = asking_rate(parts[1], rush(CHOSEN))
+    parts.append(bench.runs(of, COIN, bench.seeds, cluster=cluster, coin=round(coin, 4)))
+    known = bench.known(cluster, of)
+    return Conducted(of, (*names, COIN), described(pd.concat(parts, ignore_index=True), known, EASY), known, coin)
+
+
+def first_trials(made: Conducted, count: int = PUBLISHED_TRIALS) -> Conducted:
+    """The same with its first trials only."""
+    seeds = sorted(made.runs["seed"].unique())[:count]
+    runs = made.runs[made.runs["seed"].isin(seeds)].reset_index(drop=True)
+    return replace(made, runs=described(runs, made.known, made.baseline))
+
+
+def beside_easy(
+    bench: Bench, of: Experiment, named: dict[str, pd.DataFrame], easy: pd.DataFrame, cluster: str = CLUSTERS[0]
+) -> pd.DataFrame:
+    """Trials by name, compared with EASY's: rows of :func:`pipelines.cluster_experiments.compared` over all applications, and ``skipped``, a share."""
+    parts = [easy, *(runs.assign(scheduler=name) for name, runs in named.items())]
+    runs = described(pd.concat(parts, ignore_index=True), bench.known(cluster, of), EASY)
+    found = compared(by_trial(runs), EASY)
+    found = found[found["application"] == ALL]
+    return found.assign(skipped=[asking_rate(runs, str(name)) for name in found["scheduler"]])
+
+
+def ladder(bench: Bench, seeds: range) -> pd.DataFrame:
+    """Every cutoff on ADAA, and the one of highest F1."""
+    of = EXPERIMENTS["ADAA"]
+    easy = bench.runs(of, EASY, seeds)
+    named = {f"{100 * share:g} %": bench.runs(of, rush(CHOSEN), seeds, share=share) for share in SHARES}
+    named["highest F1"] = bench.runs(of, rush(bench.classifier), seeds)
+    return beside_easy(bench, of, named, easy)
+
+
+def choice(found: pd.DataFrame) -> float:
+    """The share whose cutoff leaves the fewest runs with variation (by control runs) at makespan and mean wait at most :data:`PRICE` longer; if none is
+    so cheap, the one of least price."""
+    rows = looked_up(found)
+    prices, left = {}, {}
+    for share in SHARES:
+        name = f"{100 * share:g} %"
+        prices[share] = max(rows[name, ALL, metric]["relative"] for metric in ("makespan_s", "wait_s"))
+        left[share] = rows[name, ALL, "varied"]["mean"]
+    cheap = [share for share in SHARES if prices[share] <= PRICE]
+    return min(cheap, key=lambda share: left[share]) if cheap else min(SHARES, key=lambda share: prices[share])
+
+
+def thresholds(bench: Bench, share: float) -> pd.DataFrame:
+    """How often a job may be skipped, on ADAA."""
+    of = EXPERIMENTS["ADAA"]
+    named = {str(skips): bench.runs(of, rush(CHOSEN, skips), bench.seeds, share=share) for skips in SKIPS}
+    return beside_easy(bench, of, named, bench.runs(of, EASY, bench.seeds))
+
+
+def oracles(bench: Bench) -> pd.DataFrame:
+    """What the oracle calls variation, on ADAA."""
+    of = EXPERIMENTS["ADAA"]
+    named = {f"{beyond:g}": bench.runs(of, ORACLE, bench.seeds, beyond=beyond) for beyond in LIMITS}
+    return beside_easy(bench, of, named, bench.runs(of, EASY, bench.seeds))
+
+
+def month(bench: Bench, share: float, days: float) -> pd.DataFrame:
+    """Continuous load under EASY, the model and the oracle: a row each, with seconds of simulation, one after the other."""
+    cluster, of = calibration(CLUSTERS[0]), EXPERIMENTS["ADAA"]
+
+    def one(load: float, scheduler: str) -> pd.DataFrame:
+        known = bench.known(CLUSTERS[0], of)
+        limits = {(str(kind[0]), int(kind[1])): float(limit) for kind, limit in zip(known.index, known["limit_s"], strict=True)}
+        advisers = {CHOSEN: bench.adviser(CLUSTERS[0], EVERYBODY, share)} if CHOSEN in scheduler else {}
+        jobs = continuous(days, _MONTH_SEED, procs=cluster.procs, load=load)
+        begun = time.perf_counter()
+        made = simulate_on(cluster, jobs, scheduler=scheduler, seed=_MONTH_SEED, advisers=advisers, limits=limits)
+        seconds = time.perf_counter() - begun
+        runs = judged(made.runs, known)
+        end = float((runs["start_s"] + runs["runtime_s"]).max() - runs["submit_s"].min())
+        worked = float((runs["runtime_s"] * runs["nodes"]).sum())
+        kind = pd.MultiIndex.from_frame(runs[["application", "nodes"]])
+        relative = runs["runtime_s"].to_numpy() / known["mean_s"].reindex(kind).to_numpy()
+        row = {
+            "load": load,
+            "scheduler": scheduler,
+            "jobs": len(runs),
+            "varied": int(runs["varied"].sum()),
+            "wait_s": float(runs["wait_s"].mean()),
+            "runtime": float(relative.mean()),
+            "worst": float(np.quantile(relative, 0.99)),
+            "utilization": worked / (cluster.procs * end),
+            "asked": made.asked,
+            "skipped": made.skipped,
+            "seconds": seconds,
+        }
+        return pd.DataFrame([row])
+
+    parts = []
+    for load in LOADS:
+        for scheduler in (EASY, rush(CHOSEN), ORACLE):
+            identity = (
+                cluster,
+                load,
+                scheduler,
+                days,
+                bench.days,
+                *((bench.classifier, bench.scope, share) if CHOSEN in scheduler else ()),
+            )
+            what = f"{days:g} days of load {load:g}, {scheduler}"
+            parts.append(bench.kept(what, identity, lambda load=load, scheduler=scheduler: one(load, scheduler)))  # type: ignore[misc]
+    return pd.concat(parts, ignore_index=True)
+
+
+def timed(bench: Bench, share: float) -> pd.DataFrame:
+    """Seconds that one trial of ADAA takes, medians of a few."""
+
+    def make() -> pd.DataFrame:
+        cluster, of = calibration(CLUSTERS[0]), EXPERIMENTS["ADAA"]
+        jobs = trial(of, _MEASURE_FROM)
+        adviser = {CHOSEN: bench.adviser(CLUSTERS[0], of.trained_on, share)}
+        asked = {
+            "EASY, no counters": {},
+            "EASY, all 90 counters of 512 nodes, features of every job": {"features": np.ones(len(jobs), bool)},
+            "RUSH, the counters its model looks at": {"scheduler": rush(CHOSEN), "advisers": adviser},
+        }
+        rows = []
+        for what, given in asked.items():
+            seconds = []
+            for _ in range(_TIMED + 1):
+                begun = time.perf_counter()
+                simulate_on(cluster, jobs, seed=_MEASURE_FROM, **given)  # type: ignore[arg-type]
+                seconds.append(time.perf_counter() - begun)
+            rows.append({"what": what, "seconds": statistics.median(seconds[1:])})  # the first loads compiled code
+        return pd.DataFrame(rows)
+
+    return bench.kept("time of a trial", (bench.classifier, bench.scope, share, bench.days), make)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    from benchmarks.rush_page import draw, parts, write
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--trials", type=int, default=100, help=f"of each experiment; the first {PUBLISHED_TRIALS} are shown apart")
+    parser.add_argument("--chosen-on", type=int, default=40, help="trials that the cutoff is chosen on")
+    parser.add_argument("--days", type=float, default=30.0, help="of continuous load that control runs are of")
+    parser.add_argument("--month", type=float, default=30.0, help="days of continuous load under each scheduler")
+    parser.add_argument("--classifier", choices=CLASSIFIERS, default="adaboost")
+    parser.add_argument("--scope", choices=["own", "all"], default="all")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--keep", type=Path, default=HOUSE / ".queuecast" / "rush", help="where results are kept")
+    parser.add_argument("--write", action="store_true", help="write the tables into docs/rush.md, and its pictures")
+    options = parser.parse_args(argv)
+    if min(options.trials, options.chosen_on) < PUBLISHED_TRIALS:
+        raise InputError(f"at least {PUBLISHED_TRIALS} trials")
+    bench = Bench(options.keep, options.classifier, options.scope, options.trials, options.chosen_on, options.days, options.threads)
+    chosen_on = ladder(bench, bench.other_seeds)
+    share = choice(chosen_on)
+    made = {of.name: conducted(bench, of, share) for of in EXPERIMENTS.values()}
+    stormy = conducted(bench, EXPERIMENTS["ADAA"], share, CLUSTERS[1])
+    tables = parts(
+        bench,
+        share,
+        made,
+        stormy,
+        chosen_on=chosen_on,
+        measured=ladder(bench, bench.seeds),
+        thresholds=thresholds(bench, share),
+        oracles=oracles(bench),
+        month=month(bench, share, options.month),
+        timed=timed(bench, share),
+    )
+    if not options.write:
+        print("\n\n".join(tables.values()))
+        return
+    write(tables)
+    draw(list(made.values()), HOUSE / "docs")
+
+
+if __name__ == "__main__":
+    main()

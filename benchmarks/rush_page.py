@@ -1,0 +1,191 @@
+"""The tables and pictures of docs/rush.md, from what :mod:`benchmarks.rush` found; the text of the page is written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from benchmarks.marked import replace_parts
+from benchmarks.rush import EASY, PRICE, Bench, first_trials
+from benchmarks.schedules import HOUSE
+from pipelines.cluster_experiments import ALL, Conducted, label
+from pipelines.report import cluster_plots
+from pipelines.report.cluster_tables import (
+    DECISION_HEADS,
+    beside,
+    by_application,
+    cell,
+    comparison,
+    decision_rows,
+    heads,
+    looked_up,
+    overall,
+    signed,
+)
+
+_BRIEF = {
+    "varied": "runs with variation, by control runs",
+    "varied_pooled": "by EASY's runs",
+    "worst": "largest runtime",
+    "makespan_s": "makespan",
+    "wait_s": "mean wait",
+}
+PICTURES = ("varied", "runtimes", "improvements", "makespans", "waits")
+
+
+def parts(
+    bench: Bench,
+    share: float,
+    made: Mapping[str, Conducted],
+    stormy: Conducted,
+    *,
+    chosen_on: pd.DataFrame,
+    measured: pd.DataFrame,
+    thresholds: pd.DataFrame,
+    oracles: pd.DataFrame,
+    month: pd.DataFrame,
+    timed: pd.DataFrame,
+) -> dict[str, str]:
+    """Every table by the name of its place in the page."""
+    adaa = made["ADAA"]
+    return {
+        "settings": _settings(bench, share),
+        "beside": _beside(list(made.values())),
+        "experiments": "\n\n".join(_experiment(each) for each in made.values()),
+        "cutoffs": "\n".join(_ladder(chosen_on, measured, share)),
+        "skips": _compared("a job is skipped at most", thresholds),
+        "oracles": _compared("the oracle skips beyond z of", oracles),
+        "clusters": "\n".join(_clusters({"congested": adaa, "stormy": stormy})),
+        "month": _month(month),
+        "time": _time(timed, month),
+    }
+
+
+def write(tables: Mapping[str, str]) -> None:
+    """Put the tables into the page."""
+    replace_parts(HOUSE / "docs" / "rush.md", tables)
+
+
+def draw(conducted: Sequence[Conducted], folder: Path) -> None:
+    """The pictures, ``rush-<what>.png``."""
+    for name in PICTURES:
+        (folder / f"rush-{name}.png").write_bytes(getattr(cluster_plots, name)(conducted, image="png"))
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _settings(bench: Bench, share: float) -> str:
+    nodes = "all nodes" if bench.scope == "all" else "the nodes a job would get"
+    return (
+        f"Measured with `{bench.classifier}`, three classes, counters of {nodes}, learned from {bench.days:g} days of control runs. Its cutoff (`chosen`) is "
+        f"the one that {100 * share:g} % of these reach. {bench.trials} trials of each experiment; the cutoff was chosen on {bench.chosen_on} others."
+    )
+
+
+def _beside(made: Sequence[Conducted]) -> str:
+    few, many = beside([first_trials(each) for each in made]), beside(made)
+    rows = [[what, theirs, ours, more] for (what, theirs, ours), (_, _, more) in zip(few, many, strict=True)]
+    trials = [each.trials for each in (first_trials(made[0]), made[0])]
+    return table(["", "paper, text", f"simulated, {trials[0]} trials", f"simulated, {trials[1]} trials"], rows)
+
+
+def _experiment(made: Conducted) -> str:
+    """One experiment: all metrics over all applications, runs with variation by application, decisions."""
+    of, found = made.experiment, comparison(made)
+    scales = f" on {', '.join(map(str, of.nodes))} nodes, {of.scaling} scaling" if len(of.nodes) > 1 else ""
+    lines = [
+        f"### {of.name}: {of.title}",
+        "",
+        f"{of.jobs} jobs of {', '.join(of.applications)}{scales}; the model learned from {', '.join(of.trained_on)}.",
+        "",
+    ]
+    rows = [[title, *(_text(each) for each in cells)] for title, cells in overall(made, found)]
+    lines += [table([f"simulated, {made.trials} trials", *heads(made)], rows), ""]
+    rows = []
+    for (name, first), (_, second) in zip(
+        by_application(made, found, "varied"), by_application(made, found, "varied_pooled"), strict=True
+    ):
+        rows.append([name, *(f"{one['mean']} / {other['mean']}" for one, other in zip(first, second, strict=True))])
+    lines += ["Runs with variation a trial, by control runs / by EASY's runs:", "", table(["application", *heads(made)], rows), ""]
+    return "\n".join([*lines, table(DECISION_HEADS, decision_rows(made))])
+
+
+def _text(each: Mapping[str, str]) -> str:
+    """A mean with its change, bold where the interval leaves out 0."""
+    if not each["change"]:
+        return each["mean"]
+    change = each["percent"] if "[" in each["percent"] else each["change"]
+    return f"{each['mean']}, {f'**{change}**' if each['tone'] else change}"
+
+
+def _compared(what: str, found: pd.DataFrame) -> str:
+    """A row a scheduler of :func:`benchmarks.rush.beside_easy`."""
+    rows = looked_up(found)
+    lines = []
+    for name in found["scheduler"].unique():
+        cells = [_text(cell(rows[name, ALL, metric], EASY)) for metric in _BRIEF]
+        lines.append([name, *cells, "" if name == EASY else f"{100 * rows[name, ALL, 'varied']['skipped']:.0f} %"])
+    return table([what, *_BRIEF.values(), "skipped of asked"], lines)
+
+
+def _ladder(chosen_on: pd.DataFrame, measured: pd.DataFrame, share: float) -> list[str]:
+    counts = [int(found["trials"].iloc[0]) for found in (chosen_on, measured)]
+    price = f"{100 * PRICE:g} %"
+    return [
+        f"Trials to choose on ({counts[0]}). Chosen, as the one with the fewest runs with variation by control runs whose makespan and mean wait are at most "
+        f"{price} longer: **{100 * share:g} %**.",
+        "",
+        _compared("cutoff that is reached by", chosen_on),
+        "",
+        f"The same on the {counts[1]} trials that everything else is measured on:",
+        "",
+        _compared("cutoff that is reached by", measured),
+    ]
+
+
+def _clusters(made: Mapping[str, Conducted]) -> list[str]:
+    lines = []
+    for name, each in made.items():
+        rows = [[title, *(_text(value) for value in cells)] for title, cells in overall(each, comparison(each))]
+        lines += [f"`{name}`, ADAA:", "", table([f"simulated, {each.trials} trials", *heads(each)], rows), ""]
+    return lines[:-1]
+
+
+def _month(found: pd.DataFrame) -> str:
+    rows = []
+    for load, of_load in found.groupby("load"):
+        easy = of_load[of_load["scheduler"] == EASY].iloc[0]
+        for row in of_load.to_dict("records"):
+            changes = row["scheduler"] != EASY and easy["varied"] > 0
+            fewer = f", {signed(100 * (row['varied'] / easy['varied'] - 1), '.0f')} %" if changes else ""
+            rows.append(
+                [
+                    f"{load:g}",
+                    label(str(row["scheduler"])),
+                    f"{row['jobs']:,}",
+                    f"{row['varied']:,} ({100 * row['varied'] / row['jobs']:.1f} %{fewer})",
+                    f"{row['wait_s']:,.0f}",
+                    f"{row['runtime']:.3f}",
+                    f"{row['worst']:.2f}",
+                    f"{100 * row['utilization']:.1f} %",
+                    f"{row['skipped']:,} of {row['asked']:,}",
+                    f"{row['seconds']:.1f}",
+                ]
+            )
+    columns = ["load", "scheduler", "jobs", "runs with variation, by control runs", "mean wait, s", "mean runtime / usual"]
+    columns += ["99th percentile", "utilization", "skipped of asked", "simulated in, s"]
+    return table(columns, rows)
+
+
+def _time(timed: pd.DataFrame, month: pd.DataFrame) -> str:
+    rows = [[f"a trial of ADAA, 190 jobs: {row['what']}", f"{row['seconds']:.2f}", "1"] for row in timed.to_dict("records")]
+    slowest = month[month["asked"] > 0].sort_values("seconds").iloc[-1]
+    what = f"continuous load {slowest['load']:g}, {slowest['jobs']:,} jobs with decisions, {label(str(slowest['scheduler']))}: the slowest"
+    rows.append([what, f"{slowest['seconds']:.1f}", "60"])
+    return table(["", "seconds", "aim"], rows)

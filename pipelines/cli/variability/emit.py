@@ -1,0 +1,58 @@
+"""``queuecast variability emit``: what monitoring would record of the simulated cluster, as files that ``ingest`` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from pipelines.cli.options import check_outputs, note
+from pipelines.ldms_files import COUNTERS, ORIGIN_S, PROBE_RESULTS, ROTATE, RUNS, TYPES, emit
+from sim.cluster.calibrations import calibration
+
+
+@click.command()
+@click.option("--cluster", "cluster_name", default="congested", show_default=True, help="A calibration of the simulated cluster.")
+@click.option("--days", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="Of continuous load.")
+@click.option(
+    "--each", type=click.IntRange(1), help="Control runs of each application, at random among its runs. [default: all runs]"
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option(
+    "--origin", "origin_s", type=click.IntRange(0), default=ORIGIN_S, show_default=True, help="Unix time of the first submission."
+)
+@click.option("--rotate", type=click.IntRange(1), default=ROTATE, show_default=True, help="Samples of a sampler in one file.")
+@click.option("--gzip", "packed", is_flag=True, help="Pack the counters' files.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="A new or empty directory.")
+def command(
+    cluster_name: str, days: float, each: int | None, seed: int, origin_s: int, rotate: int, packed: bool, out: Path
+) -> None:
+    """Simulate a cluster under continuous load and write its counters as LDMS CSV, its control runs, probe results and application types.
+
+    A day of the 512 nodes of congested is some 135 million values: 1.6 GB of text, half of that packed.
+    """
+    check_outputs({"--out": out}, [])
+    cluster = calibration(cluster_name)
+    with _shown() as progress:
+        made = emit(
+            cluster, out, days=days, seed=seed, each=each, origin_s=origin_s, rotate=rotate, packed=packed, progress=progress
+        )
+    note(
+        f"simulated cluster {cluster.name}, {days:g} days: {made.values:,} values in {made.files:,} files, {len(made.runs):,} control runs"
+    )
+    for what, name in (("counters", COUNTERS), ("control runs", RUNS), ("probe results", PROBE_RESULTS), ("types", TYPES)):
+        click.echo(f"{what:<18}{out / name}")
+
+
+@contextmanager
+def _shown() -> Iterator[Callable[[int, int], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("simulating"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        task = bars.add_task("", total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)

@@ -1,0 +1,261 @@
+"""``queuecast variability experiment``: paper 004's experiments on a simulated cluster, EASY against RUSH, an oracle and a coin."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from features.errors import InputError
+from models.variability import CLASSIFIERS
+from pipelines.cli.options import check_outputs, console, note
+
+if TYPE_CHECKING:
+    from pipelines.cluster_experiments import Conducted, Plan, Progress
+    from sim.cluster.simulate import Adviser
+
+_ADVISED = ("EASY+RUSH(model=oracle,skips=10)", "EASY+RUSH(model=coin,skips=10)")
+_MOST_TRIALS = 9_000
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--cluster", "cluster_name", default="congested", show_default=True, help="A calibration of the simulated cluster.")
+@click.option(
+    "--trials", type=click.IntRange(1, _MOST_TRIALS), default=5, show_default=True, help="Of each experiment; five as published."
+)
+@click.option(
+    "--scheduler",
+    "schedulers",
+    multiple=True,
+    help="May be given often; the first, which asks nobody, is the baseline. [default: EASY, EASY+RUSH of each model, oracle, coin]",
+)
+@click.option(
+    "--classifier", "classifiers", type=click.Choice(CLASSIFIERS), multiple=True, help="Trained for RUSH. [default: adaboost]"
+)
+@click.option(
+    "--scope",
+    type=click.Choice(["own", "all"]),
+    default="all",
+    show_default=True,
+    help="Counters of the nodes a job would get, or of all.",
+)
+@click.option(
+    "--days",
+    type=click.FloatRange(0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="Of continuous load that control runs are of.",
+)
+@click.option("--model", help="A registered model instead, variability-SYSTEM@champion; in --scheduler it is called registered.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--threads", type=click.IntRange(1), default=2, show_default=True)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write runs and comparison of each experiment as Parquet into this directory.",
+)
+@click.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with tables and figures to this HTML file."
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object a line for every number, and nothing else, on standard output."
+)
+def command(
+    names: tuple[str, ...],
+    cluster_name: str,
+    trials: int,
+    schedulers: tuple[str, ...],
+    classifiers: tuple[str, ...],
+    scope: str,
+    days: float,
+    model: str | None,
+    seed: int,
+    threads: int,
+    out: Path | None,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """Run the experiments NAME (ADAA ADPA PDPA WS SS, by default all five) on a simulated cluster and compare schedulers.
+
+    All numbers are simulated: what varies, why, and what counters show of it.
+    """
+    from pipelines.cluster_experiments import REGISTERED, Plan, conduct
+    from sim.cluster.calibrations import calibration
+    from sim.cluster.workloads import EXPERIMENTS, experiment
+
+    check_outputs({"--report": report}, [])
+    asked = [REGISTERED] if model else []
+    if not schedulers:
+        asked += classifiers or ([] if model else ["adaboost"])
+        schedulers = ("EASY", *(f"EASY+RUSH(model={name},skips=10)" for name in asked), *_ADVISED)
+    elif classifiers:
+        raise InputError("--classifier chooses among the default schedulers: with --scheduler name the model there")
+    wanted = tuple(experiment(name) for name in dict.fromkeys(name.upper() for name in names or EXPERIMENTS))
+    plan = Plan(calibration(cluster_name), wanted, schedulers, trials, days, scope, seed)
+    registered = _registered(model) if model else None
+    with _shown() as progress:
+        conducted = conduct(plan, registered=registered, threads=threads, progress=progress)
+    for made in conducted:
+        for text in made.notes:
+            note(text)
+        if as_json:
+            _print_json(plan, made)
+        else:
+            _print(plan, made)
+    if not as_json:
+        _print_published(conducted)
+    if out is not None:
+        _write(out, plan, conducted, model)
+        note(f"wrote {out}")
+    if report is not None:
+        from pipelines.report.cluster import render_cluster
+        from pipelines.report.html import write_report
+
+        write_report(report, render_cluster(plan.cluster.name, conducted, _provenance(plan, model)))
+        note(f"wrote {report}")
+
+
+def _registered(spec: str) -> Adviser:
+    """A model of the registry, with the scope that it was trained on."""
+    from models.registration import version_at
+    from models.variability_registration import load_version
+    from pipelines.registry import tracking
+    from sim.cluster.simulate import Adviser
+
+    name, at, alias = spec.partition("@")
+    if not name.startswith("variability-") or (at and not alias):
+        raise InputError(f"--model {spec}: not of the form variability-SYSTEM@champion")
+    store = tracking()
+    version = version_at(store, name, alias or "champion")
+    if version is None:
+        raise InputError(f"no registered model {name}@{alias or 'champion'} at {store.uri}")
+    return Adviser(load_version(name, str(version.version)), version.tags.get("scope", "own"))
+
+
+@contextmanager
+def _shown() -> Iterator[Progress]:
+    """One line on standard error that is written over where that is a terminal, else a line for each thing begun."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.status import Status
+
+        with Status("", console=Console(stderr=True)) as status:
+            yield lambda what, done, total: status.update(f"{what} {done}/{total}" if total > 1 else what)
+        return
+    told: list[str] = []
+
+    def line(what: str, done: int, total: int) -> None:
+        if told[-1:] != [what]:
+            told.append(what)
+            note(what)
+
+    yield line
+
+
+def _provenance(plan: Plan, model: str | None) -> dict[str, Any]:
+    from pipelines.provenance import code_version, software
+
+    return {
+        "simulated": "everything",
+        "cluster": repr(plan.cluster),
+        "experiments": [of.name for of in plan.experiments],
+        "schedulers": list(plan.schedulers),
+        "trials": plan.trials,
+        "control runs": f"{plan.days:g} days",
+        "scope": plan.scope,
+        "registered model": model or "none",
+        "seed": plan.seed,
+        "code": code_version(),
+        "software": software(),
+    }
+
+
+def _write(out: Path, plan: Plan, conducted: Sequence[Conducted], model: str | None) -> None:
+    from pipelines.parquet import write_parquet
+    from pipelines.report.cluster_tables import comparison
+
+    out.mkdir(parents=True, exist_ok=True)
+    metadata = {**_provenance(plan, model), "generated": True}
+    for made in conducted:
+        name = made.experiment.name
+        write_parquet(made.runs, out / f"{name}.runs.parquet", kind="cluster_runs", metadata=metadata)
+        found = comparison(made).assign(experiment=name)
+        write_parquet(found, out / f"{name}.comparison.parquet", kind="cluster_comparison", metadata=metadata)
+
+
+def _print_json(plan: Plan, made: Conducted) -> None:
+    from pipelines.report.cluster_tables import comparison
+
+    same = {"simulated": True, "cluster": plan.cluster.name, "experiment": made.experiment.name, "seed": plan.seed}
+    for row in comparison(made).to_dict("records"):
+        values = {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
+        click.echo(json.dumps({**same, **values}))
+
+
+def _print(plan: Plan, made: Conducted) -> None:
+    from rich.table import Table
+
+    from pipelines.report.cluster_tables import (
+        DECISION_HEADS,
+        by_application,
+        comparison,
+        decision_rows,
+        heads,
+        largest_rows,
+        overall,
+    )
+
+    of, found = made.experiment, comparison(made)
+    title = f"{of.name}, {of.title}: {made.trials} trials on the simulated cluster {plan.cluster.name}"
+    shown = Table(title=title, title_justify="left", caption_justify="left")
+    shown.caption = "simulated; below each mean the paired difference from the first column, 95 % intervals over trials" + (
+        f"; {remark}" if (remark := found["note"].iloc[0]) else ""
+    )
+    shown.add_column("a trial")
+    for head in heads(made):
+        shown.add_column(head, justify="right")
+    for text, row in overall(made, found):
+        shown.add_row(text, *("\n".join(filter(None, (cell["mean"], cell["change"], cell["percent"]))) for cell in row))
+    console().print(shown)
+    for metric, what in (
+        ("varied", "runs with variation a trial, by control runs"),
+        ("varied_pooled", "runs with variation a trial, by the baseline's runs"),
+        ("wait_later_s", "mean wait of those not submitted at once, s"),
+    ):
+        rows = [[name, *(cell["mean"] for cell in row)] for name, row in by_application(made, found, metric)]
+        _plain(f"{of.name}, simulated: {what}", ["application", *heads(made)], rows)
+    _plain(f"{of.name}, simulated: largest runtime of all trials, s", ["application", *heads(made)], largest_rows(made))
+    if rows := decision_rows(made):
+        _plain(f"{of.name}, simulated: start decisions, means over trials", DECISION_HEADS, rows)
+
+
+def _plain(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.table import Table
+
+    shown = Table(title=title, title_justify="left")
+    for place, head in enumerate(columns):
+        shown.add_column(head, justify="right" if place else "left")
+    for row in rows:
+        shown.add_row(*row)
+    console().print(shown)
+
+
+def _print_published(conducted: Sequence[Conducted]) -> None:
+    from rich.table import Table
+
+    from pipelines.report.cluster_tables import beside
+
+    if rows := beside(conducted):
+        shown = Table(title="beside paper 004", title_justify="left")
+        for head in ("what", "the paper's text", "simulated here"):
+            shown.add_column(head)
+        for row in rows:
+            shown.add_row(*row)
+        console().print(shown)

@@ -1,0 +1,109 @@
+"""Experiments on the simulated cluster as one HTML file that needs nothing else: what came of them beside what paper 004 states, and its figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipelines.cluster_experiments import ALL, METRICS, Conducted, label
+from pipelines.report import cluster_plots as plots
+from pipelines.report.cluster_tables import (
+    BY_APPLICATION,
+    DECISION_HEADS,
+    beside,
+    by_application,
+    comparison,
+    decision_rows,
+    heads,
+    largest_rows,
+    looked_up,
+    models_of,
+    overall,
+    signed,
+)
+from pipelines.report.page import data_uri, template
+
+
+def render_cluster(
+    cluster: str, conducted: Sequence[Conducted], provenance: Mapping[str, object], notes: Sequence[str] = ()
+) -> str:
+    """The page, from values alone: experiments on the cluster called ``cluster``, with ``provenance`` and ``notes`` printed in their order."""
+    first = conducted[0]
+    return template("cluster.html.j2").render(
+        cluster=cluster,
+        names=", ".join(made.experiment.name for made in conducted),
+        headline={
+            "experiments": f"{len(conducted)}",
+            "trials": f"{first.trials}",
+            "schedulers": f"{len(first.schedulers)}",
+            "runs": f"{sum(len(made.runs) for made in conducted):,}",
+        },
+        baseline=label(first.baseline),
+        summary=[sentence for made in conducted if (sentence := _sentence(made))],
+        notes=[*notes, *(note for made in conducted for note in made.notes)],
+        remark=comparison(first)["note"].iloc[0],
+        published=beside(conducted),
+        figures=_figures(conducted),
+        experiments=[_tables(made) for made in conducted],
+        decision_heads=DECISION_HEADS,
+        provenance=[
+            (name, value if isinstance(value, str) else json.dumps(value, default=str)) for name, value in provenance.items()
+        ],
+    )
+
+
+def _sentence(made: Conducted) -> str:
+    """What the first model did to varying runs, makespan and wait."""
+    if not models_of(made):
+        return ""
+    rush, found = models_of(made)[0], comparison(made)
+    rows = {metric: looked_up(found)[rush, ALL, metric] for metric in METRICS}
+    counted, pooled = rows["varied"], rows["varied_pooled"]
+    text = f"{made.experiment.name}: {label(rush)} has {counted['mean']:.1f} runs with variation a trial, {label(made.baseline)} {counted['baseline']:.1f}"
+    text += f" (by control runs; by the baseline's own {pooled['mean']:.1f} and {pooled['baseline']:.1f})"
+    changes = [
+        f"{what} {signed(100 * rows[name]['relative'], '.1f')} %"
+        for name, what in (("makespan_s", "makespan"), ("wait_s", "mean wait"))
+    ]
+    return f"{text}; {', '.join(changes)}."
+
+
+def _tables(made: Conducted) -> dict[str, Any]:
+    found, of = comparison(made), made.experiment
+    scales = f"{', '.join(map(str, of.nodes))} nodes" + (f", {of.scaling} scaling" if len(of.nodes) > 1 else "")
+    return {
+        "name": of.name,
+        "title": of.title,
+        "what": f"{of.jobs} jobs of {', '.join(of.applications)} on {scales}; the model learned from {', '.join(of.trained_on)}.",
+        "heads": heads(made),
+        "overall": overall(made, found),
+        "applications": [(METRICS[metric], by_application(made, found, metric)) for metric in BY_APPLICATION],
+        "largest": largest_rows(made),
+        "decisions": decision_rows(made),
+        "coin": f"{made.coin:.2f}" if made.coin == made.coin else "",
+    }
+
+
+def _figures(conducted: Sequence[Conducted]) -> list[dict[str, str]]:
+    drawn = [
+        (
+            "Runs with variation, by control runs",
+            "z above 1.5 by mean and sigma of control runs under a continuous load. In the titles: runs of a trial, all applications together.",
+            plots.varied(conducted, "varied"),
+        ),
+        (
+            "Runs with variation, by the baseline's runs",
+            "z above 1.5 by mean and sigma of the baseline's own runs of the experiment, all trials together: what the paper's figures 4 and 5 "
+            "evidently count.",
+            plots.varied(conducted, "varied_pooled"),
+        ),
+        ("Makespans", "Means over trials; with few trials each is a dot. The paper's figure 10.", plots.makespans(conducted)),
+        ("Waits", "Mean wait of the jobs that were not submitted at once, as in the paper's figure 11.", plots.waits(conducted)),
+    ]
+    if any(len(made.schedulers) > 1 for made in conducted):
+        text = "The largest runtime of an application in a trial, over what is usual for it, mean over trials, with intervals: the paper's figure 9."
+        drawn.insert(2, ("Improvement of the largest runtime", text, plots.improvements(conducted)))
+    text = "Boxes are quartiles with the median, whiskers reach from the least to the largest of all trials, on a logarithmic axis. The paper's figures 6 to 8."
+    drawn.insert(2, ("Distribution of runtimes", text, plots.runtimes(conducted)))
+    return [{"title": title, "caption": caption, "image": data_uri(image)} for title, caption, image in drawn]

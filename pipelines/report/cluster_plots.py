@@ -1,0 +1,188 @@
+"""Figures of the experiments on the simulated cluster, after paper 004's 4 to 11; a scheduler has the same colour in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import cycle
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from pipelines.cluster_experiments import ALL, COIN, ORACLE, WAYS, Conducted, asked_of, by_trial, compared, label
+from pipelines.report.cluster_tables import SIMULATED, models_of
+from pipelines.report.style import INK, MUTED, ImageFormat, encode, figure
+
+_MODELS = ("#0072b2", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
+_ORANGE = "#e69f00"
+_BESIDE = 2
+"""Panels side by side."""
+_HEIGHT = 2.7
+_DOTS = 20
+"""Most trials drawn as dots."""
+_RATIOS = (0.35, 0.5, 0.7, 0.85, 1, 1.2, 1.5, 2, 3, 4, 6, 8, 12, 16)
+
+Draw = Callable[[Axes, Conducted, dict[str, str]], None]
+
+
+def colours(conducted: Sequence[Conducted]) -> dict[str, str]:
+    """Ink for the baseline, orange for an oracle, grey for a coin, the palette in turn for models."""
+    names = list(dict.fromkeys(scheduler for made in conducted for scheduler in made.schedulers))
+    palette = cycle(_MODELS)
+    fixed = {"": INK, ORACLE: _ORANGE, COIN: "#b8c0c8"}
+    return {name: fixed.get(asked_of(name)) or next(palette) for name in names}
+
+
+def varied(conducted: Sequence[Conducted], way: str = "varied_pooled", image: ImageFormat = "svg") -> bytes:
+    """Runs with variation a trial by application (figures 4 and 5); ``way`` is one of :data:`pipelines.cluster_experiments.WAYS`."""
+
+    def draw(panel: Axes, made: Conducted, colour: dict[str, str]) -> None:
+        values = by_trial(made.runs)
+        _bars(panel, made, values, way, colour)
+        sums = " · ".join(f"{label(name)} {values[name, ALL, way].mean():.1f}" for name in made.schedulers)
+        panel.set_title(f"{made.experiment.name}: {sums}", fontsize=8.5)
+
+    return _panels(conducted, draw, f"runs with variation a trial,\n{WAYS[way]}", image)
+
+
+def waits(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> bytes:
+    """Mean wait by application of the jobs not submitted at once (figure 11)."""
+
+    def draw(panel: Axes, made: Conducted, colour: dict[str, str]) -> None:
+        _bars(panel, made, by_trial(made.runs) / 60.0, "wait_later_s", colour)
+        panel.set_title(made.experiment.name)
+
+    return _panels(conducted, draw, "mean wait, min", image)
+
+
+def improvements(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> bytes:
+    """By how much the largest runtime of a trial is lower, mean over trials, by application, with intervals (figure 9)."""
+
+    def draw(panel: Axes, made: Conducted, colour: dict[str, str]) -> None:
+        found = compared(by_trial(made.runs), made.baseline)
+        found = found[found["metric"] == "worst"].set_index(["scheduler", "application"])
+        names = made.experiment.applications
+        others = made.schedulers[1:]
+        for place, scheduler in enumerate(others):
+            rows = found.loc[[(scheduler, name) for name in names]]
+            x = np.arange(len(names)) + (place - (len(others) - 1) / 2) * 0.8 / len(others)
+            better = -100 * rows["relative"].to_numpy()
+            panel.bar(x, better, 0.8 / len(others), color=colour[scheduler])
+            ends = -100 * rows[["relative_high", "relative_low"]].to_numpy()
+            panel.vlines(x, ends[:, 0], ends[:, 1], color=MUTED, linewidth=1.1)
+        panel.axhline(0, color=INK, linewidth=0.8)
+        _names(panel, names)
+        panel.set_title(made.experiment.name)
+
+    return _panels(conducted, draw, "largest runtime lower by, %", image, shown=lambda name: asked_of(name) != "")
+
+
+def runtimes(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> bytes:
+    """All runtimes under the baseline and under the first model by application and nodes, over the baseline's median (figures 6 to 8): boxes are quartiles,
+    whiskers reach from the least to the largest."""
+
+    def draw(panel: Axes, made: Conducted, colour: dict[str, str]) -> None:
+        drawn = [made.baseline, *models_of(made)[:1]]
+        runs = made.runs[made.runs["scheduler"].isin(drawn)]
+        usual = runs[runs["scheduler"] == made.baseline].groupby(["application", "nodes"])["runtime_s"].median()
+        kind = pd.MultiIndex.from_frame(runs[["application", "nodes"]])
+        relative = runs.assign(shown=runs["runtime_s"].to_numpy() / usual.reindex(kind).to_numpy())
+        values = {key: rows.to_numpy() for key, rows in relative.groupby(["scheduler", "application", "nodes"])["shown"]}
+        kinds = [(name, nodes) for name in made.experiment.applications for nodes in made.experiment.nodes]
+        for place, scheduler in enumerate(drawn):
+            boxes = panel.boxplot(
+                [values[scheduler, name, nodes] for name, nodes in kinds],
+                positions=np.arange(len(kinds)) + (place - (len(drawn) - 1) / 2) * 0.36,
+                widths=0.3,
+                whis=(0, 100),
+                patch_artist=True,
+                manage_ticks=False,
+                medianprops={"color": "white", "linewidth": 1.2},
+                whiskerprops={"color": colour[scheduler]},
+                capprops={"color": colour[scheduler]},
+            )
+            for box in boxes["boxes"]:
+                box.set(facecolor=colour[scheduler], edgecolor=colour[scheduler])
+        scaled = len(made.experiment.nodes) > 1
+        _names(panel, [f"{name} {nodes}" if scaled else name for name, nodes in kinds], 60 if scaled else 0)
+        panel.set_yscale("log", base=2)
+        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        panel.yaxis.set_major_locator(FixedLocator(_RATIOS))
+        panel.yaxis.set_minor_locator(NullLocator())
+        panel.set_title(made.experiment.name)
+
+    return _panels(
+        conducted,
+        draw,
+        f"runtime / median of {label(conducted[0].baseline)}",
+        image,
+        beside=1,
+        shown=lambda name: asked_of(name) not in (ORACLE, COIN),
+    )
+
+
+def makespans(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> bytes:
+    """Makespans of all experiments, means over trials, and each trial as a dot (figure 10)."""
+    colour = colours(conducted)
+    names = list(colour)
+    with figure(10.5, 3.2, True, SIMULATED) as drawing:
+        panel = drawing.subplots()
+        for at, made in enumerate(conducted):
+            values = by_trial(made.runs) / 60.0
+            for scheduler in made.schedulers:
+                x = at + (names.index(scheduler) - (len(names) - 1) / 2) * 0.8 / len(names)
+                minutes = values[scheduler, ALL, "makespan_s"]
+                panel.bar(x, minutes.mean(), 0.72 / len(names), color=colour[scheduler])
+                if len(minutes) <= _DOTS:
+                    panel.plot(np.full(len(minutes), x), minutes, "o", color="white", markeredgecolor=MUTED, markersize=3)
+        panel.set_xticks(range(len(conducted)), [made.experiment.name for made in conducted])
+        panel.set_ylabel("makespan, min")
+        panel.grid(axis="x", visible=False)
+        _legend(drawing, names, colour)
+        return encode(drawing, image)
+
+
+def _panels(
+    conducted: Sequence[Conducted],
+    draw: Draw,
+    what: str,
+    image: ImageFormat,
+    *,
+    beside: int = _BESIDE,
+    shown: Callable[[str], bool] = lambda name: True,
+) -> bytes:
+    """A panel an experiment; ``what`` is the title of the vertical axes, ``shown`` says which schedulers are in the legend."""
+    colour = colours(conducted)
+    columns = min(beside, len(conducted))
+    lines = -(-len(conducted) // columns)
+    with figure(10.5, _HEIGHT * lines + 0.5, True, SIMULATED) as drawing:
+        panels = drawing.subplots(lines, columns, squeeze=False).ravel()
+        for panel, made in zip(panels, conducted, strict=False):
+            draw(panel, made, colour)
+            panel.set_ylabel(what, fontsize=8)
+            panel.grid(axis="x", visible=False)
+        for panel in panels[len(conducted) :]:
+            panel.set_visible(False)
+        _legend(drawing, [name for name in colour if shown(name)], colour)
+        return encode(drawing, image)
+
+
+def _bars(panel: Axes, made: Conducted, values: pd.DataFrame, metric: str, colour: dict[str, str]) -> None:
+    """Means over trials of one metric, a group of bars an application."""
+    names, count = made.experiment.applications, len(made.schedulers)
+    for place, scheduler in enumerate(made.schedulers):
+        x = np.arange(len(names)) + (place - (count - 1) / 2) * 0.8 / count
+        panel.bar(x, [values[scheduler, name, metric].mean() for name in names], 0.8 / count, color=colour[scheduler])
+    _names(panel, names)
+
+
+def _names(panel: Axes, names: Sequence[str], rotation: float = 0) -> None:
+    panel.set_xticks(range(len(names)), list(names), fontsize=8, rotation=rotation)
+
+
+def _legend(drawing: Figure, names: Sequence[str], colour: dict[str, str]) -> None:
+    handles = [Patch(color=colour[name], label=label(name)) for name in names]
+    drawing.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5))

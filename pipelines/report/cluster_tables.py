@@ -1,0 +1,194 @@
+"""Experiments on the simulated cluster as tables of texts: for the terminal, for the page, and for docs/rush.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipelines.cluster_experiments import (
+    ALL,
+    COIN,
+    METRICS,
+    ORACLE,
+    Conducted,
+    asked_of,
+    by_trial,
+    compared,
+    decisions,
+    label,
+    maxima,
+)
+from pipelines.report.wording import MINUS
+
+SIMULATED = "simulated cluster"
+FORMS = {
+    "varied": ".1f",
+    "varied_pooled": ".1f",
+    "makespan_s": ",.0f",
+    "wait_s": ",.0f",
+    "wait_later_s": ",.0f",
+    "runtime": ".3f",
+    "worst": ".2f",
+}
+BY_APPLICATION = ("varied", "varied_pooled", "worst", "wait_s", "wait_later_s")
+"""What is shown by application, too."""
+_SHORTENED_S = (18, 66)
+_LOWER_MAXIMUM = 0.058
+_F1 = 0.95
+
+
+def comparison(made: Conducted) -> pd.DataFrame:
+    """:func:`pipelines.cluster_experiments.compared` of an experiment."""
+    return compared(by_trial(made.runs), made.baseline)
+
+
+def looked_up(found: pd.DataFrame) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """Rows of :func:`comparison` by scheduler, application and metric."""
+    rows = [{str(name): value for name, value in row.items()} for row in found.to_dict("records")]
+    return {(row["scheduler"], row["application"], row["metric"]): row for row in rows}
+
+
+def signed(value: float, form: str) -> str:
+    """A difference with its sign; no sign where it rounds to nothing."""
+    text = format(value, "+" + form)
+    return text[1:] if float(text.replace(",", "")) == 0 else text.replace("-", MINUS)
+
+
+def cell(row: Mapping[str, Any], baseline: str) -> dict[str, str]:
+    """Mean, difference with its interval, the same in per cent, and whether it is better or worse: for all metrics less is better."""
+    form = FORMS[row["metric"]]
+    made = {"mean": format(row["mean"], form), "change": "", "percent": "", "tone": ""}
+    if row["scheduler"] == baseline:
+        return made
+    made["change"] = signed(row["difference"], form)
+    if np.isfinite(row["low"]):
+        made["change"] += f" [{signed(row['low'], form)}, {signed(row['high'], form)}]"
+        made["tone"] = "better" if row["high"] < 0 else "worse" if row["low"] > 0 else ""
+    if np.isfinite(row["relative"]):
+        made["percent"] = f"{signed(100 * row['relative'], '.1f')} %"
+        if np.isfinite(row["relative_low"]):
+            made["percent"] += f" [{signed(100 * row['relative_low'], '.1f')}, {signed(100 * row['relative_high'], '.1f')}]"
+    return made
+
+
+def overall(made: Conducted, found: pd.DataFrame) -> list[tuple[str, list[dict[str, str]]]]:
+    """Title and a cell a scheduler for each metric, over all applications; ``found`` as of :func:`comparison`."""
+    return _rows(made, found[found["application"] == ALL], [(name, ALL, title) for name, title in METRICS.items()])
+
+
+def by_application(made: Conducted, found: pd.DataFrame, metric: str) -> list[tuple[str, list[dict[str, str]]]]:
+    """Application and a cell a scheduler, of one metric."""
+    return _rows(made, found, [(metric, name, name) for name in made.experiment.applications])
+
+
+def _rows(made: Conducted, found: pd.DataFrame, wanted: Sequence[tuple[str, str, str]]) -> list[tuple[str, list[dict[str, str]]]]:
+    at = looked_up(found)
+    return [
+        (title, [cell(at[scheduler, application, metric], made.baseline) for scheduler in made.schedulers])
+        for metric, application, title in wanted
+    ]
+
+
+def heads(made: Conducted) -> list[str]:
+    """What the schedulers are called in the heads of columns."""
+    return [label(scheduler) for scheduler in made.schedulers]
+
+
+def decision_rows(made: Conducted) -> list[list[str]]:
+    """Scheduler, and means over trials of how often it asked and skipped; not of those that ask nobody."""
+    rows = []
+    for row in decisions(made.runs, made.schedulers).to_dict("records"):
+        if row["asked"] > 0:
+            numbers = f"{row['asked']:,.0f}", f"{row['skipped']:,.0f}", f"{row['share']:.0%}", f"{row['jobs_skipped']:,.0f}"
+            rows.append([label(str(row["scheduler"])), *numbers, str(row["most_skips"])])
+    return rows
+
+
+DECISION_HEADS = ("scheduler", "asked", "skipped", "share", "jobs skipped at all", "most skips of a job")
+
+
+def largest_rows(made: Conducted) -> list[list[str]]:
+    """Application (and nodes), and of each scheduler the largest runtime of all trials, with how far below the baseline's it is."""
+    rows, found = [], {}
+    for row in maxima(made.runs, made.baseline).to_dict("records"):
+        found[row["application"], row["nodes"], row["scheduler"]] = row
+    for name in made.experiment.applications:
+        for nodes in made.experiment.nodes:
+            cells = []
+            for scheduler in made.schedulers:
+                row = found[name, nodes, scheduler]
+                lower = "" if scheduler == made.baseline else f" ({signed(-100 * row['improvement'], '.1f')} %)"
+                cells.append(f"{row['max_s']:,.0f}{lower}")
+            rows.append([name if len(made.experiment.nodes) == 1 else f"{name}, {nodes} nodes", *cells])
+    return rows
+
+
+def models_of(made: Conducted) -> list[str]:
+    """The schedulers that ask a model."""
+    return [scheduler for scheduler in made.schedulers if asked_of(scheduler) not in ("", ORACLE, COIN)]
+
+
+def beside(conducted: Sequence[Conducted]) -> list[tuple[str, str, str]]:
+    """What paper 004's text states, what it states, and the same of the first model here; rows only of experiments that were run."""
+    rows: list[tuple[str, str, str]] = []
+    for made in conducted:
+        if not models_of(made):
+            continue
+        rush, found = models_of(made)[0], comparison(made)
+        if made.experiment.name == "ADAA":
+            rows += _adaa(made, found, rush)
+        row = looked_up(found)[rush, ALL, "makespan_s"]
+        shortest, longest = _SHORTENED_S
+        rows.append((f"{made.experiment.name}: makespan shorter by, s", f"{shortest} to {longest}", _seconds(row, -1.0)))
+        largest = maxima(made.runs, made.baseline)
+        lower = largest.loc[largest["scheduler"] == rush, "improvement"].to_numpy(np.float64)
+        rows.append(
+            (
+                f"{made.experiment.name}: largest runtime of an application lower by",
+                f"up to {100 * _LOWER_MAXIMUM:g} %",
+                f"{signed(100 * lower.min(), '.1f')} % to {signed(100 * lower.max(), '.1f')} %",
+            )
+        )
+    if rows:
+        rows.append(
+            ("F1 of the model in cross-validation", f"{_F1:g}", "not part of the experiments: queuecast variability evaluate")
+        )
+    return rows
+
+
+def _adaa(made: Conducted, found: pd.DataFrame, rush: str) -> list[tuple[str, str, str]]:
+    rows = []
+    for metric, way in (("varied_pooled", "by EASY's runs"), ("varied", "by control runs")):
+        row = looked_up(found)[rush, ALL, metric]
+        theirs = "17 to 4" if metric == "varied_pooled" else "does not say"
+        rows.append((f"ADAA: runs with variation a trial, {way}", theirs, f"{row['baseline']:.1f} to {row['mean']:.1f}"))
+    apart = found[(found["metric"] == "varied_pooled") & (found["application"] != ALL)]
+    of_rush = apart[apart["scheduler"] == rush]
+    rows.append(
+        (
+            "ADAA: the same of an application",
+            "1.5 to 3.5; under RUSH 0 to 1.5",
+            f"{of_rush['baseline'].min():.1f} to {of_rush['baseline'].max():.1f}; under RUSH {of_rush['mean'].min():.1f} to {of_rush['mean'].max():.1f}",
+        )
+    )
+    later = found[(found["metric"] == "wait_later_s") & (found["application"] != ALL) & (found["scheduler"] == rush)]
+    waits = later["difference"].to_numpy(np.float64)
+    rows.append(
+        (
+            "ADAA: mean wait of an application changes by, s",
+            "within a minute",
+            f"{signed(waits.min(), '.0f')} to {signed(waits.max(), '.0f')}",
+        )
+    )
+    return rows
+
+
+def _seconds(row: Mapping[str, Any], sign: float) -> str:
+    text = signed(sign * row["difference"], ".0f")
+    if not np.isfinite(row["low"]):
+        return text
+    low, high = sorted((sign * row["low"], sign * row["high"]))
+    return f"{text} [{signed(low, '.0f')}, {signed(high, '.0f')}]"
