@@ -104,6 +104,14 @@ def test_where_each_question_has_its_own_answer(
     agree(load, scheduler, whim, skips, drawn_apart(load, seed), **policy)
 
 
+@pytest.mark.parametrize("percent", [0, 30])
+@pytest.mark.parametrize("scheduler", ["FCFS-EASY-SPF", "FCFS-EASY(reservations=3)-SPF", "SPF-JustBF", CONSERVATIVE])
+def test_busy_machines_where_each_question_has_its_own_answer(scheduler: str, percent: int) -> None:
+    for seed in range(20):
+        load = crowd(np.random.default_rng(seed), size=50, machine=16)
+        agree(load, scheduler, Whim(seed, percent), 3, drawn_apart(load, seed))
+
+
 @pytest.mark.parametrize("algorithm", ["Strict", "List", "JustBF", "EASY"])
 @pytest.mark.parametrize("semantics", SEMANTICS)
 def test_where_the_order_depends_on_who_waits(algorithm: str, semantics: str) -> None:
