@@ -41,15 +41,16 @@ def seat(at, now, jobs, estimates, queue, profile, state, bits):
     counters = state.counters
     procs, seconds = queue.procs[at], queue.fit[at]
     start = earliest(profile, counters[PROFILE], procs, seconds)
-    if start > 0:
+    seated = True
+    if start == 0:
+        job = queue.job[at]
+        if undecided(job, state):
+            return False
+        packed_remove(queue, counters[WAITING], at)
+        counters[WAITING] -= 1
+        seated = start_job(job, now, jobs, estimates, state, bits)
+    if seated:
         reserve_from(profile, counters, start, procs, seconds)
+    if start > 0:
         queue.key[at] = profile.time[start]
-        return True
-    job = queue.job[at]
-    if undecided(job, state):
-        return False
-    packed_remove(queue, counters[WAITING], at)
-    counters[WAITING] -= 1
-    if start_job(job, now, jobs, estimates, state, bits):
-        reserve_from(profile, counters, 0, procs, seconds)
-    return False
+    return start > 0
