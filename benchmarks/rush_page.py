@@ -17,7 +17,6 @@ from pipelines.report.cluster_tables import (
     beside,
     by_application,
     cell,
-    comparison,
     decision_rows,
     heads,
     looked_up,
@@ -97,7 +96,7 @@ def _beside(made: Sequence[Conducted]) -> str:
 
 def _experiment(made: Conducted) -> str:
     """One experiment: all metrics over all applications, runs with variation by application, decisions."""
-    of, found = made.experiment, comparison(made)
+    of = made.experiment
     scales = f" on {', '.join(map(str, of.nodes))} nodes, {of.scaling} scaling" if len(of.nodes) > 1 else ""
     lines = [
         f"### {of.name}: {of.title}",
@@ -105,12 +104,10 @@ def _experiment(made: Conducted) -> str:
         f"{of.jobs} jobs of {', '.join(of.applications)}{scales}; the model learned from {', '.join(of.trained_on)}.",
         "",
     ]
-    rows = [[title, *(_text(each) for each in cells)] for title, cells in overall(made, found)]
+    rows = [[title, *(_text(each) for each in cells)] for title, cells in overall(made)]
     lines += [table([f"simulated, {made.trials} trials", *heads(made)], rows), ""]
     rows = []
-    for (name, first), (_, second) in zip(
-        by_application(made, found, "varied"), by_application(made, found, "varied_pooled"), strict=True
-    ):
+    for (name, first), (_, second) in zip(by_application(made, "varied"), by_application(made, "varied_pooled"), strict=True):
         rows.append([name, *(f"{one['mean']} / {other['mean']}" for one, other in zip(first, second, strict=True))])
     lines += ["Runs with variation a trial, by control runs / by EASY's runs:", "", table(["application", *heads(made)], rows), ""]
     return "\n".join([*lines, table(DECISION_HEADS, decision_rows(made))])
@@ -152,7 +149,7 @@ def _ladder(chosen_on: pd.DataFrame, measured: pd.DataFrame, share: float) -> li
 def _clusters(made: Mapping[str, Conducted]) -> list[str]:
     lines = []
     for name, each in made.items():
-        rows = [[title, *(_text(value) for value in cells)] for title, cells in overall(each, comparison(each))]
+        rows = [[title, *(_text(value) for value in cells)] for title, cells in overall(each)]
         lines += [f"`{name}`, ADAA:", "", table([f"simulated, {each.trials} trials", *heads(each)], rows), ""]
     return lines[:-1]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -69,8 +70,8 @@ class Plan:
         if len(set(self.schedulers)) < len(self.schedulers):
             raise InputError("a scheduler is named twice")
         for name in self.schedulers[1:]:
-            model = asked_of(name)
-            if model not in ("", REGISTERED, ORACLE, COIN, *CLASSIFIERS):
+            rush = named_scheduler(name).rush
+            if rush is not None and rush.model not in (REGISTERED, ORACLE, COIN, *CLASSIFIERS):
                 raise InputError(f"scheduler {name!r}: known models are {', '.join((*CLASSIFIERS, ORACLE, COIN, REGISTERED))}")
         if COIN in map(asked_of, self.schedulers) and not self.models:
             raise InputError("the coin skips as often as a model does: name a scheduler with a model, too")
@@ -111,6 +112,16 @@ class Conducted:
     @property
     def trials(self) -> int:
         return int(self.runs["seed"].nunique())
+
+    @cached_property
+    def values(self) -> pd.DataFrame:
+        """:func:`by_trial` of it."""
+        return by_trial(self.runs)
+
+    @cached_property
+    def found(self) -> pd.DataFrame:
+        """:func:`compared` of it."""
+        return compared(self.values, self.baseline)
 
 
 def asked_of(scheduler: str) -> str:

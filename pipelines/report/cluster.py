@@ -13,7 +13,6 @@ from pipelines.report.cluster_tables import (
     DECISION_HEADS,
     beside,
     by_application,
-    comparison,
     decision_rows,
     heads,
     largest_rows,
@@ -42,7 +41,7 @@ def render_cluster(
         baseline=label(first.baseline),
         summary=[sentence for made in conducted if (sentence := _sentence(made))],
         notes=[*notes, *(note for made in conducted for note in made.notes)],
-        remark=comparison(first)["note"].iloc[0],
+        remark=first.found["note"].iloc[0],
         published=beside(conducted),
         figures=_figures(conducted),
         experiments=[_tables(made) for made in conducted],
@@ -57,8 +56,8 @@ def _sentence(made: Conducted) -> str:
     """What the first model did to varying runs, makespan and wait."""
     if not models_of(made):
         return ""
-    rush, found = models_of(made)[0], comparison(made)
-    rows = {metric: looked_up(found)[rush, ALL, metric] for metric in METRICS}
+    rush = models_of(made)[0]
+    rows = {metric: looked_up(made.found)[rush, ALL, metric] for metric in METRICS}
     counted, pooled = rows["varied"], rows["varied_pooled"]
     text = f"{made.experiment.name}: {label(rush)} has {counted['mean']:.1f} runs with variation a trial, {label(made.baseline)} {counted['baseline']:.1f}"
     text += f" (by control runs; by the baseline's own {pooled['mean']:.1f} and {pooled['baseline']:.1f})"
@@ -70,15 +69,15 @@ def _sentence(made: Conducted) -> str:
 
 
 def _tables(made: Conducted) -> dict[str, Any]:
-    found, of = comparison(made), made.experiment
+    of = made.experiment
     scales = f"{', '.join(map(str, of.nodes))} nodes" + (f", {of.scaling} scaling" if len(of.nodes) > 1 else "")
     return {
         "name": of.name,
         "title": of.title,
-        "what": f"{of.jobs} jobs of {', '.join(of.applications)} on {scales}; the model learned from {', '.join(of.trained_on)}.",
+        "what": f"{of.jobs} jobs of {', '.join(of.applications)} on {scales}; a model trained for it learns from {', '.join(of.trained_on)}.",
         "heads": heads(made),
-        "overall": overall(made, found),
-        "applications": [(METRICS[metric], by_application(made, found, metric)) for metric in BY_APPLICATION],
+        "overall": overall(made),
+        "applications": [(METRICS[metric], by_application(made, metric)) for metric in BY_APPLICATION],
         "largest": largest_rows(made),
         "decisions": decision_rows(made),
         "coin": f"{made.coin:.2f}" if made.coin == made.coin else "",
@@ -99,11 +98,14 @@ def _figures(conducted: Sequence[Conducted]) -> list[dict[str, str]]:
             plots.varied(conducted, "varied_pooled"),
         ),
         ("Makespans", "Means over trials; with few trials each is a dot. The paper's figure 10.", plots.makespans(conducted)),
-        ("Waits", "Mean wait of the jobs that were not submitted at once, as in the paper's figure 11.", plots.waits(conducted)),
     ]
     if any(len(made.schedulers) > 1 for made in conducted):
         text = "The largest runtime of an application in a trial, over what is usual for it, mean over trials, with intervals: the paper's figure 9."
         drawn.insert(2, ("Improvement of the largest runtime", text, plots.improvements(conducted)))
+        text = (
+            "Of the jobs that were not submitted at once, with intervals. Dashed: a minute, within which the paper's figure 11 is."
+        )
+        drawn.append(("Change of the mean wait", text, plots.waits(conducted)))
     text = "Boxes are quartiles with the median, whiskers reach from the least to the largest of all trials, on a logarithmic axis. The paper's figures 6 to 8."
     drawn.insert(2, ("Distribution of runtimes", text, plots.runtimes(conducted)))
     return [{"title": title, "caption": caption, "image": data_uri(image)} for title, caption, image in drawn]

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from pipelines.cluster_experiments import ALL, COIN, ORACLE, WAYS, Conducted, asked_of, by_trial, compared, label
+from pipelines.cluster_experiments import ALL, COIN, ORACLE, WAYS, Conducted, asked_of, label
 from pipelines.report.cluster_tables import SIMULATED, models_of
 from pipelines.report.style import INK, MUTED, ImageFormat, encode, figure
 
@@ -21,6 +21,7 @@ _ORANGE = "#e69f00"
 _BESIDE = 2
 """Panels side by side."""
 _HEIGHT = 2.7
+_MINUTE = 60.0
 _DOTS = 20
 """Most trials drawn as dots."""
 _RATIOS = (0.35, 0.5, 0.7, 0.85, 1, 1.2, 1.5, 2, 3, 4, 6, 8, 12, 16)
@@ -40,7 +41,7 @@ def varied(conducted: Sequence[Conducted], way: str = "varied_pooled", image: Im
     """Runs with variation a trial by application (figures 4 and 5); ``way`` is one of :data:`pipelines.cluster_experiments.WAYS`."""
 
     def draw(panel: Axes, made: Conducted, colour: dict[str, str]) -> None:
-        values = by_trial(made.runs)
+        values = made.values
         _bars(panel, made, values, way, colour)
         sums = " · ".join(f"{label(name)} {values[name, ALL, way].mean():.1f}" for name in made.schedulers)
         panel.set_title(f"{made.experiment.name}: {sums}", fontsize=8.5)
@@ -49,33 +50,22 @@ def varied(conducted: Sequence[Conducted], way: str = "varied_pooled", image: Im
 
 
 def waits(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> bytes:
-    """Mean wait by application of the jobs not submitted at once (figure 11)."""
+    """By how much the jobs of an application that were not submitted at once wait longer, means over trials with intervals (figure 11); lines at a
+    minute, within which the paper's are."""
 
     def draw(panel: Axes, made: Conducted, colour: dict[str, str]) -> None:
-        _bars(panel, made, by_trial(made.runs) / 60.0, "wait_later_s", colour)
-        panel.set_title(made.experiment.name)
+        _changes(panel, made, "wait_later_s", ("difference", "low", "high"), 1.0, colour)
+        for level in (-_MINUTE, _MINUTE):
+            panel.axhline(level, color=MUTED, linewidth=1, linestyle="--")
 
-    return _panels(conducted, draw, "mean wait, min", image)
+    return _panels(conducted, draw, "mean wait longer by, s", image, shown=lambda name: asked_of(name) != "")
 
 
 def improvements(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> bytes:
     """By how much the largest runtime of a trial is lower, mean over trials, by application, with intervals (figure 9)."""
 
     def draw(panel: Axes, made: Conducted, colour: dict[str, str]) -> None:
-        found = compared(by_trial(made.runs), made.baseline)
-        found = found[found["metric"] == "worst"].set_index(["scheduler", "application"])
-        names = made.experiment.applications
-        others = made.schedulers[1:]
-        for place, scheduler in enumerate(others):
-            rows = found.loc[[(scheduler, name) for name in names]]
-            x = np.arange(len(names)) + (place - (len(others) - 1) / 2) * 0.8 / len(others)
-            better = -100 * rows["relative"].to_numpy()
-            panel.bar(x, better, 0.8 / len(others), color=colour[scheduler])
-            ends = -100 * rows[["relative_high", "relative_low"]].to_numpy()
-            panel.vlines(x, ends[:, 0], ends[:, 1], color=MUTED, linewidth=1.1)
-        panel.axhline(0, color=INK, linewidth=0.8)
-        _names(panel, names)
-        panel.set_title(made.experiment.name)
+        _changes(panel, made, "worst", ("relative", "relative_low", "relative_high"), -100.0, colour)
 
     return _panels(conducted, draw, "largest runtime lower by, %", image, shown=lambda name: asked_of(name) != "")
 
@@ -131,7 +121,7 @@ def makespans(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> byt
     with figure(10.5, 3.2, True, SIMULATED) as drawing:
         panel = drawing.subplots()
         for at, made in enumerate(conducted):
-            values = by_trial(made.runs) / 60.0
+            values = made.values / 60.0
             for scheduler in made.schedulers:
                 x = at + (names.index(scheduler) - (len(names) - 1) / 2) * 0.8 / len(names)
                 minutes = values[scheduler, ALL, "makespan_s"]
@@ -177,6 +167,22 @@ def _bars(panel: Axes, made: Conducted, values: pd.DataFrame, metric: str, colou
         x = np.arange(len(names)) + (place - (count - 1) / 2) * 0.8 / count
         panel.bar(x, [values[scheduler, name, metric].mean() for name in names], 0.8 / count, color=colour[scheduler])
     _names(panel, names)
+
+
+def _changes(
+    panel: Axes, made: Conducted, metric: str, columns: tuple[str, str, str], scale: float, colour: dict[str, str]
+) -> None:
+    """Changes of one metric from the baseline's, times ``scale``, with their intervals, a group of bars an application."""
+    found = made.found[made.found["metric"] == metric].set_index(["scheduler", "application"])
+    names, others = made.experiment.applications, made.schedulers[1:]
+    for place, scheduler in enumerate(others):
+        x = np.arange(len(names)) + (place - (len(others) - 1) / 2) * 0.8 / len(others)
+        change, low, high = (scale * found[column].loc[[(scheduler, name) for name in names]].to_numpy() for column in columns)
+        panel.bar(x, change, 0.8 / len(others), color=colour[scheduler])
+        panel.vlines(x, low, high, color=MUTED, linewidth=1.1)
+    panel.axhline(0, color=INK, linewidth=0.8)
+    _names(panel, names)
+    panel.set_title(made.experiment.name)
 
 
 def _names(panel: Axes, names: Sequence[str], rotation: float = 0) -> None:

@@ -15,8 +15,6 @@ from pipelines.cluster_experiments import (
     ORACLE,
     Conducted,
     asked_of,
-    by_trial,
-    compared,
     decisions,
     label,
     maxima,
@@ -40,13 +38,8 @@ _LOWER_MAXIMUM = 0.058
 _F1 = 0.95
 
 
-def comparison(made: Conducted) -> pd.DataFrame:
-    """:func:`pipelines.cluster_experiments.compared` of an experiment."""
-    return compared(by_trial(made.runs), made.baseline)
-
-
 def looked_up(found: pd.DataFrame) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """Rows of :func:`comparison` by scheduler, application and metric."""
+    """Rows of :func:`pipelines.cluster_experiments.compared` by scheduler, application and metric."""
     rows = [{str(name): value for name, value in row.items()} for row in found.to_dict("records")]
     return {(row["scheduler"], row["application"], row["metric"]): row for row in rows}
 
@@ -74,18 +67,18 @@ def cell(row: Mapping[str, Any], baseline: str) -> dict[str, str]:
     return made
 
 
-def overall(made: Conducted, found: pd.DataFrame) -> list[tuple[str, list[dict[str, str]]]]:
-    """Title and a cell a scheduler for each metric, over all applications; ``found`` as of :func:`comparison`."""
-    return _rows(made, found[found["application"] == ALL], [(name, ALL, title) for name, title in METRICS.items()])
+def overall(made: Conducted) -> list[tuple[str, list[dict[str, str]]]]:
+    """Title and a cell a scheduler for each metric, over all applications."""
+    return _rows(made, [(name, ALL, title) for name, title in METRICS.items()])
 
 
-def by_application(made: Conducted, found: pd.DataFrame, metric: str) -> list[tuple[str, list[dict[str, str]]]]:
+def by_application(made: Conducted, metric: str) -> list[tuple[str, list[dict[str, str]]]]:
     """Application and a cell a scheduler, of one metric."""
-    return _rows(made, found, [(metric, name, name) for name in made.experiment.applications])
+    return _rows(made, [(metric, name, name) for name in made.experiment.applications])
 
 
-def _rows(made: Conducted, found: pd.DataFrame, wanted: Sequence[tuple[str, str, str]]) -> list[tuple[str, list[dict[str, str]]]]:
-    at = looked_up(found)
+def _rows(made: Conducted, wanted: Sequence[tuple[str, str, str]]) -> list[tuple[str, list[dict[str, str]]]]:
+    at = looked_up(made.found)
     return [
         (title, [cell(at[scheduler, application, metric], made.baseline) for scheduler in made.schedulers])
         for metric, application, title in wanted
@@ -137,10 +130,10 @@ def beside(conducted: Sequence[Conducted]) -> list[tuple[str, str, str]]:
     for made in conducted:
         if not models_of(made):
             continue
-        rush, found = models_of(made)[0], comparison(made)
+        rush = models_of(made)[0]
         if made.experiment.name == "ADAA":
-            rows += _adaa(made, found, rush)
-        row = looked_up(found)[rush, ALL, "makespan_s"]
+            rows += _adaa(made.found, rush)
+        row = looked_up(made.found)[rush, ALL, "makespan_s"]
         shortest, longest = _SHORTENED_S
         rows.append((f"{made.experiment.name}: makespan shorter by, s", f"{shortest} to {longest}", _seconds(row, -1.0)))
         largest = maxima(made.runs, made.baseline)
@@ -159,7 +152,7 @@ def beside(conducted: Sequence[Conducted]) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _adaa(made: Conducted, found: pd.DataFrame, rush: str) -> list[tuple[str, str, str]]:
+def _adaa(found: pd.DataFrame, rush: str) -> list[tuple[str, str, str]]:
     rows = []
     for metric, way in (("varied_pooled", "by EASY's runs"), ("varied", "by control runs")):
         row = looked_up(found)[rush, ALL, metric]

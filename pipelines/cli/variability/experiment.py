@@ -90,7 +90,7 @@ def command(
     from sim.cluster.calibrations import calibration
     from sim.cluster.workloads import EXPERIMENTS, experiment
 
-    check_outputs({"--report": report}, [])
+    check_outputs({"--report": report, "--out": out}, [])
     asked = [REGISTERED] if model else []
     if not schedulers:
         asked += classifiers or ([] if model else ["adaboost"])
@@ -179,22 +179,19 @@ def _provenance(plan: Plan, model: str | None) -> dict[str, Any]:
 
 def _write(out: Path, plan: Plan, conducted: Sequence[Conducted], model: str | None) -> None:
     from pipelines.parquet import write_parquet
-    from pipelines.report.cluster_tables import comparison
 
     out.mkdir(parents=True, exist_ok=True)
     metadata = {**_provenance(plan, model), "generated": True}
     for made in conducted:
         name = made.experiment.name
         write_parquet(made.runs, out / f"{name}.runs.parquet", kind="cluster_runs", metadata=metadata)
-        found = comparison(made).assign(experiment=name)
+        found = made.found.assign(experiment=name)
         write_parquet(found, out / f"{name}.comparison.parquet", kind="cluster_comparison", metadata=metadata)
 
 
 def _print_json(plan: Plan, made: Conducted) -> None:
-    from pipelines.report.cluster_tables import comparison
-
     same = {"simulated": True, "cluster": plan.cluster.name, "experiment": made.experiment.name, "seed": plan.seed}
-    for row in comparison(made).to_dict("records"):
+    for row in made.found.to_dict("records"):
         values = {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
         click.echo(json.dumps({**same, **values}))
 
@@ -205,23 +202,22 @@ def _print(plan: Plan, made: Conducted) -> None:
     from pipelines.report.cluster_tables import (
         DECISION_HEADS,
         by_application,
-        comparison,
         decision_rows,
         heads,
         largest_rows,
         overall,
     )
 
-    of, found = made.experiment, comparison(made)
+    of = made.experiment
     title = f"{of.name}, {of.title}: {made.trials} trials on the simulated cluster {plan.cluster.name}"
     shown = Table(title=title, title_justify="left", caption_justify="left")
     shown.caption = "simulated; below each mean the paired difference from the first column, 95 % intervals over trials" + (
-        f"; {remark}" if (remark := found["note"].iloc[0]) else ""
+        f"; {remark}" if (remark := made.found["note"].iloc[0]) else ""
     )
     shown.add_column("a trial")
     for head in heads(made):
         shown.add_column(head, justify="right")
-    for text, row in overall(made, found):
+    for text, row in overall(made):
         shown.add_row(text, *("\n".join(filter(None, (cell["mean"], cell["change"], cell["percent"]))) for cell in row))
     console().print(shown)
     for metric, what in (
@@ -229,7 +225,7 @@ def _print(plan: Plan, made: Conducted) -> None:
         ("varied_pooled", "runs with variation a trial, by the baseline's runs"),
         ("wait_later_s", "mean wait of those not submitted at once, s"),
     ):
-        rows = [[name, *(cell["mean"] for cell in row)] for name, row in by_application(made, found, metric)]
+        rows = [[name, *(cell["mean"] for cell in row)] for name, row in by_application(made, metric)]
         _plain(f"{of.name}, simulated: {what}", ["application", *heads(made)], rows)
     _plain(f"{of.name}, simulated: largest runtime of all trials, s", ["application", *heads(made)], largest_rows(made))
     if rows := decision_rows(made):
