@@ -105,10 +105,11 @@ class CountersStore:
         for table in merge(self.path, self.parts(sampler), schema_of(known if metrics is None else metrics), start_s, end_s):
             yield from table.unify_dictionaries().combine_chunks().to_batches()
 
-    def coverage(self, sampler: str) -> pd.DataFrame:
-        """A row a day: rows, nodes, minutes in which any node was sampled, node-minutes sampled, metric values and nulls, first and last time."""
+    def coverage(self, sampler: str, days: Sequence[str] | None = None) -> pd.DataFrame:
+        """A row a day of ``days`` (all if None): rows, nodes, minutes in which any node was sampled, node-minutes sampled, metric values and nulls,
+        first and last time."""
         found = []
-        for day in self.days(sampler):
+        for day in self.days(sampler) if days is None else days:
             parts = self.parts(sampler, day)
             sampled: set[str] = set()
             minutes: set[int] = set()

@@ -54,7 +54,8 @@ class TrainingTable:
     """Control runs of one system and their features, float64 [runs, features] by scope (``own``, ``all``), in the same order.
 
     ``told`` is the true contention of each run and ``truth`` int64 [runs] whether it was slowed by it, where a simulated cluster knows. ``left_out`` counts
-    runs that are not in it, by the reason.
+    runs that are not in it, by the reason. ``coverage`` (a row a run, before any was left out for want of samples), ``counts`` and ``interval_s`` are those of
+    :class:`features.window_features.WindowFeatures`; samples younger than ``lag_s`` were not looked at.
     """
 
     system: str
@@ -64,18 +65,24 @@ class TrainingTable:
     truth: np.ndarray | None = None
     generated: bool = False
     left_out: Mapping[str, int] = field(default_factory=dict)
+    coverage: pd.DataFrame = field(default_factory=pd.DataFrame)
+    counts: pd.Series = field(default_factory=lambda: pd.Series(dtype=np.int64))
+    interval_s: pd.Series = field(default_factory=lambda: pd.Series(dtype=np.float64))
+    lag_s: float = 0.0
 
 
 def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> TrainingTable:
     """What was ingested of ``system`` under ``home``, by one pass over each sampler's counters.
 
     Beside what ``queuecast variability ingest`` keeps there may be a table ``contention`` (``run_id``, ``slowed``, and columns of the true contention),
-    which only a simulated cluster can write. Runs whose nodes are not known, or in whose window no counter was sampled, are left out. Without
-    probe results their features are missing. InputError where no control runs or no counters were ingested.
+    which only a simulated cluster can write. Samples that could not yet be read when a run started (``lag_s`` in ``systems.toml``) are not looked
+    at. Runs whose nodes are not known, or in whose window no counter was sampled, are left out.
+    Without probe results their features are missing. InputError where no control runs or no counters were ingested.
     """
     from features.window_features import side_by_side, window_features
     from pipelines.counters_store import CountersStore
     from pipelines.run_store import PROBE_RESULTS, RUNS, application_types, stored
+    from pipelines.systems import SIMULATED, lag_of
 
     lake = Lake(Path(home) / "lake")
     every = stored(lake, RUNS, system)
@@ -87,11 +94,12 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
     if not names:
         raise InputError(f"{lake.root / 'counters' / system}: no counters of {system}: ingest them first")
     first, last = float(runs["start_s"].min()) - WINDOW_S - LONGEST_INTERVAL_S, float(runs["start_s"].max())
+    lag_s = lag_of(Path(home), system)
     scope: Any = scopes[0] if len(scopes) == 1 else "both"
     parts = []
     for name in names:
         sampler = sampler_of(name, store.metrics(name))
-        parts.append(window_features(store.batches(name, first, last), runs, sampler, scope=scope))
+        parts.append(window_features(store.batches(name, first, last), runs, sampler, lag_s=lag_s, scope=scope))
     found = side_by_side(parts)
     windows = {each: table for each in scopes if (table := getattr(found, each)) is not None}
     sampled = ~np.all([table.isna().all(axis=1).to_numpy() for table in windows.values()], axis=0)
@@ -108,7 +116,14 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
         types_of = features[scopes[0]].filter(like="type.")
         told, truth = true.drop(columns="slowed").join(types_of), true["slowed"].to_numpy(np.int64)
     left_out = {"nodes not known": len(every) - len(runs), "no counter sampled in the window": int((~sampled).sum())}
-    return TrainingTable(system, kept, features, told, truth, told is not None, left_out)
+    generated = told is not None or system == SIMULATED
+    of_counters: dict[str, Any] = {
+        "coverage": found.coverage,
+        "counts": found.counts,
+        "interval_s": found.interval_s,
+        "lag_s": lag_s,
+    }
+    return TrainingTable(system, kept, features, told, truth, generated, left_out, **of_counters)
 
 
 @dataclass(frozen=True)
@@ -200,13 +215,14 @@ def retrain(
     options: Options | None = None,
     seed: int = 0,
     tags: Mapping[str, str] | None = None,
+    crown: bool = True,
 ) -> Retrained:
     """Train candidates on the features of ``scope``, judge them, register, and promote by the rule; the aliases move last.
 
     Without a champion all ``names`` are registered, judged by stratified cross-validation. With one, candidates and champion are judged on the runs that
     started after all that it learned from had ended, the candidates trained again and again on what came before
     (:func:`models.variability_evaluation.forward`), and the best candidate is registered. A champion that records no training was chosen by hand
-    and stays. InputError for a champion of another scope.
+    and stays. Not to ``crown`` leaves the aliases to the caller. InputError for a champion of another scope.
     """
     from models.registration import point, version_at
     from models.variability_registration import elect, load_version, registered_name
@@ -238,7 +254,8 @@ def retrain(
         if present is not None and by_hand:
             note = f" The champion, version {present.version}, records no training, so somebody chose it by hand, and it stays."
             top, runner_up = str(present.version), first.version
-        point(store, name, top, runner_up)
+        if crown:
+            point(store, name, top, runner_up)
         return work.result(made, top, runner_up, not by_hand, why + note, None, first.judged_runs, checks)
 
     until = int(present.tags["training_window_s"].split("..")[1])
@@ -257,7 +274,8 @@ def retrain(
     why = f"{verb} version {present.version} ({present.tags.get('method')}): {reasons}."
     top, second_place = (new.version, str(present.version)) if promoted else (str(present.version), new.version)
     store.client.update_model_version(name, new.version, description=why)
-    point(store, name, top, second_place)
+    if crown:
+        point(store, name, top, second_place)
     return work.result({best: (new, model)}, top, second_place, promoted, why, found, len(judged), checks)
 
 

@@ -59,14 +59,27 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
         "report",
         "night",
     }
-    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == stages
+    of_systems = {
+        "counters",
+        "control_runs",
+        "variability_features",
+        "variability_model",
+        "cluster_experiments",
+        "variability_night",
+    }
+    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {*stages, *of_systems, "counters_by_day"}
     checked = {key.asset_key.to_user_string() for key in graph.asset_check_keys}
-    assert checked == stages - {"rejected_jobs"}
+    assert checked == {*stages, *of_systems} - {"rejected_jobs"}
     for key in graph.get_all_asset_keys():
         node = graph.get(key)
         assert node.description
-        assert node.group_name in {"ingest", "features", "predictors", "simulation", "comparison", "nights"}
-        assert isinstance(node.partitions_def, dg.DynamicPartitionsDefinition)
+        assert node.group_name in {"ingest", "features", "predictors", "simulation", "comparison", "variability", "nights"}
+        by_system = node.group_name == "variability" or key.to_user_string() == "variability_night"
+        partitions = node.partitions_def
+        if isinstance(partitions, dg.MultiPartitionsDefinition):
+            partitions = partitions.get_partitions_def_for_dimension("system")
+        assert isinstance(partitions, dg.DynamicPartitionsDefinition)
+        assert partitions.name == ("systems" if by_system else "traces")
 
 
 def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:

@@ -42,7 +42,8 @@ def _schedules(lake: Lake, clean: CleanTrace) -> list[Schedule]:
     return [*unpack_schedules(clean, table, metadata["schedules"]), *recorded_schedule(clean)]
 
 
-def _picture(svg: bytes) -> dg.MetadataValue:
+def picture(svg: bytes) -> dg.MetadataValue:
+    """An SVG as the user interface shows it."""
     return dg.MetadataValue.md(f"![plot](data:image/svg+xml;base64,{base64.b64encode(svg).decode()})")
 
 
@@ -78,7 +79,7 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
             "generated": generated,
             "weeks": int(table["weeks"].iloc[0]),
             "metrics": dg.MetadataValue.md(wide.reset_index().to_markdown(index=False, floatfmt=".5g")),
-            "relative change": _picture(plots.metrics_by_combination(table, ("EASY", "requested"), generated, image="svg")),
+            "relative change": picture(plots.metrics_by_combination(table, ("EASY", "requested"), generated, image="svg")),
         },
         check_results=[
             broken("baseline_is_what_a_fresh_simulation_gives", moved, of=len(same)),
@@ -119,8 +120,8 @@ def report(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Material
             "open": dg.MetadataValue.url(path.as_uri()),
             "bytes": len(html.encode()),
             "generated": clean.generated,
-            "waits and slowdowns": _picture(plots.distributions(made[:6], image="svg")),
-            "queue and machine over time": _picture(plots.over_time(made[:2], image="svg")),
+            "waits and slowdowns": picture(plots.distributions(made[:6], image="svg")),
+            "queue and machine over time": picture(plots.over_time(made[:2], image="svg")),
         },
         check_results=[
             broken("self_contained", sum(html.count(mark) for mark in ('src="http', "src='http", "<link", "url(http", "@import")))

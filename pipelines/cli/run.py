@@ -1,4 +1,4 @@
-"""``queuecast run``: materialise the whole pipeline for one trace, here and now, and print the comparison."""
+"""``queuecast run``: materialise the whole pipeline for a trace and a monitored system, here and now, and print what came of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -19,11 +20,17 @@ from pipelines.cli.options import console, note, trace_options
 from pipelines.lake import Lake
 
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s")
+TRIED = {"varied": "runs with variation", "makespan_s": "makespan, s", "wait_s": "mean wait, s"}
 
 
 @click.command()
 @click.option(
-    "--trace", default="generated", show_default=True, help="Catalogue name, SWF file, canonical Parquet or Slurm accounting."
+    "--trace",
+    help="Catalogue name, SWF file, canonical Parquet or Slurm accounting. [default: generated, if no system is named either]",
+)
+@click.option(
+    "--system",
+    help="A monitored system that queuecast variability ingest has read, or simulated. [default: simulated, if no trace is named either]",
 )
 @trace_options
 @click.option(
@@ -34,54 +41,103 @@ COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s")
 )
 @click.option("--seed", type=int, default=0, show_default=True)
 def command(
-    trace: str, procs: int | None, timezone: str | None, missing_request: str | None, schedulers: tuple[str, ...], seed: int
+    trace: str | None,
+    system: str | None,
+    procs: int | None,
+    timezone: str | None,
+    missing_request: str | None,
+    schedulers: tuple[str, ...],
+    seed: int,
 ) -> None:
-    """Ingest a trace, build features, train and register predictors, simulate, compare and write the report."""
-    from pipelines.definitions import defs
+    """Materialise everything of a trace (ingest, features, predictors, simulations, comparison, report), of a monitored system (counters,
+    control runs, features, classifiers of variation), or by default of the generated trace and the simulated cluster."""
     from pipelines.home import home
-    from pipelines.instance import instance
-    from pipelines.partitions import traces
     from pipelines.registry import tracking
+    from pipelines.systems import SIMULATED
+    from pipelines.systems import system as known_system
     from pipelines.traces import remember
     from sim.names import scheduler as named
 
+    if trace is None and system is None:
+        trace, system = "generated", SIMULATED
+    if trace is None and (schedulers or procs or timezone or missing_request):
+        raise InputError("--scheduler, --procs, --time-zone and --missing-request are of a trace: name one with --trace")
     chosen = list(dict.fromkeys(("EASY", *schedulers))) if schedulers else ["EASY", "EASY-SJBF"]
     for scheduler in chosen:
         named(scheduler)  # a wrong name is said before anything runs
-    name = remember(trace, procs=procs, timezone=timezone, missing_request=missing_request)
+    if system is not None:
+        known_system(home(), system)
+    name = remember(trace, procs=procs, timezone=timezone, missing_request=missing_request) if trace is not None else None
     tracking()  # a registry that cannot be had, too
-    config = {
-        "ops": {
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    fine = True
+    if name is not None:
+        ops = {
             "predict": {"config": {"seed": seed}},
             "runtime_model": {"config": {"seed": seed}},
             "schedules": {"config": {"schedulers": chosen, "seed": seed}},
             "comparison": {"config": {"seed": seed}},
-        },
-        "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
-    }
+        }
+        done = _materialise("full_run", name, ops)
+        print_comparison(Lake(home() / "lake"), name)
+        fine &= _said(done)
+        click.echo(f"report      {home() / 'reports' / name}.html")
+        click.echo("look at it  queuecast ui (or make ui), then Assets and the partition " + name)
+    if system is not None:
+        done = _materialise("variability", system, {"variability_model": {"config": {"seed": seed}}})
+        _print_variability(Lake(home() / "lake"), system)
+        fine &= _said(done)
+        click.echo(f"counters    {home() / 'lake' / 'counters' / system}")
+        click.echo("look at it  queuecast ui (or make ui), then Assets, the group variability and the partition " + system)
+    if not fine:
+        sys.exit(1)
+
+
+@dataclass(frozen=True)
+class _Done:
+    result: dg.ExecuteInProcessResult
+    seconds: float
+
+
+def _materialise(job: str, partition: str, ops: Mapping[str, Any]) -> _Done:
+    """Run a job of one partition here and now; a failure ends the command."""
+    from pipelines.definitions import defs
+    from pipelines.instance import instance
+    from pipelines.partitions import systems, traces
+    from pipelines.systems import SIMULATED
+
     began = time.perf_counter()
-    logging.getLogger("alembic").setLevel(logging.WARNING)
+    kind = systems if job == "variability" else traces
+    # of a real machine there is no simulated cluster to try its model on
+    left_out = {"cluster_experiments"} if kind is systems and partition != SIMULATED else set()
+    definition = defs.resolve_job_def(job)
+    keys = [key for key in definition.asset_layer.executable_asset_keys if key.to_user_string() not in left_out]
     with instance() as running, _Stages() as stages:
-        running.add_dynamic_partitions(str(traces.name), [name])
+        running.add_dynamic_partitions(str(kind.name), [partition])
         with stages.heard():
-            result = defs.resolve_job_def("full_run").execute_in_process(
-                run_config=config, partition_key=name, instance=running, raise_on_error=False
+            result = definition.execute_in_process(
+                run_config={"ops": ops, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+                partition_key=partition,
+                instance=running,
+                raise_on_error=False,
+                asset_selection=keys if left_out else None,
             )
     failed = result.get_failed_step_keys()
     if failed:
         _explain(result, failed)
-    checks = result.get_asset_check_evaluations()
+    return _Done(result, time.perf_counter() - began)
+
+
+def _said(done: _Done) -> bool:
+    """Say which checks did not pass; True if those are warnings at most."""
+    checks = done.result.get_asset_check_evaluations()
     wrong = [check for check in checks if not check.passed]
-    print_comparison(Lake(home() / "lake"), name)
-    note(f"{len(checks) - len(wrong)} of {len(checks)} checks passed, {time.perf_counter() - began:.1f} s")
+    note(f"{len(checks) - len(wrong)} of {len(checks)} checks passed, {done.seconds:.1f} s")
     for check in wrong:
         kind = "warning" if check.severity == dg.AssetCheckSeverity.WARN else "check failed"
         found = ", ".join(f"{key} {value.value}" for key, value in check.metadata.items())
         note(f"{kind}: {check.asset_key.to_user_string()} {check.check_name} ({found})")
-    click.echo(f"report      {home() / 'reports' / name}.html")
-    click.echo("look at it  queuecast ui (or make ui), then Assets and the partition " + name)
-    if any(check.severity == dg.AssetCheckSeverity.ERROR for check in wrong):
-        sys.exit(1)
+    return not any(check.severity == dg.AssetCheckSeverity.ERROR for check in wrong)
 
 
 def _explain(result: dg.ExecuteInProcessResult, failed: Iterable[str]) -> None:
@@ -145,6 +201,55 @@ def print_comparison(lake: Lake, name: str) -> None:
         values = rows.set_index("metric")[["value", "relative", "low", "high"]].to_dict("index")
         shown.add_row(str(scheduler), str(predictor), *(_cell(values[metric]) for metric in COLUMNS))
     console().print(shown)
+
+
+def _print_variability(lake: Lake, name: str) -> None:
+    """The candidates of a system and, where it is simulated, what a scheduler gains that asks the champion."""
+    from rich.table import Table
+
+    from pipelines.cluster_experiments import ALL
+    from pipelines.home import home
+    from pipelines.variability_night import MODEL_TABLE, TRIALS_PAGE, TRIALS_TABLE
+
+    models, settings = lake.read(MODEL_TABLE, name)
+    kind = "simulated cluster" if settings["generated"] else "system"
+    shown = Table(title=f"{kind} {name}, registered as variability-{name}", title_justify="left")
+    for column in ("version", "classifier", "alias", "F1", "judged runs"):
+        shown.add_column(column, justify="left" if column in ("classifier", "alias") else "right")
+    for row in models.to_dict("records"):
+        shown.add_row(
+            str(row["version"]),
+            row["method"],
+            row["alias"],
+            "-" if pd.isna(row["f1"]) else f"{row['f1']:.3f}",
+            f"{row['judged_runs']:,}",
+        )
+    console().print(shown)
+    if not settings["generated"]:
+        return
+    compared, _ = lake.read(TRIALS_TABLE, name)
+    tried = Table(
+        title=f"{kind} {name}: means over {compared['trials'].iloc[0]} trials, differences from EASY with 95% intervals",
+        title_justify="left",
+    )
+    tried.add_column("scheduler", no_wrap=True)
+    for metric in TRIED:
+        tried.add_column(TRIED[metric], justify="right")
+    overall = compared[compared["application"] == ALL]
+    for scheduler, rows in overall.groupby("scheduler", sort=False):
+        values = rows.set_index("metric").to_dict("index")
+        tried.add_row(str(scheduler), *(_tried(values[metric]) for metric in TRIED))
+    console().print(tried)
+    click.echo(f"report      {home() / 'reports' / TRIALS_PAGE.format(name)}")
+
+
+def _tried(row: Mapping[Any, Any]) -> str:
+    value = f"{row['mean']:,.1f}"
+    return (
+        value
+        if pd.isna(row["low"]) or row["difference"] == 0
+        else f"{value}  {row['difference']:+.1f} [{row['low']:+.1f}, {row['high']:+.1f}]"
+    )
 
 
 def _cell(row: Mapping[Any, Any]) -> str:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,7 @@ from pipelines.cli.options import console, note
 if TYPE_CHECKING:
     from pipelines.ingest.ldms_ingest import IngestReport
     from pipelines.lake import Lake
+    from pipelines.systems import System
 
 _SHOWN = 20
 
@@ -51,13 +52,16 @@ def command(
 ) -> None:
     """Read counters, control runs, probe results and application types of one system.
 
-    What was read before changes nothing; a counter file that grew gives its new lines. A broken counter file is quarantined with the reason
-    and the rest goes on: then the exit code is 2.
+    The system is remembered with where all this lies, and read again every night. What was read before changes nothing; a counter file that
+    grew gives its new lines. A broken counter file is quarantined with the reason and the rest goes on: then the exit code is 2.
     """
     from pipelines.home import home
     from pipelines.ingest.ldms_files import counter_files
     from pipelines.lake import Lake
+    from pipelines.systems import SIMULATED, System, remember_system
 
+    if system == SIMULATED:
+        raise InputError(f"--system {system}: is the name of the simulated cluster; call yours otherwise")
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", system):
         raise InputError(f"--system {system!r}: lower-case letters, digits, dot, hyphen and underscore only")
     if (accounting is None) != (job_name is None):
@@ -67,40 +71,35 @@ def command(
     for spec in counters:
         counter_files(spec)  # a slip in a name is told before anything is done
     lake = Lake(home() / "lake")
-    _read_tables(lake, system, runs, accounting, job_name, timezone, probes, types)
-    if counters and _read_counters(lake, system, counters, sampler).quarantined:
+    places = {"runs": runs, "accounting": accounting, "probes": probes, "types": types}
+    given: dict[str, Any] = {key: str(path.absolute()) for key, path in places.items() if path is not None}
+    given |= {"job_name": job_name or "", "time_zone": timezone or ""}
+    _read_tables(lake, System(system, **given))
+    broken = _read_counters(lake, system, counters, sampler).quarantined if counters else []
+    given |= {"counters": tuple(str(Path(spec).absolute()) for spec in counters), "sampler": sampler or ""}
+    remember_system(home(), system, given)
+    if broken:
         sys.stdout.flush()
         sys.exit(2)
 
 
-def _read_tables(lake: Lake, system: str, runs, accounting, job_name, timezone, probes, types) -> None:
-    """All are read before any is kept, so that a mistake in one leaves everything as it was."""
-    from pipelines.ingest.control_runs import ControlRuns, read_accounting_runs, read_runs
-    from pipelines.ingest.probes import read_probes, read_types
-    from pipelines.run_store import PROBE_RESULTS, RUNS, TYPES, keep
+def _read_tables(lake: Lake, system: System) -> None:
+    from pipelines.run_store import PROBE_RESULTS, RUNS, TYPES
+    from pipelines.variability_stages import read_tables
 
-    found = []
-    for path, table, what in ((runs, RUNS, "control runs"), (accounting, RUNS, "control runs"), (probes, PROBE_RESULTS, "probe results"),
-                              (types, TYPES, "application types")):  # fmt: skip
-        if path is None:
-            continue
-        if table == RUNS:
-            read = read_runs(path) if path is runs else read_accounting_runs(path, job_name, timezone)
-        else:
-            read = ControlRuns(read_probes(path) if table == PROBE_RESULTS else read_types(path))
-        found.append((path, table, what, read))
-    for path, table, what, read in found:
-        kept = keep(lake, table, system, read.runs)
-        left = ", ".join(f"{reason} {count:,}" for reason, count in read.left_out.items())
+    named = {RUNS: "control runs", PROBE_RESULTS: "probe results", TYPES: "application types"}
+    for found in read_tables(lake, system):
+        what, kept = named[found.table], found.kept
+        left = ", ".join(f"{reason} {count:,}" for reason, count in found.read.left_out.items())
         note(
-            f"{path}: {len(read.runs):,} {what}: {kept.added:,} new, {kept.same:,} known"
-            + (f", {len(kept.contradicting):,} {'changed' if table == TYPES else 'contradict what was there first, which stays'}"
+            f"{found.path}: {len(found.read.runs):,} {what}: {kept.added:,} new, {kept.same:,} known"
+            + (f", {len(kept.contradicting):,} {'changed' if found.table == TYPES else 'contradict what was there first, which stays'}"
                f" ({_few(kept.contradicting)})" if kept.contradicting else "")
             + (f"; left out: {left}" if left else "")
         )  # fmt: skip
-        for text in read.notes:
-            note(f"{path}: {text}")
-        click.echo(f"{what:<18}{lake.path(table, system)}")
+        for text in found.read.notes:
+            note(f"{found.path}: {text}")
+        click.echo(f"{what:<18}{lake.path(found.table, system.name)}")
 
 
 def _read_counters(lake: Lake, system: str, counters: tuple[str, ...], sampler: str | None) -> IngestReport:

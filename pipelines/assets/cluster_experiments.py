@@ -1,0 +1,71 @@
+"""Variability, stage 4: what a scheduler gains that asks the champion, tried on the simulated cluster."""
+
+import dagster as dg
+from pydantic import Field
+
+from features.errors import InputError
+from models.variability_registration import load_version, registered_name
+from pipelines.assets.comparison import picture
+from pipelines.checks import specs
+from pipelines.home import home
+from pipelines.partitions import systems
+from pipelines.progress import tell
+from pipelines.registry import tracking
+from pipelines.report.cluster_plots import varied
+from pipelines.report.html import write_report
+from pipelines.resources import LakeResource
+from pipelines.systems import SIMULATED
+from pipelines.variability_checks import EXPERIMENTS, check_trials
+from pipelines.variability_night import TRIALS_PAGE, TRIALS_TABLE
+from pipelines.variability_stages import TRIALS, over_all, trial_plan, trials_page, try_model
+
+
+class TrialConfig(dg.Config):
+    """How much is tried."""
+
+    trials: int = Field(default=TRIALS, ge=1, description="Trials of the experiment ADAA")
+    seed: int = 0
+
+
+@dg.asset(
+    deps=["variability_model"],
+    partitions_def=systems,
+    group_name="variability",
+    kinds={"parquet", "numba"},
+    check_specs=specs("cluster_experiments", EXPERIMENTS),
+    description="Trials on the simulated cluster: EASY, EASY that asks the champion, and one that knows the future. Only of the system that is simulated.",
+)
+def cluster_experiments(context: dg.AssetExecutionContext, config: TrialConfig, lake: LakeResource) -> dg.MaterializeResult:
+    """Load the champion, run the trials, keep what they changed."""
+    name = context.partition_key
+    if name != SIMULATED:
+        raise InputError(f"{name}: is no simulated cluster, and no model of another machine can be tried on one")
+    tell("try the champion", 0, 1)
+    store, model = tracking(), registered_name(name)
+    champion = store.client.get_model_version_by_alias(model, "champion")
+    asked = load_version(model, str(champion.version))
+    plan = trial_plan(config.trials, config.seed)
+    conducted, compared = try_model(plan, asked, champion.tags.get("scope", "own"))
+    lake.lake().write(TRIALS_TABLE, name, compared, {"generated": True, "champion": str(champion.version)})
+    path = home() / "reports" / TRIALS_PAGE.format(name)
+    write_report(path, trials_page(plan, conducted, f"models:/{model}/{champion.version}", context.run.run_id))
+    tell("try the champion", 1, 1)
+
+    means = over_all(compared)
+    return dg.MaterializeResult(
+        metadata={
+            "simulated": True,
+            "cluster": plan.cluster.name,
+            "champion": f"models:/{model}/{champion.version}",
+            "page": dg.MetadataValue.path(str(path)),
+            "open": dg.MetadataValue.url(path.as_uri()),
+            "trials": conducted.trials,
+            "jobs a trial": plan.experiments[0].jobs,
+            "means over trials": dg.MetadataValue.md(means.to_markdown(index=False, floatfmt=".5g")),
+            "runs with variation": picture(varied([conducted], "varied")),
+            "by application": dg.MetadataValue.md(
+                compared[compared["metric"] == "varied"].drop(columns=["metric", "note"]).to_markdown(index=False, floatfmt=".4g")
+            ),
+        },
+        check_results=check_trials(conducted.runs, plan, means),
+    )

@@ -1,0 +1,141 @@
+"""Variability, stage 1: what is new of a system's LDMS files, control runs and probe results comes into the lake."""
+
+import dagster as dg
+import pandas as pd
+
+from pipelines.checks import specs
+from pipelines.counters_store import CountersStore
+from pipelines.home import home
+from pipelines.ingest.ldms_ingest import read_quarantine
+from pipelines.partitions import counter_days, days, systems
+from pipelines.progress import tell, teller
+from pipelines.resources import LakeResource
+from pipelines.run_store import PROBE_RESULTS, RUNS, application_types, stored
+from pipelines.simulated_site import simulate_site
+from pipelines.systems import SIMULATED, system
+from pipelines.variability_checks import CONTROL_RUNS, COUNTERS, check_control_runs, check_counters
+from pipelines.variability_stages import Table, label_balance, read_counters, read_tables, sampled
+
+BY_DAY = "counters_by_day"
+_SHOWN = 20
+
+counters_by_day = dg.AssetSpec(
+    BY_DAY,
+    deps=["counters"],
+    partitions_def=counter_days,
+    group_name="variability",
+    kinds={"parquet"},
+    description="The days of each system's counters, as they came in: rows, nodes, minutes and values by sampler. Written by counters and by the nights.",
+)
+
+
+def ready(name: str) -> None:
+    """The simulated cluster is simulated before anything of it is read."""
+    if name == SIMULATED:
+        tell("simulate the cluster", 0, 1)
+        simulate_site(home())
+        tell("simulate the cluster", 1, 1)
+
+
+def tell_days(context: dg.AssetExecutionContext, name: str, found: pd.DataFrame) -> None:
+    """Log each day that got something new as a materialisation of its own partition."""
+    for day, rows in found[found["new"]].groupby("day"):
+        context.instance.add_dynamic_partitions(str(days.name), [str(day)])
+        table = rows.drop(columns=["day", "new", "repeated"])
+        context.log_event(
+            dg.AssetMaterialization(
+                BY_DAY,
+                partition=dg.MultiPartitionKey({"day": str(day), "system": name}),
+                metadata={
+                    "dagster/row_count": int(rows["rows"].sum()),
+                    "nodes": int(rows["nodes"].max()),
+                    "values": int(rows["values"].sum()),
+                    "least share of node-minutes sampled": float(rows["share"].min()),
+                    "samplers": dg.MetadataValue.md(table.to_markdown(index=False, floatfmt=".4g")),
+                    "simulated": name == SIMULATED,
+                },
+            )
+        )
+
+
+@dg.asset(
+    partitions_def=systems,
+    group_name="variability",
+    kinds={"parquet"},
+    check_specs=specs("counters", COUNTERS),
+    description="Monitoring counters of every node, LDMS CSV into Parquet by sampler and day; broken files are quarantined, the rest goes on.",
+)
+def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
+    """Read what is new, say by day what there is."""
+    name = context.partition_key
+    ready(name)
+    report = read_counters(home(), system(home(), name), teller("read counters"))
+    store = CountersStore(lake.lake().root, name)
+    found, quarantine = sampled(store, report), read_quarantine(store)
+    tell_days(context, name, found)
+    came = [
+        {
+            "sampler": sampler,
+            "files": tally.files,
+            "rows": tally.rows,
+            "values": tally.values,
+            "duplicates": tally.duplicates,
+            "contradictions": tally.contradictions,
+            "late rows": tally.late,
+        }
+        for sampler, tally in sorted(report.samplers.items())
+    ]
+    parts = [part for sampler in store.samplers for part in store.parts(sampler)]
+    return dg.MaterializeResult(
+        metadata={
+            "dagster/row_count": sum(part.rows for part in parts),
+            "values": sum(part.values for part in parts),
+            "days": len({part.day for part in parts}),
+            "simulated": name == SIMULATED,
+            "files": f"{report.ingested:,} read, {report.continued:,} read on, {report.known:,} known, {len(report.quarantined):,} quarantined",
+            "what came in": dg.MetadataValue.md(pd.DataFrame(came).to_markdown(index=False) if came else "nothing new"),
+            "by day": dg.MetadataValue.md(found.to_markdown(index=False, floatfmt=".4g") if len(found) else "no counters"),
+            "quarantine": dg.MetadataValue.md(
+                quarantine.drop(columns="sha256").head(_SHOWN).to_markdown(index=False) if len(quarantine) else "empty"
+            ),
+            "lake": dg.MetadataValue.path(str(store.root)),
+        },
+        check_results=check_counters(quarantine, found),
+    )
+
+
+@dg.asset(
+    partitions_def=systems,
+    group_name="variability",
+    kinds={"parquet"},
+    check_specs=specs("control_runs", CONTROL_RUNS),
+    description="Runs of the same applications again and again, with the waits of two MPI probes beside each, and what each application is intensive in.",
+)
+def control_runs(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
+    """Read the system's tables, keep what is new, say how much of each application there is."""
+    name = context.partition_key
+    ready(name)
+    found = read_tables(lake.lake(), system(home(), name))
+    runs = stored(lake.lake(), RUNS, name)
+    types = application_types(lake.lake(), name)
+    table = label_balance(runs) if len(runs) else pd.DataFrame({"application": []})
+    table.insert(1, "type", table["application"].map(types))
+    return dg.MaterializeResult(
+        metadata={
+            "dagster/row_count": len(runs),
+            "simulated": name == SIMULATED,
+            "probe results": len(stored(lake.lake(), PROBE_RESULTS, name)),
+            "files": dg.MetadataValue.md("\n".join(f"* {_said(table)}" for table in found) or "none are known"),
+            "applications": dg.MetadataValue.md(table.to_markdown(index=False, floatfmt=".4g")),
+        },
+        check_results=check_control_runs(lake.lake(), name, sum(len(table.kept.contradicting) for table in found)),
+    )
+
+
+def _said(table: Table) -> str:
+    kept = table.kept
+    left = ", ".join(f"{reason} {count:,}" for reason, count in table.read.left_out.items())
+    return (
+        f"{table.path}: {len(table.read.runs):,} rows of {table.table}, {kept.added:,} new, {kept.same:,} known, "
+        f"{len(kept.contradicting):,} contradicting" + (f"; left out: {left}" if left else "")
+    )

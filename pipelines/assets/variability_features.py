@@ -1,0 +1,48 @@
+"""Variability, stage 2: what the counters said before each control run began."""
+
+import dagster as dg
+
+from features.counter_rates import KINDS
+from pipelines.checks import specs
+from pipelines.home import home
+from pipelines.partitions import systems
+from pipelines.progress import tell
+from pipelines.resources import LakeResource
+from pipelines.variability_checks import FEATURES, check_features
+from pipelines.variability_models import training_table
+from pipelines.variability_stages import FEATURES_TABLE, coverage, label_balance, pack_table
+
+
+@dg.asset(
+    deps=["counters", "control_runs"],
+    partitions_def=systems,
+    group_name="variability",
+    kinds={"parquet", "numba"},
+    check_specs=specs("variability_features", FEATURES),
+    description="Least, greatest and mean rate of every counter in the five minutes before each run, over its own nodes and over all, probes and types.",
+)
+def variability_features(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
+    """One pass over the counters, one row a run and scope."""
+    name = context.partition_key
+    tell("features of runs", 0, 1)
+    table = training_table(home(), name)
+    frame, metadata = pack_table(table)
+    lake.lake().write(FEATURES_TABLE, name, frame, metadata)
+    tell("features of runs", 1, 1)
+
+    samplers = table.interval_s.index
+    kinds = table.counts.rename("values").rename_axis("kind").reset_index()
+    kinds = kinds[kinds["kind"].isin([f"{sampler}.{kind}" for sampler in samplers for kind in (*KINDS, "duplicate", "vanished")])]
+    return dg.MaterializeResult(
+        metadata={
+            "dagster/row_count": len(frame),
+            "runs": len(table.runs),
+            "features": {scope: len(features.columns) for scope, features in table.features.items()},
+            "left out": dict(table.left_out),
+            "simulated": table.generated,
+            "coverage": dg.MetadataValue.md(coverage(table).to_markdown(index=False, floatfmt=".4g")),
+            "labels": dg.MetadataValue.md(label_balance(table.runs).to_markdown(index=False, floatfmt=".4g")),
+            "what became of every value": dg.MetadataValue.md(kinds.to_markdown(index=False)),
+        },
+        check_results=check_features(table),
+    )

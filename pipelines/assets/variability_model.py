@@ -1,0 +1,72 @@
+"""Variability, stage 3: classifiers are trained and judged, registered, and the best becomes the champion by the rule."""
+
+import dagster as dg
+
+from models.variability_registration import registered_name
+from pipelines.assets.comparison import picture
+from pipelines.checks import specs
+from pipelines.home import home
+from pipelines.partitions import systems
+from pipelines.progress import tell
+from pipelines.registry import tracking
+from pipelines.report.importances import importances
+from pipelines.resources import LakeResource
+from pipelines.systems import system
+from pipelines.variability_checks import MODEL, asked_back, check_model
+from pipelines.variability_models import retrain
+from pipelines.variability_night import MODEL_TABLE
+from pipelines.variability_stages import FEATURES_TABLE, unpack_table
+
+
+class VariabilityConfig(dg.Config):
+    """How classifiers are trained; which they are, and which nodes' counters they see, is the system's (``systems.toml``)."""
+
+    seed: int = 0
+
+
+@dg.asset(
+    deps=["variability_features"],
+    partitions_def=systems,
+    group_name="variability",
+    kinds={"mlflow", "scikitlearn"},
+    check_specs=specs("variability_model", MODEL),
+    description="Registered versions variability-<system>, self-contained; judged by F1 on runs they did not see; the champion by the rule.",
+)
+def variability_model(context: dg.AssetExecutionContext, config: VariabilityConfig, lake: LakeResource) -> dg.MaterializeResult:
+    """Read the features, train, judge, register, promote or keep; say who and why."""
+    name = context.partition_key
+    known = system(home(), name)
+    tell("train and register", 0, 1)
+    table = unpack_table(name, *lake.lake().read(FEATURES_TABLE, name))
+    store = tracking()
+    tags = {"dagster_run_id": context.run.run_id}
+    made = retrain(table, known.scope, store, names=known.classifiers, seed=config.seed, tags=tags)
+    lake.lake().write(MODEL_TABLE, name, made.registered, {"generated": table.generated})
+    tell("train and register", 1, 1)
+
+    model = registered_name(name)
+    champion = store.client.get_model_version_by_alias(model, "champion")
+    shown = f"{store.uri}/#/models/{model}" if store.uri.startswith("http") else f"mlflow ui --backend-store-uri {store.uri}"
+    plot = importances(
+        made.importance,
+        made.model.classifier,
+        name,
+        permuted=made.model.classifier == "knn",
+        generated=table.generated,
+        image="svg",
+    )
+    return dg.MaterializeResult(
+        metadata={
+            "model": f"models:/{model}@champion",
+            "version": int(champion.version),
+            "classifier": champion.tags.get("method", "unknown"),
+            "why": made.why,
+            "promoted": made.promoted,
+            "simulated": table.generated,
+            "MLflow run": champion.run_id or "",
+            "MLflow": shown,
+            "candidates": dg.MetadataValue.md(made.registered.drop(columns="why").to_markdown(index=False, floatfmt=".4f")),
+            f"what {made.model.classifier} goes by": picture(plot),
+        },
+        check_results=check_model(made, *asked_back(made, table.features[known.scope]), champion.tags),
+    )

@@ -1,0 +1,56 @@
+"""The night of a system as an asset: what :func:`pipelines.variability_night.night` does, with the checks of every stage."""
+
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from models.variability_registration import registered_name
+from pipelines.assets.counters import tell_days
+from pipelines.assets.night import NIGHT_TAG
+from pipelines.checks import specs
+from pipelines.home import home
+from pipelines.partitions import systems
+from pipelines.registry import tracking
+from pipelines.variability_checks import CONTROL_RUNS, COUNTERS, FEATURES, MODEL
+from pipelines.variability_night import night
+
+
+class VariabilityNightSettings(dg.Config):
+    """What a night does, apart from its rule."""
+
+    seed: int = 0
+
+
+@dg.asset(
+    partitions_def=systems,
+    group_name="nights",
+    kinds={"mlflow", "parquet"},
+    check_specs=specs("variability_night", {**COUNTERS, **CONTROL_RUNS, **FEATURES, **MODEL}),
+    description="New counters and control runs read, candidates trained and judged, the champion replaced or kept: all or nothing.",
+)
+def variability_night(context: dg.AssetExecutionContext, config: VariabilityNightSettings) -> dg.MaterializeResult:
+    """Do the night, and say what came of it."""
+    name = context.partition_key
+    label = context.run.tags.get(NIGHT_TAG) or datetime.now(UTC).strftime("%Y-%m-%d")
+    made = night(home(), name, label, tracking, run_id=context.run.run_id, seed=config.seed)
+    tell_days(context, name, made.ingested.days)
+    for asset in ("counters", "control_runs", "variability_features"):
+        context.log_event(dg.AssetMaterialization(asset, partition=name, metadata={"night": label}))
+    claimed = {*COUNTERS, *CONTROL_RUNS, *FEATURES, *MODEL}
+    return dg.MaterializeResult(
+        metadata={
+            "night": label,
+            "why": made.retrained.why,
+            "promoted": made.retrained.promoted,
+            "champion": f"models:/{registered_name(name)}/{made.retrained.champion}",
+            "new files": made.row["files"],
+            "quarantined": made.row["quarantined"],
+            "runs": made.row["runs"],
+            "simulated": made.table.generated,
+            "candidates": dg.MetadataValue.md(
+                made.retrained.registered.drop(columns="why").to_markdown(index=False, floatfmt=".4f")
+            ),
+            "trials": dg.MetadataValue.md(made.trials.to_markdown(index=False, floatfmt=".5g") if len(made.trials) else "none"),
+        },
+        check_results=[each for each in made.checks if each.check_name in claimed],
+    )
