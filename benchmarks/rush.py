@@ -23,16 +23,17 @@ import pandas as pd
 from benchmarks.schedules import HOUSE, code
 from features.errors import InputError
 from models.variability import CLASSIFIERS
-from pipelines.cluster_experiments import ALL, CONTROL_RUNS, Conducted, asking_rate, by_trial, compared, described
+from pipelines.cluster_experiments import ALL, CONTROL_RUNS, UNLEARNED, Conducted, asking_rate, by_trial, compared, described
 from pipelines.report.cluster_tables import looked_up
-from sim.cluster.calibrations import calibration
+from sim.cluster.background import Level
+from sim.cluster.calibrations import Cluster, calibration
 from sim.cluster.experiments import VARIES, control_runs, judged, learn, trials, usual
 from sim.cluster.simulate import Adviser, ClusterRun, simulate_on
 from sim.cluster.workloads import EVERYBODY, EXPERIMENTS, Experiment, continuous, trial
 
 CLUSTERS = ("congested", "stormy")
 EASY = "EASY"
-ORACLE, COIN = "EASY+RUSH(model=oracle,skips=10)", "EASY+RUSH(model=coin,skips=10)"
+ORACLE, NOWCAST, COIN = (f"EASY+RUSH(model={name},skips=10)" for name in UNLEARNED)
 CHOSEN = "chosen"
 """What the model with the cutoff chosen here is called; one with the cutoff of highest F1 is called as its classifier."""
 SKIPS = (0, 1, 2, 5, 10, 20)
@@ -41,6 +42,8 @@ SHARES = (0.2, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01, 0.005)
 LIMITS = (1.5, 1.2, 1.0, 0.5)
 """z beyond which the oracle lets a job wait."""
 LOADS = (0.7, 0.9)
+LASTING = (0.3, 1.0, 3.0, 10.0)
+"""How many times as long disturbances last, and pause."""
 PRICE = 0.01
 """By how much makespan and mean wait may be longer for a cutoff to be chosen."""
 PUBLISHED_TRIALS = 5
@@ -48,13 +51,28 @@ _LEARN_SEED, _USUAL_SEED, _MEASURE_FROM, _CHOOSE_FROM, _MONTH_SEED = 1, 2, 100, 
 _TIMED = 5
 
 
+def machine(name: str) -> Cluster:
+    """A calibration, or ``<calibration> x<factor>``: the same with disturbances that last, and pause, so many times as long."""
+    called, _, factor = name.partition(" x")
+    cluster = calibration(called)
+    if not factor:
+        return cluster
+
+    def longer(level: Level) -> Level:
+        times = float(factor)
+        return replace(level, memory_s=level.memory_s * times, pause_s=level.pause_s * times, lasting_s=level.lasting_s * times)
+
+    levels = {what: longer(getattr(cluster, what)) for what in ("storage_background", "core_background", "noise_background")}
+    return cluster.but(name=name, **levels)
+
+
 @dataclass
 class Bench:
     """What is asked for, and where results are kept. ``classifier`` learned from ``days`` days over the counters of ``scope`` nodes."""
 
     folder: Path
-    classifier: str = "adaboost"
-    scope: str = "all"
+    classifier: str = "lightgbm"
+    scope: str = "own"
     trials: int = 100
     chosen_on: int = 40
     days: float = 30.0
@@ -91,7 +109,7 @@ class Bench:
     def control(self, cluster: str) -> ClusterRun:
         if cluster not in self._control:
             self.say(f"{cluster}: control runs of {self.days:g} days")
-            run = control_runs(calibration(cluster), days=self.days, seed=_LEARN_SEED, each=CONTROL_RUNS)
+            run = control_runs(machine(cluster), days=self.days, seed=_LEARN_SEED, each=CONTROL_RUNS)
             self._control[cluster] = run
         return self._control[cluster]
 
@@ -111,8 +129,8 @@ class Bench:
 
     def known(self, cluster: str, of: Experiment) -> pd.DataFrame:
         """What is usual for an experiment's jobs."""
-        identity = (calibration(cluster), of.nodes, of.scaling, self.days)
-        make = lambda: usual(calibration(cluster), of, days=self.days, seed=_USUAL_SEED)  # noqa: E731
+        identity = (machine(cluster), of.nodes, of.scaling, self.days)
+        make = lambda: usual(machine(cluster), of, days=self.days, seed=_USUAL_SEED)  # noqa: E731
         return self.kept(f"{cluster}, {of.name}: what is usual", identity, make)
 
     def runs(
@@ -128,16 +146,16 @@ class Bench:
     ) -> pd.DataFrame:
         """Trials under one scheduler, whose model, if it asks one, has the cutoff of ``share``; the oracle's limit is a z of ``beyond``."""
         model = scheduler.partition("model=")[2].partition(",")[0]
-        learned = model not in ("", "oracle", "coin")
-        identity: list[object] = [calibration(cluster), of, scheduler, seeds, self.days]
-        identity += [self.classifier, self.scope, share] if learned else [beyond] if model == "oracle" else [coin]
+        learned = model not in ("", *UNLEARNED)
+        identity: list[object] = [machine(cluster), of, scheduler, seeds, self.days]
+        identity += [self.classifier, self.scope, share] if learned else [coin] if model == "coin" else [beyond]
 
         def make() -> pd.DataFrame:
             known = self.known(cluster, of)
             limited = known.assign(limit_s=known["mean_s"] + beyond * known["sigma_s"])
             advisers = {model: self.adviser(cluster, of.trained_on, share)} if learned else {}
             given = {"known": limited, "advisers": advisers, "coin": coin, "threads": self.threads}
-            return trials(calibration(cluster), of, [scheduler], seeds, **given)  # type: ignore[arg-type]
+            return trials(machine(cluster), of, [scheduler], seeds, **given)  # type: ignore[arg-type]
 
         return self.kept(f"{cluster}, {of.name}: {len(seeds)} trials, {scheduler}", identity, make)
 
@@ -148,8 +166,8 @@ def rush(model: str, skips: int = 10) -> str:
 
 
 def conducted(bench: Bench, of: Experiment, share: float, cluster: str = CLUSTERS[0]) -> Conducted:
-    """An experiment under EASY, the model with the chosen cutoff, with its own, the oracle, and the coin that skips as often as the first."""
-    names = (EASY, rush(CHOSEN), rush(bench.classifier), ORACLE)
+    """An experiment under EASY, the model with the chosen cutoff, with its own, nowcast, oracle, and the coin that skips as often as the first."""
+    names = (EASY, rush(CHOSEN), rush(bench.classifier), NOWCAST, ORACLE)
     shares = {rush(CHOSEN): share}
     parts = [bench.runs(of, name, bench.seeds, cluster=cluster, share=shares.get(name)) for name in names]
     coin = asking_rate(parts[1], rush(CHOSEN))
@@ -212,9 +230,23 @@ def oracles(bench: Bench) -> pd.DataFrame:
     return beside_easy(bench, of, named, bench.runs(of, EASY, bench.seeds))
 
 
+def lasting(bench: Bench) -> dict[str, pd.DataFrame]:
+    """ADAA where disturbances last longer or shorter: the model with its own cutoff, nowcast and oracle, by how many times as long."""
+    of, found = EXPERIMENTS["ADAA"], {}
+    for times in LASTING:
+        cluster = f"{CLUSTERS[0]} x{times:g}" if times != 1 else CLUSTERS[0]
+        named = {
+            bench.classifier: bench.runs(of, rush(bench.classifier), bench.seeds, cluster=cluster),
+            "nowcast": bench.runs(of, NOWCAST, bench.seeds, cluster=cluster),
+            "oracle": bench.runs(of, ORACLE, bench.seeds, cluster=cluster),
+        }
+        found[f"{times:g}"] = beside_easy(bench, of, named, bench.runs(of, EASY, bench.seeds, cluster=cluster), cluster)
+    return found
+
+
 def month(bench: Bench, share: float, days: float) -> pd.DataFrame:
     """Continuous load under EASY, the model and the oracle: a row each, with seconds of simulation, one after the other."""
-    cluster, of = calibration(CLUSTERS[0]), EXPERIMENTS["ADAA"]
+    cluster, of = machine(CLUSTERS[0]), EXPERIMENTS["ADAA"]
 
     def one(load: float, scheduler: str) -> pd.DataFrame:
         known = bench.known(CLUSTERS[0], of)
@@ -264,7 +296,7 @@ def timed(bench: Bench, share: float) -> pd.DataFrame:
     """Seconds that one trial of ADAA takes, medians of a few."""
 
     def make() -> pd.DataFrame:
-        cluster, of = calibration(CLUSTERS[0]), EXPERIMENTS["ADAA"]
+        cluster, of = machine(CLUSTERS[0]), EXPERIMENTS["ADAA"]
         jobs = trial(of, _MEASURE_FROM)
         adviser = {CHOSEN: bench.adviser(CLUSTERS[0], of.trained_on, share)}
         asked = {
@@ -293,8 +325,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--chosen-on", type=int, default=40, help="trials that the cutoff is chosen on")
     parser.add_argument("--days", type=float, default=30.0, help="of continuous load that control runs are of")
     parser.add_argument("--month", type=float, default=30.0, help="days of continuous load under each scheduler")
-    parser.add_argument("--classifier", choices=CLASSIFIERS, default="adaboost")
-    parser.add_argument("--scope", choices=["own", "all"], default="all")
+    parser.add_argument("--classifier", choices=CLASSIFIERS, default="lightgbm")
+    parser.add_argument("--scope", choices=["own", "all"], default="own")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--keep", type=Path, default=HOUSE / ".queuecast" / "rush", help="where results are kept")
     parser.add_argument("--write", action="store_true", help="write the tables into docs/rush.md, and its pictures")
@@ -315,6 +347,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         measured=ladder(bench, bench.seeds),
         thresholds=thresholds(bench, share),
         oracles=oracles(bench),
+        lasting=lasting(bench),
         month=month(bench, share, options.month),
         timed=timed(bench, share),
     )

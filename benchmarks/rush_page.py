@@ -44,6 +44,7 @@ def parts(
     measured: pd.DataFrame,
     thresholds: pd.DataFrame,
     oracles: pd.DataFrame,
+    lasting: Mapping[str, pd.DataFrame],
     month: pd.DataFrame,
     timed: pd.DataFrame,
 ) -> dict[str, str]:
@@ -56,6 +57,7 @@ def parts(
         "cutoffs": "\n".join(_ladder(chosen_on, measured, share)),
         "skips": _compared("a job is skipped at most", thresholds),
         "oracles": _compared("the oracle skips beyond z of", oracles),
+        "lasting": "\n\n".join(_compared(f"{times} times as long", found) for times, found in lasting.items()),
         "clusters": "\n".join(_clusters({"congested": adaa, "stormy": stormy})),
         "month": _month(month),
         "time": _time(timed, month),

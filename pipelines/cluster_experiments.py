@@ -30,7 +30,8 @@ BASELINE = "EASY"
 CONTROL_RUNS = 500
 """Control runs of each application to learn from: as many as two to three a day from August to February are."""
 TRIALS = 5
-REGISTERED, ORACLE, COIN = "registered", "oracle", "coin"
+REGISTERED, ORACLE, NOWCAST, COIN = "registered", "oracle", "nowcast", "coin"
+UNLEARNED = (ORACLE, NOWCAST, COIN)
 ALL = "all"
 WAYS = {"varied": "by control runs", "varied_pooled": "by the baseline's runs"}
 """Both ways of counting a run as varied."""
@@ -71,16 +72,16 @@ class Plan:
             raise InputError("a scheduler is named twice")
         for name in self.schedulers[1:]:
             rush = named_scheduler(name).rush
-            if rush is not None and rush.model not in (REGISTERED, ORACLE, COIN, *CLASSIFIERS):
-                raise InputError(f"scheduler {name!r}: known models are {', '.join((*CLASSIFIERS, ORACLE, COIN, REGISTERED))}")
+            if rush is not None and rush.model not in (REGISTERED, *UNLEARNED, *CLASSIFIERS):
+                raise InputError(f"scheduler {name!r}: known models are {', '.join((*CLASSIFIERS, *UNLEARNED, REGISTERED))}")
         if COIN in map(asked_of, self.schedulers) and not self.models:
             raise InputError("the coin skips as often as a model does: name a scheduler with a model, too")
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models that schedulers ask, but for oracle and coin."""
+        """The models that schedulers ask, but for those that have not learned."""
         named = dict.fromkeys(asked_of(name) for name in self.schedulers)
-        return tuple(name for name in named if name not in ("", ORACLE, COIN))
+        return tuple(name for name in named if name not in ("", *UNLEARNED))
 
     @property
     def learning_seed(self) -> int:
@@ -212,7 +213,7 @@ def held(
     runs = trials(cluster, of, first, seeds, known=known, advisers=advisers, threads=threads, progress=tell)
     coin = float("nan")
     if coins:
-        coin = asking_rate(runs, next(name for name in first if asked_of(name) not in ("", ORACLE)))
+        coin = asking_rate(runs, next(name for name in first if asked_of(name) not in ("", *UNLEARNED)))
         tossed = trials(cluster, of, coins, seeds, known=known, coin=coin, threads=threads, progress=tell)
         runs = pd.concat([runs, tossed], ignore_index=True)
     return Conducted(of, tuple(schedulers), described(runs, known, schedulers[0]), known, coin)

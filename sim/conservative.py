@@ -10,18 +10,21 @@ from __future__ import annotations
 from features.jit import kernel
 from sim.just_backfill import build_profile, earliest, reserve_from
 from sim.queue import BEGIN, insertion_sort, packed_remove
-from sim.state import PROFILE, WAITING, start_job
+from sim.state import PROFILE, RESERVED, UNDECIDED, WAITING, start_job, undecided
 
 
 @kernel
-def compress(now, jobs, estimates, queue, profile, state, bits):
-    """Seat all waiting jobs, whose keys are their reserved starts, anew; start those whose turn is now."""
+def compress(again, now, jobs, estimates, queue, profile, state, bits):
+    """Seat all waiting jobs, whose keys are their reserved starts, anew, or go on ``again`` from the one that was undecided; start those whose turn
+    is now."""
     counters = state.counters
-    build_profile(now, profile, state, bits)
-    at = queue.bounds[BEGIN]
-    while at < queue.bounds[BEGIN] + counters[WAITING]:
-        at = seat(at, now, jobs, estimates, queue, profile, state, bits)
-    insertion_sort(queue, counters[WAITING])
+    if not again:
+        counters[RESERVED] = 0
+        build_profile(now, profile, state, bits)
+    while counters[RESERVED] < counters[WAITING] and counters[UNDECIDED] == 0:
+        counters[RESERVED] += seat(queue.bounds[BEGIN] + counters[RESERVED], now, jobs, estimates, queue, profile, state, bits)
+    if counters[UNDECIDED] == 0:
+        insertion_sort(queue, counters[WAITING])
 
 
 @kernel
@@ -34,17 +37,20 @@ def admit(now, jobs, estimates, queue, profile, state, bits):
 
 @kernel
 def seat(at, now, jobs, estimates, queue, profile, state, bits):
-    """Give the job at index ``at`` its earliest start, now if that is possible; returns the index of the job behind it."""
+    """Give the job at index ``at`` its earliest start, now if that is possible; returns whether it waits for a later one."""
     counters = state.counters
     procs, seconds = queue.procs[at], queue.fit[at]
     start = earliest(profile, counters[PROFILE], procs, seconds)
-    if start > 0:
+    seated = True
+    if start == 0:
+        job = queue.job[at]
+        if undecided(job, state):
+            return False
+        packed_remove(queue, counters[WAITING], at)
+        counters[WAITING] -= 1
+        seated = start_job(job, now, jobs, estimates, state, bits)
+    if seated:
         reserve_from(profile, counters, start, procs, seconds)
+    if start > 0:
         queue.key[at] = profile.time[start]
-        return at + 1
-    job = queue.job[at]
-    moved_up = packed_remove(queue, counters[WAITING], at)
-    counters[WAITING] -= 1
-    if start_job(job, now, jobs, estimates, state, bits):
-        reserve_from(profile, counters, 0, procs, seconds)
-    return at if moved_up else at + 1
+    return start > 0

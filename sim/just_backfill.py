@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from features.jit import kernel
 from sim.queue import BEGIN, packed_remove
-from sim.state import FREE, PLANS, PROFILE, RESERVED, WAITING, start_job
+from sim.state import FREE, PLANS, PROFILE, RESERVED, WAITING, start_job, undecided
 
 
 @kernel
@@ -77,18 +77,22 @@ def plan_on(now, jobs, estimates, queue, profile, state, bits):
         fitted = procs <= counters[FREE]
         seconds = queue.fit[at]
         start = earliest(profile, counters[PROFILE], procs, seconds)
-        if start > 0:
+        seated = True
+        if start == 0:
+            job = queue.job[at]
+            if undecided(job, state):
+                return
+            if not packed_remove(queue, counters[WAITING], at):
+                at += 1
+            counters[WAITING] -= 1
+            seated = start_job(job, now, jobs, estimates, state, bits)
+        if seated:
             reserve_from(profile, counters, start, procs, seconds)
+        if start > 0:
             fits -= fitted
             counters[RESERVED] += 1
             at += 1
             continue
-        job = queue.job[at]
-        if not packed_remove(queue, counters[WAITING], at):
-            at += 1
-        counters[WAITING] -= 1
-        if start_job(job, now, jobs, estimates, state, bits):
-            reserve_from(profile, counters, 0, procs, seconds)
         fits = 0
         for i in range(at, queue.bounds[BEGIN] + counters[WAITING]):
             if queue.procs[i] <= counters[FREE]:

@@ -100,8 +100,9 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
     counters = state.counters
     total = len(jobs.submit)
     while True:
-        if settings.deciding and counters[UNDECIDED] > 0:
-            counters[UNDECIDED] = 0  # decided by now: the same pass, from its beginning
+        again = settings.deciding and counters[UNDECIDED] > 0
+        if again:
+            counters[UNDECIDED] = 0  # decided by now: the same pass goes on
         else:
             arriving = counters[ASKED]
             counters[ASKED] = 0
@@ -151,12 +152,12 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 if settings.gated and arriving == 1 and jobs.procs[counters[NEXT] - 1] > counters[FREE]:
                     counters[CHANGED] = 1
                     continue
-        full_pass(settings, now, jobs, estimates, front, back, profile, state)
+        full_pass(settings, again, now, jobs, estimates, front, back, profile, state)
         counters[CHANGED] = 0
         if settings.deciding:
-            put_back(settings, now, jobs, estimates, front, back, state)
             if counters[UNDECIDED] > 0:
                 return DECIDE, now
+            put_back(settings, now, jobs, estimates, front, back, state)
 
 
 @kernel

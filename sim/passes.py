@@ -35,7 +35,7 @@ from sim.queue import (
 )
 from sim.reservations import fits_now, reserve_heads
 from sim.standardised import standardise
-from sim.state import EXTRA, FREE, PLANS, RESERVED, SHADOW, SHADOW_KNOWN, STARVING, WAITING, start_job
+from sim.state import EXTRA, FREE, PLANS, RESERVED, SHADOW, SHADOW_KNOWN, STARVING, UNDECIDED, WAITING, start_job, undecided
 
 STRICT, LIST, EASY, JUSTBF, CONSERVATIVE = range(5)
 """Algorithms: no backfilling; start what fits; one reservation for the head (Lifka 1995; Mu'alem & Feitelson 2001); a plan for
@@ -87,36 +87,44 @@ def started_behind(algorithm, procs, fit, now, counters):
 
 
 @kernel
-def full_pass(settings, now, jobs, estimates, front, back, profile, state):
-    """Start every job that may start. With one queue, ``front`` gives the backfill order too and ``back`` is not used."""
+def full_pass(settings, again, now, jobs, estimates, front, back, profile, state):
+    """Start every job that may start. With one queue, ``front`` gives the backfill order too and ``back`` is not used. A pass that stopped because
+    somebody is ``undecided`` goes on ``again``: order, reservations and plan are as they were."""
     counters = state.counters
     bits = settings.bits
-    if order_changes(settings):
+    if not again and order_changes(settings):
         if not anyone_fits(settings, front, counters):
             return
         sort_anew(settings, now, jobs, estimates, front, back, state)
     if settings.algorithm == JUSTBF:
-        counters[RESERVED] = 0
         if counters[WAITING] > 0:
-            build_profile(now, profile, state, bits)
+            if not again:
+                counters[RESERVED] = 0
+                build_profile(now, profile, state, bits)
             plan_on(now, jobs, estimates, front, profile, state, bits)
         return
     if settings.algorithm == CONSERVATIVE:
-        compress(now, jobs, estimates, front, profile, state, bits)
+        compress(again, now, jobs, estimates, front, profile, state, bits)
         return
-    counters[SHADOW_KNOWN] = 0
+    if not again:
+        counters[SHADOW_KNOWN] = 0
     settle(front, state.start)
     while counters[WAITING] > 0 and front.procs[front.bounds[BEGIN]] <= counters[FREE]:
+        if undecided(front.job[front.bounds[BEGIN]], state):
+            return
         counters[WAITING] -= 1
         start_job(front.job[front.bounds[BEGIN]], now, jobs, estimates, state, bits)
         settle(front, state.start)
     if counters[WAITING] > 1 and counters[FREE] > 0 and settings.algorithm != STRICT:
-        if settings.algorithm == EASY and settings.reservations > 1:
+        if settings.algorithm == EASY and settings.reservations > 1 and counters[SHADOW_KNOWN] == 0:
             at = reserve_heads(settings.reservations, now, jobs, estimates, front, profile, state, bits)
             while at >= 0:
+                if undecided(front.job[at], state):
+                    return
                 counters[WAITING] -= 1
                 start_job(front.job[at], now, jobs, estimates, state, bits)
                 at = reserve_heads(settings.reservations, now, jobs, estimates, front, profile, state, bits)
+            counters[SHADOW_KNOWN] = 1
         backfill(settings, now, jobs, estimates, front, front if settings.one_queue else back, profile, state)
         settle(front, state.start)
     tidy(front, counters[WAITING], state.start)
@@ -151,7 +159,8 @@ def backfill(settings, now, jobs, estimates, front, candidates, profile, state):
         return
     longest, extra = HOLE - 1, 0  # List takes any length
     if settings.algorithm == EASY:
-        reserve(jobs.procs[head], state, settings.bits)
+        if counters[SHADOW_KNOWN] == 0:
+            reserve(jobs.procs[head], state, settings.bits)
         longest = counters[SHADOW] - now
     while i < end and counters[FREE] > 0:
         group = i >> GROUP_BITS
@@ -166,6 +175,8 @@ def backfill(settings, now, jobs, estimates, front, candidates, profile, state):
             extra = counters[EXTRA] if settings.algorithm == EASY else 0
             if may_hold(candidates, candidates.least, block, counters[FREE], longest, extra):
                 backfill_from(settings, i, end_of_block, head, now, jobs, estimates, candidates, profile, state)
+                if counters[UNDECIDED] > 0:
+                    return
                 look_through(candidates, block)
             i = end_of_block
         look_through_group(candidates, group)
@@ -185,11 +196,15 @@ def backfill_from(settings, i, end, head, now, jobs, estimates, candidates, prof
                 candidates.procs[i] = HOLE
             elif several:
                 if fits_now(profile, counters, procs, fit):
+                    if undecided(job, state):
+                        return
                     candidates.procs[i] = HOLE
                     counters[WAITING] -= 1
                     if start_job(job, now, jobs, estimates, state, settings.bits):
                         reserve_from(profile, counters, 0, procs, fit)
             elif may_backfill(settings.algorithm, procs, fit, now, head, jobs, state, settings.bits):
+                if undecided(job, state):
+                    return
                 candidates.procs[i] = HOLE
                 counters[WAITING] -= 1
                 if start_job(job, now, jobs, estimates, state, settings.bits):

@@ -293,7 +293,7 @@ def settings_of(
         starvation=NEVER if starvation_s is None else starvation_s,
         per_event=semantics == "per-event",
         # the program of Gaussier et al. 2015 has this gate for FCFS-EASY alone
-        gated=semantics == "per-event" and plan.algorithm == "EASY" and order == backfill == FCFS,
+        gated=semantics == "per-event" and plan.algorithm == "EASY" and order == backfill == FCFS and plan.reservations == 1,
         dependent=dependencies,
         midnight=midnight,
         deciding=plan.rush is not None,

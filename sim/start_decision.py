@@ -4,8 +4,8 @@ Paper and listing disagree on what happens to a job that is skipped. Here it kee
 were not there, and is asked about again at the next pass; if nothing else causes one, a timed wake-up does. A job is skipped at most so many
 times, then it starts without being asked about. This goes for every order and algorithm, as all of them start jobs in one way.
 
-Whoever decides stands outside the event loop. A pass that comes to a job of which nothing is decided yet goes on without starting anybody, the loop asks,
-and the pass begins anew with the answer: up to that job it does what it did before.
+Whoever decides stands outside the event loop. A pass that comes to a job of which nothing is decided yet stops there, the loop asks, and the pass goes on
+from there with the answer: those it has started, the reservations it has given and those it has skipped stay as they are.
 """
 
 from __future__ import annotations
@@ -42,13 +42,11 @@ def decide(decision: StartDecision, state: State, now_s: int, rows: np.ndarray |
 
 @apart
 def put_back(settings, now, jobs, estimates, front, back, state):
-    """After a pass, whoever was held back takes its place again. If the pass was whole, count who was skipped, and see to it that there is another."""
+    """After a pass, whoever was skipped takes its place again: count that, and see to it that there is another pass."""
     counters = state.counters
     held = counters[HELD]
-    whole = counters[UNDECIDED] == 0
-    if whole:
-        counters[PASS] += 1
-        counters[WAKE] = now + WAKE_S if held > 0 else 0
+    counters[PASS] += 1
+    counters[WAKE] = now + WAKE_S if held > 0 else 0
     if held == 0:
         return
     gaps = settings.algorithm != JUSTBF and settings.algorithm != CONSERVATIVE
@@ -59,8 +57,7 @@ def put_back(settings, now, jobs, estimates, front, back, state):
     for i in range(held):
         job = state.held[i]
         state.start[job] = -1
-        if whole:
-            state.skips[job] += 1
+        state.skips[job] += 1
         key = 1.0 * now  # a reservation that would begin now
         if settings.algorithm != CONSERVATIVE:
             key = primary_key(settings, job, now, jobs, estimates, counters)

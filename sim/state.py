@@ -54,7 +54,7 @@ waiting job starves; the length of the profile, and the jobs at the head of the 
 end is asked for anew outside, and the answer, 0 for none; with dependencies, the next row that is submitted at a stated time, and
 the rows in the heap of those due; of a compiled predictor, the starts it was told of, its answers that were clamped, and the last job for which it
 had none that is a number, plus one; the midnights passed; of start decisions (:mod:`sim.start_decision`), whether any are made, how often a job may be
-skipped, the number of the pass, the job whose decision is asked for outside, plus one, the jobs held back in this pass, and when a pass is due
+skipped, the number of the pass, the job whose decision is asked for outside, plus one, the jobs skipped in this pass, and when a pass is due
 for their sake, 0 for never; where jobs run on a monitored cluster, when it has to be seen to next, and the starts and ends it was told of."""
 
 
@@ -99,7 +99,7 @@ class State(NamedTuple):
     start: np.ndarray
     planned: np.ndarray  # job -> its predicted end, as corrected so far
     corrections: np.ndarray
-    held: np.ndarray  # jobs that might start in this pass and do not
+    held: np.ndarray  # jobs skipped in this pass
     verdict: np.ndarray  # job -> what was last decided of its start, and in which pass
     skips: np.ndarray  # job -> how often it was skipped
 
@@ -181,15 +181,29 @@ def start_job(job, now, jobs, estimates, state, bits):
     return True
 
 
+@kernel
+def undecided(job, state):
+    """Has nobody decided yet whether ``job``, which may start, does? Then the pass stops, and goes on from there with the answer. To be called before
+    the job is taken out of the queue."""
+    return state.counters[DECIDING] > 0 and to_be_asked(job, state)
+
+
+@apart
+def to_be_asked(job, state):
+    """Note that ``job`` is to be decided on, if it is."""
+    counters = state.counters
+    if state.skips[job] >= counters[MOST_SKIPS] or state.verdict[job] >> 1 == counters[PASS]:
+        return False
+    counters[UNDECIDED] = job + 1
+    return True
+
+
 @apart
 def held_back(job, now, state):
-    """Is ``job``, which may start, kept waiting in this pass? If nobody has decided yet, it is, and so is everyone after it: the pass will begin anew."""
+    """Is ``job``, which may start, skipped in this pass? Then it keeps waiting."""
     counters = state.counters
-    if counters[UNDECIDED] == 0:
-        if state.skips[job] >= counters[MOST_SKIPS] or state.verdict[job] == counters[PASS] << 1 | LET_START:
-            return False
-        if state.verdict[job] != counters[PASS] << 1 | SKIP:
-            counters[UNDECIDED] = job + 1
+    if state.skips[job] >= counters[MOST_SKIPS] or state.verdict[job] != counters[PASS] << 1 | SKIP:
+        return False
     state.held[counters[HELD]] = job
     counters[HELD] += 1
     state.start[job] = now  # does not wait, as far as this pass is concerned

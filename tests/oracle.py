@@ -162,6 +162,7 @@ class Simulation:
     waiting: list[Job] = field(default_factory=list)
     arrivals: Any = field(default_factory=itertools.count)
     running: list[Job] = field(default_factory=list)  # in order of start
+    wake: int | None = None  # when a pass is due for its own sake (tests/oracle_decisions.py)
 
     def submit(self, job: Job) -> None:
         if self.predictor:
@@ -223,7 +224,7 @@ class Simulation:
 
         queue = sorted(filter(starved, self.waiting), key=rank("FCFS"))
         queue += sorted((job for job in self.waiting if not starved(job)), key=rank(self.order))
-        started = ALGORITHMS[self.algorithm](self, now, queue, rank(self.backfill))
+        started = self.chosen(now, queue, rank(self.backfill))
         for job in started:
             job.start = now
             self.waiting.remove(job)
@@ -231,6 +232,10 @@ class Simulation:
             if self.predictor:
                 self.predictor.started(job.index, now)
         return started
+
+    def chosen(self, now: int, queue: list[Job], rank: Callable) -> list[Job]:
+        """Those of ``queue`` that start now, in order of start."""
+        return ALGORITHMS[self.algorithm](self, now, queue, rank)
 
 
 def strict(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
@@ -356,8 +361,8 @@ def per_second(sim: Simulation, jobs: list[Job]) -> None:
     """
     coming = [(job.submit, job.index, job) for job in jobs]
     heapq.heapify(coming)
-    while coming or sim.running:
-        now = min([job.end for job in sim.running] + [time for time, _, _ in coming[:1]])
+    while coming or sim.running or sim.wake is not None:
+        now = min([job.end for job in sim.running] + [time for time, _, _ in coming[:1]] + [sim.wake] * (sim.wake is not None))
         while expired := [job for job in sim.running if job.predicted_end <= now and job.predicted_end < job.end]:
             sim.correct(min(expired, key=lambda job: job.predicted_end))
         sim.renew(now)
@@ -374,7 +379,7 @@ def per_event(sim: Simulation, jobs: list[Job]) -> None:
 
     Within a kind expiries go by when they came to be known, submissions by file order, ends by order of start.
     """
-    EXPIRED, SUBMITTED, ENDED = range(3)
+    EXPIRED, SUBMITTED, ENDED, WOKEN = range(4)
     count = itertools.count()
     events = [(job.submit, SUBMITTED, job.index, job) for job in jobs]
     heapq.heapify(events)
@@ -391,18 +396,22 @@ def per_event(sim: Simulation, jobs: list[Job]) -> None:
                 sim.correct(job)
                 expires(job)
             continue
+        if kind == WOKEN and sim.wake != now:  # another pass came first
+            continue
         for renewed in sim.renew(now):
             expires(renewed)
         if kind == SUBMITTED:
             sim.submit(job)
             if gated and job.procs > sim.free(now):
                 continue
-        else:
+        elif kind == ENDED:
             for follower in sim.finish(job):
                 heapq.heappush(events, (follower.submit, SUBMITTED, follower.index, follower))
         for started in sim.schedule(now):
             heapq.heappush(events, (started.end, ENDED, next(count), started))
             expires(started)
+        if sim.wake is not None:
+            heapq.heappush(events, (sim.wake, WOKEN, next(count), job))
 
 
 SEMANTICS = {"per-second": per_second, "per-event": per_event}
@@ -429,6 +438,7 @@ def simulated(
     reservations: int = 1,
     starvation_s: int | None = None,
     semantics: str = "per-second",
+    simulation: Callable[..., Simulation] = Simulation,
 ) -> list[Job]:
     """The jobs in the order given, as they were submitted and started in the simulation; seconds.
 
@@ -453,7 +463,7 @@ def simulated(
             assert before[job.index] < job.index, f"follows a job below it: {job}"
             jobs[before[job.index]].followers.append(job)
     source = Last2(jobs) if predictor == "last2" else predictor
-    state = Simulation(machine, algorithm, order, backfill, correction, source, reservations, starvation_s)
+    state = simulation(machine, algorithm, order, backfill, correction, source, reservations, starvation_s)
     SEMANTICS[semantics](state, [job for job in jobs if before[job.index] is None])
     assert not state.waiting + state.running
     return jobs

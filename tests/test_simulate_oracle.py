@@ -110,6 +110,15 @@ def test_several_reservations(load: Workload, scheduler: str, reservations: int,
     assert columns(load.schedule(scheduler, predictor, **policy)) == expected(load, scheduler, predictor, **policy)
 
 
+@pytest.mark.parametrize("correction", TABLE_CORRECTIONS)
+def test_per_event_only_plain_fcfs_easy_looks_away_when_a_job_comes_that_does_not_fit(correction: str) -> None:
+    """A pass for its sake finds whatever expired predictions have made possible since, and with several reservations there is one."""
+    for seed in range(10):
+        load = crowd(np.random.default_rng(seed), size=60, machine=8)
+        scheduler, policy = "FCFS-EASY(reservations=2)-FCFS", {"semantics": "per-event", "correction": correction}
+        assert columns(load.schedule(scheduler, **policy)) == expected(load, scheduler, None, **policy)
+
+
 eighths = st.integers(-8, 8).map(lambda number: number / 8)  # sums of them are exact, so that ties are ties
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from pipelines.cluster_experiments import ALL, COIN, ORACLE, WAYS, Conducted, asked_of, label
+from pipelines.cluster_experiments import ALL, COIN, NOWCAST, ORACLE, WAYS, Conducted, asked_of, label
 from pipelines.report.cluster_tables import SIMULATED, models_of
 from pipelines.report.style import INK, MUTED, ImageFormat, encode, figure
 
@@ -30,10 +30,10 @@ Draw = Callable[[Axes, Conducted, dict[str, str]], None]
 
 
 def colours(conducted: Sequence[Conducted]) -> dict[str, str]:
-    """Ink for the baseline, orange for an oracle, grey for a coin, the palette in turn for models."""
+    """Ink for the baseline, orange for an oracle, yellow for a nowcast, grey for a coin, the palette in turn for models."""
     names = list(dict.fromkeys(scheduler for made in conducted for scheduler in made.schedulers))
     palette = cycle(_MODELS)
-    fixed = {"": INK, ORACLE: _ORANGE, COIN: "#b8c0c8"}
+    fixed = {"": INK, ORACLE: _ORANGE, NOWCAST: "#e3c94b", COIN: "#b8c0c8"}
     return {name: fixed.get(asked_of(name)) or next(palette) for name in names}
 
 

@@ -132,14 +132,20 @@ def stretched(load, gain, power):
 
 
 @apart
-def settle(now, bits, jobs, state, site):
-    """Find how fast everything runs from ``now`` on, and when it will end if that stays so."""
+def strain(now, site):
+    """By how much what runs now, and the background of ``now``, stretch communication under each leaf; returns by how much more than 1 they do I/O."""
     physics = site.physics
     stored, core = offer(now, site)
     in_core = stretched(core + background(now, CORE_BACKGROUND, site), physics[NETWORK_GAIN], physics[POWER])
-    in_storage = stretched(stored + background(now, STORAGE_BACKGROUND, site), physics[STORAGE_GAIN], physics[POWER])
     for leaf in range(site.leaves.shape[0]):
         site.leaves[leaf, STRETCH] = stretched(site.leaves[leaf, LOAD], physics[NETWORK_GAIN], physics[POWER]) + in_core
+    return stretched(stored + background(now, STORAGE_BACKGROUND, site), physics[STORAGE_GAIN], physics[POWER])
+
+
+@apart
+def settle(now, bits, jobs, state, site):
+    """Find how fast everything runs from ``now`` on, and when it will end if that stays so."""
+    in_storage = strain(now, site)
     state.counters[ENDS] = 0
     for slot in range(1, site.clock[SLOTS]):
         job = site.slot_job[slot]
@@ -150,7 +156,7 @@ def settle(now, bits, jobs, state, site):
         fresh = slots[FINISH] < 0.0
         slots[NETWORK_STRETCH] = 1.0 + held_up(slot, site)
         slots[IO_STRETCH] = 1.0 + in_storage
-        if fresh:
+        if now == state.start[job]:  # whoever starts in the same second counts, however often it is settled within it
             site.runs[job, START_NETWORK] = slots[NETWORK_STRETCH]
             site.runs[job, START_IO] = slots[IO_STRETCH]
         slots[FACTOR] = slowdown(profile, slots[NETWORK_STRETCH], slots[IO_STRETCH])

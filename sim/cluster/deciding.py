@@ -1,8 +1,9 @@
-"""Who says whether a job had better wait: a model that sees counters and probes, and two that say how good that is, an oracle and a coin.
+"""Who says whether a job had better wait: a model that sees counters and probes, and three that say how good that is: oracle, nowcast and coin.
 
 The model is asked with what a site could know: counters of the last five minutes as far as they have arrived, over the nodes the job would get or over all,
-two MPI probes run on those nodes now, and the type of the application. The oracle knows the machine as it is now and how the background will
-go on, and takes it that those who run go on as they do; the coin knows nothing.
+two MPI probes run on those nodes now, and the type of the application. The oracle knows the machine as it is now, the job's own noise and how the
+background will go on, and takes it that those who run go on as they do. The nowcast knows what the oracle knows but for the background to come: what a
+model could say with perfect sensors. The coin knows nothing.
 """
 
 from __future__ import annotations
@@ -13,37 +14,25 @@ from features.counters import PROBE_FEATURES, SAMPLERS, TYPES
 from features.jit import apart, kernel
 from models.classifying import class_probabilities
 from sim.cluster.chance import normal, uniform
-from sim.cluster.contention import background, offer, slowdown, stretched
-from sim.cluster.placement import choose
+from sim.cluster.contention import held_up, slowdown, strain
+from sim.cluster.placement import choose, seat, unseat
 from sim.cluster.sampling import over_window
 from sim.cluster.site import (
     ASKED_TIMES,
     COIN,
-    CORE_BACKGROUND,
     CUTOFF,
     DECIDER,
     FIRST_CLASS,
     LIMIT,
-    LOAD,
     MODEL,
-    NETWORK_GAIN,
     NODES_PER_LEAF,
-    NOISE_BACKGROUND,
-    NOISE_TRAFFIC,
-    POWER,
+    NOWCAST,
     PREDICTED,
     PROBE_NOISE,
-    READ,
     SKIPPED_TIMES,
-    STORAGE,
-    STORAGE_BACKGROUND,
-    STORAGE_GAIN,
     STRETCH,
     TICK_S,
-    TRAFFIC,
     TYPE,
-    UPLINK,
-    WRITE,
 )
 
 COUNTERS = sum(len(sampler.metrics) for sampler in SAMPLERS.values())
@@ -116,44 +105,23 @@ def exposure(i, needed, site):
 
 @apart
 def foresee(now, job, needed, site):
-    """Runtime in seconds that ``job`` would have on the chosen nodes if all others went on as they do and the background as it will."""
-    physics = site.physics
+    """Runtime in seconds that ``job`` would have if it started now, all others went on as they do, and the background as it will, or, as the nowcast
+    has it, as it is now."""
     profile = site.variants[site.variant[job]]
-    stored, core = offer(now, site)
-    stored += needed * (profile[READ] + profile[WRITE]) / physics[STORAGE]
-    there = site.spread[len(site.spread) - 1]
-    for leaf in range(len(there)):
-        there[leaf] = 0.0
-    for k in range(needed):
-        there[site.chosen[k] // site.clock[NODES_PER_LEAF]] += 1.0
-    noisy = background(now, NOISE_BACKGROUND, site)
+    slot = seat(job, needed, site)
     left, at, tick = site.work[job], now, site.clock[TICK_S]
-    while True:
-        in_core = stretched(core + background(at, CORE_BACKGROUND, site), physics[NETWORK_GAIN], physics[POWER])
-        more_noise = background(at, NOISE_BACKGROUND, site) - noisy
-        worst = 0.0
-        for leaf in range(len(there)):
-            if there[leaf] > 0.0:
-                away = 1.0 - there[leaf] / needed
-                load = site.leaves[leaf, LOAD] + profile[TRAFFIC] * there[leaf] * away / physics[UPLINK]
-                load += more_noise * noise_on(leaf, site) / physics[UPLINK]
-                worst = max(worst, away * (stretched(load, physics[NETWORK_GAIN], physics[POWER]) + in_core))
-        io = stretched(stored + background(at, STORAGE_BACKGROUND, site), physics[STORAGE_GAIN], physics[POWER])
-        factor = slowdown(profile, 1.0 + worst, 1.0 + io)
+    lasted = -1.0
+    while lasted < 0.0:
+        io = 1.0 + strain(at, site)
+        factor = slowdown(profile, 1.0 + held_up(slot, site), io)
         until = (at // tick + 1) * tick
-        if left * factor <= until - at:
-            return at + left * factor - now
+        if left * factor <= until - at or site.clock[DECIDER] == NOWCAST:
+            lasted = at + left * factor - now
         left -= (until - at) / factor
         at = until
-
-
-@kernel
-def noise_on(leaf, site):
-    """GB/s that the noise job sends through the uplinks of ``leaf`` when it is fully busy."""
-    if site.slot_nodes[0] == 0:
-        return 0.0
-    beside = site.spread[0, leaf]
-    return site.physics[NOISE_TRAFFIC] * beside * (1.0 - beside / site.slot_nodes[0])
+    unseat(slot, site)
+    strain(now, site)  # everything as it was
+    return lasted
 
 
 @apart

@@ -35,14 +35,13 @@ def choose(needed, site):
         node += 1
 
 
-@apart
-def occupy(job, sequence, jobs, site):
-    """``job`` starts on the nodes it gets now."""
+@kernel
+def seat(job, needed, site):
+    """Put ``job`` on the ``needed`` nodes it gets now; returns its slot."""
     slot = 1
     while slot < site.clock[SLOTS] and site.slot_job[slot] >= 0:
         slot += 1
     site.clock[SLOTS] = max(site.clock[SLOTS], slot + 1)
-    needed = jobs.procs[job]
     choose(needed, site)
     for leaf in range(site.spread.shape[1]):
         site.spread[slot, leaf] = 0.0
@@ -50,8 +49,23 @@ def occupy(job, sequence, jobs, site):
         site.owner[site.chosen[i]] = slot
         site.spread[slot, site.chosen[i] // site.clock[NODES_PER_LEAF]] += 1.0
     site.slot_job[slot] = job
-    site.slot_sequence[slot] = sequence
     site.slot_nodes[slot] = needed
+    return slot
+
+
+@kernel
+def unseat(slot, site):
+    """Take off again whom :func:`seat` has just put on the chosen nodes."""
+    for i in range(site.slot_nodes[slot]):
+        site.owner[site.chosen[i]] = -1
+    site.slot_job[slot] = -1
+
+
+@apart
+def occupy(job, sequence, jobs, site):
+    """``job`` starts on the nodes it gets now."""
+    slot = seat(job, jobs.procs[job], site)
+    site.slot_sequence[slot] = sequence
     site.slot_of[job] = slot
     for k in range(SLOT):
         site.slots[slot, k] = 0.0

@@ -44,6 +44,7 @@ from sim.cluster.site import (
     NODES_PER_LEAF,
     NOISE_NODES,
     NOISE_TRAFFIC,
+    NOWCAST,
     ORACLE,
     OUTSIDE,
     PHYSICS,
@@ -132,13 +133,14 @@ def simulate_on(
     jobs
         Canonical jobs table whose ``executable`` names applications; times in seconds, ``procs`` nodes.
     scheduler
-        ``[ORDER-]ALGORITHM[-BACKFILLORDER][+RUSH(model=NAME,skips=10,classes=variation)]``; the model is one of ``advisers``, ``oracle`` or ``coin``.
+        ``[ORDER-]ALGORITHM[-BACKFILLORDER][+RUSH(model=NAME,skips=10,classes=variation)]``; the model is one of ``advisers``, ``oracle``, ``nowcast`` or
+        ``coin``.
     seed
         Of everything random: background, applications' own noise, sensors. The background and the noise of a run are the same under any scheduler.
     scaling
         How applications behave on other than 16 nodes: ``weak`` or ``strong``.
     limits
-        Of the oracle: by (application, nodes), the runtime in seconds beyond which a run counts as varied.
+        Of oracle and nowcast: by (application, nodes), the runtime in seconds beyond which a run counts as varied.
     coin
         Probability with which the coin skips.
     features
@@ -298,7 +300,7 @@ def as_site(
 ) -> Site:
     """A cluster with nothing on it but the noise job, ``warm_s`` before the first submission."""
     jobs, nodes, leaves = len(variant), cluster.nodes, cluster.leaves
-    slots = 2 + cluster.procs // max(int(procs.min()), 1)  # the noise job's, and one in which the oracle tries jobs out
+    slots = 1 + cluster.procs // max(int(procs.min()), 1)
     ticks = (horizon + cluster.warm_s) // cluster.tick_s + 1
     clock, physics = np.zeros(CLOCKS, np.int64), np.zeros(PHYSICS)
     clock[[TICK_S, INTERVAL_S, LAG_S, WARM_S]] = cluster.tick_s, cluster.interval_s, cluster.lag_s, cluster.warm_s
@@ -356,6 +358,10 @@ def as_site(
     )
 
 
+WITHOUT_MODEL = {"oracle": ORACLE, "nowcast": NOWCAST, "coin": COIN}
+"""Who decides without having learned: see :mod:`sim.cluster.deciding`."""
+
+
 def ask(site: Site, rush: Rush | None, advisers: Mapping[str, Adviser], coin: float, outside: bool) -> np.ndarray:
     """Write into ``site`` who decides on starts; returns what its model's columns are, int64 [columns]."""
     nothing = np.zeros(0, np.int64)
@@ -365,12 +371,14 @@ def ask(site: Site, rush: Rush | None, advisers: Mapping[str, Adviser], coin: fl
     if outside:
         site.clock[DECIDER] = OUTSIDE
         return nothing
-    if rush.model in ("oracle", "coin"):
-        site.clock[DECIDER] = ORACLE if rush.model == "oracle" else COIN
+    if rush.model in WITHOUT_MODEL:
+        site.clock[DECIDER] = WITHOUT_MODEL[rush.model]
         site.physics[CUTOFF] = coin
         return nothing
     if rush.model not in advisers:
-        raise InputError(f"+RUSH(model={rush.model}): known models are oracle, coin{''.join(f', {name}' for name in advisers)}")
+        raise InputError(
+            f"+RUSH(model={rush.model}): known models are {', '.join(WITHOUT_MODEL)}{''.join(f', {name}' for name in advisers)}"
+        )
     adviser = advisers[rush.model]
     model = adviser.model
     site.clock[DECIDER] = MODEL

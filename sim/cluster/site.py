@@ -33,7 +33,7 @@ been running before second 0; nodes a leaf switch; nodes of the noise job; who d
 Kept: slots in use, samples taken, of which recorded since the record was last emptied; until when everything has been accounted for; how often
 a decision was asked for, and was to skip."""
 
-NOBODY, MODEL, ORACLE, COIN, OUTSIDE = range(5)
+NOBODY, MODEL, ORACLE, NOWCAST, COIN, OUTSIDE = range(6)
 """Who decides on starts."""
 
 UPLINK, CORE, STORAGE, NETWORK_GAIN, STORAGE_GAIN, POWER, NOISE_TRAFFIC, SENSOR_NOISE, PROBE_NOISE, CUTOFF, PHYSICS = range(11)

@@ -1,4 +1,4 @@
-"""``queuecast variability experiment``: paper 004's experiments on a simulated cluster, EASY against RUSH, an oracle and a coin."""
+"""``queuecast variability experiment``: paper 004's experiments on a simulated cluster, EASY against RUSH, an oracle, a nowcast and a coin."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pipelines.cluster_experiments import Conducted, Plan, Progress
     from sim.cluster.simulate import Adviser
 
-_ADVISED = ("EASY+RUSH(model=oracle,skips=10)", "EASY+RUSH(model=coin,skips=10)")
+_ADVISED = tuple(f"EASY+RUSH(model={name},skips=10)" for name in ("oracle", "nowcast", "coin"))
 _MOST_TRIALS = 9_000
 
 
@@ -34,15 +34,15 @@ _MOST_TRIALS = 9_000
     "--scheduler",
     "schedulers",
     multiple=True,
-    help="May be given often; the first, which asks nobody, is the baseline. [default: EASY, EASY+RUSH of each model, oracle, coin]",
+    help="May be given often; the first, which asks nobody, is the baseline. [default: EASY, EASY+RUSH of each model, oracle, nowcast, coin]",
 )
 @click.option(
-    "--classifier", "classifiers", type=click.Choice(CLASSIFIERS), multiple=True, help="Trained for RUSH. [default: adaboost]"
+    "--classifier", "classifiers", type=click.Choice(CLASSIFIERS), multiple=True, help="Trained for RUSH. [default: lightgbm]"
 )
 @click.option(
     "--scope",
     type=click.Choice(["own", "all"]),
-    default="all",
+    default="own",
     show_default=True,
     help="Counters of the nodes a job would get, or of all.",
 )
@@ -93,7 +93,7 @@ def command(
     check_outputs({"--report": report, "--out": out}, [])
     asked = [REGISTERED] if model else []
     if not schedulers:
-        asked += classifiers or ([] if model else ["adaboost"])
+        asked += classifiers or ([] if model else ["lightgbm"])
         schedulers = ("EASY", *(f"EASY+RUSH(model={name},skips=10)" for name in asked), *_ADVISED)
     elif classifiers:
         raise InputError("--classifier chooses among the default schedulers: with --scheduler name the model there")

@@ -1,0 +1,270 @@
+"""How well variation is predicted on the simulated cluster ``congested``, against its ceilings: the tables of docs/variability.md.
+
+``python -m benchmarks.variability --write`` makes page and picture anew; what was computed is kept under ``--keep``. Everything here is simulated.
+Labels, cutoffs and columns come from training parts alone (:mod:`models.variability_evaluation`). Two ceilings are stated: a classifier told the
+true contention as the run starts, which is all that counters could ever say, and one told the contention that the run was going to meet, which
+contains the future.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+
+from benchmarks.marked import replace_parts
+from features.counters import TYPE_FEATURES
+from features.variability import baselines, z_scores
+from models.variability import CLASSIFIERS
+from models.variability_evaluation import ALL, LEFT_OUT, difference, measured, predictions
+from pipelines.report.style import INK, MUTED, encode, figure
+from sim.cluster.applications import application
+from sim.cluster.calibrations import CALIBRATIONS, Cluster
+from sim.cluster.experiments import LOAD, VARIES, control_runs
+from sim.cluster.simulate import ClusterRun
+
+HOUSE = Path(__file__).resolve().parents[1]
+PAGE = HOUSE / "docs" / "variability.md"
+CONGESTED = CALIBRATIONS["congested"]
+DAYS, EACH, SEED = 30, 450, 400
+SWEEP_DAYS, SWEEP_EACH = 15, 300
+START, RUN = "told at start", "told the run"
+NOISES = (0.0, 0.1, 0.3, 1.0, 3.0)
+LAGS = (0, 30, 90, 180, 270)
+SWEPT = ("adaboost", "lightgbm")
+ELIMINATED = "adaboost"
+SAY = Console(stderr=True)
+
+
+def told(run: ClusterRun) -> dict[str, pd.DataFrame]:
+    """What the two ceilings are told, beside the type of the application."""
+    kind = run.own[list(TYPE_FEATURES)]
+    return {
+        START: pd.concat([run.runs[["start_network", "start_io"]], kind], axis=1),
+        RUN: pd.concat([run.runs[["mean_network", "mean_io"]], kind], axis=1),
+    }
+
+
+def truth(runs: pd.DataFrame) -> np.ndarray:
+    """Whether a run would have varied without noise of its own, int64 [runs]: contention alone lifts its z above 1.5."""
+    alone = runs["application"].map({name: application(name).on(16).runtime_s for name in runs["application"].unique()})
+    usual = baselines(runs["application"], runs["runtime_s"])
+    return np.asarray(z_scores(runs["application"], runs["contention"] * alone, usual) > VARIES, np.int64)
+
+
+def judged(run: ClusterRun, features: dict[str, pd.DataFrame], names: tuple[str, ...], **more: Any) -> pd.DataFrame:
+    """Out-of-fold predictions, with a line of progress."""
+    with SAY.status("training") as status:
+        return predictions(
+            features,
+            run.runs,
+            names=names,
+            truth=truth(run.runs),
+            progress=lambda done, of: status.update(f"trained {done} of {of}"),
+            **more,
+        )
+
+
+def kept(directory: Path, name: str, make: Callable[[], Any]) -> Any:
+    """What ``make`` gives, made once."""
+    file = directory / f"{name}.pkl"
+    if not file.exists():
+        SAY.print(f"computing {name}")
+        directory.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(pickle.dumps(make()))
+    return pickle.loads(file.read_bytes())
+
+
+def swept(cluster: Cluster) -> pd.DataFrame:
+    """F1 with one application left out, by classifier and nodes, on runs of ``cluster``."""
+    run = control_runs(cluster, days=SWEEP_DAYS, seed=SEED + 1, each=SWEEP_EACH)
+    said = judged(run, {"own": run.own, "all": run.all, **told(run)}, SWEPT, protocols=(LEFT_OUT,))
+    return measured(said).query("application == @ALL and measure == 'f1'")
+
+
+def pick(table: pd.DataFrame, **where: str) -> pd.Series:
+    """The one row of ``table`` where these columns have these values."""
+    rows = table
+    for column, value in where.items():
+        rows = rows[rows[column] == value]
+    if len(rows) != 1:
+        raise ValueError(f"{len(rows)} rows where {where}")
+    return rows.iloc[0]
+
+
+def cell(row: pd.Series) -> str:
+    """A measure with its interval."""
+    return f"{row['value']:.3f} [{row['low']:.2f}, {row['high']:.2f}]"
+
+
+def main_table(table: pd.DataFrame, protocol: str) -> str:
+    """F1, precision, recall and average precision of each classifier, own and all nodes, and F1 against the truth."""
+    lines = [
+        "| counters of | classifier | F1 | precision | recall | average precision | F1 against the truth |",
+        "| --- |" + " --- |" * 6,
+    ]
+    for kind in ("own", "all", START, RUN):
+        for name in CLASSIFIERS:
+            where = {"protocol": protocol, "features": kind, "classifier": name, "application": ALL}
+            cells = [cell(pick(table, against="label", measure=measure, **where)) for measure in ("f1",)]
+            cells += [
+                f"{pick(table, against='label', measure=measure, **where)['value']:.3f}"
+                for measure in ("precision", "recall", "average_precision")
+            ]
+            cells.append(f"{pick(table, against='truth', measure='f1', **where)['value']:.3f}")
+            lines.append(f"| {kind if kind in (START, RUN) else f'{kind} nodes'} | {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def best(table: pd.DataFrame, protocol: str, kinds: tuple[str, ...], against: str = "label") -> pd.Series:
+    """The row of highest F1 among features ``kinds``."""
+    rows = table[
+        (table["protocol"] == protocol)
+        & table["features"].isin(kinds)
+        & (table["application"] == ALL)
+        & (table["measure"] == "f1")
+        & (table["against"] == against)
+    ]
+    return rows.loc[rows["value"].idxmax()]
+
+
+def ceilings(table: pd.DataFrame) -> str:
+    """How much of each ceiling the best learned model reaches."""
+    lines = ["| protocol | against | best model | F1 | told at start | share | told the run | share |", "| --- |" + " --- |" * 7]
+    for protocol in table["protocol"].unique():
+        for against in ("label", "truth"):
+            mine = best(table, protocol, ("own", "all"), against)
+            start, run = (best(table, protocol, (kind,), against) for kind in (START, RUN))
+            lines.append(
+                f"| {protocol} | {against} | {mine['classifier']}, {mine['features']} nodes | {mine['value']:.3f} | {start['value']:.3f} | "
+                f"**{mine['value'] / start['value']:.0%}** | {run['value']:.3f} | **{mine['value'] / run['value']:.0%}** |"
+            )
+    return "\n".join(lines)
+
+
+def by_application(table: pd.DataFrame) -> str:
+    """F1 of the best model and both ceilings for each application left out."""
+    mine = best(table, LEFT_OUT, ("own", "all"))
+    tops = [best(table, LEFT_OUT, (kind,)) for kind in (START, RUN)]
+    lines = ["| left out | runs that varied | best model | told at start | told the run |", "| --- |" + " --- |" * 4]
+    for name in sorted(set(table["application"]) - {ALL}):
+        rows = [
+            pick(
+                table,
+                protocol=LEFT_OUT,
+                features=str(row["features"]),
+                classifier=str(row["classifier"]),
+                application=name,
+                against="label",
+                measure="f1",
+            )
+            for row in (mine, *tops)
+        ]
+        lines.append(
+            f"| {name} | {rows[0]['varied']} of {rows[0]['runs']} | " + " | ".join(f"{row['value']:.3f}" for row in rows) + " |"
+        )
+    return "\n".join(lines)
+
+
+def own_against_all(said: pd.DataFrame) -> str:
+    """Paired differences in F1, own nodes minus all nodes."""
+    lines = ["| protocol | classifier | F1 of own minus all nodes |", "| --- | --- | --- |"]
+    for protocol in said["protocol"].unique():
+        for name in CLASSIFIERS:
+            rows = said[(said["protocol"] == protocol) & (said["classifier"] == name)]
+            found = difference(rows[rows["features"] == "own"], rows[rows["features"] == "all"]).set_index("measure").loc["f1"]
+            lines.append(f"| {protocol} | {name} | {found['value']:+.3f} [{found['low']:+.3f}, {found['high']:+.3f}] |")
+    return "\n".join(lines)
+
+
+def sweep_table(found: dict[float, pd.DataFrame], what: str) -> str:
+    """F1 as noise or lag grows."""
+    lines = [f"| {what} | best model | F1 | told at start | share |", "| --- |" + " --- |" * 4]
+    for value, table in found.items():
+        mine, top = best(table, LEFT_OUT, ("own", "all")), best(table, LEFT_OUT, (START,))
+        lines.append(
+            f"| {value:g} | {mine['classifier']}, {mine['features']} nodes | {cell(mine)} | {top['value']:.3f} | {mine['value'] / top['value']:.0%} |"
+        )
+    return "\n".join(lines)
+
+
+def elimination_table(chosen: pd.DataFrame, whole: pd.DataFrame) -> str:
+    """F1 with the columns that elimination inside each training part keeps, beside all of them."""
+    less, more = measured(chosen), measured(whole)
+    lines = ["| counters of | columns kept, by application left out | F1 | F1 with all 282 |", "| --- | --- | --- | --- |"]
+    for kind in ("own", "all"):
+        counts = chosen[chosen["features"] == kind].groupby("fold")["columns"].first()
+        kept_ = ", ".join(str(number) for number in counts)
+        lines.append(f"| {kind} nodes | {kept_} | {cell(best(less, LEFT_OUT, (kind,)))} | {cell(best(more, LEFT_OUT, (kind,)))} |")
+    return "\n".join(lines)
+
+
+def picture(noise: dict[float, pd.DataFrame], lag: dict[float, pd.DataFrame]) -> bytes:
+    """F1 over sensor noise and over lag, own and all nodes, with the ceiling told at start."""
+    with figure(9, 3.4, generated=True, what="simulated cluster congested") as drawn:
+        axes = drawn.subplots(1, 2, sharey=True)
+        for axis, found, label in ((axes[0], noise, "sensor noise, relative"), (axes[1], lag, "lag of the counters, s")):
+            places = np.arange(len(found))
+            for kind, colour, mark in (("own", "#0072b2", "o"), ("all", "#d55e00", "s"), (START, MUTED, "^")):
+                rows = [best(table, LEFT_OUT, (kind,)) for table in found.values()]
+                values = np.array([row["value"] for row in rows])
+                spread = np.abs(np.array([[row["value"] - row["low"], row["high"] - row["value"]] for row in rows]).T)
+                name = kind if kind == START else f"{kind} nodes"
+                axis.errorbar(places, values, spread, color=colour, marker=mark, capsize=2, lw=1.2, label=name)
+            axis.set_xticks(places, [f"{value:g}" for value in found])
+            axis.set_xlabel(label)
+            axis.set_ylim(0, 1)
+        axes[0].set_ylabel("F1", color=INK)
+        axes[0].legend(loc="lower left")
+        return encode(drawn, "png")
+
+
+def main() -> None:
+    """Compute what is not kept yet, print or write."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--keep", type=Path, default=Path(".queuecast/benchmarks/variability"))
+    parser.add_argument("--write", action="store_true", help="write docs/variability.md and its picture")
+    asked = parser.parse_args()
+    run = kept(asked.keep, "runs", lambda: control_runs(CONGESTED, days=DAYS, seed=SEED, each=EACH))
+    said = kept(asked.keep, "said", lambda: judged(run, {"own": run.own, "all": run.all, **told(run)}, CLASSIFIERS))
+    noise = {
+        value: kept(asked.keep, f"noise-{value:g}", lambda v=value: swept(CONGESTED.but(sensor_noise=v, probe_noise=v / 2)))
+        for value in NOISES
+    }
+    lag = {value: kept(asked.keep, f"lag-{value}", lambda v=value: swept(CONGESTED.but(lag_s=v))) for value in LAGS}
+    small = kept(asked.keep, "small", lambda: control_runs(CONGESTED, days=SWEEP_DAYS, seed=SEED + 1, each=SWEEP_EACH))
+    one: dict[str, Any] = {"protocols": (LEFT_OUT,)}
+    sets = {"own": small.own, "all": small.all}
+    whole = kept(asked.keep, "whole", lambda: judged(small, sets, (ELIMINATED,), **one))
+    chosen = kept(asked.keep, "eliminated", lambda: judged(small, sets, (ELIMINATED,), elimination=True, **one))
+    table = measured(said)
+    usual = baselines(run.runs["application"], run.runs["runtime_s"])
+    z = z_scores(run.runs["application"], run.runs["runtime_s"], usual)
+    parts = {
+        "data": f"{len(run.runs):,} simulated control runs over {DAYS} days at load {LOAD:g}, {(z > VARIES).mean():.1%} of them with z > 1.5; "
+        f"truth and label agree in {((z > VARIES) == (truth(run.runs) > 0)).mean():.1%}.",
+        "ceilings": ceilings(table),
+        "left-out": main_table(table, LEFT_OUT),
+        "stratified": main_table(table, "stratified"),
+        "applications": by_application(table),
+        "own-all": own_against_all(said),
+        "noise": sweep_table(noise, "sensor noise"),
+        "lag": sweep_table(lag, "lag, s"),
+        "elimination": elimination_table(chosen, whole),
+    }
+    if asked.write:
+        replace_parts(PAGE, parts)
+        (HOUSE / "docs" / "variability.png").write_bytes(picture(noise, lag))
+    else:
+        for name, text in parts.items():
+            print(f"## {name}\n\n{text}\n")
+
+
+if __name__ == "__main__":
+    main()
