@@ -73,7 +73,8 @@ def command(
     lake = Lake(home() / "lake")
     places = {"runs": runs, "accounting": accounting, "probes": probes, "types": types}
     given: dict[str, Any] = {"job_name": job_name or "", "time_zone": timezone or ""}
-    _read_tables(lake, System(system, **given, **{key: str(path) for key, path in places.items() if path is not None}))
+    as_given: dict[str, Any] = {key: str(path) for key, path in places.items() if path is not None}
+    _read_tables(lake, System(system, **given, **as_given))
     broken = _read_counters(lake, system, counters, sampler).quarantined if counters else []
     given |= {key: str(path.absolute()) for key, path in places.items() if path is not None}
     given |= {"counters": tuple(str(Path(spec).absolute()) for spec in counters), "sampler": sampler or ""}
