@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 
 import click
 
 from features.errors import InputError
+from pipelines.cli.lazy import LazyGroup
 
 _COMMANDS = {
     "run": "materialise the whole pipeline",
@@ -25,23 +25,7 @@ _COMMANDS = {
 }
 
 
-class _Lazy(click.Group):
-    """A group whose commands live in ``pipelines.cli.<name>`` as ``command``."""
-
-    def list_commands(self, context: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if name not in _COMMANDS:
-            return None
-        return importlib.import_module(f"pipelines.cli.{name}").command
-
-    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
-
-
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, package=__name__, summaries=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="queuecast", prog_name="queuecast")
 def cli() -> None:
     """Learn from a cluster's own logs how long jobs run, and measure in simulation what better predictions do to the schedule."""

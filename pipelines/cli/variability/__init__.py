@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
+
+from pipelines.cli.lazy import LazyGroup
 
 _COMMANDS = {
     "ingest": "read counters, control runs and probe results",
@@ -15,22 +15,6 @@ _COMMANDS = {
 }
 
 
-class _Lazy(click.Group):
-    """A group whose commands live in ``pipelines.cli.variability.<name>`` as ``command``, imported when asked for."""
-
-    def list_commands(self, context: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if name not in _COMMANDS:
-            return None
-        return importlib.import_module(f"pipelines.cli.variability.{name}").command
-
-    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
-
-
-@click.group("variability", cls=_Lazy)
+@click.group("variability", cls=LazyGroup, package=__name__, summaries=_COMMANDS)
 def command() -> None:
     """Performance variability: what the machine's counters say about how long a job started now would run."""

@@ -1,0 +1,30 @@
+"""A click group whose commands are imported only when they are asked for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+
+class LazyGroup(click.Group):
+    """The commands named by ``summaries``, each of which lives in ``<package>.<name>`` as ``command``."""
+
+    def __init__(self, *given: Any, package: str, summaries: Mapping[str, str], **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._package, self._summaries = package, summaries
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(self._summaries)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in self._summaries:
+            return None
+        command: click.Command = importlib.import_module(f"{self._package}.{name}").command
+        return command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self._summaries.items()))
