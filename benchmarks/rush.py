@@ -37,8 +37,8 @@ ORACLE, NOWCAST, COIN = (f"EASY+RUSH(model={name},skips=10)" for name in UNLEARN
 CHOSEN = "chosen"
 """What the model with the cutoff chosen here is called; one with the cutoff of highest F1 is called as its classifier."""
 SKIPS = (0, 1, 2, 5, 10, 20)
-SHARES = (0.2, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01, 0.005)
-"""The ladder of cutoffs, by the share of control runs at or above them: comparable between models, as their probabilities are not."""
+CUTOFFS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+"""The ladder of cutoffs: probabilities of variation from which on a job waits."""
 LIMITS = (1.5, 1.2, 1.0, 0.5)
 """z beyond which the oracle lets a job wait."""
 LOADS = (0.7, 0.9)
@@ -113,18 +113,16 @@ class Bench:
             self._control[cluster] = run
         return self._control[cluster]
 
-    def adviser(self, cluster: str, trained_on: tuple[str, ...], share: float | None) -> Adviser:
-        """The model learned from control runs of ``trained_on``, with the cutoff that ``share`` of these reach, or that of highest F1."""
+    def adviser(self, cluster: str, trained_on: tuple[str, ...], cutoff: float | None) -> Adviser:
+        """The model learned from control runs of ``trained_on``, with this ``cutoff``, or that of highest F1."""
         run = self.control(cluster)
         if (cluster, trained_on) not in self._models:
             self.say(f"{cluster}: learning from {', '.join(trained_on)}")
             given = {"classifier": self.classifier, "scope": self.scope, "applications": trained_on, "seed": _LEARN_SEED}
             self._models[cluster, trained_on] = learn(run, **given)  # type: ignore[arg-type]
         adviser = self._models[cluster, trained_on]
-        if share is None:
+        if cutoff is None:
             return adviser
-        seen = (run.own if self.scope == "own" else run.all)[run.runs["application"].isin(trained_on).to_numpy()]
-        cutoff = float(np.quantile(adviser.model.probabilities(seen)[:, -1], 1.0 - share))
         return replace(adviser, model=replace(adviser.model, cutoff=cutoff))
 
     def known(self, cluster: str, of: Experiment) -> pd.DataFrame:
@@ -140,20 +138,20 @@ class Bench:
         seeds: range,
         *,
         cluster: str = CLUSTERS[0],
-        share: float | None = None,
+        cutoff: float | None = None,
         beyond: float = VARIES,
         coin: float = 0.0,
     ) -> pd.DataFrame:
-        """Trials under one scheduler, whose model, if it asks one, has the cutoff of ``share``; the oracle's limit is a z of ``beyond``."""
+        """Trials under one scheduler, whose model, if it asks one, has this ``cutoff``; the oracle's limit is a z of ``beyond``."""
         model = scheduler.partition("model=")[2].partition(",")[0]
         learned = model not in ("", *UNLEARNED)
         identity: list[object] = [machine(cluster), of, scheduler, seeds, self.days]
-        identity += [self.classifier, self.scope, share] if learned else [coin] if model == "coin" else [beyond]
+        identity += [self.classifier, self.scope, cutoff] if learned else [coin] if model == "coin" else [beyond]
 
         def make() -> pd.DataFrame:
             known = self.known(cluster, of)
             limited = known.assign(limit_s=known["mean_s"] + beyond * known["sigma_s"])
-            advisers = {model: self.adviser(cluster, of.trained_on, share)} if learned else {}
+            advisers = {model: self.adviser(cluster, of.trained_on, cutoff)} if learned else {}
             given = {"known": limited, "advisers": advisers, "coin": coin, "threads": self.threads}
             return trials(machine(cluster), of, [scheduler], seeds, **given)  # type: ignore[arg-type]
 
@@ -165,11 +163,11 @@ def rush(model: str, skips: int = 10) -> str:
     return f"EASY+RUSH(model={model},skips={skips})"
 
 
-def conducted(bench: Bench, of: Experiment, share: float, cluster: str = CLUSTERS[0]) -> Conducted:
+def conducted(bench: Bench, of: Experiment, cutoff: float, cluster: str = CLUSTERS[0]) -> Conducted:
     """An experiment under EASY, the model with the chosen cutoff, with its own, nowcast, oracle, and the coin that skips as often as the first."""
     names = (EASY, rush(CHOSEN), rush(bench.classifier), NOWCAST, ORACLE)
-    shares = {rush(CHOSEN): share}
-    parts = [bench.runs(of, name, bench.seeds, cluster=cluster, share=shares.get(name)) for name in names]
+    cutoffs = {rush(CHOSEN): cutoff}
+    parts = [bench.runs(of, name, bench.seeds, cluster=cluster, cutoff=cutoffs.get(name)) for name in names]
     coin = asking_rate(parts[1], rush(CHOSEN))
     parts.append(bench.runs(of, COIN, bench.seeds, cluster=cluster, coin=round(coin, 4)))
     known = bench.known(cluster, of)
@@ -198,28 +196,28 @@ def ladder(bench: Bench, seeds: range) -> pd.DataFrame:
     """Every cutoff on ADAA, and the one of highest F1."""
     of = EXPERIMENTS["ADAA"]
     easy = bench.runs(of, EASY, seeds)
-    named = {f"{100 * share:g} %": bench.runs(of, rush(CHOSEN), seeds, share=share) for share in SHARES}
+    named = {f"{cutoff:g}": bench.runs(of, rush(CHOSEN), seeds, cutoff=cutoff) for cutoff in CUTOFFS}
     named["highest F1"] = bench.runs(of, rush(bench.classifier), seeds)
     return beside_easy(bench, of, named, easy)
 
 
 def choice(found: pd.DataFrame) -> float:
-    """The share whose cutoff leaves the fewest runs with variation (by control runs) at makespan and mean wait at most :data:`PRICE` longer; if none is
+    """The cutoff that leaves the fewest runs with variation (by control runs) at makespan and mean wait at most :data:`PRICE` longer; if none is
     so cheap, the one of least price."""
     rows = looked_up(found)
     prices, left = {}, {}
-    for share in SHARES:
-        name = f"{100 * share:g} %"
-        prices[share] = max(rows[name, ALL, metric]["relative"] for metric in ("makespan_s", "wait_s"))
-        left[share] = rows[name, ALL, "varied"]["mean"]
-    cheap = [share for share in SHARES if prices[share] <= PRICE]
-    return min(cheap, key=lambda share: left[share]) if cheap else min(SHARES, key=lambda share: prices[share])
+    for cutoff in CUTOFFS:
+        name = f"{cutoff:g}"
+        prices[cutoff] = max(rows[name, ALL, metric]["relative"] for metric in ("makespan_s", "wait_s"))
+        left[cutoff] = rows[name, ALL, "varied"]["mean"]
+    cheap = [cutoff for cutoff in CUTOFFS if prices[cutoff] <= PRICE]
+    return min(cheap, key=lambda cutoff: left[cutoff]) if cheap else min(CUTOFFS, key=lambda cutoff: prices[cutoff])
 
 
-def thresholds(bench: Bench, share: float) -> pd.DataFrame:
+def thresholds(bench: Bench, cutoff: float) -> pd.DataFrame:
     """How often a job may be skipped, on ADAA."""
     of = EXPERIMENTS["ADAA"]
-    named = {str(skips): bench.runs(of, rush(CHOSEN, skips), bench.seeds, share=share) for skips in SKIPS}
+    named = {str(skips): bench.runs(of, rush(CHOSEN, skips), bench.seeds, cutoff=cutoff) for skips in SKIPS}
     return beside_easy(bench, of, named, bench.runs(of, EASY, bench.seeds))
 
 
@@ -244,14 +242,14 @@ def lasting(bench: Bench) -> dict[str, pd.DataFrame]:
     return found
 
 
-def month(bench: Bench, share: float, days: float) -> pd.DataFrame:
+def month(bench: Bench, cutoff: float, days: float) -> pd.DataFrame:
     """Continuous load under EASY, the model and the oracle: a row each, with seconds of simulation, one after the other."""
     cluster, of = machine(CLUSTERS[0]), EXPERIMENTS["ADAA"]
 
     def one(load: float, scheduler: str) -> pd.DataFrame:
         known = bench.known(CLUSTERS[0], of)
         limits = {(str(kind[0]), int(kind[1])): float(limit) for kind, limit in zip(known.index, known["limit_s"], strict=True)}
-        advisers = {CHOSEN: bench.adviser(CLUSTERS[0], EVERYBODY, share)} if CHOSEN in scheduler else {}
+        advisers = {CHOSEN: bench.adviser(CLUSTERS[0], EVERYBODY, cutoff)} if CHOSEN in scheduler else {}
         jobs = continuous(days, _MONTH_SEED, procs=cluster.procs, load=load)
         begun = time.perf_counter()
         made = simulate_on(cluster, jobs, scheduler=scheduler, seed=_MONTH_SEED, advisers=advisers, limits=limits)
@@ -285,20 +283,20 @@ def month(bench: Bench, share: float, days: float) -> pd.DataFrame:
                 scheduler,
                 days,
                 bench.days,
-                *((bench.classifier, bench.scope, share) if CHOSEN in scheduler else ()),
+                *((bench.classifier, bench.scope, cutoff) if CHOSEN in scheduler else ()),
             )
             what = f"{days:g} days of load {load:g}, {scheduler}"
             parts.append(bench.kept(what, identity, lambda load=load, scheduler=scheduler: one(load, scheduler)))  # type: ignore[misc]
     return pd.concat(parts, ignore_index=True)
 
 
-def timed(bench: Bench, share: float) -> pd.DataFrame:
+def timed(bench: Bench, cutoff: float) -> pd.DataFrame:
     """Seconds that one trial of ADAA takes, medians of a few."""
 
     def make() -> pd.DataFrame:
         cluster, of = machine(CLUSTERS[0]), EXPERIMENTS["ADAA"]
         jobs = trial(of, _MEASURE_FROM)
-        adviser = {CHOSEN: bench.adviser(CLUSTERS[0], of.trained_on, share)}
+        adviser = {CHOSEN: bench.adviser(CLUSTERS[0], of.trained_on, cutoff)}
         asked = {
             "EASY, no counters": {},
             "EASY, all 90 counters of 512 nodes, features of every job": {"features": np.ones(len(jobs), bool)},
@@ -314,7 +312,7 @@ def timed(bench: Bench, share: float) -> pd.DataFrame:
             rows.append({"what": what, "seconds": statistics.median(seconds[1:])})  # the first loads compiled code
         return pd.DataFrame(rows)
 
-    return bench.kept("time of a trial", (bench.classifier, bench.scope, share, bench.days), make)
+    return bench.kept("time of a trial", (bench.classifier, bench.scope, cutoff, bench.days), make)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -335,21 +333,21 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise InputError(f"at least {PUBLISHED_TRIALS} trials")
     bench = Bench(options.keep, options.classifier, options.scope, options.trials, options.chosen_on, options.days, options.threads)
     chosen_on = ladder(bench, bench.other_seeds)
-    share = choice(chosen_on)
-    made = {of.name: conducted(bench, of, share) for of in EXPERIMENTS.values()}
-    stormy = conducted(bench, EXPERIMENTS["ADAA"], share, CLUSTERS[1])
+    cutoff = choice(chosen_on)
+    made = {of.name: conducted(bench, of, cutoff) for of in EXPERIMENTS.values()}
+    stormy = conducted(bench, EXPERIMENTS["ADAA"], cutoff, CLUSTERS[1])
     tables = parts(
         bench,
-        share,
+        cutoff,
         made,
         stormy,
         chosen_on=chosen_on,
         measured=ladder(bench, bench.seeds),
-        thresholds=thresholds(bench, share),
+        thresholds=thresholds(bench, cutoff),
         oracles=oracles(bench),
         lasting=lasting(bench),
-        month=month(bench, share, options.month),
-        timed=timed(bench, share),
+        month=month(bench, cutoff, options.month),
+        timed=timed(bench, cutoff),
     )
     if not options.write:
         print("\n\n".join(tables.values()))

@@ -36,7 +36,7 @@ PICTURES = ("varied", "runtimes", "improvements", "makespans", "waits")
 
 def parts(
     bench: Bench,
-    share: float,
+    cutoff: float,
     made: Mapping[str, Conducted],
     stormy: Conducted,
     *,
@@ -51,10 +51,10 @@ def parts(
     """Every table by the name of its place in the page."""
     adaa = made["ADAA"]
     return {
-        "settings": _settings(bench, share),
+        "settings": _settings(bench, cutoff),
         "beside": _beside(list(made.values())),
         "experiments": "\n\n".join(_experiment(each) for each in made.values()),
-        "cutoffs": "\n".join(_ladder(chosen_on, measured, share)),
+        "cutoffs": "\n".join(_ladder(chosen_on, measured, cutoff)),
         "skips": _compared("a job is skipped at most", thresholds),
         "oracles": _compared("the oracle skips beyond z of", oracles),
         "lasting": "\n\n".join(_compared(f"{times} times as long", found) for times, found in lasting.items()),
@@ -81,11 +81,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _settings(bench: Bench, share: float) -> str:
+def _settings(bench: Bench, cutoff: float) -> str:
     nodes = "all nodes" if bench.scope == "all" else "the nodes a job would get"
     return (
         f"Measured with `{bench.classifier}`, three classes, counters of {nodes}, learned from {bench.days:g} days of control runs. Its cutoff (`chosen`) is "
-        f"the one that {100 * share:g} % of these reach. {bench.trials} trials of each experiment; the cutoff was chosen on {bench.chosen_on} others."
+        f"{cutoff:g}; another with its name has the one of highest F1 on these runs. {bench.trials} trials of each experiment; the cutoff was chosen on {bench.chosen_on} others."
     )
 
 
@@ -133,18 +133,18 @@ def _compared(what: str, found: pd.DataFrame) -> str:
     return table([what, *_BRIEF.values(), "skipped of asked"], lines)
 
 
-def _ladder(chosen_on: pd.DataFrame, measured: pd.DataFrame, share: float) -> list[str]:
+def _ladder(chosen_on: pd.DataFrame, measured: pd.DataFrame, cutoff: float) -> list[str]:
     counts = [int(found["trials"].iloc[0]) for found in (chosen_on, measured)]
     price = f"{100 * PRICE:g} %"
     return [
         f"Trials to choose on ({counts[0]}). Chosen, as the one with the fewest runs with variation by control runs whose makespan and mean wait are at most "
-        f"{price} longer: **{100 * share:g} %**.",
+        f"{price} longer: **{cutoff:g}**.",
         "",
-        _compared("cutoff that is reached by", chosen_on),
+        _compared("cutoff", chosen_on),
         "",
         f"The same on the {counts[1]} trials that everything else is measured on:",
         "",
-        _compared("cutoff that is reached by", measured),
+        _compared("cutoff", measured),
     ]
 
 
