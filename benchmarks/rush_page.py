@@ -85,7 +85,8 @@ def _settings(bench: Bench, cutoff: float) -> str:
     nodes = "all nodes" if bench.scope == "all" else "the nodes a job would get"
     return (
         f"Measured with `{bench.classifier}`, three classes, counters of {nodes}, learned from {bench.days:g} days of control runs. Its cutoff (`chosen`) is "
-        f"{cutoff:g}; another with its name has the one of highest F1 on these runs. {bench.trials} trials of each experiment; the cutoff was chosen on {bench.chosen_on} others."
+        f"{cutoff:g}; another with its name has the one of highest F1 on these runs. {bench.trials} trials of each experiment; the cutoff was "
+        f"chosen on {bench.chosen_on} others."
     )
 
 
