@@ -235,19 +235,17 @@ def test_every_picture_is_drawn_the_same_twice(conducted: list[Conducted], name:
 
 
 def ladder_of(rows: dict[float, tuple[float, float, float]]) -> pd.DataFrame:
-    """What ``rush.choice`` sees: by share, runs with variation, and relative changes of makespan and wait."""
+    """What ``rush.choice`` sees: by cutoff, runs with variation, and relative changes of makespan and wait."""
     table = []
-    for share in rush.SHARES:
-        varied, makespan, wait = rows.get(share, (9.0, 0.5, 0.5))
+    for cutoff in rush.CUTOFFS:
+        varied, makespan, wait = rows.get(cutoff, (9.0, 0.5, 0.5))
         for metric, mean, change in (("varied", varied, 0.0), ("makespan_s", 1.0, makespan), ("wait_s", 1.0, wait)):
-            table.append(
-                {"scheduler": f"{100 * share:g} %", "application": ALL, "metric": metric, "mean": mean, "relative": change}
-            )
+            table.append({"scheduler": f"{cutoff:g}", "application": ALL, "metric": metric, "mean": mean, "relative": change})
     return pd.DataFrame(table)
 
 
 def test_the_cutoff_chosen_leaves_fewest_runs_with_variation_at_no_more_than_the_price() -> None:
-    first, second, third = rush.SHARES[:3]
+    first, second, third = rush.CUTOFFS[:3]
     assert rush.choice(ladder_of({first: (1, 0.0, 0.02), second: (2, 0.0, 0.01), third: (3, 0.0, 0.0)})) == second
     assert rush.choice(ladder_of({first: (1, 0.03, 0.02), second: (2, 0.04, 0.0)})) == first
 
