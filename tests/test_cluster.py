@@ -277,8 +277,8 @@ def test_a_coin_that_always_skips_is_asked_as_often_as_allowed() -> None:
 @pytest.mark.parametrize(
     ("scheduler", "given", "says"),
     [
-        ("EASY+RUSH(model=nobody)", {}, "+RUSH(model=nobody): known models are oracle, coin"),
-        ("EASY+RUSH", {}, "+RUSH(model=): known models are oracle, coin"),
+        ("EASY+RUSH(model=nobody)", {}, "+RUSH(model=nobody): known models are oracle, nowcast, coin"),
+        ("EASY+RUSH", {}, "+RUSH(model=): known models are oracle, nowcast, coin"),
         ("EASY", {"start_decision": Whim()}, "scheduler 'EASY' asks nobody whether a job may start"),
         ("EASY", {"scaling": "odd"}, "unknown scaling 'odd': known are weak, strong"),
     ],
