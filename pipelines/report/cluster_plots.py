@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import cycle
+from textwrap import fill
 
 import numpy as np
 import pandas as pd
@@ -44,7 +45,7 @@ def varied(conducted: Sequence[Conducted], way: str = "varied_pooled", image: Im
         values = made.values
         _bars(panel, made, values, way, colour)
         sums = " · ".join(f"{label(name)} {values[name, ALL, way].mean():.1f}" for name in made.schedulers)
-        panel.set_title(f"{made.experiment.name}: {sums}", fontsize=8.5)
+        panel.set_title(fill(f"{made.experiment.name}: {sums}", 62), fontsize=8.5)
 
     return _panels(conducted, draw, f"runs with variation a trial,\n{WAYS[way]}", image)
 
@@ -110,7 +111,7 @@ def runtimes(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> byte
         f"runtime / median of {label(conducted[0].baseline)}",
         image,
         beside=1,
-        shown=lambda name: asked_of(name) not in (ORACLE, COIN),
+        shown=lambda name: any(name in (made.baseline, *models_of(made)[:1]) for made in conducted),
     )
 
 
