@@ -10,9 +10,8 @@ import pandas as pd
 
 from pipelines.cluster_experiments import (
     ALL,
-    COIN,
     METRICS,
-    ORACLE,
+    UNLEARNED,
     Conducted,
     asked_of,
     decisions,
@@ -121,7 +120,7 @@ def largest_rows(made: Conducted) -> list[list[str]]:
 
 def models_of(made: Conducted) -> list[str]:
     """The schedulers that ask a model."""
-    return [scheduler for scheduler in made.schedulers if asked_of(scheduler) not in ("", ORACLE, COIN)]
+    return [scheduler for scheduler in made.schedulers if asked_of(scheduler) not in ("", *UNLEARNED)]
 
 
 def beside(conducted: Sequence[Conducted]) -> list[tuple[str, str, str]]:
