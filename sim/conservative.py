@@ -21,9 +21,9 @@ def compress(again, now, jobs, estimates, queue, profile, state, bits):
     if not again:
         counters[RESERVED] = 0
         build_profile(now, profile, state, bits)
-    while counters[RESERVED] < counters[WAITING] and counters[UNDECIDED] == 0:
+    while counters[RESERVED] < counters[WAITING] and (state.deciding is None or counters[UNDECIDED] == 0):
         counters[RESERVED] += seat(queue.bounds[BEGIN] + counters[RESERVED], now, jobs, estimates, queue, profile, state, bits)
-    if counters[UNDECIDED] == 0:
+    if state.deciding is None or counters[UNDECIDED] == 0:
         insertion_sort(queue, counters[WAITING])
 
 

@@ -66,8 +66,8 @@ class Settings(NamedTuple):
     sweep, that of some policy), ``backfill_changing``: that of backfilling. ``steady``: while nothing but submissions happens and
     the order stays, whoever was looked at before need not be looked at again. ``starvation``: seconds of waiting after which a job
     goes to the head. ``gated``: a submission causes a pass only if the job fits in the processors free now. ``dependent``: some jobs
-    are submitted when others have ended. ``midnight``: the first one at which the predictor is retrained, then every day. ``deciding``: starts are
-    decided outside. ``monitored``: the jobs run on a cluster that decides when they end. ``bits``: width of a sequence number inside an event.
+    are submitted when others have ended. ``midnight``: the first one at which the predictor is retrained, then every day. ``monitored``: the jobs run on
+    a cluster that decides when they end. ``bits``: width of a sequence number inside an event.
     """
 
     algorithm: int
@@ -89,7 +89,6 @@ class Settings(NamedTuple):
     gated: bool
     dependent: bool
     midnight: int
-    deciding: bool
     monitored: bool
     bits: int
 
@@ -100,7 +99,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
     counters = state.counters
     total = len(jobs.submit)
     while True:
-        again = settings.deciding and counters[UNDECIDED] > 0
+        again = state.deciding is not None and counters[UNDECIDED] > 0
         if again:
             counters[UNDECIDED] = 0  # decided by now: the same pass goes on
         else:
@@ -154,7 +153,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                     continue
         full_pass(settings, again, now, jobs, estimates, front, back, profile, state)
         counters[CHANGED] = 0
-        if settings.deciding:
+        if state.deciding is not None:
             if counters[UNDECIDED] > 0:
                 return DECIDE, now
             put_back(settings, now, jobs, estimates, front, back, state)
@@ -169,7 +168,7 @@ def next_event(settings, jobs, dependencies, state):
         now = next_submission(dependencies, counters, settings.bits, NEVER) if settings.dependent else jobs.submit[counters[NEXT]]
     if counters[ENDS] > 0:
         now = min(now, state.ends[0] >> settings.bits)
-    if settings.deciding and counters[WAKE] > 0:
+    if state.deciding is not None and counters[WAKE] > 0:
         now = min(now, counters[WAKE])
     return now
 

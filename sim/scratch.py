@@ -76,6 +76,7 @@ class Scratch:
             np.zeros(decided, np.int64),
             np.full(decided, -1),
             np.zeros(decided, np.int64),
+            True if decides else None,
         )
         front = self._queue("front", jobs, procs, gaps)
         back = self._queue("back", jobs, procs, gaps) if two else front

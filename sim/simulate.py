@@ -36,7 +36,7 @@ from sim.run import run
 from sim.schedule import Schedule, schedule_table
 from sim.scratch import Scratch, Work
 from sim.start_decision import StartDecision, decide
-from sim.state import CLAMPED, DECIDING, ENDED, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
+from sim.state import CLAMPED, ENDED, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
 
 SEMANTICS = ("per-second", "per-event")
 
@@ -190,10 +190,15 @@ def outcome(
     settings = settings_of(plan, code, correction, semantics, starvation_s, dependencies, bits, midnight, under is not None)
     plans = plan.algorithm in PLANNING
     work = (scratch or Scratch()).work(
-        total, procs, plans=plans or plan.reservations > 1, gaps=not plans, two=not settings.one_queue, decides=settings.deciding
+        total,
+        procs,
+        plans=plans or plan.reservations > 1,
+        gaps=not plans,
+        two=not settings.one_queue,
+        decides=plan.rush is not None,
     )
     if plan.rush is not None:
-        work.state.counters[[DECIDING, MOST_SKIPS]] = 1, plan.rush.skips
+        work.state.counters[MOST_SKIPS] = plan.rush.skips
 
     if under is None:
         load_kernel()
@@ -296,7 +301,6 @@ def settings_of(
         gated=semantics == "per-event" and plan.algorithm == "EASY" and order == backfill == FCFS and plan.reservations == 1,
         dependent=dependencies,
         midnight=midnight,
-        deciding=plan.rush is not None,
         monitored=monitored,
         bits=bits,
     )

@@ -36,7 +36,6 @@ from features.jit import apart, kernel
     CLAMPED,
     UNUSABLE,
     NIGHTS,
-    DECIDING,
     MOST_SKIPS,
     PASS,
     UNDECIDED,
@@ -46,14 +45,14 @@ from features.jit import apart, kernel
     SEEN_STARTS,
     SEEN_ENDS,
     COUNTERS,
-) = range(33)
+) = range(32)
 """Slots of ``State.counters``: the next job to be submitted; free processors; running jobs (in the heap of ends, in the plan); waiting
 jobs; jobs started and ended so far; the reservation last computed and whether it still holds; the jobs just submitted whose
 estimates are asked for outside; whether anything but submissions has happened since the last full pass; the row below which every
 waiting job starves; the length of the profile, and the jobs at the head of the queue that are planned in it; the running job whose
 end is asked for anew outside, and the answer, 0 for none; with dependencies, the next row that is submitted at a stated time, and
 the rows in the heap of those due; of a compiled predictor, the starts it was told of, its answers that were clamped, and the last job for which it
-had none that is a number, plus one; the midnights passed; of start decisions (:mod:`sim.start_decision`), whether any are made, how often a job may be
+had none that is a number, plus one; the midnights passed; of start decisions (:mod:`sim.start_decision`), how often a job may be
 skipped, the number of the pass, the job whose decision is asked for outside, plus one, the jobs skipped in this pass, and when a pass is due
 for their sake, 0 for never; where jobs run on a monitored cluster, when it has to be seen to next, and the starts and ends it was told of."""
 
@@ -102,6 +101,7 @@ class State(NamedTuple):
     held: np.ndarray  # jobs skipped in this pass
     verdict: np.ndarray  # job -> what was last decided of its start, and in which pass
     skips: np.ndarray  # job -> how often it was skipped
+    deciding: bool | None  # None if nobody decides on starts: compiled by itself, so that this costs nothing
 
 
 @kernel
@@ -164,7 +164,7 @@ def start_job(job, now, jobs, estimates, state, bits):
     """``job`` leaves for the machine, or is held back by a start decision and takes its place again after the pass; returns whether it started.
     In both cases the caller takes it out of the queue."""
     counters = state.counters
-    if counters[DECIDING] > 0 and held_back(job, now, state):
+    if state.deciding is not None and held_back(job, now, state):
         return False
     sequence = counters[STARTED]
     counters[STARTED] = sequence + 1
@@ -185,7 +185,7 @@ def start_job(job, now, jobs, estimates, state, bits):
 def undecided(job, state):
     """Has nobody decided yet whether ``job``, which may start, does? Then the pass stops, and goes on from there with the answer. To be called before
     the job is taken out of the queue."""
-    return state.counters[DECIDING] > 0 and to_be_asked(job, state)
+    return state.deciding is not None and to_be_asked(job, state)
 
 
 @apart
