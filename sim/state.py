@@ -101,7 +101,7 @@ class State(NamedTuple):
     held: np.ndarray  # jobs skipped in this pass
     verdict: np.ndarray  # job -> what was last decided of its start, and in which pass
     skips: np.ndarray  # job -> how often it was skipped
-    deciding: bool | None  # None if nobody decides on starts: compiled by itself, so that this costs nothing
+    deciding: bool | None  # None if nobody decides on starts: compiled by itself, so that this costs little
 
 
 @kernel
