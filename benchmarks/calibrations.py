@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from benchmarks.marked import replace_parts
-from benchmarks.schedules import HOUSE, SHARED
+from benchmarks.pages import HOUSE, SHARED, made_by
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim.cluster.calibrations import calibration
 from sim.cluster.experiments import control_runs
@@ -172,7 +172,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         for count, ((name, _), table) in enumerate(zip(asked, tables, strict=True), 1):
             runs[name].append(table)
             print(f"\r{count} of {len(asked)}", end="\n" if count == len(asked) else "", file=sys.stderr, flush=True)
-    parts = {"quiet": "\n".join(quiet_table(real, made)), "congested": "\n".join(busy_table(runs))}
+    quiet_lines = [*quiet_table(real, made), "", made_by("calibrations", argv)]
+    parts = {"quiet": "\n".join(quiet_lines), "congested": "\n".join(busy_table(runs))}
     if not options.write:
         print("\n\n".join(parts.values()))
         return

@@ -13,14 +13,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.pages import HOUSE, SHARED, made_by
 from features.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
 from pipelines.report.style import INK, encode, figure
 from sim import Campaign, campaign_schedules
 from sim.comparison import compare
 
-HOUSE = Path(__file__).resolve().parents[1]
-SHARED = HOUSE.parent / "shared"
 TRACES = {"KTH-SP2": ("KTH-SP2-1996-2.swf.gz", None), "SDSC-SP2": ("SDSC-SP2-filtered.swf.gz", 128)}
 SCHEDULERS = ("JustBF", "SJF-JustBF", "SAF-JustBF", "LAF-JustBF", "EASY", "EASY-SJBF")
 PREDICTORS = ("requested", "clairvoyant")
@@ -164,7 +163,7 @@ P2SF (packing and fairness). Their conclusions are checked here on two of their 
 
 ![Change relative to JustBF](goponenko-2022.png)
 
-Made by `python -m benchmarks.goponenko2022 --write`. Traces: KTH-SP2 by Lars Malinowsky, SDSC-SP2 by the San Diego Supercomputer Center (the 54,006 jobs
+{made} Traces: KTH-SP2 by Lars Malinowsky, SDSC-SP2 by the San Diego Supercomputer Center (the 54,006 jobs
 of Gaussier et al. 2015), both by way of the Parallel Workloads Archive (D. Feitelson).
 
 """
@@ -184,7 +183,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not options.write:
         print(text)
         return
-    (HOUSE / "docs" / "goponenko-2022.md").write_text(HEAD + text, encoding="utf-8")
+    (HOUSE / "docs" / "goponenko-2022.md").write_text(HEAD.format(made=made_by("goponenko2022", argv)) + text, encoding="utf-8")
     draw(made, HOUSE / "docs" / "goponenko-2022.png")
     second.draw(predicted, HOUSE / "docs" / "goponenko-2022-predictions.png")
 

@@ -17,14 +17,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy.stats import spearmanr
 
+from benchmarks.pages import HOUSE, SHARED, made_by
 from features.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
 from pipelines.report.style import INK, encode, figure
 from sim import Campaign, run_campaign, split_windows
 from sim.sweep import random_weights, sweep
 
-HOUSE = Path(__file__).resolve().parents[1]
-SHARED = HOUSE.parent / "shared"
 PURE = ("FCFS", "LCFS", "SPF", "LPF", "SQF", "LQF", "SAF", "LAF", "SRF", "LRF", "SEXP", "LEXP")
 TRACES = {
     "kth-sp2": ("KTH-SP2", "KTH-SP2-1996-2.swf.gz", None, 5, 45),
@@ -152,7 +151,7 @@ weeks of a trace come from
 
 ![Published and simulated ratios to FCFS](legrand-2018.png)
 
-Made by `python -m benchmarks.legrand2018 --write`. Traces: KTH-SP2 by Lars Malinowsky, SDSC-SP2 by the San Diego Supercomputer Center (the 54,006 jobs
+{made} Traces: KTH-SP2 by Lars Malinowsky, SDSC-SP2 by the San Diego Supercomputer Center (the 54,006 jobs
 of Gaussier et al. 2015), both by way of the Parallel Workloads Archive (D. Feitelson).
 
 """
@@ -212,7 +211,7 @@ def main() -> None:
         print(text)
         return
     sums = next(line for line in text.splitlines() if line.startswith("| sum of FCFS")).strip("| ").split(" | ")
-    head = HEAD.format(other=float(sums[2].replace(",", "")), ours=float(sums[3].replace(",", "")))
+    head = HEAD.format(made=made_by("legrand2018"), other=float(sums[2].replace(",", "")), ours=float(sums[3].replace(",", "")))
     (HOUSE / "docs" / "legrand-2018.md").write_text(head + text, encoding="utf-8")
     draw(drawn, HOUSE / "docs" / "legrand-2018.png")
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import mlflow
 import pandas as pd
 
+from benchmarks.pages import made_by
 from pipelines.lake import Lake
 from pipelines.night_replay import own_registry
 from pipelines.report.night import share, signed
@@ -70,7 +71,7 @@ def main() -> None:
     home = asked.home.absolute()
     for path in sorted((home / "lake" / "nights").glob("*.parquet")):
         nights, metadata = Lake(home / "lake").read("nights", path.stem)
-        print(table(nights), cost(home, path.stem), sep="\n\n")
+        print(table(nights), cost(home, path.stem), made_by("nights"), sep="\n\n")
         if asked.write:
             PLACE.write_bytes(over_nights(nights, bool(metadata["generated"]), image="png"))
 

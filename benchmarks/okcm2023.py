@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from benchmarks.pages import HOUSE, SHARED, made_by
 from features.cleaning import CleanTrace, clean
 from models.evaluation import evaluate_predictions
 from models.protocol import TablePredictor
@@ -23,8 +24,6 @@ from pipelines.report.style import INK, MUTED, encode, figure
 from sim import Campaign, run_campaign, simulate, split_windows
 from sim.windows import Windows
 
-HOUSE = Path(__file__).resolve().parents[1]
-SHARED = HOUSE.parent / "shared"
 TRACES: dict[str, tuple[str, int | None, str | None]] = {
     "SDSC-SP2": ("SDSC-SP2-filtered.swf.gz", 128, "sdsc-sp2"),
     "KTH-SP2": ("KTH-SP2-filtered.swf.gz", None, None),
@@ -209,12 +208,12 @@ def accuracy_table(made: Sequence[Results], shared: Path) -> list[str]:
     return rows_of(pd.DataFrame(columns).reindex(list(PREDICTORS)), "{:.1%}")
 
 
-def page(made: Sequence[Results], shared: Path) -> str:
+def page(made: Sequence[Results], shared: Path, command: str) -> str:
     """Everything as Markdown."""
     said = " ".join(filter(None, (inside(results, shared) for results in made)))
     gains = [float(results.accuracy["accuracy"]["okcm"] / results.accuracy["accuracy"]["requested"]) for results in made]
     times = ", ".join(f"{gain:.2f} on {results.title}" for gain, results in zip(gains, made, strict=True))
-    lines = [HEAD.format(inside=said, warm=WARM, times=times), *accuracy_table(made, shared), ""]
+    lines = [HEAD.format(inside=said, warm=WARM, times=times, made=command), *accuracy_table(made, shared), ""]
     for results in made:
         lines += section(results, shared)
     return "\n".join(lines).rstrip() + "\n"
@@ -280,7 +279,7 @@ What the paper leaves open, and what is done here:
 
 *Mean slowdown relative to requested times; lines are 5 to 95 % of other draws of seven samples.*
 
-Made by `python -m benchmarks.okcm2023 --write`. Traces: SDSC-SP2 by the San Diego Supercomputer Center, KTH-SP2 by Lars Malinowsky, LANL-CM5 by Curt
+{made} Traces: SDSC-SP2 by the San Diego Supercomputer Center, KTH-SP2 by Lars Malinowsky, LANL-CM5 by Curt
 Canada, all by way of the Parallel Workloads Archive (D. Feitelson); ALCF.
 
 ## Accuracy
@@ -298,7 +297,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="KTH-SP2's drawn samples only: does it run?")
     options = parser.parse_args(argv)
     made = [simulated(title, options.shared, options.quick) for title in (("KTH-SP2",) if options.quick else TRACES)]
-    text = page(made, options.shared)
+    text = page(made, options.shared, made_by("okcm2023", argv))
     if not options.write:
         print(text)
         return

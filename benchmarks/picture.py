@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.schedules import HOUSE, SHARED, load
+from benchmarks.pages import HOUSE, SHARED
+from benchmarks.schedules import load
 from pipelines.report.plots import metrics_by_combination
 from sim import simulate
 from sim.comparison import compare

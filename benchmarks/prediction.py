@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.pages import HOUSE, SHARED, made_by
 from features.cleaning import clean
 from models.evaluation import accuracy
 from pipelines.atomic import replacing
@@ -57,8 +58,6 @@ QUIRKS = {
 }
 """The same learner, by loss and constants and by whether the features are those of the published program."""
 
-HOUSE = Path(__file__).resolve().parents[1]
-SHARED = HOUSE.parent / "shared"
 PAGE = HOUSE / "docs" / "runtime-prediction.md"
 BEGIN, END = "<!-- tables of benchmarks/prediction.py begin -->", "<!-- tables of benchmarks/prediction.py end -->"
 
@@ -227,7 +226,7 @@ def main() -> None:
     page = PAGE.read_text(encoding="utf-8")
     before, after = page[: page.index(BEGIN) + len(BEGIN)], page[page.index(END) :]
     with replacing(PAGE) as temporary:
-        temporary.write_text(f"{before}\n\n{text}\n{after}", encoding="utf-8")
+        temporary.write_text(f"{before}\n\n{made_by('prediction')}\n\n{text}\n{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

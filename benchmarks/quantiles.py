@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.schedules import BASE, HOUSE, SHARED, load, run
+from benchmarks.pages import HOUSE, SHARED, made_by
+from benchmarks.schedules import BASE, load, run
 from features.cleaning import CleanTrace
 from features.schema import codes
 from models.bootstrap import Ratio
@@ -222,6 +223,8 @@ given how long the job has run, when its prediction is outlived, and with `condi
 It starts from a user's first job: a job is described by what became of others of its user, executable, request and processors, of its user and request, of
 its user, of its request and processors, of its group, of its executable, and by the clock, and a leaf of jobs without history holds just those.
 
+{made}
+
 """
 
 
@@ -243,8 +246,8 @@ def draw(made: Sequence[Calibrated], path: Path) -> None:
         path.write_bytes(encode(canvas, "png"))
 
 
-def page(calibration: Sequence[Calibrated], frontiers: Sequence[Frontier]) -> str:
-    lines = [HEAD + "## Calibration", ""]
+def page(calibration: Sequence[Calibrated], frontiers: Sequence[Frontier], made: str) -> str:
+    lines = [HEAD.format(made=made) + "## Calibration", ""]
     lines += [
         "Under plain EASY, the whole trace from its first job. The band is what chance allows at 99 % when the jobs of a user's day go wrong together.",
         "",
@@ -289,7 +292,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     traces = {title: load(title, options.shared) for title in options.trace or TRACES}
     calibration = [calibrated(title, trace) for title, trace in traces.items()]
     frontiers = [climbed(title, trace, options.keep, options.workers) for title, trace in traces.items()]
-    text = page(calibration, frontiers)
+    text = page(calibration, frontiers, made_by("quantiles", argv))
     if options.write:
         (HOUSE / "docs" / "quantile.md").write_text(text, encoding="utf-8")
         draw(calibration, HOUSE / "docs" / "quantile.png")

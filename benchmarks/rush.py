@@ -8,8 +8,6 @@ trained only where something is missing. The cutoff of the model that is used is
 from __future__ import annotations
 
 import argparse
-import hashlib
-import os
 import statistics
 import sys
 import time
@@ -20,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.schedules import HOUSE, code
+from benchmarks.pages import HOUSE, kept, made_by
 from features.errors import InputError
 from models.variability import CLASSIFIERS
 from pipelines.cluster_experiments import ALL, CONTROL_RUNS, UNLEARNED, Conducted, asking_rate, by_trial, compared, described
@@ -95,16 +93,12 @@ class Bench:
 
     def kept(self, what: str, identity: Sequence[object], make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
         """A table, from the folder if it was made before by the same code for the same ``identity``, else made and put there."""
-        key = "\n".join(map(str, (code(), what, *identity)))
-        path = self.folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.parquet"
-        if not path.exists():
+
+        def told() -> pd.DataFrame:
             self.say(what)
-            table = make()
-            self.folder.mkdir(parents=True, exist_ok=True)
-            unfinished = path.with_suffix(f".{os.getpid()}.part")
-            table.to_parquet(unfinished)
-            os.replace(unfinished, path)
-        return pd.read_parquet(path)
+            return make()
+
+        return kept(self.folder, "rush", (what, *identity), told)
 
     def control(self, cluster: str) -> ClusterRun:
         if cluster not in self._control:
@@ -349,6 +343,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         month=month(bench, cutoff, options.month),
         timed=timed(bench, cutoff),
     )
+    tables["settings"] += "\n\n" + made_by("rush", argv)
     if not options.write:
         print("\n\n".join(tables.values()))
         return

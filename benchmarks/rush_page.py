@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.marked import replace_parts
+from benchmarks.pages import HOUSE
 from benchmarks.rush import EASY, PRICE, Bench, first_trials
-from benchmarks.schedules import HOUSE
 from pipelines.cluster_experiments import ALL, Conducted, label
 from pipelines.report import cluster_plots
 from pipelines.report.cluster_tables import (

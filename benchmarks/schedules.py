@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.pages import HOUSE, SHARED, code, made_by
 from features.cleaning import CleanTrace, clean
 from features.errors import InputError
 from pipelines.ingest.swf import read_swf
@@ -31,8 +32,6 @@ from sim.frontier import Policy, Sums, change, halves, part, weekly
 from sim.metrics import Ratio
 from sim.scratch import Scratch
 
-HOUSE = Path(__file__).resolve().parents[1]
-SHARED = HOUSE.parent / "shared"
 TRACES: dict[str, tuple[str, int | None]] = {
     "KTH-SP2": ("KTH-SP2-filtered.swf.gz", None),
     "SDSC-SP2": ("SDSC-SP2-filtered.swf.gz", 128),
@@ -139,13 +138,6 @@ def kept(trace: CleanTrace, policy: Policy, folder: Path, jobs: str) -> tuple[di
         np.savez(file, seconds=np.array(seconds), **arrays)
     os.replace(unfinished, path)
     return sums, seconds
-
-
-@cache
-def code() -> str:
-    """A hash of everything that decides what a simulation says."""
-    files = sorted(path for room in ("features", "models", "sim") for path in (HOUSE / room).rglob("*.py"))
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
 
 
 def jobs_hash(trace: CleanTrace) -> str:
@@ -270,7 +262,7 @@ def main(argv: Sequence[str] | None = None, say: Callable[[str], None] = print) 
     if options.frontier:
         say("\n".join(line for each in made for line in [f"## {each.title}", "", *frontiers(each)]))
         return
-    text = page(made, nobody_waits(options.shared))
+    text = page(made, nobody_waits(options.shared), made_by("schedules", argv))
     if not options.write:
         say(text)
         return

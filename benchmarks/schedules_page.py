@@ -58,17 +58,17 @@ see that much of it.
 20 % less slowdown at no price. Rings are what the frontier's steps chose on the first half. Slowdowns beyond the right edge stand
 at it as triangles; the vertical axes are logarithmic beyond 5 %, CERIT's are not.*
 
-Made by `python -m benchmarks.schedules --write`; with `--out FILE.parquet` also every number (all corrections; both halves and the whole; against requested and
+{made} With `--out FILE.parquet` also every number (all corrections; both halves and the whole; against requested and
 exact times) as one table. Traces: KTH-SP2 by Lars Malinowsky, SDSC-SP2 by the San Diego Supercomputer Center (the 54,006 jobs of Gaussier et al. 2015),
 LANL-CM5 by Curt Canada, all by way of the Parallel Workloads Archive (D. Feitelson); CERIT Scientific Cloud; ALCF.
 
 """
 
 
-def page(made: Sequence[Results], atlas: str) -> str:
+def page(made: Sequence[Results], atlas: str, command: str) -> str:
     """Everything as Markdown."""
     corrections = list(dict.fromkeys(policy.correction for policy in made[0].sums[SECOND]))
-    lines = [HEAD.format(corrections=", ".join(corrections), atlas=atlas), "## In short", "", *_summary(made), ""]
+    lines = [HEAD.format(corrections=", ".join(corrections), atlas=atlas, made=command), "## In short", "", *_summary(made), ""]
     for results in made:
         lines += [f"## {results.title}", "", _said(results), "", *frontiers(results)]
         lines += [*_compact(results), "", *_details(results), ""]

@@ -9,16 +9,17 @@ contains the future.
 from __future__ import annotations
 
 import argparse
-import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from rich.console import Console
 
 from benchmarks.marked import replace_parts
+from benchmarks.pages import HOUSE, kept, made_by
 from features.counters import TYPE_FEATURES
 from features.variability import baselines, z_scores
 from models.variability import CLASSIFIERS
@@ -29,7 +30,6 @@ from sim.cluster.calibrations import CALIBRATIONS, Cluster
 from sim.cluster.experiments import LOAD, VARIES, control_runs
 from sim.cluster.simulate import ClusterRun
 
-HOUSE = Path(__file__).resolve().parents[1]
 PAGE = HOUSE / "docs" / "variability.md"
 CONGESTED = CALIBRATIONS["congested"]
 DAYS, EACH, SEED = 30, 450, 400
@@ -42,7 +42,7 @@ ELIMINATED = "adaboost"
 SAY = Console(stderr=True)
 
 
-def told(run: ClusterRun) -> dict[str, pd.DataFrame]:
+def told(run: Runs | ClusterRun) -> dict[str, pd.DataFrame]:
     """What the two ceilings are told, beside the type of the application."""
     kind = run.own[list(TYPE_FEATURES)]
     return {
@@ -58,7 +58,7 @@ def truth(runs: pd.DataFrame) -> np.ndarray:
     return np.asarray(z_scores(runs["application"], runs["contention"] * alone, usual) > VARIES, np.int64)
 
 
-def judged(run: ClusterRun, features: dict[str, pd.DataFrame], names: tuple[str, ...], **more: Any) -> pd.DataFrame:
+def judged(run: Runs | ClusterRun, features: dict[str, pd.DataFrame], names: tuple[str, ...], **more: Any) -> pd.DataFrame:
     """Out-of-fold predictions, with a line of progress."""
     with SAY.status("training") as status:
         return predictions(
@@ -71,14 +71,31 @@ def judged(run: ClusterRun, features: dict[str, pd.DataFrame], names: tuple[str,
         )
 
 
-def kept(directory: Path, name: str, make: Callable[[], Any]) -> Any:
-    """What ``make`` gives, made once."""
-    file = directory / f"{name}.pkl"
-    if not file.exists():
-        SAY.print(f"computing {name}")
-        directory.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(pickle.dumps(make()))
-    return pickle.loads(file.read_bytes())
+class Runs(NamedTuple):
+    """Of control runs what is needed here: a row a run, and its counters' features over its own and over all nodes."""
+
+    runs: pd.DataFrame
+    own: pd.DataFrame
+    all: pd.DataFrame
+
+
+def once(directory: Path, what: str, settings: Sequence[object], make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+    """The table that ``make`` gives, made once by the same code for the same settings."""
+
+    def told() -> pd.DataFrame:
+        SAY.print(f"computing {what}")
+        return make()
+
+    return kept(directory, "variability", (what, *settings), told)
+
+
+def runs_once(directory: Path, days: int, seed: int, each: int) -> Runs:
+    """Control runs on the cluster ``congested``, simulated once."""
+    simulated = cache(lambda: control_runs(CONGESTED, days=days, seed=seed, each=each))
+    settings = (CONGESTED, days, seed, each)
+    return Runs(
+        *(once(directory, f"runs, {part}", settings, lambda part=part: getattr(simulated(), part)) for part in Runs._fields)
+    )  # type: ignore[misc]
 
 
 def swept(cluster: Cluster) -> pd.DataFrame:
@@ -90,7 +107,8 @@ def swept(cluster: Cluster) -> pd.DataFrame:
 
 def sweep(directory: Path, cluster: Cluster) -> pd.DataFrame:
     """:func:`swept`, made once."""
-    return kept(directory, f"noise-{cluster.sensor_noise:g}-lag-{cluster.lag_s}", lambda: swept(cluster))
+    what = f"noise {cluster.sensor_noise:g}, lag {cluster.lag_s}"
+    return once(directory, what, (cluster, SWEEP_DAYS, SWEEP_EACH, SEED, SWEPT), lambda: swept(cluster))
 
 
 def pick(table: pd.DataFrame, **where: str) -> pd.Series:
@@ -236,21 +254,25 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, default=Path(".queuecast/benchmarks/variability"))
     parser.add_argument("--write", action="store_true", help="write docs/variability.md and its picture")
     asked = parser.parse_args()
-    run = kept(asked.keep, "runs", lambda: control_runs(CONGESTED, days=DAYS, seed=SEED, each=EACH))
-    said = kept(asked.keep, "said", lambda: judged(run, {"own": run.own, "all": run.all, **told(run)}, CLASSIFIERS))
+    usually = (CONGESTED, DAYS, SEED, EACH)
+    run = runs_once(asked.keep, DAYS, SEED, EACH)
+    said = once(asked.keep, "said", usually, lambda: judged(run, {"own": run.own, "all": run.all, **told(run)}, CLASSIFIERS))
     noise = {value: sweep(asked.keep, CONGESTED.but(sensor_noise=value, probe_noise=value / 2)) for value in NOISES}
     lag = {float(value): sweep(asked.keep, CONGESTED.but(lag_s=value)) for value in LAGS}
-    small = kept(asked.keep, "small", lambda: control_runs(CONGESTED, days=SWEEP_DAYS, seed=SEED + 1, each=SWEEP_EACH))
+    briefly = (CONGESTED, SWEEP_DAYS, SEED + 1, SWEEP_EACH)
+    small = runs_once(asked.keep, *briefly[1:])
     one: dict[str, Any] = {"protocols": (LEFT_OUT,)}
     sets = {"own": small.own, "all": small.all}
-    whole = kept(asked.keep, "whole", lambda: judged(small, sets, (ELIMINATED,), **one))
-    chosen = kept(asked.keep, "eliminated", lambda: judged(small, sets, (ELIMINATED,), elimination=True, **one))
+    whole = once(asked.keep, "whole", (*briefly, ELIMINATED), lambda: judged(small, sets, (ELIMINATED,), **one))
+    chosen = once(
+        asked.keep, "eliminated", (*briefly, ELIMINATED), lambda: judged(small, sets, (ELIMINATED,), elimination=True, **one)
+    )
     table = measured(said)
     usual = baselines(run.runs["application"], run.runs["runtime_s"])
     z = z_scores(run.runs["application"], run.runs["runtime_s"], usual)
     parts = {
         "data": f"{len(run.runs):,} simulated control runs over {DAYS} days at load {LOAD:g}, {(z > VARIES).mean():.1%} of them with z > 1.5; "
-        f"truth and label agree in {((z > VARIES) == (truth(run.runs) > 0)).mean():.1%}.",
+        f"truth and label agree in {((z > VARIES) == (truth(run.runs) > 0)).mean():.1%}.\n\n" + made_by("variability"),
         "ceilings": ceilings(table),
         "left-out": main_table(table, LEFT_OUT),
         "stratified": main_table(table, "stratified"),

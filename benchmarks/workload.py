@@ -20,6 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
+from benchmarks.pages import HOUSE, made_by
 from features.cleaning import CleanTrace, clean
 from features.clock import DAY_S, WEEK_S, local_clock_s
 from features.history import history
@@ -30,7 +31,6 @@ from pipelines.ingest.people import SESSION_GAP_S
 from pipelines.ingest.swf import read_swf
 from pipelines.ingest.workload import Workload, generate
 
-HOUSE = Path(__file__).resolve().parents[1]
 REAL = {"KTH-SP2": ("KTH-SP2-1996-2.swf.gz", None), "SDSC-SP2": ("SDSC-SP2-filtered.swf.gz", 128)}
 LIKE_KTH = Workload(jobs=28_481, procs=100, users=214, load=0.686)
 """As many jobs, processors and users as KTH-SP2, at its load."""
@@ -186,6 +186,7 @@ def main() -> None:
             print(f"{name} is not at {path}: left out", file=sys.stderr)
     table = pd.DataFrame({name: figures(trace) for name, trace in workloads.items()})
     print(table.map(lambda value: f"{value:,.0f}" if value >= 10 else f"{value:.3f}").to_string())
+    print(made_by("workload"))
     if options.plot:
         path = HOUSE / "docs" / "workload.png"
         shown = {f"generated, {len(like.jobs):,} jobs": like}

@@ -1,0 +1,65 @@
+"""Pages of figures: how they were made is said, and a kept table is used again only by the same code with the same settings."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pandas as pd
+import pytest
+
+from benchmarks import pages
+from benchmarks.pages import HOUSE, commit, kept, made_by
+
+
+def test_a_page_says_its_command_and_its_commit():
+    said = made_by("picture", ["--write", "--shared", "/somewhere", "--keep=/elsewhere", "--trials", "5"])
+    assert re.fullmatch(r"Made by `python -m benchmarks.picture --write --trials 5` at (commit [0-9a-f]{10}|an unknown).*\.", said)
+
+
+def test_code_that_was_not_committed_is_said(tmp_path):
+    def git(*asked: str) -> None:
+        subprocess.run(
+            ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b.c", *asked], check=True, capture_output=True
+        )
+
+    assert "unknown commit" in commit(tmp_path / "no-such-folder")
+    (tmp_path / "sim").mkdir()
+    (tmp_path / "sim" / "loop.py").write_text("1")
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "first")
+    assert re.fullmatch(r"commit [0-9a-f]{10}", commit(tmp_path))
+    (tmp_path / "page.md").write_text("figures")
+    assert "not committed" not in commit(tmp_path)
+    (tmp_path / "sim" / "loop.py").write_text("2")
+    assert commit(tmp_path).endswith("with changes that were not committed")
+
+
+def test_a_kept_table_is_made_anew_for_other_settings_and_other_code(tmp_path, monkeypatch):
+    made: list[int] = []
+
+    def make() -> pd.DataFrame:
+        made.append(1)
+        return pd.DataFrame({"value": [len(made)]})
+
+    assert kept(tmp_path, "picture", [1, "a"], make)["value"].item() == 1
+    assert kept(tmp_path, "picture", [1, "a"], make)["value"].item() == 1
+    assert kept(tmp_path, "picture", [2, "a"], make)["value"].item() == 2
+    assert kept(tmp_path, "quantiles", [1, "a"], make)["value"].item() == 3
+    monkeypatch.setattr(pages, "code", lambda: "another version")
+    assert kept(tmp_path, "picture", [1, "a"], make)["value"].item() == 4
+
+
+@pytest.mark.parametrize("file", sorted((HOUSE / "benchmarks").glob("*.py")), ids=lambda file: file.stem)
+def test_no_benchmark_keeps_pickles(file):
+    assert not re.search(r"^\s*(import|from) pickle\b", file.read_text(), re.MULTILINE)
+
+
+def test_the_variability_benchmark_computes_anew_for_other_settings(tmp_path):
+    from benchmarks.variability import once
+
+    tables = [pd.DataFrame({"value": [number]}) for number in range(3)]
+    assert once(tmp_path, "said", (30, 450), lambda: tables[0])["value"].item() == 0
+    assert once(tmp_path, "said", (30, 450), lambda: tables[1])["value"].item() == 0
+    assert once(tmp_path, "said", (10, 450), lambda: tables[2])["value"].item() == 2
