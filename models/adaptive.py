@@ -1,0 +1,135 @@
+"""What adaptive calibration does by itself: to a constant, to random numbers, and to how far the rates of windows stray by chance.
+
+Adaptive conformal inference (Gibbs & Candes 2021) moves a level by ``rate`` times the error whenever a job ends: up where the job outlived its quantile, down
+where it did not. The errors since the start then add up to how far the level has moved, divided by the rate. So the share of
+jobs under-predicted comes out as asked over any long time, whatever is predicted: it is what the update forces, and says nothing about the prediction.
+And the rates of windows stray less than those of independent jobs. A band for them has to come from the process with its feedback.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from features.jit import njit
+
+REPLICATES = 1000
+_AT_ONCE = 50
+
+
+def order_of_events(submit_s: np.ndarray, end_s: np.ndarray) -> np.ndarray:
+    """Submissions and ends in the order in which a predictor is told of them, int64 [2 x jobs]: job j when it is submitted, -1 - j when it ends.
+
+    Within one second, ends come before submissions.
+    """
+    jobs = np.arange(len(submit_s))
+    told = np.concatenate([-1 - jobs, jobs])
+    return told[np.lexsort((np.concatenate([jobs, jobs]), told >= 0, np.concatenate([end_s, submit_s])))]
+
+
+def adapted(
+    points_s: np.ndarray, events: np.ndarray, runtime_s: np.ndarray, requested_s: np.ndarray, levels: np.ndarray, rate: float
+) -> np.ndarray:
+    """One number a job made a calibrated distribution by the adaptive update alone: quantiles [jobs, levels], seconds.
+
+    ``points_s`` float64 [jobs], cut at the request, is each job's quantile of all levels; ``events`` as :func:`order_of_events`. What is predicted is
+    the quantile of the level as it has moved: above 1 the request, from 0 down a second. ``levels`` ascend, and so do quantiles.
+    """
+    requested = np.asarray(requested_s, np.float64)
+    points = np.minimum(np.asarray(points_s, np.float64), requested)
+    return _adapted(points, events, np.asarray(runtime_s, np.float64), requested, np.asarray(levels, np.float64), float(rate))
+
+
+@njit
+def _adapted(points, events, runtime, requested, levels, rate):
+    moved = levels.copy()
+    made = np.empty((len(points), len(levels)))
+    for event in events:
+        if event >= 0:
+            least = 1.0
+            for i in range(len(levels)):
+                seconds = requested[event] if moved[i] > 1.0 else points[event] if moved[i] > 0.0 else 1.0
+                least = max(least, seconds)
+                made[event, i] = least
+        else:
+            job = -1 - event
+            for i in range(len(levels)):
+                outlived = 1.0 if runtime[job] > made[job, i] else 0.0
+                moved[i] += rate * (outlived - (1.0 - levels[i]))
+    return made
+
+
+def together(under: np.ndarray, target: float, cluster: np.ndarray) -> float:
+    """How much jobs of a cluster go wrong together, in 0..1: the mean product of two of their errors, over the variance of one.
+
+    ``under`` bool [jobs], ``target`` the rate asked for, ``cluster`` int [jobs]. 0 where no cluster has two jobs.
+    """
+    error = np.asarray(under, np.float64) - target
+    member = np.unique(cluster, return_inverse=True)[1].ravel()
+    size = np.bincount(member)
+    pairs = float((size * (size - 1)).sum())
+    products = float((np.bincount(member, error) ** 2).sum() - (error**2).sum())
+    return min(max(products / (pairs * target * (1.0 - target)), 0.0), 1.0) if pairs else 0.0
+
+
+def feedback_band(
+    under: np.ndarray,
+    target: float,
+    window: np.ndarray,
+    cluster: np.ndarray,
+    events: np.ndarray,
+    rate: float,
+    rng: np.random.Generator,
+    confidence: float = 0.99,
+    replicates: int = REPLICATES,
+) -> pd.DataFrame:
+    """Under-prediction rate in each window, beside the band that chance allows where the level follows its errors.
+
+    The band is simulated: in each of ``replicates`` every job's runtime lies at a uniform place of its distribution, as if that were right, and the level,
+    which starts at 1 - ``target``, moves by ``rate`` times the error when the job ends, in the order of ``events``. Jobs of a
+    ``cluster`` share one place with the probability that makes their errors as alike as those observed (:func:`together`). A negative ``window``
+    leaves a job out of the figures; it is learned from. A row a window: ``window jobs clusters rate low high inside``.
+    """
+    judged = window >= 0
+    number, place = np.unique(window[judged], return_inverse=True)
+    member = np.unique(cluster, return_inverse=True)[1].ravel()
+    jobs = np.bincount(place)
+    shared = np.sqrt(together(under[judged], target, member[judged]))
+    rates = []
+    for begin in range(0, replicates, _AT_ONCE):
+        count = min(_AT_ONCE, replicates - begin)
+        places = rng.random((len(member), count), np.float32)
+        of_cluster = rng.random((int(member.max(initial=-1)) + 1, count), np.float32)[member]
+        alike = rng.random((len(member), count), np.float32) < shared
+        outlived = _outlived(events, np.where(alike, of_cluster, places), 1.0 - target, rate)[judged]
+        rates += [np.bincount(place, column) / jobs for column in outlived.T]
+    low, high = np.quantile(rates, [0.5 - confidence / 2, 0.5 + confidence / 2], axis=0)
+    rate_of = np.bincount(place, under[judged]) / jobs
+    groups = np.unique(np.column_stack([place, member[judged]]), axis=0)
+    return pd.DataFrame(
+        {
+            "window": number,
+            "jobs": jobs,
+            "clusters": np.bincount(groups[:, 0], minlength=len(number)),
+            "rate": rate_of,
+            "low": low,
+            "high": high,
+            "inside": (low <= rate_of) & (rate_of <= high),
+        }
+    )
+
+
+@njit
+def _outlived(events, places, level, rate):
+    """Which jobs outlive the level as it has moved, bool [jobs, replicates], of jobs that lie at ``places`` of their distributions."""
+    jobs, replicates = places.shape
+    made = np.zeros((jobs, replicates), np.bool_)
+    moved = np.full(replicates, level)
+    for event in events:
+        if event >= 0:
+            for i in range(replicates):
+                made[event, i] = places[event, i] > moved[i]
+        else:
+            for i in range(replicates):
+                moved[i] += rate * ((1.0 if made[-1 - event, i] else 0.0) - (1.0 - level))
+    return made
