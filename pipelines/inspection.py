@@ -19,6 +19,7 @@ from features.cleaning import MISSING_REQUEST, clean
 from features.clock import DAY_S, WEEK_S, local_clock_s
 from features.errors import InputError
 from features.schema import COLUMNS, IDENTITIES, Trace
+from pipelines.terminal import print_table
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 LONGEST_GAPS = 5
@@ -179,12 +180,12 @@ def render(inspection: Inspection, console: Console) -> None:
     generated = " [yellow](generated)[/yellow]" if inspection.generated else ""
     console.print(f"[bold]{escape(inspection.name)}[/bold]{generated} from {escape(inspection.source)}", highlight=False)
     console.print(_facts(inspection))
-    _section(console, "Distributions, in seconds and processors", _quantiles(inspection))
+    _section(console, "Distributions, in seconds and processors", *_quantiles(inspection))
     if any(inspection.missing.values()):
-        _section(console, "Jobs without a value", _missing(inspection))
+        _section(console, "Jobs without a value", *_missing(inspection))
     if inspection.gaps:
-        _section(console, f"Longest times without submissions ({inspection.gaps_over_a_week:,} of over a week)", _gaps(inspection))
-    _section(console, f"Cleaning, by --missing-request (now {inspection.missing_request})", _cleanings(inspection))
+        _section(console, f"Longest times without submissions ({inspection.gaps_over_a_week:,} of over a week)", *_gaps(inspection))
+    _section(console, f"Cleaning, by --missing-request (now {inspection.missing_request})", *_cleanings(inspection))
     refusals: dict[str, list[str]] = {}
     for way, cleaning in inspection.cleaning.items():
         if cleaning.refused:
@@ -197,12 +198,13 @@ def render(inspection: Inspection, console: Console) -> None:
     for note in inspection.notes:
         console.print(escape(note), highlight=False)
     if inspection.header:
-        _section(console, "Header", _header(inspection))
+        console.print("\n[bold]Header[/bold]", highlight=False)
+        console.print(_header(inspection))
 
 
-def _section(console: Console, title: str, table: Table) -> None:
+def _section(console: Console, title: str, headings: list[str], rows: list[list[str]]) -> None:
     console.print(f"\n[bold]{title}[/bold]", highlight=False)
-    console.print(table)
+    print_table(headings, rows, to=console)
 
 
 def _facts(inspection: Inspection) -> Table:
@@ -226,51 +228,40 @@ def _facts(inspection: Inspection) -> Table:
     return table
 
 
-def _quantiles(inspection: Inspection) -> Table:
+def _quantiles(inspection: Inspection) -> tuple[list[str], list[list[str]]]:
     levels = ["min" if level == 0 else "max" if level == 1 else f"{level:.0%}" for level in QUANTILES]
-    table = _numbers("", "jobs", "mean", *levels)
-    for name, values in inspection.distributions.items():
-        table.add_row(name, *(f"{value:,.1f}" if key == "mean" else f"{value:,.0f}" for key, value in values.items()))
-    return table
+    return ["", "jobs", "mean", *levels], [
+        [name, *(f"{value:,.1f}" if key == "mean" else f"{value:,.0f}" for key, value in values.items())]
+        for name, values in inspection.distributions.items()
+    ]
 
 
-def _missing(inspection: Inspection) -> Table:
-    table = _numbers("column", "jobs", "share")
-    for name, number in inspection.missing.items():
-        if number:
-            table.add_row(name, f"{number:,}", f"{number / inspection.jobs:.1%}")
-    return table
+def _missing(inspection: Inspection) -> tuple[list[str], list[list[str]]]:
+    return ["column", "jobs", "share"], [
+        [name, f"{number:,}", f"{number / inspection.jobs:.1%}"] for name, number in inspection.missing.items() if number
+    ]
 
 
-def _gaps(inspection: Inspection) -> Table:
-    table = _numbers("from", "from second", "days")
-    for gap in inspection.gaps:
-        table.add_row(gap.from_local or "", f"{gap.from_s:,}", f"{gap.length_s / DAY_S:,.1f}")
-    return table
+def _gaps(inspection: Inspection) -> tuple[list[str], list[list[str]]]:
+    return ["from", "from second", "days"], [
+        [gap.from_local or "", f"{gap.from_s:,}", f"{gap.length_s / DAY_S:,.1f}"] for gap in inspection.gaps
+    ]
 
 
-def _cleanings(inspection: Inspection) -> Table:
+def _cleanings(inspection: Inspection) -> tuple[list[str], list[list[str]]]:
     ways = inspection.cleaning
-    table = _numbers("jobs", *ways)
-    table.add_row("read", *(f"{inspection.jobs:,}" for _ in ways))
+    rows = [["read", *(f"{inspection.jobs:,}" for _ in ways)]]
     for action in ("dropped", "altered"):
         for rule in sorted({rule for cleaning in ways.values() for rule in getattr(cleaning, action)}):
-            table.add_row(f"{action}: {rule}", *(f"{getattr(cleaning, action).get(rule, 0):,}" for cleaning in ways.values()))
-    table.add_row("kept", *("refused" if cleaning.refused else f"{cleaning.kept:,}" for cleaning in ways.values()), style="bold")
+            rows.append([f"{action}: {rule}", *(f"{getattr(cleaning, action).get(rule, 0):,}" for cleaning in ways.values())])
+    rows.append(["kept", *("refused" if cleaning.refused else f"{cleaning.kept:,}" for cleaning in ways.values())])
     loads = [cleaning.offered_load for cleaning in ways.values()]
-    table.add_row("offered load", *("" if load is None else f"{load:.3f}" for load in loads))
-    return table
+    rows.append(["offered load", *("" if load is None else f"{load:.3f}" for load in loads)])
+    return ["jobs", *ways], rows
 
 
 def _header(inspection: Inspection) -> Table:
     table = Table(show_header=False)
     for key, value in inspection.header.items():
         table.add_row(escape(key), escape(value))
-    return table
-
-
-def _numbers(label: str, *headings: str) -> Table:
-    table = Table(label)
-    for heading in headings:
-        table.add_column(heading, justify="right")
     return table

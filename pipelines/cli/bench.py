@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
 from features.errors import InputError
 from pipelines.atomic import replacing
 from pipelines.bench import FORMAT, SECTIONS, Case, Key, Plan, key, merged, run
 from pipelines.catalogue import load_catalogue
-from pipelines.cli.options import check_outputs, console, note
+from pipelines.cli.options import check_outputs, note
 from pipelines.ingest.read import find_entry
 from pipelines.ingest.source import trace_name
 from pipelines.ingest.workload import Workload
 from pipelines.report.bench import Listing, listings, render
+from pipelines.terminal import print_table
 from sim.names import scheduler as named_scheduler
 
 SCHEDULERS = ("EASY", "EASY-SJBF", "EASY(reservations=4)", "JustBF", "SAF-JustBF", "Conservative", "WFP3-EASY", "List", "Strict")
@@ -123,16 +123,8 @@ def read_stored(path: Path) -> tuple[dict[Key, float], dict[str, Any]]:
 
 def show(listing: Listing) -> None:
     """Print one table."""
-    table = Table(title=listing.title, title_justify="left", caption=listing.note or None, caption_justify="left")
-    for heading in listing.headings:
-        table.add_column(
-            heading,
-            justify="left" if heading in ("trace", "scheduler") else "right",
-            no_wrap=not heading.startswith("waiting"),
-        )
-    for row in listing.rows:
-        table.add_row(*row)
-    console().print(table)
+    named = sum(heading in ("trace", "scheduler") for heading in listing.headings)
+    print_table(listing.headings, listing.rows, title=listing.title, caption=listing.note or "", keys=named)
 
 
 def write(path: Path, text: str) -> None:

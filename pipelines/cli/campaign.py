@@ -13,7 +13,7 @@ from typing import Any
 import click
 import pandas as pd
 
-from pipelines.cli.options import Finite, check_outputs, console, load, note, trace_options
+from pipelines.cli.options import Finite, check_outputs, load, note, trace_options
 from pipelines.cli.simulate import fitted, say_dependencies, table_files
 from sim.campaign import Campaign, Progress, check_policies, threads
 from sim.metrics import TAU_S
@@ -201,8 +201,7 @@ def told_how_to_go_on() -> Iterator[None]:
 
 def print_summary(summary: pd.DataFrame, windows: Windows, generated: bool) -> None:
     """Mean bounded slowdown for each tau, and mean wait: means over windows, ratios to the baseline, intervals, ranks; best first."""
-    from rich.table import Table
-
+    from pipelines.terminal import print_table
     from sim.over_windows import POLICY, policy_labels
 
     first, labels = summary.iloc[0], policy_labels(summary)
@@ -211,24 +210,21 @@ def print_summary(summary: pd.DataFrame, windows: Windows, generated: bool) -> N
     for (semantics, starvation_s), part in settings:
         threshold = "" if pd.isna(starvation_s) else f", starvation after {starvation_s:,} s"
         title = f"{first['trace']}: {over}, {semantics}{threshold}" + (", a generated workload" if generated else "")
-        shown = Table(title=title, title_justify="left", caption_justify="left")
-        shown.caption = f"ratios to {labels[tuple(first[POLICY])]}" + (
+        caption = f"ratios to {labels[tuple(first[POLICY])]}" + (
             ", 95 % intervals over windows" if part["low"].notna().any() else ""
         )
         taus = [(f"slowdown, τ {tau_s:g} s", ",.4f", tau_s, "mean_bounded_slowdown") for tau_s in part["tau_s"].unique()]
         columns = [*taus, ("mean wait s", ",.1f", part["tau_s"].iloc[0], "mean_wait_s")]
         tables = [part[(part["tau_s"] == tau_s) & (part["metric"] == metric)].set_index(POLICY) for _, _, tau_s, metric in columns]
-        shown.add_column("policy", no_wrap=True)
-        for heading, *_ in columns:
-            for name in (heading, "ratio", "rank"):
-                shown.add_column(name, justify="right", no_wrap=name == "ratio")
+        headings = ["policy", *(name for heading, *_ in columns for name in (heading, "ratio", "rank"))]
+        rows: list[list[str]] = []
         for policy in tables[0].sort_values("mean", kind="stable").index:
             cells: list[str] = []
             for (_, form, *_), values in zip(columns, tables, strict=True):
                 row = values.loc[policy]
                 cells += [format(row["mean"], form), ratio_cell(row), str(row["rank"])]
-            shown.add_row(labels[policy], *cells)
-        console().print(shown)
+            rows.append([labels[policy], *cells])
+        print_table(headings, rows, title=title, caption=caption)
         for text in part.loc[part["note"] != "", "note"].unique():
             note(text)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import pandas as pd
 
-from pipelines.cli.options import check_outputs, console, load, note, trace_options
+from pipelines.cli.options import check_outputs, load, note, trace_options
 from pipelines.cli.simulate import fitted, table_files
 from sim.prediction_cost import REPEATS
 from sim.prediction_quality import BASELINES, PARTS, STAGES, baseline_of
@@ -166,16 +166,15 @@ def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:
 
 def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation, levels: tuple[float, ...]) -> None:
     """The figures of one part, a row a predictor."""
-    from rich.table import Table
+    from pipelines.terminal import print_table
 
     part = "" if quality.part == "all" else f" of the {quality.part.replace('-', ' ')}"
     generated = ", a generated workload" if workload.generated else ""
     title = f"{workload.name}: {quality.jobs:,} jobs{part} in {quality.weeks} week{'s' * (quality.weeks != 1)}{generated}"
     stages = STAGES if quality.knows_users else {}
-    table = Table(title=title, title_justify="left", caption_justify="left")
-    table.add_column("predictor", no_wrap=True)
     losses = [f"pinball_{level:g}_s" for level in levels]
-    for heading in (
+    headings = (
+        "predictor",
         "accuracy",
         f"against {quality.baseline}",
         *stages.values(),
@@ -184,51 +183,54 @@ def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation
         *(f"pinball {level:g} s" for level in levels),
         "clamped",
         "µs a job",
-    ):
-        table.add_column(heading, justify="right")
+    )
+    cells = []
     for schedule in evaluation.schedules:
         overall = quality.figures(schedule.predictor)
         accuracy, cost = overall["accuracy"], evaluation.costs[schedule.predictor]
         by_stage = [quality.figures(schedule.predictor, "experience", stage)["accuracy"]["value"] for stage in stages]
-        table.add_row(
-            schedule.predictor,
-            f"{accuracy['value']:.2%}" + bracketed(accuracy, "low", "high", ".1%"),
-            difference(accuracy) if schedule.predictor != quality.baseline else "",
-            *("–" if pd.isna(value) else f"{value:.1%}" for value in by_stage),
-            f"{overall['underprediction_rate']['value']:.1%}",
-            f"{overall['mae_s']['value']:,.0f}",
-            *(f"{overall[loss]['value']:,.0f}" for loss in losses),
-            f"{schedule.clamped_predictions:,}",
-            "" if cost is None else f"{cost.microseconds:.2f}" if cost.microseconds >= 0.01 else "< 0.01",
+        cells.append(
+            [
+                schedule.predictor,
+                f"{accuracy['value']:.2%}" + bracketed(accuracy, "low", "high", ".1%"),
+                difference(accuracy) if schedule.predictor != quality.baseline else "",
+                *("–" if pd.isna(value) else f"{value:.1%}" for value in by_stage),
+                f"{overall['underprediction_rate']['value']:.1%}",
+                f"{overall['mae_s']['value']:,.0f}",
+                *(f"{overall[loss]['value']:,.0f}" for loss in losses),
+                f"{schedule.clamped_predictions:,}",
+                "" if cost is None else f"{cost.microseconds:.2f}" if cost.microseconds >= 0.01 else "< 0.01",
+            ]
         )
     remark = quality.figures(quality.baseline)["accuracy"]["note"]
-    table.caption = f"accuracy: mean of min(p/r, r/p); {remark or f'brackets: {quality.confidence:.0%} intervals over weeks'}"
+    caption = f"accuracy: mean of min(p/r, r/p); {remark or f'brackets: {quality.confidence:.0%} intervals over weeks'}"
     if stages:
-        table.caption += "; by stage of the user's experience: accuracy"
-    console().print(table)
+        caption += "; by stage of the user's experience: accuracy"
+    print_table(headings, cells, title=title, caption=caption)
     if not quality.calibration.empty:
         print_calibration(quality)
 
 
 def print_calibration(quality: Quality) -> None:
     """Share of jobs at most as long as each quantile, and in how many 30 days the rate above it is what chance allows."""
-    from rich.table import Table
+    from pipelines.terminal import print_table
 
     for predictor, curve in quality.calibration.groupby("predictor", sort=False):
-        table = Table(title=f"{predictor}: calibration", title_justify="left")
-        for heading in ("quantile", "jobs at most as long", "below", "longer", "30 days inside the 99 % band"):
-            table.add_column(heading, justify="right")
+        cells = []
         windows = quality.windows[quality.windows["predictor"] == predictor]
         for row in curve.to_dict("records"):
             inside = windows.loc[windows["level"] == row["level"], "inside"]
-            table.add_row(
-                f"{row['level']:g}",
-                f"{row['at_most']:.2%}" + bracketed(row, "at_most_low", "at_most_high", ".1%"),
-                f"{row['below']:.2%}",
-                f"{row['above']:.2%}",
-                f"{int(inside.sum())} of {len(inside)}",
+            cells.append(
+                [
+                    f"{row['level']:g}",
+                    f"{row['at_most']:.2%}" + bracketed(row, "at_most_low", "at_most_high", ".1%"),
+                    f"{row['below']:.2%}",
+                    f"{row['above']:.2%}",
+                    f"{int(inside.sum())} of {len(inside)}",
+                ]
             )
-        console().print(table)
+        headings = ("quantile", "jobs at most as long", "below", "longer", "30 days inside the 99 % band")
+        print_table(headings, cells, title=f"{predictor}: calibration")
 
 
 def bracketed(row: Mapping[Any, Any], low: str, high: str, form: str) -> str:

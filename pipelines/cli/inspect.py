@@ -6,7 +6,7 @@ import json
 
 import click
 
-from pipelines.cli.options import console, trace_options
+from pipelines.cli.options import trace_options
 
 
 @click.command()
@@ -17,6 +17,7 @@ def command(trace: str, procs: int | None, timezone: str | None, missing_request
     """Say what is in TRACE: jobs, users, spans, gaps, and what would be rejected or altered and why."""
     from pipelines.ingest.read import find_entry, read_trace
     from pipelines.inspection import inspect_trace, render
+    from pipelines.terminal import console
 
     entry = find_entry(trace)
     found = inspect_trace(

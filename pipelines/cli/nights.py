@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from features.errors import InputError
-from pipelines.cli.options import console, load, note, trace_options
+from pipelines.cli.options import load, note, trace_options
 
 
 @click.command()
@@ -92,24 +92,24 @@ def _line(row) -> str:
 
 
 def _print(nights) -> None:
-    from rich.table import Table
-
     from pipelines.report.night import share, signed
+    from pipelines.terminal import print_table
 
-    shown = Table(title="accuracy as served over the last 14 days", title_justify="left")
-    for name in ("night", "new jobs", "champion", "", "served", "last2", "challenger", "difference, points", "drift"):
-        shown.add_column(name, justify="left" if name in ("night", "", "drift") else "right")
+    cells = []
     for row in nights.to_dict("records"):
         difference = f"{signed(100 * row['difference'])} [{signed(100 * row['low'])}, {signed(100 * row['high'])}]"
-        shown.add_row(
-            row["night"],
-            f"{row['new_jobs']:,}",
-            f"{row['champion']} ({row['method']} of {row['trained_version']})",
-            "promoted" if row["promoted"] else "",
-            share(row["accuracy_champion"]),
-            share(row["accuracy_last2"]),
-            f"{row['challenger_method']} {share(row.get('accuracy_' + row['challenger_method'], float('nan')))}",
-            difference if math.isfinite(row["low"]) else "–",
-            row["drifted"],
+        cells.append(
+            [
+                row["night"],
+                f"{row['new_jobs']:,}",
+                f"{row['champion']} ({row['method']} of {row['trained_version']})",
+                "promoted" if row["promoted"] else "",
+                share(row["accuracy_champion"]),
+                share(row["accuracy_last2"]),
+                f"{row['challenger_method']} {share(row.get('accuracy_' + row['challenger_method'], float('nan')))}",
+                difference if math.isfinite(row["low"]) else "–",
+                row["drifted"],
+            ]
         )
-    console().print(shown)
+    headings = ("night", "new jobs", "champion", "", "served", "last2", "challenger", "difference, points", "drift")
+    print_table(headings, cells, title="accuracy as served over the last 14 days", left=("", "drift"))

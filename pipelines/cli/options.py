@@ -7,16 +7,13 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from features.cleaning import MISSING_REQUEST, CleanTrace, clean
 from features.errors import InputError
 from pipelines.ingest.read import find_entry, read_trace
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 procs_option = click.option(
     "--procs", type=click.IntRange(min=1), help="Processors of the machine, where the trace does not say or says otherwise."
@@ -68,13 +65,6 @@ def trace_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (missing_option, timezone_option, procs_option):
         command = option(command)
     return command
-
-
-def console() -> Console:
-    """Standard output for tables: as wide as the terminal, or as wide as a table may need where it goes into a file or a pipe."""
-    from rich.console import Console
-
-    return Console() if sys.stdout.isatty() else Console(width=250)
 
 
 def note(text: str) -> None:

@@ -16,8 +16,9 @@ import pandas as pd
 from rich.progress import TaskID
 
 from features.errors import InputError
-from pipelines.cli.options import console, note, trace_options
+from pipelines.cli.options import note, trace_options
 from pipelines.lake import Lake
+from pipelines.terminal import print_table
 
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s")
 TRIED = {"varied": "runs with variation", "makespan_s": "makespan, s", "wait_s": "mean wait, s"}
@@ -187,59 +188,49 @@ class _Stages:
 
 def print_comparison(lake: Lake, name: str) -> None:
     """The comparison of a trace: values, and in brackets what they are relative to the baseline with their interval."""
-    from rich.table import Table
-
     table, settings = lake.read("comparison", name)
     kind = "generated workload" if settings["generated"] else "trace"
     title = f"{kind} {name}: relative to EASY with requested times, {settings['confidence']:.0%} intervals over {table['weeks'].iloc[0]} weeks"
-    shown = Table(title=title, title_justify="left")
-    shown.add_column("scheduler", no_wrap=True)
-    shown.add_column("predictor", no_wrap=True)
-    for metric in COLUMNS:
-        shown.add_column(metric.replace("_", " "), justify="right")
+    cells = []
     for (scheduler, predictor), rows in table.groupby(["scheduler", "predictor"], sort=False):
         values = rows.set_index("metric")[["value", "relative", "low", "high"]].to_dict("index")
-        shown.add_row(str(scheduler), str(predictor), *(_cell(values[metric]) for metric in COLUMNS))
-    console().print(shown)
+        cells.append([str(scheduler), str(predictor), *(_cell(values[metric]) for metric in COLUMNS)])
+    print_table(["scheduler", "predictor", *(metric.replace("_", " ") for metric in COLUMNS)], cells, title=title, keys=2)
 
 
 def _print_variability(lake: Lake, name: str) -> None:
     """The candidates of a system and, where it is simulated, what a scheduler gains that asks the champion."""
-    from rich.table import Table
-
     from pipelines.cluster_experiments import ALL
     from pipelines.home import home
     from pipelines.variability_night import MODEL_TABLE, TRIALS_PAGE, TRIALS_TABLE
 
     models, settings = lake.read(MODEL_TABLE, name)
     kind = "simulated cluster" if settings["generated"] else "system"
-    shown = Table(title=f"{kind} {name}, registered as variability-{name}", title_justify="left")
-    for column in ("version", "classifier", "alias", "F1", "judged runs"):
-        shown.add_column(column, justify="left" if column in ("classifier", "alias") else "right")
-    for row in models.to_dict("records"):
-        shown.add_row(
-            str(row["version"]),
-            row["method"],
-            row["alias"],
-            "-" if pd.isna(row["f1"]) else f"{row['f1']:.3f}",
-            f"{row['judged_runs']:,}",
-        )
-    console().print(shown)
+    print_table(
+        ["version", "classifier", "alias", "F1", "judged runs"],
+        [
+            [
+                str(row["version"]),
+                row["method"],
+                row["alias"],
+                "-" if pd.isna(row["f1"]) else f"{row['f1']:.3f}",
+                f"{row['judged_runs']:,}",
+            ]
+            for row in models.to_dict("records")
+        ],
+        title=f"{kind} {name}, registered as variability-{name}",
+        left=("classifier", "alias"),
+    )
     if not settings["generated"]:
         return
     compared, _ = lake.read(TRIALS_TABLE, name)
-    tried = Table(
-        title=f"{kind} {name}: means over {compared['trials'].iloc[0]} trials, differences from EASY with 95% intervals",
-        title_justify="left",
-    )
-    tried.add_column("scheduler", no_wrap=True)
-    for metric in TRIED:
-        tried.add_column(TRIED[metric], justify="right")
     overall = compared[compared["application"] == ALL]
+    cells = []
     for scheduler, rows in overall.groupby("scheduler", sort=False):
         values = rows.set_index("metric").to_dict("index")
-        tried.add_row(str(scheduler), *(_tried(values[metric]) for metric in TRIED))
-    console().print(tried)
+        cells.append([str(scheduler), *(_tried(values[metric]) for metric in TRIED)])
+    title = f"{kind} {name}: means over {compared['trials'].iloc[0]} trials, differences from EASY with 95% intervals"
+    print_table(["scheduler", *TRIED.values()], cells, title=title)
     click.echo(f"report      {home() / 'reports' / TRIALS_PAGE.format(name)}")
 
 

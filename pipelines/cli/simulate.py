@@ -13,7 +13,7 @@ import pandas as pd
 from features.cleaning import CleanTrace
 from features.errors import InputError
 from models.protocol import Predictor
-from pipelines.cli.options import Finite, check_outputs, console, load, note, trace_options
+from pipelines.cli.options import Finite, check_outputs, load, note, trace_options
 from sim import Schedule, evaluate, simulate
 from sim.schedule import IDENTITY
 
@@ -105,7 +105,7 @@ def command(
         if schedule_out is not None:
             tables.append(schedule_rows(schedule))
     if not as_json:
-        print_table(rows, workload)
+        print_metrics(rows, workload)
     if schedule_out is not None:
         from pipelines.parquet import write_parquet
 
@@ -184,16 +184,14 @@ def schedule_rows(schedule: Schedule) -> pd.DataFrame:
     return rows
 
 
-def print_table(rows: list[dict[str, object]], workload: CleanTrace) -> None:
-    """The metrics people look at first, as a table."""
-    from rich.table import Table
+def print_metrics(rows: list[dict[str, object]], workload: CleanTrace) -> None:
+    """Print the metrics that are looked at first."""
+    from pipelines.terminal import print_table
 
     title = f"{workload.name}: {len(workload.jobs):,} jobs on {workload.procs:,} processors" + (
         ", a generated workload" if workload.generated else ""
     )
-    table = Table(title=title, title_justify="left")
-    for heading in ("scheduler", "predictor", "correction"):
-        table.add_column(heading, no_wrap=True)
+    named = ("scheduler", "predictor", "correction")
     shown = (
         ("mean wait s", "mean_wait_s", ",.1f"),
         ("slowdown*", "mean_bounded_slowdown", ",.4f"),
@@ -205,16 +203,9 @@ def print_table(rows: list[dict[str, object]], workload: CleanTrace) -> None:
         ("clamped", "clamped_predictions", ",d"),
         ("took ms", "simulate_s", ".1f"),
     )
-    for heading, _, _ in shown:
-        table.add_column(heading, justify="right")
+    cells = []
     for row in rows:
         values = {**row, "simulate_s": 1000 * row["simulate_s"]}  # type: ignore[operator]
-        table.add_row(
-            str(row["scheduler"]),
-            str(row["predictor"]),
-            str(row["correction"]),
-            *(format(values[key], form) for _, key, form in shown),
-        )
-    table.caption = f"* mean bounded slowdown, tau {rows[0]['tau_s']:g} s"
-    table.caption_justify = "left"
-    console().print(table)
+        cells.append([*(str(row[name]) for name in named), *(format(values[key], form) for _, key, form in shown)])
+    caption = f"* mean bounded slowdown, tau {rows[0]['tau_s']:g} s"
+    print_table([*named, *(heading for heading, _, _ in shown)], cells, title=title, caption=caption, keys=len(named))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pipelines.cli.options import console
+from pipelines.terminal import console
 
 
 @click.command()
@@ -16,7 +16,7 @@ def command() -> None:
 
     table = Table(box=None, pad_edge=False)
     for heading in ("name", "what it is", "processors", "missing requests", "state"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold", no_wrap=heading == "processors")
     for name, entry in load_catalogue().items():
         if entry.format == "generated":
             state = "generated when read"

@@ -10,7 +10,8 @@ import click
 import pandas as pd
 
 from models.variability import CLASSIFIERS
-from pipelines.cli.options import console, note
+from pipelines.cli.options import note
+from pipelines.terminal import console
 
 _PROTOCOLS = ("stratified", "leave-one-application-out")
 

@@ -14,7 +14,8 @@ import click
 
 from features.errors import InputError
 from models.variability import CLASSIFIERS
-from pipelines.cli.options import check_outputs, console, note
+from pipelines.cli.options import check_outputs, note
+from pipelines.terminal import console
 
 if TYPE_CHECKING:
     from pipelines.cluster_experiments import Conducted, Plan, Progress

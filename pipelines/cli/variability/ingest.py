@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from features.errors import InputError
-from pipelines.cli.options import console, note
+from pipelines.cli.options import note
+from pipelines.terminal import console
 
 if TYPE_CHECKING:
     from pipelines.ingest.ldms_ingest import IngestReport

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from models.variability import CLASSIFIERS
-from pipelines.cli.options import check_outputs, console, note
+from pipelines.cli.options import check_outputs, note
+from pipelines.terminal import console
 
 
 @click.command()

@@ -1,0 +1,104 @@
+"""Standard output for people: its width, and tables on it.
+
+A cell is never cut: columns that do not fit beside each other stand in a further table below.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+_UNBOUNDED = 250
+_NARROWEST = 8
+"""Characters below which a column that names its row is not folded, nor below the longest word of its heading."""
+
+
+def console() -> Console:
+    """Standard output as wide as the terminal; in a file or a pipe as wide as ``COLUMNS`` says, else as wide as a table may need."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return Console()
+    return Console(width=_UNBOUNDED)
+
+
+def print_table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    title: str = "",
+    caption: str = "",
+    keys: int = 1,
+    left: Sequence[str] = (),
+    to: Console | None = None,
+) -> None:
+    """Print text cells under headings, in as many tables as the width of the terminal asks for.
+
+    The first ``keys`` columns name a row: they stand in each of those tables, folded to half of the width where there are several. They and the
+    columns ``left`` are aligned to the left, the others to the right. ``to`` is standard output by default.
+    """
+    screen = to or console()
+    widths = [_width(heading, [row[place] for row in rows]) for place, heading in enumerate(headings)]
+    unwrapped = [max(len(heading), width) for heading, width in zip(headings, widths, strict=True)]
+    if _framed(unwrapped) + 1 <= screen.width:
+        widths = unwrapped
+    names = widths[:keys]
+    if _framed(widths) + 1 > screen.width:
+        narrowest = [max(_width(heading, []), _NARROWEST) for heading in headings[:keys]]
+        widest = max((_framed([width]) for width in widths[keys:]), default=0)
+        names = _folded(names, narrowest, min(screen.width // 2, screen.width - widest))
+    places = list(_split(widths, names, screen.width))
+    for number, shown in enumerate(places):
+        table = Table(
+            title=escape(title) if number == 0 and title else None,
+            caption=escape(caption) if number == len(places) - 1 and caption else None,
+            title_justify="left",
+            caption_justify="left",
+        )
+        for place in shown:
+            width = names[place] if place < keys else min(widths[place], screen.width - 4)
+            aligned = "left" if place < keys or headings[place] in left else "right"
+            table.add_column(escape(headings[place]), min_width=width, max_width=width, overflow="fold", justify=aligned)  # type: ignore[arg-type]
+        for row in rows:
+            table.add_row(*(escape(row[place]) for place in shown))
+        screen.print(table)
+
+
+def _width(heading: str, cells: Sequence[str]) -> int:
+    """Characters that a column needs: its longest line, and the longest word of its heading, which may be wrapped."""
+    lines = [len(line) for cell in cells for line in cell.splitlines()]
+    return max([*lines, *(len(word) for word in heading.split()), 1])
+
+
+def _framed(widths: Sequence[int]) -> int:
+    """Characters that columns of these widths take with their padding and their right borders."""
+    return sum(width + 3 for width in widths)
+
+
+def _folded(widths: Sequence[int], narrowest: Sequence[int], room: int) -> list[int]:
+    """The widths of the columns that name a row, the widest made narrower until all of them fit into ``room``."""
+    narrowed = list(widths)
+    while _framed(narrowed) + 1 > room:
+        foldable = [place for place, width in enumerate(narrowed) if width > narrowest[place]]
+        if not foldable:
+            break
+        narrowed[max(foldable, key=narrowed.__getitem__)] -= 1
+    return narrowed
+
+
+def _split(widths: Sequence[int], names: Sequence[int], room: int) -> Iterator[list[int]]:
+    """The columns of each table: those that name a row, and as many of the others as fit."""
+    keys = list(range(len(names)))
+    start = _framed(names) + 1
+    shown, taken = [*keys], start
+    for place in range(len(names), len(widths)):
+        wide = _framed([widths[place]])
+        if len(shown) > len(keys) and taken + wide > room:
+            yield shown
+            shown, taken = [*keys], start
+        shown.append(place)
+        taken += wide
+    yield shown
