@@ -7,6 +7,7 @@ On the raw KTH-SP2 log these rules keep 28,481 of 28,489 jobs, the number of Gau
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -14,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from features.schema import REQUIRED, Trace
+from features.schema import REQUIRED, Trace, UnreadLine
 
 MissingRequest = Literal["drop", "runtime", "queue-max"]
 MISSING_REQUEST: tuple[str, ...] = get_args(MissingRequest)
@@ -25,7 +26,8 @@ class CleanTrace:
     """A trace that can be simulated: every job has a runtime, processors and a requested time.
 
     ``jobs`` is the canonical table in order of submission. ``rejected_jobs`` has one row for each dropped job and each altered
-    value: ``job_id submit_s rule action column before after``, action ``dropped`` or ``altered``.
+    value: ``job_id submit_s rule action column before after``, action ``dropped`` or ``altered``; lines that no job could be made of
+    are the rule ``unreadable-line``, with their number in the file as ``line`` and their ``text`` (``jobs_read`` counts them).
     """
 
     name: str
@@ -66,7 +68,7 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop")
         raise InputError(f"{trace.source or trace.name}: a machine of {size} processors cannot run anything")
     if len(trace.jobs) == 0:
         raise InputError(f"{trace.source or trace.name}: has no jobs")
-    work = _Work(trace.jobs)
+    work = _Work(trace.jobs, trace.unread)
 
     requested = trace.jobs["procs"].fillna(0) > 0
     allocated = trace.jobs["allocated_procs"]
@@ -97,7 +99,7 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop")
         timezone=trace.timezone,
         generated=trace.generated,
         missing_request=missing_request,
-        jobs_read=len(trace.jobs),
+        jobs_read=len(trace.jobs) + len(trace.unread),
         source=trace.source,
         notes=trace.notes,
     )
@@ -122,10 +124,21 @@ def _requests(work: _Work, trace: Trace, missing_request: str) -> None:
 class _Work:
     """The table under cleaning and the list of what was done to it; a job is dropped by the first rule that meets it."""
 
-    def __init__(self, jobs: pd.DataFrame) -> None:
+    def __init__(self, jobs: pd.DataFrame, unread: Sequence[UnreadLine] = ()) -> None:
         self.table = jobs.copy()
         self.kept = np.ones(len(jobs), bool)
-        self._rows: list[pd.DataFrame] = []
+        lines = [
+            {
+                "job_id": each.job_id,
+                "rule": "unreadable-line",
+                "action": "dropped",
+                "column": "",
+                "line": each.line,
+                "text": each.text,
+            }
+            for each in unread
+        ]
+        self._rows = [_as_report(pd.DataFrame(lines))] if lines else []
 
     def drop(self, rule: str, where: pd.Series, column: str) -> None:
         hit = where.to_numpy(bool) & self.kept
@@ -141,20 +154,19 @@ class _Work:
         if not hit.any():
             return
         rows = self.table.loc[hit, ["job_id", "submit_s"]].assign(rule=rule, action=action, column=column)
-        rows["before"] = self.table.loc[hit, column].astype("Int64")
-        rows["after"] = pd.array([pd.NA] * len(rows), dtype="Int64") if after is None else after[hit].astype("Int64")
-        self._rows.append(rows)
+        rows["before"] = self.table.loc[hit, column]
+        if after is not None:
+            rows["after"] = after[hit]
+        self._rows.append(_as_report(rows))
 
     def report(self) -> pd.DataFrame:
-        empty = pd.DataFrame(
-            {
-                "job_id": pd.array([], "int64"),
-                "submit_s": pd.array([], "int64"),
-                "rule": pd.array([], "str"),
-                "action": pd.array([], "str"),
-                "column": pd.array([], "str"),
-                "before": pd.array([], "Int64"),
-                "after": pd.array([], "Int64"),
-            }
-        )
-        return pd.concat(self._rows, ignore_index=True) if self._rows else empty
+        return pd.concat(self._rows, ignore_index=True) if self._rows else _as_report(pd.DataFrame())
+
+
+_REPORT = {"job_id": "Int64", "submit_s": "Int64", "rule": "str", "action": "str", "column": "str"}
+_REPORT |= {"before": "Int64", "after": "Int64", "line": "Int64", "text": "str"}
+"""Columns of ``rejected_jobs`` and their dtypes."""
+
+
+def _as_report(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.reindex(columns=list(_REPORT)).astype(_REPORT)

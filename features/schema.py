@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -49,12 +50,21 @@ REQUIRED = ("runtime_s", "procs", "requested_s")
 """Columns that hold no null once a trace is cleaned (then plain int64)."""
 
 
+class UnreadLine(NamedTuple):
+    """A line of the source that no job could be made of: its number, its job's id where that is certain, and its text."""
+
+    line: int
+    job_id: int | None
+    text: str
+
+
 @dataclass(frozen=True)
 class Trace:
     """A workload as its source recorded it, before cleaning.
 
     ``jobs`` has the columns of :data:`COLUMNS` in source order. ``origin_unix_s`` is the Unix time of second 0, if known.
-    ``notes`` says in whole sentences what the reader noticed and did not treat as an error.
+    ``notes`` says in whole sentences what the reader noticed and did not treat as an error. ``unread`` are lines that could not be made
+    jobs of; cleaning keeps them among the rejected.
     """
 
     name: str
@@ -67,6 +77,7 @@ class Trace:
     sha256: str = ""
     header: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    unread: tuple[UnreadLine, ...] = ()
 
 
 def conform(columns: Mapping[str, object], length: int) -> pd.DataFrame:

@@ -52,7 +52,7 @@ class Replay:
         rejected = self.clean.rejected_jobs
         # one that was altered is told of when it has ended, one that was dropped when it was submitted
         told = np.where(
-            rejected["action"] == "dropped", rejected["submit_s"] <= midnight_s, rejected["job_id"].isin(jobs["job_id"])
+            rejected["action"] == "dropped", rejected["submit_s"].fillna(0) <= midnight_s, rejected["job_id"].isin(jobs["job_id"])
         ).astype(bool)
         rejected = rejected[told].reset_index(drop=True)
         notes = self.clean.notes

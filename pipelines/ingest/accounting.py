@@ -1,6 +1,7 @@
 """A table of delimited text with a header line, read as strings and turned into numbers and times with errors that name the line.
 
-Each distinct text of a column is interpreted once, so that millions of rows cost little.
+Each distinct text of a column is interpreted once, so that millions of rows cost little. A line with too many or too few fields is
+an error, unless the reader says how such lines are mended (:class:`Mending`).
 """
 
 from __future__ import annotations
@@ -8,8 +9,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import combinations_with_replacement, islice
+from math import comb
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -24,6 +30,8 @@ MISSING = {"", "unknown", "none", "n/a"}
 UNBOUNDED = {"unlimited", "partition_limit"}
 """Time limits that are no number: as missing as the above, but worth counting."""
 
+_TIME = "%Y-%m-%d %H:%M:%S"
+_MOST_WAYS = 1000  # to split one line: beyond, it is as good as unreadable
 _BLOCK = 16 << 20  # bytes read at a time, and so the longest line
 _DURATION = re.compile(r"(?:(?:(\d+)-)?(\d+):)?([0-5]?\d):([0-5]\d)")
 
@@ -56,14 +64,59 @@ def duration(text: str) -> float:
     return float(((days * 24 + hours) * 60 + mins) * 60 + secs)
 
 
+def is_time(text: str) -> bool:
+    """Can ``text`` be a value of :meth:`AccountingTable.times`?"""
+    try:
+        return text.lower() in MISSING or bool(datetime.strptime(text.replace("T", " ", 1), _TIME))
+    except ValueError:
+        return False
+
+
+def tells(parse: Callable[[str], float]) -> Callable[[str], bool]:
+    """A test: can a text be a value of :meth:`AccountingTable.numbers` with this parser?"""
+
+    def test(text: str) -> bool:
+        try:
+            return text.lower() in MISSING | UNBOUNDED or parse(text) >= 0
+        except ValueError:
+            return False
+
+    return test
+
+
+@dataclass(frozen=True)
+class Mending:
+    """How lines with the delimiter inside a value are read.
+
+    ``free`` are columns of free text, which may hold it; ``tests`` say of a column whether a text can be its value (names in lower
+    case). A line is recovered where exactly one way to split it passes all tests, else set aside.
+    """
+
+    free: frozenset[str]
+    tests: Mapping[str, Callable[[str], object]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """A line that could not be split into the header's columns: its number in the file, and its fields as they were found."""
+
+    line: int
+    fields: tuple[str, ...]
+
+
 class AccountingTable:
     """The columns of ``wanted`` (names in lower case) that the file has, as strings; ``titles`` are all its columns as it writes them.
 
-    ``what`` a row is, for errors.
+    ``what`` a row is, for errors. With ``mending``, lines of a wrong width are ``recovered`` (a count) or ``set_aside``; without, they
+    are an InputError, as is a file of nothing else.
     """
 
-    def __init__(self, source: Source, wanted: set[str], what: str = "job") -> None:
+    def __init__(self, source: Source, wanted: set[str], what: str = "job", mending: Mending | None = None) -> None:
         self.path = source.path
+        self.recovered = 0
+        self.set_aside: list[SetAside] = []
+        self._mending = mending
+        self._passed_over: set[int] = set()  # numbers of lines that are no rows
         self._content = source.content.removeprefix(b"\xef\xbb\xbf")
         try:
             self._content.decode("utf-8")
@@ -73,7 +126,7 @@ class AccountingTable:
         header = re.search(rb"[^\s][^\r\n]*", self._content)
         if header is None or not self._content[header.end() :].strip():
             raise InputError(f"{self.path}: holds no {what}, only {'a header' if header else 'an empty'} line")
-        self._delimiter = "|" if b"|" in header[0] else ","
+        self.delimiter = "|" if b"|" in header[0] else ","
         fields = next(csv.reader([header[0].decode()], **self._dialect()))
         self.titles = [field.strip() for field in fields]
         self._place = {title.lower(): place for place, title in reversed(list(enumerate(self.titles))) if title}
@@ -88,6 +141,10 @@ class AccountingTable:
     def title(self, name: str) -> str:
         """The name of a column as the file writes it."""
         return self.titles[self._place[name]]
+
+    def place(self, name: str) -> int:
+        """How many columns come before a column."""
+        return self._place[name]
 
     def find(self, *names: str) -> str | None:
         """The first of ``names`` that is a column."""
@@ -122,7 +179,7 @@ class AccountingTable:
         """A column of ``YYYY-MM-DD HH:MM:SS`` (or with a T) as datetime64[s] [rows], NaT where there is no value."""
         codes, distinct = self.texts(name)
         texts = pd.Series(distinct, dtype="str").str.replace("T", " ", n=1, regex=False)
-        parsed = pd.to_datetime(texts, format="%Y-%m-%d %H:%M:%S", errors="coerce").to_numpy().astype("datetime64[s]")
+        parsed = pd.to_datetime(texts, format=_TIME, errors="coerce").to_numpy().astype("datetime64[s]")
         for place in np.flatnonzero(np.isnat(parsed)):
             if distinct[place].lower() not in MISSING:
                 raise self.error(name, int(np.argmax(codes == place)), "is not a time YYYY-MM-DDTHH:MM:SS")
@@ -142,13 +199,14 @@ class AccountingTable:
         codes, distinct = self.texts(name)
         text = distinct[codes[row]]
         shown = text if len(text) <= 40 else text[:40] + "..."
-        for found, (line, _) in enumerate(self._lines()):
+        rows = ((line, fields) for line, fields in self._lines() if line not in self._passed_over)
+        for found, (line, _) in enumerate(rows):
             if found == row + 1:
                 return InputError(f"{self.path}:{line}: {self.title(name)} {shown!r} {what}")
         raise AssertionError(f"row {row} of {self.rows}")
 
     def _dialect(self) -> dict[str, Any]:
-        if self._delimiter == "|":  # sacct quotes nothing: a " is part of a job's name
+        if self.delimiter == "|":  # sacct quotes nothing: a " is part of a job's name
             return {"delimiter": "|", "quoting": csv.QUOTE_NONE}
         return {"delimiter": ","}
 
@@ -159,21 +217,78 @@ class AccountingTable:
 
     def _read(self, body: bytes, kept: list[str]) -> pa.Table:
         width = len(self.titles)
-        quoted = self._delimiter == ","
+        quoted = self.delimiter == ","
+        skipped = False
+
+        def skip(_: object) -> str:
+            nonlocal skipped
+            skipped = True
+            return "skip"
+
         try:
-            return arrow_csv.read_csv(
+            table = arrow_csv.read_csv(
                 pa.BufferReader(body),
                 read_options=arrow_csv.ReadOptions(column_names=[str(place) for place in range(width)], block_size=_BLOCK),
                 parse_options=arrow_csv.ParseOptions(
-                    delimiter=self._delimiter, quote_char='"' if quoted else False, newlines_in_values=quoted
+                    delimiter=self.delimiter,
+                    quote_char='"' if quoted else False,
+                    newlines_in_values=quoted,
+                    invalid_row_handler=skip if self._mending else None,
                 ),
                 convert_options=arrow_csv.ConvertOptions(include_columns=kept, column_types=dict.fromkeys(kept, pa.string())),
             )
         except pa.ArrowInvalid as error:
-            for line, fields in self._lines():
-                if len(fields) != width:
-                    hint = "; is there one in a job's name?" if len(fields) > width else ""
-                    raise InputError(
-                        f"{self.path}:{line}: {len(fields)} fields between {self._delimiter!r}, where the header has {width}{hint}"
-                    ) from error
-            raise InputError(f"{self.path}: {error}") from error
+            self._complain(error)
+        if skipped and self._mending:
+            table = self._mend(table, kept, self._mending)
+            if not table.num_rows:
+                self._complain()
+        return table
+
+    def _complain(self, error: Exception | None = None) -> NoReturn:
+        width = len(self.titles)
+        for line, fields in self._lines():
+            if len(fields) != width:
+                hint = "; is there one in a job's name?" if len(fields) > width else ""
+                raise InputError(
+                    f"{self.path}:{line}: {len(fields)} fields between {self.delimiter!r}, where the header has {width}{hint}"
+                ) from error
+        raise InputError(f"{self.path}: {error}") from error
+
+    def _mend(self, sound: pa.Table, kept: list[str], mending: Mending) -> pa.Table:
+        """``sound`` with the lines that could be recovered in their places; those that could not are set aside."""
+        found: list[list[str]] = []
+        before: list[int] = []  # how many sound rows come before each recovered one
+        rows = 0
+        for line, fields in islice(self._lines(), 1, None):
+            if len(fields) == len(self.titles):
+                rows += 1
+            elif split := self._split(fields, mending):
+                found.append(split)
+                before.append(rows)
+            else:
+                self._passed_over.add(line)
+                if "".join(fields).strip():
+                    self.set_aside.append(SetAside(line, tuple(fields)))
+        if rows != sound.num_rows:
+            raise InputError(f"{self.path}: {rows:,} lines have as many fields as the header, and {sound.num_rows:,} can be read")
+        self.recovered = len(found)
+        columns = {place: pa.array([split[int(place)] for split in found], pa.string()) for place in kept}
+        order = np.insert(np.arange(rows), before, rows + np.arange(len(found)))
+        return pa.concat_tables([sound, pa.table(columns, schema=sound.schema)]).take(order)
+
+    def _split(self, fields: list[str], mending: Mending) -> list[str] | None:
+        """Fields, one a column, from a line that has too many: those of free text joined again where only one way makes sense."""
+        extra = len(fields) - len(self.titles)
+        free = sorted(self._place[name] for name in mending.free & self._place.keys())
+        if extra < 1 or not free or comb(extra + len(free) - 1, extra) > _MOST_WAYS:
+            return None
+        found = []
+        for chosen in combinations_with_replacement(free, extra):
+            joined, left, at = Counter(chosen), [], 0
+            for place in range(len(self.titles)):
+                left.append(self.delimiter.join(fields[at : at + 1 + joined[place]]))
+                at += 1 + joined[place]
+            if all(test(left[self._place[name]].strip()) for name, test in mending.tests.items() if name in self):
+                found.append(left)
+        return found[0] if len(found) == 1 else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from features.errors import InputError
-from features.schema import COLUMNS, Trace, conform
+from features.schema import COLUMNS, Trace, UnreadLine, conform
 from pipelines.ingest.source import trace_name
 
 KIND = "trace"
@@ -19,7 +19,7 @@ def write_canonical(trace: Trace, path: str | Path) -> None:
     """Write ``trace`` atomically, zstd; units are in the columns' metadata and the rest of the trace in the schema's."""
     from pipelines.parquet import write_parquet
 
-    metadata = {name: getattr(trace, name) for name in _FIELDS} | {"header": dict(trace.header)}
+    metadata = {name: getattr(trace, name) for name in _FIELDS} | {"header": dict(trace.header), "unread": list(trace.unread)}
     write_parquet(trace.jobs, path, kind=KIND, metadata=metadata, units={name: column.unit for name, column in COLUMNS.items()})
 
 
@@ -40,4 +40,5 @@ def read_canonical(path: str | Path) -> Trace:
         raise InputError(f"{path}: a column has a wrong type: {error}") from error
     fields = {name: metadata[name] for name in _FIELDS}
     fields["header"] = {"Source": fields["source"], **fields["header"]}
+    fields["unread"] = tuple(UnreadLine(*line) for line in metadata.get("unread", ()))
     return Trace(jobs=jobs, **{**fields, "name": trace_name(path), "source": str(path), "notes": tuple(fields["notes"])})

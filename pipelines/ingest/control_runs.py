@@ -18,7 +18,7 @@ from features.errors import InputError
 from pipelines.ingest.accounting import AccountingTable, duration, seconds
 from pipelines.ingest.localtime import NEVER, to_unix, zone
 from pipelines.ingest.node_list import expand_nodes
-from pipelines.ingest.slurm import STATUS, UNFINISHED
+from pipelines.ingest.slurm import MENDING, STATUS, UNFINISHED
 from pipelines.ingest.source import load
 
 COLUMNS = ("run_id", "application", "input", "nodes", "start_s", "runtime_s")
@@ -74,7 +74,7 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
         raise InputError(f"{path}: Slurm writes local times; say of which zone with --time-zone, as in --time-zone America/Denver")
     place = zone(timezone)
     wanted = {"jobid", "jobidraw", "jobname", "nodelist", "start", "end", "state", *_ELAPSED}
-    table = AccountingTable(load(path), wanted)
+    table = AccountingTable(load(path), wanted, mending=MENDING)
     job = _found(table, "jobidraw", "jobid")
     name, nodes, state = (_found(table, column) for column in ("jobname", "nodelist", "state"))
     started = _found(table, "start")
@@ -118,10 +118,10 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
         raise table.error(name, int(kept[application.index("")]), "matches the pattern with an empty application")
     lists = _lists(table, nodes, kept)
     reasons, counts = np.unique(left[left != ""].astype(str), return_counts=True)
-    return ControlRuns(
-        _frame(run_id, application, inputs, lists, start[kept], runtime[kept]),
-        dict(zip(reasons.tolist(), counts.tolist(), strict=True)),
-    )
+    left_out = dict(zip(reasons.tolist(), counts.tolist(), strict=True))
+    if table.set_aside:
+        left_out["unreadable line"] = len(table.set_aside)
+    return ControlRuns(_frame(run_id, application, inputs, lists, start[kept], runtime[kept]), left_out)
 
 
 def _pattern(text: str) -> re.Pattern[str]:

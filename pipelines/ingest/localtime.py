@@ -16,11 +16,16 @@ NEVER = np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class UnixTimes:
-    """``unix_s`` int64 [n], NEVER where missing; ``repeated`` and ``skipped`` bool [n], where the local time was met twice or never."""
+    """``unix_s`` int64 [n], NEVER where missing; ``repeated`` and ``skipped`` bool [n], where the local time was met twice or never.
+
+    ``earlier`` and ``later`` are the two instants of a time that was met twice, elsewhere both the one.
+    """
 
     unix_s: np.ndarray
     repeated: np.ndarray
     skipped: np.ndarray
+    earlier: np.ndarray
+    later: np.ndarray
 
 
 def zone(name: str) -> ZoneInfo:
@@ -45,7 +50,7 @@ def to_unix(local: np.ndarray, place: ZoneInfo, not_before_s: np.ndarray | None 
     earlier, later = np.minimum(_unix(first), _unix(second)), np.maximum(_unix(first), _unix(second))
     repeated = earlier != later
     chosen = earlier if not_before_s is None else np.where(repeated & (earlier < not_before_s), later, earlier)
-    return UnixTimes(chosen, repeated, skipped)
+    return UnixTimes(chosen, repeated, skipped, earlier, later)
 
 
 def _unix(index: pd.DatetimeIndex) -> np.ndarray:

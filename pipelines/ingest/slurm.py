@@ -1,29 +1,38 @@
 """Reads Slurm accounting: ``sacct --parsable2`` or ``--parsable`` output, and CSV exports with a header such as NREL's of Eagle.
 
 The header says which column is which. Steps (``123.batch``) are skipped. Times are the cluster's local time, so its zone must be
-said: in the hour that autumn repeats, a time counts as the first of its two instants, but a start or end as the second where it
-would otherwise precede the submission or the start; in the hour that spring skips, as the moment the clocks moved.
+said (:mod:`pipelines.ingest.slurm_times`). sacct escapes nothing, so a job's name with the delimiter in it makes a line of too many
+fields: it is recovered where only one way to split it makes sense, else set aside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from features.errors import InputError
-from features.schema import Trace, conform, masked
-from pipelines.ingest.accounting import UNBOUNDED, AccountingTable, duration, minutes, seconds, whole
-from pipelines.ingest.localtime import NEVER, to_unix, zone
+from features.schema import Trace, UnreadLine, conform, masked
+from pipelines.ingest.accounting import (
+    UNBOUNDED,
+    AccountingTable,
+    Mending,
+    duration,
+    is_time,
+    minutes,
+    seconds,
+    tells,
+    whole,
+)
+from pipelines.ingest.localtime import NEVER, zone
+from pipelines.ingest.slurm_ids import RAW, is_id, job_ids, job_steps
+from pipelines.ingest.slurm_times import END, START, SUBMIT, JobTimes, job_times
 from pipelines.ingest.source import Source, load
 
 PROCESSORS = ("cpus", "nodes")
 
 # Names in lower case, the first that is there is read: sacct's fields first, then those of the export.
-_JOB = ("jobidraw", "jobid", "job_id")
-_SUBMIT, _START, _END = ("submit", "submit_time"), ("start", "start_time"), ("end", "end_time")
 _RUNTIME = {"elapsedraw": seconds, "elapsed": duration, "run_time": seconds}
 _REQUESTED = {"timelimitraw": minutes, "timelimit": duration, "wallclock_req": seconds}
 _PROCESSORS = {
@@ -52,6 +61,8 @@ STATUS = {
     "REVOKED": 5,
 }
 """SWF status (1 completed, 0 failed, 5 cancelled) of each of Slurm's final states."""
+ENDED_RUN = {"REQUEUED": 5, "REQUEUE_FED": 5, "REQUEUE_HOLD": 5, "SPECIAL_EXIT": 5, "RESIZING": 2}
+"""SWF status (5 cancelled, 2 goes on elsewhere) of states that a line with an end has although its job goes on: that run of it is over."""
 UNFINISHED = (
     "PENDING",
     "RUNNING",
@@ -68,19 +79,36 @@ UNFINISHED = (
     "STAGE_OUT",
     "STOPPED",
 )
-"""States of jobs that have no runtime yet."""
+"""States of jobs that have no runtime yet, those of :data:`ENDED_RUN` unless the line states an end."""
+_FREE = frozenset(
+    {"jobname", "name", "comment", "admincomment", "systemcomment", "submitline", "submit_line", "workdir", "work_dir"}
+)
+_FREE |= {"constraints", "extra", "reason", "stdin", "stdout", "stderr"}
+"""Columns that hold whatever a user wrote."""
 _KNOWN = {
-    *_JOB,
-    *_SUBMIT,
-    *_START,
-    *_END,
+    *RAW,
+    *SUBMIT,
+    *START,
+    *END,
     *_RUNTIME,
     *_REQUESTED,
     *(name for kind in _PROCESSORS.values() for names in kind.values() for name in names),
     *(name for names in _IDENTITIES.values() for name in names),
     "state",
+    "suspended",
 }
 """All columns that are read, or passed over because another says the same."""
+MENDING = Mending(
+    _FREE,
+    {
+        **dict.fromkeys(RAW, is_id),
+        **dict.fromkeys((*SUBMIT, *START, *END), is_time),
+        **{name: tells(parse) for name, parse in (_RUNTIME | _REQUESTED).items()},
+        **{name: tells(whole) for kind in _PROCESSORS.values() for names in kind.values() for name in names},
+        "state": lambda text: text.upper().split(" ")[0] in (*STATUS, *UNFINISHED),
+    },
+)
+"""How lines are split whose job name, say, holds the delimiter."""
 
 
 def read_sacct(path: str | Path, timezone: str | None, processors: str = "cpus") -> Trace:
@@ -102,38 +130,40 @@ def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus") 
             f"{source.path}: Slurm writes local times; say of which zone with --time-zone, as in --time-zone America/Denver"
         )
     place = zone(timezone)
-    table = AccountingTable(source, _KNOWN)
-    job = _column(table, "JobID", *_JOB)
-    submitted = _column(table, "Submit", *_SUBMIT)
+    table = AccountingTable(source, _KNOWN, mending=MENDING)
+    job = _column(table, "JobID", *RAW)
+    submitted = _column(table, "Submit", *SUBMIT)
     notes: list[str] = []
 
-    steps = np.zeros(table.rows, bool)
-    for name in ("jobid", "jobidraw"):
-        if name in table:
-            steps |= table.matches(name, lambda text: "." in text)
+    steps = job_steps(table)
     jobs = ~steps
     if not jobs.any():
         raise InputError(f"{source.path}: holds no job, only {int(steps.sum())} job steps")
     if steps.any():
         notes.append(f"Job steps are not read: {int(steps.sum()):,} of {table.rows:,} lines.")
+    unread = _unread(table, job, notes)
 
-    submit, start, end = _times(table, submitted, jobs, place, notes)
-    columns: dict[str, object] = {"job_id": _job_ids(table, job, jobs, notes)}
+    elapsed = table.find(*_RUNTIME)
+    times = job_times(
+        table, submitted, jobs, place, None if elapsed is None else table.numbers(elapsed, _RUNTIME[elapsed])[jobs], notes
+    )
+    submit, start = times.submit, times.start
+    columns: dict[str, object] = {"job_id": job_ids(table, job, jobs, notes)}
     origin = int(submit.min())
     columns["submit_s"] = submit - origin
     wait = start - submit
     if early := int(((start != NEVER) & (wait < 0)).sum()):
         notes.append(f"Starts before the submission are taken as missing waits: {early:,}.")
     columns["wait_s"] = masked(wait, (start != NEVER) & (wait >= 0))
-    unfinished, columns["status"] = _states(table, jobs)
-    columns["runtime_s"] = _runtime(table, jobs, start, end, unfinished, notes)
+    unfinished, columns["status"] = _states(table, jobs, times, notes)
+    columns["runtime_s"] = _runtime(table, jobs, times, unfinished, notes)
     columns["requested_s"] = _requested(table, jobs, notes)
     columns |= _procs(table, jobs, processors, notes)
     for name, candidates in _IDENTITIES.items():
         if found := table.find(*candidates):
             columns[name] = table.category(found, jobs)
-    if unread := [title for title in table.titles if title and title.lower() not in _KNOWN]:
-        notes.append(f"Columns that are not read: {', '.join(unread)}.")
+    if others := [title for title in table.titles if title and title.lower() not in _KNOWN]:
+        notes.append(f"Columns that are not read: {', '.join(others)}.")
     return Trace(
         name=source.name,
         jobs=conform(columns, int(jobs.sum())),
@@ -143,6 +173,7 @@ def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus") 
         sha256=source.sha256,
         header={"Columns": ", ".join(filter(None, table.titles))},
         notes=tuple(notes),
+        unread=unread,
     )
 
 
@@ -153,45 +184,27 @@ def _column(table: AccountingTable, title: str, *names: str) -> str:
     return found
 
 
-def _job_ids(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str]) -> np.ndarray:
-    numbered = table.matches(name, str.isdecimal)
-    if not numbered[jobs].all():
-        if name == "jobidraw":
-            raise table.error(name, int(np.argmax(jobs & ~numbered)), "is not a whole number")
+def _unread(table: AccountingTable, job: str, notes: list[str]) -> tuple[UnreadLine, ...]:
+    """The lines set aside, with their jobs' ids where those come before all free text; what became of damaged lines is said."""
+    if table.recovered:
+        notes.append(f"Lines with {table.delimiter!r} in a column of free text are recovered: {table.recovered:,}.")
+    place = table.place(job)
+    told = all(place < table.place(name) for name in _FREE if name in table)
+    found = []
+    for line in table.set_aside:
+        text = line.fields[place].strip() if told and place < len(line.fields) else ""
+        if is_id(text) and "." in text:
+            continue  # a step, which is not read anyway
+        found.append(UnreadLine(line.line, int(text) if text.isdecimal() else None, table.delimiter.join(line.fields)))
+    if found:
+        numbers = ", ".join(str(line.line) for line in found[:5]) + (", ..." if len(found) > 5 else "")
         notes.append(
-            "Job ids are not all whole numbers (array or heterogeneous jobs, and no JobIDRaw): jobs are numbered from 1 instead."
+            f"Lines that cannot be split into the header's columns are dropped, as unreadable-line: {len(found):,} ({numbers})."
         )
-        return np.arange(1, int(jobs.sum()) + 1)
-    codes, distinct = table.texts(name)
-    ids = np.array([int(text) if text.isdecimal() else -1 for text in distinct], np.int64)[codes[jobs]]
-    if repeated := len(ids) - len(np.unique(ids)):
-        notes.append(f"Job ids that an earlier line has too: {repeated:,}.")
-    return ids
+    return tuple(found)
 
 
-def _times(table: AccountingTable, submitted: str, jobs: np.ndarray, place: ZoneInfo, notes: list[str]) -> tuple[np.ndarray, ...]:
-    """Unix seconds of submission, start and end, int64 [jobs], NEVER where missing."""
-    local = table.times(submitted)
-    if (lost := jobs & np.isnat(local)).any():
-        raise table.error(submitted, int(np.argmax(lost)), "says no time of submission")
-    found = [to_unix(local[jobs], place)]
-    for names in (_START, _END):
-        name = table.find(*names)
-        local = np.full(table.rows, "NaT", "datetime64[s]") if name is None else table.times(name)
-        found.append(to_unix(local[jobs], place, found[-1].unix_s))
-    for which, how in (
-        ("repeated", "twice, and are told apart by order"),
-        ("skipped", "never, and are taken as the moment of the change"),
-    ):
-        marks = np.array([getattr(times, which) for times in found])
-        if marks.any():
-            notes.append(
-                f"Local times that the clocks showed {how}: {int(marks.sum()):,} in {int(marks.any(axis=0).sum()):,} jobs."
-            )
-    return tuple(times.unix_s for times in found)
-
-
-def _states(table: AccountingTable, jobs: np.ndarray) -> tuple[np.ndarray, object]:
+def _states(table: AccountingTable, jobs: np.ndarray, times: JobTimes, notes: list[str]) -> tuple[np.ndarray, object]:
     """(bool [jobs]: not ended, by its state; SWF status)."""
     if "state" not in table:
         return np.zeros(int(jobs.sum()), bool), None
@@ -203,30 +216,44 @@ def _states(table: AccountingTable, jobs: np.ndarray) -> tuple[np.ndarray, objec
                 "state", int(np.argmax(jobs & (codes == place))), f"is not one of {', '.join([*STATUS, *UNFINISHED])}"
             )
     status = np.array([STATUS.get(word, -1) for word in words], np.int64)[codes[jobs]]
+    over = np.array([ENDED_RUN.get(word, -1) for word in words], np.int64)[codes[jobs]]
+    run = (over >= 0) & (times.between >= 0)
+    if count := int(run.sum()):
+        notes.append(f"Ended runs of jobs that were requeued or resized are read as jobs of their own: {count:,}.")
+    status = np.where(run, over, status)
     return status < 0, masked(status, status >= 0, "Int8")
 
 
-def _runtime(
-    table: AccountingTable, jobs: np.ndarray, start: np.ndarray, end: np.ndarray, unfinished: np.ndarray, notes: list[str]
-) -> object:
+def _runtime(table: AccountingTable, jobs: np.ndarray, times: JobTimes, unfinished: np.ndarray, notes: list[str]) -> object:
     name = table.find(*_RUNTIME)
-    has_start, has_end = table.find(*_START) is not None, table.find(*_END) is not None
-    between = np.where((start != NEVER) & (end != NEVER), end - start, -1)
+    has_start, has_end = table.find(*START) is not None, table.find(*END) is not None
+    between = times.between
     if name is not None:
         runtime = _rounded(table, name, _RUNTIME[name], jobs, notes)
-        if shorter := int(((between >= 0) & (runtime >= 0) & (runtime < between)).sum()):
-            notes.append(f"Jobs that ran for less than the time between start and end (suspended meanwhile): {shorter:,}.")
     elif has_start and has_end:
         runtime = between
     else:
         raise InputError(f"{table.path}: the header line has no column Elapsed, nor Start and End")
-    open_ = unfinished | (has_end & (end == NEVER))
-    never = has_start & (start == NEVER)
+    open_ = unfinished | (has_end & (times.end == NEVER))
+    never = has_start & (times.start == NEVER)
+    told = (runtime >= 0) & ~open_ & ~never
+    _shorter(table, jobs, told & (between - runtime > 1), notes)
     if count := int(never.sum()):
         notes.append(f"Jobs that never started, so that they have no runtime: {count:,}.")
     if count := int((open_ & ~never).sum()):
         notes.append(f"Jobs that had started and not ended, so that they have no runtime: {count:,}.")
-    return masked(runtime, (runtime >= 0) & ~open_ & ~never)
+    return masked(runtime, told)
+
+
+def _shorter(table: AccountingTable, jobs: np.ndarray, shorter: np.ndarray, notes: list[str]) -> None:
+    """Say how many jobs ran for less than the time between start and end, and of how many it is known that they were suspended."""
+    if not shorter.any():
+        return
+    why = "no column Suspended says why"
+    if "suspended" in table:
+        suspended = table.matches("suspended", lambda text: any(digit in "123456789" for digit in text))[jobs]
+        why = f"{int((shorter & suspended).sum()):,} of them were suspended"
+    notes.append(f"Jobs whose elapsed time is shorter than the time between start and end: {int(shorter.sum()):,} ({why}).")
 
 
 def _requested(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> object:

@@ -1,0 +1,90 @@
+"""Job ids as Slurm writes them: ``7``, steps ``7.batch``, array tasks ``7_3`` and ``7_[8-20%4]``, components of heterogeneous jobs ``7+1``."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from pipelines.ingest.accounting import AccountingTable
+
+_PENDING = re.compile(r"\d+_\[([^\]]*)\](?:\+\d+)?")
+_TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_COMPONENT = re.compile(r"(\d+(?:_\d+)?)\+\d+")
+_ID = re.compile(r"\d+(?:_(?:\d+|\[[^\]]*\]))?(?:\+\d+)?(?:\.\S+)?")
+RAW = ("jobidraw", "jobid", "job_id")
+"""Columns of the job's id, in lower case: the first that is there is read."""
+_WRITTEN = ("jobid", "job_id", "jobidraw")
+"""The same, the one first that says most of the job."""
+
+
+def is_id(text: str) -> bool:
+    """Can ``text`` be a job's or a step's id?"""
+    return _ID.fullmatch(text) is not None
+
+
+def job_steps(table: AccountingTable) -> np.ndarray:
+    """Lines that are steps of jobs, bool [rows]."""
+    steps = np.zeros(table.rows, bool)
+    for name in ("jobid", "jobidraw"):
+        if name in table:
+            steps |= table.matches(name, lambda text: "." in text.rpartition("]")[2])
+    return steps
+
+
+def job_ids(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str]) -> np.ndarray:
+    """Ids of the ``jobs`` (bool [rows]) by the column ``name``, int64; numbers from 1 where they are no whole numbers."""
+    _kinds(table, jobs, notes)
+    numbered = table.matches(name, str.isdecimal)
+    if not numbered[jobs].all():
+        if name == "jobidraw":
+            raise table.error(name, int(np.argmax(jobs & ~numbered)), "is not a whole number")
+        notes.append(
+            "Job ids are not all whole numbers (array or heterogeneous jobs, and no JobIDRaw): jobs are numbered from 1 instead."
+        )
+        return np.arange(1, int(jobs.sum()) + 1)
+    codes, distinct = table.texts(name)
+    ids = np.array([int(text) if text.isdecimal() else -1 for text in distinct], np.int64)[codes[jobs]]
+    if repeated := len(ids) - len(np.unique(ids)):
+        notes.append(f"Job ids that an earlier line has too: {repeated:,}.")
+    return ids
+
+
+def tasks_in(text: str) -> tuple[int, bool] | None:
+    """How many array tasks one line such as ``7_[1-9:2,12%4]`` stands for, and whether all are told (Slurm cuts long lists with ``...``).
+
+    None for an id of any other kind.
+    """
+    found = _PENDING.fullmatch(text)
+    if found is None:
+        return None
+    count, all_told = 0, True
+    for piece in found[1].partition("%")[0].split(","):
+        tasks = _TASKS.fullmatch(piece.strip())
+        if tasks is None:
+            all_told = False
+            continue
+        first, last, step = int(tasks[1]), int(tasks[2] or tasks[1]), int(tasks[3] or 1)
+        count += max(last - first, 0) // max(step, 1) + 1
+    return count, all_told
+
+
+def _kinds(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> None:
+    """Say how many lines stand for array tasks that have not started, and how many are components of heterogeneous jobs."""
+    name = table.find(*_WRITTEN)
+    if name is None:
+        return
+    codes, distinct = table.texts(name)
+    lines = np.bincount(codes[jobs], minlength=len(distinct))
+    waiting = [(int(lines[code]), told) for code, text in enumerate(distinct) if lines[code] and (told := tasks_in(text))]
+    if waiting:
+        least = "" if all(all_told for _, (_, all_told) in waiting) else "at least "
+        tasks = sum(times * count for times, (count, _) in waiting)
+        notes.append(
+            f"Array tasks that had not started share a line, which is read as one job: {sum(times for times, _ in waiting):,} for "
+            f"{least}{tasks:,} tasks."
+        )
+    whole = {found[1]: 0 for code, text in enumerate(distinct) if lines[code] and (found := _COMPONENT.fullmatch(text))}
+    if whole:
+        parts = sum(int(lines[code]) for code, text in enumerate(distinct) if _COMPONENT.fullmatch(text))
+        notes.append(f"Components of heterogeneous jobs are read as jobs of their own: {parts:,} of {len(whole):,} jobs.")

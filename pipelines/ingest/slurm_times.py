@@ -1,0 +1,91 @@
+"""Submission, start and end of Slurm's jobs as Unix times, and what settles them where the clocks were put back or forward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from pipelines.ingest.accounting import AccountingTable
+from pipelines.ingest.localtime import NEVER, UnixTimes, to_unix
+
+SUBMIT, START, END = ("submit", "submit_time"), ("start", "start_time"), ("end", "end_time")
+"""Names of the columns, in lower case: the first that is there is read."""
+_TOLERANCE_S = 1
+"""Elapsed times and times of day are rounded apart."""
+
+
+@dataclass(frozen=True)
+class JobTimes:
+    """Unix seconds of submission, start and end, int64 [jobs], NEVER where missing."""
+
+    submit: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+
+    @property
+    def between(self) -> np.ndarray:
+        """Seconds from start to end, int64 [jobs], -1 where one of them is missing."""
+        return np.where((self.start != NEVER) & (self.end != NEVER), self.end - self.start, -1)
+
+
+def job_times(
+    table: AccountingTable, submitted: str, jobs: np.ndarray, place: ZoneInfo, elapsed: np.ndarray | None, notes: list[str]
+) -> JobTimes:
+    """Times of the ``jobs`` (bool [rows]), the submission by the column ``submitted``; ``elapsed`` is float64 [jobs], NaN where unknown.
+
+    In the hour that autumn repeats, End - Elapsed says which of its two instants a start or an end is; where it cannot, a start is the
+    first instant not before the submission, an end the first not before the start. In the hour that spring skips, a start is
+    End - Elapsed, and without an end or an elapsed time the moment of the change.
+    """
+    local = table.times(submitted)
+    if (lost := jobs & np.isnat(local)).any():
+        raise table.error(submitted, int(np.argmax(lost)), "says no time of submission")
+    found = [to_unix(local[jobs], place)]
+    for names in (START, END):
+        name = table.find(*names)
+        local = np.full(table.rows, "NaT", "datetime64[s]") if name is None else table.times(name)
+        found.append(to_unix(local[jobs], place, found[-1].unix_s))
+    submit, start, end = found
+    start_s, end_s, settled = start.unix_s, end.unix_s, np.zeros((3, len(start.unix_s)), bool)
+    if elapsed is not None:
+        start_s, end_s, settled = _settle(submit.unix_s, start, end, elapsed)
+    for which, how in (
+        ("repeated", "twice, and are told apart by order"),
+        ("skipped", "never, and are taken as the moment of the change"),
+    ):
+        marks = np.array([getattr(times, which) for times in found])
+        for mine, said in (
+            (marks & settled, f"{how.partition(',')[0]}, and are settled by the elapsed time"),
+            (marks & ~settled, how),
+        ):
+            if mine.any():
+                notes.append(
+                    f"Local times that the clocks showed {said}: {int(mine.sum()):,} in {int(mine.any(axis=0).sum()):,} jobs."
+                )
+    return JobTimes(submit.unix_s, start_s, end_s)
+
+
+def _settle(submit: np.ndarray, start: UnixTimes, end: UnixTimes, elapsed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Starts and ends that agree with the elapsed times, and which times of (submission, start, end) that settled, bool [3, jobs]."""
+    start_s, end_s = start.unix_s.copy(), end.unix_s.copy()
+    settled = np.zeros((3, len(start_s)), bool)
+    there = (start_s != NEVER) & (end_s != NEVER) & ~np.isnan(elapsed)
+    lasted = np.where(there, np.nan_to_num(elapsed), 0).astype(np.int64)
+    open_ = there & (start.repeated | end.repeated) & ~start.skipped & ~end.skipped
+    for first, second in (
+        (start.earlier, end.earlier),
+        (start.earlier, end.later),
+        (start.later, end.later),
+        (start.later, end.earlier),
+    ):
+        fits = open_ & (np.abs(second - first - lasted) <= _TOLERANCE_S) & (first >= submit)
+        start_s[fits], end_s[fits] = first[fits], second[fits]
+        open_ &= ~fits
+        settled[1] |= fits & start.repeated
+        settled[2] |= fits & end.repeated
+    jumped = there & start.skipped & ~end.skipped & ~end.repeated
+    start_s[jumped] = (end_s - lasted)[jumped]
+    settled[1] |= jumped
+    return start_s, end_s, settled
