@@ -29,6 +29,7 @@ from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
 from features.clock import local_clock_s
 from features.errors import InputError
+from features.names import check_name
 from models.packed.methods import METHODS, Method
 from models.packed.predictor import FORMAT, read_method
 from models.packing import assemble, private_name
@@ -105,7 +106,7 @@ def log_and_register(
     own, ``tags`` what identifies the caller (``dagster_run_id``), ``why`` the version's note. Metrics that are NaN are left out. A failure leaves a
     run marked failed and no alias changed.
     """
-    name = f"runtime-{training.trace}"
+    name = f"runtime-{check_name(training.trace, 'registry')}"
     facts = {
         "queuecast_format": str(FORMAT),
         "method": method.name,

@@ -25,6 +25,7 @@ from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
 from features.errors import InputError
+from features.names import check_name
 from models.classifying import Arrays
 from models.packed_variability.predictor import ARRAYS, FORMAT, SETTINGS, read
 from models.packing import Assembled, content_hash, copy_code
@@ -72,7 +73,7 @@ class Candidate:
 
 
 def registered_name(system: str) -> str:
-    return f"variability-{system}"
+    return f"variability-{check_name(system, 'registry')}"
 
 
 def private_name() -> str:

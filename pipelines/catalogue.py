@@ -16,9 +16,10 @@ from urllib.parse import unquote, urlsplit
 
 from features.cleaning import MISSING_REQUEST
 from features.errors import InputError
+from features.names import check_name
 from pipelines.home import archive, home
 from pipelines.ingest.localtime import zone
-from pipelines.ingest.source import Source, trace_name
+from pipelines.ingest.source import Source
 
 PACKAGED = Path(__file__).with_name("catalogue.toml")
 FORMATS = ("swf", "slurm", "parquet", "generated")
@@ -120,10 +121,7 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
     def refuse(key: str, what: str) -> NoReturn:
         raise InputError(f"{path}: traces.{name}: {key} {what}")
 
-    if name != trace_name(name):
-        raise InputError(
-            f"{path}: traces.{name}: a name is in lower-case letters, digits, dots and hyphens, such as {trace_name(name)}"
-        )
+    check_name(name, f"{path}: traces")
     for key, value in table.items():
         if key not in _KEYS:
             refuse(key, f"is unknown: known are {', '.join(_KEYS)}")

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from features.errors import InputError
+from features.names import check_name
 from pipelines.atomic import replacing
 from pipelines.counters_merge import KEYS, Part, depth, merge, schema_of
 
@@ -49,7 +50,7 @@ class CountersStore:
 
     def __init__(self, lake: Path, system: str) -> None:
         self.system = system
-        self.root = Path(lake) / "counters" / system
+        self.root = Path(lake) / "counters" / check_name(system, "counters")
         self._samplers: dict[str, _Sampler] = {}
         self._files: dict[str, dict[str, Any]] = {}
         self._load()

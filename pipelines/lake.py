@@ -11,6 +11,7 @@ import pandas as pd
 
 from features.cleaning import CleanTrace
 from features.errors import InputError
+from features.names import check_name
 from features.schema import COLUMNS, fingerprint
 from pipelines.parquet import read_parquet, write_parquet
 
@@ -24,7 +25,8 @@ class Lake:
     root: Path
 
     def path(self, table: str, trace: str) -> Path:
-        return self.root / table / f"{trace}.parquet"
+        """Where a table is or will be; InputError unless ``trace`` is a name, so that nothing is written outside."""
+        return self.root / table / f"{check_name(trace, 'lake')}.parquet"
 
     def write(self, table: str, trace: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:
         """Put ``frame`` in its place; ``metadata`` is anything JSON can hold."""

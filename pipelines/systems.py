@@ -15,6 +15,7 @@ import tomlkit
 from filelock import FileLock
 
 from features.errors import InputError
+from features.names import check_name
 from models.variability import CLASSIFIERS
 from pipelines.atomic import replacing
 
@@ -64,7 +65,7 @@ def systems(home: Path) -> dict[str, System]:
         tables = tomllib.loads(path.read_text(encoding="utf-8")).get("systems", {})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: is no TOML: {error}") from error
-    return {name: _system(path, name, table) for name, table in tables.items()}
+    return {check_name(name, f"{path}: systems"): _system(path, name, table) for name, table in tables.items()}
 
 
 def system(home: Path, name: str) -> System:
@@ -90,6 +91,7 @@ def remember_system(home: Path, name: str, given: Mapping[str, Any]) -> System:
     """Keep what is ``given`` of a system beside what is known of it: further ``counters`` are added, anything else takes the place of what was said."""
     if name == SIMULATED:
         raise InputError(f"{name}: is the name of the simulated cluster: call yours otherwise")
+    check_name(name, "system")
     path = remembered(home)
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from features.errors import InputError
+from features.names import RULE
 from features.schema import Trace
 from pipelines.catalogue import PACKAGED, Entry, load_catalogue, remembered
 from pipelines.fetch import fetch
@@ -109,7 +110,7 @@ def test_traces_that_were_run_are_known_from_then_on(elsewhere: Path) -> None:
         ("[trace.a]\n", ": unknown key 'trace': traces are tables [traces.NAME]"),
         ("traces = 3\n", ": traces must be tables [traces.NAME]"),
         ("[traces]\na = 3\n", ": traces must be tables [traces.NAME]"),
-        ("[traces.Ab]\nplace = 'x'\n", ": traces.Ab: a name is in lower-case letters, digits, dots and hyphens, such as ab"),
+        ("[traces.Ab]\nplace = 'x'\n", ": traces: 'Ab' is no name (such as ab): " + RULE),
         ("[traces.a]\nplace = 'x'\nprocz = 3\n", ": traces.a: procz is unknown: known are " + KEYS),
         ("[traces.a]\nplace = 'x'\nprocs = '3'\n", ": traces.a: procs must be a whole number, not '3'"),
         ("[traces.a]\nplace = 'x'\nprocs = true\n", ": traces.a: procs must be a whole number, not True"),

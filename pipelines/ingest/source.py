@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import re
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from features.errors import InputError
+from features.names import check_name, with_hyphens
 
 GZIP = b"\x1f\x8b"
 _SUFFIXES = {".gz", ".swf", ".csv", ".txt", ".parquet"}
@@ -35,11 +35,14 @@ class Source:
 
 
 def trace_name(path: str | Path) -> str:
-    """The name of the trace in a file: no directories, no .gz .swf .csv .txt .parquet, lower case, other characters as hyphens."""
+    """The name of the trace in a file: no directories, no .gz .swf .csv .txt .parquet, lower case, other characters as hyphens.
+
+    InputError where that leaves no name (:mod:`features.names`).
+    """
     name = Path(path).name
     while Path(name).suffix.lower() in _SUFFIXES:
         name = Path(name).stem
-    return re.sub(r"[^a-z0-9.-]", "-", name.lower())
+    return check_name(with_hyphens(name), f"{path}: rename the file")
 
 
 def load(path: str | Path) -> Source:

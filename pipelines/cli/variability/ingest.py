@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from features.errors import InputError
+from features.names import check_name
 from pipelines.cli.options import note
 from pipelines.terminal import console
 
@@ -63,8 +63,7 @@ def command(
 
     if system == SIMULATED:
         raise InputError(f"--system {system}: is the name of the simulated cluster; call yours otherwise")
-    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", system):
-        raise InputError(f"--system {system!r}: lower-case letters, digits, dot, hyphen and underscore only")
+    check_name(system, "--system")
     if (accounting is None) != (job_name is None):
         raise InputError("--accounting and --job-name belong together: the file, and which of its jobs are control runs")
     if not (counters or runs or accounting or probes or types):
