@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import sys
 import time
+import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import click
@@ -16,10 +18,12 @@ import pandas as pd
 from rich.progress import TaskID
 
 from features.errors import InputError
+from pipelines.cli.interrupts import prompt_interrupt
 from pipelines.cli.options import note, trace_options
 from pipelines.lake import Lake
 from pipelines.terminal import print_table
 
+_INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s")
 TRIED = {"varied": "runs with variation", "makespan_s": "makespan, s", "wait_s": "mean wait, s"}
 
@@ -113,7 +117,8 @@ def _materialise(job: str, partition: str, ops: Mapping[str, Any]) -> _Done:
     left_out = {"cluster_experiments"} if kind is systems and partition != SIMULATED else set()
     definition = defs.resolve_job_def(job)
     keys = [key for key in definition.asset_layer.executable_asset_keys if key.to_user_string() not in left_out]
-    with instance() as running, _Stages() as stages:
+    run_id = str(uuid.uuid4())
+    with instance() as running, prompt_interrupt(partial(_cancel, running, run_id)), _Stages() as stages:
         running.add_dynamic_partitions(str(kind.name), [partition])
         with stages.heard():
             result = definition.execute_in_process(
@@ -122,11 +127,29 @@ def _materialise(job: str, partition: str, ops: Mapping[str, Any]) -> _Done:
                 instance=running,
                 raise_on_error=False,
                 asset_selection=keys if left_out else None,
+                run_id=run_id,
             )
+        if any(_interrupted(event) for event in result.all_events):
+            _cancel(running, run_id)
+            raise KeyboardInterrupt
     failed = result.get_failed_step_keys()
     if failed:
         _explain(result, failed)
     return _Done(result, time.perf_counter() - began)
+
+
+def _cancel(running: dg.DagsterInstance, run_id: str) -> None:
+    """Have the instance know that the run was interrupted, not that it still goes on."""
+    if (run := running.get_run_by_id(run_id)) is not None and not run.is_finished:
+        running.report_run_canceled(run)
+
+
+def _interrupted(event: dg.DagsterEvent) -> bool:
+    """Whether a step failed because of Ctrl-C."""
+    error = event.step_failure_data.error if event.is_step_failure else None
+    while error is not None and error.cls_name not in _INTERRUPTIONS:
+        error = error.cause
+    return error is not None
 
 
 def _said(done: _Done) -> bool:

@@ -1,0 +1,57 @@
+"""Ctrl-C ends a command within two seconds, also where a library captures the signal or compiled code is at work."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+GRACE_S = 1.0
+"""Seconds that a command has to end by itself, and then its clean-up, before the process is ended."""
+INTERRUPTED = 130
+"""The shell's exit code for a process that SIGINT ended."""
+
+
+@contextmanager
+def prompt_interrupt(clean_up: Callable[[], object] = lambda: None, grace_s: float = GRACE_S) -> Iterator[None]:
+    """End the process soon after SIGINT if the body does not; all that is published is written in one step, so nothing is left half done.
+
+    The body gets KeyboardInterrupt as usual. Where that is held back (Dagster captures the signal while a step runs), ``clean_up`` is called
+    after ``grace_s`` seconds in a thread of its own, is given as long again, and the process exits with :data:`INTERRUPTED`.
+    """
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    over = threading.Event()
+
+    def watch() -> None:
+        while numbers := reader.recv(64):
+            if signal.SIGINT in numbers:
+                break
+        else:
+            return
+        if over.wait(grace_s):
+            return
+        cleaning = threading.Thread(target=_quietly, args=(clean_up,), daemon=True)
+        cleaning.start()
+        cleaning.join(grace_s)
+        if not over.is_set():
+            print("\nqueuecast: interrupted", file=sys.stderr, flush=True)
+            os._exit(INTERRUPTED)
+
+    before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    threading.Thread(target=watch, name="interrupts", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+        signal.set_wakeup_fd(before)
+        writer.close()
+
+
+def _quietly(clean_up: Callable[[], object]) -> None:
+    with suppress(Exception):  # the process ends in any case, and what it leaves is what a kill would leave
+        clean_up()
