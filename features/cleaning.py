@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Literal, get_args
 
 import numpy as np
@@ -59,11 +60,15 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop")
     longest request of its queue (``queue-max``; jobs of a queue that states none are dropped, jobs without a queue are one queue).
     Raises InputError where the machine size is unknown, where a whole trace has no requests to go by, and where nothing is left.
     """
+    if not isinstance(trace, Trace):
+        raise InputError(f"a {type(trace).__name__} is no Trace: read_trace reads one, and Trace(name, jobs_from(frame)) makes one")
     if missing_request not in MISSING_REQUEST:
         raise InputError(f"unknown way to treat missing requests {missing_request!r}: known are {', '.join(MISSING_REQUEST)}")
     size = procs if procs is not None else trace.procs
     if size is None:
         raise InputError(f"{trace.source or trace.name}: says nowhere how many processors there are; give --procs N")
+    if not isinstance(size, Integral) or isinstance(size, bool):
+        raise InputError(f"{trace.source or trace.name}: procs is a {type(size).__name__}, not a whole number of processors")
     if size <= 0:
         raise InputError(f"{trace.source or trace.name}: a machine of {size} processors cannot run anything")
     if len(trace.jobs) == 0:

@@ -59,6 +59,8 @@ class Scheduler:
 
 def scheduler(name: str) -> Scheduler:
     """The scheduler called ``name``, in any case of letters; InputError with the list of what is known for any other name."""
+    if not isinstance(name, str):
+        raise InputError(f"unknown scheduler {name!r}: {grammar()}")
     known = {algorithm.upper(): algorithm for algorithm in ALGORITHMS}
     base, rush = _rush(name)
     stated = re.search(r"EASY\(RESERVATIONS=([1-9]\d{0,8})\)", base.upper())

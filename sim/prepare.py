@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +20,9 @@ from models.protocol import CompiledPredictor, OnlinePredictor, Predictor, Table
 from sim.dependencies import NOBODY, Dependencies
 from sim.run import METRICS, Sweep
 from sim.state import Estimates, Jobs
+
+TIMES_AND_PROCS = ("submit_s", "runtime_s", "procs", "requested_s")
+"""Columns of whole numbers that the kernel reads."""
 
 
 class Prepared(NamedTuple):
@@ -37,13 +42,9 @@ def prepare(jobs: pd.DataFrame, procs: int) -> Prepared:
 
 def as_arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
     """The table's columns as the kernel wants them, times counted from the first submission; checks what the kernel takes for granted."""
-    if len(jobs) == 0:
-        raise InputError("there are no jobs to simulate")
-    columns = ("submit_s", "runtime_s", "procs", "requested_s")
-    for name in columns:
-        if jobs[name].isna().any():
-            raise InputError(f"{name} is missing for {int(jobs[name].isna().sum())} jobs: clean the trace first")
-    submit, runtime, wide, requested = (_plain(jobs[name].to_numpy(np.int64)) for name in columns)
+    check_machine(procs)
+    check_table(jobs)
+    submit, runtime, wide, requested = (_whole(jobs, name) for name in TIMES_AND_PROCS)
     for bad, what in (
         (np.diff(submit, prepend=submit[0]) < 0, "submitted before the job above it"),
         (runtime < 1, "with a runtime below one second"),
@@ -58,19 +59,86 @@ def as_arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
     return Jobs(submit - origin, runtime, wide, requested, _plain(codes(jobs, "user"))), origin
 
 
+def check_machine(procs: object) -> None:
+    """InputError unless ``procs`` is a number of processors."""
+    if not isinstance(procs, Integral) or isinstance(procs, bool) or procs < 1:
+        raise InputError(f"procs is {procs!r}, not a whole number of at least 1 processor")
+
+
+def check_table(jobs: object) -> None:
+    """InputError unless ``jobs`` is a jobs table with the columns that a simulation needs, none of them with a null."""
+    if not isinstance(jobs, pd.DataFrame):
+        hint = "give its .jobs" if hasattr(jobs, "jobs") else "features.jobs_from makes one of a DataFrame"
+        raise InputError(f"a {type(jobs).__name__} is no jobs table: {hint}")
+    if len(jobs) == 0:
+        raise InputError("there are no jobs to simulate")
+    for name in ("job_id", *TIMES_AND_PROCS, "user"):
+        if name not in jobs:
+            raise InputError(f"the jobs table has no column {name}: features.jobs_from makes a table of what there is")
+        if not isinstance(jobs[name], pd.Series):
+            raise InputError(f"the jobs table has the column {name} twice")
+    if not isinstance(jobs["user"].dtype, pd.CategoricalDtype):
+        raise InputError(f"column user is of type {jobs['user'].dtype}, not of categories: features.jobs_from makes them")
+
+
+def _whole(jobs: pd.DataFrame, name: str) -> np.ndarray:
+    """A column of whole numbers, int64 [jobs]; InputError for any other."""
+    column = jobs[name]
+    if column.isna().any():
+        raise InputError(f"{name} is missing for {int(column.isna().sum())} jobs: clean the trace first")
+    if not pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
+        raise InputError(f"column {name} is of type {column.dtype}, not of whole numbers: features.jobs_from tells more")
+    if not pd.api.types.is_integer_dtype(column.dtype):
+        values = column.to_numpy(np.float64)
+        if (wrong := ~np.isfinite(values) | (values % 1 != 0)).any():
+            row = int(np.argmax(wrong))
+            raise InputError(f"{name} {values[row]} of job {jobs['job_id'].iloc[row]} is no whole number")
+    return _plain(column.to_numpy(np.int64))
+
+
 def _plain(values: np.ndarray) -> np.ndarray:
     """A contiguous, writable array: one type of argument, so that the kernel is compiled once."""
     return np.require(values, np.int64, ["C", "W"])
 
 
 def as_predictor(predictor: str | Predictor | Sequence[float] | np.ndarray | pd.Series) -> Predictor:
-    """A name, an object or a table of predictions as a predictor."""
+    """A name, an object, or predicted runtimes as a predictor: a Series by its index labels, anything else by position."""
     if isinstance(predictor, str):
         return named_predictor(predictor)
     if isinstance(predictor, (TablePredictor, CompiledPredictor, OnlinePredictor)):
         return predictor
-    table = np.asarray(predictor, dtype=np.float64)
+    if isinstance(predictor, pd.Series):
+        return TablePredictor("given", partial(_aligned, predictor))
+    table = _numbers(predictor)
     return TablePredictor("given", lambda jobs: table)
+
+
+def _aligned(predicted: pd.Series, jobs: pd.DataFrame) -> np.ndarray:
+    """Predictions [jobs] by the index labels of the table; InputError where a label has none or two."""
+    if not predicted.index.equals(jobs.index):
+        for index, whose in ((predicted.index, "the predictions"), (jobs.index, "the jobs")):
+            if not index.is_unique:
+                raise InputError(f"the index of {whose} has {index[index.duplicated()][0]!r} twice, so a Series cannot be aligned")
+        lost = ~jobs.index.isin(predicted.index)
+        if lost.any() or len(predicted) != len(jobs):
+            what = f"no value for {int(lost.sum()):,} of {len(jobs):,} jobs" if lost.any() else f"{len(predicted):,} values"
+            raise InputError(
+                f"predictions are a Series with {what} by the index of the table of {len(jobs):,} jobs: "
+                "give it that index, or an array to go by position"
+            )
+        predicted = predicted.reindex(jobs.index)
+    return _numbers(predicted)
+
+
+def _numbers(predicted: object) -> np.ndarray:
+    try:
+        if isinstance(predicted, pd.Series):
+            return predicted.to_numpy(np.float64, na_value=np.nan)
+        return np.asarray(predicted, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"a {type(predicted).__name__} is no predictor: give a name, a predictor, or seconds, one a job"
+        ) from error
 
 
 def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs) -> tuple[Estimates, int, int, Memory]:

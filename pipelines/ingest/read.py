@@ -17,14 +17,17 @@ from pipelines.ingest.swf import parse_swf
 
 
 def read_trace(
-    spec: str, *, procs: int | None = None, timezone: str | None = None, catalogue: Mapping[str, Entry] | None = None
+    spec: str | Path, *, procs: int | None = None, timezone: str | None = None, catalogue: Mapping[str, Entry] | None = None
 ) -> Trace:
     """Read TRACE: a catalogue name, an SWF file (plain or gzip), a canonical Parquet file or a Slurm accounting file.
 
     ``procs`` and ``timezone`` (IANA name) overrule what catalogue and file say; ``catalogue`` is by default the one of
-    :func:`load_catalogue`. Names go before files: write ``./NAME`` for a file called like an entry. Raises InputError.
+    :func:`load_catalogue`. Names go before files: write ``./NAME``, or give a Path, for a file called like an entry. Raises
+    InputError.
     """
-    entry = find_entry(spec, catalogue)
+    if not isinstance(spec, (str, Path)):
+        raise InputError(f"a {type(spec).__name__} is neither a name of the catalogue nor a path")
+    entry = find_entry(spec, catalogue) if isinstance(spec, str) else None
     if timezone is not None:
         zone(timezone)
     if entry is None:
