@@ -46,7 +46,7 @@ def jobs_from(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _text(column: pd.Series) -> pd.Categorical:
     missing = column.isna().to_numpy(bool)
-    texts = column.astype(object).map(str).mask(missing, None)
+    texts = column.astype(object).map(str).mask(missing, None).to_list()
     return pd.Categorical(pd.array(texts, dtype="str"))
 
 
