@@ -9,8 +9,8 @@ import dagster as dg
 
 
 def specs(asset: str, claims: Mapping[str, str]) -> list[dg.AssetCheckSpec]:
-    """One check for each claim: name and what it says."""
-    return [dg.AssetCheckSpec(name, asset=asset, description=text) for name, text in claims.items()]
+    """One check for each claim, name and what it says; one that fails as an error keeps everything downstream from being made of the asset."""
+    return [dg.AssetCheckSpec(name, asset=asset, description=text, blocking=True) for name, text in claims.items()]
 
 
 def broken(name: str, count: int, asset: str | None = None, of: int | None = None) -> dg.AssetCheckResult:

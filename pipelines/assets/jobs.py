@@ -4,18 +4,12 @@ import dagster as dg
 
 from features.cleaning import clean
 from features.schema import fingerprint
-from pipelines.checks import broken, holds, specs
+from pipelines.checks import specs
 from pipelines.partitions import traces
 from pipelines.progress import tell
 from pipelines.resources import LakeResource
+from pipelines.trace_checks import JOBS, check_jobs
 from pipelines.traces import read_known
-
-CHECKS = {
-    "every_job_accounted_for": "Jobs read are jobs kept and jobs dropped, no other.",
-    "in_order_of_submission": "No job was submitted before the one above it.",
-    "fits_the_machine": "Every job has 1 to all processors of the machine.",
-    "within_request": "Every job runs at least a second and at most its request.",
-}
 
 
 @dg.multi_asset(
@@ -31,7 +25,7 @@ CHECKS = {
         ),
     ],
     partitions_def=traces,
-    check_specs=specs("jobs", CHECKS),
+    check_specs=specs("jobs", JOBS),
     name="ingest",
 )
 def ingest(context: dg.AssetExecutionContext, lake: LakeResource):
@@ -66,16 +60,5 @@ def ingest(context: dg.AssetExecutionContext, lake: LakeResource):
             "source": cleaned.source,
             "notes": dg.MetadataValue.md("\n".join(f"* {note}" for note in cleaned.notes) or "none"),
         },
-        check_results=[
-            holds(
-                "every_job_accounted_for",
-                cleaned.jobs_read == len(jobs) + dropped,
-                read=cleaned.jobs_read,
-                kept=len(jobs),
-                dropped=dropped,
-            ),
-            broken("in_order_of_submission", (jobs["submit_s"].diff() < 0).sum(), of=len(jobs)),
-            broken("fits_the_machine", (~jobs["procs"].between(1, cleaned.procs)).sum(), of=len(jobs)),
-            broken("within_request", ((jobs["runtime_s"] < 1) | (jobs["runtime_s"] > jobs["requested_s"])).sum(), of=len(jobs)),
-        ],
+        check_results=check_jobs(cleaned, lake.lake().read_clean(name)),
     )

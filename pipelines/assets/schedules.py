@@ -1,15 +1,14 @@
 """Stage 5: the simulation campaign, schedulers x predictors, in one step: a step costs seconds and a simulation milliseconds."""
 
 import dagster as dg
-import numpy as np
 from pydantic import Field
 
-from pipelines.checks import broken, specs
+from pipelines.checks import specs
 from pipelines.partitions import traces
 from pipelines.progress import teller
 from pipelines.resources import LakeResource
-from pipelines.stages import COMPARED, campaign, pack_schedules
-from sim.timeline import busy_procs
+from pipelines.stages import COMPARED, campaign, pack_schedules, unpack_schedules
+from pipelines.trace_checks import SCHEDULES, check_schedules
 
 
 class CampaignConfig(dg.Config):
@@ -20,19 +19,12 @@ class CampaignConfig(dg.Config):
     seed: int = 0
 
 
-CHECKS = {
-    "never_more_processors_than_there_are": "At no moment do the running jobs hold more processors than the machine has.",
-    "no_start_before_submission": "No job starts before it was submitted.",
-    "every_job_starts": "Every schedule starts every job.",
-}
-
-
 @dg.asset(
     deps=["jobs"],
     partitions_def=traces,
     group_name="simulation",
     kinds={"parquet", "numba"},
-    check_specs=specs("schedules", CHECKS),
+    check_specs=specs("schedules", SCHEDULES),
     description="When each job starts under every scheduler with every predictor.",
 )
 def schedules(context: dg.AssetExecutionContext, config: CampaignConfig, lake: LakeResource) -> dg.MaterializeResult:
@@ -43,6 +35,7 @@ def schedules(context: dg.AssetExecutionContext, config: CampaignConfig, lake: L
     table, settings = pack_schedules(made)
     lake.lake().write_for(clean, "schedules", table, {"schedules": settings})
 
+    kept, marks = lake.lake().read_for(clean, "schedules")
     seconds = sum(schedule.simulate_s for schedule in made)
     return dg.MaterializeResult(
         metadata={
@@ -52,16 +45,5 @@ def schedules(context: dg.AssetExecutionContext, config: CampaignConfig, lake: L
             "simulated jobs a second": round(len(table) / seconds),
             "clamped predictions": dg.MetadataValue.json({schedule.label: schedule.clamped_predictions for schedule in made}),
         },
-        check_results=[
-            broken(
-                "never_more_processors_than_there_are",
-                sum(int((busy_procs(schedule).values > clean.procs).sum()) for schedule in made),
-            ),
-            broken(
-                "no_start_before_submission",
-                sum(int((schedule.jobs["start_s"] < schedule.jobs["submit_s"]).sum()) for schedule in made),
-                of=len(table),
-            ),
-            broken("every_job_starts", abs(len(table) - len(made) * len(clean.jobs)) + int(np.sum(table["start_s"].isna()))),
-        ],
+        check_results=check_schedules(made, unpack_schedules(clean, kept, marks["schedules"])),
     )

@@ -155,8 +155,14 @@ def _interrupted(event: dg.DagsterEvent) -> bool:
 def _said(done: _Done) -> bool:
     """Say which checks did not pass; True if those are warnings at most."""
     checks = done.result.get_asset_check_evaluations()
-    wrong = [check for check in checks if not check.passed]
-    note(f"{len(checks) - len(wrong)} of {len(checks)} checks passed, {done.seconds:.1f} s")
+    passed = sum(check.passed for check in checks)
+    note(f"{passed} of {len(checks)} checks passed, {done.seconds:.1f} s")
+    return _say_checks(done.result)
+
+
+def _say_checks(result: dg.ExecuteInProcessResult) -> bool:
+    """A line for each check that did not pass; True if those are warnings at most."""
+    wrong = [check for check in result.get_asset_check_evaluations() if not check.passed]
     for check in wrong:
         kind = "warning" if check.severity == dg.AssetCheckSeverity.WARN else "check failed"
         found = ", ".join(f"{key} {value.value}" for key, value in check.metadata.items())
@@ -175,6 +181,10 @@ def _explain(result: dg.ExecuteInProcessResult, failed: Iterable[str]) -> None:
             root = root.cause
         if root.cls_name == InputError.__name__:
             raise InputError(root.message.strip().removeprefix(f"{InputError.__module__}.{InputError.__name__}: "))
+        if root.cls_name == "DagsterAssetCheckFailedError":
+            _say_checks(result)
+            note("queuecast: what was to be made of that was not made; earlier results stay")
+            sys.exit(1)
         note(root.to_string())
         break
     note(f"queuecast: failed in {', '.join(failed)}; a defect of Queuecast's own, please report what is above")
