@@ -55,8 +55,10 @@ class Predictions:
 
 PREDICTORS = ("requested", "last2", "lightgbm", "clairvoyant")
 """Columns of the table of predictions, from the simplest to the bound."""
+SCHEDULERS = ("EASY", "EASY-SJBF", "EASY-SRF")
 COMPARED = ("requested", "last2", "lightgbm", "quantile", "clairvoyant")
-"""Simulated by default."""
+CORRECTIONS = ("conditional(when=pass)",)
+"""Simulated by default: every learned predictor under one correction, so that predictors are compared and not corrections."""
 
 
 def walk_forward_predictions(
@@ -98,12 +100,40 @@ def campaign(
     clean: CleanTrace,
     schedulers: Sequence[str],
     predictors: Sequence[str],
+    corrections: Sequence[str] = ("requested",),
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[Schedule]:
-    """Every scheduler with every predictor on a cleaned trace."""
-    asked = Campaign(tuple(schedulers), tuple(predictors), seeds=(seed,))
-    return campaign_schedules(clean.jobs, asked, procs=clean.procs, trace=clean.name, generated=clean.generated, progress=progress)
+    """Simulate every scheduler with every predictor, and with every correction where jobs can outlive the predictor's predictions.
+
+    Schedules come scheduler by scheduler, and in the order of predictors and corrections within one.
+    """
+    told = [name for name in predictors if not never_outlived(name)]
+    parts = [
+        Campaign(tuple(schedulers), tuple(names), fixes, seeds=(seed,))
+        for names, fixes in (([name for name in predictors if name not in told], ("requested",)), (told, tuple(corrections)))
+        if names
+    ]
+    total = sum(len(part.schedulers) * len(part.predictors) * len(part.corrections) for part in parts)
+    made: list[Schedule] = []
+    for part in parts:
+        before = len(made)
+        made += campaign_schedules(
+            clean.jobs,
+            part,
+            procs=clean.procs,
+            trace=clean.name,
+            generated=clean.generated,
+            progress=(lambda done, _, before=before: progress(before + done, total)) if progress else None,  # type: ignore[misc]
+        )
+    places = {name: place for place, name in enumerate(predictors)}
+    return sorted(made, key=lambda schedule: (list(schedulers).index(schedule.scheduler), places[schedule.predictor]))
+
+
+def never_outlived(predictor: str) -> bool:
+    """Whether no job runs longer than it says: the request, the runtime itself, and multiples of at least one of them."""
+    name, _, factor = predictor.partition("*")
+    return name in ("requested", "clairvoyant") and float(factor or 1) >= 1
 
 
 def recorded_schedule(clean: CleanTrace) -> list[Schedule]:

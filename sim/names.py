@@ -67,6 +67,10 @@ def scheduler(name: str) -> Scheduler:
     plain = base.upper().replace(stated[0], "EASY") if stated else base.upper()
     parts = re.split(r"-(?![^(]*\))", plain)  # at hyphens, but not at signs between brackets
     at = next((i for i, part in enumerate(parts) if part in known), None)
+    if at is None and plain in {**ORDERS, **ALIASES}:
+        raise InputError(
+            f"scheduler {name!r}: is an order of the queue and no algorithm: without backfilling it is {name}-Strict, with it {name}-EASY or {name}-JustBF"
+        )
     if at is None or at > 1 or len(parts) > at + 2:
         raise InputError(f"unknown scheduler {name!r}: {grammar()}")
     algorithm = known[parts[at]]

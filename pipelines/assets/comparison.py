@@ -72,7 +72,7 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
     moved = sum(float(base[metric]) != float(fresh[metric]) for metric in same)
     stated = table.dropna(subset=["low", "high"])
     outside = ((stated["relative"] < stated["low"]) | (stated["relative"] > stated["high"])).sum()
-    wide = table.pivot_table(index=["scheduler", "predictor"], columns="metric", values="value", sort=False)
+    wide = table.pivot_table(index=["scheduler", "predictor", "correction"], columns="metric", values="value", sort=False)
     return dg.MaterializeResult(
         metadata={
             "dagster/row_count": len(table),

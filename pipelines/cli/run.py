@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,7 @@ from features.errors import InputError
 from pipelines.cli.interrupts import prompt_interrupt
 from pipelines.cli.options import note, trace_options
 from pipelines.lake import Lake
+from pipelines.stages import COMPARED, CORRECTIONS, SCHEDULERS
 from pipelines.terminal import print_table
 
 _INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
@@ -42,7 +43,19 @@ TRIED = {"varied": "runs with variation", "makespan_s": "makespan, s", "wait_s":
     "--scheduler",
     "schedulers",
     multiple=True,
-    help="Instead of EASY and EASY-SJBF; may be repeated. EASY is always there to compare with.",
+    help=f"Instead of {', '.join(SCHEDULERS)}; may be repeated. EASY is always there to compare with.",
+)
+@click.option(
+    "--predictor",
+    "predictors",
+    multiple=True,
+    help=f"Instead of {', '.join(COMPARED)}; may be repeated. requested is always there to compare with.",
+)
+@click.option(
+    "--correction",
+    "corrections",
+    multiple=True,
+    help=f"Of predictions that a job outlives, instead of {', '.join(CORRECTIONS)}; may be repeated. Every predictor gets each of them.",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
 def command(
@@ -52,6 +65,8 @@ def command(
     timezone: str | None,
     missing_request: str | None,
     schedulers: tuple[str, ...],
+    predictors: tuple[str, ...],
+    corrections: tuple[str, ...],
     seed: int,
 ) -> None:
     """Materialise everything of a trace (ingest, features, predictors, simulations, comparison, report), of a monitored system (counters,
@@ -61,15 +76,19 @@ def command(
     from pipelines.systems import SIMULATED
     from pipelines.systems import system as known_system
     from pipelines.traces import remember
-    from sim.names import scheduler as named
 
     if trace is None and system is None:
         trace, system = "generated", SIMULATED
-    if trace is None and (schedulers or procs or timezone or missing_request):
-        raise InputError("--scheduler, --procs, --time-zone and --missing-request are of a trace: name one with --trace")
-    chosen = list(dict.fromkeys(("EASY", *schedulers))) if schedulers else ["EASY", "EASY-SJBF"]
-    for scheduler in chosen:
-        named(scheduler)  # a wrong name is said before anything runs
+    if trace is None and (schedulers or predictors or corrections or procs or timezone or missing_request):
+        raise InputError(
+            "--scheduler, --predictor, --correction, --procs, --time-zone and --missing-request are of a trace: name one with --trace"
+        )
+    chosen = {
+        "schedulers": list(dict.fromkeys(("EASY", *(schedulers or SCHEDULERS)))),
+        "predictors": list(dict.fromkeys(("requested", *(predictors or COMPARED)))),
+        "corrections": list(dict.fromkeys(corrections or CORRECTIONS)),
+    }
+    check_named(**chosen)  # a wrong name is said before anything runs
     if system is not None:
         known_system(home(), system)
     name = remember(trace, procs=procs, timezone=timezone, missing_request=missing_request) if trace is not None else None
@@ -80,7 +99,7 @@ def command(
         ops = {
             "predict": {"config": {"seed": seed}},
             "runtime_model": {"config": {"seed": seed}},
-            "schedules": {"config": {"schedulers": chosen, "seed": seed}},
+            "schedules": {"config": {**chosen, "seed": seed}},
             "comparison": {"config": {"seed": seed}},
         }
         done = _materialise("full_run", name, ops)
@@ -96,6 +115,19 @@ def command(
         click.echo("look at it  queuecast ui (or make ui), then Assets, the group variability and the partition " + system)
     if not fine:
         sys.exit(1)
+
+
+def check_named(schedulers: Sequence[str], predictors: Sequence[str], corrections: Sequence[str]) -> None:
+    """InputError for an unknown name, and for a correction that has nothing to ask."""
+    from models.catalog import predictor as named_predictor
+    from sim.names import scheduler as named_scheduler
+    from sim.simulate import check_policy
+
+    for name in predictors:
+        named_predictor(name)
+    for name in schedulers:
+        for correction in corrections:
+            check_policy(named_scheduler(name), correction, "per-second", None)
 
 
 @dataclass(frozen=True)
@@ -225,10 +257,11 @@ def print_comparison(lake: Lake, name: str) -> None:
     kind = "generated workload" if settings["generated"] else "trace"
     title = f"{kind} {name}: relative to EASY with requested times, {settings['confidence']:.0%} intervals over {table['weeks'].iloc[0]} weeks"
     cells = []
-    for (scheduler, predictor), rows in table.groupby(["scheduler", "predictor"], sort=False):
+    policy = ["scheduler", "predictor", "correction"]
+    for names, rows in table.groupby(policy, sort=False):
         values = rows.set_index("metric")[["value", "relative", "low", "high"]].to_dict("index")
-        cells.append([str(scheduler), str(predictor), *(_cell(values[metric]) for metric in COLUMNS)])
-    print_table(["scheduler", "predictor", *(metric.replace("_", " ") for metric in COLUMNS)], cells, title=title, keys=2)
+        cells.append([*map(str, names), *(_cell(values[metric]) for metric in COLUMNS)])
+    print_table([*policy, *(metric.replace("_", " ") for metric in COLUMNS)], cells, title=title, keys=len(policy))
 
 
 def _print_variability(lake: Lake, name: str) -> None:
