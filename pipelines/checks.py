@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,11 @@ import dagster as dg
 def specs(asset: str, claims: Mapping[str, str]) -> list[dg.AssetCheckSpec]:
     """One check for each claim, name and what it says; one that fails as an error keeps everything downstream from being made of the asset."""
     return [dg.AssetCheckSpec(name, asset=asset, description=text, blocking=True) for name, text in claims.items()]
+
+
+def escaped(text: str) -> str:
+    """Text for Markdown in metadata: angle brackets, which would be taken for HTML and swallowed, and bars of tables are shown as they are."""
+    return html.escape(text, quote=False).replace("|", "\\|")
 
 
 def broken(name: str, count: int, asset: str | None = None, of: int | None = None) -> dg.AssetCheckResult:

@@ -4,7 +4,7 @@ import dagster as dg
 
 from features.cleaning import clean
 from features.schema import fingerprint
-from pipelines.checks import specs
+from pipelines.checks import escaped, specs
 from pipelines.partitions import traces
 from pipelines.progress import tell
 from pipelines.resources import LakeResource
@@ -58,7 +58,7 @@ def ingest(context: dg.AssetExecutionContext, lake: LakeResource):
             "days": round((int(jobs["submit_s"].iloc[-1]) - int(jobs["submit_s"].iloc[0])) / 86_400, 1),
             "fingerprint": fingerprint(jobs),
             "source": cleaned.source,
-            "notes": dg.MetadataValue.md("\n".join(f"* {note}" for note in cleaned.notes) or "none"),
+            "notes": dg.MetadataValue.md("\n".join(f"* {escaped(note)}" for note in cleaned.notes) or "none"),
         },
         check_results=check_jobs(cleaned, lake.lake().read_clean(name)),
     )

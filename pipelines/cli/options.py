@@ -74,6 +74,9 @@ def note(text: str) -> None:
 
 def load(spec: str, procs: int | None, timezone: str | None, missing_request: str | None) -> CleanTrace:
     """Read and clean TRACE; what was dropped or altered is said on standard error."""
+    from pipelines.cli.compiling import announce_compilation
+
+    announce_compilation()
     entry = find_entry(spec)
     trace = read_trace(spec, procs=procs, timezone=timezone)
     cleaned = clean(trace, procs, missing_request or (entry.missing_request if entry else "drop"))

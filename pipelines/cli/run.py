@@ -138,11 +138,13 @@ class _Done:
 
 def _materialise(job: str, partition: str, ops: Mapping[str, Any]) -> _Done:
     """Run a job of one partition here and now; a failure ends the command."""
+    from pipelines.cli.compiling import announce_compilation
     from pipelines.definitions import defs
     from pipelines.instance import instance
     from pipelines.partitions import systems, traces
     from pipelines.systems import SIMULATED
 
+    announce_compilation()
     began = time.perf_counter()
     kind = systems if job == "variability" else traces
     # of a real machine there is no simulated cluster to try its model on
@@ -228,9 +230,16 @@ class _Stages:
 
     def __enter__(self) -> _Stages:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-        columns = (TextColumn("{task.description:<24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        columns = (
+            TextColumn("{task.description:<24}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+        )
         self._bars = Progress(*columns, console=Console(stderr=True))
         self._tasks: dict[str, TaskID] = {}
         self._bars.start()
@@ -251,11 +260,21 @@ class _Stages:
         self._bars.update(task, completed=done, total=total)
 
 
+def described(name: str, generated: bool) -> str:
+    """A trace by kind and name, and no word twice."""
+    if name == "generated":
+        return "generated workload"
+    return f"{'generated workload' if generated else 'trace'} {name}"
+
+
 def print_comparison(lake: Lake, name: str) -> None:
     """The comparison of a trace: values, and in brackets what they are relative to the baseline with their interval."""
     table, settings = lake.read("comparison", name)
-    kind = "generated workload" if settings["generated"] else "trace"
-    title = f"{kind} {name}: relative to EASY with requested times, {settings['confidence']:.0%} intervals over {table['weeks'].iloc[0]} weeks"
+    weeks = int(table["weeks"].iloc[0])
+    title = (
+        f"{described(name, settings['generated'])}: relative to EASY with requested times, "
+        f"{settings['confidence']:.0%} intervals over {weeks} week{'s' * (weeks != 1)}"
+    )
     cells = []
     policy = ["scheduler", "predictor", "correction"]
     for names, rows in table.groupby(policy, sort=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -21,7 +22,24 @@ def command(port: int, host: str) -> None:
     workspace = Path(__file__).resolve().parents[2] / "workspace.yaml"
     if not workspace.exists():
         raise InputError(f"{workspace}: not there; run the user interface from a checkout")
+    check_free(host, port)
     print(f"instance {dagster_home()}, web server http://{host}:{port}", file=sys.stderr, flush=True)
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
     dagster = Path(sys.executable).with_name("dagster")
     os.execv(dagster, [str(dagster), "dev", "-w", str(workspace), "-p", str(port), "-h", host])
+
+
+def check_free(host: str, port: int) -> None:
+    """InputError if nothing can listen on ``port`` of ``host``, such as where a web server does already."""
+    try:
+        kind, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except socket.gaierror as error:
+        raise InputError(f"--host {host}: {error.strerror}") from error
+    with socket.socket(kind) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+        except OSError as error:
+            raise InputError(
+                f"port {port} of {host} cannot be listened on ({error.strerror}): choose another with --port"
+            ) from error

@@ -1,0 +1,52 @@
+"""The wait for the compiler is said: on a machine's first use the kernels are compiled, which takes up to a minute of silence otherwise."""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import cache
+
+from numba.core.event import Event, Listener, register
+
+from pipelines.cli.options import note
+
+_AFTER_S = 2.0
+"""Seconds of compilation before anything is said; a kernel from the cache takes none."""
+
+
+class _Announcer(Listener):
+    """Hears of each function that numba compiles; those called by it are compiled within."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._began = 0.0
+        self._said = False
+        self._timer: threading.Timer | None = None
+
+    def on_start(self, event: Event) -> None:
+        """A compilation starts, perhaps within another."""
+        self._depth += 1
+        if self._depth == 1:
+            self._began = time.monotonic()
+            self._timer = threading.Timer(_AFTER_S, self._say)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def on_end(self, event: Event) -> None:
+        """A compilation ends."""
+        self._depth -= 1
+        if self._depth == 0 and self._timer is not None:
+            self._timer.cancel()
+            if self._said:
+                note(f"compiled in {time.monotonic() - self._began:.0f} s, and kept")
+                self._said = False
+
+    def _say(self) -> None:
+        self._said = True
+        note("compiling the simulation kernels for this machine: once after each installation, up to a minute")
+
+
+@cache
+def announce_compilation() -> None:
+    """From now on, say on standard error when kernels are compiled for longer than a moment."""
+    register("numba:compile", _Announcer())

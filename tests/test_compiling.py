@@ -1,0 +1,39 @@
+"""A long compilation is said and its end too; a short one, and a kernel from the cache, are silent."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from numba import njit
+
+from pipelines.cli import compiling
+from pipelines.cli.compiling import announce_compilation
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _announced():
+    announce_compilation()
+
+
+def compiled(capsys: pytest.CaptureFixture[str]) -> str:
+    @njit
+    def twice(number):
+        return 2 * number
+
+    assert twice(21) == 42
+    return capsys.readouterr().err
+
+
+def test_a_long_compilation_is_said(monkeypatch, capsys):
+    monkeypatch.setattr(compiling, "_AFTER_S", 0.0)
+    said = compiled(capsys)
+    assert "compiling the simulation kernels" in said
+    assert "compiled in" in said
+
+
+def test_a_short_one_is_silent(monkeypatch, capsys):
+    monkeypatch.setattr(compiling, "_AFTER_S", 600.0)
+    assert compiled(capsys) == ""
+    time.sleep(0.01)
+    assert capsys.readouterr().err == ""
