@@ -117,7 +117,7 @@ class Bench:
         adviser = self._models[cluster, trained_on]
         if cutoff is None:
             return adviser
-        return replace(adviser, model=replace(adviser.model, cutoff=cutoff))
+        return replace(adviser, model=adviser.model.with_cutoff(cutoff))
 
     def known(self, cluster: str, of: Experiment) -> pd.DataFrame:
         """What is usual for an experiment's jobs."""

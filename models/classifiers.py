@@ -212,10 +212,11 @@ def _arrays(kind: int, base: np.ndarray, **given: Any) -> Arrays:
     return Arrays(kind=kind, base=base, **plain)
 
 
-def permuted_importance(arrays: Arrays, seed: int) -> np.ndarray:
+def permuted_importance(arrays: Arrays, seed: int, block: np.ndarray) -> np.ndarray:
     """What the nearest neighbours lose, in average precision, when a column is shuffled (Breiman 2001), float64 [columns].
 
-    Judged are ``JUDGED_ROWS`` of the training rows, each by its neighbours but for itself. Shuffling one column changes one term of each distance.
+    Judged are ``JUDGED_ROWS`` of the training rows, each by its neighbours in another ``block`` (of time, int64 [rows]): those of its own minutes know
+    too much. Shuffling one column changes one term of each distance.
     """
     rng = np.random.default_rng(seed)
     count, last = len(arrays.rows), len(arrays.base) - 1
@@ -223,7 +224,7 @@ def permuted_importance(arrays: Arrays, seed: int) -> np.ndarray:
     scaled = arrays.rows * np.sqrt(arrays.weights)
     of, among = scaled[asked], scaled
     squares = (of**2).sum(axis=1)[:, None] + (among**2).sum(axis=1) - 2 * of @ among.T
-    squares[np.arange(len(asked)), asked] = np.inf
+    squares[block[asked][:, None] == block] = np.inf
     truth = arrays.labels[asked] == last
 
     def score(distances: np.ndarray) -> float:

@@ -1,6 +1,6 @@
 """Recursive feature elimination (Guyon et al., "Gene selection for cancer classification", Machine Learning 46, 2002): the least important columns go first.
 
-At each size the classifier is judged by F1 out of fold, and the set of the highest is kept, of equals the smaller, as Nichols et al. (paper 004) do it.
+At each size the classifier is judged by F1 out of folds that are blocks of time, and the set of the highest is kept, of equals the smaller, as Nichols et al. (paper 004) do it.
 F1 at each size is that of its own best cutoff, so all are flattered alike and the figure is for choosing only: what the chosen set is worth is found
 on runs that took no part (``models.variability_evaluation`` eliminates inside each training part).
 """
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from models.time_blocks import Times, stretches
 from models.variability import best_cutoff, filled, matrix, medians, out_of_fold
 
 SMALLEST = 6
@@ -42,22 +43,26 @@ def eliminate(
     name: str,
     features: pd.DataFrame,
     label: np.ndarray,
+    times: Times,
     *,
     seed: int,
     options: Mapping[str, Any] | None = None,
     classes: int | None = None,
-    start_s: np.ndarray | None = None,
 ) -> Elimination:
-    """Which columns of ``features`` [rows] the classifier ``name`` is best trained on; arguments as of ``models.variability.fit``, errors too."""
+    """Choose the columns of ``features`` [rows] that the classifier ``name`` is best trained on; arguments as of ``models.variability.fit``, errors too.
+
+    Sizes are judged on blocks of time, and the nearest neighbours' importances by neighbours of other blocks.
+    """
     label = np.asarray(label, np.int64)
     classes = int(label.max()) + 1 if classes is None else classes
     left = list(features.columns)
     table = matrix(features, left)
+    block = stretches(times, label == classes - 1, FOLDS)
     tried: list[tuple[list[str], float]] = []
     for following in [*sizes(len(left))[1:], 0]:
-        probability = out_of_fold(name, table, label, classes, seed=seed, options=options, start_s=start_s, folds=FOLDS)
+        probability = out_of_fold(name, table, label, classes, times, seed=seed, options=options, folds=FOLDS)[:, -1]
         judged = np.isfinite(probability)
-        ranked = np.argsort(-_importance(name, table, label, classes, seed, options), kind="stable")
+        ranked = np.argsort(-_importance(name, table, label, classes, block, seed, options), kind="stable")
         left, table = [left[place] for place in ranked], np.ascontiguousarray(table[:, ranked])
         tried.append((left, _best_f1(probability[judged], label[judged] == classes - 1)))
         left, table = left[:following], np.ascontiguousarray(table[:, :following])
@@ -68,12 +73,18 @@ def eliminate(
 
 
 def _importance(
-    name: str, table: np.ndarray, label: np.ndarray, classes: int, seed: int, options: Mapping[str, Any] | None
+    name: str,
+    table: np.ndarray,
+    label: np.ndarray,
+    classes: int,
+    block: np.ndarray,
+    seed: int,
+    options: Mapping[str, Any] | None,
 ) -> np.ndarray:
     from models.classifiers import learn, permuted_importance
 
     learned = learn(name, filled(table, medians(table)), label, classes, seed=seed, options=options)
-    return permuted_importance(learned.arrays, seed) if name == "knn" else learned.importance
+    return permuted_importance(learned.arrays, seed, block) if name == "knn" else learned.importance
 
 
 def _best_f1(probability: np.ndarray, varies: np.ndarray) -> float:

@@ -2,13 +2,14 @@
 
 A model looks at counters, probes and the type of the application, and gives each class of variation a probability. Variation is rare, and the class
 of the highest probability is seldom it; so a job is predicted to vary where the probability of the last class reaches a cutoff, chosen for F1 on the
-training part alone.
+training part alone, out of folds that are blocks of time (:mod:`models.time_blocks`). With three classes, little variation or more is another question
+with other probabilities, and has a cutoff of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,13 @@ import pandas as pd
 
 from features.errors import InputError
 from models.classifying import Arrays, probabilities_of
+from models.time_blocks import Times, blocked
 
 CLASSIFIERS = ("extra-trees", "decision-forest", "knn", "adaboost", "lightgbm")
 CUTOFF_FOLDS = 5
+"""Blocks of time on which a cutoff is chosen."""
+NO_CHOICE = 0.5
+"""The cutoff where no run could judge one."""
 NO_BASELINES = pd.DataFrame({"mean_s": [], "sigma_s": [], "runs": []}, index=pd.Index([], name="application"), dtype=np.float64)
 
 
@@ -26,21 +31,31 @@ NO_BASELINES = pd.DataFrame({"mean_s": [], "sigma_s": [], "runs": []}, index=pd.
 class VariabilityModel:
     """A trained classifier.
 
-    It looks at ``columns`` in this order and tells ``classes`` of them apart by ``arrays``. A job is predicted to vary if the probability of the last class
-    is at least ``cutoff``, chosen on out-of-fold predictions of ``cutoff_rows`` training rows (0: there were too few of a class, and it is 0.5). ``importance``
-    float64 [columns] is the learner's own (NaN for the nearest neighbours), ``missing`` int64 [columns] how many training values were missing and
-    ``baselines`` what was normal for each application in the training part.
+    It looks at ``columns`` in this order and tells ``classes`` of them apart by ``arrays``. A job is predicted to be of class k or above, k from 1 on, if
+    the probabilities of these classes add up to at least ``cutoffs[k - 1]``; to vary is to be of the last. Cutoffs were chosen on out-of-fold predictions of
+    ``cutoff_rows`` training rows (0: there were none, and they are 0.5). ``importance`` float64 [columns] is the learner's own (NaN for the nearest
+    neighbours), ``missing`` int64 [columns] how many training values were missing and ``baselines`` what was normal for each application in the training
+    part.
     """
 
     classifier: str
     columns: tuple[str, ...]
     classes: int
     arrays: Arrays
-    cutoff: float
+    cutoffs: tuple[float, ...]
     baselines: pd.DataFrame
     importance: np.ndarray
     missing: np.ndarray
     cutoff_rows: int
+
+    @property
+    def cutoff(self) -> float:
+        """That of the last class."""
+        return self.cutoffs[-1]
+
+    def with_cutoff(self, cutoff: float) -> VariabilityModel:
+        """The same model with another cutoff of the last class."""
+        return replace(self, cutoffs=(*self.cutoffs[:-1], cutoff))
 
     def probabilities(self, features: pd.DataFrame) -> np.ndarray:
         """Of each class, float64 [rows, classes]. A missing value counts as the median of the training part; InputError for a missing column or infinity."""
@@ -81,14 +96,13 @@ def fit(
     columns: Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
     classes: int | None = None,
-    start_s: np.ndarray | None = None,
+    times: Times | None = None,
     baselines: pd.DataFrame = NO_BASELINES,
 ) -> VariabilityModel:
     """Train the classifier ``name`` on ``columns`` of ``features`` [rows] (all of them if not told) for ``label`` int64 [rows], 0..classes - 1.
 
-    ``classes`` is one more than the largest label if not told. With ``start_s`` (seconds [rows], when runs started) the cutoff is chosen on consecutive
-    blocks of time, so that no run is judged by its neighbours of the same minutes; without, on stratified folds. ``baselines`` is only kept.
-    Deterministic. ValueError for an unknown name or option and labels that do not fit the rows; InputError for labels that are all alike and as
+    ``classes`` is one more than the largest label if not told. By ``times`` of the rows cutoffs are chosen on blocks of time, so that no run is judged by
+    its neighbours of the same minutes; without, none can be, and they are ``NO_CHOICE``. ``baselines`` is only kept. Deterministic. ValueError for an unknown name or option and labels that do not fit the rows; InputError for labels that are all alike and as
     :func:`matrix`.
     """
     names = tuple(features.columns if columns is None else columns)
@@ -101,11 +115,13 @@ def fit(
     table = matrix(features, names)
 
     arrays, importance = _trained(name, table, label, classes, seed, options)
-    probability = out_of_fold(name, table, label, classes, seed=seed, options=options, start_s=start_s)
-    judged = np.isfinite(probability)
-    cutoff = best_cutoff(probability[judged], label[judged] == classes - 1)
+    cutoffs, rows = (NO_CHOICE,) * (classes - 1), 0
+    if times is not None:
+        probability = out_of_fold(name, table, label, classes, times, seed=seed, options=options)
+        judged = np.isfinite(probability).all(axis=1)
+        cutoffs, rows = best_cutoffs(probability[judged], label[judged]), int(judged.sum())
     missing = np.isnan(table).sum(axis=0).astype(np.int64)
-    return VariabilityModel(name, names, classes, arrays, cutoff, baselines, importance, missing, int(judged.sum()))
+    return VariabilityModel(name, names, classes, arrays, cutoffs, baselines, importance, missing, rows)
 
 
 def out_of_fold(
@@ -113,23 +129,21 @@ def out_of_fold(
     table: np.ndarray,
     label: np.ndarray,
     classes: int,
+    times: Times,
     *,
     seed: int,
     options: Mapping[str, Any] | None = None,
-    start_s: np.ndarray | None = None,
     folds: int = CUTOFF_FOLDS,
 ) -> np.ndarray:
-    """Probability of the last class by a classifier that was trained without the row's fold, float64 [rows]; arguments as of :func:`fit`.
+    """Probabilities of the classes by classifiers trained apart from the row's block of time, float64 [rows, classes]; arguments as of :func:`fit`.
 
-    ``table`` float64 [rows, columns] may have missing values. NaN where a class has no row outside the fold.
+    ``table`` float64 [rows, columns] may have missing values. NaN where a class has no row outside the block.
     """
-    found = np.full(len(label), np.nan)
-    everything = np.arange(len(label))
-    for fold in _folds(label == classes - 1, start_s, seed, folds):
-        rest = np.setdiff1d(everything, fold)
+    found = np.full((len(label), classes), np.nan)
+    for rest, fold in blocked(times, label == classes - 1, folds):
         if len(np.unique(label[rest])) == len(np.unique(label)):
             arrays, _ = _trained(name, table[rest], label[rest], classes, seed, options)
-            found[fold] = probabilities_of(arrays, np.ascontiguousarray(table[fold]))[:, -1]
+            found[fold] = probabilities_of(arrays, np.ascontiguousarray(table[fold]))
     return found
 
 
@@ -154,31 +168,16 @@ def filled(table: np.ndarray, fills: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(table), fills, table)
 
 
-def stratified(kinds: np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """The fold of each row, int64 [rows] from 0: at random, but each of ``kinds`` [rows] as evenly as its number allows."""
-    rng = np.random.default_rng(seed)
-    turn, first = np.empty(len(kinds), np.int64), 0
-    for kind in np.unique(kinds):
-        rows = np.flatnonzero(kinds == kind)
-        turn[rows] = rng.permutation((first + np.arange(len(rows))) % folds)
-        first += len(rows)  # else rare kinds would all fall into the first folds
-    return turn
-
-
-def _folds(varies: np.ndarray, start_s: np.ndarray | None, seed: int, folds: int) -> Iterator[np.ndarray]:
-    """Rows of each part on which the cutoff is judged: blocks of time, or stratified at random."""
-    if start_s is not None:
-        yield from np.array_split(np.argsort(start_s, kind="stable"), folds)
-        return
-    turn = stratified(varies, folds, seed)
-    for number in range(folds):
-        yield np.flatnonzero(turn == number)
+def best_cutoffs(probability: np.ndarray, label: np.ndarray) -> tuple[float, ...]:
+    """:func:`best_cutoff` of each class k from 1 on and those above it, by ``probability`` [rows, classes] and ``label`` int64 [rows]."""
+    classes = probability.shape[1]
+    return tuple(best_cutoff(probability[:, first:].sum(axis=1), label >= first) for first in range(1, classes))
 
 
 def best_cutoff(probability: np.ndarray, varies: np.ndarray) -> float:
     """The cutoff of highest F1, of equal ones the highest: halfway between two neighbouring probabilities. 0.5 where nothing varies."""
     if not varies.any():
-        return 0.5
+        return NO_CHOICE
     order = np.argsort(-probability, kind="stable")
     sorted_ = probability[order]
     last = np.flatnonzero(np.append(sorted_[1:] < sorted_[:-1], True))  # equal probabilities are taken together

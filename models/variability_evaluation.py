@@ -1,7 +1,8 @@
-"""How well is variation predicted? Classifiers cross-validated on control runs, stratified and with one application left out, after Nichols et al. (paper 004).
+"""How well is variation predicted? Classifiers cross-validated on control runs, in blocks of time and with one application left out, after Nichols et al.
 
-What a run is judged by comes from the training part alone: baselines, labels, medians, cutoff and the choice of columns; only for an application left out are
-labels its own, from runs that the model never sees. Intervals resample days, whose runs share the machine's state (``models.bootstrap``).
+They (RUSH, paper 004) say nothing of time, but runs minutes apart share the machine's state: under both protocols the runs that train lie in other stretches of
+time than those that judge, with a gap between (:mod:`models.time_blocks`). What a run is judged by comes from the training part alone: baselines, labels,
+medians, cutoff and the choice of columns; only for an application left out are labels its own, from runs that the model never sees. Intervals resample days, whose runs share the machine's state (``models.bootstrap``).
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ import numpy as np
 import pandas as pd
 
 from features.clock import DAY_S
+from features.counters import WINDOW_S
 from features.variability import BINARY, baselines, labels, z_scores
 from models.bootstrap import FEWEST_BLOCKS, drawn, tail
 from models.elimination import eliminate
-from models.variability import CLASSIFIERS, fit, stratified
+from models.time_blocks import apart, blocked, stretches, times_of
+from models.variability import CLASSIFIERS, fit
 
-STRATIFIED, LEFT_OUT = "stratified", "leave-one-application-out"
-PROTOCOLS = (STRATIFIED, LEFT_OUT)
+BLOCKED, LEFT_OUT = "blocks-of-time", "leave-one-application-out"
+PROTOCOLS = (BLOCKED, LEFT_OUT)
+PARTS = {BLOCKED: 5, LEFT_OUT: 3}
+"""Stretches of time. An application is left out of every stretch by itself: three take three times the trainings of one, and train on two thirds."""
 MEASURES = ("f1", "precision", "recall", "average_precision", "f1_likeliest")
 """``f1_likeliest`` is F1 where not the cutoff but the highest probability decides: the libraries' own prediction."""
 ALL = "all"
@@ -47,36 +52,38 @@ class Fold:
     usual: pd.DataFrame
 
 
-def folds(
-    runs: pd.DataFrame, protocol: str, *, thresholds: Sequence[float] = BINARY, parts: int = 5, seed: int = 0
-) -> tuple[list[Fold], int]:
-    """The folds of ``protocol`` over ``runs`` (``application``, ``runtime_s``), and how many runs no fold judges, for want of a baseline.
+def folds(runs: pd.DataFrame, protocol: str, *, thresholds: Sequence[float] = BINARY) -> tuple[list[Fold], int]:
+    """The folds of ``protocol`` over ``runs`` (``application start_s runtime_s``), and how many runs no fold judges, for want of a baseline.
 
-    Stratified are application and label, the latter by all runs: it decides nothing but who comes into which fold.
+    No run trains that sees a minute of what the judged runs see. With an application left out it is judged stretch by stretch, by models that know
+    neither it nor the stretch. Borders of stretches look at labels by all runs: that decides nothing but which runs come into which fold.
     """
-    application, runtime = runs["application"].to_numpy(object), runs["runtime_s"].to_numpy(np.float64)
-    if protocol == LEFT_OUT:
-        turn, names = pd.factorize(application, sort=True)
-    elif protocol == STRATIFIED:
-        overall = z_scores(application, runtime, baselines(application, runtime))
-        names_of = pd.factorize(application)[0]
-        kinds = (
-            labels(np.nan_to_num(overall), thresholds) * len(runs) + names_of
-        )  # labels first: they are even over all applications, too
-        turn, names = stratified(kinds, parts, seed), np.arange(parts).astype(str)
-    else:
+    if protocol not in PROTOCOLS:
         raise ValueError(f"unknown protocol {protocol!r}: known are {', '.join(PROTOCOLS)}")
+    application, runtime = runs["application"].to_numpy(object), runs["runtime_s"].to_numpy(np.float64)
+    overall = baselines(application, runtime)
+    varied = labels(np.nan_to_num(z_scores(application, runtime, overall)), thresholds) == len(thresholds)
+    times, parts = times_of(runs), PARTS[protocol]
+    pairs: list[tuple[str, np.ndarray, np.ndarray]] = []
+    if protocol == BLOCKED:
+        pairs = [(str(number), *pair) for number, pair in enumerate(blocked(times, varied, parts))]
+    else:
+        turn = stretches(times, varied, parts)
+        for number in range(parts):
+            stretch, others = np.flatnonzero(turn == number), np.flatnonzero(turn != number)
+            others = apart(times, others, stretch)
+            for name in np.unique(application[stretch]):
+                own = stretch[application[stretch] == name]
+                pairs.append((f"{name} {number}", others[application[others] != name], own))
     found, left = [], 0
-    for number, name in enumerate(names):
-        train, test = np.flatnonzero(turn != number), np.flatnonzero(turn == number)
+    for fold, train, test in pairs:
         usual = baselines(application[train], runtime[train])
         z_train = z_scores(application[train], runtime[train], usual)
-        reference = baselines(application[test], runtime[test]) if protocol == LEFT_OUT else usual
-        z_test = z_scores(application[test], runtime[test], reference)
+        z_test = z_scores(application[test], runtime[test], overall if protocol == LEFT_OUT else usual)
         left += int(np.isnan(z_test).sum())
         train, z_train = train[~np.isnan(z_train)], z_train[~np.isnan(z_train)]
         test, z_test = test[~np.isnan(z_test)], z_test[~np.isnan(z_test)]
-        found.append(Fold(protocol, str(name), train, test, labels(z_train, thresholds), labels(z_test, thresholds), usual))
+        found.append(Fold(protocol, fold, train, test, labels(z_train, thresholds), labels(z_test, thresholds), usual))
     return found, left
 
 
@@ -103,11 +110,11 @@ def predictions(
     for name, table in features.items():
         if len(table) != len(runs):
             raise ValueError(f"features {name!r} have {len(table)} rows, there are {len(runs)} runs")
-    start = runs["start_s"].to_numpy(np.int64)
+    start, times = runs["start_s"].to_numpy(np.int64), times_of(runs)
     work = [
         (kind, name, fold)
         for protocol in protocols
-        for fold in folds(runs, protocol, thresholds=thresholds, seed=seed)[0]
+        for fold in folds(runs, protocol, thresholds=thresholds)[0]
         for kind in features
         for name in names
     ]
@@ -115,7 +122,7 @@ def predictions(
     def one(task: tuple[str, str, Fold]) -> pd.DataFrame:
         kind, name, fold = task
         train, own = features[kind].iloc[fold.train], (options or {}).get(name)
-        given: dict[str, Any] = {"seed": seed, "options": own, "classes": len(thresholds) + 1, "start_s": start[fold.train]}
+        given: dict[str, Any] = {"seed": seed, "options": own, "classes": len(thresholds) + 1, "times": times.take(fold.train)}
         columns = eliminate(name, train, fold.train_label, **given).columns if elimination else None
         model = fit(name, train, fold.train_label, columns=columns, baselines=fold.usual, **given)
         probability = model.probabilities(features[kind].iloc[fold.test])
@@ -164,26 +171,27 @@ def forward(
 ) -> pd.DataFrame:
     """What each classifier would have said of the runs ``rows``, trained again and again on what had ended: a row a run, in order of their starts.
 
-    ``rows`` are cut into ``FORWARD_BLOCKS`` consecutive parts; each is labelled by the baselines of the runs that had ended when its first began,
-    and predicted by models trained on those. Columns: ``row start_s varied`` (of the last class) and for each of ``names`` whether it predicts that. Runs
+    ``rows`` are cut into ``FORWARD_BLOCKS`` consecutive parts; each is labelled by the baselines of the runs that had ended when the counters' window of its
+    first began, and predicted by models trained on those. Columns: ``row start_s varied`` (of the last class) and for each of ``names`` whether it predicts that. Runs
     of an application that had no baseline are left out. InputError where what had ended cannot be learned from.
     """
     application, runtime = runs["application"].to_numpy(object), runs["runtime_s"].to_numpy(np.float64)
     start = runs["start_s"].to_numpy(np.int64)
-    end, parts = start + runtime, []
+    times, parts = times_of(runs), []
     for block in np.array_split(rows[np.argsort(start[rows], kind="stable")], FORWARD_BLOCKS):
         if len(block) == 0:
             continue
-        known = np.flatnonzero(end < start[block[0]])
+        known = np.flatnonzero(times.end_s < start[block[0]] - WINDOW_S)
         usual = baselines(application[known], runtime[known])
         z_known, z_block = (z_scores(application[part], runtime[part], usual) for part in (known, block))
         known, block, z_block = known[~np.isnan(z_known)], block[~np.isnan(z_block)], z_block[~np.isnan(z_block)]
         label = labels(z_known[~np.isnan(z_known)], thresholds)
         part = pd.DataFrame({"row": block, "start_s": start[block], "varied": labels(z_block, thresholds) == len(thresholds)})
         for name in names:
-            given: dict[str, Any] = {"seed": seed, "options": (options or {}).get(name), "classes": len(thresholds) + 1}
-            columns = eliminate(name, features.iloc[known], label, start_s=start[known], **given).columns if elimination else None
-            model = fit(name, features.iloc[known], label, columns=columns, start_s=start[known], **given)
+            own = (options or {}).get(name)
+            given: dict[str, Any] = {"seed": seed, "options": own, "classes": len(thresholds) + 1, "times": times.take(known)}
+            columns = eliminate(name, features.iloc[known], label, **given).columns if elimination else None
+            model = fit(name, features.iloc[known], label, columns=columns, **given)
             part[name] = model.varies(features.iloc[block])
         parts.append(part)
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["row", "start_s", "varied", *names])

@@ -21,11 +21,12 @@ from features.schema import fingerprint
 from features.variability import BINARY, THREE_CLASSES, baselines, feature_matrix, labels, z_scores
 from models.elimination import eliminate
 from models.promotion import Comparison
-from models.variability import CLASSIFIERS, VariabilityModel, fit
+from models.time_blocks import stretches, times_of
+from models.variability import CLASSIFIERS, CUTOFF_FOLDS, VariabilityModel, fit
 from models.variability_evaluation import (
     ALL,
+    BLOCKED,
     PROTOCOLS,
-    STRATIFIED,
     ceiling,
     difference,
     folds,
@@ -176,7 +177,7 @@ def evaluate(
         ceilings = pd.concat(
             [ceiling(measures, TOLD, against=against) for against in ("label", "truth")[: 1 + (table.truth is not None)]]
         )
-    no_baseline = {protocol: folds(table.runs, protocol, thresholds=thresholds, seed=seed)[1] for protocol in protocols}
+    no_baseline = {protocol: folds(table.runs, protocol, thresholds=thresholds)[1] for protocol in protocols}
     left_out = {**table.left_out, **{f"no baseline ({protocol})": count for protocol, count in no_baseline.items()}}
     paired = pd.concat(differences, ignore_index=True) if differences else pd.DataFrame()
     return Evaluated(said, measures, paired, ceilings.reset_index(drop=True), left_out)
@@ -219,7 +220,7 @@ def retrain(
 ) -> Retrained:
     """Train candidates on the features of ``scope``, judge them, register, and promote by the rule; the aliases move last.
 
-    Without a champion all ``names`` are registered, judged by stratified cross-validation. With one, candidates and champion are judged on the runs that
+    Without a champion all ``names`` are registered, judged by cross-validation in blocks of time. With one, candidates and champion are judged on the runs that
     started after all that it learned from had ended, the candidates trained again and again on what came before
     (:func:`models.variability_evaluation.forward`), and the best candidate is registered. A champion that records no training was chosen by hand
     and stays. Not to ``crown`` leaves the aliases to the caller. InputError for a champion of another scope.
@@ -240,7 +241,7 @@ def retrain(
         except InputError as error:
             note = f" The champion before, version {present.version}, is replaced unjudged: {error}."
     if present is None or champion is None:
-        said = predictions({scope: features}, runs, names=names, protocols=(STRATIFIED,), **settings)
+        said = predictions({scope: features}, runs, names=names, protocols=(BLOCKED,), **settings)
         made = {}
         for each in names:
             rows = said[said["classifier"] == each]
@@ -260,7 +261,7 @@ def retrain(
 
     until = int(present.tags["training_window_s"].split("..")[1])
     start = runs["start_s"].to_numpy(np.int64)
-    recent = np.flatnonzero(start > max(until, start.max() - JUDGED_DAYS * DAY_S))
+    recent = np.flatnonzero(start > max(until + WINDOW_S, start.max() - JUDGED_DAYS * DAY_S))
     judged = forward(features, runs, recent, names=names, **settings)
     varied, day = judged["varied"].to_numpy(bool), judged["start_s"].to_numpy(np.int64) // DAY_S
     scores = {each: float(f1_scores(judged[each].to_numpy(bool), varied).mean()) if len(judged) else float("nan") for each in names}
@@ -296,15 +297,12 @@ class _Work:
         from models.classifiers import OPTIONS
         from models.variability_registration import log_and_register
 
-        application, runtime = self.table.runs["application"].to_numpy(object), self.table.runs["runtime_s"].to_numpy(np.float64)
-        usual = baselines(application, runtime)
-        z = z_scores(application, runtime, usual)
-        known = np.flatnonzero(~np.isnan(z))
-        features = self.table.features[self.scope].iloc[known]
-        label, start = labels(z[known], self.thresholds), self.table.runs["start_s"].to_numpy(np.int64)[known]
-        given: dict[str, Any] = {"seed": self.seed, "options": self.options.get(name), "classes": len(self.thresholds) + 1}
-        columns = eliminate(name, features, label, start_s=start, **given).columns if self.elimination else None
-        model = fit(name, features, label, columns=columns, start_s=start, baselines=usual, **given)
+        known, label, usual = self._taught()
+        features, classes = self.table.features[self.scope].iloc[known], len(self.thresholds) + 1
+        times = times_of(self.table.runs).take(known)
+        given: dict[str, Any] = {"seed": self.seed, "options": self.options.get(name), "classes": classes, "times": times}
+        columns = eliminate(name, features, label, **given).columns if self.elimination else None
+        model = fit(name, features, label, columns=columns, baselines=usual, **given)
         parameters = {**OPTIONS[name], **self.options.get(name, {})}
         made = log_and_register(
             self.store, model, self._training(len(known)), metrics, judged, parameters=parameters, tags=self.tags
@@ -364,7 +362,11 @@ class _Work:
             if row["why"]:
                 self.store.client.update_model_version(name, str(row["version"]), description=why)
         model = next((model for each, model in made.values() if each.version == champion), next(iter(made.values()))[1])
-        own = permuted_importance(model.arrays, self.seed) if model.classifier == "knn" else model.importance
+        own = model.importance
+        if model.classifier == "knn":
+            known, label, _ = self._taught()
+            block = stretches(times_of(self.table.runs).take(known), label == model.classes - 1, CUTOFF_FOLDS)
+            own = permuted_importance(model.arrays, self.seed, block)
         importance = pd.Series(own, index=list(model.columns)).sort_values(ascending=False, kind="stable")
         return Retrained(
             name,
@@ -380,6 +382,14 @@ class _Work:
             importance,
             self.table.left_out,
         )
+
+    def _taught(self) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
+        """Rows of the runs that teach and their labels, int64 [runs], and what is usual for each application."""
+        application, runtime = self.table.runs["application"].to_numpy(object), self.table.runs["runtime_s"].to_numpy(np.float64)
+        usual = baselines(application, runtime)
+        z = z_scores(application, runtime, usual)
+        known = np.flatnonzero(~np.isnan(z))
+        return known, labels(z[known], self.thresholds), usual
 
     def _training(self, runs: int) -> Training:
         from models.variability_registration import Training
@@ -407,4 +417,4 @@ def _numbers(rows: pd.DataFrame, classes: int, seed: int) -> dict[str, float]:
     """MLflow metrics of one classifier's predictions."""
     table = measured(rows, classes=classes, seed=seed)
     pooled = table[table["application"] == ALL]
-    return {f"stratified_{row['measure']}": float(row["value"]) for row in pooled.to_dict("records")}
+    return {f"blocked_{row['measure']}": float(row["value"]) for row in pooled.to_dict("records")}

@@ -11,7 +11,8 @@ import pytest
 from features.errors import InputError
 from models.classifiers import JUDGED_ROWS, OPTIONS, learn, permuted_importance
 from models.classifying import class_probabilities, probabilities_of
-from models.variability import CLASSIFIERS, best_cutoff, filled, fit, medians
+from models.time_blocks import Times
+from models.variability import CLASSIFIERS, best_cutoff, filled, fit, medians, out_of_fold
 from tests.contention import control_runs, labelled
 
 SMALL = {
@@ -157,22 +158,39 @@ def test_the_cutoff_is_the_best_of_all_there_could_be():
 
 
 def test_the_cutoff_judges_no_run_by_its_neighbours_in_time():
-    """Runs of one hour share a label that no feature explains but the hour's own: blocks of time see through it, random folds do not."""
+    """Runs of one hour share a label that no feature explains but the hour's own: out of its time the model is sure of nothing, and the cutoff knows it."""
     rng = np.random.default_rng(0)
     hour = np.repeat(np.arange(60), 10)
     features = pd.DataFrame({"state": rng.normal(size=60)[hour], "noise": rng.normal(size=600)})
     label = (rng.random(60) < 0.25)[hour].astype(np.int64)
-    at_random = fit("decision-forest", features, label, seed=0, options=SMALL["decision-forest"])
-    by_time = fit("decision-forest", features, label, seed=0, options=SMALL["decision-forest"], start_s=3600 * hour)
-    assert at_random.cutoff_rows == by_time.cutoff_rows == 600
-    assert by_time.cutoff < at_random.cutoff  # out of its time the model is not sure of anything, and the cutoff knows it
+    times = Times(3600.0 * hour, 3600.0 * hour + 60)
+    model = fit("decision-forest", features, label, seed=0, options=SMALL["decision-forest"], times=times)
+    assert model.cutoff_rows == 600
+    assert model.cutoff < 0.4  # 0.6 where runs of the same hour judge
+
+
+def test_without_times_no_cutoff_is_chosen(runs):
+    model = fit("decision-forest", runs.features, labelled(runs), seed=0, options={"trees": 5}, classes=3)
+    assert model.cutoffs == (0.5, 0.5)
+    assert model.cutoff_rows == 0
 
 
 def test_blocks_in_which_nothing_can_be_learned_judge_nothing():
     features = pd.DataFrame({"x": np.arange(100.0)})
-    label = (np.arange(100) >= 95).astype(np.int64)
-    model = fit("decision-forest", features, label, seed=0, options={"trees": 5}, start_s=np.arange(100))
+    label = (np.arange(100) >= 97).astype(np.int64)
+    times = Times(3600.0 * np.arange(100), 3600.0 * np.arange(100) + 60)
+    model = fit("decision-forest", features, label, seed=0, options={"trees": 5}, times=times)
     assert model.cutoff_rows == 80  # without the last block there is nothing that varies
+
+
+def test_each_set_of_classes_has_the_cutoff_that_is_best_for_it(runs):
+    label, times = labelled(runs, (1.2, 1.5)), Times(runs.start_s.astype(float), runs.start_s + runs.runtime_s)
+    given = {"seed": 0, "options": SMALL["adaboost"]}
+    model = fit("adaboost", runs.features, label, classes=3, times=times, **given)
+    probability = out_of_fold("adaboost", runs.features.to_numpy(), label, 3, times, **given)
+    assert model.cutoffs == (best_cutoff(probability[:, 1:].sum(axis=1), label > 0), best_cutoff(probability[:, 2], label > 1))
+    assert model.cutoff == model.cutoffs[1] < model.cutoffs[0]
+    assert model.with_cutoff(0.9).cutoffs == (model.cutoffs[0], 0.9)
 
 
 def test_importance_finds_the_columns_that_matter():
@@ -181,7 +199,7 @@ def test_importance_finds_the_columns_that_matter():
     label = (table[:, 1] + table[:, 3] > 1.2).astype(np.int64)
     for name in CLASSIFIERS:
         learned = learn(name, table, label, 2, seed=0, options=SMALL[name])
-        found = permuted_importance(learned.arrays, 0) if name == "knn" else learned.importance
+        found = permuted_importance(learned.arrays, 0, np.arange(len(table)) // 100) if name == "knn" else learned.importance
         assert set(np.argsort(found)[-2:]) == {1, 3}, name
         assert found[[1, 3]].min() > 3 * np.abs(found[[0, 2, 4]]).max(), name
 

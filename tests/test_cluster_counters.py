@@ -10,6 +10,7 @@ import pytest
 
 from features.counters import FEATURES, PROBE_FEATURES, SAMPLERS, TYPE_FEATURES, TYPES, counter_features
 from features.window_features import side_by_side, window_features
+from models.time_blocks import times_of
 from models.variability import fit
 from sim.cluster.applications import application
 from sim.cluster.calibrations import Cluster
@@ -156,6 +157,26 @@ def test_the_model_is_asked_with_the_features_of_the_job_that_starts(scope: str)
     np.testing.assert_allclose(asked.runs["predicted"][last_word], expected[last_word], rtol=1e-9)
     assert (asked.runs["predicted"][last_word] < model.cutoff).all()
     assert (asked.runs["predicted"][~last_word] >= model.cutoff).all()
+
+
+def test_little_variation_is_compared_with_its_own_cutoff() -> None:
+    """AdaBoost gives every class some third: two of them together are always above the cutoff of the last alone."""
+    learned = simulate_on(SMALL, jobs_of(31, 200, over_s=8000), seed=31, features=np.ones(200, bool))
+    label = np.digitize(learned.runs["contention"], learned.runs["contention"].quantile([0.6, 0.8]))
+    columns = [*counter_features(("opa_info", "lustre2_client")), *TYPE_FEATURES]
+    given = {"seed": 1, "columns": columns, "options": {"trees": 20}, "times": times_of(learned.runs)}
+    model = fit("adaboost", learned.own, label, classes=3, **given)
+    assert model.cutoffs[0] > model.cutoffs[1]
+    for classes, first in (("little", 1), ("variation", 2)):
+        jobs, name = jobs_of(32, 80), f"EASY+RUSH(model=boosted,skips=3,classes={classes})"
+        advisers = {"boosted": Adviser(model, "own")}
+        asked = simulate_on(SMALL, jobs, scheduler=name, seed=32, advisers=advisers, features=np.ones(len(jobs), bool))
+        answered = (asked.runs["skips"] < 3).to_numpy()
+        assert 0 < asked.skipped < asked.asked
+        assert answered.sum() > 5
+        said = model.probabilities(asked.own)[:, first:].sum(axis=1)
+        np.testing.assert_allclose(asked.runs["predicted"][answered], said[answered], rtol=1e-9)
+        assert (said[answered] < model.cutoffs[first - 1]).all()
 
 
 @pytest.mark.parametrize(("name", "nodes"), [("LBANN", 16), ("SWFFT", 32), ("sw4lite", 8)])

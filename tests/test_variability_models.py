@@ -55,14 +55,14 @@ def opened(tmp_path_factory):
 
 
 def test_an_evaluation_compares_scopes_and_knows_the_ceiling(made):
-    found = evaluate(table_of(made, slice(0, 500)), names=NAMES, protocols=("stratified",), options=FAST)
+    found = evaluate(table_of(made, slice(0, 500)), names=NAMES, protocols=("blocks-of-time",), options=FAST)
     assert set(found.measures["features"]) == {"own", "all", TOLD}
     assert set(found.own_against_all["classifier"]) == set(NAMES)
     assert set(found.ceilings["against"]) == {"label", "truth"}
     f1 = found.measures[(found.measures["measure"] == "f1") & (found.measures["application"] == "all")]
     told = f1[f1["features"] == TOLD].groupby("against")["value"].max()
     assert found.ceilings.set_index("against")["value"].to_dict() == told.to_dict()
-    assert found.left_out == {"no counter sampled in the window": 3, "no baseline (stratified)": 0}
+    assert found.left_out == {"no counter sampled in the window": 3, "no baseline (blocks-of-time)": 0}
 
 
 def test_the_first_champion_is_the_best_of_all_and_the_simulator_can_load_it(opened, made):
@@ -141,10 +141,10 @@ def test_the_commands_say_what_was_found(opened, made, monkeypatch, tmp_path):
     assert "champion    version 1: F1 over 300 runs" in done.output
     assert "3 of 303 runs left out: no counter sampled in the window" in done.output
     assert plot.read_bytes().startswith(b"\x89PNG")
-    arguments = ["--system", "sixth", "--classifier", "lightgbm", "--protocol", "stratified"]
+    arguments = ["--system", "sixth", "--classifier", "lightgbm", "--protocol", "blocks-of-time"]
     done = CliRunner().invoke(evaluate_command, arguments, catch_exceptions=False)
-    assert "own less all nodes, stratified, lightgbm: F1 " in done.output
-    assert "told the contention, stratified, against truth: F1 " in done.output
+    assert "own less all nodes, blocks-of-time, lightgbm: F1 " in done.output
+    assert "told the contention, blocks-of-time, against truth: F1 " in done.output
     done = CliRunner().invoke(evaluate_command, [*arguments, "--scope", "own", "--json"], catch_exceptions=False)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert {"system", "generated", "protocol", "classifier", "measure", "value", "low", "high"} <= rows[0].keys()

@@ -95,8 +95,8 @@ def test_another_format_and_broken_rows_are_refused(tmp_path, made, learned):
     with pytest.raises(ValueError, match=f"row 2 .*column {asked.columns[1]}: inf"):
         VariabilityPredictor(data).predict(asked)
     settings = data / "model.json"
-    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"format": 2}))
-    with pytest.raises(ValueError, match="format 2, this code reads format 1"):
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"format": 3}))
+    with pytest.raises(ValueError, match="format 3, this code reads format 2"):
         VariabilityPredictor(data)
 
 

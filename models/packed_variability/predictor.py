@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-FORMAT = 1
-"""Version of the files a model is made of: settings and arrays."""
+FORMAT = 2
+"""Version of the files a model is made of: settings and arrays. 1 had one cutoff, chosen on folds that shared the machine's state."""
 SETTINGS, ARRAYS = "model.json", "arrays.npz"
 _SHARES, _SCORES, _NEAREST = range(3)
 _AT_ONCE = 2048
@@ -58,7 +58,7 @@ class VariabilityPredictor:
         found = np.concatenate(pieces) if pieces else np.empty((0, len(self._arrays["base"])))
         answer = {f"probability_{label}": found[:, label] for label in range(found.shape[1])}
         answer["predicted_class"] = found.argmax(axis=1)
-        answer["predicted_to_vary"] = found[:, -1] >= self._settings["cutoff"]
+        answer["predicted_to_vary"] = found[:, -1] >= self._settings["cutoffs"][-1]
         if "application" in asked:
             answer["varies_above_s"] = asked["application"].map(self._above_s).to_numpy(np.float64)
         return pd.DataFrame(answer, index=asked.index)

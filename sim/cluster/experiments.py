@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from features.variability import THREE_CLASSES, baselines, labels, z_scores
+from models.time_blocks import times_of
 from models.variability import fit
 from sim.cluster.calibrations import Cluster
 from sim.cluster.simulate import Adviser, ClusterRun, simulate_on
@@ -69,9 +69,9 @@ def learn(
     known = baselines(runs["application"], runs["runtime_s"])
     label = labels(z_scores(runs["application"], runs["runtime_s"], known), THREE_CLASSES)
     seen = (run.own if scope == "own" else run.all).iloc[rows].reset_index(drop=True)
-    start_s = runs["start_s"].to_numpy(np.float64)
-    model = fit(classifier, seen, label, seed=seed, columns=columns, classes=3, start_s=start_s, baselines=known, options=options)
-    return Adviser(model if cutoff is None else replace(model, cutoff=cutoff), scope)
+    times = times_of(runs)
+    model = fit(classifier, seen, label, seed=seed, columns=columns, classes=3, times=times, baselines=known, options=options)
+    return Adviser(model if cutoff is None else model.with_cutoff(cutoff), scope)
 
 
 def usual(cluster: Cluster, of: Experiment, *, days: float, seed: int) -> pd.DataFrame:

@@ -382,8 +382,9 @@ def ask(site: Site, rush: Rush | None, advisers: Mapping[str, Adviser], coin: fl
     adviser = advisers[rush.model]
     model = adviser.model
     site.clock[DECIDER] = MODEL
-    site.clock[FIRST_CLASS] = model.classes - 1 if rush.classes == CLASSES[0] else 1
-    site.physics[CUTOFF] = model.cutoff
+    first = model.classes - 1 if rush.classes == CLASSES[0] else 1
+    site.clock[FIRST_CLASS] = first
+    site.physics[CUTOFF] = model.cutoffs[first - 1]  # added probabilities are compared with the cutoff of these classes together
     return column_codes(model.columns, adviser.scope)
 
 

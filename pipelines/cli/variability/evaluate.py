@@ -13,7 +13,7 @@ from models.variability import CLASSIFIERS
 from pipelines.cli.options import note
 from pipelines.terminal import console
 
-_PROTOCOLS = ("stratified", "leave-one-application-out")
+_PROTOCOLS = ("blocks-of-time", "leave-one-application-out")
 
 
 @click.command()
