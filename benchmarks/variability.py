@@ -1,5 +1,8 @@
 """How well variation is predicted on the simulated cluster ``congested``, against its ceilings: the tables of docs/variability.md.
 
+Both protocols judge in blocks of time. Sweeps and elimination take a third of the days and blocks of time alone, for an application left out costs
+three times the trainings of all applications and says the same of noise, lag and columns.
+
 ``python -m benchmarks.variability --write`` makes page and picture anew; what was computed is kept under ``--keep``. Everything here is simulated.
 Labels, cutoffs and columns come from training parts alone (:mod:`models.variability_evaluation`). Two ceilings are stated: a classifier told the
 true contention as the run starts, which is all that counters could ever say, and one told the contention that the run was going to meet, which
@@ -23,7 +26,7 @@ from benchmarks.pages import HOUSE, kept, made_by
 from features.counters import TYPE_FEATURES
 from features.variability import baselines, z_scores
 from models.variability import CLASSIFIERS
-from models.variability_evaluation import ALL, LEFT_OUT, difference, measured, predictions
+from models.variability_evaluation import ALL, BLOCKED, LEFT_OUT, difference, measured, predictions
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim.cluster.applications import application
 from sim.cluster.calibrations import CALIBRATIONS, Cluster
@@ -99,9 +102,9 @@ def runs_once(directory: Path, days: int, seed: int, each: int) -> Runs:
 
 
 def swept(cluster: Cluster) -> pd.DataFrame:
-    """F1 with one application left out, by classifier and nodes, on runs of ``cluster``."""
+    """F1 in blocks of time, by classifier and nodes, on runs of ``cluster``."""
     run = control_runs(cluster, days=SWEEP_DAYS, seed=SEED + 1, each=SWEEP_EACH)
-    said = judged(run, {"own": run.own, "all": run.all, START: told(run)[START]}, SWEPT, protocols=(LEFT_OUT,))
+    said = judged(run, {"own": run.own, "all": run.all, START: told(run)[START]}, SWEPT, protocols=(BLOCKED,))
     return measured(said).query("application == @ALL and measure == 'f1'")
 
 
@@ -210,7 +213,7 @@ def sweep_table(found: dict[float, pd.DataFrame], what: str) -> str:
     """F1 as noise or lag grows."""
     lines = [f"| {what} | best model | F1 | told at start | share |", "| --- |" + " --- |" * 4]
     for value, table in found.items():
-        mine, top = best(table, LEFT_OUT, ("own", "all")), best(table, LEFT_OUT, (START,))
+        mine, top = best(table, BLOCKED, ("own", "all")), best(table, BLOCKED, (START,))
         lines.append(
             f"| {value:g} | {mine['classifier']}, {mine['features']} nodes | {cell(mine)} | {top['value']:.3f} | {mine['value'] / top['value']:.0%} |"
         )
@@ -220,11 +223,11 @@ def sweep_table(found: dict[float, pd.DataFrame], what: str) -> str:
 def elimination_table(chosen: pd.DataFrame, whole: pd.DataFrame) -> str:
     """F1 with the columns that elimination inside each training part keeps, beside all of them."""
     less, more = measured(chosen), measured(whole)
-    lines = ["| counters of | columns kept, by application left out | F1 | F1 with all 282 |", "| --- | --- | --- | --- |"]
+    lines = ["| counters of | columns kept, by block of time | F1 | F1 with all 282 |", "| --- | --- | --- | --- |"]
     for kind in ("own", "all"):
         counts = chosen[chosen["features"] == kind].groupby("fold")["columns"].first()
         kept_ = ", ".join(str(number) for number in counts)
-        lines.append(f"| {kind} nodes | {kept_} | {cell(best(less, LEFT_OUT, (kind,)))} | {cell(best(more, LEFT_OUT, (kind,)))} |")
+        lines.append(f"| {kind} nodes | {kept_} | {cell(best(less, BLOCKED, (kind,)))} | {cell(best(more, BLOCKED, (kind,)))} |")
     return "\n".join(lines)
 
 
@@ -235,7 +238,7 @@ def picture(noise: dict[float, pd.DataFrame], lag: dict[float, pd.DataFrame]) ->
         for axis, found, label in ((axes[0], noise, "sensor noise, relative"), (axes[1], lag, "lag of the counters, s")):
             places = np.arange(len(found))
             for kind, colour, mark in (("own", "#0072b2", "o"), ("all", "#d55e00", "s"), (START, MUTED, "^")):
-                rows = [best(table, LEFT_OUT, (kind,)) for table in found.values()]
+                rows = [best(table, BLOCKED, (kind,)) for table in found.values()]
                 values = np.array([row["value"] for row in rows])
                 spread = np.abs(np.array([[row["value"] - row["low"], row["high"] - row["value"]] for row in rows]).T)
                 name = kind if kind == START else f"{kind} nodes"
@@ -261,7 +264,7 @@ def main() -> None:
     lag = {float(value): sweep(asked.keep, CONGESTED.but(lag_s=value)) for value in LAGS}
     briefly = (CONGESTED, SWEEP_DAYS, SEED + 1, SWEEP_EACH)
     small = runs_once(asked.keep, *briefly[1:])
-    one: dict[str, Any] = {"protocols": (LEFT_OUT,)}
+    one: dict[str, Any] = {"protocols": (BLOCKED,)}
     sets = {"own": small.own, "all": small.all}
     whole = once(asked.keep, "whole", (*briefly, ELIMINATED), lambda: judged(small, sets, (ELIMINATED,), **one))
     chosen = once(
@@ -275,7 +278,7 @@ def main() -> None:
         f"truth and label agree in {((z > VARIES) == (truth(run.runs) > 0)).mean():.1%}.\n\n" + made_by("variability"),
         "ceilings": ceilings(table),
         "left-out": main_table(table, LEFT_OUT),
-        "stratified": main_table(table, "stratified"),
+        "blocked": main_table(table, BLOCKED),
         "applications": by_application(table),
         "own-all": own_against_all(said),
         "noise": sweep_table(noise, "sensor noise"),

@@ -1,8 +1,8 @@
 """Recursive feature elimination (Guyon et al., "Gene selection for cancer classification", Machine Learning 46, 2002): the least important columns go first.
 
-At each size the classifier is judged by F1 out of folds that are blocks of time, and the set of the highest is kept, of equals the smaller, as Nichols et al. (paper 004) do it.
-F1 at each size is that of its own best cutoff, so all are flattered alike and the figure is for choosing only: what the chosen set is worth is found
-on runs that took no part (``models.variability_evaluation`` eliminates inside each training part).
+At each size the classifier is judged by F1 out of folds that are blocks of time, and the set of the highest is kept, of equals the smaller, as Nichols
+et al. (RUSH) do it. F1 at each size is that of its own best cutoff, so all are flattered alike and the figure is for choosing only: what the chosen
+set is worth is found on runs that took no part (``models.variability_evaluation`` eliminates inside each training part).
 """
 
 from __future__ import annotations

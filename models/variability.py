@@ -1,4 +1,4 @@
-"""Will this job vary? A classifier of the machine's state before a job starts, after Nichols et al. (RUSH, paper 004).
+"""Will this job vary? A classifier of the machine's state before a job starts, after Nichols et al. (RUSH).
 
 A model looks at counters, probes and the type of the application, and gives each class of variation a probability. Variation is rare, and the class
 of the highest probability is seldom it; so a job is predicted to vary where the probability of the last class reaches a cutoff, chosen for F1 on the
@@ -102,8 +102,8 @@ def fit(
     """Train the classifier ``name`` on ``columns`` of ``features`` [rows] (all of them if not told) for ``label`` int64 [rows], 0..classes - 1.
 
     ``classes`` is one more than the largest label if not told. By ``times`` of the rows cutoffs are chosen on blocks of time, so that no run is judged by
-    its neighbours of the same minutes; without, none can be, and they are ``NO_CHOICE``. ``baselines`` is only kept. Deterministic. ValueError for an unknown name or option and labels that do not fit the rows; InputError for labels that are all alike and as
-    :func:`matrix`.
+    its neighbours of the same minutes; without, none can be, and they are ``NO_CHOICE``. ``baselines`` is only kept. Deterministic. ValueError for an
+    unknown name or option and labels that do not fit the rows; InputError for labels that are all alike and as :func:`matrix`.
     """
     names = tuple(features.columns if columns is None else columns)
     label = np.asarray(label, np.int64)

@@ -1,8 +1,9 @@
 """How well is variation predicted? Classifiers cross-validated on control runs, in blocks of time and with one application left out, after Nichols et al.
 
-They (RUSH, paper 004) say nothing of time, but runs minutes apart share the machine's state: under both protocols the runs that train lie in other stretches of
-time than those that judge, with a gap between (:mod:`models.time_blocks`). What a run is judged by comes from the training part alone: baselines, labels,
-medians, cutoff and the choice of columns; only for an application left out are labels its own, from runs that the model never sees. Intervals resample days, whose runs share the machine's state (``models.bootstrap``).
+They (RUSH) say nothing of time, but runs minutes apart share the machine's state: under both protocols the runs that train lie in other stretches of time
+than those that judge, with a gap between (:mod:`models.time_blocks`). What a run is judged by comes from the training part alone: baselines, labels,
+medians, cutoff and the choice of columns; only for an application left out are labels its own, from runs that the model never sees. Intervals resample
+days, whose runs share the machine's state (``models.bootstrap``).
 """
 
 from __future__ import annotations
@@ -172,8 +173,8 @@ def forward(
     """What each classifier would have said of the runs ``rows``, trained again and again on what had ended: a row a run, in order of their starts.
 
     ``rows`` are cut into ``FORWARD_BLOCKS`` consecutive parts; each is labelled by the baselines of the runs that had ended when the counters' window of its
-    first began, and predicted by models trained on those. Columns: ``row start_s varied`` (of the last class) and for each of ``names`` whether it predicts that. Runs
-    of an application that had no baseline are left out. InputError where what had ended cannot be learned from.
+    first began, and predicted by models trained on those. Columns: ``row start_s varied`` (of the last class) and for each of ``names`` whether it
+    predicts that. Runs of an application that had no baseline are left out. InputError where what had ended cannot be learned from.
     """
     application, runtime = runs["application"].to_numpy(object), runs["runtime_s"].to_numpy(np.float64)
     start = runs["start_s"].to_numpy(np.int64)

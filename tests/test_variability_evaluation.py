@@ -11,9 +11,9 @@ from features.clock import DAY_S
 from features.variability import baselines, labels, z_scores
 from models import variability_evaluation as evaluation
 from models.elimination import SMALLEST, eliminate, sizes
-from models.variability_evaluation import BLOCKED, LEFT_OUT, PROTOCOLS, ceiling, difference, folds, measured, predictions
 from models.time_blocks import Times
-from tests.contention import APPLICATIONS, control_runs
+from models.variability_evaluation import BLOCKED, LEFT_OUT, PROTOCOLS, ceiling, difference, folds, measured, predictions
+from tests.contention import control_runs
 
 FAST = {
     "extra-trees": {"trees": 20},
