@@ -1,7 +1,7 @@
 """How well variation is predicted on the simulated cluster ``congested``, against its ceilings: the tables of docs/variability.md.
 
-Both protocols judge in blocks of time. Sweeps and elimination take a third of the days and blocks of time alone, for an application left out costs
-three times the trainings of all applications and says the same of noise, lag and columns.
+Both protocols judge in blocks of time. Applications are left out with one classifier, and sweeps (``--sweeps``) take a third of the days and no application
+out, for each application left out of each stretch of time is a training more.
 
 ``python -m benchmarks.variability --write`` makes page and picture anew; what was computed is kept under ``--keep``. Everything here is simulated.
 Labels, cutoffs and columns come from training parts alone (:mod:`models.variability_evaluation`). Two ceilings are stated: a classifier told the
@@ -40,7 +40,8 @@ SWEEP_DAYS, SWEEP_EACH = 10, 200
 START, RUN = "told at start", "told the run"
 NOISES = (0.0, 0.1, 0.3, 1.0, 3.0)
 LAGS = (0, 30, 90, 180, 270)
-SWEPT = ("lightgbm",)
+SWEPT = LEFT_OUT_BY = ("lightgbm",)
+"""Classifiers that are swept, and that leave applications out: a fold for each and each stretch of time makes 21."""
 ELIMINATED = "adaboost"
 SAY = Console(stderr=True)
 
@@ -136,7 +137,7 @@ def main_table(table: pd.DataFrame, protocol: str) -> str:
         "| --- |" + " --- |" * 6,
     ]
     for kind in ("own", "all", START, RUN):
-        for name in CLASSIFIERS:
+        for name in table.loc[table["protocol"] == protocol, "classifier"].unique():
             where = {"protocol": protocol, "features": kind, "classifier": name, "application": ALL}
             cells = [cell(pick(table, against="label", measure=measure, **where)) for measure in ("f1",)]
             cells += [
@@ -202,7 +203,7 @@ def own_against_all(said: pd.DataFrame) -> str:
     """Paired differences in F1, own nodes minus all nodes."""
     lines = ["| protocol | classifier | F1 of own minus all nodes |", "| --- | --- | --- |"]
     for protocol in said["protocol"].unique():
-        for name in CLASSIFIERS:
+        for name in said.loc[said["protocol"] == protocol, "classifier"].unique():
             rows = said[(said["protocol"] == protocol) & (said["classifier"] == name)]
             found = difference(rows[rows["features"] == "own"], rows[rows["features"] == "all"]).set_index("measure").loc["f1"]
             lines.append(f"| {protocol} | {name} | {found['value']:+.3f} [{found['low']:+.3f}, {found['high']:+.3f}] |")
@@ -251,43 +252,67 @@ def picture(noise: dict[float, pd.DataFrame], lag: dict[float, pd.DataFrame]) ->
         return encode(drawn, "png")
 
 
-def main() -> None:
-    """Compute what is not kept yet, print or write."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--keep", type=Path, default=Path(".queuecast/benchmarks/variability"))
-    parser.add_argument("--write", action="store_true", help="write docs/variability.md and its picture")
-    asked = parser.parse_args()
+def compared(directory: Path) -> dict[str, str]:
+    """The tables of every classifier in blocks of time, and of one with applications left out."""
     usually = (CONGESTED, DAYS, SEED, EACH)
-    run = runs_once(asked.keep, DAYS, SEED, EACH)
-    said = once(asked.keep, "said", usually, lambda: judged(run, {"own": run.own, "all": run.all, **told(run)}, CLASSIFIERS))
-    noise = {value: sweep(asked.keep, CONGESTED.but(sensor_noise=value, probe_noise=value / 2)) for value in NOISES}
-    lag = {float(value): sweep(asked.keep, CONGESTED.but(lag_s=value)) for value in LAGS}
-    briefly = (CONGESTED, SWEEP_DAYS, SEED + 1, SWEEP_EACH)
-    small = runs_once(asked.keep, *briefly[1:])
-    one: dict[str, Any] = {"protocols": (BLOCKED,)}
-    sets = {"own": small.own, "all": small.all}
-    whole = once(asked.keep, "whole", (*briefly, ELIMINATED), lambda: judged(small, sets, (ELIMINATED,), **one))
-    chosen = once(
-        asked.keep, "eliminated", (*briefly, ELIMINATED), lambda: judged(small, sets, (ELIMINATED,), elimination=True, **one)
-    )
+    run = runs_once(directory, DAYS, SEED, EACH)
+    every = {"own": run.own, "all": run.all, **told(run)}
+
+    def of(protocol: str, names: tuple[str, ...]) -> pd.DataFrame:
+        return once(directory, f"said, {protocol}", (*usually, names), lambda: judged(run, every, names, protocols=(protocol,)))
+
+    said = pd.concat([of(BLOCKED, CLASSIFIERS), of(LEFT_OUT, LEFT_OUT_BY)])
     table = measured(said)
     usual = baselines(run.runs["application"], run.runs["runtime_s"])
     z = z_scores(run.runs["application"], run.runs["runtime_s"], usual)
-    parts = {
+    return {
         "data": f"{len(run.runs):,} simulated control runs over {DAYS} days at load {LOAD:g}, {(z > VARIES).mean():.1%} of them with z > 1.5; "
-        f"truth and label agree in {((z > VARIES) == (truth(run.runs) > 0)).mean():.1%}.\n\n" + made_by("variability"),
+        f"truth and label agree in {((z > VARIES) == (truth(run.runs) > 0)).mean():.1%}. " + made_by("variability"),
         "ceilings": ceilings(table),
         "left-out": main_table(table, LEFT_OUT),
         "blocked": main_table(table, BLOCKED),
         "applications": by_application(table),
         "own-all": own_against_all(said),
+    }
+
+
+def swept_tables(directory: Path) -> tuple[dict[str, str], bytes]:
+    """The tables of noise, lag and elimination, and the picture."""
+    noise = {value: sweep(directory, CONGESTED.but(sensor_noise=value, probe_noise=value / 2)) for value in NOISES}
+    lag = {float(value): sweep(directory, CONGESTED.but(lag_s=value)) for value in LAGS}
+    briefly = (CONGESTED, SWEEP_DAYS, SEED + 1, SWEEP_EACH)
+    small = runs_once(directory, *briefly[1:])
+    sets = {"own": small.own, "all": small.all}
+
+    def of(elimination: bool) -> pd.DataFrame:
+        given: dict[str, Any] = {"protocols": (BLOCKED,), "elimination": elimination}
+        settings = (*briefly, ELIMINATED, elimination)
+        return once(directory, "elimination", settings, lambda: judged(small, sets, (ELIMINATED,), **given))
+
+    tables = {
         "noise": sweep_table(noise, "sensor noise"),
         "lag": sweep_table(lag, "lag, s"),
-        "elimination": elimination_table(chosen, whole),
+        "elimination": elimination_table(of(True), of(False)) + "\n\n" + made_by("variability"),
     }
+    return tables, picture(noise, lag)
+
+
+def main() -> None:
+    """Compute what is not kept yet, print or write."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--keep", type=Path, default=Path(".queuecast/benchmarks/variability"))
+    parser.add_argument("--sweeps", action="store_true", help="also worse sensors and elimination of columns: as long again")
+    parser.add_argument("--write", action="store_true", help="write docs/variability.md and, with --sweeps, its picture")
+    asked = parser.parse_args()
+    parts = compared(asked.keep)
+    drawn = None
+    if asked.sweeps:
+        more, drawn = swept_tables(asked.keep)
+        parts |= more
     if asked.write:
         replace_parts(PAGE, parts)
-        (HOUSE / "docs" / "variability.png").write_bytes(picture(noise, lag))
+        if drawn is not None:
+            (HOUSE / "docs" / "variability.png").write_bytes(drawn)
     else:
         for name, text in parts.items():
             print(f"## {name}\n\n{text}\n")
