@@ -35,8 +35,8 @@ def remember(spec: str, *, procs: int | None = None, timezone: str | None = None
         name = entry.name
         if entry.format == "generated" and procs is not None:
             raise InputError(f"{name}: the machine is part of what is generated: list a workload of your own in queuecast.toml")
-        if not stated:
-            return name
+        if not stated and entry is catalogue[name]:
+            return name  # else a copy of the archive's file, which is where the trace is from now on
         stated = {**_as_table(entry), **stated}
     known = catalogue_entry(name, stated, remembered())
     clean(read_trace(name, catalogue={name: known}), missing_request=known.missing_request)
@@ -49,7 +49,8 @@ def _same_file(name: str, path: Path, entry: Entry | None) -> Entry | None:
     if entry is None:
         return None
     if entry.stated_in != remembered():
-        raise InputError(f"{path}: would be called {name}, which is a trace of {entry.stated_in.name}: rename the file")
+        other = " with other content" if entry.checked else ""
+        raise InputError(f"{path}: would be called {name}, which is a trace of {entry.stated_in.name}{other}: rename the file")
     if entry.path != path and entry.path.exists():
         raise InputError(f"{path}: would be called {name}, which is {entry.path}, run before: rename one of the files")
     return entry

@@ -19,6 +19,7 @@ from pipelines.fetch import fetch
 from pipelines.home import archive, home
 from pipelines.ingest.canonical import write_canonical
 from pipelines.ingest.read import find_entry, read_trace
+from pipelines.traces import read_known, remember
 from tests.conftest import SHARED, needs_shared
 
 SWF = "; MaxProcs: 64\n1 0 5 100 4 -1 -1 4 3600 -1 1 3 2 7 1 2 -1 -1\n"
@@ -167,6 +168,59 @@ def test_a_name_of_the_catalogue_goes_before_a_file(elsewhere: Path) -> None:
     (elsewhere / "generated").write_text(SWF)
     assert find_entry("generated") is not None
     assert find_entry("./generated") is None
+
+
+ARCHIVED = f"""[traces."a-1"]
+place = "https://archive.example/A-1.swf.gz"
+procs = 32
+sha256_content = "{sha256(SWF.encode()).hexdigest()}"
+missing_request = "runtime"
+"""
+
+
+def test_a_file_under_its_archive_name_is_that_trace_if_it_has_its_content(elsewhere: Path) -> None:
+    (elsewhere / "queuecast.toml").write_text(ARCHIVED)
+    path = elsewhere / "A-1.swf.gz"
+    for data in (PACKED, SWF.encode()):
+        path.write_bytes(data)
+        for spec in (str(path), "A-1.swf.gz"):
+            entry = find_entry(spec)
+            assert entry is not None
+            assert (entry.name, entry.path, entry.missing_request) == ("a-1", path, "runtime")
+            assert read_trace(spec).procs == 32
+        assert read_trace(path).procs == 32
+    assert remember("A-1.swf.gz") == "a-1"
+    trace, missing_request = read_known("a-1")
+    assert (trace.source, trace.procs, missing_request) == (str(path), 32, "runtime")
+    (elsewhere / "copy").mkdir()
+    (elsewhere / "copy" / "A-1.swf").write_text(SWF)
+    assert remember("copy/A-1.swf", procs=16) == "a-1"
+    assert read_known("a-1")[0].source == str(elsewhere / "copy" / "A-1.swf")
+    assert read_known("a-1")[0].procs == 16
+
+
+def test_a_file_under_an_archive_name_with_other_content_is_its_own_trace_and_not_remembered(elsewhere: Path) -> None:
+    (elsewhere / "queuecast.toml").write_text(ARCHIVED)
+    (elsewhere / "A-1.swf").write_text(SWF.replace("100", "101"))
+    assert find_entry("A-1.swf") is None
+    assert read_trace("A-1.swf").procs == 64
+    assert message(remember, "A-1.swf") == (
+        f"{elsewhere}/A-1.swf: would be called a-1, which is a trace of queuecast.toml with other content: rename the file"
+    )
+    (elsewhere / "damaged").mkdir()
+    (elsewhere / "damaged" / "A-1.swf.gz").write_bytes(PACKED[:-9])
+    assert message(read_trace, "damaged/A-1.swf.gz") == "damaged/A-1.swf.gz: truncated: the gzip data end before their end mark"
+
+
+@needs_shared
+@pytest.mark.parametrize("file", ["NASA-iPSC-1993-3.1-cln", "LLNL-Atlas-2006-2.1-cln", "LANL-CM5-1994-4.1-cln"])
+def test_the_archives_files_are_the_catalogues_traces(file: str) -> None:
+    entry = find_entry(str(SHARED / "traces" / f"{file}.swf.gz"))
+    assert entry is not None
+    assert entry.name == file.lower()
+    if entry.missing_request == "runtime":
+        assert remember(str(entry.path)) == entry.name
+        assert read_known(entry.name)[0].source == str(entry.path)
 
 
 def test_the_generated_trace_says_so_and_refuses_bad_options(elsewhere: Path) -> None:

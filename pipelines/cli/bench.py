@@ -77,9 +77,11 @@ def plan(traces: Sequence[str], schedulers: Sequence[str], *, large: bool, quick
     """What is to be measured; InputError for an unknown trace or scheduler."""
     catalogue = load_catalogue()
     real = {name: name for name, entry in catalogue.items() if name.startswith(REAL) and entry.place and entry.path.exists()}
-    given = [
-        (entry.name, entry.name) if (entry := find_entry(trace, catalogue)) else (trace_name(trace), trace) for trace in traces
-    ]
+    given = []
+    for trace in traces:
+        entry = find_entry(trace, catalogue)
+        listed = entry is not None and catalogue[entry.name] is entry
+        given.append((entry.name, entry.name) if entry and listed else (trace_name(trace), trace))
     named = [named_scheduler(name) for name in schedulers]
     bearing = tuple(one.name for one in named if one.algorithm in ("EASY", "List") and one.reservations == 1)
 

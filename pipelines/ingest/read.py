@@ -12,7 +12,7 @@ from features.schema import Trace
 from pipelines.catalogue import Entry, load_catalogue
 from pipelines.ingest.canonical import MAGIC, read_canonical
 from pipelines.ingest.localtime import zone
-from pipelines.ingest.source import Source, load, unreadable
+from pipelines.ingest.source import Source, load, trace_name, unreadable
 from pipelines.ingest.swf import parse_swf
 
 
@@ -27,7 +27,8 @@ def read_trace(
     """
     if not isinstance(spec, (str, Path)):
         raise InputError(f"a {type(spec).__name__} is neither a name of the catalogue nor a path")
-    entry = find_entry(spec, catalogue) if isinstance(spec, str) else None
+    entries = load_catalogue() if catalogue is None else catalogue
+    entry = find_entry(spec, entries) if isinstance(spec, str) else _copy_of(entries, spec)
     if timezone is not None:
         zone(timezone)
     if entry is None:
@@ -46,7 +47,10 @@ def read_trace(
 
 
 def find_entry(spec: str, catalogue: Mapping[str, Entry] | None = None) -> Entry | None:
-    """The catalogue's entry for TRACE, or None where TRACE is a file. Raises InputError, listing what is known, where it is neither."""
+    """The catalogue's entry for TRACE, or None where TRACE is a file. Raises InputError, listing what is known, where it is neither.
+
+    A file that is called like an entry and has the content whose checksum the entry states is that trace: the entry, placed there.
+    """
     entries = load_catalogue() if catalogue is None else catalogue
     entry = entries.get(spec) or entries.get(spec.lower())
     if entry is None and not Path(spec).exists():
@@ -55,7 +59,19 @@ def find_entry(spec: str, catalogue: Mapping[str, Entry] | None = None) -> Entry
         alike = sorted(name for name in entries if spec.lower() in name)
         hint = f"did you mean {' or '.join(alike)}? " if alike else ""
         raise InputError(f"{spec}: no such file and no trace of the catalogue; {hint}known are {', '.join(sorted(entries))}")
-    return entry
+    return _copy_of(entries, spec) if entry is None else entry
+
+
+def _copy_of(entries: Mapping[str, Entry], spec: str | Path) -> Entry | None:
+    """The entry whose trace the file is, by name and checksum, placed at that file."""
+    try:
+        entry = entries.get(trace_name(spec))
+        if entry is None or not entry.checked:
+            return None
+        entry.check(load(spec))
+    except InputError:
+        return None  # another file: what is wrong with it is told where it is read
+    return replace(entry, place=str(Path(spec).absolute()))
 
 
 def read_file(path: str | Path, *, timezone: str | None = None) -> Trace:
