@@ -13,7 +13,7 @@ import pandas as pd
 
 from features.jit import njit
 
-REPLICATES = 1000
+REPLICATES = 500
 _AT_ONCE = 50
 
 
@@ -93,17 +93,16 @@ def feedback_band(
     judged = window >= 0
     number, place = np.unique(window[judged], return_inverse=True)
     member = np.unique(cluster, return_inverse=True)[1].ravel()
-    jobs = np.bincount(place)
+    jobs, clusters = np.bincount(place), int(member.max(initial=-1)) + 1
+    where = np.full(len(window), -1)
+    where[judged] = place
     shared = np.sqrt(together(under[judged], target, member[judged]))
-    rates = []
+    counts = []
     for begin in range(0, replicates, _AT_ONCE):
-        count = min(_AT_ONCE, replicates - begin)
-        places = rng.random((len(member), count), np.float32)
-        of_cluster = rng.random((int(member.max(initial=-1)) + 1, count), np.float32)[member]
-        alike = rng.random((len(member), count), np.float32) < shared
-        outlived = _outlived(events, np.where(alike, of_cluster, places), 1.0 - target, rate)[judged]
-        rates += [np.bincount(place, column) / jobs for column in outlived.T]
-    low, high = np.quantile(rates, [0.5 - confidence / 2, 0.5 + confidence / 2], axis=0)
+        shape = min(_AT_ONCE, replicates - begin)
+        own, common = rng.random((len(member), shape), np.float32), rng.random((clusters, shape), np.float32)
+        counts.append(_outlived(events, own, common, member, shared, where, len(number), 1.0 - target, rate))
+    low, high = np.quantile(np.hstack(counts) / jobs[:, None], [0.5 - confidence / 2, 0.5 + confidence / 2], axis=1)
     rate_of = np.bincount(place, under[judged]) / jobs
     groups = np.unique(np.column_stack([place, member[judged]]), axis=0)
     return pd.DataFrame(
@@ -120,16 +119,26 @@ def feedback_band(
 
 
 @njit
-def _outlived(events, places, level, rate):
-    """Which jobs outlive the level as it has moved, bool [jobs, replicates], of jobs that lie at ``places`` of their distributions."""
-    jobs, replicates = places.shape
-    made = np.zeros((jobs, replicates), np.bool_)
+def _outlived(events, own, common, member, shared, window, windows, level, rate):
+    """How many jobs of each window outlive the level as it has moved, int64 [windows, replicates].
+
+    ``own`` [jobs, replicates] and ``common`` [clusters, replicates] are uniform draws. A job whose own is below ``shared`` lies where its cluster
+    does; what the others' own is above that, stretched to 0..1, is where they lie.
+    """
+    replicates = own.shape[1]
+    outlived = np.zeros(own.shape, np.bool_)
+    counts = np.zeros((windows, replicates), np.int64)
     moved = np.full(replicates, level)
+    stretch = 1.0 / max(1.0 - shared, 1e-9)
     for event in events:
         if event >= 0:
             for i in range(replicates):
-                made[event, i] = places[event, i] > moved[i]
+                drawn = own[event, i]
+                place = common[member[event], i] if drawn < shared else (drawn - shared) * stretch
+                outlived[event, i] = place > moved[i]
+                if window[event] >= 0:
+                    counts[window[event], i] += outlived[event, i]
         else:
             for i in range(replicates):
-                moved[i] += rate * ((1.0 if made[-1 - event, i] else 0.0) - (1.0 - level))
-    return made
+                moved[i] += rate * ((1.0 if outlived[-1 - event, i] else 0.0) - (1.0 - level))
+    return counts

@@ -36,6 +36,14 @@ _OPTIONAL: dict[str, Callable[..., Predictor]] = {
     "quantile": quantile,
 }
 """Those that take options as texts."""
+MEDIAN, MOST_ACCURATE = "quantile", "quantile(order=accuracy)"
+"""The two answers of one forest: the median of a job's runtime, and the prediction of the highest expected accuracy, which is what a registered
+forest serves. Each is called by its own name wherever predictions are shown."""
+ALL = (
+    *("requested", "last2", "hierarchy", "sp2", "sp3", "sp4", "knn", "okcm", "nag", "cv-triple", "svr", "lightgbm"),
+    *(MEDIAN, MOST_ACCURATE),
+)
+"""Every predictor that knows no runtime beforehand, each with its usual options, from the simplest."""
 KNOWN = (
     *_PLAIN,
     *(f"{name}[(OPTION=VALUE,...)]" for name in _OPTIONAL),

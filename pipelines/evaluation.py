@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from features.cleaning import CleanTrace
-from features.clock import local_clock_s
+from features.clock import DAY_S, local_clock_s
 from features.errors import InputError
-from models.protocol import Predictor
+from models.catalog import predictor as named_predictor
+from models.memory import Memory
+from models.protocol import CompiledPredictor, Predictor
 from sim.prediction_cost import REPEATS, Cost, prediction_cost
-from sim.prediction_quality import Quality, judge
+from sim.prediction_quality import MONTH_S, Quality, judge
 from sim.schedule import IDENTITY, Schedule
 from sim.scratch import Scratch
+from sim.sharpness import REFERENCES
 from sim.simulate import simulate
 
+Nights = Callable[[str, int, int], None]
+"""Told of a predictor, a night, and of how many."""
 KIND = "evaluation"
 """The kind of Parquet file that holds the figures."""
+BY_CHANCE, WITH_FEEDBACK = "band of 99 % by chance", "band of 99 % by chance, with the update's feedback"
 _FIGURES = ("value", "low", "high", "difference", "difference_low", "difference_high")
 
 
@@ -49,10 +55,12 @@ def evaluate_predictors(
     seed: int = 0,
     repeats: int = REPEATS,
     progress: Callable[[Schedule], None] | None = None,
+    nights: Nights | None = None,
 ) -> Evaluation:
     """Simulate ``workload`` under ``scheduler`` with each of ``predictors``, and judge them over ``parts`` of the trace.
 
-    ``repeats`` runs tell each predictor's cost, 0 leaves it out; ``progress`` is told of each schedule. Raises InputError as :func:`sim.simulate` and
+    ``repeats`` runs tell each predictor's cost, 0 leaves it out; ``progress`` is told of each schedule, ``nights`` of each midnight at which a
+    predictor learns. Raises InputError as :func:`sim.simulate` and
     :func:`sim.prediction_quality.judge`, and where every request was taken from a runtime.
     """
     jobs = workload.jobs
@@ -69,7 +77,7 @@ def evaluate_predictors(
             jobs,
             procs=workload.procs,
             scheduler=scheduler,
-            predictor=source,
+            predictor=source if nights is None else told_of_nights(source, jobs, nights),
             seed=seed,
             trace=workload.name,
             generated=workload.generated,
@@ -86,6 +94,23 @@ def evaluate_predictors(
     return Evaluation(schedules, qualities, costs, int(leave_out.sum()))
 
 
+def told_of_nights(source: str | Predictor, jobs: pd.DataFrame, nights: Nights) -> Predictor:
+    """The predictor ``source``, which says how far it is in ``jobs`` whenever it learns anew: its name, which night of how many."""
+    made = named_predictor(source) if isinstance(source, str) else source
+    if not isinstance(made, CompiledPredictor) or made.retrain is None:
+        return made
+    retrain, total = made.retrain, int(jobs["submit_s"].iloc[-1] // DAY_S - jobs["submit_s"].iloc[0] // DAY_S)
+    count = 0
+
+    def counted(memory: Memory, ended: np.ndarray, runtime: np.ndarray) -> Memory:
+        nonlocal count
+        count += 1
+        nights(made.name, min(count, total), total)
+        return retrain(memory, ended, runtime)
+
+    return replace(made, retrain=counted)
+
+
 def _requests_from_runtimes(workload: CleanTrace) -> np.ndarray:
     """Which jobs state no request, so that their runtime was taken for it: bool [jobs]."""
     altered = workload.rejected_jobs
@@ -98,7 +123,8 @@ def as_records(evaluation: Evaluation) -> list[dict[str, Any]]:
     """One record a part and predictor, plain Python values ready for JSON, null where there is no number.
 
     What identifies it, its cost, and the measures over all jobs, each with ``_low``, ``_high`` and ``_difference`` to the baseline; then
-    lists of the same ``by_experience``, ``by_completed`` and ``by_month``, and ``calibration`` and ``windows`` for a distribution.
+    lists of the same ``by_experience``, ``by_completed`` and ``by_month``. ``crps_s``, with ``_low``, ``_high`` and ``_against_request``, and ``losses`` by
+    level score it as a distribution; for one that is, there are ``calibration``, ``coverage``, ``windows`` and ``references``, with the same scores.
     """
     records = []
     for quality in evaluation.qualities:
@@ -108,8 +134,11 @@ def as_records(evaluation: Evaluation) -> list[dict[str, Any]]:
             record = _identity(evaluation, quality, schedule) | overall
             for by in ("experience", "completed", "month"):
                 record[f"by_{by}"] = _by_group(mine[mine["by"] == by])
-            for name, table in (("calibration", quality.calibration), ("windows", quality.windows)):
-                record[name] = _rows(table, schedule.predictor)
+            record |= _sharpness_of(quality, schedule.predictor)
+            record["references"] = [
+                {"name": name, **_sharpness_of(quality, name)} for name in REFERENCES if schedule.quantiles is not None
+            ]
+            record["calibration"] = _rows(quality.calibration, schedule.predictor)
             record["errors"] = _rows(quality.errors, schedule.predictor)
             records.append({key: _plain(value) for key, value in record.items()})
     return records
@@ -118,8 +147,9 @@ def as_records(evaluation: Evaluation) -> list[dict[str, Any]]:
 def as_table(evaluation: Evaluation) -> pd.DataFrame:
     """Every figure as one tidy table: a row a part, predictor, group of jobs and measure.
 
-    The columns are what identifies it, and those of ``Quality.measures``. Calibration is ``by`` ``level``, the share ``at_most`` and the losses; the
-    under-prediction rate of a level in 30 days is ``by`` ``level, month``, and there ``low`` and ``high`` are the band that chance allows.
+    The columns are what identifies it, and those of ``Quality.measures``. Calibration is ``by`` ``level``, the share ``at_most`` and the losses; coverage is
+    ``by`` ``level, all``, ``level, request`` and ``level, width``. The under-prediction rate of a level in 30 days is ``by`` ``level, month``, and there
+    ``low`` and ``high`` are the band that the ``note`` names. References are predictors with a name in brackets.
     """
     tables = []
     for quality in evaluation.qualities:
@@ -129,14 +159,23 @@ def as_table(evaluation: Evaluation) -> pd.DataFrame:
                 [
                     quality.measures[quality.measures["predictor"] == schedule.predictor],
                     *_calibration_rows(quality, schedule.predictor),
+                    *_scored_rows(quality, schedule.predictor),
                 ],
                 ignore_index=True,
             )
-            own = [name for name in identity if name not in rows]
-            front = pd.DataFrame({name: [identity[name]] * len(rows) for name in own})
-            tables.append(pd.concat([front, rows], axis=1))
+            tables.append(_identified(identity, rows))
+        first = next((schedule for schedule in evaluation.schedules if schedule.quantiles is not None), None)
+        for name in REFERENCES if first is not None else ():
+            identity = _identity(evaluation, quality, first) | {"microseconds": None, "retraining_share": None}
+            tables.append(_identified(identity, pd.concat(_scored_rows(quality, name), ignore_index=True)))
     table = pd.concat(tables, ignore_index=True)
     return table.astype({"starvation_s": "Int64", **dict.fromkeys(("begin", *_FIGURES), "float64")})
+
+
+def _identified(identity: dict[str, Any], rows: pd.DataFrame) -> pd.DataFrame:
+    own = [name for name in identity if name not in rows]
+    front = pd.DataFrame({name: [identity[name]] * len(rows) for name in own})
+    return pd.concat([front, rows], axis=1)
 
 
 def _identity(evaluation: Evaluation, quality: Quality, schedule: Schedule) -> dict[str, Any]:
@@ -174,12 +213,56 @@ def _rows(table: pd.DataFrame, predictor: str) -> list[dict[str, Any]]:
     return [{str(key): _plain(value) for key, value in row.items()} for row in mine.to_dict("records")]
 
 
+def _sharpness_of(quality: Quality, predictor: str) -> dict[str, Any]:
+    """The scores of one predictor or reference as a distribution, and the lists that it has."""
+    found = quality.sharpness
+    row = found.scores[found.scores["predictor"] == predictor].iloc[0]
+    record: dict[str, Any] = {"crps_s": _plain(row["crps_s"])}
+    for end in ("", "_low", "_high"):
+        if end:
+            record[f"crps_s{end}"] = _plain(row[end[1:]])
+        record[f"crps_s_against_request{end}"] = _plain(row[f"difference{end}"])
+    lists = {"losses": found.losses.drop(columns="kind"), "coverage": found.coverage, "windows": found.windows}
+    return record | {name: _rows(table, predictor) for name, table in lists.items()}
+
+
+def _scored_rows(quality: Quality, predictor: str) -> list[pd.DataFrame]:
+    """The scores as a distribution in the columns of ``Quality.measures``."""
+    found, same = quality.sharpness, {"jobs": quality.jobs, "weeks": quality.weeks, "note": ""}
+    score = found.scores[found.scores["predictor"] == predictor]
+    made = [
+        pd.DataFrame({"predictor": predictor, "by": "all", "group": "all", "measure": "crps_s", "value": score["crps_s"]}).assign(
+            low=score["low"], high=score["high"], **same
+        )
+    ]
+    if predictor not in set(quality.calibration.get("predictor", ())):
+        rows = found.losses[found.losses["predictor"] == predictor]
+        made.append(_by_level(rows, "level", rows["level"], predictor).assign(measure="pinball_s", value=rows["pinball_s"], **same))
+    if found.coverage.empty:
+        return made
+    rows = found.coverage[found.coverage["predictor"] == predictor]
+    for measure in ("at_most", "below", "work_at_most", "work_below"):
+        table = _by_level(rows, "level, " + rows["by"], rows["begin"], predictor)
+        made.append(table.assign(measure=measure, value=rows[measure], jobs=rows["jobs"], note=""))
+    windows = found.windows[found.windows["predictor"] == predictor]
+    for prefix, note in (("", BY_CHANCE), ("feedback_", WITH_FEEDBACK)):
+        told = windows[windows[f"{prefix}low"].notna()]
+        band = _by_level(told, "level, month", told["month"] * MONTH_S, predictor)
+        band = band.assign(measure="underprediction_rate", jobs=told["jobs"], note=note)
+        made.append(band.assign(value=told["rate"], low=told[f"{prefix}low"], high=told[f"{prefix}high"]))
+    return made
+
+
+def _by_level(rows: pd.DataFrame, by: str | pd.Series, begin: pd.Series, predictor: str) -> pd.DataFrame:
+    group = rows["level"].map("{:g}".format)
+    return pd.DataFrame({"predictor": predictor, "by": by, "group": group, "begin": begin.astype(float)}, index=rows.index)
+
+
 def _calibration_rows(quality: Quality, predictor: str) -> list[pd.DataFrame]:
-    """Calibration and its windows in the columns of ``Quality.measures``."""
+    """Calibration in the columns of ``Quality.measures``."""
     if quality.calibration.empty:
         return []
     curve = quality.calibration[quality.calibration["predictor"] == predictor]
-    windows = quality.windows[quality.windows["predictor"] == predictor]
     made = []
     for measure in ("at_most", "below", "above", "pinball_s"):
         rows = pd.DataFrame(
@@ -189,11 +272,6 @@ def _calibration_rows(quality: Quality, predictor: str) -> list[pd.DataFrame]:
         if measure == "at_most":
             rows = rows.assign(low=curve["at_most_low"], high=curve["at_most_high"])
         made.append(rows)
-    band = pd.DataFrame({"predictor": predictor, "by": "level, month", "group": windows["level"].map("{:g}".format)})
-    band = band.assign(
-        begin=windows["begin_s"], measure="underprediction_rate", jobs=windows["jobs"], note="band of 99 % by chance"
-    )
-    made.append(band.assign(value=windows["rate"], low=windows["low"], high=windows["high"]))
     return made
 
 

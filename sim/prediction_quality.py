@@ -18,9 +18,10 @@ from features.errors import InputError
 from features.history import history
 from features.schema import codes
 from models.bootstrap import mean_intervals, remark
-from models.calibration import calibration_curve, chance_band
-from models.evaluation import EXPERIENCE, OKCM_THRESHOLD, doubling_bins, error_distribution, experience, measures, pinball
+from models.calibration import calibration_curve
+from models.evaluation import EXPERIENCE, OKCM_THRESHOLD, doubling_bins, error_distribution, experience, measures
 from sim.schedule import Schedule
+from sim.sharpness import Judged, Sharpness, sharpness
 
 PARTS = ("all", "first-half", "second-half")
 """Which jobs are judged: of n jobs in order of submission the first n // 2 are the first half. All are simulated, whichever are judged."""
@@ -43,9 +44,9 @@ class Quality:
     ``measures`` is tidy: ``predictor by group begin measure jobs weeks value low high difference difference_low difference_high note``; ``by`` is one
     of :data:`GROUPS`, ``begin`` where the group begins (completed jobs, or seconds from the first submission). ``difference`` is that to ``baseline``
     over the jobs that are in this group in the simulations of both: elsewhere one of the two knew more. Months have no intervals.
-    ``calibration`` and ``windows`` are empty unless predictors answered with distributions: :func:`models.calibration.calibration_curve` with
-    ``predictor``, and intervals of ``at_most``; and a row a predictor, level and 30 days of :func:`models.calibration.chance_band`, clustered by
-    user and day, with ``begin_s`` for the window. ``errors`` is :func:`models.evaluation.error_distribution` with ``predictor``.
+    ``calibration`` is empty unless predictors answered with distributions: :func:`models.calibration.calibration_curve` with ``predictor``, and
+    intervals of ``at_most``. ``sharpness`` scores all predictions as distributions. ``errors`` is :func:`models.evaluation.error_distribution` with
+    ``predictor``.
     """
 
     part: str
@@ -55,7 +56,7 @@ class Quality:
     confidence: float
     measures: pd.DataFrame
     calibration: pd.DataFrame
-    windows: pd.DataFrame
+    sharpness: Sharpness
     errors: pd.DataFrame
 
     @property
@@ -68,16 +69,6 @@ class Quality:
         table = self.measures
         rows = table[(table["predictor"] == predictor) & (table["by"] == by) & (table["group"] == group)]
         return {row["measure"]: {str(name): value for name, value in row.items()} for row in rows.to_dict("records")}
-
-
-class _Judged(NamedTuple):
-    """The jobs that are judged: rows of the trace, and for each its week, its 30 days, and its cluster of one user's jobs of a day."""
-
-    rows: np.ndarray
-    week: np.ndarray
-    month: np.ndarray
-    cluster: np.ndarray
-    user: np.ndarray
 
 
 def judge(
@@ -113,7 +104,7 @@ def judge(
     nobody = np.zeros(len(judged.rows), bool)
     bootstrap = {"resamples": resamples, "confidence": confidence, "seed": seed}
     rows: list[dict[str, Any]] = []
-    curves, windows, errors = [], [], []
+    curves, errors = [], []
     for schedule in schedules:
         predicted = _predicted(schedule, judged)
         values = measures(predicted, runtime, levels)
@@ -127,8 +118,6 @@ def judge(
         if quantiles is not None:
             asked = quantiles.iloc[judged.rows]
             curves.append(_curve(asked, runtime, judged, bootstrap).assign(predictor=schedule.predictor))
-            windows.append(_windows(asked, runtime, judged).assign(predictor=schedule.predictor))
-            rows += _mean_loss(schedule.predictor, asked, runtime, judged, bootstrap)
     return Quality(
         part=part,
         baseline=base.predictor,
@@ -137,7 +126,7 @@ def judge(
         confidence=confidence,
         measures=pd.DataFrame(rows).astype({"begin": "float64"}),
         calibration=pd.concat(curves, ignore_index=True) if curves else pd.DataFrame(),
-        windows=pd.concat(windows, ignore_index=True) if windows else pd.DataFrame(),
+        sharpness=sharpness(schedules, judged, bootstrap, seed),
         errors=pd.concat(errors, ignore_index=True),
     )
 
@@ -154,7 +143,7 @@ def baseline_of(names: Sequence[str], wanted: str | None = None) -> str:
     return wanted
 
 
-def _judged(jobs: pd.DataFrame, local_s: np.ndarray, part: str, leave_out: np.ndarray) -> _Judged:
+def _judged(jobs: pd.DataFrame, local_s: np.ndarray, part: str, leave_out: np.ndarray) -> Judged:
     if part not in PARTS:
         raise InputError(f"unknown part {part!r}: known are {', '.join(PARTS)}")
     half = len(jobs) // 2
@@ -169,10 +158,10 @@ def _judged(jobs: pd.DataFrame, local_s: np.ndarray, part: str, leave_out: np.nd
     user, day = codes(jobs, "user"), np.asarray(local_s, np.int64) // DAY_S
     cluster = np.unique(np.column_stack([user, day]), axis=0, return_inverse=True)[1].ravel()
     week = np.unique(since[rows] // WEEK_S, return_inverse=True)[1]
-    return _Judged(rows, week, since[rows] // MONTH_S, cluster[rows], user[rows])
+    return Judged(rows, week, since[rows] // MONTH_S, cluster, user[rows])
 
 
-def _predicted(schedule: Schedule, judged: _Judged) -> np.ndarray:
+def _predicted(schedule: Schedule, judged: Judged) -> np.ndarray:
     return schedule.jobs["predicted_s"].to_numpy(np.float64)[judged.rows]
 
 
@@ -181,7 +170,7 @@ Group = tuple[str, str, float | None]
 EVERYONE: Group = ("all", "all", None)
 
 
-def _groups(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray, judged: _Judged) -> Iterator[tuple[Group, np.ndarray]]:
+def _groups(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray, judged: Judged) -> Iterator[tuple[Group, np.ndarray]]:
     """Every group of jobs with where its jobs are among those judged; a stage of experience may be empty, other groups are not."""
     yield EVERYONE, np.ones(len(judged.rows), bool)
     known = judged.user >= 0
@@ -216,8 +205,8 @@ def _means(values: pd.DataFrame, week: np.ndarray, group: Group, bootstrap: dict
     return _Means(table, len(values), len(found))
 
 
-def _measured(predictor: str, group: Group, own: _Means, change: _Means | None) -> list[dict[str, Any]]:
-    """The rows of one group, a row a measure; without a baseline that has the measure there is no ``change``."""
+def _measured(predictor: str, group: Group, own: _Means, change: _Means) -> list[dict[str, Any]]:
+    """The rows of one group, a row a measure."""
     by, name, begin = group
     identity = {"predictor": predictor, "by": by, "group": name, "begin": begin, "jobs": own.jobs, "weeks": own.weeks}
     note = "" if by == "month" else remark(own.weeks)
@@ -225,35 +214,17 @@ def _measured(predictor: str, group: Group, own: _Means, change: _Means | None) 
     for measure, mean in own.table.iterrows():
         row: dict[str, Any] = {**identity, "measure": str(measure), **dict(mean)}
         for figure, column in (("difference", "value"), ("difference_low", "low"), ("difference_high", "high")):
-            row[figure] = np.nan if change is None else change.table.at[measure, column]
+            row[figure] = change.table.at[measure, column]
         rows.append({**row, "note": note})
     return rows
-
-
-def _mean_loss(
-    predictor: str, quantiles: pd.DataFrame, runtime: np.ndarray, judged: _Judged, bootstrap: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """The quantile loss averaged over the levels of a distribution, as one more measure over all jobs."""
-    predicted = quantiles.to_numpy(np.float64)
-    losses = [pinball(column, runtime, level) for column, level in zip(predicted.T, _levels(quantiles), strict=True)]
-    values = pd.DataFrame({"mean_pinball_s": np.mean(losses, axis=0)})
-    return _measured(predictor, EVERYONE, _means(values, judged.week, EVERYONE, bootstrap), None)
 
 
 def _levels(quantiles: pd.DataFrame) -> np.ndarray:
     return np.array(quantiles.columns, np.float64)
 
 
-def _curve(quantiles: pd.DataFrame, runtime: np.ndarray, judged: _Judged, bootstrap: dict[str, Any]) -> pd.DataFrame:
+def _curve(quantiles: pd.DataFrame, runtime: np.ndarray, judged: Judged, bootstrap: dict[str, Any]) -> pd.DataFrame:
     predicted = quantiles.to_numpy(np.float64)
     curve = calibration_curve(predicted, _levels(quantiles), runtime)
     low, high = mean_intervals((runtime[:, None] <= predicted).astype(np.float64), judged.week, **bootstrap)
     return curve.assign(at_most_low=low, at_most_high=high)
-
-
-def _windows(quantiles: pd.DataFrame, runtime: np.ndarray, judged: _Judged) -> pd.DataFrame:
-    tables = []
-    for level, column in zip(_levels(quantiles).tolist(), quantiles.to_numpy(np.float64).T, strict=True):
-        band = chance_band(runtime > column, 1.0 - level, judged.month, judged.cluster)
-        tables.append(band.assign(level=level, begin_s=band["window"] * MONTH_S).drop(columns="window"))
-    return pd.concat(tables, ignore_index=True)

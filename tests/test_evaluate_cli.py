@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
@@ -10,14 +11,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from features.cleaning import clean
 from features.clock import WEEK_S
-from pipelines.evaluation import KIND, as_records, as_table, evaluate_predictors
+from models.catalog import ALL
+from pipelines.cli.sharpness_tables import print_sharpness
+from pipelines.evaluation import BY_CHANCE, KIND, WITH_FEEDBACK, as_records, as_table, evaluate_predictors
 from pipelines.ingest.read import read_trace
 from pipelines.parquet import read_parquet
 from pipelines.report.evaluation import render_evaluation
 from sim import simulate
+from sim.sharpness import CONSTANT, REFERENCES
 from tests.conftest import SHARED, needs_shared
 from tests.test_cli import queuecast
 from tests.workloads import crowd
@@ -86,9 +91,13 @@ def test_json_parquet_and_the_simulation_itself_say_the_same(trace: Path, tmp_pa
         assert (record["accuracy_low"] is None) == (record["weeks"] < 5)
         assert (record["microseconds"] is None) == (record["predictor"] == "requested")
         assert sum(row["jobs"] for row in record["by_experience"]) == len(judged)
-        assert record["calibration"] == record["windows"] == []
+        assert record["calibration"] == record["windows"] == record["references"] == []
+        assert record["crps_s"] == pytest.approx(expected["mae_s"]), "of one number, the score is its absolute error"
+        [loss] = [row["pinball_s"] for row in record["losses"] if row["level"] == pytest.approx(0.2)]
+        assert loss == pytest.approx(expected["pinball_0.2_s"])
         rows = table[(table["predictor"] == record["predictor"]) & (table["part"] == record["part"]) & (table["by"] == "all")]
-        assert rows.set_index("measure")["value"].to_dict() == pytest.approx({name: expected[name] for name in list(expected)[1:]})
+        found = rows.set_index("measure")["value"].to_dict()
+        assert found == pytest.approx({name: expected[name] for name in list(expected)[1:]} | {"crps_s": expected["mae_s"]})
 
 
 def test_the_table_and_the_page_name_every_predictor_and_its_accuracy(trace: Path, tmp_path: Path) -> None:
@@ -132,7 +141,59 @@ def test_a_generated_workload_says_so_and_a_distribution_is_drawn_and_stored(tra
     assert json.loads(json.dumps(record)) == record
     table = as_table(evaluation)
     assert table.loc[(table["by"] == "level") & (table["measure"] == "at_most"), "value"].tolist() == [0.0, 1.0, 1.0]
-    assert (table["by"] == "level, month").sum() == len(record["windows"]) > 3
+    months = table[(table["by"] == "level, month") & (table["predictor"] == "last2")]
+    assert len(months) == len(record["windows"]) > 1
+    # nothing is updated here, but for the references
+    assert set(months["note"]) == {BY_CHANCE}
+    constant = table[(table["predictor"] == CONSTANT) & (table["by"] == "level, month")]
+    assert set(constant["note"]) == {BY_CHANCE, WITH_FEEDBACK}
+    assert [each["name"] for each in record["references"]] == list(REFERENCES)
+    covered = table[(table["predictor"] == "last2") & (table["by"] == "level, all") & (table["measure"] == "work_at_most")]
+    assert covered["value"].tolist() == [1.0, 1.0], "the levels nearest to 0.5, 0.8 and 0.95 are 0.5 and 0.9"
+    assert page.count("(constant, adapted)") == 4, "the scores, and the windows of three levels"
+
+
+def test_distributions_are_printed_in_80_columns_with_all_their_digits(trace: Path) -> None:
+    evaluation = evaluate_predictors(
+        clean(read_trace(str(trace))), ["requested", "quantile", "quantile(order=accuracy)"], repeats=0
+    )
+    [quality] = evaluation.qualities
+    scores = quality.sharpness.scores.set_index("predictor")["crps_s"]
+    console = Console(width=80, file=io.StringIO())
+    print_sharpness(quality, console)
+    printed = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert max(map(len, printed)) <= 80
+    assert "…" not in "".join(printed)
+    for name, score in scores.items():
+        [line] = [line for line in printed if line.startswith(f"│ {name} ") and line.count("│") == 8 and "%" not in line]
+        assert line.split("│")[2].strip() == f"{score:,.0f}"
+    widest = quality.sharpness.coverage[quality.sharpness.coverage["by"] == "width"].iloc[0]
+    assert f"{100 * widest['work_at_most']:.1f}" in "".join(printed)
+
+
+def test_by_default_all_predictors_are_judged_and_the_two_answers_of_the_forest_by_names_of_their_own(
+    trace: Path, tmp_path: Path
+) -> None:
+    done = queuecast("evaluate", str(trace), "--repeat", "0", "--json", home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    records = {record["predictor"]: record for record in map(json.loads, done.stdout.splitlines())}
+    assert list(records) == list(ALL)
+    assert {"lightgbm", "svr", "quantile", "quantile(order=accuracy)", "cv-triple", "sp4"} <= set(records)
+    workload = clean(read_trace(str(trace)))
+    for name, level in (("quantile", "0.5"), ("quantile(order=accuracy)", "accuracy")):
+        made = simulate(workload.jobs, procs=64, predictor=f"quantile(order={level})").jobs
+        ratio = made["runtime_s"] / made["predicted_s"]
+        assert records[name]["accuracy"] == pytest.approx(np.minimum(ratio, 1 / ratio).mean())
+
+
+def test_nights_of_predictors_that_learn_anew_are_told_of(trace: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    workload = clean(read_trace(str(trace)))
+    evaluate_predictors(workload, ["last2", "quantile"], repeats=0, nights=lambda *each: told.append(each))
+    assert {name for name, _, _ in told} == {"quantile"}
+    assert [night for _, night, _ in told][:3] == [1, 2, 3]
+    assert {of for _, _, of in told} == {int(workload.jobs["submit_s"].max() // 86_400)}
+    assert max(night for _, night, _ in told) <= told[0][2]
 
 
 def test_without_users_a_trace_is_judged_as_a_whole_and_that_is_said(tmp_path: Path) -> None:

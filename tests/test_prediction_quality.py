@@ -12,11 +12,13 @@ import pytest
 from features.clock import DAY_S, WEEK_S
 from features.errors import InputError
 from features.schema import REQUIRED, conform
+from models.distribution import runtimes_so_far
 from models.protocol import TablePredictor
 from sim import Schedule, simulate
 from sim.prediction_cost import prediction_cost
 from sim.prediction_quality import MONTH_S, UNKNOWN, judge
 from sim.schedule import schedule_table
+from sim.sharpness import CONSTANT, NO_FEATURES, RANDOM, REFERENCES, outside, update_rate
 from tests.workloads import Told, crowd
 
 
@@ -157,17 +159,95 @@ def test_a_true_distribution_is_calibrated_over_all_and_a_biased_one_is_caught()
         row = curve.loc["true", level]
         assert row["at_most_low"] < level < row["at_most_high"]
         assert curve.loc[("short", level), "at_most_high"] < level
-    windows = quality.windows.groupby("predictor")["inside"].mean()
+    windows = quality.sharpness.windows.groupby("predictor")["inside"].mean()
     assert windows["true"] > 0.9
     assert windows["short"] < 0.4
-    one = quality.windows[(quality.windows["predictor"] == "true") & (quality.windows["level"] == 0.9)].iloc[1]
+    rates = quality.sharpness.windows
+    one = rates[(rates["predictor"] == "true") & (rates["level"] == 0.9)].iloc[1]
     chosen = jobs["submit_s"].to_numpy() // MONTH_S == 1
     error = pd.Series((jobs["runtime_s"].to_numpy() > true[2]) - 0.1)[chosen]
     by_user_and_day = error.groupby([jobs["user"].astype(str)[chosen], jobs["submit_s"][chosen] // DAY_S]).sum()
     assert one["high"] - 0.1 == pytest.approx(2.5758293 * np.sqrt((by_user_and_day**2).sum()) / chosen.sum())
-    loss = quality.measures[quality.measures["measure"] == "mean_pinball_s"].set_index("predictor")
-    assert loss.loc["true", "value"] == pytest.approx(curve.loc["true", "pinball_s"].mean())
-    assert loss.loc["true", "high"] < loss.loc["short", "low"] or loss.loc["true", "value"] < loss.loc["short", "value"]
+    score = quality.sharpness.scores.set_index("predictor")["crps_s"]
+    assert score["true"] < score["short"]
+
+
+def forecasts(jobs: pd.DataFrame) -> list[Schedule]:
+    """Of one schedule: requests, a point, and a distribution that knows each job's runtime to a factor, calibrated as ``quantile`` says it is."""
+    runtime = jobs["runtime_s"].to_numpy(float)
+    noise = np.exp(0.5 * np.random.default_rng(11).normal(size=len(jobs)))
+    spread = np.exp(0.5 * np.array([-1.2815516, -0.6744898, 0.0, 0.6744898, 0.8416212, 1.6448536]))
+    table = pd.DataFrame(np.outer(runtime * noise, spread), columns=[0.1, 0.25, 0.5, 0.75, 0.8, 0.95])
+    made = [schedule(jobs, jobs["requested_s"].to_numpy(float), "requested"), schedule(jobs, runtime * noise, "last2")]
+    return [*made, replace(schedule(jobs, runtime * noise, "quantile"), quantiles=table)]
+
+
+def test_a_distribution_is_scored_beside_the_request_points_and_what_knows_nothing(jobs):
+    made = forecasts(jobs)
+    found = judge(jobs, made, clock(jobs)).sharpness
+    runtime = jobs["runtime_s"].to_numpy(float)
+    scores = found.scores.set_index("predictor")
+    assert scores["kind"].to_dict() == {
+        "requested": "point",
+        "last2": "point",
+        "quantile": "distribution",
+        **dict.fromkeys(REFERENCES, "reference"),
+    }
+    # of a point the score is its absolute error, and the difference is to the bare request
+    assert scores.at["requested", "crps_s"] == pytest.approx(np.abs(jobs["requested_s"] - runtime).mean())
+    assert scores.at["last2", "crps_s"] == pytest.approx(np.abs(made[1].jobs["predicted_s"] - runtime).mean())
+    assert scores["difference"].to_numpy() == pytest.approx((scores["crps_s"] - scores.at["requested", "crps_s"]).to_numpy())
+    assert scores.at["quantile", "difference_high"] < 0
+    assert scores["crps_s"].idxmin() == "quantile"
+    loss = found.losses.set_index(["predictor", "level"])["pinball_s"]
+    short = runtime - made[2].quantiles[0.5]
+    assert loss["quantile", 0.5] == pytest.approx(np.abs(short).mean() / 2)
+    assert loss["requested", 0.95] == pytest.approx(0.05 * (3 * runtime).mean())
+    so_far = runtimes_so_far(
+        clock(jobs), made[2].jobs["end_s"].to_numpy(), runtime, jobs["requested_s"].to_numpy(), np.array([0.8])
+    )
+    short = runtime - so_far[:, 0]
+    assert loss[NO_FEATURES, 0.8] == pytest.approx(np.maximum(0.8 * short, -0.2 * short).mean())
+
+
+def test_coverage_is_told_by_tenths_of_the_request_by_width_and_by_work(jobs):
+    wide = jobs.assign(procs=np.where(np.arange(len(jobs)) % 3 == 0, 6, 1))
+    made = [replace(each, jobs=each.jobs.assign(procs=wide["procs"])) for each in forecasts(jobs)]
+    table = judge(wide, made, clock(jobs)).sharpness.coverage
+    mine = table[(table["predictor"] == "quantile") & (table["level"] == 0.8)]
+    runtime, request = jobs["runtime_s"].to_numpy(float), jobs["requested_s"].to_numpy()
+    holds = runtime <= made[2].quantiles[0.8].to_numpy()
+    work = runtime * wide["procs"].to_numpy()
+    whole = mine[mine["by"] == "all"].iloc[0]
+    assert whole["at_most"] == pytest.approx(holds.mean())
+    assert whole["work_at_most"] == pytest.approx((work * holds).sum() / work.sum())
+    width = mine[mine["by"] == "width"].set_index("begin")
+    assert width["jobs"].to_dict() == {1.0: (wide["procs"] == 1).sum(), 5.0: (wide["procs"] == 6).sum()}
+    assert width.at[5.0, "at_most"] == pytest.approx(holds[wide["procs"] == 6].mean())
+    tenths = mine[mine["by"] == "request"]
+    assert tenths["jobs"].sum() == len(jobs)
+    longest = tenths.iloc[-1]
+    assert longest["at_most"] == pytest.approx(holds[request >= longest["begin"]].mean())
+
+
+def test_only_where_levels_are_updated_is_there_a_band_with_feedback(jobs):
+    made = forecasts(jobs)
+    frozen = replace(made[2], predictor="quantile(rate=0)")
+    found = judge(jobs, [made[0], made[2], frozen], clock(jobs)).sharpness.windows
+    told = found.assign(told=found["feedback_low"].notna()).groupby("predictor")["told"].agg(["all", "any"])
+    assert told["all"].to_dict() == told["any"].to_dict()
+    assert told["all"].to_dict() == {"quantile": True, "quantile(rate=0)": False, NO_FEATURES: False, CONSTANT: True, RANDOM: True}
+    counted = outside(found).set_index(["predictor", "level"])
+    assert counted["with_feedback"].isna().sum() == 6
+    mine = found[(found["predictor"] == "quantile") & (found["level"] == 0.8)]
+    assert counted.at[("quantile", 0.8), "by_chance"] == (~mine["inside"]).sum()
+    assert counted.at[("quantile", 0.8), "rate"] == pytest.approx((jobs["runtime_s"] > made[2].quantiles[0.8]).mean())
+    assert [update_rate(name) for name in ("quantile", "quantile(order=accuracy,rate=0.02)", "nag", "quantile(rate=0)")] == [
+        0.005,
+        0.02,
+        0.0,
+        0.0,
+    ]
 
 
 def test_the_seed_decides_the_intervals_and_nothing_else(jobs, pair):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import pandas as pd
 
+from models.catalog import ALL
 from pipelines.cli.options import check_outputs, load, note, trace_options
+from pipelines.cli.sharpness_tables import print_sharpness
 from pipelines.cli.simulate import fitted, table_files
 from sim.prediction_cost import REPEATS
 from sim.prediction_quality import BASELINES, PARTS, STAGES, baseline_of
@@ -20,13 +23,15 @@ if TYPE_CHECKING:
     from pipelines.evaluation import Evaluation
     from sim.prediction_quality import Quality
 
-DEFAULT = ("requested", "last2", "hierarchy", "knn", "okcm", "nag")
+
+_EVERY_S = 5.0
+"""Seconds between lines of progress."""
 
 
 @click.command()
 @click.argument("trace")
 @trace_options
-@click.option("--predictor", "predictors", multiple=True, default=DEFAULT, show_default=True, help="May be repeated.")
+@click.option("--predictor", "predictors", multiple=True, default=ALL, help="May be repeated. [default: all but the bound]")
 @click.option(
     "--scheduler", default="EASY", show_default=True, help="[ORDER-]ALGORITHM[-BACKFILLORDER]: who decides what has ended by when."
 )
@@ -82,7 +87,8 @@ def command(
     """Judge the runtimes that predictors give the jobs of TRACE at submission, overall, by user experience and over time.
 
     TRACE is simulated once a predictor, which answers with what had ended by then in that simulation. Intervals are of 95 %, from a block
-    bootstrap over weeks; differences to the baseline are paired.
+    bootstrap over weeks; differences to the baseline are paired. By default all predictors are judged; svr, lightgbm and quantile learn anew each
+    midnight of the trace, which takes about a tenth of a second a night in all (a year: half a minute or more), the others milliseconds.
     """
     from pipelines.evaluation import KIND, as_records, as_table, evaluate_predictors
 
@@ -101,6 +107,7 @@ def command(
         seed=seed,
         repeats=repeats,
         progress=lambda schedule: note(f"{schedule.predictor}: simulated in {schedule.simulate_s:.3g} s"),
+        nights=told_of_nights(),
     )
     remarks = said_of(workload, evaluation)
     for text in remarks:
@@ -149,6 +156,23 @@ def check_names(workload: CleanTrace, predictors: tuple[str, ...], scheduler: st
     for name in predictors:
         if not name.startswith(("registry:", PREFIX)):
             named_predictor(name)
+
+
+def told_of_nights() -> Callable[[str, int, int], None]:
+    """Say every few seconds in which night of the trace a predictor is that learns anew each midnight, and how long the rest may take."""
+    began, told = 0.0, 0.0
+
+    def tell(predictor: str, night: int, nights: int) -> None:
+        nonlocal began, told
+        now = time.monotonic()
+        if night == 1:
+            began = told = now
+        elif now - told >= _EVERY_S and night < nights:
+            told = now
+            left = (now - began) / (night - 1) * (nights - night)
+            note(f"{predictor}: learns anew each midnight, night {night:,} of {nights:,}, about {left:.0f} s left")
+
+    return tell
 
 
 def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:
@@ -207,30 +231,7 @@ def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation
     if stages:
         caption += "; by stage of the user's experience: accuracy"
     print_table(headings, cells, title=title, caption=caption)
-    if not quality.calibration.empty:
-        print_calibration(quality)
-
-
-def print_calibration(quality: Quality) -> None:
-    """Share of jobs at most as long as each quantile, and in how many 30 days the rate above it is what chance allows."""
-    from pipelines.terminal import print_table
-
-    for predictor, curve in quality.calibration.groupby("predictor", sort=False):
-        cells = []
-        windows = quality.windows[quality.windows["predictor"] == predictor]
-        for row in curve.to_dict("records"):
-            inside = windows.loc[windows["level"] == row["level"], "inside"]
-            cells.append(
-                [
-                    f"{row['level']:g}",
-                    f"{row['at_most']:.2%}" + bracketed(row, "at_most_low", "at_most_high", ".1%"),
-                    f"{row['below']:.2%}",
-                    f"{row['above']:.2%}",
-                    f"{int(inside.sum())} of {len(inside)}",
-                ]
-            )
-        headings = ("quantile", "jobs at most as long", "below", "longer", "30 days inside the 99 % band")
-        print_table(headings, cells, title=f"{predictor}: calibration")
+    print_sharpness(quality)
 
 
 def bracketed(row: Mapping[Any, Any], low: str, high: str, form: str) -> str:

@@ -9,17 +9,20 @@ from typing import Any
 import pandas as pd
 
 from pipelines.evaluation import Evaluation
-from pipelines.report import evaluation_plots
+from pipelines.report import evaluation_plots, sharpness_plots
 from pipelines.report.page import data_uri, template
 from pipelines.report.style import Look, looks
-from pipelines.report.wording import MINUS, number
+from pipelines.report.wording import MINUS, group_name, number
 from sim.prediction_cost import Cost
 from sim.prediction_quality import STAGES, Quality
 from sim.schedule import Schedule
+from sim.sharpness import REFERENCES, outside
 
 _CURVES = 6
 """Most predictors drawn as curves; more cannot be told apart."""
 _BOUND = "clairvoyant"
+_LEVELS = (0.05, 0.2, 0.5, 0.8, 0.9, 0.95)
+"""Levels whose losses the table shows."""
 
 
 def render_evaluation(evaluation: Evaluation, provenance: Mapping[str, object], notes: Sequence[str] = ()) -> str:
@@ -75,7 +78,8 @@ def _part(quality: Quality, evaluation: Evaluation, drawn: Mapping[str, Look]) -
             "predictor": name,
             "image": data_uri(evaluation_plots.calibration(quality, name, generated)),
             "rows": _calibration(quality, name),
-            "mean": number(quality.figures(name)["mean_pinball_s"]["value"], "seconds"),
+            "covered": data_uri(sharpness_plots.coverage(quality.sharpness.coverage, name, generated)),
+            "coverage": _coverage(quality, name),
         }
         for name in predictors
         if not quality.calibration.empty and (quality.calibration["predictor"] == name).any()
@@ -93,6 +97,7 @@ def _part(quality: Quality, evaluation: Evaluation, drawn: Mapping[str, Look]) -
         "knows_users": quality.knows_users,
         "figures": figures,
         "distributions": distributions,
+        "sharpness": _sharpness(quality, generated) if distributions else None,
     }
 
 
@@ -153,7 +158,6 @@ def _sentences(quality: Quality, predictors: Sequence[str]) -> list[str]:
 def _calibration(quality: Quality, predictor: str) -> list[dict[str, str]]:
     rows = []
     for row in quality.calibration[quality.calibration["predictor"] == predictor].to_dict("records"):
-        windows = quality.windows[(quality.windows["predictor"] == predictor) & (quality.windows["level"] == row["level"])]
         interval = "" if pd.isna(row["at_most_low"]) else f"[{100 * row['at_most_low']:.1f}, {100 * row['at_most_high']:.1f}]"
         rows.append(
             {
@@ -163,7 +167,54 @@ def _calibration(quality: Quality, predictor: str) -> list[dict[str, str]]:
                 "below": f"{100 * row['below']:.2f} %",
                 "above": f"{100 * row['above']:.2f} %",
                 "pinball": number(row["pinball_s"], "seconds"),
-                "inside": f"{int(windows['inside'].sum())} of {len(windows)}",
             }
         )
     return rows
+
+
+def _sharpness(quality: Quality, generated: bool) -> dict[str, Any]:
+    """Scores of all predictors and references as distributions, the figure of their losses, and how often rates left the bands of chance."""
+    found = quality.sharpness
+    by_name = found.losses.pivot(index="predictor", columns="level", values="pinball_s")
+    levels = [level for level in by_name.columns if any(abs(level - shown) < 1e-9 for shown in _LEVELS)]
+    scores = [
+        {
+            "predictor": row["predictor"],
+            "crps": _cell(row | {"value": row["crps_s"], "jobs": quality.jobs}, "seconds", False),
+            "losses": [number(by_name.at[row["predictor"], level], "seconds") for level in levels],
+        }
+        for row in found.scores.to_dict("records")
+    ]
+    points = found.scores[found.scores["kind"] == "point"]
+    others = ["requested", "nag", *([str(points.loc[points["crps_s"].idxmin(), "predictor"])] if len(points) else [])]
+    told = found.scores.loc[found.scores["kind"] == "distribution", "predictor"].tolist()
+    names = [name for name in dict.fromkeys([*told, *others, *REFERENCES]) if name in by_name.index]
+    windows = [
+        {
+            "predictor": row.predictor,
+            "level": f"{row.level:g}",
+            "rate": f"{100 * row.rate:.2f} %",
+            "counts": ["–" if pd.isna(count) else f"{count} of {row.windows}" for count in (row.by_chance, row.with_feedback)],
+        }
+        for row in outside(found.windows).itertuples()
+    ]
+    return {
+        "levels": [f"{level:g}" for level in levels],
+        "scores": scores,
+        "windows": windows,
+        "image": data_uri(sharpness_plots.losses(found.losses, names, generated)),
+    }
+
+
+def _coverage(quality: Quality, predictor: str) -> dict[str, Any]:
+    """For which jobs the quantiles of ``predictor`` hold: levels, and a row a group."""
+    mine = quality.sharpness.coverage
+    mine = mine[mine["predictor"] == predictor]
+    levels = sorted(mine["level"].unique())
+    rows = []
+    for (by, begin), group in mine.groupby(["by", "begin"], sort=False):
+        found = group.set_index("level")
+        shares = [f"{100 * found.at[level, name]:.1f} %" for name in ("at_most", "work_at_most") for level in levels]
+        name = group_name(str(by), float(begin))
+        rows.append({"name": name, "jobs": f"{int(group['jobs'].iloc[0]):,}", "shares": shares})
+    return {"levels": [f"{level:g}" for level in levels], "rows": rows}

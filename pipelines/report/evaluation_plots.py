@@ -20,8 +20,6 @@ from sim.prediction_quality import MONTH_S, STAGES, Quality
 _UNDER, _OVER = "#d55e00", "#0072b2"
 _COLUMNS = 4
 """Panels side by side in the figure of errors."""
-_BANDS = (0.5, 0.8, 0.95)
-"""Levels whose rates over time are drawn, or those next to them."""
 
 _PERCENT = FuncFormatter(lambda share, _: f"{100 * share:.3g} %")
 
@@ -130,9 +128,9 @@ def errors(quality: Quality, predictors: Sequence[str], generated: bool, image: 
 def calibration(quality: Quality, predictor: str, generated: bool, image: ImageFormat = "svg") -> bytes:
     """One distribution: the share of jobs at most as long as each quantile, and the rates of longer ones over time in the bands of chance."""
     curve = quality.calibration[quality.calibration["predictor"] == predictor].reset_index(drop=True)
-    windows = quality.windows[quality.windows["predictor"] == predictor]
-    known = curve["level"].to_numpy()
-    levels = list(dict.fromkeys(float(known[np.abs(known - level).argmin()]) for level in _BANDS))
+    windows = quality.sharpness.windows
+    windows = windows[windows["predictor"] == predictor]
+    levels = windows["level"].unique().tolist()
     with figure(10.5, 1.1 + 1.35 * max(len(levels), 2), generated) as drawing:
         left, right = drawing.subfigures(1, 2, squeeze=False, width_ratios=[1, 1.6])[0]
         _curve(left.subplots(), curve)
@@ -157,13 +155,20 @@ def _curve(panel: Axes, curve: pd.DataFrame) -> None:
 
 
 def _band(panel: Axes, rows: pd.DataFrame, level: float) -> None:
-    middle = (rows["begin_s"] + MONTH_S / 2) / DAY_S
+    """Rates over time in the band of chance, and where the level is moved in the narrower one that this leaves to chance."""
+    middle = (rows["month"] + 0.5) * MONTH_S / DAY_S
     panel.fill_between(middle, rows["low"], rows["high"], color=GRID, step="mid", linewidth=0)
+    told = rows["feedback_low"].notna().all()
+    within = rows["inside"].astype(bool)
+    if told:
+        within = rows["feedback_inside"].astype(bool)
+        panel.fill_between(middle, rows["feedback_low"], rows["feedback_high"], color=_OVER, alpha=0.25, step="mid", linewidth=0)
     panel.axhline(1 - level, color=MUTED, linewidth=0.9)
     panel.plot(middle, rows["rate"], color=INK, linewidth=1.0)
     for inside, colour in ((True, INK), (False, _UNDER)):
-        chosen = rows["inside"] == inside
+        chosen = within == inside
         panel.plot(middle[chosen], rows["rate"][chosen], "o", color=colour, markersize=4)
-    panel.set_title(f"longer than the {level:g} quantile: {int(rows['inside'].sum())} of {len(rows)} windows inside the band")
+    band = "the band with feedback" if told else "the band"
+    panel.set_title(f"longer than the {level:g} quantile: {int(within.sum())} of {len(rows)} windows inside {band}")
     panel.set_ylim(bottom=max(0.0, float(min(rows["low"].min(), rows["rate"].min())) - 0.01))
     panel.yaxis.set_major_formatter(_PERCENT)

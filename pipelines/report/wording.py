@@ -181,3 +181,13 @@ def _cost(name: str, title: str, row: pd.Series) -> str:
     if row["low"] <= 0 <= row["high"]:
         return f"leaves {name} without a clear change ({size})"
     return f"{'worsens' if row['relative'] > 0 else 'improves'} {name} ({size})"
+
+
+def group_name(by: str, begin: float) -> str:
+    """A group of :attr:`sim.sharpness.Sharpness.coverage` in words."""
+    if by == "request":
+        return f"request from {begin / 60:,.0f} min" if begin < 7200 else f"request from {begin / 3600:,.3g} h"
+    if by == "width":
+        first = int(begin)
+        return f"{first} processor{'s' * (first > 1)}" if first <= 2 else f"{first}-{2 * (first - 1)} processors"
+    return "any request, any width"
