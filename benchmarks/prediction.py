@@ -193,17 +193,16 @@ def calibration_tables(records: list[dict[str, Any]], words: str) -> list[str]:
         if not record["calibration"] or record["predictor"] == BEST:  # the same distribution
             continue
         lines += [
-            f"Calibration of {record['predictor']}, {words} (quantile loss averaged over levels: {record['mean_pinball_s']:,.0f} s):",
+            f"Calibration of {record['predictor']}, {words} (CRPS {record['crps_s']:,.0f} s; for scores beside calibration see [quantile.md](quantile.md)):",
             "",
         ]
-        lines += ["| level | jobs at most as long, % | shorter, % | longer, % | 30 days inside the 99 % band |", "| --- " * 5 + "|"]
+        lines += ["| level | jobs at most as long, % | shorter, % | longer, % |", "| --- " * 4 + "|"]
         for row in record["calibration"]:
             if row["level"] not in CURVE:
                 continue
-            inside = [window["inside"] for window in record["windows"] if window["level"] == row["level"]]
             ends = "" if row["at_most_low"] is None else f" [{100 * row['at_most_low']:.1f}, {100 * row['at_most_high']:.1f}]"
             shares = f"{100 * row['at_most']:.2f}{ends} | {100 * row['below']:.2f} | {100 * row['above']:.2f}"
-            lines.append(f"| {row['level']:g} | {shares} | {sum(inside)} of {len(inside)} |")
+            lines.append(f"| {row['level']:g} | {shares} |")
         lines.append("")
     return lines
 

@@ -1,4 +1,4 @@
-"""What distributions are worth: calibration, cost and schedules of ``quantile`` on KTH-SP2 and SDSC-SP2, the page docs/quantile.md.
+"""What distributions are worth: scores and cost of ``quantile`` on four traces, and its schedules on two of them, the page docs/quantile.md.
 
 ``python -m benchmarks.quantiles`` prints the page, ``--write`` makes it and its picture. Policies are chosen on the first half of a trace, simulated by
 itself, and measured on the second half of the whole trace; each is simulated with several seeds, because a schedule is chaotic: another forest
@@ -16,16 +16,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
+from benchmarks.distributions import TRACES as JUDGED
+from benchmarks.distributions import Judged, cost_table, draw, judged, section
 from benchmarks.pages import HOUSE, SHARED, made_by
 from benchmarks.schedules import BASE, load, run
 from features.cleaning import CleanTrace
-from features.schema import codes
 from models.bootstrap import Ratio
-from models.calibration import calibration_curve, chance_band
-from pipelines.report.style import INK, MUTED, encode, figure
-from sim import simulate
 from sim.frontier import LADDER, Change, Policy, Sums, change, pick
 
 TRACES = ("KTH-SP2", "SDSC-SP2")
@@ -34,9 +31,6 @@ SCHEDULERS = ("EASY", "EASY-SJBF", "EASY-SRF", "EASY-WFP3", "EASY(reservations=2
 LEVELS = (("0.5", "0.8", "0.7"), ("0.6", "0.8", "0.7"), ("0.5", "0.9", "0.9"))
 """For the questions order, fit and end."""
 SEEDS = (0, 1, 2)
-SHOWN = (0.05, 0.2, 0.5)
-"""Rates of under-prediction that the picture and the tables show."""
-WINDOW_S = 30 * 86_400
 METRICS = ("mean_bounded_slowdown", "awf_s", "p2sf_s", "mean_wait_s")
 BOUNDS = (Policy("EASY", "clairvoyant"), Policy("EASY-SJBF", "clairvoyant"), Policy("EASY-SRF", "clairvoyant"))
 
@@ -156,61 +150,6 @@ def first_half_table(made: Frontier) -> list[str]:
     return lines
 
 
-class Calibrated(NamedTuple):
-    """What ``quantile`` said under plain EASY, against what happened: the curve, the rates by window of each of ``SHOWN``, and the cost."""
-
-    title: str
-    curve: pd.DataFrame
-    windows: dict[float, pd.DataFrame]
-    seconds: float
-    retraining: float
-    prediction_us: float
-    nights: int
-
-
-def calibrated(title: str, trace: CleanTrace) -> Calibrated:
-    """``quantile`` in one simulation of the whole trace."""
-    schedule = simulate(trace.jobs, procs=trace.procs, predictor="quantile", correction="conditional")
-    assert schedule.quantiles is not None
-    jobs = trace.jobs
-    submit = jobs["submit_s"].to_numpy(np.int64)
-    runtime = jobs["runtime_s"].to_numpy(np.float64)
-    window = (submit - submit[0]) // WINDOW_S
-    cluster = (codes(jobs, "user") + 1) * (submit.max() // 86_400 + 1) + submit // 86_400
-    levels = schedule.quantiles.columns.to_numpy(np.float64)
-    windows = {}
-    for rate in SHOWN:
-        column = int(np.argmin(np.abs(levels - (1 - rate))))
-        windows[rate] = chance_band(runtime > schedule.quantiles.iloc[:, column].to_numpy(), rate, window, cluster)
-    each = 1e6 * (schedule.simulate_s - schedule.retrain_s) / len(jobs)
-    nights = int(submit[-1] // 86_400 - submit[0] // 86_400)
-    curve = calibration_curve(schedule.quantiles.to_numpy(), levels, runtime)
-    return Calibrated(title, curve, windows, schedule.simulate_s, schedule.retrain_s, each, nights)
-
-
-def calibration_table(made: Sequence[Calibrated]) -> list[str]:
-    lines = [
-        "| trace | asked: under-predicted | got, whole trace | worst of the 30-day windows | windows outside the 99 % band |",
-        "| --- " * 5 + "|",
-    ]
-    for each in made:
-        for rate, windows in each.windows.items():
-            got = float(each.curve["above"].to_numpy()[np.isclose(each.curve["level"], 1 - rate)][0])
-            worst = windows["rate"].to_numpy()[(windows["rate"] - rate).abs().to_numpy().argmax()]
-            lines.append(
-                f"| {each.title} | {rate:.0%} | {got:.2%} | {worst:.1%} | {int((~windows['inside']).sum())} of {len(windows)} |"
-            )
-    off = ", ".join(f"{each.title} {100 * (each.curve['above'] - (1 - each.curve['level'])).abs().max():.2f}" for each in made)
-    return [*lines, "", f"Largest error over all {len(made[0].curve)} levels that are kept, in points: {off}."]
-
-
-def cost_table(made: Sequence[Calibrated]) -> list[str]:
-    lines = ["| trace | nights | simulation, s | of it training, s | µs a job, training apart |", "| --- " * 5 + "|"]
-    for each in made:
-        lines.append(f"| {each.title} | {each.nights} | {each.seconds:.1f} | {each.retraining:.1f} | {each.prediction_us:.0f} |")
-    return lines
-
-
 HEAD = """# One distribution a job: `quantile`
 
 `quantile` predicts the whole distribution of a job's runtime: a quantile regression forest (Meinshausen 2006) inside the simulator, whose leaves learn
@@ -228,32 +167,9 @@ its user, of its request and processors, of its group, of its executable, and by
 """
 
 
-def draw(made: Sequence[Calibrated], path: Path) -> None:
-    """The rate of under-prediction in each 30 days, and the band that chance allows."""
-    with figure(9.6, 3.4, generated=False) as canvas:
-        panels = np.atleast_1d(canvas.subplots(1, len(made)))
-        for axes, each in zip(panels, made, strict=True):
-            for colour, (rate, windows) in zip(("#0072b2", "#009e73", "#d55e00"), each.windows.items(), strict=True):
-                days = 30 * windows["window"].to_numpy() + 15
-                axes.fill_between(days, 100 * windows["low"], 100 * windows["high"], color=colour, alpha=0.15, linewidth=0)
-                axes.axhline(100 * rate, color=MUTED, linewidth=0.8, linestyle=":")
-                axes.plot(days, 100 * windows["rate"], "o-", color=colour, markersize=3.5, linewidth=1, label=f"{rate:.0%} asked")
-            axes.set_title(each.title)
-            axes.set_xlabel("days from the first submission")
-            axes.set_ylim(bottom=0)
-        panels[0].set_ylabel("jobs that outlive the quantile, %", color=INK)
-        canvas.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(SHOWN))
-        path.write_bytes(encode(canvas, "png"))
-
-
-def page(calibration: Sequence[Calibrated], frontiers: Sequence[Frontier], made: str) -> str:
-    lines = [HEAD.format(made=made) + "## Calibration", ""]
-    lines += [
-        "Under plain EASY, the whole trace from its first job. The band is what chance allows at 99 % when the jobs of a user's day go wrong together.",
-        "",
-    ]
-    lines += [*calibration_table(calibration), "", "![Under-prediction in each 30 days](quantile.png)", ""]
-    lines += ["## Cost", "", *cost_table(calibration), ""]
+def page(distributions: Sequence[Judged], frontiers: Sequence[Frontier], made: str) -> str:
+    lines = [HEAD.format(made=made), *section(distributions, "quantile.png")]
+    lines += ["## Cost", "", *cost_table(distributions), ""]
     lines += ["## What it does to the schedule", ""]
     lines += [
         f"Correction `{CORRECTION}`; {len(CHOICES)} policies, {len(SCHEDULERS)} schedulers with {len(LEVELS)} choices of levels, each with seeds "
@@ -290,12 +206,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     began = time.perf_counter()
     traces = {title: load(title, options.shared) for title in options.trace or TRACES}
-    calibration = [calibrated(title, trace) for title, trace in traces.items()]
+    distributions = [judged(title, load(title, options.shared)) for title in options.trace or JUDGED]
     frontiers = [climbed(title, trace, options.keep, options.workers) for title, trace in traces.items()]
-    text = page(calibration, frontiers, made_by("quantiles", argv))
+    text = page(distributions, frontiers, made_by("quantiles", argv))
     if options.write:
         (HOUSE / "docs" / "quantile.md").write_text(text, encoding="utf-8")
-        draw(calibration, HOUSE / "docs" / "quantile.png")
+        draw(distributions, HOUSE / "docs" / "quantile.png")
     else:
         print(text)
     print(f"{time.perf_counter() - began:.0f} s")

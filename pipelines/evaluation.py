@@ -165,7 +165,9 @@ def as_table(evaluation: Evaluation) -> pd.DataFrame:
             )
             tables.append(_identified(identity, rows))
         first = next((schedule for schedule in evaluation.schedules if schedule.quantiles is not None), None)
-        for name in REFERENCES if first is not None else ():
+        for name in REFERENCES:
+            if first is None:
+                break
             identity = _identity(evaluation, quality, first) | {"microseconds": None, "retraining_share": None}
             tables.append(_identified(identity, pd.concat(_scored_rows(quality, name), ignore_index=True)))
     table = pd.concat(tables, ignore_index=True)
@@ -228,7 +230,8 @@ def _sharpness_of(quality: Quality, predictor: str) -> dict[str, Any]:
 
 def _scored_rows(quality: Quality, predictor: str) -> list[pd.DataFrame]:
     """The scores as a distribution in the columns of ``Quality.measures``."""
-    found, same = quality.sharpness, {"jobs": quality.jobs, "weeks": quality.weeks, "note": ""}
+    found = quality.sharpness
+    same: dict[str, Any] = {"jobs": quality.jobs, "weeks": quality.weeks, "note": ""}
     score = found.scores[found.scores["predictor"] == predictor]
     made = [
         pd.DataFrame({"predictor": predictor, "by": "all", "group": "all", "measure": "crps_s", "value": score["crps_s"]}).assign(

@@ -112,7 +112,8 @@ def outside(windows: pd.DataFrame) -> pd.DataFrame:
     are, and how many are outside either band; null where nothing is updated.
     """
     rows = []
-    for (predictor, level), mine in windows.groupby(["predictor", "level"], sort=False):
+    groups: Any = windows.groupby(["predictor", "level"], sort=False)
+    for (predictor, level), mine in groups:
         strays = (mine["rate"] - (1.0 - level)).abs().to_numpy()
         told = bool(mine["feedback_low"].notna().all())
         rows.append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -58,10 +58,11 @@ def print_coverage(quality: Quality, predictor: str, to: Console | None = None) 
     mine = mine[mine["predictor"] == predictor]
     levels = sorted(mine["level"].unique())
     cells = []
-    for (by, begin), rows in mine.groupby(["by", "begin"], sort=False):
+    groups: Any = mine.groupby(["by", "begin"], sort=False)
+    for (by, begin), rows in groups:
         found = rows.set_index("level")
         shares = [f"{100 * found.at[level, column]:.1f}" for column in ("at_most", "work_at_most") for level in levels]
-        cells.append([group_name(str(by), float(begin)), f"{int(rows['jobs'].iloc[0]):,}", *shares])
+        cells.append([group_name(by, begin), f"{int(rows['jobs'].iloc[0]):,}", *shares])
     print_table(
         ("jobs with", "jobs", *(f"{_form(level)} {of}" for of in ("jobs", "work") for level in levels)),
         cells,

@@ -175,7 +175,8 @@ def _calibration(quality: Quality, predictor: str) -> list[dict[str, str]]:
 def _sharpness(quality: Quality, generated: bool) -> dict[str, Any]:
     """Scores of all predictors and references as distributions, the figure of their losses, and how often rates left the bands of chance."""
     found = quality.sharpness
-    by_name = found.losses.pivot(index="predictor", columns="level", values="pinball_s")
+    by_name: Any = found.losses.pivot(index="predictor", columns="level", values="pinball_s")
+    rows: Any = found.scores.to_dict("records")
     levels = [level for level in by_name.columns if any(abs(level - shown) < 1e-9 for shown in _LEVELS)]
     scores = [
         {
@@ -183,20 +184,23 @@ def _sharpness(quality: Quality, generated: bool) -> dict[str, Any]:
             "crps": _cell(row | {"value": row["crps_s"], "jobs": quality.jobs}, "seconds", False),
             "losses": [number(by_name.at[row["predictor"], level], "seconds") for level in levels],
         }
-        for row in found.scores.to_dict("records")
+        for row in rows
     ]
-    points = found.scores[found.scores["kind"] == "point"]
+    points: Any = found.scores[found.scores["kind"] == "point"]
     others = ["requested", "nag", *([str(points.loc[points["crps_s"].idxmin(), "predictor"])] if len(points) else [])]
     told = found.scores.loc[found.scores["kind"] == "distribution", "predictor"].tolist()
     names = [name for name in dict.fromkeys([*told, *others, *REFERENCES]) if name in by_name.index]
+    counted: Any = outside(found.windows).to_dict("records")
     windows = [
         {
-            "predictor": row.predictor,
-            "level": f"{row.level:g}",
-            "rate": f"{100 * row.rate:.2f} %",
-            "counts": ["–" if pd.isna(count) else f"{count} of {row.windows}" for count in (row.by_chance, row.with_feedback)],
+            "predictor": row["predictor"],
+            "level": f"{row['level']:g}",
+            "rate": f"{100 * row['rate']:.2f} %",
+            "counts": [
+                "–" if pd.isna(row[name]) else f"{row[name]} of {row['windows']}" for name in ("by_chance", "with_feedback")
+            ],
         }
-        for row in outside(found.windows).itertuples()
+        for row in counted
     ]
     return {
         "levels": [f"{level:g}" for level in levels],
@@ -212,9 +216,10 @@ def _coverage(quality: Quality, predictor: str) -> dict[str, Any]:
     mine = mine[mine["predictor"] == predictor]
     levels = sorted(mine["level"].unique())
     rows = []
-    for (by, begin), group in mine.groupby(["by", "begin"], sort=False):
+    groups: Any = mine.groupby(["by", "begin"], sort=False)
+    for (by, begin), group in groups:
         found = group.set_index("level")
         shares = [f"{100 * found.at[level, name]:.1f} %" for name in ("at_most", "work_at_most") for level in levels]
-        name = group_name(str(by), float(begin))
+        name = group_name(by, begin)
         rows.append({"name": name, "jobs": f"{int(group['jobs'].iloc[0]):,}", "shares": shares})
     return {"levels": [f"{level:g}" for level in levels], "rows": rows}

@@ -6,6 +6,7 @@ They take tables of :class:`sim.sharpness.Sharpness` and return the bytes of an 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,7 +35,7 @@ def loss_curves(panel: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
     colours = iter(_COLOURS)
     for name in names:
         rows = table[table["predictor"] == name]
-        style: dict[str, object] = {"linewidth": 1.2}
+        style: dict[str, Any] = {"linewidth": 1.2}
         if name in REFERENCES:
             style |= {"color": MUTED, "linestyle": _DASHES[REFERENCES.index(name)]}
         elif name == "requested":
@@ -61,14 +62,17 @@ def coverage(table: pd.DataFrame, predictor: str, generated: bool, image: ImageF
 
 def coverage_curves(panel: Axes, rows: pd.DataFrame) -> None:
     """One panel of :func:`coverage`, of the rows that are ``by`` one thing."""
-    for colour, (level, mine) in zip(_COLOURS, rows.groupby("level"), strict=False):
+    groups: Any = rows.groupby("level")
+    for colour, (level, mine) in zip(_COLOURS, groups, strict=False):
         place = np.arange(len(mine))
-        panel.axhline(float(level), color=colour, linewidth=0.8, linestyle=":")
+        panel.axhline(level, color=colour, linewidth=0.8, linestyle=":")
         panel.plot(place, mine["at_most"], "o-", color=colour, markersize=3.5, linewidth=1.2, label=f"{level:g}: jobs")
         panel.plot(
             place, mine["work_at_most"], "s--", color=colour, markersize=3, linewidth=1.0, label=f"{level:g}: processor-seconds"
         )
-        panel.set_xticks(place, [_tick(str(by), float(begin)) for by, begin in zip(mine["by"], mine["begin"], strict=True)])
+        panel.set_xticks(
+            place, [_tick(str(by), float(begin)) for by, begin in zip(mine["by"], mine["begin"], strict=True)], rotation=45
+        )
     panel.set_ylim(0, 1.02)
     panel.yaxis.set_major_formatter(_PERCENT)
 
