@@ -284,3 +284,16 @@ def test_what_cannot_be_run_is_told_in_one_line(trace: Path, tmp_path: Path, arg
     assert done.returncode == 2
     assert words in done.stderr.splitlines()[-1]
     assert not list(tmp_path.iterdir())
+
+
+def test_progress_without_a_terminal_says_what_is_left(monkeypatch, capsys):
+    from pipelines.cli import campaign
+
+    clock = iter([0.0, 0.0, 20.0, 40.0])
+    monkeypatch.setattr(campaign.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(campaign.sys.stderr, "isatty", lambda: False, raising=False)
+    with campaign.shown_progress() as progress:
+        progress(100, 300)  # of an earlier call
+        progress(150, 300)
+        progress(300, 300)
+    assert capsys.readouterr().err.splitlines() == ["150 of 300 points, about 60 s left", "300 of 300 points"]

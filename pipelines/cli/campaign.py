@@ -170,13 +170,17 @@ def tell_windows(windows: Windows) -> None:
 def shown_progress() -> Iterator[Progress]:
     """A bar on standard error where that is a terminal, otherwise a line every few seconds."""
     if not sys.stderr.isatty():
-        told = time.monotonic()
+        told = began = time.monotonic()
+        first: int | None = None
 
         def line(done: int, total: int) -> None:
-            nonlocal told
-            if time.monotonic() - told >= _EVERY_S or done == total:
-                told = time.monotonic()
-                note(f"{done:,} of {total:,} points")
+            nonlocal told, first
+            first = done if first is None else first  # what an interrupted campaign had done took no time of this one
+            now = time.monotonic()
+            if now - told >= _EVERY_S or done == total:
+                told = now
+                left = f", about {(now - began) / (done - first) * (total - done):,.0f} s left" if first < done < total else ""
+                note(f"{done:,} of {total:,} points{left}")
 
         yield line
         return
