@@ -2,18 +2,20 @@
 
 ``<lake>/counters/<system>/<sampler>/day=YYYY-MM-DD/part-*.parquet`` with the columns ``time_s``, ``node`` and one float64 column a
 metric (counters above 2^53 lose units; at network speed that is below 1e-9 of the rate). ``ledger.json`` beside them is the one truth:
-parts are written apart, moved to their place, and count from the moment the ledger that names them takes the old one's place. Whatever a
-killed process leaves is named by no ledger: nobody reads it, and the next change removes it.
+parts are written apart, moved to their place, and count from the moment the ledger that names them takes the old one's place. A reader holds a snapshot:
+the parts it began with stay until the last reader has gone, whatever takes their place meanwhile. What no ledger names, for that reason or because a
+process was killed, is read by no later reader, and the next change without readers removes it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import astuple, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -36,7 +38,7 @@ PART_BYTES = 48 << 20
 GROUP_BYTES = 8 << 20
 """So does a row group: what a reader holds of each part that covers a time."""
 _DEEP, _AT_ONCE = 8, 16  # parts over one time that a reader may have to merge; that compaction merges
-_STAGING = ".staging"
+_STAGING, _READERS = ".staging", ".readers"
 
 
 @dataclass
@@ -98,19 +100,25 @@ class CountersStore:
     ) -> Iterator[pa.RecordBatch]:
         """Rows with start_s <= time_s < end_s by (time_s, node), as batches of a few row groups at most; memory does not grow with the range.
 
-        ``metrics`` are the columns wanted, by default all. Raises InputError for a sampler or metric that is not there.
+        ``metrics`` are the columns wanted, by default all. What is ingested or compacted while the rows are read changes nothing about them. Raises
+        InputError for a sampler or metric that is not there.
         """
         known = self.metrics(sampler)
         if unknown := [name for name in metrics or () if name not in known]:
             raise InputError(f"{self.root / sampler}: has no metric {unknown[0]}: known are {', '.join(known)}")
-        for table in merge(self.path, self.parts(sampler), schema_of(known if metrics is None else metrics), start_s, end_s):
-            yield from table.unify_dictionaries().combine_chunks().to_batches()
+        with self._reading():
+            for table in merge(self.path, self.parts(sampler), schema_of(known if metrics is None else metrics), start_s, end_s):
+                yield from table.unify_dictionaries().combine_chunks().to_batches()
 
     def coverage(self, sampler: str, days: Sequence[str] | None = None) -> pd.DataFrame:
         """A row a day of ``days`` (all if None): rows, nodes, minutes in which any node was sampled, node-minutes sampled, metric values and nulls,
         first and last time."""
+        with self._reading():
+            return self._coverage(sampler, self.days(sampler) if days is None else days)
+
+    def _coverage(self, sampler: str, days: Sequence[str]) -> pd.DataFrame:
         found = []
-        for day in self.days(sampler) if days is None else days:
+        for day in days:
             parts = self.parts(sampler, day)
             sampled: set[str] = set()
             minutes: set[int] = set()
@@ -153,6 +161,7 @@ class CountersStore:
         except Timeout:
             raise InputError(f"{self.root}: another process is changing these counters") from None
         try:
+            (self.root / _READERS).touch()
             self._load()
             self._sweep()
             yield Change(self)
@@ -165,6 +174,24 @@ class CountersStore:
         """Merge the parts of a day into few that do not overlap, if they are many or deep; True if something was done."""
         with self.changing() as change:
             return change.compact(sampler, day)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Hold the parts of the ledger in hand where they are. Those that were replaced since it was loaded may be gone: then the ledger is loaded again."""
+        with ExitStack() as held:
+            with suppress(FileNotFoundError):  # it is there from the first change on, and only changes remove parts
+                file = held.enter_context((self.root / _READERS).open("rb"))
+                fcntl.flock(file, fcntl.LOCK_SH)
+            if not all(self.path(part).exists() for sampler in self._samplers.values() for part in sampler.parts):
+                self._load()
+            yield
+
+    def _remove(self, files: Iterable[str]) -> None:
+        """Remove parts that no ledger names, unless there is a reader: it may have begun before that."""
+        with (self.root / _READERS).open("ab") as file, suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for name in files:
+                (self.root / name).unlink(missing_ok=True)
 
     def _sampler(self, name: str) -> _Sampler:
         if name not in self._samplers:
@@ -203,9 +230,8 @@ class CountersStore:
     def _sweep(self) -> None:
         shutil.rmtree(self.root / _STAGING, ignore_errors=True)
         named = {part.file for sampler in self._samplers.values() for part in sampler.parts}
-        for path in self.root.glob("*/day=*/part-*.parquet"):
-            if str(path.relative_to(self.root)) not in named:
-                path.unlink()
+        there = {str(path.relative_to(self.root)) for path in self.root.glob("*/day=*/part-*.parquet")}
+        self._remove(there - named)
         for path in self.root.glob(".*.tmp"):
             path.unlink()
 
@@ -278,9 +304,7 @@ class Change:
             os.replace(self.store.root / _STAGING / name, place)
             del self._added[name]
         self.store._save()
-        for part in self._gone:
-            with suppress(FileNotFoundError):
-                (self.store.root / part.file).unlink()
+        self.store._remove(part.file for part in self._gone)
         self._gone, self._changed = [], False
 
     def compact(self, sampler: str, day: str) -> bool:

@@ -1,7 +1,8 @@
 """Control runs, probe results and application types at rest: ``<lake>/<table>/<system>.parquet``, each row once.
 
 A row whose key is there already stays as it was first: the same again is counted, another is named as a contradiction. Application types
-are configuration, so a later file's word holds. Nothing is written where nothing is new.
+are configuration, so a later file's word holds. Nothing is written where nothing is new. Additions of one table wait for each other; a reader sees the
+table before one or after it, whole.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from filelock import FileLock
 
 from features.counters import PROBES
 from pipelines.ingest.control_runs import COLUMNS
@@ -31,7 +33,14 @@ class Kept:
 
 
 def keep(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
-    """Add the rows of ``frame`` to a table of ``system``."""
+    """Add the rows of ``frame`` to a table of ``system``, after other processes that do."""
+    path = lake.path(table, system)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_name(f".{path.name}.lock")):
+        return _added(lake, table, system, frame)
+
+
+def _added(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
     keys = _KEYS[table]
     old = stored(lake, table, system)
     there = {_key(row, keys): row for row in old.to_dict("records")}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -268,6 +270,22 @@ def test_rows_are_kept_once_and_what_was_first_stays(tmp_path: Path) -> None:
     counted = ControlRuns(runs.assign(run_id=["8", "9"], nodes=None)).runs
     assert keep(lake, RUNS, "q", counted).added == 2
     assert stored(lake, RUNS, "q")["nodes"].tolist() == [["quartz1", "quartz2"], ["quartz7"], None, None]
+
+
+def test_two_that_add_control_runs_at_once_lose_none(tmp_path: Path) -> None:
+    for trial in range(10):
+        lake, ready = Lake(tmp_path / str(trial)), threading.Barrier(2)
+
+        def add(number: int, lake: Lake = lake, ready: threading.Barrier = ready) -> int:
+            path = sacct(tmp_path, job(number))
+            runs = read_accounting_runs(path, PATTERN, ZONE).runs
+            ready.wait()
+            return keep(lake, RUNS, "q", pd.concat([runs.assign(run_id=f"{number}-{row}") for row in range(50)])).added
+
+        with ThreadPoolExecutor(2) as pool:
+            assert list(pool.map(add, (1, 2))) == [50, 50]
+        assert len(stored(lake, RUNS, "q")) == 100
+        assert [path.suffix for path in lake.path(RUNS, "q").parent.iterdir() if not path.name.startswith(".")] == [".parquet"]
 
 
 def test_a_later_word_on_types_holds_and_probes_are_told_apart_by_run_and_node(tmp_path: Path) -> None:

@@ -362,6 +362,28 @@ def test_many_small_files_are_compacted(tmp_path: Path) -> None:
     assert not store(tmp_path).compact("s", "1970-01-01")
 
 
+def test_a_reader_keeps_its_snapshot_while_parts_are_compacted_under_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(6):
+        ingest(tmp_path, log(tmp_path / str(number), [(number * 100 + row, "a", row) for row in range(1, 4)]))
+    late, before = store(tmp_path), store(tmp_path).parts("s")
+    reading = store(tmp_path).batches("s")
+    first = next(reading)
+    monkeypatch.setattr(counters_store, "_DEEP", -3)
+    assert store(tmp_path).compact("s", "1970-01-01")
+    assert not set(store(tmp_path).parts("s")) & set(before)
+    ingest(tmp_path, log(tmp_path / "more", [(1, "b", 1)]))
+    seen = [first, *reading]
+    assert np.concatenate([batch["time_s"].to_numpy() for batch in seen]).tolist() == [
+        number * 100.0 + row for number in range(6) for row in range(1, 4)
+    ]
+    ingest(tmp_path, log(tmp_path / "last", [(2, "b", 1)]))  # with the last reader gone, what it held goes
+    assert {path.name for path in store(tmp_path).root.rglob("part-*")} == {
+        Path(part.file).name for part in store(tmp_path).parts("s")
+    }
+    assert sum(batch.num_rows for batch in late.batches("s")) == 20  # its own parts are gone: it reads what is there
+    assert late.coverage("s")["rows"].tolist() == [20]
+
+
 def test_full_parts_that_overlap_no_other_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counters_store, "part_rows", lambda columns: 10)
     ingest(tmp_path, log(tmp_path / "full", [(number, "a", 0) for number in range(1, 10)]))
