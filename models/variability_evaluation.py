@@ -19,6 +19,7 @@ import pandas as pd
 
 from features.clock import DAY_S
 from features.counters import WINDOW_S
+from features.errors import InputError
 from features.variability import BINARY, baselines, labels, z_scores
 from models.bootstrap import FEWEST_BLOCKS, drawn, tail
 from models.elimination import eliminate
@@ -54,7 +55,10 @@ class Fold:
 
 
 def folds(runs: pd.DataFrame, protocol: str, *, thresholds: Sequence[float] = BINARY) -> tuple[list[Fold], int]:
-    """The folds of ``protocol`` over ``runs`` (``application start_s runtime_s``), and how many runs no fold judges, for want of a baseline.
+    """The folds of ``protocol`` over ``runs`` (``application start_s runtime_s``), and how many runs no fold judges.
+
+    These are runs of an application without a baseline, and whole folds that leave nothing that varied, or nothing else, to train on. InputError where
+    that is so of all folds.
 
     No run trains that sees a minute of what the judged runs see. With an application left out it is judged stretch by stretch, by models that know
     neither it nor the stretch. Borders of stretches look at labels by all runs: that decides nothing but which runs come into which fold.
@@ -84,7 +88,15 @@ def folds(runs: pd.DataFrame, protocol: str, *, thresholds: Sequence[float] = BI
         left += int(np.isnan(z_test).sum())
         train, z_train = train[~np.isnan(z_train)], z_train[~np.isnan(z_train)]
         test, z_test = test[~np.isnan(z_test)], z_test[~np.isnan(z_test)]
-        found.append(Fold(protocol, fold, train, test, labels(z_train, thresholds), labels(z_test, thresholds), usual))
+        train_label, test_label = labels(z_train, thresholds), labels(z_test, thresholds)
+        if len(np.unique(train_label)) < 2:
+            left += len(test)
+            continue
+        found.append(Fold(protocol, fold, train, test, train_label, test_label, usual))
+    if not found:
+        raise InputError(
+            f"none of {len(runs):,} runs can be judged: {int(varied.sum())} of them varied, all in one of {parts} stretches of time; collect more"
+        )
     return found, left
 
 

@@ -143,6 +143,7 @@ def log_and_register(
         "training_runs": str(training.runs),
         "training_window_s": f"{training.window_s[0]}..{training.window_s[1]}",
         "thresholds": " ".join(map(str, training.thresholds)),
+        "columns": str(len(model.columns)),
         "cutoffs": " ".join(map(repr, model.cutoffs)),
         "filled_values": str(int(model.missing.sum())),
         "generated": str(training.generated).lower(),

@@ -27,7 +27,8 @@ SIMULATED = "simulated"
 class System:
     """One monitored system. Places are absolute; ``counters`` are files, directories or patterns of LDMS CSV, the others as the options of
     ``queuecast variability ingest``. ``lag_s`` is how old a sample is when it can be read: younger ones teach nothing. ``scope`` says which nodes'
-    counters its models look at, ``classifiers`` which are candidates."""
+    counters its models look at, ``classifiers`` which are candidates, and ``elimination`` whether columns are eliminated recursively before each
+    is trained."""
 
     name: str
     counters: tuple[str, ...] = ()
@@ -41,6 +42,7 @@ class System:
     lag_s: float = 0.0
     scope: str = "own"
     classifiers: tuple[str, ...] = CLASSIFIERS
+    elimination: bool = False
 
     @property
     def simulated(self) -> bool:
@@ -124,6 +126,9 @@ def _system(path: Path, name: str, table: Any) -> System:
         elif key == "lag_s":
             if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
                 raise wrong(f"lag_s is to be seconds from 0 on, not {value!r}")
+        elif key == "elimination":
+            if not isinstance(value, bool):
+                raise wrong(f"elimination is to be true or false, not {value!r}")
         elif not isinstance(value, str):
             raise wrong(f"{key} is to be a text, not {value!r}")
     stated: dict[str, Any] = {key: tuple(value) if key in _LISTS else value for key, value in table.items()}

@@ -178,7 +178,10 @@ def evaluate(
             [ceiling(measures, TOLD, against=against) for against in ("label", "truth")[: 1 + (table.truth is not None)]]
         )
     no_baseline = {protocol: folds(table.runs, protocol, thresholds=thresholds)[1] for protocol in protocols}
-    left_out = {**table.left_out, **{f"no baseline ({protocol})": count for protocol, count in no_baseline.items()}}
+    left_out = {
+        **table.left_out,
+        **{f"no baseline, or nothing to train on apart from them ({protocol})": count for protocol, count in no_baseline.items()},
+    }
     paired = pd.concat(differences, ignore_index=True) if differences else pd.DataFrame()
     return Evaluated(said, measures, paired, ceilings.reset_index(drop=True), left_out)
 
@@ -303,7 +306,7 @@ class _Work:
         given: dict[str, Any] = {"seed": self.seed, "options": self.options.get(name), "classes": classes, "times": times}
         columns = eliminate(name, features, label, **given).columns if self.elimination else None
         model = fit(name, features, label, columns=columns, baselines=usual, **given)
-        parameters = {**OPTIONS[name], **self.options.get(name, {})}
+        parameters = {**OPTIONS[name], **self.options.get(name, {}), "elimination": self.elimination}
         made = log_and_register(
             self.store, model, self._training(len(known)), metrics, judged, parameters=parameters, tags=self.tags
         )

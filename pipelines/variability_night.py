@@ -122,6 +122,7 @@ def night(
             known.scope,
             store,
             names=known.classifiers,
+            elimination=known.elimination,
             seed=seed,
             tags={"dagster_run_id": run_id, "night": label},
             crown=False,

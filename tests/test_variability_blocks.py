@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from features.counters import WINDOW_S
+from features.errors import InputError
 from models.classifiers import learn, permuted_importance
 from models.elimination import eliminate
 from models.time_blocks import Times, apart, blocked, stretches, times_of
@@ -105,6 +106,18 @@ def test_every_stretch_has_runs_that_varied_and_runs_that_did_not_where_it_can()
 
 def turn_of_equals() -> list[int]:
     return np.repeat(np.arange(5), 20).tolist()
+
+
+def test_what_varied_in_one_stretch_alone_is_judged_by_no_model_that_knows_no_variation():
+    start = 3600 * np.arange(60)
+    runtime = np.where(np.isin(np.arange(60), (3, 5, 6)), 150.0, 100.0)
+    runs = pd.DataFrame({"application": "A", "start_s": start, "runtime_s": runtime})
+    found, left = folds(runs, "blocks-of-time")
+    assert (len(found), left) == (4, 12)
+    assert all(fold.train_label.sum() == 3 for fold in found)
+    once = runs.assign(runtime_s=np.where(np.isin(np.arange(60), (3, 4, 5)), 150.0, 100.0), start_s=np.minimum(start, 20_000))
+    with pytest.raises(InputError, match="none of 60 runs can be judged: 3 of them varied, all in one of 5 stretches"):
+        folds(once.assign(runtime_s=once["runtime_s"].where(once.index < 6, 100.0), start_s=100), "blocks-of-time")
 
 
 def test_what_judges_a_challenger_begins_a_window_after_what_taught_it(monkeypatch, signatures):

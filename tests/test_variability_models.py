@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import mlflow
 import numpy as np
@@ -15,10 +16,14 @@ from features.errors import InputError
 from features.schema import fingerprint
 from models import classifiers, tracking
 from models.variability_registration import load_variability
-from pipelines import variability_models
+from pipelines import variability_models, variability_night
+from pipelines.assets import variability_model as variability_asset
 from pipelines.cli.variability.evaluate import command as evaluate_command
 from pipelines.cli.variability.train import command as train_command
+from pipelines.lake import Lake
 from pipelines.report.importances import TOP, importances
+from pipelines.resources import LakeResource
+from pipelines.systems import remember_system, remembered, systems
 from pipelines.variability_models import TOLD, TrainingTable, evaluate, retrain
 from tests.contention import Runs, control_runs
 
@@ -62,7 +67,10 @@ def test_an_evaluation_compares_scopes_and_knows_the_ceiling(made):
     f1 = found.measures[(found.measures["measure"] == "f1") & (found.measures["application"] == "all")]
     told = f1[f1["features"] == TOLD].groupby("against")["value"].max()
     assert found.ceilings.set_index("against")["value"].to_dict() == told.to_dict()
-    assert found.left_out == {"no counter sampled in the window": 3, "no baseline (blocks-of-time)": 0}
+    assert found.left_out == {
+        "no counter sampled in the window": 3,
+        "no baseline, or nothing to train on apart from them (blocks-of-time)": 0,
+    }
 
 
 def test_the_first_champion_is_the_best_of_all_and_the_simulator_can_load_it(opened, made):
@@ -122,11 +130,54 @@ def test_a_champion_chosen_by_hand_stays(opened, made):
     assert "somebody chose it by hand, and it stays" in found.why
 
 
+class Asked(Exception):
+    """A retraining that is not done."""
+
+
+def test_nights_and_assets_eliminate_where_the_system_says_so(monkeypatch, tmp_path):
+    remember_system(tmp_path, "sixth", {"scope": "all"})
+    text = remembered(tmp_path).read_text() + "elimination = true\nclassifiers = ['knn']\n"
+    remembered(tmp_path).write_text(text)
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
+    asked = []
+
+    def retrain(table, scope, store, **given):
+        asked.append((scope, given["elimination"], given["names"]))
+        raise Asked
+
+    came = SimpleNamespace(quarantine=None, days=None, contradicting=0)
+    monkeypatch.setattr(variability_night, "ingest", lambda *_: came)
+    monkeypatch.setattr(variability_night, "training_table", lambda *_: None)
+    monkeypatch.setattr(variability_night, "pack_table", lambda _: (pd.DataFrame({"scope": []}), {}))
+    for name in ("check_counters", "check_control_runs", "check_features"):
+        monkeypatch.setattr(f"pipelines.variability_checks.{name}", lambda *_: [])
+    monkeypatch.setattr(variability_models, "retrain", retrain)
+    monkeypatch.setattr(variability_asset, "retrain", retrain)
+    monkeypatch.setattr(variability_asset, "tracking", lambda: None)
+    monkeypatch.setattr(variability_asset, "unpack_table", lambda *_: None)
+    with pytest.raises(Asked):
+        variability_night.night(tmp_path, "sixth", "2026-03-01", lambda: None)
+    monkeypatch.setattr(Lake, "read", lambda *_: (None, None))
+    context = SimpleNamespace(partition_key="sixth", run=SimpleNamespace(run_id="r"))
+    asset = variability_asset.variability_model.op.compute_fn.decorated_fn
+    with pytest.raises(Asked):
+        asset(context, variability_asset.VariabilityConfig(), LakeResource())
+    assert asked == [("all", True, ("knn",))] * 2
+    remembered(tmp_path).write_text(text.replace("true", "1"))
+    with pytest.raises(InputError, match="system sixth: elimination is to be true or false, not 1"):
+        systems(tmp_path)
+
+
 def test_elimination_shortens_what_is_registered(opened, made):
     small = table_of(made, slice(0, 300), "fifth")
     few = TrainingTable("fifth", small.runs, {"own": small.features["own"].iloc[:, 22:36]})
     found = retrain(few, "own", opened, names=("lightgbm",), options={"lightgbm": {"trees": 5}}, elimination=True)
     assert len(found.model.columns) < 14
+    version = opened.client.get_model_version("variability-fifth", "1")
+    assert version.tags["columns"] == str(len(found.model.columns))
+    wanted = mlflow.models.get_model_info("models:/variability-fifth/1").signature.inputs.required_input_names()
+    assert wanted == list(found.model.columns)
+    assert opened.client.get_run(version.run_id).data.params["elimination"] == "True"
     assert found.importance.index.tolist() == sorted(found.model.columns, key=lambda name: -found.importance[name])
 
 

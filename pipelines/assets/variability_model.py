@@ -19,7 +19,7 @@ from pipelines.variability_stages import FEATURES_TABLE, unpack_table
 
 
 class VariabilityConfig(dg.Config):
-    """How classifiers are trained; which they are, and which nodes' counters they see, is the system's (``systems.toml``)."""
+    """How classifiers are trained; which they are, and which nodes' counters and columns they see, is the system's (``systems.toml``)."""
 
     seed: int = 0
 
@@ -40,7 +40,7 @@ def variability_model(context: dg.AssetExecutionContext, config: VariabilityConf
     table = unpack_table(name, *lake.lake().read(FEATURES_TABLE, name))
     store = tracking()
     tags = {"dagster_run_id": context.run.run_id}
-    made = retrain(table, known.scope, store, names=known.classifiers, seed=config.seed, tags=tags)
+    made = retrain(table, known.scope, store, names=known.classifiers, elimination=known.elimination, seed=config.seed, tags=tags)
     lake.lake().write(MODEL_TABLE, name, made.registered, {"generated": table.generated})
     tell("train and register", 1, 1)
 
