@@ -29,16 +29,16 @@ class Assembled:
 
 
 def private_name() -> str:
-    """Name of the packed package: format and the first 8 hex digits of its content's SHA-256."""
+    """Name of the packed package: format and SHA-256 of its content, which it is held against when it is loaded."""
     return f"_queuecast_runtime_model_{FORMAT}_{content_hash(_PACKED, _MODULES)}"
 
 
 def content_hash(home: Path, modules: Sequence[str]) -> str:
-    """The first 8 hex digits of the SHA-256 of ``modules`` of the package at ``home``."""
+    """SHA-256, in hex digits, of ``modules`` of the package at ``home``, in order of their names; the scripts of packed models make it too."""
     digest = hashlib.sha256()
-    for module in modules:
+    for module in sorted(modules):
         digest.update(module.encode() + b"\0" + (home / module).read_bytes() + b"\0")
-    return digest.hexdigest()[:8]
+    return digest.hexdigest()
 
 
 def copy_code(directory: Path, home: Path, modules: Sequence[str], script: str, name: str) -> tuple[Path, Path]:

@@ -77,7 +77,7 @@ def registered_name(system: str) -> str:
 
 
 def private_name() -> str:
-    """Name of the packed package: format and the first 8 hex digits of its content's SHA-256."""
+    """Name of the packed package: format and SHA-256 of its content, which it is held against when it is loaded."""
     return f"_queuecast_variability_model_{FORMAT}_{content_hash(_PACKED, _MODULES)}"
 
 

@@ -19,7 +19,7 @@ from models.gradient_boosting import GradientBoosting, fit, predict
 from models.growing import grow
 from models.packed.methods import Boosting, Last2, Quantile, Requested
 from models.packed.predictor import RuntimePredictor
-from models.packing import assemble, private_name
+from models.packing import assemble, content_hash, private_name
 from tests.learning import ORIGIN_S, ZONE, inputs_of, workload
 
 
@@ -147,13 +147,25 @@ def test_two_versions_in_one_process_keep_their_own_data_and_code(tmp_path, lear
     source = (home / "methods.py").read_text()
     assert source.count("np.floor(") == 1
     (home / "methods.py").write_text(source.replace("np.floor(", "0.5 * np.floor("))  # a later version of the code ...
-    home.rename(home.with_name(home.name + "f"))  # ... has another hash
+    modules = [path.name for path in home.glob("*.py")]
+    home.rename(home.with_name(f"{home.name.rsplit('_', 1)[0]}_{content_hash(home, modules)}"))  # ... has another hash
     long = submission(learned, requested_s=[10**6])
     first, second = (mlflow.pyfunc.load_model(str(path)) for path in paths)
     for _ in range(2):
         one, two = (model.predict(long)["predicted_s"].iloc[0] for model in (first, second))
         assert one > 100
         assert two == pytest.approx((one + 50) / 2, abs=1)
+
+
+@pytest.mark.parametrize("loaded_before", [False, True])
+def test_packed_code_that_is_not_what_was_packed_is_not_run(tmp_path, learned, loaded_before):
+    path = save(tmp_path, learned, method="last2")
+    if loaded_before:
+        mlflow.pyfunc.load_model(str(path))
+    module = next(path.glob("code/*/methods.py"))
+    module.write_text(module.read_text().replace("np.floor(", "0.5 * np.floor("))
+    with pytest.raises(Exception, match=r"its code is not what was packed .*: the model is damaged or was tampered with"):
+        mlflow.pyfunc.load_model(str(path))
 
 
 BLOCKED = """

@@ -1,11 +1,12 @@
 """A registered runtime model as MLflow runs it: models from code, the code beside this file in ``code/`` under a private name.
 
-That name carries the format and a hash of the content, so that two versions loaded into one process share code only where
-it is the same, and none of it can be taken for anybody's ``models``.
+That name carries the format and the SHA-256 of the content, so that two versions loaded into one process share code only where
+it is the same, code that is not what was packed is not run, and none of it can be taken for anybody's ``models``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import sys
@@ -28,11 +29,22 @@ def _predictor_module() -> Any:
             f"{Path(__file__).parent / 'code'}: {len(packages)} packages {_PREFIX}* instead of one: the model is damaged"
         )
     name, home = packages[0].name, packages[0]
+    if _content_hash(home) != name.rsplit("_", 1)[1]:
+        raise ValueError(
+            f"{home}: its code is not what was packed (the SHA-256 is in its name): the model is damaged or was tampered with"
+        )
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, home / "__init__.py", submodule_search_locations=[str(home)])
         assert spec is not None
         sys.modules.setdefault(name, importlib.util.module_from_spec(spec))  # its __init__ is empty: nothing to execute
     return importlib.import_module(f"{name}.predictor")
+
+
+def _content_hash(home: Path) -> str:
+    digest = hashlib.sha256()
+    for module in sorted(home.glob("*.py")):
+        digest.update(module.name.encode() + b"\0" + module.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 class RuntimeModel(PythonModel):

@@ -5,6 +5,7 @@ As ``models.packed.runtime_model``, which says why; the two have nothing in comm
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import sys
@@ -27,11 +28,22 @@ def _predictor_module() -> Any:
             f"{Path(__file__).parent / 'code'}: {len(packages)} packages {_PREFIX}* instead of one: the model is damaged"
         )
     name, home = packages[0].name, packages[0]
+    if _content_hash(home) != name.rsplit("_", 1)[1]:
+        raise ValueError(
+            f"{home}: its code is not what was packed (the SHA-256 is in its name): the model is damaged or was tampered with"
+        )
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, home / "__init__.py", submodule_search_locations=[str(home)])
         assert spec is not None
         sys.modules.setdefault(name, importlib.util.module_from_spec(spec))  # its __init__ is empty: nothing to execute
     return importlib.import_module(f"{name}.predictor")
+
+
+def _content_hash(home: Path) -> str:
+    digest = hashlib.sha256()
+    for module in sorted(home.glob("*.py")):
+        digest.update(module.name.encode() + b"\0" + module.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 class VariabilityModel(PythonModel):
