@@ -1,7 +1,8 @@
 """The cleaning rules that published job counts depend on, and a record of every job they touch.
 
 Use requested processors, else allocated; drop a job that has neither, no runtime, no requested time, a negative submission
-or more processors than the machine; cut the runtime at the request; order by submission, source order among equals.
+or more processors than the machine; cut the runtime at the request; drop a job far ahead of the file's own clock; order by
+submission, source order among equals.
 On the raw KTH-SP2 log these rules keep 28,481 of 28,489 jobs, the number of Gaussier et al. 2015.
 """
 
@@ -16,9 +17,12 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
+from features.file_clock import file_clock
 from features.schema import REQUIRED, Trace, UnreadLine
 
 MissingRequest = Literal["drop", "runtime", "queue-max"]
+AHEAD = "ahead-of-file-clock"
+"""Rule for jobs that lie ahead of the file's own clock (:mod:`features.file_clock`)."""
 MISSING_REQUEST: tuple[str, ...] = get_args(MissingRequest)
 
 
@@ -90,6 +94,8 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop")
         work.table["requested_s"],
     )
 
+    _ahead_of_the_clock(work)
+
     jobs = work.table.loc[work.kept].sort_values("submit_s", kind="stable", ignore_index=True)
     if len(jobs) == 0:
         reasons = ", ".join(f"{rule}: {len(rows)}" for rule, rows in work.report().groupby("rule"))
@@ -124,6 +130,19 @@ def _requests(work: _Work, trace: Trace, missing_request: str) -> None:
         longest = stated.groupby(work.table["queue"].cat.codes).transform("max")
         work.alter("request-from-queue-max", missing & longest.notna(), "requested_s", longest)
     work.drop("no-request", work.table["requested_s"].fillna(0) <= 0, "requested_s")
+
+
+def _ahead_of_the_clock(work: _Work) -> None:
+    """Drop jobs that were submitted or ended after the file's own clock, naming the column that puts them there."""
+    submit, wait, runtime = (work.table[name].fillna(0).to_numpy(np.float64) for name in ("submit_s", "wait_s", "runtime_s"))
+    clock = file_clock(submit[work.kept], (wait + runtime)[work.kept])
+    ahead = {
+        "submit_s": submit > clock,
+        "wait_s": (submit + wait + runtime > clock) & (wait >= runtime),
+        "runtime_s": (submit + wait + runtime > clock) & (wait < runtime),
+    }
+    for column, where in ahead.items():
+        work.drop(AHEAD, pd.Series(where), column)
 
 
 class _Work:
