@@ -35,6 +35,7 @@ from models.packed.predictor import FORMAT, read_method
 from models.packing import assemble, private_name
 from models.promotion import TIE
 from models.tracking import Tracking
+from models.versions import REGISTERED_MODEL, note_made
 
 _ASKED = (
     ColSpec(DataType.string, "user"),
@@ -126,7 +127,9 @@ def log_and_register(
     kind = "refreshed" if training.refreshed_from else "trained"
     with (
         mlflow.start_run(
-            experiment_id=tracking.experiment_id, run_name=f"{training.trace} {method.name} {kind}", tags=facts
+            experiment_id=tracking.experiment_id,
+            run_name=f"{training.trace} {method.name} {kind}",
+            tags={**facts, REGISTERED_MODEL: name},
         ) as run,
         tempfile.TemporaryDirectory(prefix="queuecast-") as directory,
     ):
@@ -162,6 +165,7 @@ def new_version(tracking: Tracking, name: str, logged: ModelInfo, run_id: str, f
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
     made = tracking.client.create_model_version(name, logged.model_uri, run_id, tags=dict(facts), model_id=logged.model_id)
+    note_made(name, str(made.version))
     if why:
         _describe(tracking, name, str(made.version), why)
     return str(made.version)
@@ -171,10 +175,12 @@ def elect(tracking: Tracking, trace: str, candidates: Sequence[Candidate], note:
     """Rank the ``candidates`` for a first champion and write on each why, with ``note`` behind; returns the versions of champion and challenger.
 
     No alias moves (:func:`crown`); the challenger is empty where there is one candidate. Raises ValueError without candidates or with candidates
-    judged on different numbers of jobs.
+    judged on no jobs or on different numbers of them.
     """
     if not candidates:
         raise ValueError("no candidate to promote")
+    if not all(np.isfinite(each.accuracy) for each in candidates):
+        raise ValueError("no job judges the candidates")
     if len({(each.judged_jobs, each.jobs) for each in candidates}) > 1:
         raise ValueError("candidates were judged on different jobs")
     ranked = _ranked(candidates)

@@ -76,13 +76,28 @@ def load_catalogue() -> dict[str, Entry]:
     Raises InputError with file, entry and key.
     """
     entries = _read(PACKAGED)
-    own = os.environ.get("QUEUECAST_CATALOGUE")
-    site = Path(own or "queuecast.toml")
-    if own or site.is_file():
-        entries |= _read(site.absolute())
+    if (site := _site()) is not None:
+        entries |= _read(site)
     if remembered().is_file():
         entries |= _read(remembered())
     return entries
+
+
+def site_registry() -> dict[str, Any]:
+    """The table [registry] of the site's own file, ``keep_versions`` and ``keep_days``: empty where there is none. InputError with file and key."""
+    site = _site()
+    table = _toml(site).get("registry", {}) if site is not None else {}
+    if not isinstance(table, dict) or (unknown := table.keys() - {"keep_versions", "keep_days"}):
+        what = f"unknown key {min(unknown)!r} in [registry]" if isinstance(table, dict) else "registry is no table"
+        raise InputError(f"{site}: {what}: known are keep_versions, keep_days")
+    return table
+
+
+def _site() -> Path | None:
+    """The site's own file: $QUEUECAST_CATALOGUE, which has to be there, or queuecast.toml in the working directory."""
+    own = os.environ.get("QUEUECAST_CATALOGUE")
+    site = Path(own or "queuecast.toml")
+    return site.absolute() if own or site.is_file() else None
 
 
 def remembered() -> Path:
@@ -91,6 +106,13 @@ def remembered() -> Path:
 
 
 def _read(path: Path) -> dict[str, Entry]:
+    traces = _toml(path).get("traces", {})
+    if not isinstance(traces, dict) or not all(isinstance(table, dict) for table in traces.values()):
+        raise InputError(f"{path}: traces must be tables [traces.NAME]")
+    return {name: catalogue_entry(name, table, path) for name, table in traces.items()}
+
+
+def _toml(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
         stated = tomllib.loads(text)
@@ -102,12 +124,9 @@ def _read(path: Path) -> dict[str, Entry]:
         line = re.search(r" \(at line (\d+), column \d+\)$", str(error))
         at, what = (f":{line[1]}", str(error)[: line.start()]) if line else (f":{text.count(chr(10)) + 1}", str(error))
         raise InputError(f"{path}{at}: {what}") from error
-    if unknown := stated.keys() - {"traces"}:
+    if unknown := stated.keys() - {"traces", "registry"}:
         raise InputError(f"{path}: unknown key {min(unknown)!r}: traces are tables [traces.NAME]")
-    traces = stated.get("traces", {})
-    if not isinstance(traces, dict) or not all(isinstance(table, dict) for table in traces.values()):
-        raise InputError(f"{path}: traces must be tables [traces.NAME]")
-    return {name: catalogue_entry(name, table, path) for name, table in traces.items()}
+    return stated
 
 
 _TYPES = {"procs": (int, "a whole number"), "options": (dict, "a table")}

@@ -34,6 +34,11 @@ class Staging:
         self._staged = self.root / "staged"
         self._journal = self.root / "commit.json"
 
+    @property
+    def under_way(self) -> bool:
+        """Was a commit begun that is not finished?"""
+        return self._journal.exists()
+
     def enter(self, label: str, stage: str) -> None:
         """Note how far the night is, for the case that nobody can ask it any more."""
         self._staged.mkdir(parents=True, exist_ok=True)
@@ -70,13 +75,25 @@ class Staging:
             crown(journal["aliases"])
             self._move(journal["files"])
             return "a night before had died while its results were moved into place: that was finished"
-        if not self._staged.exists():
+        told = self.left_behind()
+        if not told:
             return ""
+        self.clear()
+        return f"the night {told['night']} had died while {told['stage']}: nothing of it was kept"
+
+    def left_behind(self) -> dict[str, str]:
+        """``night`` and ``stage`` of one that died, empty if none did."""
+        if not self._staged.exists():
+            return {}
         told = {"night": "of an unknown date", "stage": "beginning"}
         with suppress(OSError, ValueError):
             told |= json.loads((self._staged / "stage.json").read_text(encoding="utf-8"))
+        return told
+
+    def forget(self) -> None:
+        """Forget a commit that cannot be finished, with what was staged for it."""
+        self._journal.unlink(missing_ok=True)
         self.clear()
-        return f"the night {told['night']} had died while {told['stage']}: nothing of it was kept"
 
     def _move(self, files: list[str]) -> None:
         for name in files:
@@ -89,20 +106,32 @@ class Staging:
 
 
 @contextmanager
-def staged(home: Path, trace: str) -> Iterator[Staging]:
-    """The staging directory of ``trace``, for one night at a time; InputError if another is running. What is not committed is forgotten."""
+def alone(home: Path, trace: str, wait_s: float = 0.0) -> Iterator[Staging]:
+    """The staging directory of ``trace`` to one night or one run at a time: only what is in here moves the aliases of ``runtime-<trace>``.
+
+    InputError if another is there and stays longer than ``wait_s`` seconds.
+    """
     staging = Staging(home, trace)
     staging.root.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(staging.root / ".lock", timeout=0)
+    lock = FileLock(staging.root / ".lock", timeout=wait_s)
     try:
         lock.acquire()
     except Timeout as error:
-        raise InputError(f"another night of {trace} is running") from error
+        waited = f", and still is after {wait_s:g} s" if wait_s else ""
+        raise InputError(f"another night or run of {trace} is running{waited}: try again when it is done") from error
     try:
         yield staging
-    except Exception:
-        if not staging._journal.exists():
-            staging.clear()
-        raise
     finally:
         lock.release()
+
+
+@contextmanager
+def staged(home: Path, trace: str) -> Iterator[Staging]:
+    """:func:`alone`, for a night; InputError at once if another is running. What is not committed is forgotten."""
+    with alone(home, trace) as staging:
+        try:
+            yield staging
+        except Exception:
+            if not staging.under_way:
+                staging.clear()
+            raise

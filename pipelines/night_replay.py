@@ -35,6 +35,11 @@ class Replay:
         days = range((first + phase) // DAY_S + 1, (last + phase) // DAY_S + 2)
         return [day * DAY_S - phase for day in days]
 
+    def up_to_the_last_submission(self) -> int:
+        """How many of the midnights there are up to the one after the last submission; what comes behind has no new jobs but for stragglers' ends."""
+        last = int(self.clean.jobs["submit_s"].iloc[-1])
+        return int(np.searchsorted(self.midnights, last, side="right")) + 1
+
     def label(self, midnight_s: int) -> str:
         """The date that begins at a midnight; without dates, the number of the day."""
         if self.clean.origin_unix_s is None:

@@ -8,29 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from features.cleaning import CleanTrace
+from features.cleaning import AHEAD, CleanTrace
 from features.clock import DAY_S, local_clock_s
 from features.drift import input_drift
 from features.errors import InputError
 from features.inputs import model_inputs
 from models.accounting import Accounting
+from models.judged_window import judged_window
 from models.packed.methods import Method
 from models.performance import performance_drift
 from models.promotion import JUDGED_DAYS
 from models.protocol import TablePredictor
 from models.served import Models, predict_served
 from models.trainers import TRAINERS
+from models.versions import Keep, Made, all_or_nothing, all_versions
 from pipelines.lake import Lake
 from pipelines.night_commit import Staging, staged
 from pipelines.night_ledger import COLUMNS, ledger_row
 from pipelines.progress import tell
+from pipelines.registry import pruned
 from pipelines.retraining import Incumbent, Retrained, incumbent, retrain, served_by
 from pipelines.stages import user_history
 from sim.campaign import Campaign, campaign_schedules
@@ -52,6 +55,7 @@ class NightConfig:
     seed: int = 0
     schedulers: tuple[str, ...] = ("EASY", "EASY-SJBF")
     resamples: int = 2000
+    keep: Keep = field(default_factory=Keep)
 
 
 @dataclass
@@ -67,7 +71,8 @@ class Night:
     """What came of a night.
 
     ``row`` is its row of the table ``nights``, ``nights`` that table with it, ``drift`` and ``performance`` what ``features.drift`` and
-    ``models.performance`` found, ``comparison`` what :func:`sim.comparison.compare` made of the last days, with a row a schedule and metric.
+    ``models.performance`` found, ``comparison`` what :func:`sim.comparison.compare` made of the last days, with a row a schedule
+    and metric, and ``pruned`` which old versions went.
     """
 
     trace: str
@@ -81,6 +86,7 @@ class Night:
     comparison: pd.DataFrame
     notes: tuple[str, ...]
     report: Path
+    pruned: str = "nothing"
 
     @property
     def drifted(self) -> list[str]:
@@ -136,8 +142,17 @@ class _Work:
             store = self.connect()
             if told := self.staging.recover(lambda aliases: _crown(store, self.trace, aliases)):
                 self.notes.append(told[0].upper() + told[1:] + ".")
+        with all_or_nothing(store) as versions:
+            return self._work(store, versions)
+
+    def _work(self, store: Tracking, versions: Made) -> Night:
         with self._stage("ingesting"):
             clean, before = self.read(), self._nights()
+            if ahead := int((clean.rejected_jobs["rule"] == AHEAD).sum()):
+                what = (
+                    "job ahead of the accounting's own clock was" if ahead == 1 else "jobs ahead of the accounting's own clock were"
+                )
+                self.notes.append(f"{ahead:,} {what} left out (rejected_jobs, {AHEAD}).")
             new, gone = self._compare_with_before(clean)
             history = user_history(clean)
             known = Accounting(
@@ -174,9 +189,14 @@ class _Work:
             result = self._report(clean, row, nights, made, drift, performance, comparison)
         with self._stage("moving results into place"):
             aliases = {"champion": made.champion, "challenger": made.challenger}
-            self.staging.commit(aliases, lambda each: _crown(store, self.trace, each))
+            self.staging.commit(aliases, lambda each: self._publish(store, each, versions))
         tell("night", 1, 1)
-        return result
+        return replace(result, pruned=pruned(store, f"runtime-{self.trace}", self.config.keep))
+
+    def _publish(self, store: Tracking, aliases: Mapping[str, str], versions: Made) -> None:
+        """Move the aliases; from then on the night's versions stay, whatever happens to its files."""
+        _crown(store, self.trace, aliases)
+        versions.keep()
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
@@ -208,9 +228,8 @@ class _Work:
     def _served(self, known: Accounting, present: Incumbent | None, before: pd.DataFrame, store: Tracking) -> pd.DataFrame:
         """The table ``served`` with the jobs that have ended since the last night."""
         first = int(before["until_s"].iloc[0]) if len(before) else known.until_s
-        past = [first - DAY_S * number for number in range(COMPARED_DAYS, 0, -1)]
-        instants = sorted({*past, *map(int, before["until_s"])} or {first})
         submit = known.jobs["submit_s"].to_numpy(np.int64)
+        instants = sorted({*_before_the_first(submit, known.end_s, first), *map(int, before["until_s"])})
         rows = np.flatnonzero(submit >= instants[0])
         old = self.lake.read("served", self.trace)[0] if len(before) else pd.DataFrame()
         if not set(TRAINERS) <= set(old.columns):  # a candidate is new: it has to answer too
@@ -219,10 +238,12 @@ class _Work:
             keys, answered_keys = _keys(known.jobs.iloc[rows].assign(end_s=known.end_s[rows])), _keys(old)
             old = old[answered_keys.isin(keys)]  # what changed is answered anew
             rows = rows[~keys.isin(answered_keys)]
+        there = {str(each.version) for each in all_versions(store, f"runtime-{self.trace}")}
         champions = {
             int(at): (version, self._champion(version, store))
             for at, version, method in zip(before["until_s"], before["trained_version"], before["method"], strict=True)
             if method
+            and str(version) in there  # one that was pruned answers no more
             and ((submit[rows] > at) & (submit[rows] <= (present.trained_until_s if present and present.method else 2**62))).any()
         }
         answered = predict_served(
@@ -329,6 +350,15 @@ def _crown(store: Tracking, trace: str, aliases: Mapping[str, str]) -> None:
             if before:
                 store.client.set_registered_model_alias(name, "challenger", before)
         raise
+
+
+def _before_the_first(submit_s: np.ndarray, end_s: np.ndarray, first_s: int) -> list[int]:
+    """Instants that stand for nights before the first, which was at ``first_s``: as far back as the comparison or the judged window looks."""
+    ended = end_s <= first_s
+    if not ended.any():  # the accounting of that night is gone
+        return [first_s]
+    judging = judged_window(submit_s[ended], end_s[ended])
+    return [*judging.nights, *(judging.last_s - DAY_S * number for number in range(1, COMPARED_DAYS + 1))]
 
 
 def _row_hashes(jobs: pd.DataFrame) -> np.ndarray:

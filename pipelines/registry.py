@@ -13,10 +13,12 @@ from features.cleaning import CleanTrace
 from features.clock import local_clock_s
 from features.errors import InputError
 from models.protocol import TablePredictor
+from pipelines.catalogue import site_registry
 from pipelines.home import home
 
 if TYPE_CHECKING:
     from models.tracking import Tracking
+    from models.versions import Keep
 
 EXPERIMENT = "runtime prediction"
 
@@ -36,6 +38,40 @@ def tracking() -> Tracking:
     except (MlflowException, OSError, ValueError) as error:
         uri = os.environ.get("MLFLOW_TRACKING_URI") or place
         raise InputError(f"registry {uri}: {str(error).strip().splitlines()[0]}") from error
+
+
+def kept_versions() -> Keep:
+    """How many versions of a model the site keeps: ``keep_versions`` and ``keep_days`` of [registry] in its ``queuecast.toml``, or else the default.
+
+    $QUEUECAST_KEEP_VERSIONS and $QUEUECAST_KEEP_DAYS come before the file. InputError for a value that makes no sense.
+    """
+    from models.versions import Keep
+
+    stated = site_registry()
+    found: dict[str, float] = {}
+    for key, variable in (("versions", "QUEUECAST_KEEP_VERSIONS"), ("days", "QUEUECAST_KEEP_DAYS")):
+        given = os.environ.get(variable) or stated.get(f"keep_{key}", getattr(Keep, key))
+        place = f"${variable}" if os.environ.get(variable) else f"keep_{key} of [registry] in the site's catalogue"
+        least = 1 if key == "versions" else 0
+        try:
+            found[key] = int(str(given)) if key == "versions" else float(str(given))
+        except ValueError:
+            found[key] = -1
+        if not least <= found[key] < 1e6:
+            raise InputError(f"{place}: {given} is not a {'whole ' if key == 'versions' else ''}number from {least}")
+    return Keep(int(found["versions"]), found["days"])
+
+
+def pruned(store: Tracking, name: str, keep: Keep) -> str:
+    """Remove what ``keep`` does not keep of ``name``, and say in words what went: a registry that refuses is said too, and stops nothing."""
+    from mlflow.exceptions import MlflowException
+
+    from models.versions import prune
+
+    try:
+        return str(prune(store, name, keep))
+    except (MlflowException, OSError) as error:
+        return f"not to the end, the registry refused: {str(error).strip().splitlines()[0]}"
 
 
 def predict_registered(spec: str, submitted: pd.DataFrame) -> pd.DataFrame:

@@ -5,6 +5,7 @@ Nothing here moves an alias: :class:`Retrained` says which versions are to be ch
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,22 +15,26 @@ import numpy as np
 import pandas as pd
 
 from features.cleaning import CleanTrace
-from features.clock import DAY_S
 from features.schema import fingerprint
 from models.accounting import Accounting
 from models.evaluation import accuracy, evaluate_predictions
-from models.packed.methods import PREDICTED, Method
-from models.promotion import FEWEST_JOBS, JUDGED_DAYS, TIE, Duel, Mean, clustered_mean, decide, duel, user_days
+from models.judged_window import judged_window
+from models.packed.methods import Method
+from models.promotion import FEWEST_JOBS, TIE, Duel, Mean, clustered_mean, decide, duel, user_days
 from models.served import Models
 from models.trainers import TRAINERS, carried_on, outdated, train
-from pipelines.registry import submissions
+from models.versions import aliases
+from pipelines.loaded_back import verified
+from pipelines.nothing_new import MADE_FROM, made_from, nothing_new, serving
 
 if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+
     from models.registration import Candidate, Training
     from models.tracking import Tracking
 
-_ASKED_BACK = 200
-"""Last submissions that a challenger loaded back from the registry is asked about."""
+MEASURES = {"accuracy": "judged_accuracy", "judged_jobs": "judged_jobs"}
+"""Measures of the table of versions, by the tags that record them."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,7 @@ def served_by(present: Incumbent | None, submit_s: np.ndarray, before: Mapping[i
 class Retrained:
     """What came of it.
 
+    Where there was ``nothing_new`` no version was made, and ``registered`` lists those that serve.
     ``champion`` and ``challenger`` are the versions the aliases are to point to (the challenger empty if there is none); ``trained_version`` is the
     one whose training the champion is, ``method`` its method's name (empty if chosen by hand). ``registered`` lists the new versions: ``model version method
     alias accuracy judged_jobs why``. ``found`` is the duel, None for a first champion; ``accuracies`` are of the judged window.
@@ -113,6 +119,28 @@ class Retrained:
     served_now: Mapping[str, Mean]
     served_then: Mapping[str, Mean]
     trained: Mapping[str, Method]
+    nothing_new: bool = False
+
+
+def versions_of_before(
+    store: Tracking, clean: CleanTrace, known: Accounting, present: Incumbent | None, seed: int
+) -> list[ModelVersion]:
+    """The versions made from these jobs by this code, and those that serve; none where there is something new to learn or nothing serves."""
+    if present is None or (present.method is None and not present.stays):
+        return []
+    return nothing_new(store, f"runtime-{clean.name}", _key(clean, known, seed))
+
+
+def _key(clean: CleanTrace, known: Accounting, seed: int) -> str:
+    starts = hashlib.sha256(known.start_s.astype(np.int64).tobytes()).hexdigest()
+    facts = {
+        "jobs": fingerprint(clean.jobs),
+        "starts": starts,
+        "origin_unix_s": clean.origin_unix_s,
+        "timezone": clean.timezone,
+        "seed": seed,
+    }
+    return made_from({**facts, "parameters": {name: dict(trainer.parameters(seed)) for name, trainer in TRAINERS.items()}})
 
 
 def retrain(
@@ -129,17 +157,24 @@ def retrain(
 ) -> Retrained:
     """Train every candidate on all of ``known``, choose a challenger by what was ``served`` (:func:`models.served.predict_served`), register, decide.
 
-    ``models`` takes what is trained. ``tags`` go to every version and ``metrics`` to the version of the method they are named by.
+    Where the champion or the challenger was made from the same already, nothing is trained or registered. ``models`` takes what is trained. ``tags`` go to
+    every version and ``metrics`` to the version of the method they are named by. InputError for a damaged version
+    (:func:`pipelines.loaded_back.verified`).
     """
     from models.registration import Training, elect, log_and_register
 
     until = known.until_s
+    judging = judged_window(known.jobs["submit_s"].to_numpy(np.int64), known.end_s)
+    window = served[judging.jobs(served["end_s"].to_numpy()) & (served["end_s"] <= until)]
+    before = versions_of_before(store, clean, known, present, seed)
+    if present is not None and before:
+        return _unchanged(store, clean, present, before, window)
+    tags = {**(tags or {}), MADE_FROM: _key(clean, known, seed)}
     trained: dict[str, Method] = {}
     for name in TRAINERS:
         trained[name] = (models or {}).get((name, until)) or train(name, known, until, seed)
         if models is not None:
             models[name, until] = trained[name]
-    window = served[(served["end_s"] > until - JUDGED_DAYS * DAY_S) & (served["end_s"] <= until)]
     data = fingerprint(clean.jobs)
     training = Training(
         trace=clean.name,
@@ -166,7 +201,7 @@ def retrain(
             score,
             why=why,
             parameters=TRAINERS[name].parameters(seed),
-            tags={**(tags or {}), **_recorded(judged, name), **(record or {})},
+            tags={**tags, **_recorded(judged, name), **(record or {})},
         )
 
     if present is None or (present.method is None and not present.stays):
@@ -174,9 +209,7 @@ def retrain(
         champion, challenger = elect(store, clean.name, list(made.values()), present.note if present else "")
         by_version = {each.version: name for name, each in made.items()}
         name = by_version[champion]
-        checks = _checks(store, clean, made[name], data)
-        if failed := [check for check, passed in checks.items() if not passed]:
-            raise ValueError(f"version {champion} of runtime-{clean.name} cannot become champion: {', '.join(failed)}")
+        checks = {each: verified(store, clean, known, made[each], trained[each]) for each in made}[name]
         return _retrained(
             store,
             clean,
@@ -208,7 +241,7 @@ def retrain(
         len(names),
     )
     new = register(challenger_name, judged if len(judged) else window)
-    checks = _checks(store, clean, new, data)
+    checks = verified(store, clean, known, new, trained[challenger_name])
     promoted, why = (False, present.note) if present.stays else decide(found, checks)
     made_now = [new]
     if promoted:
@@ -218,7 +251,9 @@ def retrain(
         champion, runner_up, trained_version, method = present.version, new.version, present.version, ""
     else:
         why = f"Not promoted over version {present.version} ({present.tags.get('method')}): {why}."
-        refreshed = _refresh(store, training, present, carried_on(present.method, known, until), found, window, tags)
+        carried = carried_on(present.method, known, until)
+        refreshed = _refresh(store, training, present, carried, found, window, tags)
+        verified(store, clean, known, refreshed, carried)
         made_now.append(refreshed)
         champion, runner_up, trained_version, method = refreshed.version, new.version, present.trained_version, present.method.name
     store.client.update_model_version(f"runtime-{clean.name}", new.version, description=why)
@@ -288,44 +323,42 @@ def instant(at_s: int, origin_unix_s: int | None) -> str:
 
 
 def _retrained(store: Tracking, clean: CleanTrace, made: Sequence[Candidate], champion: str, challenger: str, **rest) -> Retrained:
+    """The result; a champion that stays as it is is listed with the new versions."""
     name = f"runtime-{clean.name}"
-    aliases = {champion: "champion", challenger: "challenger"}
-    registered = pd.DataFrame(
-        [
-            {
-                "model": name,
-                "version": int(each.version),
-                "method": each.method,
-                "alias": aliases.get(each.version, ""),
-                "accuracy": each.accuracy,
-                "judged_jobs": each.judged_jobs,
-                "why": store.client.get_model_version(name, each.version).description or "",
-            }
-            for each in made
-        ]
-    )
+    titles = {champion: "champion", challenger: "challenger"}
+    numbers = dict.fromkeys([*(each.version for each in made), champion])
+    versions = [store.client.get_model_version(name, number) for number in numbers]
+    registered = serving(store, name, versions, MEASURES)
+    registered["alias"] = [titles.get(number, "") for number in numbers]
     return Retrained(champion=champion, challenger=challenger, registered=registered, **rest)
 
 
-def _checks(store: Tracking, clean: CleanTrace, made: Candidate, data: str) -> dict[str, bool]:
-    """What must hold of a version before it may be champion, asked of the version as the registry gives it back."""
-    import mlflow
-
-    from models.registration import ask
-
-    place = f"runtime-{clean.name}/{made.version}"
-    tagged = store.client.get_model_version(f"runtime-{clean.name}", made.version).tags.get("data_fingerprint") == data
-    asked = submissions(clean).tail(_ASKED_BACK).reset_index(drop=True)
-    try:
-        seconds = ask(mlflow.pyfunc.load_model(f"models:/{place}"), asked)[PREDICTED].to_numpy(np.float64)
-    except Exception:  # whatever a model raises that does not load or predict, it is no champion
-        return {"it loads back and predicts": False, "it carries its data's fingerprint": tagged}
-    within = np.isfinite(seconds) & (seconds >= 1) & (seconds <= asked["requested_s"].to_numpy())
-    return {
-        "it loads back and predicts": len(seconds) == len(asked),
-        "it predicts finite seconds in 1..request": bool(within.all()),
-        "it carries its data's fingerprint": tagged,
-    }
+def _unchanged(
+    store: Tracking, clean: CleanTrace, present: Incumbent, before: Sequence[ModelVersion], window: pd.DataFrame
+) -> Retrained:
+    """What a retraining tells that has nothing to learn: the versions ``before`` and the aliases as they are."""
+    name = f"runtime-{clean.name}"
+    challenger = aliases(store, name).get("challenger", "")
+    methods = {str(each.version): each.tags.get("method", "") for each in before}
+    answered = window[window["champion_version"] == present.trained_version]
+    return Retrained(
+        champion=present.version,
+        challenger=challenger,
+        trained_version=present.trained_version,
+        method=present.method.name if present.method else "",
+        challenger_method=methods.get(challenger, ""),
+        promoted=False,
+        why="Nothing new: champion or challenger was made from the same jobs by the same code, so nothing was registered.",
+        registered=serving(store, name, list(before), MEASURES),
+        found=None,
+        checks={},
+        accuracies=_accuracies(window),
+        judged_jobs=len(answered),
+        served_now=served_means(answered, "champion"),
+        served_then=recorded_means(present.tags),
+        trained={},
+        nothing_new=True,
+    )
 
 
 def _best(judged: pd.DataFrame, names: Sequence[str]) -> str:

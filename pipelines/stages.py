@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from features.cleaning import CleanTrace
-from features.clock import DAY_S, local_clock_s
+from features.clock import local_clock_s
 from features.history import history
 from features.inputs import model_inputs
 from models.last2 import last2_table
@@ -19,7 +20,9 @@ from sim.schedule import Schedule, recorded, schedule_table
 from sim.starts import history_starts
 
 if TYPE_CHECKING:
+    from models.accounting import Accounting
     from models.tracking import Tracking
+    from pipelines.retraining import Incumbent, Retrained
 
 Progress = Callable[[int, int], None]
 
@@ -143,8 +146,6 @@ def recorded_schedule(clean: CleanTrace) -> list[Schedule]:
     return [recorded(clean.jobs, clean.procs, trace=clean.name, generated=clean.generated)]
 
 
-_STRAGGLERS = 7
-"""Days before the judged window in which jobs may have been submitted that ended within it; the few that waited and ran longer do not judge."""
 _SETTINGS = ("scheduler", "predictor", "correction", "semantics", "starvation_s", "seed", "clamped_predictions", "simulate_s")
 
 
@@ -170,33 +171,97 @@ def unpack_schedules(clean: CleanTrace, table: pd.DataFrame, settings: Sequence[
     return schedules
 
 
+RUN_WAITS_S = 600.0
+"""Seconds that a run waits for a night of its trace to be done with the registry."""
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What a run left in the registry.
+
+    ``versions`` are the new ones or, where there was ``nothing_new``, those that serve: ``model version method alias accuracy judged_jobs why``. ``answers``
+    is what the champion, loaded back from the registry, says of the last submissions (``predicted_s``) beside what it says in this process
+    (``expected_s``, null for a champion chosen by hand). ``pruned`` says what went by the site's rule.
+    """
+
+    versions: pd.DataFrame
+    answers: pd.DataFrame
+    nothing_new: bool
+    pruned: str
+
+
 def register_predictors(
-    clean: CleanTrace, known: History, predictions: pd.DataFrame, store: Tracking, run_id: str, seed: int = 0
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+    clean: CleanTrace, known: History, predictions: pd.DataFrame, store: Tracking, home: Path, run_id: str, seed: int = 0
+) -> Registered:
     """Train the candidates of ``runtime-<trace>`` on all its jobs, register and judge them as served (:mod:`pipelines.retraining`), and move the aliases.
 
-    Metrics of the whole trace's walk-forward ``predictions``, which go by histories up to the second, are logged beside those as served. Returns the
-    registered versions, ``model version method alias accuracy judged_jobs why``, and what the champion, loaded back from the registry,
-    says of the last submissions (``predicted_s``) beside what it says in this process (``expected_s``, null for a champion chosen by hand).
+    Metrics of the whole trace's walk-forward ``predictions``, which go by histories up to the second, are logged beside those as served. Registers nothing
+    over unchanged jobs and code, and leaves nothing in the registry if it fails. Nights of the trace in ``home`` wait, and are waited for. Raises InputError
+    where one takes too long, and for a version that does not answer when it is loaded back.
     """
     from models.accounting import Accounting
-    from models.evaluation import evaluate_predictions
     from models.packed.methods import PREDICTED
-    from models.promotion import JUDGED_DAYS
-    from models.registration import crown
-    from models.served import predict_served
-    from models.trainers import TRAINERS, carried_on
-    from pipelines.registry import predict_registered, submissions
-    from pipelines.retraining import incumbent, retrain, served_by
+    from models.registration import ask, crown, load
+    from models.trainers import carried_on
+    from models.versions import all_or_nothing
+    from pipelines.night_commit import alone
+    from pipelines.nothing_new import serving
+    from pipelines.registry import kept_versions, pruned, submissions
+    from pipelines.retraining import MEASURES, incumbent, versions_of_before
 
-    jobs = clean.jobs
-    submit, runtime = jobs["submit_s"].to_numpy(np.int64), jobs["runtime_s"].to_numpy(np.float64)
+    keep = kept_versions()
+    jobs, name = clean.jobs, f"runtime-{clean.name}"
     accounting = Accounting(jobs, known.start_s, model_inputs(jobs, known.table), clean.origin_unix_s, clean.timezone)
-    present = incumbent(store, clean.name)
-    instants = [accounting.until_s - DAY_S * number for number in range(JUDGED_DAYS + _STRAGGLERS, 0, -1)]
+    last = submissions(clean).tail(20).reset_index(drop=True)
+    with alone(home, clean.name, RUN_WAITS_S) as staging:
+        staging.recover(lambda aliases: crown(store, clean.name, aliases["champion"], aliases["challenger"]))
+        present = incumbent(store, clean.name)
+        method = present.method if present else None
+        before = versions_of_before(store, clean, accounting, present, seed)
+        if before:
+            versions = serving(store, name, before, MEASURES)
+        else:
+            with all_or_nothing(store):
+                made = _retrained(clean, known, accounting, predictions, present, store, run_id, seed)
+                crown(store, clean.name, made.champion, made.challenger)
+            method = made.trained[made.method] if made.promoted else method
+            versions = made.registered
+        gone = pruned(store, name, keep)
+        said = ask(load(store, name), last)[PREDICTED]
+    if method is None:
+        return Registered(versions, last.assign(predicted_s=said, expected_s=np.nan), bool(before), gone)
+    rows, until = np.arange(len(jobs) - len(last), len(jobs)), accounting.until_s
+    expected = carried_on(method, accounting, until).answer(accounting.served_inputs(rows, until), accounting.asked(rows))
+    return Registered(versions, last.assign(predicted_s=said, expected_s=expected[PREDICTED]), bool(before), gone)
+
+
+def _retrained(
+    clean: CleanTrace,
+    known: History,
+    accounting: Accounting,
+    predictions: pd.DataFrame,
+    present: Incumbent | None,
+    store: Tracking,
+    run_id: str,
+    seed: int,
+) -> Retrained:
+    """One retraining (:func:`pipelines.retraining.retrain`), the last weeks predicted as they would have been served."""
+    from models.evaluation import evaluate_predictions
+    from models.judged_window import judged_window
+    from models.served import predict_served
+    from models.trainers import TRAINERS
+    from pipelines.retraining import retrain, served_by
+
+    submit, runtime = (clean.jobs[name].to_numpy(np.int64) for name in ("submit_s", "runtime_s"))
+    instants = judged_window(submit, accounting.end_s).nights
     rows = np.flatnonzero(submit >= instants[0])
-    served = predict_served(accounting, rows, instants, champion=served_by(present, submit), seed=seed)
-    made = retrain(
+    served = predict_served(accounting, rows, instants, names=tuple(TRAINERS), champion=served_by(present, submit), seed=seed)
+    up_to_second = {
+        name: evaluate_predictions(predictions[name].to_numpy(np.float64), runtime.astype(np.float64))
+        for name in TRAINERS
+        if name in predictions
+    }
+    return retrain(
         clean,
         accounting,
         served,
@@ -204,21 +269,5 @@ def register_predictors(
         store,
         seed=seed,
         tags={"dagster_run_id": run_id, "history_starts": known.source},
-        metrics={
-            name: {
-                str(key): float(value)
-                for key, value in evaluate_predictions(predictions[name].to_numpy(np.float64), runtime).items()
-            }
-            for name in TRAINERS
-            if name in predictions
-        },
+        metrics={name: {str(key): float(value) for key, value in found.items()} for name, found in up_to_second.items()},
     )
-    crown(store, clean.name, made.champion, made.challenger)
-    last = submissions(clean).tail(20).reset_index(drop=True)
-    said = predict_registered(f"runtime-{clean.name}", last)[PREDICTED]
-    method = made.trained[made.method] if made.promoted else present.method if present else None
-    if method is None:
-        return made.registered, last.assign(predicted_s=said, expected_s=np.nan)
-    rows, until = np.arange(len(jobs) - len(last), len(jobs)), accounting.until_s
-    expected = carried_on(method, accounting, until).answer(accounting.served_inputs(rows, until), accounting.asked(rows))
-    return made.registered, last.assign(predicted_s=said, expected_s=expected[PREDICTED])

@@ -115,15 +115,15 @@ def test_nobody_is_promoted_until_people_change_their_ways_and_then_somebody_is(
 
 
 def test_only_jobs_that_no_judged_model_has_seen_judge(replayed) -> None:
-    home, _, made, store = replayed
+    home, trace, made, store = replayed
     served, _ = Lake(home / "lake").read("served", "arriving")
     found = versions(store)
+    submit, end = trace.clean.jobs["submit_s"].to_numpy(), trace.start_s + trace.clean.jobs["runtime_s"].to_numpy()
     for before, each in itertools.pairwise(made):
         trained_until = int(found[str(before.row["trained_version"])].tags["training_window_s"].split("..")[1])
         until = each.row["until_s"]
-        judges = served[
-            (served["submit_s"] > trained_until) & (served["end_s"] > until - JUDGED_DAYS * DAY_S) & (served["end_s"] <= until)
-        ]
+        since = submit[end <= until].max() - JUDGED_DAYS * DAY_S
+        judges = served[(served["submit_s"] > trained_until) & (served["end_s"] > since) & (served["end_s"] <= until)]
         assert len(judges) == each.row["judged_jobs"]
         ratio = judges["champion"] / judges["runtime_s"]
         assert np.minimum(ratio, 1 / ratio).mean() == pytest.approx(each.row["champion_accuracy"], rel=1e-12)
@@ -158,7 +158,7 @@ def test_accuracy_as_served_is_logged_beside_that_up_to_the_second(replayed) -> 
     version = versions(store)[str(made[-1].retrained.registered["version"].iloc[0])]  # the one trained that night
     metrics = store.client.get_run(version.run_id).data.metrics
     served, _ = Lake(home / "lake").read("served", "arriving")
-    window = served[served["end_s"] > made[-1].row["until_s"] - JUDGED_DAYS * DAY_S]
+    window = served[served["end_s"] > made[-1].clean.jobs["submit_s"].max() - JUDGED_DAYS * DAY_S]
     for name, column in (("served_accuracy", ""), ("up_to_second_accuracy", "_now")):
         ratio = window[version.tags["method"] + column] / window["runtime_s"]
         assert metrics[name] == pytest.approx(np.minimum(ratio, 1 / ratio).mean(), rel=1e-12)
@@ -230,7 +230,12 @@ def test_a_night_without_news_is_a_night(replayed, tmp_path: Path) -> None:
         for label in ("one", "two")
     ]
     assert made[1].row["new_jobs"] == 0
-    assert made[1].row["trained_version"] == made[0].row["champion"]
+    assert made[1].row["champion"] == made[1].row["trained_version"] == made[0].row["champion"]
+    assert made[1].row["challenger"] == made[0].row["challenger"]
+    assert "nothing was registered" in made[1].report.read_text()
+    registered = own_registry(tmp_path).client.search_model_versions("name = 'runtime-arriving'")
+    assert {str(each.version) for each in registered} == set(made[0].retrained.registered["version"].astype(str))
+    assert made[1].retrained.registered.set_index("alias")["accuracy"]["champion"] > 0
 
 
 def test_accounting_that_changed_is_counted_and_answered_anew(replayed, tmp_path: Path) -> None:

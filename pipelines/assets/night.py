@@ -10,7 +10,7 @@ from pipelines.home import home
 from pipelines.nights import NightConfig
 from pipelines.nights import night as one_night
 from pipelines.partitions import traces
-from pipelines.registry import tracking
+from pipelines.registry import kept_versions, tracking
 from pipelines.traces import read_known
 
 NIGHT_TAG = "queuecast/night"
@@ -47,7 +47,8 @@ def night(context: dg.AssetExecutionContext, config: NightSettings) -> dg.Materi
     name = context.partition_key
     label = context.run.tags.get(NIGHT_TAG) or datetime.now(UTC).strftime("%Y-%m-%d")
     store = tracking
-    made = one_night(name, label, lambda: _read(name), store, home(), run_id=context.run_id, config=NightConfig(seed=config.seed))
+    settings = NightConfig(seed=config.seed, keep=kept_versions())
+    made = one_night(name, label, lambda: _read(name), store, home(), run_id=context.run_id, config=settings)
     for table in INGESTED:
         context.log_event(
             dg.AssetMaterialization(table, partition=name, metadata={"night": label, "fingerprint": str(made.row["fingerprint"])})
@@ -62,6 +63,7 @@ def night(context: dg.AssetExecutionContext, config: NightSettings) -> dg.Materi
             "champion": f"models:/runtime-{name}/{made.retrained.champion}",
             "new jobs": int(str(made.row["new_jobs"])),
             "fingerprint": str(made.row["fingerprint"]),
+            "pruned": made.pruned,
             "accuracy as served": dg.MetadataValue.json(
                 {key: value for key, value in made.retrained.accuracies.items() if value == value}
             ),

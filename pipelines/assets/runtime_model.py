@@ -5,6 +5,7 @@ import numpy as np
 
 from pipelines.assets.predictions import PredictionConfig
 from pipelines.checks import holds, specs
+from pipelines.home import home
 from pipelines.partitions import traces
 from pipelines.progress import tell
 from pipelines.registry import tracking
@@ -34,8 +35,9 @@ def runtime_model(context: dg.AssetExecutionContext, config: PredictionConfig, l
     known = History(table.drop(columns="start_s"), table["start_s"].to_numpy(np.int64), marks["starts"])
     predictions, _ = lake.lake().read_for(clean, "predictions")
     store = tracking()
-    registered, answers = register_predictors(clean, known, predictions, store, context.run_id, config.seed)
-    lake.lake().write_for(clean, "runtime_model", registered)
+    made = register_predictors(clean, known, predictions, store, home(), context.run_id, config.seed)
+    answers = made.answers
+    lake.lake().write_for(clean, "runtime_model", made.versions)
     tell("register", 1, 1)
 
     model = f"runtime-{name}"
@@ -50,7 +52,9 @@ def runtime_model(context: dg.AssetExecutionContext, config: PredictionConfig, l
             "why": champion.description or "",
             "MLflow run": champion.run_id or "",
             "MLflow": shown,
-            "candidates": dg.MetadataValue.md(registered.drop(columns="why").to_markdown(index=False, floatfmt=".4f")),
+            "versions": dg.MetadataValue.md(made.versions.drop(columns="why").to_markdown(index=False, floatfmt=".4f")),
+            "nothing new, nothing registered": made.nothing_new,
+            "pruned": made.pruned,
             "generated": clean.generated,
         },
         check_results=[

@@ -6,11 +6,15 @@ import math
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from features.errors import InputError
 from pipelines.cli.options import load, note, trace_options
+
+if TYPE_CHECKING:
+    from features.cleaning import CleanTrace
 
 
 @click.command()
@@ -19,13 +23,23 @@ from pipelines.cli.options import load, note, trace_options
 @click.option(
     "--start",
     type=click.IntRange(min=1),
-    help="The first night, counted from the first submission. [default: the last nights of the trace]",
+    help="The first night, counted from the first submission. [default: the last nights up to the last submission]",
 )
 @click.option("--until", help="The last night, as its page is called, such as 1997-08-30.")
 @click.option(
     "--home",
     type=click.Path(path_type=Path, file_okay=False),
     help="Where lake, registry and reports go. [default: replays/TRACE in the home directory]",
+)
+@click.option(
+    "--status",
+    is_flag=True,
+    help="Say how the nights of TRACE stand and what keeps them, and do none: the site's, or those in --home.",
+)
+@click.option(
+    "--clear",
+    is_flag=True,
+    help="Take back what keeps the nights of TRACE from being done, and do none: the site's, or those in --home.",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
 @trace_options
@@ -35,6 +49,8 @@ def command(
     start: int | None,
     until: str | None,
     home: Path | None,
+    status: bool,
+    clear: bool,
     seed: int,
     procs: int | None,
     timezone: str | None,
@@ -51,13 +67,17 @@ def command(
 
     if start is not None and until is not None:
         raise InputError("--start and --until both say which nights: give one of them")
+    if status or clear:
+        _status(home, load(trace, procs, timezone, missing_request), clear)
+        return
     source = replay(load(trace, procs, timezone, missing_request))
     place = (home or default_home() / "replays" / source.clean.name).absolute()
     midnights = source.midnights
     labels = [source.label(midnight) for midnight in midnights]
     if until is not None and until not in labels:
         raise InputError(f"--until {until}: the nights of {source.clean.name} are {labels[0]} to {labels[-1]}")
-    last = labels.index(until) + 1 if until is not None else len(labels) if start is None else start - 1 + count
+    default = source.up_to_the_last_submission() if start is None else start - 1 + count
+    last = labels.index(until) + 1 if until is not None else default
     first = max(last - count, 0) if start is None else start - 1
     chosen = midnights[first:last]
     if not chosen:
@@ -75,8 +95,32 @@ def command(
         raise InputError("; ".join([str(error), *getattr(error, "__notes__", [])])) from error
     if ledger.exists():
         _print(Lake(place / "lake").read("nights", source.clean.name)[0])
-    note(f"{len(chosen)} nights in {time.perf_counter() - began:.1f} s")
+    note(f"{len(chosen)} {'night' if len(chosen) == 1 else 'nights'} in {time.perf_counter() - began:.1f} s")
     click.echo(f"report      {place / 'reports' / 'nights' / source.clean.name / 'index.html'}")
+    sys.stdout.flush()
+
+
+def _status(place: Path | None, clean: CleanTrace, clear: bool) -> None:
+    """Print how nights stand, after having cleared them if asked to."""
+    from pipelines import night_status
+    from pipelines.home import home
+    from pipelines.night_replay import own_registry
+    from pipelines.registry import tracking
+
+    there = (place or home()).absolute()
+    if not night_status.known(there, clean.name):
+        raise InputError(
+            f"{there}: no night of {clean.name} was done or tried here; those of a replay are in --home {home() / 'replays' / clean.name}"
+        )
+    if clear:
+        done = night_status.clear(there, clean, own_registry(there) if place else tracking())
+        for line in done or ["there was nothing to clear"]:
+            click.echo(f"cleared     {line}")
+    found = night_status.status(there, clean)
+    click.echo(f"nights      {found.done}")
+    for title, lines in (("stuck", found.stuck), ("failed", found.failed)):
+        for line in lines or ["no"]:
+            click.echo(f"{title:<11} {line}")
     sys.stdout.flush()
 
 

@@ -61,6 +61,7 @@ def render_night(night: Night, run_id: str) -> str:
         registered=[
             (f"{each['version']}", each["method"], each["alias"] or "–", each["why"]) for each in made.registered.to_dict("records")
         ],
+        nothing_new=made.nothing_new,
         checks=[(name, "holds" if passed else "fails") for name, passed in made.checks.items()],
         predictors=_predictors(made.accuracies),
         judged_days=JUDGED_DAYS,
@@ -141,7 +142,7 @@ def _summary(night: Night) -> list[str]:
             f"Served from nightly snapshots {name} has an accuracy of {share(served)}; if every end were known the second it happens, {share(now)}."
         )
     refreshed = made.registered[made.registered["alias"] == "champion"]
-    if not made.promoted and len(refreshed):
+    if not made.promoted and not made.nothing_new and len(refreshed):
         sentences.append(
             f"Version {made.champion} is the champion's model, trained as version {made.trained_version}, with the histories of this night."
         )
