@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from features.cleaning import clean
+from pipelines.ingest.workload import Workload, generate
 from tests import oracle
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -26,6 +28,36 @@ CASES: dict[str, tuple[int, int, int, int, dict[str, Any], str]] = {
     "list": (1, 60, 10, 1, {"algorithm": "List"}, "requested"),
     "strict": (1, 60, 10, 1, {"algorithm": "Strict"}, "requested"),
 }
+
+
+# name: machine, scheduler, predictor, correction, semantics; the policy's parts for the oracle
+SLICES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
+    "slice-easy": ({"scheduler": "EASY", "predictor": "requested", "correction": "requested", "semantics": "per-second"}, {}),
+    "slice-easy-sjbf-last2-tsafrir": (
+        {"scheduler": "EASY-SJBF", "predictor": "last2", "correction": "tsafrir", "semantics": "per-event"},
+        {"backfill": "SPF", "predictor": "last2", "correction": "tsafrir", "semantics": "per-event"},
+    ),
+}
+SLICE = (2000, 400)
+"""First job and number of jobs of the catalogue's trace ``generated``."""
+
+
+def trace_slice() -> tuple[pd.DataFrame, int]:
+    """A slice of the catalogue's generated trace, cleaned, as a canonical table, and its machine."""
+    trace = clean(generate(Workload(jobs=10_000, procs=256, users=100, load=0.6, seed=0)))
+    first, size = SLICE
+    return trace.jobs.iloc[first : first + size].reset_index(drop=True), trace.procs
+
+
+def frozen_slice(name: str) -> tuple[dict[str, str], pd.DataFrame]:
+    """What the oracle makes of the slice under the policy ``name``: the head of the file, and its table."""
+    head, parts = SLICES[name]
+    jobs, machine = trace_slice()
+    columns = ["job_id", "submit_s", "runtime_s", "procs", "requested_s", "user"]
+    table = jobs[columns].astype({"user": "str"})
+    made = by_oracle(table, machine, {key: value for key, value in parts.items() if key != "predictor"}, head["predictor"])
+    what = f"jobs {SLICE[0] + 1} to {sum(SLICE)} of the trace generated (tests/make_golden.py) as scheduled by the oracle, seconds"
+    return {"what": what, "machine": str(machine), **head}, made
 
 
 def workload(seed: int, size: int, machine: int, longest_minutes: int) -> pd.DataFrame:
@@ -77,7 +109,15 @@ def by_oracle(jobs: pd.DataFrame, machine: int, parts: dict[str, Any], predictor
     return jobs.assign(start_s=start, predicted_s=predicted, corrections=corrections)
 
 
+def write(name: str, head: dict[str, Any], jobs: pd.DataFrame) -> None:
+    """Put a frozen schedule in its place."""
+    text = "".join(f"# {key}: {value}\n" for key, value in head.items()) + jobs.to_csv(index=False, lineterminator="\n")
+    (GOLDEN / f"{name}.csv").write_text(text)
+
+
 def main() -> None:
+    for name in SLICES:
+        write(name, *frozen_slice(name))
     for name, (seed, size, machine, longest_minutes, parts, predictor) in CASES.items():
         jobs = by_oracle(workload(seed, size, machine, longest_minutes), machine, parts, predictor)
         order, backfill = parts.get("order", "FCFS"), parts.get("backfill", "FCFS")
@@ -89,8 +129,7 @@ def main() -> None:
             "predictor": predictor,
             "correction": "requested",
         }
-        text = "".join(f"# {key}: {value}\n" for key, value in head.items()) + jobs.to_csv(index=False, lineterminator="\n")
-        (GOLDEN / f"{name}.csv").write_text(text)
+        write(name, head, jobs)
 
 
 if __name__ == "__main__":
