@@ -1,7 +1,11 @@
-"""What every test may use: where the shared reference material lies, and a skip that says so when it is absent."""
+"""What every test may use: where the shared reference material lies, and a skip that says so when it is absent.
+
+How many tests were skipped for that is said in one line at the end. In CI, where the material is there, none may be.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,9 +13,42 @@ from hypothesis import settings
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 """Real traces and reference schedules, beside the checkout; the product never reads it."""
+WANTING = "reference material is not at"
+"""Begins the reason of every skip for want of it."""
 
-needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason=f"reference material is not at {SHARED}")
+
+def needs(path: Path) -> pytest.MarkDecorator:
+    """Skip a test, saying so, where reference material is absent."""
+    return pytest.mark.skipif(not path.exists(), reason=f"{WANTING} {path}")
+
+
+needs_shared = needs(SHARED)
 
 # a slow machine is no failure, and compiled kernels make first examples slow
 settings.register_profile("queuecast", deadline=None, derandomize=True)
 settings.load_profile("queuecast")
+
+
+def _wanting(reporter: pytest.TerminalReporter) -> int:
+    """How many tests were skipped for want of reference material."""
+    reasons = (report.longrepr[2] for report in reporter.stats.get("skipped", []) if isinstance(report.longrepr, tuple))
+    return sum(WANTING in reason for reason in reasons)
+
+
+def _refused() -> bool:
+    """May no test be skipped for want of material? In CI, where it is there."""
+    return os.environ.get("CI", "").lower() in ("true", "1") and SHARED.is_dir()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")  # none on the workers of pytest-xdist
+    if reporter is not None and _refused() and _wanting(reporter):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if count := _wanting(terminalreporter):
+        line = f"{count} tests skipped: {WANTING} {SHARED}"
+        if _refused():
+            line = f"{count} tests skipped for want of files in {SHARED}, which is there: in CI that is a failure"
+        terminalreporter.write_line(line, yellow=True)

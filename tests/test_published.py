@@ -53,7 +53,8 @@ def test_per_event_schedules_equal_the_reference_for_every_job(trace: str, colum
 
 
 PUBLISHED = SHARED / "reference" / "sc15_published.csv"
-ROWS = pd.read_csv(PUBLISHED).to_dict("records") if PUBLISHED.exists() else []
+UNKNOWN = dict.fromkeys(("trace", "scheduler", "prediction", "correction"), "?")
+ROWS = pd.read_csv(PUBLISHED).to_dict("records") if SHARED.is_dir() else [UNKNOWN]  # one, so that its skip is counted
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: "{trace} {scheduler} {prediction} {correction}".format(**row))
