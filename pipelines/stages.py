@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from features.cleaning import CleanTrace
 from features.clock import local_clock_s
 from features.history import history
 from features.inputs import model_inputs
+from models.catalog import takes_seed
 from models.last2 import last2_table
 from sim.campaign import Campaign, campaign_schedules
 from sim.schedule import Schedule, recorded, schedule_table
@@ -112,8 +113,9 @@ def campaign(
     Schedules come scheduler by scheduler, and in the order of predictors and corrections within one.
     """
     told = [name for name in predictors if not never_outlived(name)]
+    # a seed is refused where nothing learns by it; the schedules of such a run bear it all the same
     parts = [
-        Campaign(tuple(schedulers), tuple(names), fixes, seeds=(seed,))
+        Campaign(tuple(schedulers), tuple(names), fixes, seeds=(seed if any(map(takes_seed, names)) else 0,))
         for names, fixes in (([name for name in predictors if name not in told], ("requested",)), (told, tuple(corrections)))
         if names
     ]
@@ -130,6 +132,7 @@ def campaign(
             progress=(lambda done, _, before=before: progress(before + done, total)) if progress else None,  # type: ignore[misc]
         )
     places = {name: place for place, name in enumerate(predictors)}
+    made = [replace(schedule, seed=seed) for schedule in made]
     return sorted(made, key=lambda schedule: (list(schedulers).index(schedule.scheduler), places[schedule.predictor]))
 
 
@@ -146,7 +149,10 @@ def recorded_schedule(clean: CleanTrace) -> list[Schedule]:
     return [recorded(clean.jobs, clean.procs, trace=clean.name, generated=clean.generated)]
 
 
-_SETTINGS = ("scheduler", "predictor", "correction", "semantics", "starvation_s", "seed", "clamped_predictions", "simulate_s")
+_SETTINGS = (
+    *("scheduler", "predictor", "correction", "semantics", "starvation_s", "seed", "shake_s"),
+    *("clamped_predictions", "simulate_s"),
+)
 
 
 def pack_schedules(schedules: Sequence[Schedule]) -> tuple[pd.DataFrame, list[dict[str, object]]]:

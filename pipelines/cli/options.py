@@ -13,6 +13,7 @@ import click
 
 from features.cleaning import MISSING_REQUEST, CleanTrace, clean
 from features.errors import InputError
+from features.shaking import SHAKE_S
 from pipelines.ingest.read import find_entry, read_trace
 
 procs_option = click.option(
@@ -26,6 +27,17 @@ missing_option = click.option(
     type=click.Choice(MISSING_REQUEST),
     help="Jobs that state no requested time: drop them, take their runtime, or the longest request of their queue. "
     "[default: the catalogue's, else drop]",
+)
+shake_option = click.option(
+    "--shake",
+    "shake_s",
+    type=click.IntRange(min=0),
+    is_flag=False,
+    flag_value=SHAKE_S,
+    default=0,
+    show_default=True,
+    metavar="[SECONDS]",
+    help=f"Move each submission by up to so many seconds ({SHAKE_S} if none are given), drawn by the seed: one of many replays, as schedules are chaotic.",
 )
 
 
