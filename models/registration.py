@@ -46,10 +46,14 @@ _ASKED = (
 
 
 def signature(outputs: Sequence[str], optional: Sequence[str] = ()) -> ModelSignature:
-    """The signature of a version that answers with ``outputs`` (seconds) and the snapshot's age, and looks at ``optional`` text if it is given."""
+    """Make the signature of a version.
+
+    It answers with ``outputs`` (seconds), the snapshot's age and whether the user is known, and looks at ``optional`` text if it is given.
+    """
     answers: list[ColSpec | TensorSpec] = [
         *(ColSpec(DataType.double, name) for name in outputs),
         ColSpec(DataType.long, "snapshot_age_s"),
+        ColSpec(DataType.boolean, "user_known"),
     ]
     asked: list[ColSpec | TensorSpec] = [*_ASKED, *(ColSpec(DataType.string, name, required=False) for name in optional)]
     return ModelSignature(inputs=Schema(asked), outputs=Schema(answers))

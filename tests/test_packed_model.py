@@ -79,12 +79,30 @@ def test_an_unknown_user_is_answered_and_the_age_grows_with_the_clock(tmp_path, 
     assert 1 <= answer["predicted_s"].iloc[0] <= submission(learned)["requested_s"].iloc[0]
 
 
+@pytest.mark.parametrize("method", ["last2", "lightgbm", "quantile"])
+def test_an_answer_says_whether_the_user_is_known_and_null_is_nobody(tmp_path, learned, method):
+    predictor = RuntimePredictor(pack(tmp_path / "a", learned, method).data)
+    one = submission(learned)
+    users = [one["user"].iloc[0], "never seen", None, np.nan, pd.NA]
+    answers = predictor.predict(pd.concat([one] * 5, ignore_index=True).assign(user=pd.Series(users, dtype=object)))
+    assert answers["user_known"].tolist() == [True, False, False, False, False]
+    assert answers["user_known"].dtype == bool
+    assert answers["predicted_s"].iloc[1:].nunique() == 1
+
+
 def test_what_the_forest_says_travels_with_it(tmp_path, learned):
     jobs, _, row, at, *_, forest = learned
     answer = RuntimePredictor(pack(tmp_path / "a", learned, "quantile").data).predict(submission(learned))
     asked = jobs.iloc[[row]][["user", "procs", "requested_s"]].assign(submit_s=at)
     point, quantiles = forest.answer(asked)
-    assert list(answer.columns) == ["predicted_s", "predicted_50_s", "predicted_80_s", "predicted_95_s", "snapshot_age_s"]
+    assert list(answer.columns) == [
+        "predicted_s",
+        "predicted_50_s",
+        "predicted_80_s",
+        "predicted_95_s",
+        "snapshot_age_s",
+        "user_known",
+    ]
     assert answer["predicted_s"].iloc[0] == point[0]
     for name, seconds in quantiles.items():
         assert answer[name].iloc[0] == seconds[0]
@@ -93,13 +111,14 @@ def test_what_the_forest_says_travels_with_it(tmp_path, learned):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"user": [None]}, "row 0 .*column user: .* is missing"),
         ({"user": pd.Series([7], dtype=object)}, "row 0 .*column user: 7 is not text"),
         ({"requested_s": [0]}, "row 0 .*column requested_s: 0 is below 1"),
         ({"requested_s": pd.array([None], dtype="Int64")}, "row 0 .*column requested_s: .* is missing"),
         ({"procs": [-3]}, "row 0 .*column procs: -3 is below 1"),
         ({"procs": [1.5]}, "column procs holds float64"),
         ({"submit_time": ["yesterday"]}, "column submit_time holds"),
+        ({"submit_time": pd.to_datetime([1709283600])}, "row 0 .*column submit_time: 1970-.*was a Unix number taken for a time"),
+        ({"submit_time": pd.to_datetime([1709283600000], unit="us")}, "row 0 .*column submit_time: 1970-.*was a Unix number"),
         ({"submit_time": pd.to_datetime(["2024-01-01"]).tz_localize("UTC")}, "without time zone"),
     ],
 )
@@ -202,7 +221,7 @@ def test_it_loads_and_predicts_where_queuecast_cannot_be_imported(tmp_path, lear
     here = mlflow.pyfunc.load_model(str(path)).predict(asked)
     there = pd.DataFrame(json.loads(done.stdout.strip().splitlines()[-1]))
     assert list(there.columns) == list(here.columns)
-    np.testing.assert_allclose(there.to_numpy(), here.to_numpy(), rtol=1e-14)
+    np.testing.assert_allclose(there.astype(float), here.astype(float), rtol=1e-14)
 
 
 def test_the_private_name_changes_with_the_code(tmp_path, monkeypatch):

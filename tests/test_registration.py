@@ -89,7 +89,7 @@ def test_a_forest_tells_quantiles_and_looks_at_group_and_executable_only_if_they
     made = log_and_register(opened, method, training(learned, "forest"), {}, (0.5, 100))
     model = mlflow.pyfunc.load_model(f"models:/runtime-forest/{made.version}")
     answer = model.predict(model.input_example)
-    assert list(answer.columns) == [*method.outputs, "snapshot_age_s"]
+    assert list(answer.columns) == [*method.outputs, "snapshot_age_s", "user_known"]
     many = pd.DataFrame(
         {
             "user": ["user1", "user2", "a user never seen", "user1"],
