@@ -238,6 +238,15 @@ def test_replicates_are_compared_with_the_baseline_of_their_seed_and_widen_the_i
         compare([pairs[0][0], pairs[2][1]])
 
 
+def test_replicates_weigh_the_same_however_long_their_longest_wait_is():
+    base, other = pair_of(np.random.default_rng(17), 6)
+    waits = base.jobs["start_s"] - base.jobs["submit_s"]
+    longer = replace(base, seed=1, jobs=base.jobs.assign(start_s=base.jobs["submit_s"] + 9 * waits))
+    table = compare([base, longer, other, replace(other, seed=1)])
+    both = pd.concat([base.jobs, longer.jobs], ignore_index=True)
+    assert row(table, "EASY", "p2sf_s")["value"] == pytest.approx(slow_metric("p2sf_s", both), rel=1e-9)
+
+
 @needs_shared
 def test_kth_sp2_shows_what_the_papers_say_of_sjbf_with_predictions():
     schedules = [
