@@ -8,6 +8,7 @@ that is the method of higher accuracy as served, within ``TIE`` the simpler.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -149,7 +150,7 @@ def log_and_register(
             timezone=training.timezone,
         )
         logged = mlflow.pyfunc.log_model(
-            name=f"{training.trace}-{method.name}".replace(".", "-"),
+            name=re.sub(r"[^a-zA-Z0-9_-]+", "-", f"{training.trace}-{method.name}").strip("-"),
             python_model=parts.script,
             code_paths=[str(parts.code)],
             artifacts={"runtime_model": str(parts.data)},

@@ -49,16 +49,20 @@ def user_history(clean: CleanTrace) -> History:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Runtime predictions of a whole trace made walk-forward: ``table`` has ``job_id``, one column in seconds a predictor, and ``lightgbm_model``, the number
-    of the model that predicted the job (-1 where there was none yet); ``trained`` has one row a model."""
+    """Runtime predictions of a whole trace made walk-forward: ``table`` has ``job_id``, one column in seconds a predictor, and ``week_model``, the number of
+    the model of the ``lightgbm-users`` that predicted the job (-1 where there was none yet); ``trained`` has one row a model."""
 
     table: pd.DataFrame
     trained: pd.DataFrame
     fallback_jobs: int
 
 
-PREDICTORS = ("requested", "last2", "lightgbm", "clairvoyant")
-"""Columns of the table of predictions, from the simplest to the bound."""
+BY_USERS = "lightgbm-users"
+"""The learner over users' histories that runs and nights register; the simulator's ``lightgbm`` goes by groups of jobs that are alike."""
+IN_EASY = ("lightgbm", "quantile", "quantile(order=accuracy)")
+"""Predictors that learn from event to event: what they say of each job at its submission in EASY's schedule."""
+PREDICTORS = ("requested", "last2", BY_USERS, *IN_EASY, "clairvoyant")
+"""Columns of the table of predictions, from the simplest to the bound; a name means what it means in the simulator and in the registry."""
 SCHEDULERS = ("EASY", "EASY-SJBF", "EASY-SRF")
 COMPARED = ("requested", "last2", "lightgbm", "quantile", "clairvoyant")
 CORRECTIONS = ("conditional(when=pass)",)
@@ -68,7 +72,10 @@ CORRECTIONS = ("conditional(when=pass)",)
 def walk_forward_predictions(
     clean: CleanTrace, known: pd.DataFrame, end_s: np.ndarray, seed: int = 0, progress: Progress | None = None
 ) -> Predictions:
-    """Predict each job by what was known at its submission; ``known`` is the history table, ``end_s`` the ends it goes by, int64 [jobs]."""
+    """Predict each job by what was known at its submission; ``known`` is the history table, ``end_s`` the ends it goes by, int64 [jobs].
+
+    ``IN_EASY`` learn inside a simulation of EASY, as they do where schedules are compared.
+    """
     from models.gradient_boosting import GradientBoosting
     from models.walk_forward import walk_forward
 
@@ -79,9 +86,13 @@ def walk_forward_predictions(
             "job_id": clean.jobs["job_id"].to_numpy(),
             "requested": requested,
             "last2": last2_table(known["mean_last2_runtime_s"].to_numpy(), requested),
-            "lightgbm": walked.predicted_s,
+            BY_USERS: walked.predicted_s,
+            **{
+                schedule.predictor: schedule.jobs["predicted_s"].to_numpy(np.float64)
+                for schedule in campaign(clean, ("EASY",), IN_EASY, CORRECTIONS)
+            },
             "clairvoyant": clean.jobs["runtime_s"].to_numpy(np.float64),
-            "lightgbm_model": walked.model,
+            "week_model": walked.model,
         }
     )
     return Predictions(table, walked.models, walked.fallback_jobs)

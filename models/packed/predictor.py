@@ -1,6 +1,6 @@
 """Runtimes of new submissions from what a registered model brings along: its settings, the users' histories and what was learned.
 
-Packed as it stands into registered models; needs numpy, pandas with pyarrow, and lightgbm where the method is ``lightgbm``.
+Packed as it stands into registered models; needs numpy, pandas with pyarrow, and lightgbm where the method is ``lightgbm-users``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .methods import METHODS, Method
+from .methods import FORMER, METHODS, Method
 from .snapshot_inputs import History
 
 FORMAT = 1
@@ -28,9 +28,10 @@ def read_method(directory: Path) -> Method:
         raise ValueError(
             f"{directory / SETTINGS}: format {settings.get('format')}, this code reads format {FORMAT}: register the model again"
         )
-    if settings["method"] not in METHODS:
-        raise ValueError(f"{directory / SETTINGS}: unknown method {settings['method']!r}: known are {', '.join(METHODS)}")
-    return METHODS[settings["method"]].read(directory)
+    name = FORMER.get(settings["method"], settings["method"])
+    if name not in METHODS:
+        raise ValueError(f"{directory / SETTINGS}: unknown method {name!r}: known are {', '.join(METHODS)}")
+    return METHODS[name].read(directory)
 
 
 class RuntimePredictor:

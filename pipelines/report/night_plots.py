@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
+from models.packed.methods import Boosting
 from pipelines.report.style import GRID, INK, MUTED, ImageFormat, encode, figure
 
 _BLUE, _GREEN, _PURPLE, _VERMILION = "#0072b2", "#009e73", "#cc79a7", "#d55e00"
@@ -20,7 +21,7 @@ def over_nights(nights: pd.DataFrame, generated: bool, image: ImageFormat = "svg
     with figure(10.5, 6.2, generated) as drawing:
         above, below = drawing.subplots(2, 1, sharex=True, height_ratios=[1.7, 1])
         best = nights["challenger_method"].replace("", np.nan).mode()
-        learned = best.iloc[0] if len(best) else "lightgbm"
+        learned = best.iloc[0] if len(best) else Boosting.name
         if f"accuracy_{learned}_now" in nights:
             above.plot(
                 place,
