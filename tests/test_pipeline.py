@@ -95,7 +95,7 @@ def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subp
     assert metadata["generated"] is True
     combinations = set(zip(table["scheduler"], table["predictor"], strict=True))
     assert combinations == {
-        (s, p) for s in ("EASY", "EASY-SJBF") for p in ("requested", "last2", "lightgbm", "quantile", "clairvoyant")
+        (s, p) for s in ("EASY", "EASY-SJBF", "EASY-SRF") for p in ("requested", "last2", "lightgbm", "quantile", "clairvoyant")
     }
     models, _ = Lake(directory / "home" / "lake").read("runtime_model", "small")
     assert set(models["method"]) == {"last2", "lightgbm-users", "quantile(order=accuracy)"}
