@@ -13,12 +13,14 @@ from pipelines.cluster_experiments import Plan
 from pipelines.lake import Lake
 from pipelines.run_store import PROBE_RESULTS, RUNS, application_types, stored
 from pipelines.variability_models import Retrained, TrainingTable
-from pipelines.variability_stages import FEWEST_RUNS, SCHEDULERS, coverage, first_trial, label_balance, negative_rates
+from pipelines.variability_stages import FEWEST_RUNS, SCHEDULERS, coverage, first_trial, label_balance, still_metrics
 
 SEEN = 0.9
 """Share of expected samples, and of nodes, that features are to rest on."""
 VARIED = (0.02, 0.2)
 """Share of runs that vary: 6.7 % of pure noise do, and 31 % is the most there can be (Cantelli's inequality at 1.5)."""
+STILL = 0.5
+"""Share of metrics that may say the same before every run: error counters do on a sound network."""
 _ASKED = 50
 _WARN = dg.AssetCheckSeverity.WARN
 
@@ -31,7 +33,7 @@ CONTROL_RUNS = {
     "probes_and_types_are_of_runs": "Every probe result is of a run that is there, every application has a type (a warning if not).",
 }
 FEATURES = {
-    "rates_not_negative": "No rate of a counter that only ever grows is below 0.",
+    "counters_move": f"At most {STILL:.0%} of the metrics say the same before every run (a warning if not: sensors may be dead).",
     "coverage_of_nodes_and_minutes": f"Of the nodes and of the samples expected in the windows before runs at least {SEEN:.0%} are there (a warning if not).",
     "labels_balanced": f"{VARIED[0]:.0%} to {VARIED[1]:.0%} of the runs vary (a warning if not).",
     "every_application_has_runs": f"Every application has at least {FEWEST_RUNS} runs, so that one of them can vary (a warning if not).",
@@ -78,8 +80,17 @@ def check_features(table: TrainingTable) -> list[dg.AssetCheckResult]:
     seen, balance = coverage(table), label_balance(table.runs)
     share = float(balance["varied"].sum() / balance["runs"].sum())
     least = float(seen[["nodes", "minutes"]].min().min())
+    still = still_metrics(table)
+    metrics = sum(name.endswith(".max") for name in table.features["own"].columns)
     return [
-        broken("rates_not_negative", negative_rates(table), of=sum(features.size for features in table.features.values())),
+        holds(
+            "counters_move",
+            len(still) <= STILL * metrics,
+            severity=_WARN,
+            still=len(still),
+            of=metrics,
+            first=", ".join(still[:5]) or "none",
+        ),
         holds(
             "coverage_of_nodes_and_minutes",
             least >= SEEN,

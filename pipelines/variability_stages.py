@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from features.counters import WINDOW_S, sampler_of
+from features.counters import WINDOW_S
 from features.errors import InputError
 from features.variability import BINARY, baselines, labels, z_scores
 from pipelines.cluster_experiments import ALL, ORACLE, REGISTERED, Conducted, Plan, by_trial, compared, conduct
@@ -143,17 +143,16 @@ def coverage(table: TrainingTable) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def negative_rates(table: TrainingTable) -> int:
-    """Minima below 0 of metrics that only ever grow."""
-    count = 0
-    for features in table.features.values():
-        for sampler in table.interval_s.index:
-            minima = [name for name in features.columns if name.startswith(f"{sampler}.") and name.endswith(".min")]
-            metrics = [name.removeprefix(f"{sampler}.").removesuffix(".min") for name in minima]
-            gauges = sampler_of(sampler, metrics).gauges
-            rates = [name for name, metric in zip(minima, metrics, strict=True) if metric not in gauges]
-            count += int((features[rates] < 0).to_numpy().sum())
-    return count
+def still_metrics(table: TrainingTable) -> list[str]:
+    """Metrics of counters that say the same before every run, on its own nodes and on all: sensors that are dead, or not what they are called."""
+    still = []
+    for name in table.features["own"].columns:
+        if name.endswith(".max"):
+            values = [frame[part] for frame in table.features.values() for part in (name, f"{name.removesuffix('.max')}.min")]
+            seen = pd.concat([column.dropna() for column in values])
+            if seen.nunique() <= 1:
+                still.append(name.removesuffix(".max"))
+    return still
 
 
 def label_balance(runs: pd.DataFrame) -> pd.DataFrame:

@@ -26,7 +26,7 @@ from pipelines.run_store import RUNS, stored
 from pipelines.systems import SIMULATED, System, remember_system, system, systems
 from pipelines.variability_checks import check_counters, check_features
 from pipelines.variability_models import TrainingTable, training_table
-from pipelines.variability_stages import FEATURES_TABLE, coverage, negative_rates, pack_table, sampled, unpack_table
+from pipelines.variability_stages import FEATURES_TABLE, coverage, pack_table, sampled, still_metrics, unpack_table
 from sim.cluster.calibrations import calibration
 
 WHOLE = calibration("congested")
@@ -175,7 +175,7 @@ def test_nights_take_in_what_is_new_and_a_failed_one_changes_nothing(
     name = next(known for known in systems(home) if known.startswith(NAME))
     first = run(instance, "nightly_variability", name, **{"queuecast/night": "2020-08-01"})
     assert first.success
-    assert checks_of(first)["variability_night:rates_not_negative"]
+    assert checks_of(first)["variability_night:counters_move"]
     lake, client = Lake(home / "lake"), tracking().client
 
     def kept() -> tuple[list[bytes], dict[str, str]]:
@@ -266,13 +266,16 @@ def test_features_packed_and_unpacked_are_the_same(table: TrainingTable) -> None
     assert back.generated
 
 
-def test_the_check_of_rates_sees_a_single_negative_one_but_lets_gauges_be(table: TrainingTable) -> None:
-    assert negative_rates(table) == 0
-    features = {scope: frame.copy() for scope, frame in table.features.items()}
-    features["own"].loc[3, "opa_info.link_quality_indicator.min"] = -1.0
-    assert negative_rates(changed(table, features=features)) == 0
-    features["all"].loc[3, "sysclassib.port_xmit_data.min"] = -0.5
-    assert "rates_not_negative" in failed(check_features(changed(table, features=features)))
+def test_the_check_of_counters_sees_dead_sensors(table: TrainingTable) -> None:
+    assert "counters_move" not in failed(check_features(table))
+    some, most = ({scope: frame.copy() for scope, frame in table.features.items()} for _ in range(2))
+    metrics = [name.rsplit(".", 1)[0] for name in table.features["own"].columns if name.endswith(".max")]
+    for frames, dead in ((some, metrics[:3]), (most, metrics[: len(metrics) * 2 // 3])):
+        for frame in frames.values():
+            frame.loc[:, [name for name in frame.columns if name.rsplit(".", 1)[0] in dead]] = 7.0
+    assert still_metrics(changed(table, features=some)) == [*metrics[:3], *still_metrics(table)]
+    assert "counters_move" not in failed(check_features(changed(table, features=some)))
+    assert "counters_move" in failed(check_features(changed(table, features=most)))
 
 
 def test_the_check_of_coverage_sees_silent_nodes_and_missing_samples(table: TrainingTable) -> None:
