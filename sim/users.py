@@ -2,8 +2,12 @@
 
 Both follow Klusacek & Chlumsky, "Planning and metaheuristic optimization in production job scheduler" (JSSPP 2017): NUWT is a
 user's total wait divided by the resources it used; a user accepts a wait that grows with the job's processors and requested time,
-less than proportionally, and summed over its jobs that wait at the same time. The released program raises the printed formula by
-floors, which keep it from falling where the divisor steps up.
+less than proportionally, and is summed over the user's jobs of that time. The released program raises the printed formula by floors, which keep it
+from falling where the divisor steps up.
+
+Which jobs are summed up has two readings. ``present``, the paper's words: a user's limit is calculated anew at each submission of one of its jobs, over
+all its jobs in the system then, waiting or running, and a job's wait is compared with it when the job starts. ``waiting``, stricter: the limit is
+fixed when the job is submitted, over the user's jobs that wait then.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from features.errors import InputError
 from sim.schedule import Schedule
 
 AcceptableWait = Literal["paper", "program"]
+Summed = Literal["present", "waiting"]
 
 _HOUR_S = 3600
 _LIMITS_S = np.array([3, 7, 24, 7 * 24]) * _HOUR_S
@@ -39,21 +44,28 @@ def acceptable_wait_s(procs: np.ndarray, requested_s: np.ndarray, rule: Acceptab
     return (np.log(np.asarray(procs, np.float64)) + 1.0) * wait
 
 
-def dissatisfaction(schedule: Schedule, rule: AcceptableWait = "program") -> np.ndarray:
+def dissatisfaction(schedule: Schedule, rule: AcceptableWait = "program", summed: Summed = "present") -> np.ndarray:
     """Each job's wait over what its user accepts, float64 [jobs]; above 1 the user complains; NaN where the user is unknown.
 
-    The user accepts the sum over its jobs that wait at the submission (that of this second included), the job itself among them.
+    ``present``: accepted is the sum over the user's jobs in the system at its last submission up to the job's start; ``waiting``: over those that
+    wait at the job's own submission. Submissions of the same second count, and the job itself always does. InputError for an unknown reading.
     """
+    if summed not in get_args(Summed):
+        raise InputError(f"unknown reading of the jobs summed up {summed!r}: known are {', '.join(get_args(Summed))}")
     jobs = schedule.jobs
     user, _ = pd.factorize(jobs["user"])
     submit, start = jobs["submit_s"].to_numpy(np.int64), jobs["start_s"].to_numpy(np.int64)
     justified = acceptable_wait_s(jobs["procs"].to_numpy(), jobs["requested_s"].to_numpy(), rule)
-    waiting = _sum_until(user, submit, justified, submit) - _sum_until(user, start, justified, submit)
-    accepted = np.maximum(waiting, justified)  # a job that starts at once waits for nothing and is in neither sum
+    if summed == "present":
+        at, gone = _last_submission(user, submit, start), jobs["end_s"].to_numpy(np.int64)
+    else:
+        at, gone = submit, start
+    there = _sum_until(user, submit, justified, at) - _sum_until(user, gone, justified, at)
+    accepted = np.maximum(there, justified)  # a job that starts at once is among those that wait at no time
     return np.where(user >= 0, (start - submit) / accepted, np.nan)
 
 
-def per_user(schedule: Schedule, rule: AcceptableWait = "program") -> pd.DataFrame:
+def per_user(schedule: Schedule, rule: AcceptableWait = "program", summed: Summed = "present") -> pd.DataFrame:
     """One row a user (index, in order of first submission): ``jobs wait_s area_proc_s nuwt dissatisfied_jobs worst_dissatisfaction``.
 
     ``nuwt`` is total wait / processor-seconds used, 1/processors. Jobs of no known user are in no row.
@@ -64,7 +76,7 @@ def per_user(schedule: Schedule, rule: AcceptableWait = "program") -> pd.DataFra
             "user": pd.Series(jobs["user"].array, dtype=object),
             "wait_s": (jobs["start_s"] - jobs["submit_s"]).to_numpy(np.int64),
             "area_proc_s": jobs["procs"].to_numpy(np.int64) * jobs["runtime_s"].to_numpy(np.int64),
-            "dissatisfaction": dissatisfaction(schedule, rule),
+            "dissatisfaction": dissatisfaction(schedule, rule, summed),
         }
     )
     table["dissatisfied"] = table["dissatisfaction"] > 1.0
@@ -79,12 +91,12 @@ def per_user(schedule: Schedule, rule: AcceptableWait = "program") -> pd.DataFra
     return users
 
 
-def fairness(schedule: Schedule, rule: AcceptableWait = "program") -> pd.Series:
+def fairness(schedule: Schedule, rule: AcceptableWait = "program", summed: Summed = "present") -> pd.Series:
     """Over users: ``users jobs_without_user nuwt_mean nuwt_std dissatisfied_users dissatisfied_jobs`` (dtype object, counts int).
 
     The standard deviation is the population's. Raises InputError where no job has a user.
     """
-    users = per_user(schedule, rule)
+    users = per_user(schedule, rule, summed)
     if len(users) == 0:
         raise InputError(f"{schedule.trace or 'schedule'}: names no users, so there is no fairness between them")
     record = {
@@ -96,6 +108,15 @@ def fairness(schedule: Schedule, rule: AcceptableWait = "program") -> pd.Series:
         "dissatisfied_jobs": int(users["dissatisfied_jobs"].sum()),
     }
     return pd.Series(record, dtype=object, name=schedule.label)
+
+
+def _last_submission(user: np.ndarray, submit: np.ndarray, until: np.ndarray) -> np.ndarray:
+    """When each job's user last submitted a job up to ``until``, which is no earlier than the job's own submission; int64 [jobs] all."""
+    found = np.empty(len(user), np.int64)
+    order = np.lexsort((submit, user))
+    for group in np.split(order, np.flatnonzero(np.diff(user[order])) + 1):
+        found[group] = submit[group][np.searchsorted(submit[group], until[group], side="right") - 1]
+    return found
 
 
 def _sum_until(user: np.ndarray, times: np.ndarray, values: np.ndarray, until: np.ndarray) -> np.ndarray:

@@ -71,7 +71,7 @@ def test_a_user_accepts_the_sum_over_its_jobs_that_wait_at_the_submission(rows):
     submit, wait, runtime, procs, user = zip(*sorted(rows), strict=True)
     schedule = schedule_of(submit, wait, runtime, procs, user=user)
     table = schedule.jobs
-    found = dissatisfaction(schedule)
+    found = dissatisfaction(schedule, summed="waiting")
     for i in range(len(table)):
         if wait[i] == 0:
             assert found[i] == 0
@@ -79,6 +79,40 @@ def test_a_user_accepts_the_sum_over_its_jobs_that_wait_at_the_submission(rows):
         waiting = [k for k in range(len(table)) if user[k] == user[i] and submit[k] <= submit[i] < table["start_s"][k]]
         accepted = sum((math.log(procs[k]) + 1) * runtime[k] for k in waiting)  # requests below 3 h: divisor 1, no floor
         assert found[i] == pytest.approx(wait[i] / accepted, rel=1e-12)
+
+
+@settings(deadline=None, max_examples=60)
+@given(jobs)
+def test_a_user_accepts_the_sum_over_its_jobs_present_at_its_last_submission(rows):
+    submit, wait, runtime, procs, user = zip(*sorted(rows), strict=True)
+    schedule = schedule_of(submit, wait, runtime, procs, user=user)
+    table, own = schedule.jobs, [[k for k in range(len(submit)) if user[k] == name] for name in user]
+    found = dissatisfaction(schedule)
+    for i in range(len(table)):
+        last = max(submit[k] for k in own[i] if submit[k] <= table["start_s"][i])
+        present = [k for k in own[i] if submit[k] <= last < table["end_s"][k]]
+        accepted = sum((math.log(procs[k]) + 1) * runtime[k] for k in present)
+        assert found[i] == pytest.approx(wait[i] / accepted, rel=1e-12)
+
+
+def test_the_two_readings_by_hand():
+    # User a, one processor each. A is submitted at 0, waits 1 h and runs until 3 h (2 h); B, 1 h, is submitted at 1.5 h and starts at 4.5 h; C, 1 h, at
+    # 4 h and starts at 5 h. B waits 3 h: at its submission it alone waits (1 h), and A is present (3 h); at its start a has last submitted C, when B
+    # and C were there (2 h).
+    schedule = schedule_of([0, 1.5 * H, 4 * H], [H, 3 * H, H], [2 * H, H, H], [1, 1, 1], user=["a"] * 3)
+    assert dissatisfaction(schedule, summed="waiting").tolist() == [0.5, 3.0, 0.5]
+    assert dissatisfaction(schedule, summed="present").tolist() == [0.5, 1.5, 0.5]
+    assert [fairness(schedule, summed=one)["dissatisfied_jobs"] for one in ("waiting", "present")] == [1, 1]
+    # without C the limit is that of B's own submission, with A running
+    schedule = schedule_of([0, 1.5 * H], [H, 3 * H], [2 * H, H], [1, 1], user=["a"] * 2)
+    assert dissatisfaction(schedule, summed="waiting").tolist() == [0.5, 3.0]
+    assert dissatisfaction(schedule).tolist() == [0.5, 1.0]
+    assert [fairness(schedule, summed=one)["dissatisfied_jobs"] for one in ("waiting", "present")] == [1, 0]
+
+
+def test_an_unknown_reading_names_the_known_ones():
+    with pytest.raises(InputError, match="unknown reading of the jobs summed up 'mine': known are present, waiting"):
+        dissatisfaction(schedule_of([0], [0], [1], [1], user=["a"]), summed="mine")  # type: ignore[arg-type]
 
 
 def test_nuwt_is_total_wait_over_processor_seconds_used():

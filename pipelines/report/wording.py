@@ -89,7 +89,7 @@ FAIRNESS: dict[str, Metric] = {
         "users who would complain",
         "count",
         "Users with a job that waited longer than (ln(processors) + 1) × a share of the requested time, the smaller the longer "
-        "the request, summed over the user's jobs waiting at the submission.",
+        "the request, summed over the user's jobs present at its last submission before that job's start.",
         _KLUSACEK,
     ),
     "dissatisfied_jobs": Metric("jobs they would complain of", "count", "Number of such jobs.", _KLUSACEK),
