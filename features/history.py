@@ -67,26 +67,27 @@ ROW = np.dtype(
 HISTORY: tuple[str, ...] = ROW.names or ()
 """Columns of :func:`history`, in order."""
 
-JOB = np.dtype([(name, np.int64) for name in ("user", "submit_s", "start_s", "end_s", "procs", "allocated_procs")])
+JOB = np.dtype([(name, np.int64) for name in ("user", "submit_s", "start_s", "end_s", "runtime_s", "procs", "allocated_procs")])
 """What the pass reads of a job; ``user`` is a category's code, -1 for none."""
 
 
-def history(jobs: pd.DataFrame, start_s: np.ndarray, local_s: np.ndarray) -> pd.DataFrame:
+def history(jobs: pd.DataFrame, start_s: np.ndarray, local_s: np.ndarray, end_s: np.ndarray | None = None) -> pd.DataFrame:
     """Per-user history at each job's submission: float64 [jobs], columns :data:`HISTORY`, the index of ``jobs``.
 
     ``jobs`` is a cleaned canonical table in order of submission, ``start_s`` int64 [jobs] its recorded or simulated starts (seconds
-    from the trace's origin), ``local_s`` int64 [jobs] the local wall clock at submission (``features.clock.local_clock_s``).
+    from the trace's origin), ``local_s`` int64 [jobs] the local wall clock at submission (``features.clock.local_clock_s``), ``end_s`` int64 [jobs] the
+    ends, by default start_s + runtime_s: recorded ends are later where a runtime was cut at its request (``features.schema.recorded_end_s``).
 
-    A job has completed if end_s = start_s + runtime_s <= submit_s, and is running if start_s < submit_s < end_s. The last three
+    A job has completed if end_s <= submit_s, and is running if start_s < submit_s < end_s; runtimes are those of ``jobs`` all the same. The last three
     runtimes are in order of completion: by end, then start, then row. ``procs`` means requested processors, also in the running
     jobs' ``occupied_procs`` and ``running_mean_procs``; ``mean_allocated_procs`` takes the allocated where recorded, else the
     requested. Counts and sums over no job are 0; means, longest, last and ``break_s`` are NaN where their jobs do not exist, so
     ``mean_last3_runtime_s`` needs three. Jobs of a null user have no history: as the first of a new user. Weeks begin on
     Monday.
 
-    Raises InputError if a job starts before its submission or runs less than a second, ValueError if jobs are out of order.
+    Raises InputError if a job starts before its submission, runs less than a second or ends before its runtime is over, ValueError if jobs are out of order.
     """
-    events, by_start, by_end = _events(jobs, start_s)
+    events, by_start, by_end = _events(jobs, start_s, end_s)
     rows = np.empty(len(jobs), ROW)
     _history(events, by_start, by_end, _blank(jobs), rows)
     day = np.asarray(local_s) % DAY_S * (2 * np.pi / DAY_S)
@@ -97,13 +98,13 @@ def history(jobs: pd.DataFrame, start_s: np.ndarray, local_s: np.ndarray) -> pd.
     return pd.DataFrame(matrix, index=jobs.index, columns=list(HISTORY), copy=False)
 
 
-def users_at(jobs: pd.DataFrame, start_s: np.ndarray, at_s: int) -> np.ndarray:
+def users_at(jobs: pd.DataFrame, start_s: np.ndarray, at_s: int, end_s: np.ndarray | None = None) -> np.ndarray:
     """What was known of every user at the instant ``at_s``: records of :data:`USER`, one a category of ``jobs["user"]``.
 
     ``oldest`` is the row of the user's earliest started job that is still running, -1 if none runs. Same arguments and errors as
     :func:`history`; jobs submitted later than ``at_s`` may be present and are not looked at.
     """
-    events, by_start, by_end = _events(jobs, start_s)
+    events, by_start, by_end = _events(jobs, start_s, end_s)
     users = _blank(jobs)
     _users_at(np.int64(at_s), events, by_start, by_end, users)
     return users
@@ -115,13 +116,14 @@ def _blank(jobs: pd.DataFrame) -> np.ndarray:
     return users
 
 
-def _events(jobs: pd.DataFrame, start_s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _events(jobs: pd.DataFrame, start_s: np.ndarray, end_s: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The jobs as records of JOB, and the rows in order of start and of completion."""
     events = np.empty(len(jobs), JOB)
     events["user"] = codes(jobs, "user")
     events["submit_s"] = jobs["submit_s"].to_numpy(np.int64)
     events["start_s"] = start_s
-    events["end_s"] = events["start_s"] + jobs["runtime_s"].to_numpy(np.int64)
+    events["runtime_s"] = jobs["runtime_s"].to_numpy(np.int64)
+    events["end_s"] = events["start_s"] + events["runtime_s"] if end_s is None else end_s
     events["procs"] = jobs["procs"].to_numpy(np.int64)
     recorded = jobs["allocated_procs"].notna().to_numpy()
     allocated = jobs["allocated_procs"].to_numpy(np.int64, na_value=0)
@@ -131,7 +133,8 @@ def _events(jobs: pd.DataFrame, start_s: np.ndarray) -> tuple[np.ndarray, np.nda
         raise ValueError("jobs are not in order of submission")
     for wrong, what in (
         (events["start_s"] < events["submit_s"], "starts before its submission"),
-        (events["end_s"] <= events["start_s"], "runs less than a second"),
+        (events["runtime_s"] < 1, "runs less than a second"),
+        (events["end_s"] < events["start_s"] + events["runtime_s"], "ends before its runtime is over"),
     ):
         if wrong.any():
             raise InputError(f"job {jobs['job_id'].iloc[int(wrong.argmax())]} {what}")
@@ -201,8 +204,8 @@ def _advance(now, started, ended, jobs, by_start, by_end, following, users):
         user.completed_jobs += 1
         user.third_last_runtime_s = user.second_last_runtime_s
         user.second_last_runtime_s = user.last_runtime_s
-        user.last_runtime_s = job.end_s - job.start_s
-        user.sum_runtime_s += job.end_s - job.start_s
+        user.last_runtime_s = job.runtime_s
+        user.sum_runtime_s += job.runtime_s
         user.sum_procs += job.procs
         user.sum_allocated_procs += job.allocated_procs
         user.last_end_s = job.end_s

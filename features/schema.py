@@ -133,6 +133,16 @@ def start_s(jobs: pd.DataFrame) -> np.ndarray | None:
     return jobs["submit_s"].to_numpy(np.int64) + jobs["wait_s"].to_numpy(np.int64)
 
 
+OVERRUN = "overrun_s"
+"""Column of a cleaned table: seconds that a job was recorded to run beyond its request, which cleaning cuts off its runtime (int64)."""
+
+
+def recorded_end_s(jobs: pd.DataFrame, start_s: np.ndarray) -> np.ndarray:
+    """Return when jobs of a cleaned table that started at ``start_s`` had really ended, what was cut off included; int64 [jobs]."""
+    end = np.asarray(start_s, np.int64) + jobs["runtime_s"].to_numpy(np.int64)
+    return end + jobs[OVERRUN].to_numpy(np.int64) if OVERRUN in jobs else end
+
+
 def fingerprint(jobs: pd.DataFrame) -> str:
     """SHA-256 (first 16 hex digits) over the content of a table: same rows, same order, same fingerprint."""
     digest = hashlib.sha256()

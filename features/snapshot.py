@@ -13,11 +13,11 @@ from features.history import users_at
 from features.schema import masked
 
 
-def snapshot(jobs: pd.DataFrame, start_s: np.ndarray, at_s: int) -> pd.DataFrame:
+def snapshot(jobs: pd.DataFrame, start_s: np.ndarray, at_s: int, end_s: np.ndarray | None = None) -> pd.DataFrame:
     """What was known at ``at_s`` (seconds from the trace's origin): one row a user of whom a job had ended by then or was running.
 
-    ``jobs`` is a cleaned canonical table in order of submission and ``start_s`` int64 [jobs] its starts; jobs after ``at_s``
-    are not looked at. Columns, int64 or Int64 (null where it does not exist):
+    ``jobs`` is a cleaned canonical table in order of submission, ``start_s`` and ``end_s`` int64 [jobs] its starts and ends as for
+    ``features.history.history``; jobs after ``at_s`` are not looked at. Columns, int64 or Int64 (null where it does not exist):
 
     * ``user`` (str) and ``at_s``, the same instant in every row;
     * of jobs with end_s <= at_s: ``completed_jobs``, ``last_runtime_s``, ``second_last_runtime_s``, ``third_last_runtime_s`` (in
@@ -27,7 +27,7 @@ def snapshot(jobs: pd.DataFrame, start_s: np.ndarray, at_s: int) -> pd.DataFrame
 
     Raises what ``features.history.history`` raises.
     """
-    users = users_at(jobs, start_s, at_s)
+    users = users_at(jobs, start_s, at_s, end_s)
     known = (users["completed_jobs"] > 0) | (users["running_jobs"] > 0)
     names = jobs["user"].cat.categories[known]
     users = users[known]

@@ -10,6 +10,7 @@ import pandas as pd
 from features.clock import local_clock_s
 from features.history import history
 from features.inputs import model_inputs
+from features.schema import recorded_end_s
 from features.snapshot import snapshot
 from models.packed.snapshot_inputs import KNOWN, History
 
@@ -18,6 +19,7 @@ from models.packed.snapshot_inputs import KNOWN, History
 class Accounting:
     """Ended jobs: a cleaned canonical table in order of submission, their starts int64 [jobs], and the model inputs known at each submission.
 
+    Ends are those recorded, though the runtimes that models learn are cut at the request.
     ``inputs`` (``features.inputs.model_inputs``) go by histories up to the second. ``origin_unix_s`` and ``timezone`` as in ``features.clock``.
     """
 
@@ -29,7 +31,7 @@ class Accounting:
     end_s: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "end_s", self.start_s + self.jobs["runtime_s"].to_numpy(np.int64))
+        object.__setattr__(self, "end_s", recorded_end_s(self.jobs, self.start_s))
 
     @property
     def until_s(self) -> int:
@@ -48,7 +50,7 @@ class Accounting:
     def snapshot(self, at_s: int) -> pd.DataFrame:
         """``features.snapshot.snapshot`` as a night at ``at_s`` takes it."""
         rows = self.ended(at_s)
-        return snapshot(self.jobs.iloc[rows], self.start_s[rows], at_s)
+        return snapshot(self.jobs.iloc[rows], self.start_s[rows], at_s, self.end_s[rows])
 
     def asked(self, rows: np.ndarray) -> pd.DataFrame:
         """The jobs ``rows`` as they were submitted: ``user group executable procs requested_s submit_s local_s``."""
@@ -71,4 +73,5 @@ def accounting(
 ) -> Accounting:
     """:class:`Accounting` of ended jobs, the inputs made here. Raises what ``features.history.history`` raises."""
     local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), origin_unix_s, timezone)
-    return Accounting(jobs, start_s, model_inputs(jobs, history(jobs, start_s, local)), origin_unix_s, timezone)
+    known = history(jobs, start_s, local, recorded_end_s(jobs, start_s))
+    return Accounting(jobs, start_s, model_inputs(jobs, known), origin_unix_s, timezone)

@@ -12,7 +12,7 @@ import numpy as np
 from features.cleaning import CleanTrace
 from features.clock import DAY_S
 from features.errors import InputError
-from features.schema import IDENTITIES, masked
+from features.schema import IDENTITIES, masked, recorded_end_s
 from models.tracking import Tracking, connect
 from pipelines.nights import Memo, Night, NightConfig, night
 from pipelines.registry import EXPERIMENT
@@ -67,7 +67,7 @@ class Replay:
         return replace(self.clean, jobs=jobs, rejected_jobs=rejected, jobs_read=read, notes=notes)
 
     def _end_s(self) -> np.ndarray:
-        return self.start_s + self.clean.jobs["runtime_s"].to_numpy(np.int64)
+        return recorded_end_s(self.clean.jobs, self.start_s)
 
 
 def replay(clean: CleanTrace) -> Replay:

@@ -81,12 +81,12 @@ def test_missing_requests_by_each_option() -> None:
     runtime = clean(jobs, missing_request="runtime")
     assert runtime.jobs["requested_s"].tolist() == [60, 30, 90, 20, 500, 70]
     longest = clean(jobs, missing_request="queue-max")
-    assert longest.jobs["requested_s"].tolist() == [60, 90, 90, 70, 70]  # jobs that state no queue are one queue
+    # jobs that state no queue are one queue, and job 5 is its first
+    assert longest.jobs.set_index("job_id")["requested_s"].to_dict() == {1: 60, 2: 60, 3: 90, 6: 70}
     assert touched(longest) == [
-        (2, "altered", "request-from-queue-max", "requested_s", None, 90),
-        (5, "altered", "request-from-queue-max", "requested_s", None, 70),
-        (4, "dropped", "no-request", "requested_s", None, None),
-        (5, "altered", "runtime-cut-to-request", "runtime_s", 500, 70),
+        (2, "altered", "request-from-queue-max", "requested_s", None, 60),
+        (4, "dropped", "no-request-yet", "requested_s", None, None),
+        (5, "dropped", "no-request-yet", "requested_s", None, None),
     ]
 
 
@@ -140,12 +140,15 @@ def test_what_cannot_be_cleaned_is_refused_in_one_line(jobs: Trace, options: dic
 
 def plain_rules(rows: list[tuple], procs: int, missing_request: str) -> tuple[list[tuple], list[tuple]]:
     """The rules one job at a time: (what was done as (job, action, rule)), kept jobs as (job, submit, runtime, procs, requested)."""
+    before: dict[int, int | None] = {}  # by job: the longest request stated in its queue so far
     longest: dict[object, int] = {}
-    for *_, requested, queue in rows:
+    for number in sorted(range(1, len(rows) + 1), key=lambda number: rows[number - 1][0]):
+        *_, requested, queue = rows[number - 1]
+        before[number] = longest.get(queue)
         if (requested or 0) > 0:
             longest[queue] = max(longest.get(queue, 0), requested)
     done, kept = [], []
-    for number, (submit, runtime, wanted, allocated, requested, queue) in enumerate(rows, 1):
+    for number, (submit, runtime, wanted, allocated, requested, _) in enumerate(rows, 1):
         if (wanted or 0) <= 0 and (allocated or 0) > 0:
             wanted = allocated
             done.append((number, "altered", "procs-from-allocated"))
@@ -159,9 +162,9 @@ def plain_rules(rows: list[tuple], procs: int, missing_request: str) -> tuple[li
             done.append((number, "dropped", "negative-submit"))
             continue
         if (requested or 0) <= 0:
-            requested = {"drop": None, "runtime": runtime, "queue-max": longest.get(queue)}[missing_request]
+            requested = {"drop": None, "runtime": runtime, "queue-max": before[number]}[missing_request]
             if requested is None:
-                done.append((number, "dropped", "no-request"))
+                done.append((number, "dropped", "no-request" if missing_request == "drop" else "no-request-yet"))
                 continue
             done.append((number, "altered", f"request-from-{missing_request}"))
         if wanted > procs:
@@ -193,6 +196,30 @@ def test_the_rules_together_are_the_rules_one_job_at_a_time(rows: list[tuple], m
     assert list(cleaned.jobs[columns].itertuples(index=False, name=None)) == kept
     assert cleaned.jobs[columns].dtypes.eq("int64").all()
     assert cleaned.counts().sum() == len(done)
+
+
+def test_queue_max_knows_nothing_of_what_is_submitted_later() -> None:
+    # In file order A B C, submitted A (5) C (7) B (9): A comes before any request is stated, C before B's.
+    rows = [
+        (5, 10, 4, 4, None, "a"),
+        (9, 10, 4, 4, 90, "a"),
+        (7, 10, 4, 4, None, "a"),
+        (6, 10, 4, 4, 50, "a"),
+        (9, 10, 4, 4, None, "a"),
+    ]
+    cleaned = clean(trace(*rows), missing_request="queue-max")
+    assert touched(cleaned)[-1] == (1, "dropped", "no-request-yet", "requested_s", None, None)
+    assert cleaned.jobs.set_index("job_id")["requested_s"].to_dict() == {4: 50, 3: 50, 2: 90, 5: 90}
+    rows[1] = (9, 10, 4, 4, 5000, "a")
+    later = clean(trace(*rows), missing_request="queue-max").jobs.set_index("job_id")["requested_s"].to_dict()
+    assert later == {4: 50, 3: 50, 2: 5000, 5: 5000}
+
+
+def test_what_is_cut_off_a_runtime_is_kept_beside_it() -> None:
+    cleaned = clean(trace(GOOD, (1, 61, 4, 4, 60, "a"), (2, 7000, 4, 4, 60, "a")))
+    assert cleaned.jobs["runtime_s"].tolist() == [10, 60, 60]
+    assert cleaned.jobs["overrun_s"].tolist() == [0, 1, 6940]
+    assert cleaned.jobs["overrun_s"].dtype == np.int64
 
 
 @needs_shared

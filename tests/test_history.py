@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.cleaning import clean
+from features.cleaning import CleanTrace, clean
 from features.clock import local_clock_s
 from features.errors import InputError
 from features.history import HISTORY, history
@@ -20,6 +20,9 @@ from features.inputs import FEATURES, model_inputs
 from features.published import GAUSSIER, OKCM, gaussier, okcm
 from features.schema import Trace, conform, masked
 from features.schema import start_s as recorded_start_s
+from models.accounting import accounting
+from pipelines.night_replay import Replay
+from pipelines.stages import user_history
 from tests.conftest import SHARED, needs_shared
 
 CLOCK = ["cos_day", "sin_day", "cos_week", "sin_week"]
@@ -379,3 +382,41 @@ def test_inputs_are_one_matrix_in_the_stated_order() -> None:
     assert inputs.to_numpy().flags.c_contiguous
     pd.testing.assert_frame_equal(inputs[["requested_s", "procs"]], jobs[["requested_s", "procs"]].astype("float64"))
     pd.testing.assert_frame_equal(inputs[list(HISTORY)], known)
+
+
+def overrunning(recorded_s: int) -> CleanTrace:
+    """Of one user, A asks for 100 s and runs ``recorded_s`` from 0 on; B is submitted at 500."""
+    columns = {"job_id": [1, 2], "submit_s": [0, 500], "wait_s": [0, 0], "runtime_s": [recorded_s, 10], "procs": [4, 1]}
+    return clean(Trace("t", conform({**columns, "requested_s": [100, 10], "user": ["a", "a"]}, 2), procs=8))
+
+
+def test_a_job_that_runs_beyond_its_request_is_learned_from_when_it_has_ended() -> None:
+    cleaned, start = overrunning(1000), np.array([0, 500])
+    assert cleaned.jobs["runtime_s"].tolist() == [100, 10]
+    known = accounting(cleaned.jobs, start)
+    assert known.end_s.tolist() == [1000, 510]
+    assert known.ended(999).tolist() == [1]
+    for told in (known.inputs, user_history(cleaned).table):
+        assert told[["completed_jobs", "running_jobs", "occupied_procs", "longest_running_s"]].iloc[1].tolist() == [0, 1, 4, 500]
+    at_600 = known.snapshot(600).iloc[0]
+    assert (at_600["completed_jobs"], at_600["last_runtime_s"]) == (1, 10)  # B alone
+    at_1000 = known.snapshot(1000).iloc[0]
+    assert (at_1000["completed_jobs"], at_1000["last_runtime_s"], at_1000["last_end_s"]) == (2, 100, 1000)
+    replayed = Replay(cleaned, start, "recorded")
+    assert replayed.accounting(999).jobs["job_id"].tolist() == [2]
+    assert replayed.accounting(1000).jobs["job_id"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("recorded_s", [501, 2000, 50_000])
+def test_nothing_known_at_a_submission_depends_on_how_long_a_running_job_still_runs(recorded_s: int) -> None:
+    start = np.array([0, 500])
+    one, other = (accounting(overrunning(seconds).jobs, start).inputs for seconds in (recorded_s, 700))
+    pd.testing.assert_frame_equal(one, other)
+    ended = accounting(overrunning(500).jobs, start).inputs  # which it has just
+    assert ended["completed_jobs"].tolist() == [0, 1]
+
+
+def test_an_end_before_a_runtime_is_over_is_refused() -> None:
+    jobs = table([{"submit_s": 0, "runtime_s": 10, "procs": 1, "user": "a"}])
+    with pytest.raises(InputError, match="job 1 ends before its runtime is over"):
+        history(jobs, np.array([0]), np.array([0]), np.array([9]))
