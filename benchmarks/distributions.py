@@ -65,7 +65,7 @@ def judged(title: str, trace: CleanTrace) -> Judged:
     """Judge ``quantile`` and its baselines in simulations of the whole trace."""
     jobs = trace.jobs
     names = (DISTRIBUTION, *(name for name in BASELINES if name != NO_FEATURES))
-    schedules = [simulate(jobs, procs=trace.procs, predictor=name, trace=title) for name in names]
+    schedules = [simulate(jobs, procs=trace.procs, predictor=name, trace=title, clock=trace.clock) for name in names]
     submit = jobs["submit_s"].to_numpy(np.int64)
     quality = judge(jobs, schedules, local_clock_s(submit, trace.origin_unix_s, trace.timezone), baseline="requested")
     first = schedules[0]

@@ -48,7 +48,7 @@ def comparisons(shared: Path, quick: bool = False) -> dict[str, pd.DataFrame]:
         tables = []
         for predictor in PREDICTORS:
             asked = Campaign(SCHEDULERS, (predictor,))
-            schedules = campaign_schedules(jobs, asked, procs=trace.procs, trace=trace.name)
+            schedules = campaign_schedules(jobs, asked, procs=trace.procs, trace=trace.name, clock=trace.clock)
             tables.append(compare(schedules, ("JustBF", predictor), tuple(METRICS)))
         made[title] = pd.concat(tables, ignore_index=True)
     return made

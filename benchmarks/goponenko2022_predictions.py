@@ -44,7 +44,7 @@ def comparisons(shared: Path, quick: bool = False) -> dict[str, pd.DataFrame]:
                 (CORRECTED, CORRECTIONS),
             ):
                 asked = Campaign((scheduler,), predictors, corrections)
-                schedules += campaign_schedules(jobs, asked, procs=trace.procs, trace=trace.name)
+                schedules += campaign_schedules(jobs, asked, procs=trace.procs, trace=trace.name, clock=trace.clock)
             tables.append(compare(schedules, (scheduler, "requested"), (*METRICS, UNDER)))
         made[title] = pd.concat(tables, ignore_index=True)
     return made

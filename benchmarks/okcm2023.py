@@ -81,9 +81,11 @@ def simulated(title: str, shared: Path, quick: bool = False) -> Results:
     drawn = tuple(sorted(np.random.default_rng(SEED).choice(numbers, SAMPLES, replace=False).tolist()))
     if quick:
         windows = replace(windows, windows=tuple(window for window in windows.windows if window.number in drawn))
-    before = simulate(trace.jobs, procs=trace.procs, predictor="okcm").jobs["predicted_s"].to_numpy(np.float64)
+    before = simulate(trace.jobs, procs=trace.procs, predictor="okcm", clock=trace.clock).jobs["predicted_s"].to_numpy(np.float64)
     sources = (*PREDICTORS, TablePredictor(WARM, lambda jobs: before))
-    results = run_campaign(trace.jobs, Campaign(tuple(POLICIES.values()), sources), procs=trace.procs, windows=windows)
+    results = run_campaign(
+        trace.jobs, Campaign(tuple(POLICIES.values()), sources), procs=trace.procs, windows=windows, clock=trace.clock
+    )
     names = {scheduler: policy for policy, scheduler in POLICIES.items()}
     results["policy"] = results["scheduler"].map(names)
     values = results[["window", "policy", "predictor", "jobs", *METRICS]]
@@ -94,7 +96,7 @@ def accuracies(trace: CleanTrace) -> pd.DataFrame:
     """Accuracy and share of under-predicted jobs of every predictor, walking forward over the whole trace under EASY: one row each."""
     rows = {}
     for name in PREDICTORS:
-        jobs = simulate(trace.jobs, procs=trace.procs, predictor=name).jobs
+        jobs = simulate(trace.jobs, procs=trace.procs, predictor=name, clock=trace.clock).jobs
         rows[name] = evaluate_predictions(jobs["predicted_s"].to_numpy(), jobs["runtime_s"].to_numpy())
     return pd.DataFrame(rows).T[["accuracy", "underprediction_rate"]]
 

@@ -153,7 +153,7 @@ def first_half_table(made: Frontier) -> list[str]:
 HEAD = """# One distribution a job: `quantile`
 
 `quantile` predicts the whole distribution of a job's runtime: a quantile regression forest (Meinshausen 2006) inside the simulator, whose leaves learn
-from every job that ends and of whose 40 trees two are grown anew each midnight of the trace's time. Its levels are calibrated online (adaptive conformal
+from every job that ends and of whose 40 trees two are grown anew each midnight of the trace's time zone. Its levels are calibrated online (adaptive conformal
 inference, Gibbs & Candes 2021). A scheduler may ask for different quantiles for different questions: `order` for a job's place in
 the queue, `fit` for whether it ends before the reservation, `end` for when a running job ends; with the correction `conditional` it is asked again,
 given how long the job has run, when its prediction is outlived, and with `conditional(when=pass)` before every scheduling pass.

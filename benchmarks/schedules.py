@@ -113,7 +113,9 @@ def simulated(trace: CleanTrace, policy: Policy) -> tuple[dict[str, dict[str, Ra
     """Weekly sums by part, of the whole trace simulated once, and the simulation's seconds."""
     if not hasattr(_memory, "scratch"):
         _memory.scratch = Scratch()
-    schedule = simulate(trace.jobs, procs=trace.procs, trace=trace.name, scratch=_memory.scratch, **policy._asdict())
+    schedule = simulate(
+        trace.jobs, procs=trace.procs, trace=trace.name, scratch=_memory.scratch, clock=trace.clock, **policy._asdict()
+    )
     first, second = halves(len(trace.jobs))
     parts = (part(schedule, first), part(schedule, second), schedule)
     return {name: weekly(each) for name, each in zip(PARTS, parts, strict=True)}, schedule.simulate_s

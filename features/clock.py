@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
@@ -20,14 +23,64 @@ def local_clock_s(submit_s: np.ndarray, origin_unix_s: int | None, timezone: str
     Without a time zone the clock is UTC's; without an origin, second 0 is taken as that midnight. Unknown zones raise InputError.
     """
     unix = np.asarray(submit_s, np.int64) + np.int64(origin_unix_s or 0)
-    if timezone is None or origin_unix_s is None or timezone in ("UTC", "Etc/UTC"):
+    if timezone is None or origin_unix_s is None or timezone in _UTC:
         return unix
+    local = pd.DatetimeIndex(unix.astype("datetime64[s]")).tz_localize("UTC").tz_convert(_zone(timezone)).tz_localize(None)
+    return local.to_numpy().astype("datetime64[s]").astype(np.int64)
+
+
+class Clock(NamedTuple):
+    """The wall clock beside a trace's seconds: the Unix time of second 0 and an IANA time zone.
+
+    Without a time zone the clock is UTC's. Without an origin it is the trace's own, and its second 0 a midnight.
+    """
+
+    origin_unix_s: int | None = None
+    timezone: str | None = None
+
+    def next_midnight(self, now_s: int) -> int:
+        """Return the trace's second at which the next local day after ``now_s`` begins."""
+        if self.origin_unix_s is None or self.timezone is None or self.timezone in _UTC:
+            local = now_s + (self.origin_unix_s or 0)
+            return now_s + DAY_S - local % DAY_S
+        zone = _zone(self.timezone)
+        today = datetime.fromtimestamp(self.origin_unix_s + now_s, UTC).astimezone(zone).date()
+        tomorrow = today + timedelta(days=1)
+        # where clocks skip midnight itself, the time zone's rule names the instant at which they do
+        return int(datetime(tomorrow.year, tomorrow.month, tomorrow.day, tzinfo=zone).timestamp()) - self.origin_unix_s
+
+    def steps(self, first_s: int, last_s: int) -> np.ndarray:
+        """Return by how much local time is ahead of the trace's seconds: int64 [steps, 2], from which second on, and seconds to add.
+
+        The first row holds from ``first_s`` on, another row for each change of the clock up to ``last_s``.
+        """
+        return np.array(_steps(self, first_s, last_s), np.int64)
+
+
+_UTC = ("UTC", "Etc/UTC")
+
+
+@lru_cache(maxsize=256)
+def _steps(clock: Clock, first_s: int, last_s: int) -> tuple[tuple[int, int], ...]:
+    def ahead(seconds: np.ndarray) -> np.ndarray:
+        return local_clock_s(seconds, clock.origin_unix_s, clock.timezone) - seconds
+
+    days = np.append(np.arange(first_s, last_s, DAY_S), last_s)
+    each = ahead(days)
+    found = [(first_s, int(each[0]))]
+    for change in np.flatnonzero(np.diff(each)):
+        day = np.arange(days[change] + 1, days[change + 1] + 1)
+        at = int(np.argmax(ahead(day) != each[change]))
+        found.append((int(day[at]), int(each[change + 1])))
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def _zone(timezone: str) -> ZoneInfo:
     try:
-        zone = ZoneInfo(timezone)
+        return ZoneInfo(timezone)
     except (ZoneInfoNotFoundError, ValueError) as error:
         raise InputError(f"unknown time zone {timezone!r}: use a name such as Europe/Stockholm") from error
-    local = pd.DatetimeIndex(unix.astype("datetime64[s]")).tz_localize("UTC").tz_convert(zone).tz_localize(None)
-    return local.to_numpy().astype("datetime64[s]").astype(np.int64)
 
 
 def second_of_week(local_s: np.ndarray) -> np.ndarray:

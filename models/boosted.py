@@ -1,6 +1,6 @@
 """``lightgbm``: regression trees boosted for accuracy (:mod:`models.gradient_boosting`), retrained each night inside the simulation.
 
-Each midnight of the trace's time the trees are grown anew from the jobs that have ended by then in that simulation, as they were seen at their
+Each midnight the trees are grown anew from the jobs that have ended by then in that simulation, as they were seen at their
 submission (:mod:`models.job_features`), and predict the jobs of the next day. They correct the runtime of the last job that was alike, which alone
 is the prediction while fewer than ``ENOUGH`` jobs have ended.
 """
@@ -14,7 +14,7 @@ import pandas as pd
 
 from features.jit import apart
 from models import job_features
-from models.job_features import ALIKE, COMMON, describe, width
+from models.job_features import ALIKE, ASKED_OF, COMMON, KEPT, SAID, describe, width
 from models.memory import Memory
 from models.options import check_known, spelled, whole
 from models.protocol import CompiledPredictor
@@ -28,9 +28,9 @@ USUAL = {"trees": "25", "leaves": "31", "jobs": "12000", "seed": "0"}
 LEARNING_RATE, MIN_JOBS_IN_LEAF = 0.3, 100
 ENOUGH = 200
 """Ended jobs below which nothing is trained."""
-TREES, LEAVES, HEAD = range(1, 4)
-"""Slots of ``Memory.model`` behind ``ORIGIN``: the trees there are and the leaves that one may have. Then come the thresholds of all trees,
-``leaves`` to each, and the values of their leaves."""
+TREES, LEAVES, MODELS, HEAD = range(4)
+"""Slots of ``Memory.model``: the trees there are, the leaves that one may have, and the number of models so far, one more each night. Then come the
+thresholds of all trees, ``leaves`` to each, and the values of their leaves."""
 
 
 def boosted(**options: str) -> CompiledPredictor:
@@ -46,8 +46,8 @@ def boosted(**options: str) -> CompiledPredictor:
 
     def memory(jobs: pd.DataFrame) -> Memory:
         model = np.zeros(HEAD + 2 * trees * leaves)
-        model[LEAVES] = leaves
-        fresh = job_features.fresh_memory(jobs, 0, model)
+        model[LEAVES], model[MODELS] = leaves, 1.0
+        fresh = job_features.fresh_memory(jobs, KEPT, model)
         return fresh._replace(links=np.zeros((trees * leaves, 3), np.int64))
 
     def retrain(memory: Memory, ended: np.ndarray, runtime: np.ndarray) -> Memory:
@@ -64,12 +64,14 @@ def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, trees: int, lea
     from models.gradient_boosting import GradientBoosting, boost
     from models.trees import plain_trees
 
-    inputs = memory.jobs[rows]
-    guess = inputs[:, memory.keys.shape[1] * job_features.PER_LEVEL + ALIKE]
+    features = job_features.features(memory.keys.shape[1])
+    inputs = memory.jobs[rows, :features]
+    guess = inputs[:, features - COMMON + ALIKE]
     config = GradientBoosting(trees, LEARNING_RATE, leaves, MIN_JOBS_IN_LEAF, seed=seed)
     booster = boost(config, inputs, np.log(runtime[rows]) - guess, num_threads=1, max_bin=63, bin_construct_sample_cnt=2000)
     grown = plain_trees(booster)
     memory.model[TREES] = len(grown)
+    memory.model[MODELS] += 1.0
     for number, (nodes, thresholds, values) in enumerate(grown):
         first = number * leaves
         memory.links[first : first + len(nodes)] = nodes
@@ -81,11 +83,21 @@ def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, trees: int, lea
 def estimate(memory, job, jobs):
     """Seconds predicted for ``job``, just submitted: in 1..request."""
     describe(memory, job, jobs)
-    model, x = memory.model, memory.jobs[job]
+    return answer(memory, job, jobs)
+
+
+@apart
+def answer(memory, job, jobs):
+    """Seconds that the trees there are now predict for ``job`` as it was at its submission; each night's trees are asked once."""
+    model, x, kept = memory.model, memory.jobs[job], width(memory)
+    if x[kept + ASKED_OF] == model[MODELS]:
+        return x[kept + SAID]
     leaves = np.int64(model[LEAVES])
     values = HEAD + memory.links.shape[0]
-    seconds = x[width(memory) - COMMON + ALIKE]
+    seconds = x[kept - COMMON + ALIKE]
     for tree in range(np.int64(model[TREES])):
         first = tree * leaves
         seconds += model[values + first + leaf_of(memory.links, first, model, HEAD + first, x)]
-    return np.rint(min(max(math.exp(seconds), 1.0), 1.0 * jobs.requested[job]))
+    x[kept + ASKED_OF] = model[MODELS]
+    x[kept + SAID] = np.rint(min(max(math.exp(seconds), 1.0), 1.0 * jobs.requested[job]))
+    return x[kept + SAID]

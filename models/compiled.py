@@ -7,6 +7,8 @@ times count from the first submission. A predictor looks at nothing that lies ah
 
 from __future__ import annotations
 
+import numpy as np
+
 from features.jit import apart, kernel
 from models import boosted, hierarchy, job_features, knn, last2, nag, okcm, quantile, support_vectors, survival
 from models.boosted import BOOSTED
@@ -60,24 +62,39 @@ def answer_to(code, memory, question, job):
 
 
 @kernel
-def estimate_again(code, memory, job, jobs, elapsed):
-    """Seconds predicted in all for a job that has run ``elapsed`` of them, as predicted, and runs on; up to that it says nothing new."""
-    if code == LAST2:
-        seconds = last2.estimate(memory, jobs.user[job], jobs.requested[job])
-        if seconds > elapsed:
-            return seconds
-    if code == NAG:
-        return nag.answer(memory, job)
+def estimate_again(code, memory, job, jobs, said, elapsed):
+    """Seconds predicted in all for a job that has run ``elapsed`` of them and runs on; ``said`` is what was predicted at its submission.
+
+    A predictor that knows more than one number of a job answers for what lies beyond ``elapsed``. A point predictor says what it would say by now of
+    the job as it was submitted; where that is no longer than ``elapsed``, what it ``said``; where that is outlived too, the request.
+    """
     if code == HIERARCHY:
         return hierarchy.estimate(memory, memory.row[job], jobs.requested[job], elapsed)
     if code == SURVIVAL:
         return survival.estimate(memory, memory.row[job], jobs.requested[job], elapsed)
+    if code == QUANTILE:
+        return quantile.estimate_again(memory, job, jobs.requested[job], elapsed)
+    seconds = point_by_now(code, memory, job, jobs)
+    if seconds <= elapsed and np.isfinite(seconds):
+        return 1.0 * said if said > elapsed else 1.0 * jobs.requested[job]
+    return seconds
+
+
+@kernel
+def point_by_now(code, memory, job, jobs):
+    """Seconds that a point predictor, as it is now, predicts for ``job`` as it was at its submission."""
+    if code == LAST2:
+        return last2.estimate(memory, jobs.user[job], jobs.requested[job])
+    if code == NAG:
+        return nag.answer(memory, job)
     if code == KNN:
         return knn.estimate(memory, job, jobs)
     if code == OKCM:
         return okcm.answer(memory, job, jobs)
-    if code == QUANTILE:
-        return quantile.estimate_again(memory, job, jobs.requested[job], elapsed)
+    if code == BOOSTED:
+        return boosted.answer(memory, job, jobs)
+    if code == SUPPORT_VECTORS:
+        return support_vectors.answer(memory, job, jobs)
     return 1.0 * jobs.requested[job]
 
 

@@ -118,7 +118,6 @@ class _Walk:
         self.predictor = quantile.quantile(seed=str(seed), **levels)
         self.plan = _plan(tuple(job_features.levels_of(jobs)))
         self.memory = self.predictor.memory(jobs)._replace(row=np.arange(len(jobs)))
-        self.memory.model[job_features.ORIGIN] = 0  # times are the trace's
         if forest is not None:
             self._take(forest)
         time, number = np.concatenate((self.end, self.submit)), np.tile(np.arange(len(jobs)), 2)

@@ -15,7 +15,7 @@ import pandas as pd
 
 from features.clock import DAY_S
 from features.jit import kernel
-from models.memory import Memory
+from models.memory import Memory, wall_clock
 
 LEVELS = (
     ("user", "executable", "requested_s", "procs"),
@@ -43,8 +43,8 @@ LOG_REQUEST, LOG_PROCS, HOUR, WEEKDAY, ALIKE, COMMON = range(6)
 of the request where none has: the learners' first guess."""
 UNKNOWN = -1.0
 """Stands for what does not exist; all that exists is at least 0."""
-ORIGIN = 0
-"""Slot of ``Memory.model``: the trace's second in which the simulation began. The learner's own slots come behind it."""
+ASKED_OF, SAID, KEPT = range(3)
+"""Columns that a learner may keep behind a job's features: which of its models was asked last, and what it said."""
 
 
 def levels_of(jobs: pd.DataFrame) -> list[tuple[str, ...]]:
@@ -66,7 +66,7 @@ def names(jobs: pd.DataFrame) -> list[str]:
 
 
 def fresh_memory(jobs: pd.DataFrame, columns: int, model: np.ndarray) -> Memory:
-    """A memory with the groups of ``jobs``, rows of features with ``columns`` more behind them, and ``model``, whose slot ``ORIGIN`` is filled here."""
+    """A memory with the groups of ``jobs``, rows of features with ``columns`` more behind them, and ``model``."""
     levels = levels_of(jobs)
     keys = np.full((len(jobs), len(levels)), -1, np.int64)
     count = 0
@@ -77,7 +77,6 @@ def fresh_memory(jobs: pd.DataFrame, columns: int, model: np.ndarray) -> Memory:
         )
         keys[known, position] = group + count
         count += int(group.max(initial=-1)) + 1
-    model[ORIGIN] = jobs["submit_s"].iloc[0] if len(jobs) else 0
     return Memory(
         users=np.zeros((count, GROUP)), jobs=np.zeros((len(jobs), features(len(levels)) + columns)), keys=keys, model=model
     )
@@ -117,7 +116,7 @@ def describe(memory, job, jobs):
         x[first + SINCE] = math.log1p(now - known[LAST_END])
         if guess == UNKNOWN:
             guess = x[first + LAST]
-    second = now + np.int64(memory.model[ORIGIN])
+    second = wall_clock(memory, now)
     common = levels * PER_LEVEL
     x[common + LOG_REQUEST] = math.log(jobs.requested[job])
     x[common + LOG_PROCS] = math.log(jobs.procs[job])

@@ -14,7 +14,7 @@ import pandas as pd
 
 from features.clock import DAY_S
 from features.jit import apart, kernel
-from models.memory import Memory, known_users
+from models.memory import Memory, known_users, wall_clock
 from models.options import check_known, spelled, whole
 from models.protocol import CompiledPredictor
 
@@ -33,8 +33,8 @@ ENDED, RING = 0, 1
 """Columns of a user's row: how many jobs have ended, and then the last ``window`` of them, the oldest overwritten first."""
 PROCS, REQUESTED, SINE, SUBMIT, RUNTIME, SLOT = range(6)
 """Columns of one of these; and how many that makes."""
-ORIGIN, WINDOW, K, NEAREST = range(4)
-"""Slots of ``Memory.model``: the trace's second in which the simulation began, the options, and then scratch of three numbers a neighbour."""
+WINDOW, K, NEAREST = range(3)
+"""Slots of ``Memory.model``: the options, and then scratch of three numbers a neighbour."""
 
 
 def knn(**options: str) -> CompiledPredictor:
@@ -58,7 +58,6 @@ def columns(window: int) -> int:
 
 def _memory(jobs: pd.DataFrame, k: int, window: int) -> Memory:
     model = np.zeros(NEAREST + 3 * k)
-    model[ORIGIN] = jobs["submit_s"].iloc[0] if len(jobs) else 0
     model[WINDOW], model[K] = window, k
     return Memory(np.zeros((known_users(jobs), columns(window))), model=model)
 
@@ -69,15 +68,18 @@ def estimate(memory, job, jobs):
     model = memory.model
     if jobs.user[job] < 0:
         return 1.0 * jobs.requested[job]
-    origin, window, k = np.int64(model[ORIGIN]), np.int64(model[WINDOW]), np.int64(model[K])
-    return median_of_nearest(memory.users[jobs.user[job]], window, k, model[NEAREST:], job, jobs, origin)
+    sine = sine_of_day(wall_clock(memory, jobs.submit[job]))
+    return median_of_nearest(
+        memory.users[jobs.user[job]], np.int64(model[WINDOW]), np.int64(model[K]), model[NEAREST:], job, jobs, sine
+    )
 
 
 @kernel
 def learn(memory, job, jobs):
     """``job`` has ended."""
     if jobs.user[job] >= 0:
-        remember(memory.users[jobs.user[job]], np.int64(memory.model[WINDOW]), job, jobs, np.int64(memory.model[ORIGIN]))
+        sine = sine_of_day(wall_clock(memory, jobs.submit[job]))
+        remember(memory.users[jobs.user[job]], np.int64(memory.model[WINDOW]), job, jobs, sine)
 
 
 @kernel
@@ -87,13 +89,13 @@ def sine_of_day(second):
 
 
 @kernel
-def remember(history, window, job, jobs, origin):
-    """``job`` of the user of this row has ended."""
+def remember(history, window, job, jobs, sine):
+    """``job`` of the user of this row, submitted at that ``sine`` of the time of day, has ended."""
     ended = np.int64(history[ENDED])
     at = RING + SLOT * (ended % window)
     history[at + PROCS] = jobs.procs[job]
     history[at + REQUESTED] = jobs.requested[job]
-    history[at + SINE] = sine_of_day(jobs.submit[job] + origin)
+    history[at + SINE] = sine
     history[at + SUBMIT] = jobs.submit[job]
     history[at + RUNTIME] = jobs.runtime[job]
     history[ENDED] = ended + 1
@@ -114,16 +116,17 @@ def inverse_variance(history, count, column, own):
 
 
 @apart
-def median_of_nearest(history, window, k, nearest, job, jobs, origin):
+def median_of_nearest(history, window, k, nearest, job, jobs, sine):
     """Median runtime, in whole seconds, of the ``k`` ended jobs nearest to ``job``, or of fewer; the request where none has ended.
 
-    ``history`` is the row of the user, ``nearest`` float64 [3 k] scratch: distance, submission and runtime of each neighbour so far.
+    ``history`` is the row of the user, ``nearest`` float64 [3 k] scratch: distance, submission and runtime of each neighbour so far; ``sine`` as
+    :func:`sine_of_day` has it of the job's submission.
     """
     ended = np.int64(history[ENDED])
     if ended == 0:
         return 1.0 * jobs.requested[job]
     count = min(ended, window)
-    procs, requested, sine = 1.0 * jobs.procs[job], 1.0 * jobs.requested[job], sine_of_day(jobs.submit[job] + origin)
+    procs, requested = 1.0 * jobs.procs[job], 1.0 * jobs.requested[job]
     by_procs = inverse_variance(history, count, PROCS, procs)
     by_requested = inverse_variance(history, count, REQUESTED, requested)
     by_sine = inverse_variance(history, count, SINE, sine)

@@ -20,7 +20,8 @@ class Memory(NamedTuple):
     ``users`` float64 [users, k]: of each user, or of each group of jobs that a predictor forms. ``jobs`` float64 [jobs, m]: of each job, from its
     submission to its end. ``links`` int64 [rows, l]: lists of jobs, such as :mod:`models.running`. ``model`` float64 [n]: everything else, such as
     settings, weights and scratch. ``keys`` int64 [rows, t]: what is given of each row of the jobs table beyond the kernel's columns. ``row`` int64
-    [jobs]: the row of that table that a job of the kernel is, the simulator's to fill in; they differ where jobs depend on each other.
+    [jobs]: the row of that table that a job of the kernel is; they differ where jobs depend on each other. ``clock`` int64 [steps, 2]: from which of the
+    kernel's seconds on the wall clock is ahead of them by how many seconds (``features.clock.Clock.steps``). These two are the simulator's to fill in.
     """
 
     users: np.ndarray = np.zeros((0, 0))
@@ -29,6 +30,7 @@ class Memory(NamedTuple):
     model: np.ndarray = np.zeros(0)
     keys: np.ndarray = np.zeros((0, 0), np.int64)
     row: np.ndarray = np.zeros(0, np.int64)
+    clock: np.ndarray = np.zeros((1, 2), np.int64)
 
     def copied(self) -> Memory:
         """The same in arrays of its own."""
@@ -37,7 +39,7 @@ class Memory(NamedTuple):
 
 @kernel
 def restore(memory, fresh):
-    """Make ``memory`` what ``fresh`` is; what is given, ``keys`` and ``row``, never changes."""
+    """Make ``memory`` what ``fresh`` is; what is given, ``keys``, ``row`` and ``clock``, never changes."""
     for table, source in ((memory.users, fresh.users), (memory.jobs, fresh.jobs)):
         for i in range(source.shape[0]):
             for k in range(source.shape[1]):
@@ -47,6 +49,15 @@ def restore(memory, fresh):
             memory.links[i, k] = fresh.links[i, k]
     for i in range(len(fresh.model)):
         memory.model[i] = fresh.model[i]
+
+
+@kernel
+def wall_clock(memory, now):
+    """The wall clock at the kernel's second ``now``, in seconds since a Thursday's midnight."""
+    i = memory.clock.shape[0] - 1
+    while i > 0 and memory.clock[i, 0] > now:
+        i -= 1
+    return now + memory.clock[i, 1]
 
 
 def known_users(jobs: pd.DataFrame) -> int:

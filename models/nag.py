@@ -111,7 +111,7 @@ def cv_triple(**options: str) -> CompiledPredictor:
 
 def nag(**options: str) -> CompiledPredictor:
     """The same learner as it is meant: real runtimes, steps counted one by one, no weight below 0, a prediction below one second is one second, and
-    a feature larger than any learnt from is scaled down first, as the paper that introduced the algorithm has it."""
+    a feature larger than any learnt from is scaled down first, as the paper that introduced the algorithm has it, the time of day by the wall clock."""
     return _predictor("nag", MEANT, options, False)
 
 

@@ -2,8 +2,9 @@
 
 The features of Gaussier, Glesser, Reis & Trystram, "Improving backfilling by using machine learning to predict running times" (SC 2015), in two
 forms. As published, the last three runtimes are not runtimes but the times since those jobs were submitted (the program takes the runtime only
-where submission + runtime lies ahead, which it never does for an ended job), a user without history has a mean runtime of 0, and a third is 0.33. As
-meant: runtimes, the request where nothing is known, and means that are means.
+where submission + runtime lies ahead, which it never does for an ended job), a user without history has a mean runtime of 0, a third is 0.33, and the
+time of day is that of the trace's seconds, as if its second 0 were a midnight. As meant: runtimes, the request where nothing is known, means that are
+means, and the wall clock.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from features.clock import DAY_S, WEEK_S
 from features.jit import kernel
+from models.memory import wall_clock
 from models.running import NEXT, list_of
 
 BASE = 19
@@ -87,7 +89,7 @@ def observe(x, memory, job, jobs, start, origin, published):
             x[11] += 1.0
             x[12] = max(x[12], 1.0 * elapsed)
             other = memory.links[other, NEXT]
-    second = now + origin
+    second = now + origin if published else wall_clock(memory, now)
     day = 2.0 * math.pi * (second % DAY_S) / DAY_S
     week = 2.0 * math.pi * (second % WEEK_S) / WEEK_S
     x[13] = math.cos(day)

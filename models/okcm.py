@@ -16,7 +16,7 @@ import pandas as pd
 from features.clock import DAY_S, WEEK_S, second_of_week
 from features.jit import apart, kernel
 from models import knn
-from models.memory import Memory, known_users
+from models.memory import Memory, known_users, wall_clock
 from models.options import check_known, chosen, number, shortest, spelled, whole
 from models.protocol import CompiledPredictor
 
@@ -91,8 +91,8 @@ COLUMNS = W + 3 * FEATURES
 gradients. The row behind the users' has the learner that all share."""
 _TINY = 1e-9
 """What N, s and G start from, as in the program of Gaussier et al. 2015."""
-(ORIGIN, WINDOW, K, SWITCH, OWN, DELTA, ETA, LAMBDA, BEHIND, NEAREST) = range(10)
-"""Slots of ``Memory.model``: the trace's second in which the simulation began, settings, where the columns of knn end, and scratch of knn."""
+(WINDOW, K, SWITCH, OWN, DELTA, ETA, LAMBDA, BEHIND, NEAREST) = range(9)
+"""Slots of ``Memory.model``: settings, where the columns of knn end, and scratch of knn."""
 
 
 def _memory(settings: Okcm, jobs: pd.DataFrame) -> Memory:
@@ -101,7 +101,6 @@ def _memory(settings: Okcm, jobs: pd.DataFrame) -> Memory:
     users = np.zeros((known_users(jobs) + 1, behind + COLUMNS))
     users[:, behind + NORM] = users[:, behind + S :] = _TINY
     model = np.zeros(NEAREST + 3 * settings.k)
-    model[ORIGIN] = jobs["submit_s"].iloc[0] if len(jobs) else 0
     model[WINDOW], model[K], model[SWITCH], model[OWN] = window, settings.k, settings.switch, settings.weights == "user"
     model[DELTA], model[ETA], model[LAMBDA], model[BEHIND] = settings.delta, settings.eta, settings.lambda_, behind
     allocated = jobs["allocated_procs"].fillna(jobs["procs"]).to_numpy(np.int64)
@@ -124,8 +123,8 @@ def answer(memory, job, jobs):
         return 1.0 * jobs.requested[job]
     history = memory.users[user]
     if history[knn.ENDED] <= model[SWITCH] or history[knn.ENDED] == 0.0:
-        window, k, origin = np.int64(model[WINDOW]), np.int64(model[K]), np.int64(model[ORIGIN])
-        return knn.median_of_nearest(history, window, k, model[NEAREST:], job, jobs, origin)
+        window, k, sine = np.int64(model[WINDOW]), np.int64(model[K]), knn.sine_of_day(wall_clock(memory, jobs.submit[job]))
+        return knn.median_of_nearest(history, window, k, model[NEAREST:], job, jobs, sine)
     learner = memory.users[row_of_learner(memory, user)][np.int64(model[BEHIND]) :]
     total = 0.0
     for i in range(FEATURES):
@@ -143,7 +142,7 @@ def learn(memory, job, jobs, now):
     learner = memory.users[row_of_learner(memory, user)][np.int64(model[BEHIND]) :]
     step(learner, memory.jobs[job], 1.0 * jobs.runtime[job], model[DELTA], model[ETA], model[LAMBDA])
     history = memory.users[user]
-    knn.remember(history, np.int64(model[WINDOW]), job, jobs, np.int64(model[ORIGIN]))
+    knn.remember(history, np.int64(model[WINDOW]), job, jobs, knn.sine_of_day(wall_clock(memory, jobs.submit[job])))
     known = history[np.int64(model[BEHIND]) :]
     known[SUM_RUNTIME] += jobs.runtime[job]
     known[SUM_PROCS] += jobs.procs[job]
@@ -176,7 +175,7 @@ def observe(x, memory, job, jobs):
     x[MEAN_PROCS] = known[SUM_PROCS] / ended if ended > 0 else procs
     x[MEAN_ALLOCATED] = known[SUM_ALLOCATED] / ended if ended > 0 else procs
     x[RATIO] = procs / x[MEAN_PROCS]
-    second = jobs.submit[job] + np.int64(memory.model[ORIGIN])
+    second = wall_clock(memory, jobs.submit[job])
     x[WEEK] = math.sin(2.0 * math.pi * ((second + _THURSDAY_S) % WEEK_S) / WEEK_S)
     x[DAY] = math.sin(2.0 * math.pi * (second % DAY_S) / DAY_S)
     x[BREAK] = jobs.submit[job] - known[LAST_END] if ended > 0 else 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from features.errors import InputError
 
@@ -18,6 +19,12 @@ def parse(text: str) -> dict[str, str]:
             raise InputError(f"option {option} is given twice")
         found[option] = value
     return found
+
+
+def named(text: str) -> tuple[str, dict[str, str]]:
+    """Return ``NAME`` or ``NAME(a=1,b=2)`` as the name and its options, as texts; InputError where the options cannot be read."""
+    match = re.fullmatch(r"([^()]*)\((.+)\)", text)
+    return (match[1], parse(match[2])) if match else (text, {})
 
 
 def check_known(option: str, known: tuple[str, ...]) -> None:

@@ -36,7 +36,7 @@ class TablePredictor:
 class CompiledPredictor:
     """A predictor that learns inside the simulation kernel: its code there (:mod:`models.compiled`) and, for a jobs table, its fresh memory.
 
-    ``retrain``, if there is one, is called at each midnight of the trace's time that the simulation passes: with the memory, the jobs that have
+    ``retrain``, if there is one, is called at each midnight (``features.clock.Clock``) that the simulation passes: with the memory, the jobs that have
     ended so far (rows of the kernel's jobs, int64, in the order of their ends) and all runtimes (int64 [jobs]; only those of the ended
     may be looked at). The memory it returns is gone on with. ``distribution``, if there is one, gives of the memory at the end what was said of
     each job's runtime at its submission: a column a level in (0, 1), seconds, float64 [jobs].

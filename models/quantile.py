@@ -52,7 +52,7 @@ LEAF = MEMBERS + 1
 REGULAR = np.arange(1, 40) / 40
 """The levels that are kept of each distribution, besides those asked for."""
 
-(_ORIGIN, GROWN, NEXT_TREE, RATE, ORDER_AT, FIT_AT, END_AT, LEVELS, LEVEL) = range(9)
+(GROWN, NEXT_TREE, RATE, ORDER_AT, FIT_AT, END_AT, LEVELS, LEVEL) = range(8)
 """Slots of ``Memory.model``: how many trees there are, which is replaced next, the step of calibration, at which of the levels the answers are, the number
 of levels; then the levels, what each is calibrated to, one distribution as scratch, thresholds of trees, leaves of trees."""
 MASS = AT_REQUEST + 1

@@ -13,7 +13,7 @@ import pandas as pd
 
 from features.jit import apart
 from models import job_features
-from models.job_features import ALIKE, COMMON, describe, width
+from models.job_features import ALIKE, ASKED_OF, COMMON, KEPT, SAID, describe, width
 from models.memory import Memory
 from models.options import check_known, number, shortest, spelled, whole
 from models.protocol import CompiledPredictor
@@ -26,9 +26,10 @@ Chosen by mean accuracy on the first half of KTH-SP2 among eleven points: flat a
 cost three times as much and gain 0.002."""
 ENOUGH = 200
 """Ended jobs below which nothing is trained."""
-VECTORS, GAMMA, BIAS, HEAD = range(1, 5)
-"""Slots of ``Memory.model`` behind ``ORIGIN``: how many support vectors there are, the kernel's gamma, the constant. Then come the mean of each
-feature and what its deviation is divided by, scratch for one job, and, for each support vector, its weight and its standardised features."""
+VECTORS, GAMMA, BIAS, MODELS, HEAD = range(5)
+"""Slots of ``Memory.model``: how many support vectors there are, the kernel's gamma, the constant, and the number of models so far, one more each night.
+Then come the mean of each feature and what its deviation is divided by, scratch for one job, and, for each support vector, its weight and its
+standardised features."""
 
 
 def support_vectors(**options: str) -> CompiledPredictor:
@@ -41,7 +42,9 @@ def support_vectors(**options: str) -> CompiledPredictor:
     given |= {"c": shortest(c), "epsilon": shortest(epsilon), "gamma": shortest(gamma), "jobs": str(learned)}
 
     def memory(jobs: pd.DataFrame) -> Memory:
-        return job_features.fresh_memory(jobs, 0, np.zeros(HEAD))
+        model = np.zeros(HEAD)
+        model[MODELS] = 1.0
+        return job_features.fresh_memory(jobs, KEPT, model)
 
     def retrain(memory: Memory, ended: np.ndarray, runtime: np.ndarray) -> Memory:
         rows = ended[-learned:]
@@ -54,13 +57,14 @@ def _trained(memory: Memory, rows: np.ndarray, runtime: np.ndarray, c: float, ep
     """``memory`` with the support vectors of the jobs ``rows``, which have ended."""
     from sklearn.svm import SVR
 
-    inputs = memory.jobs[rows]
+    features = job_features.features(memory.keys.shape[1])
+    inputs = memory.jobs[rows, :features]
     mean, spread = inputs.mean(axis=0), inputs.std(axis=0)
     spread[spread == 0.0] = 1.0
-    guess = inputs[:, memory.keys.shape[1] * job_features.PER_LEVEL + ALIKE]
+    guess = inputs[:, features - COMMON + ALIKE]
     machine = SVR(C=c, epsilon=epsilon, gamma=gamma, cache_size=100).fit((inputs - mean) / spread, np.log(runtime[rows]) - guess)
     head = np.zeros(HEAD)
-    head[job_features.ORIGIN] = memory.model[job_features.ORIGIN]
+    head[MODELS] = memory.model[MODELS] + 1.0
     head[VECTORS], head[GAMMA], head[BIAS] = len(machine.support_), gamma, machine.intercept_[0]
     vectors = np.column_stack([machine.dual_coef_[0], machine.support_vectors_]).ravel()
     return memory._replace(model=np.concatenate([head, mean, 1.0 / spread, np.zeros(len(mean)), vectors]))
@@ -70,7 +74,15 @@ def _trained(memory: Memory, rows: np.ndarray, runtime: np.ndarray, c: float, ep
 def estimate(memory, job, jobs):
     """Seconds predicted for ``job``, just submitted: in 1..request."""
     describe(memory, job, jobs)
+    return answer(memory, job, jobs)
+
+
+@apart
+def answer(memory, job, jobs):
+    """Seconds that the machine there is now predicts for ``job`` as it was at its submission; each night's machine is asked once."""
     model, x, features = memory.model, memory.jobs[job], width(memory)
+    if x[features + ASKED_OF] == model[MODELS]:
+        return x[features + SAID]
     seconds = x[features - COMMON + ALIKE]
     vectors = np.int64(model[VECTORS])
     if vectors > 0:
@@ -86,4 +98,6 @@ def estimate(memory, job, jobs):
                 distance += apart_by * apart_by
             seconds += model[at] * math.exp(-model[GAMMA] * distance)
             at += 1 + features
-    return np.rint(min(max(math.exp(min(seconds, 50.0)), 1.0), 1.0 * jobs.requested[job]))
+    x[features + ASKED_OF] = model[MODELS]
+    x[features + SAID] = np.rint(min(max(math.exp(min(seconds, 50.0)), 1.0), 1.0 * jobs.requested[job]))
+    return x[features + SAID]

@@ -20,7 +20,6 @@ from sim.prediction_cost import REPEATS, Cost, prediction_cost
 from sim.prediction_quality import MONTH_S, Quality, judge
 from sim.schedule import IDENTITY, Schedule
 from sim.scratch import Scratch
-from sim.shaken import seeded
 from sim.sharpness import REFERENCES
 from sim.simulate import simulate
 
@@ -74,19 +73,19 @@ def evaluate_predictors(
     schedules: list[Schedule] = []
     costs: dict[str, Cost | None] = {}
     for source in predictors:
-        learner: Any = seeded(source, seed)
         schedule = simulate(
             jobs,
             procs=workload.procs,
             scheduler=scheduler,
-            predictor=learner if nights is None else told_of_nights(learner, jobs, nights),
+            predictor=source if nights is None else told_of_nights(source, jobs, nights),
+            seed=seed,
             trace=workload.name,
             generated=workload.generated,
+            clock=workload.clock,
             scratch=scratch,
         )
-        schedule = replace(schedule, seed=seed)
         schedules.append(schedule)
-        costs[schedule.predictor] = prediction_cost(jobs, schedule, source, repeats)
+        costs[schedule.predictor] = prediction_cost(jobs, schedule, source, repeats, workload.clock)
         if progress is not None:
             progress(schedule)
     local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), workload.origin_unix_s, workload.timezone)

@@ -290,7 +290,9 @@ class _Work:
         asked = Campaign(
             self.config.schedulers, ("requested", TablePredictor("champion", lambda _: seconds)), seeds=(self.config.seed,)
         )
-        schedules = campaign_schedules(jobs, asked, procs=clean.procs, trace=clean.name, generated=clean.generated)
+        schedules = campaign_schedules(
+            jobs, asked, procs=clean.procs, trace=clean.name, generated=clean.generated, clock=clean.clock
+        )
         return compare(schedules, resamples=self.config.resamples, seed=self.config.seed)
 
     def _report(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from features.cleaning import CleanTrace
 from features.clock import local_clock_s
 from features.history import history
 from features.inputs import model_inputs
-from models.catalog import takes_seed
+from features.schema import recorded_end_s
 from models.last2 import last2_table
 from sim.campaign import Campaign, campaign_schedules
 from sim.schedule import Schedule, recorded, schedule_table
@@ -40,29 +40,22 @@ class History:
 def user_history(clean: CleanTrace) -> History:
     """The history features of a cleaned trace; ``table`` has one row a job, in order of submission."""
     start, source = history_starts(clean.jobs, clean.procs)
-    return History(
-        history(clean.jobs, start, local_clock_s(clean.jobs["submit_s"].to_numpy(), clean.origin_unix_s, clean.timezone)),
-        start,
-        source,
-    )
+    local = local_clock_s(clean.jobs["submit_s"].to_numpy(), clean.origin_unix_s, clean.timezone)
+    return History(history(clean.jobs, start, local, recorded_end_s(clean.jobs, start)), start, source)
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Runtime predictions of a whole trace made walk-forward: ``table`` has ``job_id``, one column in seconds a predictor, and ``week_model``, the number of
-    the model of the ``lightgbm-users`` that predicted the job (-1 where there was none yet); ``trained`` has one row a model."""
+    """Runtime predictions of a whole trace made walk-forward: ``table`` has ``job_id``, one column in seconds a predictor, and ``lightgbm_model``, the number
+    of the model that predicted the job (-1 where there was none yet); ``trained`` has one row a model."""
 
     table: pd.DataFrame
     trained: pd.DataFrame
     fallback_jobs: int
 
 
-BY_USERS = "lightgbm-users"
-"""The learner over users' histories that runs and nights register; the simulator's ``lightgbm`` goes by groups of jobs that are alike."""
-IN_EASY = ("lightgbm", "quantile", "quantile(order=accuracy)")
-"""Predictors that learn from event to event: what they say of each job at its submission in EASY's schedule."""
-PREDICTORS = ("requested", "last2", BY_USERS, *IN_EASY, "clairvoyant")
-"""Columns of the table of predictions, from the simplest to the bound; a name means what it means in the simulator and in the registry."""
+PREDICTORS = ("requested", "last2", "lightgbm", "clairvoyant")
+"""Columns of the table of predictions, from the simplest to the bound."""
 SCHEDULERS = ("EASY", "EASY-SJBF", "EASY-SRF")
 COMPARED = ("requested", "last2", "lightgbm", "quantile", "clairvoyant")
 CORRECTIONS = ("conditional(when=pass)",)
@@ -72,10 +65,7 @@ CORRECTIONS = ("conditional(when=pass)",)
 def walk_forward_predictions(
     clean: CleanTrace, known: pd.DataFrame, end_s: np.ndarray, seed: int = 0, progress: Progress | None = None
 ) -> Predictions:
-    """Predict each job by what was known at its submission; ``known`` is the history table, ``end_s`` the ends it goes by, int64 [jobs].
-
-    ``IN_EASY`` learn inside a simulation of EASY, as they do where schedules are compared.
-    """
+    """Predict each job by what was known at its submission; ``known`` is the history table, ``end_s`` the ends it goes by, int64 [jobs]."""
     from models.gradient_boosting import GradientBoosting
     from models.walk_forward import walk_forward
 
@@ -86,13 +76,9 @@ def walk_forward_predictions(
             "job_id": clean.jobs["job_id"].to_numpy(),
             "requested": requested,
             "last2": last2_table(known["mean_last2_runtime_s"].to_numpy(), requested),
-            BY_USERS: walked.predicted_s,
-            **{
-                schedule.predictor: schedule.jobs["predicted_s"].to_numpy(np.float64)
-                for schedule in campaign(clean, ("EASY",), IN_EASY, CORRECTIONS)
-            },
+            "lightgbm": walked.predicted_s,
             "clairvoyant": clean.jobs["runtime_s"].to_numpy(np.float64),
-            "week_model": walked.model,
+            "lightgbm_model": walked.model,
         }
     )
     return Predictions(table, walked.models, walked.fallback_jobs)
@@ -124,9 +110,8 @@ def campaign(
     Schedules come scheduler by scheduler, and in the order of predictors and corrections within one.
     """
     told = [name for name in predictors if not never_outlived(name)]
-    # a seed is refused where nothing learns by it; the schedules of such a run bear it all the same
     parts = [
-        Campaign(tuple(schedulers), tuple(names), fixes, seeds=(seed if any(map(takes_seed, names)) else 0,))
+        Campaign(tuple(schedulers), tuple(names), fixes, seeds=(seed,))
         for names, fixes in (([name for name in predictors if name not in told], ("requested",)), (told, tuple(corrections)))
         if names
     ]
@@ -140,10 +125,10 @@ def campaign(
             procs=clean.procs,
             trace=clean.name,
             generated=clean.generated,
+            clock=clean.clock,
             progress=(lambda done, _, before=before: progress(before + done, total)) if progress else None,  # type: ignore[misc]
         )
     places = {name: place for place, name in enumerate(predictors)}
-    made = [replace(schedule, seed=seed) for schedule in made]
     return sorted(made, key=lambda schedule: (list(schedulers).index(schedule.scheduler), places[schedule.predictor]))
 
 
@@ -160,10 +145,7 @@ def recorded_schedule(clean: CleanTrace) -> list[Schedule]:
     return [recorded(clean.jobs, clean.procs, trace=clean.name, generated=clean.generated)]
 
 
-_SETTINGS = (
-    *("scheduler", "predictor", "correction", "semantics", "starvation_s", "seed", "shake_s"),
-    *("clamped_predictions", "simulate_s"),
-)
+_SETTINGS = ("scheduler", "predictor", "correction", "semantics", "starvation_s", "seed", "clamped_predictions", "simulate_s")
 
 
 def pack_schedules(schedules: Sequence[Schedule]) -> tuple[pd.DataFrame, list[dict[str, object]]]:

@@ -19,19 +19,17 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import pandas as pd
 
+from features.clock import Clock
 from features.dependencies import preceding_rows
 from features.errors import InputError
-from features.shaking import moves, shaken
 from models.catalog import predictor as named_predictor
 from models.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.metrics import TAU_S, as_columns, measure
-from sim.prepare import Prepared, as_predictor, check_answerable, prepare
+from sim.prepare import Prepared, check_answerable, prepare
 from sim.schedule import IDENTITY as SCHEDULE_IDENTITY
 from sim.schedule import Schedule, schedule_table
 from sim.scratch import Scratch
-from sim.shaken import check_seed, in_order, restored, seeded
-from sim.simulate import Outcome, outcome, simulate
-from sim.state import Jobs
+from sim.simulate import TRACE_SECONDS, Outcome, outcome, simulate
 from sim.windows import Window, Windows, split_windows
 
 Source: TypeAlias = str | Predictor | Callable[[], OnlinePredictor]
@@ -51,11 +49,9 @@ class Campaign:
     """What is asked for: every combination, each judged with every ``taus_s`` (seconds).
 
     ``dependencies`` as :func:`sim.simulate`, within each window: a job that waits for one of another window is submitted as recorded.
-    ``seeds`` and ``shake_s`` as there too: each seed is a replicate, the same move of every job for all policies. Windows are those of the
-    recorded submissions.
 
-    Raises InputError for a choice that is empty or repeated, for a seed that changes nothing, and for a Python predictor that is an object: it holds
-    the state of one simulation, so a campaign takes what makes a fresh one.
+    Raises InputError for a choice that is empty or repeated, and for a Python predictor that is an object: it holds the state of one
+    simulation, so a campaign takes what makes a fresh one.
     """
 
     schedulers: tuple[str, ...]
@@ -66,10 +62,9 @@ class Campaign:
     seeds: tuple[int, ...] = (0,)
     taus_s: tuple[float, ...] = (TAU_S,)
     dependencies: bool = False
-    shake_s: int = 0
 
     def __post_init__(self) -> None:
-        choices = {name: list(values) for name, values in vars(self).items() if name not in ("dependencies", "shake_s")}
+        choices = {name: list(values) for name, values in vars(self).items() if name != "dependencies"}
         choices["predictors"] = [predictor_name(each) for each in self.predictors]
         for name, chosen in choices.items():
             if not chosen:
@@ -77,7 +72,6 @@ class Campaign:
             twice = [each for each, times in Counter(chosen).items() if times > 1]
             if twice:
                 raise InputError(f"a campaign takes each of its {name} once, and {twice[0]} is given again")
-        check_seed(self.predictors, self.seeds, self.shake_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +104,7 @@ def points(campaign: Campaign, windows: Windows) -> list[Point]:
 class Setting:
     """What the points of a campaign share, ready to be sent to whoever computes them: windows by number, predictors by name.
 
-    A table of predictions stands there as an array, float64 in the order of the whole trace's jobs, and whether it is capped at the request;
-    ``moves_s`` [jobs of the whole trace] by seed, where the campaign shakes.
+    A table of predictions stands there as an array, float64 in the order of the whole trace's jobs, and whether it is capped at the request.
     """
 
     windows: Mapping[int, Window]
@@ -122,16 +115,12 @@ class Setting:
     generated: bool
     taus_s: tuple[float, ...]
     dependencies: bool
-    shake_s: int
-    moves_s: Mapping[int, np.ndarray]
+    clock: Clock
 
 
 def simulate_point(setting: Setting, point: Point) -> Schedule:
     """The schedule of one point. An InputError names the point."""
-    window = setting.windows[point.window]
-    made, _, rows = _outcome(setting, point)
-    if rows is not None:
-        made = restored(made, rows)
+    window, made = setting.windows[point.window], _outcome(setting, point)
     return Schedule(
         jobs=schedule_table(window.jobs, made.start, made.predicted, made.corrections, made.submit),
         clamped_predictions=made.clamped,
@@ -144,7 +133,7 @@ def simulate_point(setting: Setting, point: Point) -> Schedule:
 
 def evaluate_point(setting: Setting, point: Point) -> list[Row]:
     """The rows of one point, a row a tau. An InputError names the point."""
-    made, arrays, _ = _outcome(setting, point)
+    made, arrays = _outcome(setting, point), setting.prepared[point.window].arrays
     columns = as_columns(made.submit, made.start, arrays.runtime, arrays.procs, made.predicted, made.corrections)
     identity = _identity(setting, point)
     identity |= {"window": point.window, "window_begin_s": setting.windows[point.window].begin_s}
@@ -157,25 +146,19 @@ def evaluate_point(setting: Setting, point: Point) -> list[Row]:
     return rows
 
 
-def _outcome(setting: Setting, point: Point) -> tuple[Outcome, Jobs, np.ndarray | None]:
-    """What came of a point, the jobs it was asked for, and their rows in the window, where shaking put them in another order."""
+def _outcome(setting: Setting, point: Point) -> Outcome:
     try:
-        workload, rows = setting.prepared[point.window], None
-        source = _predictor(setting, point, setting.windows[point.window])
-        if setting.shake_s:
-            workload, rows = _shaken(setting, point)
-            source = in_order(as_predictor(source), setting.windows[point.window].jobs, rows)
-        made = outcome(
-            workload,
+        return outcome(
+            setting.prepared[point.window],
             scheduler=point.scheduler,
-            predictor=source,
+            predictor=_predictor(setting, point.predictor, setting.windows[point.window]),
             correction=point.correction,
             semantics=point.semantics,
             starvation_s=point.starvation_s,
             dependencies=setting.dependencies,
+            clock=setting.clock,
             scratch=_scratch(),
         )
-        return made, workload.arrays, rows
     except InputError as error:
         raise InputError(f"{point}: {error}") from error
     except Exception as error:
@@ -186,22 +169,8 @@ def _outcome(setting: Setting, point: Point) -> tuple[Outcome, Jobs, np.ndarray 
 def _identity(setting: Setting, point: Point) -> dict[str, Any]:
     """The settings of a point's schedule."""
     policy = {name: getattr(point, name) for name in ("scheduler", "predictor", "correction", "semantics", "starvation_s", "seed")}
-    shared = {name: getattr(setting, name) for name in ("trace", "procs", "dependencies", "shake_s", "generated")}
+    shared = {name: getattr(setting, name) for name in ("trace", "procs", "dependencies", "generated")}
     return policy | shared
-
-
-def _shaken(setting: Setting, point: Point) -> tuple[Prepared, np.ndarray]:
-    """The window of ``point``, shaken by its seed, ready to be simulated, and the rows its jobs have in the window.
-
-    A thread keeps the last: points come window by window and, within one, seed by seed.
-    """
-    asked = (point.window, point.seed)
-    if getattr(_memory, "setting", None) is not setting or _memory.asked != asked:
-        window = setting.windows[point.window]
-        table, rows = shaken(window.jobs, setting.moves_s[point.seed][window.rows], setting.dependencies)
-        _memory.shaken, _memory.setting, _memory.asked = (prepare(table, setting.procs), rows), setting, asked
-    made: tuple[Prepared, np.ndarray] = _memory.shaken
-    return made
 
 
 Map: TypeAlias = Callable[[Callable[[Point], Any], Sequence[Point]], Iterable[Any]]
@@ -241,6 +210,7 @@ def run_campaign(
     windows: Windows | None = None,
     trace: str = "",
     generated: bool = False,
+    clock: Clock = TRACE_SECONDS,
     map_points: Map | None = None,
     done: Mapping[Point, Sequence[Row]] | None = None,
     finished: Callable[[Point, Sequence[Row]], None] | None = None,
@@ -254,10 +224,10 @@ def run_campaign(
     Raises InputError for names that are not known before anything is simulated, and for what fails at a point, naming it.
     """
     windows = windows or split_windows(jobs, "whole")
-    setting = _setting(jobs, campaign, windows, procs, trace, generated)
+    setting = _setting(jobs, campaign, windows, procs, trace, generated, clock)
     asked = points(campaign, windows)
     rows = {point: list((done or {})[point]) for point in asked if point in (done or {})}
-    missing = sorted((point for point in asked if point not in rows), key=lambda point: (point.window, point.seed))
+    missing = [point for point in asked if point not in rows]
     for point, made in _computed(evaluate_point, setting, missing, map_points, len(rows), progress):
         rows[point] = made
         if finished is not None:
@@ -273,12 +243,13 @@ def campaign_schedules(
     procs: int,
     trace: str = "",
     generated: bool = False,
+    clock: Clock = TRACE_SECONDS,
     map_points: Map | None = None,
     progress: Progress | None = None,
 ) -> list[Schedule]:
     """The schedules themselves, of the whole workload, in the order of :func:`points`; otherwise as :func:`run_campaign`."""
     windows = split_windows(jobs, "whole")
-    setting = _setting(jobs, campaign, windows, procs, trace, generated)
+    setting = _setting(jobs, campaign, windows, procs, trace, generated, clock)
     asked = points(campaign, windows)
     made = dict(_computed(simulate_point, setting, asked, map_points, 0, progress))
     return [made[point] for point in asked]
@@ -313,7 +284,9 @@ def check_policies(jobs: pd.DataFrame, campaign: Campaign, procs: int) -> None:
         simulate(jobs.iloc[:1], procs=procs, starvation_s=starvation_s, scratch=_scratch(), **policy)
 
 
-def _setting(jobs: pd.DataFrame, campaign: Campaign, windows: Windows, procs: int, trace: str, generated: bool) -> Setting:
+def _setting(
+    jobs: pd.DataFrame, campaign: Campaign, windows: Windows, procs: int, trace: str, generated: bool, clock: Clock
+) -> Setting:
     check_policies(jobs, campaign, procs)
     # whether the columns mean anything is a question to the whole trace, not to each window
     if campaign.dependencies and preceding_rows(jobs).named == 0:
@@ -335,19 +308,17 @@ def _setting(jobs: pd.DataFrame, campaign: Campaign, windows: Windows, procs: in
                 check_answerable(name, np.maximum(np.rint(seconds), 1.0)[kept], jobs["runtime_s"].to_numpy()[kept])
     numbered = {window.number: window for window in windows.windows}
     prepared = {number: prepare(window.jobs, procs) for number, window in numbered.items()}
-    moves_s = {seed: moves(len(jobs), campaign.shake_s, seed) for seed in campaign.seeds if campaign.shake_s}
-    shared = (procs, trace, generated, campaign.taus_s, campaign.dependencies, campaign.shake_s, moves_s)
-    return Setting(numbered, prepared, predictors, *shared)
+    return Setting(numbered, prepared, predictors, procs, trace, generated, campaign.taus_s, campaign.dependencies, clock)
 
 
-def _predictor(setting: Setting, point: Point, window: Window) -> Any:
+def _predictor(setting: Setting, name: str, window: Window) -> Any:
     """What :func:`sim.simulate` is given for one window."""
-    source = setting.predictors[point.predictor]
+    source = setting.predictors[name]
     if isinstance(source, tuple):
         seconds, capped = source
-        return TablePredictor(point.predictor, lambda jobs: seconds[window.rows], capped)
+        return TablePredictor(name, lambda jobs: seconds[window.rows], capped)
     if isinstance(source, (str, CompiledPredictor)):
-        return seeded(source, point.seed)
+        return source
     return source()
 
 

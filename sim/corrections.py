@@ -4,7 +4,9 @@
 first prediction, then the request, and never goes beyond it; the steps are those of the program behind Gaussier et al. 2015, or, by
 ``tsafrir(steps=okcm)``, those that Li & Zhang (OKCM) state. ``doubling``: twice the last prediction, not cut at the
 request, as in the published experiments of Gaussier et al. 2015. ``conditional``: the predictor is asked again, and told how long the job has run;
-``conditional(when=pass)``: so it is for every running job before every scheduling pass, long before its prediction is outlived.
+``conditional(when=pass)``: so it is for every running job before every scheduling pass, long before its prediction is outlived. What predictors of
+one number answer is defined in :func:`models.compiled.estimate_again`: their number of now if it is not outlived, else that of the submission,
+else the request.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """The event loop: the only one. It advances a simulation until it is over or needs an answer from outside, and says which.
 
-Two semantics are published. Per-second (Goponenko et al. 2022): everything that happens in one second, ends first, then submissions
-in file order, and then one scheduling pass. Per-event (Gaussier et al. 2015): submissions before ends, one at a time, each followed by a
-pass. In both, an expired prediction only extends the plan of running jobs and causes no pass by itself.
+What happens when, and what causes a scheduling pass, is defined in :mod:`sim.semantics`.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from features.clock import DAY_S
 from features.jit import apart, kernel
 from models.compiled import OUTSIDE, TABLE, answer_to, answers_apart, estimate, estimate_again, learn, started, wants_starts
 from models.protocol import END, FIT
@@ -27,15 +24,16 @@ from sim.state import (
     DOUBTED,
     ENDED,
     ENDS,
+    EXPIRED,
     FREE,
     MOMENT,
     NEXT,
-    NIGHTS,
     PLANS,
     SEEN_ENDS,
     SEEN_STARTS,
     STARTED,
     STARVING,
+    TICKED,
     TOLD,
     UNDECIDED,
     UNUSABLE,
@@ -65,9 +63,10 @@ class Settings(NamedTuple):
     backfill queue too (same order, and nothing that reorders one alone). ``changing``: the order of waiting jobs can change (in a
     sweep, that of some policy), ``backfill_changing``: that of backfilling. ``steady``: while nothing but submissions happens and
     the order stays, whoever was looked at before need not be looked at again. ``starvation``: seconds of waiting after which a job
-    goes to the head. ``gated``: a submission causes a pass only if the job fits in the processors free now. ``dependent``: some jobs
-    are submitted when others have ended. ``midnight``: the first one at which the predictor is retrained, then every day. ``monitored``: the jobs run on
-    a cluster that decides when they end. ``bits``: width of a sequence number inside an event.
+    goes to the head. ``gated``: a submission causes a pass only if the job fits in the processors free now. ``timed``: some passes are caused by
+    time alone, by ``expiry`` of a prediction or ``every`` so many seconds (0: none), ``phase`` of which had passed at second 0. ``dependent``: some
+    jobs are submitted when others have ended. ``midnight`` [1]: the next one at which the predictor is retrained, moved on by the code that retrains it.
+    ``monitored``: the jobs run on a cluster that decides when they end. ``bits``: width of a sequence number inside an event.
     """
 
     algorithm: int
@@ -87,8 +86,12 @@ class Settings(NamedTuple):
     starvation: int
     per_event: bool
     gated: bool
+    timed: bool
+    expiry: bool
+    every: int
+    phase: int
     dependent: bool
-    midnight: int
+    midnight: np.ndarray
     monitored: bool
     bits: int
 
@@ -110,22 +113,31 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                     counters[SEEN_STARTS] != counters[STARTED] or counters[SEEN_ENDS] != counters[ENDED] or now == counters[MOMENT]
                 ):
                     return MOVED, now
-                now = next_event(settings, jobs, dependencies, state)
+                now = next_event(settings, jobs, dependencies, state, now)
                 if now == NEVER:
                     return DONE, now
                 if settings.monitored and counters[MOMENT] <= now:
                     now = counters[MOMENT]
                     return MOVED, now
-                if counters[NEXT] < total and now >= settings.midnight + counters[NIGHTS] * DAY_S:
-                    counters[NIGHTS] = (now - settings.midnight) // DAY_S + 1
-                    return RETRAIN, now
-                if refresh_plan(settings, now, jobs, estimates, state, memory):
+                night = counters[NEXT] < total and now >= settings.midnight[0]
+                if refresh_plan(settings, settings.midnight[0] - 1 if night else now, jobs, estimates, state, memory):
                     return ASK_AGAIN, now
+                if night:
+                    return RETRAIN, now
+                if settings.correction == RENEWED and settings.predictor != TABLE:
+                    renew_plan(settings, now, jobs, estimates, state, memory)
                 if settings.per_event:
-                    arriving = arrivals(settings, 1, now, jobs, estimates, dependencies, counters)
-                    if arriving == 0 and counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
-                        end_job(settings, now, jobs, dependencies, state, memory)
+                    if settings.expiry and counters[EXPIRED] > 0:
+                        counters[EXPIRED] = 0
+                    else:
+                        arriving = arrivals(settings, 1, now, jobs, estimates, dependencies, counters)
+                        if arriving == 0:
+                            if counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
+                                end_job(settings, now, jobs, dependencies, state, memory)
+                            else:
+                                counters[TICKED] = now + 1
                 else:
+                    counters[TICKED] = now + 1
                     while counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
                         end_job(settings, now, jobs, dependencies, state, memory)
                     arriving = arrivals(settings, total, now, jobs, estimates, dependencies, counters)
@@ -133,6 +145,8 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                     counters[ASKED] = arriving
                     return ASK, now
             promote_starving(settings, now, jobs, estimates, front, state)
+            if settings.timed and arriving == 0 and counters[CHANGED] == 0 and settings.steady and not order_changes(settings):
+                continue  # time alone lets no job start
 
             if (
                 arriving == 1
@@ -160,8 +174,11 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
 
 
 @kernel
-def next_event(settings, jobs, dependencies, state):
-    """When something happens next: a submission, an end, or a pass for the sake of jobs that were skipped; NEVER if nothing does."""
+def next_event(settings, jobs, dependencies, state, last):
+    """When something happens next: a submission, an end, or a pass for the sake of jobs that were skipped or wait; NEVER if nothing does.
+
+    ``last`` is when something happened last.
+    """
     counters = state.counters
     now = NEVER
     if counters[NEXT] < len(jobs.submit):
@@ -170,7 +187,23 @@ def next_event(settings, jobs, dependencies, state):
         now = min(now, state.ends[0] >> settings.bits)
     if state.deciding is not None and counters[WAKE] > 0:
         now = min(now, counters[WAKE])
+    if settings.timed and counters[WAITING] > 0:
+        now = min(now, next_timed(settings, state, last))
     return now
+
+
+@apart
+def next_timed(settings, state, last):
+    """When time alone next causes a pass: a prediction expires, or the timer is due that has not been served in second ``last``."""
+    when = NEVER
+    if settings.expiry and state.counters[PLANS] > 0:
+        when = state.plan[0] >> settings.bits
+    if settings.every > 0:
+        tick = last + -(last + settings.phase) % settings.every
+        if tick < state.counters[TICKED]:
+            tick += settings.every
+        when = min(when, tick)
+    return when
 
 
 @kernel
@@ -192,9 +225,11 @@ def arrivals(settings, most, now, jobs, estimates, dependencies, counters):
 
 @kernel
 def refresh_plan(settings, now, jobs, estimates, state, memory):
-    """Bring the plan of running jobs up to ``now``: who was predicted to have ended and has not is corrected; who ends this very
-    second, as predicted, leaves the plan and its processors are free, even if its end is still to be dealt with. Returns True if
-    the loop has to ask outside first."""
+    """Bring the plan of running jobs up to ``now``; returns True if the loop has to ask outside first.
+
+    Predictions that have expired are corrected. A job that ends this very second, as predicted, leaves the plan and its processors are free, even
+    if its end is still to be dealt with.
+    """
     counters = state.counters
     bits = settings.bits
     while counters[PLANS] > 0 and state.plan[0] >> bits <= now:
@@ -210,7 +245,7 @@ def refresh_plan(settings, now, jobs, estimates, state, memory):
             answer = counters[ANSWER]
             counters[ANSWER] = 0
             if settings.predictor != OUTSIDE:
-                seconds = estimate_again(settings.predictor, memory, job, jobs, planned - start)
+                seconds = estimate_again(settings.predictor, memory, job, jobs, estimates.end[job], planned - start)
                 answer = usable(seconds, planned - start + 1, jobs.requested[job], jobs.requested[job], job, counters)
         plan_remove(state.plan, state.plan_procs, counters[PLANS], state.plan[0])
         counters[PLANS] -= 1
@@ -229,14 +264,13 @@ def refresh_plan(settings, now, jobs, estimates, state, memory):
         counters[PLANS] += 1
         state.planned[job] = planned
         state.corrections[job] += 1
-    if settings.correction == RENEWED and settings.predictor != TABLE:
-        renew_plan(settings, now, jobs, state, memory)
+        counters[EXPIRED] = 1
     return False
 
 
 @apart
-def renew_plan(settings, now, jobs, state, memory):
-    """Ask a compiled predictor when each running job ends, given how long it has run; nobody's prediction is outlived any more."""
+def renew_plan(settings, now, jobs, estimates, state, memory):
+    """Ask a compiled predictor when each running job ends, given how long it has run; no prediction is outlived any more."""
     counters = state.counters
     bits = settings.bits
     for i in range(counters[PLANS]):
@@ -245,7 +279,7 @@ def renew_plan(settings, now, jobs, state, memory):
         job = state.running[sequence]
         elapsed = now - state.start[job]
         if elapsed > 0:
-            seconds = estimate_again(settings.predictor, memory, job, jobs, elapsed)
+            seconds = estimate_again(settings.predictor, memory, job, jobs, estimates.end[job], elapsed)
             planned = state.start[job] + usable(seconds, elapsed + 1, jobs.requested[job], jobs.requested[job], job, counters)
             if planned != event >> bits:
                 state.planned[job] = planned

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from features.clock import Clock
 from models.catalog import predictor as named_predictor
 from models.protocol import Predictor, TablePredictor
 from sim.schedule import Schedule
 from sim.scratch import Scratch
-from sim.simulate import simulate
+from sim.simulate import TRACE_SECONDS, simulate
 
 REPEATS = 5
 ENOUGH_S = 10.0
@@ -32,8 +33,10 @@ class Cost:
     repeats: int
 
 
-def prediction_cost(jobs: pd.DataFrame, schedule: Schedule, source: str | Predictor, repeats: int = REPEATS) -> Cost | None:
-    """The cost of ``source``, the predictor that ``schedule`` of ``jobs`` was made with; None where it is a table, made beforehand."""
+def prediction_cost(
+    jobs: pd.DataFrame, schedule: Schedule, source: str | Predictor, repeats: int = REPEATS, clock: Clock = TRACE_SECONDS
+) -> Cost | None:
+    """The cost of ``source``, the predictor that ``schedule`` of ``jobs`` was made with by that ``clock``; None where it is a table, made beforehand."""
     beforehand = isinstance(named_predictor(source) if isinstance(source, str) else source, TablePredictor)
     if beforehand or repeats < 1:
         return None
@@ -46,7 +49,7 @@ def prediction_cost(jobs: pd.DataFrame, schedule: Schedule, source: str | Predic
     run, spent = schedule, 0.0
     while len(added) < repeats and spent < ENOUGH_S:
         if added:
-            run = simulate(jobs, predictor=source, **policy)
+            run = simulate(jobs, predictor=source, clock=clock, **policy)
         read = simulate(jobs, predictor=table, **policy)
         added.append(run.simulate_s - read.simulate_s)
         shares.append(run.retrain_s / max(added[-1], 1e-9))

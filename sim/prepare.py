@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from features.clock import DAY_S, Clock
 from features.dependencies import preceding_rows
 from features.errors import InputError
 from features.schema import codes
@@ -141,8 +142,8 @@ def _numbers(predicted: object) -> np.ndarray:
         ) from error
 
 
-def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs) -> tuple[Estimates, int, int, Memory]:
-    """Estimates (filled if they are known beforehand), how many were clamped, the predictor's code, and its memory."""
+def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs, clock: Clock) -> tuple[Estimates, int, int, Memory]:
+    """Estimates (filled if they are known beforehand), how many were clamped, the predictor's code, and its memory with the wall ``clock``."""
     total = len(jobs)
     if isinstance(source, TablePredictor):
         predicted = np.asarray(source.estimate(jobs), np.float64)
@@ -155,8 +156,21 @@ def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs) -> tuple[E
     if isinstance(source, CompiledPredictor):
         point = np.zeros(total, np.int64)
         apart = (np.zeros(total, np.int64), np.zeros(total, np.int64)) if answers_apart(source.code) else (point, point)
-        return Estimates(point, *apart), 0, source.code, source.memory(jobs)._replace(row=np.arange(total))
+        memory = source.memory(jobs)._replace(row=np.arange(total), clock=wall_clock_steps(jobs, clock))
+        return Estimates(point, *apart), 0, source.code, memory
     return Estimates(np.zeros(total, np.int64), np.zeros(total, np.int64), np.zeros(total, np.int64)), 0, OUTSIDE, Memory()
+
+
+_LATER_S = 3650 * DAY_S
+"""How long after the last recorded submission changes of the wall clock are still known: where jobs follow others, submissions may be later."""
+
+
+def wall_clock_steps(jobs: pd.DataFrame, clock: Clock) -> np.ndarray:
+    """Return ``Memory.clock`` for a simulation of ``jobs``, whose seconds count from the first submission."""
+    submit = jobs["submit_s"]
+    first, last = int(submit.iloc[0]), int(submit.iloc[-1])
+    steps = clock.steps(first, last + _LATER_S)
+    return steps + np.array([-first, first])
 
 
 def whole_seconds(predicted: np.ndarray, requested: np.ndarray | None, name: str, job_ids: np.ndarray) -> tuple[np.ndarray, int]:

@@ -10,9 +10,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pandas as pd
 
-from features.clock import DAY_S
+from features.clock import Clock
 from features.errors import InputError
-from features.shaking import moves, shaken
 from models.compiled import OUTSIDE, TABLE, answers_apart
 from models.memory import Memory
 from models.protocol import CompiledPredictor, OnlinePredictor, Predictor
@@ -36,11 +35,13 @@ from sim.prepare import (
 from sim.run import run
 from sim.schedule import Schedule, schedule_table
 from sim.scratch import Scratch, Work
-from sim.shaken import check_seed, in_order, restored, seeded
+from sim.semantics import SEMANTICS as SEMANTICS
+from sim.semantics import semantics as named_semantics
 from sim.start_decision import StartDecision, decide
 from sim.state import CLAMPED, ENDED, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
 
-SEMANTICS = ("per-second", "per-event")
+TRACE_SECONDS = Clock()
+"""The wall clock where none is known: the trace's seconds, as if its second 0 were a midnight."""
 
 
 def simulate(
@@ -54,8 +55,8 @@ def simulate(
     starvation_s: int | None = None,
     dependencies: bool = False,
     start_decision: StartDecision | None = None,
+    clock: Clock = TRACE_SECONDS,
     seed: int = 0,
-    shake_s: int = 0,
     trace: str = "",
     generated: bool = False,
     scratch: Scratch | None = None,
@@ -74,45 +75,39 @@ def simulate(
     correction
         What replaces a prediction that a job outlives: ``requested``, ``tsafrir``, ``doubling`` or ``conditional`` (:mod:`sim.corrections`).
     semantics
-        ``per-second``: all events of one second, then one scheduling pass. ``per-event``: a pass after every event (:mod:`sim.loop`).
+        ``per-second``: all events of one second, then one scheduling pass. ``per-event``: a pass after every event. With options as in
+        ``per-second(expiry=pass,every=30)``: also a pass when a prediction expires, and one every so many seconds (:mod:`sim.semantics`).
     starvation_s
         A job that has waited longer than this goes to the head of the primary queue, first come first served among such; None: never.
     dependencies
         Submit a job that names a preceding job when that has ended and the think time is over, not as recorded (:mod:`features.dependencies`).
     start_decision
         Who decides, with a scheduler ``...+RUSH(...)``, whether a job that could start is skipped (:mod:`sim.start_decision`).
+    clock
+        The Unix time of the trace's second 0 and its time zone: learners look at the time of day by it, and are retrained at its midnights. Without it
+        both go by the trace's own seconds, whose second 0 counts as a midnight; so does the published ``cv-triple`` in any case.
     seed
-        Draws the shake, and is the seed by which ``lightgbm`` and ``quantile`` learn where their name states none. Nothing else is random.
-    shake_s
-        Move every submission by up to so many seconds (:mod:`features.shaking`): one of many replays that a trace stands for. 0: as recorded.
+        Recorded with the schedule. Nothing in these algorithms is random.
     scratch
         Working arrays of earlier simulations to use again, one a thread; the schedule holds none of them.
 
     Raises
     ------
     InputError
-        For an unknown name, a table that is not clean, predictions that cannot be used, or a seed that would change nothing.
+        For an unknown name, a table that is not clean, or predictions that cannot be used.
     """
-    check_seed([predictor], [seed], shake_s)
-    source, table, rows = as_predictor(seeded(predictor, seed)), jobs, None  # type: ignore[arg-type]
-    if shake_s:
-        if start_decision is not None:
-            raise InputError("start decisions are made of the jobs as recorded: a shaken replay takes no start_decision")
-        table, rows = shaken(jobs, moves(len(jobs), shake_s, seed), dependencies)
-        source = in_order(source, jobs, rows)
     made = outcome(
-        prepare(table, procs),
+        prepare(jobs, procs),
         scheduler=scheduler,
-        predictor=source,
+        predictor=predictor,
         correction=correction,
         semantics=semantics,
         starvation_s=starvation_s,
         dependencies=dependencies,
         start_decision=start_decision,
+        clock=clock,
         scratch=scratch,
     )
-    if rows is not None:
-        made = restored(made, rows)
     return Schedule(
         jobs=schedule_table(jobs, made.start, made.predicted, made.corrections, made.submit),
         procs=procs,
@@ -124,7 +119,6 @@ def simulate(
         starvation_s=starvation_s,
         dependencies=dependencies,
         seed=seed,
-        shake_s=shake_s,
         generated=generated,
         clamped_predictions=made.clamped,
         simulate_s=made.seconds,
@@ -175,6 +169,7 @@ def outcome(
     dependencies: bool,
     scratch: Scratch | None,
     start_decision: StartDecision | None = None,
+    clock: Clock = TRACE_SECONDS,
     under: Under | None = None,
 ) -> Outcome:
     """:func:`simulate` without tables: what campaigns of thousands of short simulations need of it."""
@@ -186,7 +181,7 @@ def outcome(
     total = len(jobs)
     if under is not None:
         arrays = arrays._replace(runtime=arrays.runtime.copy())
-    estimates, clamped, code, memory = as_estimates(source, jobs, arrays)
+    estimates, clamped, code, memory = as_estimates(source, jobs, arrays, clock)
     if correction.startswith("conditional") and code == TABLE:
         check_answerable(source.name, estimates.end, arrays.runtime)
     if CORRECTIONS[correction] == RENEWED and code == OUTSIDE:
@@ -201,8 +196,8 @@ def outcome(
         bits = clock_bits(given, known, int(asking.think.sum()))
         memory = memory._replace(row=asking.row)
     retrained = isinstance(source, CompiledPredictor) and source.retrain is not None
-    midnight = DAY_S - origin % DAY_S if retrained else NEVER
-    settings = settings_of(plan, code, correction, semantics, starvation_s, dependencies, bits, midnight, under is not None)
+    midnight = clock.next_midnight(origin) - origin if retrained else NEVER
+    settings = settings_of(plan, code, correction, semantics, starvation_s, dependencies, bits, origin, midnight, under is not None)
     plans = plan.algorithm in PLANNING
     work = (scratch or Scratch()).work(
         total,
@@ -234,6 +229,7 @@ def outcome(
         if reason == RETRAIN and isinstance(source, CompiledPredictor) and source.retrain is not None:
             stopped = time.perf_counter()
             memory = source.retrain(memory, work.state.ended[: work.state.counters[ENDED]].copy(), arrays.runtime)
+            settings.midnight[0] = clock.next_midnight(now + origin) - origin
             retraining += time.perf_counter() - stopped
         elif reason == DECIDE and start_decision is not None:
             decide(start_decision, work.state, now + origin, asking.row if dependencies else None)
@@ -259,8 +255,7 @@ def check_policy(plan: Scheduler, correction: str, semantics: str, starvation_s:
     """InputError for an unknown name, and for a starvation threshold that cannot be."""
     if correction not in CORRECTIONS:
         raise InputError(f"unknown correction {correction!r}: known are {', '.join(CORRECTIONS)}")
-    if semantics not in SEMANTICS:
-        raise InputError(f"unknown semantics {semantics!r}: known are {', '.join(SEMANTICS)}")
+    named_semantics(semantics)
     if starvation_s is not None and starvation_s < 0:
         raise InputError(f"a starvation threshold of {starvation_s} s is negative")
     if starvation_s is not None and plan.algorithm == "Conservative":
@@ -285,10 +280,12 @@ def settings_of(
     starvation_s: int | None,
     dependencies: bool,
     bits: int,
+    origin: int = 0,
     midnight: int = NEVER,
     monitored: bool = False,
 ) -> Settings:
-    """A scheduler and the other choices as the kernel's codes."""
+    """A scheduler and the other choices as the kernel's codes; ``origin`` is the trace's second from which the kernel counts."""
+    rules = named_semantics(semantics)
     order, backfill = plan.order.code, plan.backfill.code
     # a starving job goes to the head of the primary queue only; where that queue is FCFS anyway nothing changes
     one_queue = plan.algorithm not in BACKFILLING or (plan.order == plan.backfill and (starvation_s is None or order == FCFS))
@@ -311,11 +308,15 @@ def settings_of(
         correction=CORRECTIONS[correction],
         predictor=predictor,
         starvation=NEVER if starvation_s is None else starvation_s,
-        per_event=semantics == "per-event",
+        per_event=rules.per_event,
         # the program of Gaussier et al. 2015 has this gate for FCFS-EASY alone
-        gated=semantics == "per-event" and plan.algorithm == "EASY" and order == backfill == FCFS and plan.reservations == 1,
+        gated=rules.per_event and plan.algorithm == "EASY" and order == backfill == FCFS and plan.reservations == 1,
+        timed=rules.timed,
+        expiry=rules.expiry_pass,
+        every=rules.every_s,
+        phase=origin % rules.every_s if rules.every_s else 0,
         dependent=dependencies,
-        midnight=midnight,
+        midnight=np.array([midnight]),
         monitored=monitored,
         bits=bits,
     )

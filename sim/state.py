@@ -35,7 +35,8 @@ from features.jit import apart, kernel
     TOLD,
     CLAMPED,
     UNUSABLE,
-    NIGHTS,
+    EXPIRED,
+    TICKED,
     MOST_SKIPS,
     PASS,
     UNDECIDED,
@@ -45,14 +46,15 @@ from features.jit import apart, kernel
     SEEN_STARTS,
     SEEN_ENDS,
     COUNTERS,
-) = range(32)
+) = range(33)
 """Slots of ``State.counters``: the next job to be submitted; free processors; running jobs (in the heap of ends, in the plan); waiting
 jobs; jobs started and ended so far; the reservation last computed and whether it still holds; the jobs just submitted whose
 estimates are asked for outside; whether anything but submissions has happened since the last full pass; the row below which every
 waiting job starves; the length of the profile, and the jobs at the head of the queue that are planned in it; the running job whose
 end is asked for anew outside, and the answer, 0 for none; with dependencies, the next row that is submitted at a stated time, and
 the rows in the heap of those due; of a compiled predictor, the starts it was told of, its answers that were clamped, and the last job for which it
-had none that is a number, plus one; the midnights passed; of start decisions (:mod:`sim.start_decision`), how often a job may be
+had none that is a number, plus one; whether predictions have expired since the last pass for that reason; the second of the last pass of the timer,
+plus one; of start decisions (:mod:`sim.start_decision`), how often a job may be
 skipped, the number of the pass, the job whose decision is asked for outside, plus one, the jobs skipped in this pass, and when a pass is due
 for their sake, 0 for never; where jobs run on a monitored cluster, when it has to be seen to next, and the starts and ends it was told of."""
 

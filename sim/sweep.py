@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from features.clock import Clock
 from features.errors import InputError
 from models.compiled import OUTSIDE, TABLE
 from models.protocol import CompiledPredictor, Predictor
@@ -25,7 +26,7 @@ from sim.orders import NO_WEIGHTS
 from sim.prepare import NO_DEPENDENCIES, as_arrays, as_estimates, as_predictor, check_answerable, clock_bits
 from sim.run import METRICS, Sweep, run
 from sim.scratch import Scratch
-from sim.simulate import check_policy, check_usable, load_kernel, settings_of
+from sim.simulate import TRACE_SECONDS, check_policy, check_usable, load_kernel, settings_of
 
 _CHUNK = 256
 """Policies that a thread takes at a time."""
@@ -48,6 +49,7 @@ def sweep(
     correction: str = "requested",
     semantics: str = "per-second",
     starvation_s: int | None = None,
+    clock: Clock = TRACE_SECONDS,
     tau_s: float = TAU_S,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -65,9 +67,9 @@ def sweep(
     full = np.zeros((len(table), len(NO_WEIGHTS)))
     full[:, : table.shape[1]] = table
     source = as_predictor(predictor)
-    arrays, _ = as_arrays(jobs, procs)
+    arrays, origin = as_arrays(jobs, procs)
     total = len(jobs)
-    estimates, _, code, fresh = as_estimates(source, jobs, arrays)
+    estimates, _, code, fresh = as_estimates(source, jobs, arrays, clock)
     if code == OUTSIDE:
         raise InputError(f"a sweep takes a predictor that is a table or compiled, and {source.name} is in Python")
     if isinstance(source, CompiledPredictor) and source.retrain is not None:
@@ -86,10 +88,10 @@ def sweep(
     def chunk(first: int) -> tuple[int, float]:
         if not hasattr(mine, "scratch"):
             mine.scratch = Scratch()
-            mine.estimates = as_estimates(source, jobs, arrays)[0]
+            mine.estimates = as_estimates(source, jobs, arrays, clock)[0]
             mine.memory = fresh.copied()
         part = slice(first, first + _CHUNK)
-        settings = settings_of(plan, code, correction, semantics, starvation_s, False, bits)
+        settings = settings_of(plan, code, correction, semantics, starvation_s, False, bits, origin)
         work = mine.scratch.work(total, procs, two=not settings.one_queue)
         began = time.perf_counter()
         run(

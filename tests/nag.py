@@ -8,6 +8,8 @@ from math import cos, exp, log, pi, sin, sqrt
 
 import pandas as pd
 
+from tests.walls import Wall, own
+
 DAY_S, WEEK_S = 86_400, 7 * 86_400
 
 SLOPES: dict[str, Callable[[float, float], float]] = {  # by factor and error >= 0
@@ -45,6 +47,8 @@ class NagByHand:
     eta: float = 5000
     lambda_: float = 4e9
     name: str = "nag-by-hand"
+    point: bool = True
+    clock: Wall = own
 
     def label(self) -> str:
         """The name under which the catalogue has the same learner."""
@@ -119,8 +123,9 @@ class NagByHand:
         running = [c for c in history.running if self.start[c] < now]
         elapsed = [now - self.start[c] for c in running]
         x += [sum(self.procs[c] for c in running), sum(elapsed), len(running), max(elapsed, default=0)]
+        second = now if self.published else self.clock(now)
         for period in (DAY_S, WEEK_S):
-            angle = 2 * pi * (now % period) / period
+            angle = 2 * pi * (second % period) / period
             x += [cos(angle), sin(angle)]
         x.append(n)
         products = [x[i] * x[j] for i in range(1, 17) for j in range(i + 1, 17)]

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tests.walls import Wall, next_day, own
+
 DAY_S = 86_400
 LEVELS = [
     "user+executable+requested_s+procs",
@@ -37,6 +39,8 @@ class Nightly:
     """
 
     name = "nightly"
+    point = True
+    clock: Wall = staticmethod(own)
 
     def begin(self, jobs: pd.DataFrame) -> None:
         self.runtime, self.requested, self.procs = (jobs[name].tolist() for name in ("runtime_s", "requested_s", "procs"))
@@ -48,7 +52,8 @@ class Nightly:
         self.arrived: list[int] = []
         self.ended_jobs: list[int] = []
         self.nights: list[list[int]] = []
-        self.midnight = (int(jobs["submit_s"].iloc[0]) // DAY_S + 1) * DAY_S
+        self.begun = False  # the day that begins at the next midnight: a running job was asked about behind it
+        self.midnight = next_day(int(jobs["submit_s"].iloc[0]), self.clock)
 
     @staticmethod
     def key(row: dict[str, Any], level: str) -> Any:
@@ -73,16 +78,23 @@ class Nightly:
             if runtimes and first_guess is None:
                 first_guess = runtimes[-1]
         found["log_request"], found["log_procs"] = math.log(self.requested[job]), math.log(self.procs[job])
-        found["hour"], found["weekday"] = now % DAY_S / 3600, now // DAY_S % 7
+        second = self.clock(now)
+        found["hour"], found["weekday"] = second % DAY_S / 3600, second // DAY_S % 7
         found["alike"] = math.log(min(first_guess or self.requested[job], self.requested[job]))
         return found
 
     def pass_midnight(self, now: int) -> None:
         """Before anything of this second, as long as there is still something to be predicted."""
         if now >= self.midnight and len(self.arrived) < len(self.runtime):
-            self.midnight = (now // DAY_S + 1) * DAY_S
+            self.begin_day()
+            self.midnight, self.begun = next_day(now, self.clock), False
+
+    def begin_day(self) -> None:
+        """Once for all midnights since something happened last."""
+        if not self.begun:
             self.nights.append(self.ended_jobs.copy())
             self.retrain()
+        self.begun = True
 
     def retrain(self) -> None: ...
 
@@ -109,7 +121,7 @@ class Nightly:
         return 0.0
 
     def estimate(self, question: int, job: int, now: int, elapsed: int) -> float:
-        if elapsed:
-            return self.requested[job]
+        if now >= self.midnight and len(self.arrived) < len(self.runtime):
+            self.begin_day()
         seconds = self.known[job]["alike"] + self.correction_of(job)
         return min(max(math.exp(min(seconds, 50.0)), 1.0), self.requested[job])

@@ -128,8 +128,10 @@ CORRECTIONS: dict[str, Callable[[Simulation, Job], int]] = {
 class Last2:
     """A predictor: the mean of the user's last two completed runtimes, rounded down, at most the request.
 
-    The request where the user has not completed two, or where there is no user, or where the job has already run for longer.
+    The request where the user has not completed two, or where there is no user.
     """
+
+    point = True  # knows but one number, however long the job has run
 
     def __init__(self, jobs: list[Job]) -> None:
         self.jobs = jobs
@@ -144,7 +146,7 @@ class Last2:
         user, request = self.jobs[job].user, self.jobs[job].requested
         past = self.completed.get(user, [])
         mean = (past[-1] + past[-2]) // 2 if user is not None and len(past) >= 2 else request
-        return min(mean, request) if mean > elapsed else request
+        return min(mean, request)
 
 
 @dataclass
@@ -163,6 +165,8 @@ class Simulation:
     arrivals: Any = field(default_factory=itertools.count)
     running: list[Job] = field(default_factory=list)  # in order of start
     wake: int | None = None  # when a pass is due for its own sake (tests/oracle_decisions.py)
+    expiry: bool = False  # a pass when an estimate expires
+    every: int = 0  # a pass at each multiple of so many seconds
 
     def submit(self, job: Job) -> None:
         if self.predictor:
@@ -197,9 +201,14 @@ class Simulation:
         return asked
 
     def ask_again(self, job: Job, now: int) -> int:
-        """The predictor's word on a job that has run until now; the request if that is too short or too long."""
+        """The predictor's word on a job that has run until now; the request if that is too short or too long.
+
+        A point predictor may say no more than the job has run already: then its first estimate holds, until that has passed too.
+        """
         elapsed = now - job.start
         answer = round(self.predictor.estimate(END, job.index, now, elapsed))
+        if getattr(self.predictor, "point", False) and answer <= elapsed:
+            return job.end_s if job.end_s > elapsed else job.requested
         usable = elapsed < answer <= job.requested
         job.clamped += not usable
         return answer if usable else job.requested
@@ -357,12 +366,19 @@ ALGORITHMS: dict[str, Callable[[Simulation, int, list[Job], Callable], list[Job]
 def per_second(sim: Simulation, jobs: list[Job]) -> None:
     """All events of a second are applied (expiries, ends in order of start, submissions in file order), then there is one scheduling pass.
 
-    An expiry between two such seconds is dealt with at the second one: nothing is learnt or decided in between.
+    An expiry between two such seconds is dealt with at the second one: nothing is learnt or decided in between. Where it is to cause a pass, and jobs
+    wait, its second is one of them, and so are the multiples of ``sim.every``.
     """
     coming = [(job.submit, job.index, job) for job in jobs]
     heapq.heapify(coming)
+    now = -1
     while coming or sim.running or sim.wake is not None:
-        now = min([job.end for job in sim.running] + [time for time, _, _ in coming[:1]] + [sim.wake] * (sim.wake is not None))
+        moments = [job.end for job in sim.running] + [time for time, _, _ in coming[:1]] + [sim.wake] * (sim.wake is not None)
+        if sim.waiting and sim.expiry:
+            moments += [job.predicted_end for job in sim.running]
+        if sim.waiting and sim.every:
+            moments.append((now // sim.every + 1) * sim.every)
+        now = min(moments)
         while expired := [job for job in sim.running if job.predicted_end <= now and job.predicted_end < job.end]:
             sim.correct(min(expired, key=lambda job: job.predicted_end))
         sim.renew(now)
@@ -377,9 +393,10 @@ def per_second(sim: Simulation, jobs: list[Job]) -> None:
 def per_event(sim: Simulation, jobs: list[Job]) -> None:
     """Events one by one, at equal time expiries, submissions, ends; each submission and each end is followed by its own pass.
 
-    Within a kind expiries go by when they came to be known, submissions by file order, ends by order of start.
+    Within a kind expiries go by when they came to be known, submissions by file order, ends by order of start. The expiries of a second may have a
+    pass for them all, and a multiple of ``sim.every`` one behind all other events of its second, if jobs wait.
     """
-    EXPIRED, SUBMITTED, ENDED, WOKEN = range(4)
+    EXPIRED, SUBMITTED, ENDED, WOKEN, TICK = range(5)
     count = itertools.count()
     events = [(job.submit, SUBMITTED, job.index, job) for job in jobs]
     heapq.heapify(events)
@@ -389,15 +406,27 @@ def per_event(sim: Simulation, jobs: list[Job]) -> None:
         if job.predicted_end < job.end:
             heapq.heappush(events, (job.predicted_end, EXPIRED, next(count), job))
 
+    corrected, now, ticked = False, 0, -1
     while events:
+        if sim.every and sim.waiting:
+            tick = -(-max(now, ticked + 1) // sim.every) * sim.every
+            if tick < events[0][0]:
+                heapq.heappush(events, (tick, TICK, next(count), events[0][3]))
         now, kind, _, job = heapq.heappop(events)
         if kind == EXPIRED:
             if job.predicted_end == now:  # else it was renewed meanwhile
                 sim.correct(job)
                 expires(job)
-            continue
+                corrected = True
+            if events and events[0][:2] == (now, EXPIRED):
+                continue
+            passes, corrected = sim.expiry and corrected and bool(sim.waiting), False
+            if not passes:
+                continue
         if kind == WOKEN and sim.wake != now:  # another pass came first
             continue
+        if kind == TICK:
+            ticked = now
         for renewed in sim.renew(now):
             expires(renewed)
         if kind == SUBMITTED:
@@ -464,7 +493,10 @@ def simulated(
             jobs[before[job.index]].followers.append(job)
     source = Last2(jobs) if predictor == "last2" else predictor
     state = simulation(machine, algorithm, order, backfill, correction, source, reservations, starvation_s)
-    SEMANTICS[semantics](state, [job for job in jobs if before[job.index] is None])
+    name, _, given = semantics.partition("(")
+    options = dict(option.split("=") for option in given.rstrip(")").split(",") if option)
+    state.expiry, state.every = options.get("expiry") == "pass", int(options.get("every", 0))
+    SEMANTICS[name](state, [job for job in jobs if before[job.index] is None])
     assert not state.waiting + state.running
     return jobs
 

@@ -169,13 +169,6 @@ def test_a_prediction_is_within_one_second_and_the_request() -> None:
     assert all(1 <= seconds <= requested for seconds, requested in zip(made.predicted, days().requested, strict=True))
 
 
-def test_an_outlived_prediction_is_the_request() -> None:
-    load = days()
-    first, second = (by_kernel(load, predictor="lightgbm", correction=one) for one in ("requested", "conditional"))
-    assert first == second
-    assert max(first.corrections) == 1
-
-
 def test_two_runs_are_the_same_and_leave_nothing_behind() -> None:
     load, source = days(), predictor("lightgbm")
     one, other = (simulate(load.table(), procs=load.machine, predictor=source) for _ in range(2))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.catalog import predictor
-from models.job_features import LEVELS, features, levels_of, names
+from models.job_features import KEPT, LEVELS, features, levels_of, names
 from models.memory import Memory
 from models.protocol import CompiledPredictor
 from sim import Schedule, simulate
@@ -113,7 +113,7 @@ def test_there_is_a_name_for_every_feature(load: Workload) -> None:
     assert len(known) == len(set(known)) == features(len(levels_of(jobs)))
     source = predictor("lightgbm")
     assert isinstance(source, CompiledPredictor)
-    assert source.memory(jobs).jobs.shape == (len(jobs), len(known))
+    assert source.memory(jobs).jobs.shape == (len(jobs), len(known) + KEPT)
 
 
 @pytest.mark.parametrize("name", ["lightgbm(trees=5)", "svr", "quantile", "quantile(order=accuracy)"])

@@ -24,6 +24,7 @@ from sim.campaign import Campaign, campaign_schedules
 from sim.simulate import SEMANTICS
 from sim.sweep import random_weights, sweep
 from tests.conftest import SHARED, needs_shared
+from tests.walls import Wall, own
 from tests.workloads import EASY_NAMES, Workload, by_kernel, by_oracle, crowd, dependent_workloads, perturbed, workloads
 
 CORRECTIONS = ["requested", "tsafrir", "doubling", "conditional"]
@@ -36,6 +37,8 @@ class KnnByHand:
     k: int = 1
     window: int = 25
     name: str = "knn-by-hand"
+    point: bool = True
+    clock: Wall = own
     ended_jobs: dict[str | None, list[int]] = field(default_factory=dict)
 
     def label(self) -> str:
@@ -56,14 +59,14 @@ class KnnByHand:
         if self.user[job] is not None:
             self.ended_jobs.setdefault(self.user[job], []).append(job)
 
-    def point(self, job: int) -> tuple[float, ...]:
-        return self.procs[job], self.requested[job], round(sin(2 * pi * (self.submit[job] % 86_400) / 86_400), 9)
+    def place(self, job: int) -> tuple[float, ...]:
+        return self.procs[job], self.requested[job], round(sin(2 * pi * (self.clock(self.submit[job]) % 86_400) / 86_400), 9)
 
     def estimate(self, question: int, job: int, now: int, elapsed: int) -> float:
         known = self.ended_jobs.get(self.user[job], [])[-self.window :]
         if not known:
             return self.requested[job]
-        points = np.array([self.point(one) for one in [*known, job]])
+        points = np.array([self.place(one) for one in [*known, job]])
         variance = np.var(points, axis=0, ddof=1)
         differ = np.ptp(points, axis=0) > 0
         distance = ((points - points[-1]) ** 2 / np.where(differ, variance, 1.0)).sum(axis=1).round(9)

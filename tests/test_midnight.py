@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from features.clock import Clock
 from features.errors import InputError
 from models.catalog import predictor
 from models.memory import Memory
@@ -21,6 +22,7 @@ from sim.simulate import SEMANTICS
 from sim.sweep import random_weights, sweep
 from tests.nightly import DAY_S, Nightly
 from tests.test_boosted import days
+from tests.walls import wall
 from tests.workloads import Workload, dependent_workloads, policy_of, workloads
 
 
@@ -43,10 +45,12 @@ class Awake:
         return memory
 
 
-def nights(load: Workload, scheduler: str = "FCFS-EASY", **policy: Any) -> list[list[int]]:
+def nights(load: Workload, scheduler: str = "FCFS-EASY", clock: Clock | None = None, **policy: Any) -> list[list[int]]:
     """What had ended at each midnight; the same as in plain Python."""
     awake, hand = Awake(), Nightly()
-    made = load.schedule(scheduler, awake.predictor, **policy)
+    if clock is not None and clock.origin_unix_s is not None:
+        hand.clock = wall(clock.origin_unix_s, clock.timezone)
+    made = load.schedule(scheduler, awake.predictor, clock=clock or Clock(), **policy)
     expected = load.jobs_by_oracle(**policy_of(scheduler), predictor=hand, **policy)
     assert made.jobs["start_s"].tolist() == [job.start for job in expected]
     assert awake.nights == hand.nights

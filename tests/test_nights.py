@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from pathlib import Path
 
 import dagster as dg
@@ -69,8 +70,8 @@ def test_a_refreshed_version_has_the_old_model_and_says_whose_it_is(replayed) ->
             assert version.tags[tag] == trained.tags[tag]
         old, new = (learned(number) for number in (trained.version, version.version))
         assert old == new
-        assert ("trees.txt" in new) == (version.tags["method"] == "lightgbm-users")
-        assert ("forest.npz" in new) == (version.tags["method"] == "quantile(order=accuracy)")
+        assert ("trees.txt" in new) == (version.tags["method"] == "lightgbm")
+        assert ("forest.npz" in new) == (version.tags["method"] == "quantile")
 
 
 def learned(number: object) -> dict[str, bytes]:
@@ -277,8 +278,8 @@ def test_one_row_is_answered_in_under_five_milliseconds(replayed) -> None:
     asked = submissions(trace.clean).head(1)
     took = []
     for _ in range(200):
-        began = time.thread_time()
+        began = time.perf_counter()
         model.predict(asked)
-        took.append(time.thread_time() - began)
-    # by itself about 2 ms of the processor's time, which other processes on the machine do not take
-    assert np.quantile(took, 0.25) < 0.005
+        took.append(time.perf_counter() - began)
+    # by itself about 2 ms; a busy machine may double any call, not the fastest quarter
+    assert np.quantile(took, 0.25) < 0.005, os.getloadavg()

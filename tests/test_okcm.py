@@ -22,6 +22,7 @@ from sim.simulate import SEMANTICS
 from sim.sweep import random_weights, sweep
 from tests.conftest import needs_shared
 from tests.test_knn import CORRECTIONS, LOAD, KnnByHand, agree, second_half, whole_trace
+from tests.walls import Wall, own
 from tests.workloads import EASY_NAMES, Workload, by_kernel, crowd, dependent_workloads, perturbed, workloads
 
 DAY_S, WEEK_S, MONDAY_S = 86_400, 7 * 86_400, 4 * 86_400
@@ -70,6 +71,8 @@ class OkcmByHand:
     switch: int = 25
     weights: str = "user"
     name: str = "okcm-by-hand"
+    point: bool = True
+    clock: Wall = own
     allocated: list[int] = field(default_factory=list)
 
     def label(self) -> str:
@@ -77,7 +80,7 @@ class OkcmByHand:
         return f"okcm({numbers},weights={self.weights})"
 
     def begin(self, jobs: pd.DataFrame) -> None:
-        self.few = KnnByHand(self.k, 10**9)
+        self.few = KnnByHand(self.k, 10**9, clock=self.clock)
         self.few.begin(jobs)
         self.allocated = jobs["allocated_procs"].fillna(jobs["procs"]).tolist()
         self.learners: dict[str | None, Regression] = {}
@@ -108,7 +111,8 @@ class OkcmByHand:
         mean_procs = mean([few.procs[one] for one in ended], procs)
         x = [procs, requested, first, second, mean(last[:2], requested), third, mean(last, requested), sum(runtimes)]
         x += [mean(runtimes, requested), mean_procs, mean([self.allocated[one] for one in ended], procs), procs / mean_procs]
-        x += [math.sin(2 * math.pi * ((now - MONDAY_S) % WEEK_S) / WEEK_S), math.sin(2 * math.pi * (now % DAY_S) / DAY_S)]
+        second = self.clock(now)
+        x += [math.sin(2 * math.pi * ((second - MONDAY_S) % WEEK_S) / WEEK_S), math.sin(2 * math.pi * (second % DAY_S) / DAY_S)]
         x.append(now - self.last_end[few.user[job]] if ended else 0)
         return [float(value) for value in x]
 

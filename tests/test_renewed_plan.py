@@ -17,8 +17,13 @@ from features.errors import InputError
 from sim import simulate
 from sim.campaign import Campaign, campaign_schedules
 from sim.simulate import SEMANTICS
+from tests.nag import NagByHand
+from tests.nightly import Nightly
+from tests.test_boosted import BoostedByHand, days
 from tests.test_hierarchy import HierarchyByHand
 from tests.test_knn import KnnByHand
+from tests.test_okcm import OkcmByHand
+from tests.test_support_vectors import SvrByHand
 from tests.workloads import CONSERVATIVE, Outcome, Told, Workload, by_kernel, by_oracle, crowd, dependent_workloads, workloads
 
 EACH_PASS = "conditional(when=pass)"
@@ -33,8 +38,17 @@ SCHEDULERS = [
     "FCFS-Strict",
     "LEXP-EASY-SPF",
 ]
-PREDICTORS = {"last2": "last2", "knn(k=2,window=9)": KnnByHand(2, 9), "hierarchy": HierarchyByHand()}
-"""By the name of each, the same in plain Python."""
+POINTS = {
+    "last2": "last2",
+    "knn(k=2,window=9)": KnnByHand(2, 9),
+    OkcmByHand(switch=2, eta=100.0).label(): OkcmByHand(switch=2, eta=100.0),
+    NagByHand().label(): NagByHand(),
+    NagByHand(False, eta=300.0, lambda_=10.0).label(): NagByHand(False, eta=300.0, lambda_=10.0),
+    "lightgbm": Nightly(),
+    "svr": Nightly(),
+}
+"""Predictors of one number by their names, and the same in plain Python; those trained each night as long as they are not."""
+PREDICTORS = POINTS | {"hierarchy": HierarchyByHand()}
 
 
 def agree(load: Workload, name: str, scheduler: str, **policy: Any) -> Outcome:
@@ -67,6 +81,35 @@ def test_on_a_busy_machine_as_in_plain_python(scheduler: str, semantics: str) ->
         assert max(made.corrections) > 0
         if scheduler != "FCFS-Strict" and scheduler != "SPF-List":  # which foresee nothing
             assert made.start != by_kernel(load, scheduler, name, correction="conditional", semantics=semantics).start
+
+
+TRAINED = [BoostedByHand(trees=5), SvrByHand(jobs=250)]
+
+
+@pytest.mark.parametrize("correction", ["conditional", EACH_PASS])
+@pytest.mark.parametrize("hand", TRAINED, ids=lambda hand: hand.label())
+def test_what_is_trained_each_night_is_asked_again_as_in_plain_python(hand: Any, correction: str) -> None:
+    load = days(seed=8, size=400)
+    expected = by_oracle(load, "FCFS-EASY-SPF", hand, correction=correction)
+    assert by_kernel(load, "FCFS-EASY-SPF", hand.label(), correction=correction) == expected
+    assert hand.trained > 4
+    plain = by_kernel(load, "FCFS-EASY-SPF", hand.label(), correction="requested")
+    assert expected.corrections != plain.corrections, "no night has changed what is said of a running job"
+
+
+@pytest.mark.parametrize("name", [*sorted(POINTS), "hierarchy", "sp3", "quantile"])
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_a_running_job_is_foreseen_to_end_as_predicted_and_not_at_its_request(name: str, semantics: str) -> None:
+    # A and A' of one user take 10 of 62 s, so that B, from 20 on, is predicted to take 10 by whatever goes by the last runtimes. C needs all and is
+    # reserved for at 30. D, 60 s on the other 4, would end long after that: at 22 it may not start.
+    load = load_of((0, 10, 5, 62), (0, 10, 5, 62), (20, 10, 6, 62), (21, 5, 10, 5), (22, 60, 4, 60))
+    load = replace(load, user=["u"] * 3 + [None, None])
+    made = by_kernel(load, "FCFS-EASY", name, correction=EACH_PASS, semantics=semantics)
+    if name in ("last2", "lightgbm", "svr", "hierarchy") or name.startswith(("knn", "okcm")):
+        assert made.predicted[2] == 10
+        assert made.start == [0, 0, 20, 30, 35]
+    if made.predicted[2] < 62 and name != "quantile":
+        assert made.start == by_kernel(load, "FCFS-EASY", name, correction="conditional", semantics=semantics).start
 
 
 def load_of(*jobs: tuple[int, int, int, int]) -> Workload:

@@ -54,13 +54,7 @@ _EVERY_S = 5.0
     show_default=True,
     help="Level of a quantile (pinball) loss; may be repeated.",
 )
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    help="Of the intervals, and of predictors that learn at random (lightgbm, quantile).",
-)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the intervals.")
 @click.option(
     "--repeat",
     "repeats",

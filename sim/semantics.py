@@ -1,0 +1,55 @@
+"""What the moments of a simulation are, and which of them cause a scheduling pass: ``per-second`` and ``per-event``, with options.
+
+Two semantics are published. ``per-second`` (Goponenko et al. 2022): everything that happens in one second, ends first, then submissions in file
+order, and then one pass. ``per-event`` (Gaussier et al. 2015): submissions before ends, one at a time, each followed by a pass. In both an expired
+prediction only extends the plan of running jobs. Options add passes, while jobs wait: ``expiry=pass`` whenever a running job outlives its
+prediction, as Li & Zhang (OKCM) schedule; ``every=N`` at each multiple of N of the trace's seconds, as schedulers do that run by a timer.
+One at a time, the pass for all predictions that expire in a second comes before what is submitted or ends in it, that of the timer behind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from features.errors import InputError
+from models.options import check_known, chosen, named, whole
+
+SEMANTICS = ("per-second", "per-event")
+EXPIRY = ("plan", "pass")
+"""What an expired prediction causes: a longer plan, or also a pass."""
+_USUAL = {"expiry": "plan", "every": "0"}
+_LONGEST_S = 10**9
+
+
+@dataclass(frozen=True)
+class Semantics:
+    """Semantics as settings: one event at a time, a pass at expired predictions, a pass every so many seconds (0: none)."""
+
+    per_event: bool = False
+    expiry_pass: bool = False
+    every_s: int = 0
+
+    @property
+    def timed(self) -> bool:
+        """Whether some passes have no event that causes them."""
+        return self.expiry_pass or self.every_s > 0
+
+
+def semantics(name: str) -> Semantics:
+    """Return the semantics called ``name``, such as ``per-second(expiry=pass,every=30)``; InputError with what is known for any other."""
+    try:
+        plain, given = named(name)
+    except InputError as error:
+        raise InputError(f"semantics {name}: {error}") from error
+    if plain not in SEMANTICS:
+        raise InputError(
+            f"unknown semantics {name!r}: known are {', '.join(SEMANTICS)}, with options as in {SEMANTICS[0]}(expiry=pass,every=30)"
+        )
+    try:
+        for option in given:
+            check_known(option, tuple(_USUAL))
+        expiry = chosen(f"expiry={given.get('expiry')}", given.get("expiry", _USUAL["expiry"]), EXPIRY)
+        every_s = whole(f"every={given['every']}", given["every"], least=1, most=_LONGEST_S) if "every" in given else 0
+    except InputError as error:
+        raise InputError(f"semantics {name}: {error}") from error
+    return Semantics(plain == "per-event", expiry == "pass", every_s)
