@@ -15,7 +15,7 @@ import pandas as pd
 
 from features.clock import DAY_S
 from features.jit import njit
-from models import job_features, quantile
+from models import job_features, levels, quantile, ratios
 from models.accounting import Accounting
 from models.packed.forest import KEYS, Forest, Plan
 from models.packed.methods import LEVELS
@@ -71,7 +71,17 @@ def up_to_the_second(forest: Forest, known: Accounting, rows: np.ndarray) -> np.
 
 def parameters() -> dict[str, object]:
     """What a forest is grown with, for the record."""
-    names = ("TREES", "NEW_TREES", "LEAVES", "MIN_JOBS_IN_LEAF", "FEATURE_SHARE", "JOB_SHARE", "LEARNED_JOBS", "RELATIVE_SHARE")
+    names = (
+        "TREES",
+        "NEW_TREES",
+        "LEAVES",
+        "MIN_JOBS_IN_LEAF",
+        "FEATURE_SHARE",
+        "JOB_SHARE",
+        "LEARNED_JOBS",
+        "SHARES",
+        "POINT_SHARES",
+    )
     return {name.lower(): getattr(quantile, name) for name in names}
 
 
@@ -96,8 +106,9 @@ def _since(forest: Forest, known: Accounting, at_s: int, submitted_s: int) -> np
 
 
 def _plan(alike: tuple[tuple[str, ...], ...]) -> Plan:
-    levels = tuple(np.unique(np.concatenate([quantile.REGULAR, list(LEVELS.values())])).tolist())
-    return Plan(quantile.STEP, quantile.BINS, quantile.REACH, quantile.RELATIVE_SHARE, alike, levels, dict(LEVELS))
+    kept = tuple(np.unique(np.concatenate([quantile.REGULAR, list(LEVELS.values())])).tolist())
+    ends, shares = tuple(ratios.ENDS.tolist()), (quantile.SHARES, quantile.POINT_SHARES)
+    return Plan(quantile.STEP, quantile.BINS, quantile.REACH, ends, *shares, levels.UPPER, alike, kept, dict(LEVELS))
 
 
 class _Walk:
@@ -114,8 +125,8 @@ class _Walk:
         self.submit = jobs["submit_s"].to_numpy(np.int64)
         columns = (jobs[name].to_numpy(np.int64) for name in ("submit_s", "runtime_s", "requested_s", "procs"))
         self.columns = _Jobs(*columns)
-        levels = {question: repr(level) for question, level in zip(("order", "fit", "end"), LEVELS.values(), strict=True)}
-        self.predictor = quantile.quantile(seed=str(seed), **levels)
+        asked = {question: repr(level) for question, level in zip(("order", "fit", "end"), LEVELS.values(), strict=True)}
+        self.predictor = quantile.quantile(seed=str(seed), **asked)
         self.plan = _plan(tuple(job_features.levels_of(jobs)))
         self.memory = self.predictor.memory(jobs)._replace(row=np.arange(len(jobs)))
         if forest is not None:
@@ -144,14 +155,16 @@ class _Walk:
         told = self.memory.jobs[:, quantiles + len(self.plan.levels)]
         return np.clip(told, 1.0, self.columns.requested)
 
-    def _arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Views of the memory: calibrated levels; nodes, thresholds and leaves of the trees there are."""
-        model, levels, trees = self.memory.model, len(self.plan.levels), int(self.memory.model[quantile.GROWN])
+    def _arrays(self) -> tuple[np.ndarray, ...]:
+        """Views of the memory: calibrated levels, their tilt, work by size; nodes, thresholds and leaves of the trees there are."""
+        model, kept, trees = self.memory.model, len(self.plan.levels), int(self.memory.model[quantile.GROWN])
         leaves = quantile.TREES * quantile.LEAVES
-        at_thresholds, at_leaves = quantile.thresholds_at(levels), quantile.leaves_at(levels)
+        at_thresholds, at_leaves = quantile.thresholds_at(kept), quantile.leaves_at(kept)
         shape = (quantile.TREES, quantile.LEAVES)
         return (
-            model[quantile.LEVEL + levels : quantile.LEVEL + 2 * levels],
+            model[quantile.LEVEL + kept :][:kept],
+            model[quantile.tilt_at(kept) :][:kept],
+            model[quantile.work_at(kept) :][: levels.WORK],
             self.memory.links.reshape(*shape, 3)[:trees],
             model[at_thresholds : at_thresholds + leaves].reshape(shape)[:trees],
             model[at_leaves:].reshape(*shape, quantile.LEAF)[:trees],
@@ -161,19 +174,23 @@ class _Walk:
         if self.plan != forest.plan or not fits(forest):
             raise ValueError("this accounting, or this Queuecast, has no such forest: it can only be trained anew")
         self.memory.model[quantile.GROWN] = len(forest.nodes)
-        calibrated, nodes, thresholds, leaves = self._arrays()
-        calibrated[:], nodes[:], thresholds[:] = forest.calibrated, forest.nodes, forest.thresholds
+        calibrated, tilt, work, nodes, thresholds, leaves = self._arrays()
+        calibrated[:], tilt[:], nodes[:], thresholds[:] = forest.calibrated, forest.tilt, forest.nodes, forest.thresholds
         if len(forest.nodes) == 1:  # no trees yet: the one leaf learns what it knew on the way
             return
+        work[:] = forest.work
         leaves[:, :, : quantile.MEMBERS] = forest.counts
-        leaves[:, :, quantile.MEMBERS] = forest.counts[:, :, : quantile.MASS].sum(axis=2)
+        leaves[:, :, quantile.MEMBERS] = forest.counts[:, :, : quantile.BINS].sum(axis=2)
+        of_all = self.memory.model[quantile.common_at(len(self.plan.levels)) :][: quantile.BINS]
+        of_all[:] = forest.counts[0, :, : quantile.BINS].sum(axis=0)
 
     def forest(self, at_s: int) -> Forest:
         """What is remembered now."""
-        calibrated, nodes, thresholds, leaves = self._arrays()
+        calibrated, tilt, work, nodes, thresholds, leaves = self._arrays()
         counts = leaves[:, :, : quantile.MEMBERS]
         counts = counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
-        return Forest(self.plan, nodes.copy(), thresholds.copy(), counts, calibrated.copy(), self._groups(), at_s)
+        dated = (calibrated.copy(), tilt.copy(), work.copy())
+        return Forest(self.plan, nodes.copy(), thresholds.copy(), counts, *dated, self._groups(), at_s)
 
     def _groups(self) -> pd.DataFrame:
         memory, tables = self.memory, []
@@ -225,6 +242,8 @@ def _events(memory, jobs, end, events, since):
             quantile.learn(memory, job, jobs, end[job])
         else:
             if end[job] > since or not grown:  # the forest, or the one leaf there is before there is a forest
+                work = quantile.work_at(np.int64(model[quantile.LEVELS]))
+                levels.weigh(model, work, jobs.procs[job], jobs.requested[job], jobs.runtime[job])
                 for tree in range(np.int64(model[quantile.GROWN])):
                     quantile.count(memory, job, jobs.runtime[job], tree)
             job_features.remember(memory, job, jobs.runtime[job], end[job])

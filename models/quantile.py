@@ -1,10 +1,10 @@
 """``quantile``: the whole distribution of a job's runtime, given what is known at submission and, later, that it has run this long.
 
 A quantile regression forest (Meinshausen 2006) that never stops learning. Its trees are grown on the logarithm of runtime; a leaf holds histograms
-of the jobs that fell into it: of their runtimes, of their runtimes relative to that of the last job that was alike, and how many ran to their
-request. A job's distribution is the mean over the leaves it falls into. Leaves learn from every job that ends, at once; each midnight the
-oldest trees make room for new ones. Levels are calibrated online by adaptive conformal inference (Gibbs & Candes 2021): where more jobs outlive the
-quantile of a level than should, a higher one is taken from now on, so in the long run the share is what was asked for, whatever the forest believes.
+of the jobs that fell into it: of their runtimes, of their runtimes relative to that of the last job that was alike, and of their runtimes relative to
+their requests, fine next to the request (:mod:`models.ratios`). A job's distribution mixes the three, each the mean over the leaves it falls into,
+with a little of the runtimes of all jobs. Leaves learn from every job that ends, at once; each midnight the oldest trees make room for new ones. Levels are
+calibrated online, the upper ones in processor-seconds, too (:mod:`models.levels`).
 
 Different questions get different answers: the quantile ``order`` for a job's place in the queue, ``fit`` for whether it ends before a
 reservation, ``end`` for when it will end once it runs, and that again given how long it has run.
@@ -20,43 +20,46 @@ import pandas as pd
 from features.jit import apart, kernel, njit
 from models import job_features
 from models.job_features import ALIKE, COMMON, LOG_REQUEST, PER_LEVEL, describe, width
+from models.levels import TILTING, UPPER, WORK, place_of, smaller, taken, weigh
 from models.memory import Memory
 from models.options import check_known, number, shortest, spelled, whole
 from models.protocol import END, FIT, ORDER, CompiledPredictor
+from models.ratios import AT_REQUEST, CELLS, CENTRES, ENDS, STEP, cell_of
 from models.trees import leaf_of
 
 QUANTILE = 9
 """Code of this predictor inside the kernel."""
-USUAL = {"order": "0.5", "fit": "0.8", "end": "0.7", "rate": "0.005", "seed": "0"}
+USUAL = {"order": "0.5", "fit": "0.8", "end": "0.7", "rate": "0.002", "seed": "0"}
 ACCURATE = "accuracy"
 """Instead of a level: the prediction of the highest expected accuracy min(p/r, r/p)."""
 TREES, NEW_TREES = 40, 2
 """Trees in the forest, and how many of them are new each midnight."""
-LEAVES, MIN_JOBS_IN_LEAF, FEATURE_SHARE, JOB_SHARE = 128, 20, 0.6, 0.6
-LEARNED_JOBS = 12_000
+LEAVES, MIN_JOBS_IN_LEAF, FEATURE_SHARE, JOB_SHARE = 128, 8, 0.6, 0.6
+LEARNED_JOBS = 5000
 """Most recent ended jobs that a new tree is grown from."""
 ENOUGH = 100
 """Ended jobs below which no tree is grown: one leaf then holds all jobs."""
-STEP = 0.0625
 BINS = 256
 """Runtimes are counted in bins of ``STEP`` of their logarithm: 6 % wide, up to 100 days."""
 REACH = 96
 """Relative runtimes are counted in bins up to ``REACH`` steps, a factor of 400, on either side."""
-RELATIVE_SHARE = 0.3
-"""Weight of the relative histogram in the distribution."""
-AT_REQUEST = BINS
-RELATIVE = AT_REQUEST + 1
-MEMBERS = RELATIVE + 2 * REACH + 1
+SHARES = (0.16, 0.16, 0.65, 0.03)
+"""Weights in the distribution that quantiles are of: of runtimes, of those relative to the last job that was alike, of those relative to requests, and of
+the runtimes of all jobs. A quantile's loss counts seconds, so it is settled by jobs of long requests, and those are alike in the share they run of them."""
+POINT_SHARES = (0.3, 0.2, 0.5, 0.0)
+"""The same for the prediction of highest accuracy, to which a short job is as good as a long one."""
+RELATIVE = BINS
+RATIO = RELATIVE + 2 * REACH + 1
+MEMBERS = RATIO + CELLS
 LEAF = MEMBERS + 1
-"""A leaf: ``BINS`` counts of runtimes, the count of those that ran to their request, counts of relative runtimes, and the sum of it all."""
+"""A leaf: ``BINS`` counts of runtimes, counts of relative runtimes, ``CELLS`` counts of runtimes relative to requests, and how many jobs these are."""
 REGULAR = np.arange(1, 40) / 40
 """The levels that are kept of each distribution, besides those asked for."""
 
 (GROWN, NEXT_TREE, RATE, ORDER_AT, FIT_AT, END_AT, LEVELS, LEVEL) = range(8)
 """Slots of ``Memory.model``: how many trees there are, which is replaced next, the step of calibration, at which of the levels the answers are, the number
-of levels; then the levels, what each is calibrated to, one distribution as scratch, thresholds of trees, leaves of trees."""
-MASS = AT_REQUEST + 1
-"""The size of the distribution: its bins, and what runs to the request."""
+of levels; then the levels, what each is calibrated to, its tilt, ``WORK``, the bins of all jobs that the first tree has learned, scratch, thresholds of
+trees, leaves of trees."""
 
 
 def quantile(**options: str) -> CompiledPredictor:
@@ -102,15 +105,33 @@ def quantile(**options: str) -> CompiledPredictor:
 
 
 @kernel
-def mass_at(levels):
-    """Where in ``Memory.model`` the scratch begins: a distribution, and relative runtimes behind it."""
+def tilt_at(levels):
+    """Where in ``Memory.model`` the tilts of the levels begin."""
     return LEVEL + 2 * levels
+
+
+@kernel
+def work_at(levels):
+    """Where what is known of work begins."""
+    return LEVEL + 3 * levels
+
+
+@kernel
+def common_at(levels):
+    """Where the bins of all jobs of the first tree begin."""
+    return work_at(levels) + WORK
+
+
+@kernel
+def mass_at(levels):
+    """Where the scratch begins: a distribution, and behind it means over leaves of what a leaf counts."""
+    return common_at(levels) + BINS
 
 
 @kernel
 def thresholds_at(levels):
     """Where the thresholds of the first tree begin."""
-    return mass_at(levels) + MASS + 2 * REACH + 1
+    return mass_at(levels) + CELLS + MEMBERS
 
 
 @kernel
@@ -153,6 +174,8 @@ def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, seed: int) -> N
         memory.links[first : first + len(nodes)] = nodes
         model[thresholds_at(levels) + first :][: len(thresholds)] = thresholds
         model[leaves_at(levels) + first * LEAF :][: LEAVES * LEAF] = 0.0
+        if slot == 0:
+            model[common_at(levels) :][:BINS] = 0.0
         _fill(memory, rows, runtime, slot)
         slot = (slot + 1) % TREES
     model[GROWN], model[NEXT_TREE] = TREES, slot
@@ -176,16 +199,17 @@ def leaf_at(memory, x, tree):
 @kernel
 def count(memory, job, runtime, tree):
     """Add the job's runtime to its leaf of ``tree``."""
-    x, features = memory.jobs[job], width(memory)
+    model, x, features = memory.model, memory.jobs[job], width(memory)
     leaf = leaf_at(memory, x, tree)
     seconds, request, alike = math.log(runtime), x[features - COMMON + LOG_REQUEST], x[features - COMMON + ALIKE]
-    if seconds >= request - 1e-9:
-        memory.model[leaf + AT_REQUEST] += 1.0
-    else:
-        memory.model[leaf + min(np.int64(seconds / STEP), BINS - 1)] += 1.0
+    bin_ = min(np.int64(seconds / STEP), BINS - 1)
     relative = np.int64(math.floor((seconds - alike) / STEP + 0.5))
-    memory.model[leaf + RELATIVE + REACH + min(max(relative, -REACH), REACH)] += 1.0
-    memory.model[leaf + MEMBERS] += 1.0
+    model[leaf + bin_] += 1.0
+    model[leaf + RELATIVE + REACH + min(max(relative, -REACH), REACH)] += 1.0
+    model[leaf + RATIO + cell_of(request - seconds)] += 1.0
+    model[leaf + MEMBERS] += 1.0
+    if tree == 0:
+        model[common_at(np.int64(model[LEVELS])) + bin_] += 1.0
 
 
 @apart
@@ -194,88 +218,100 @@ def estimate(memory, job, jobs):
     alike = describe(memory, job, jobs)
     model, x, requested = memory.model, memory.jobs[job], 1.0 * jobs.requested[job]
     request = math.log(requested)
-    levels = np.int64(model[LEVELS])
-    spread_mass(memory, x, alike, request)
-    mass = mass_at(levels)
-    quantiles = width(memory)
+    levels, quantiles = np.int64(model[LEVELS]), width(memory)
+    mass, told = mass_at(levels), requested
+    known = gather(memory, x)
+    if known:
+        mix(memory, alike, request, POINT_SHARES)
+        told = most_accurate(model, mass, alike, request)
+        mix(memory, alike, request, SHARES)
+    size = smaller(model, work_at(levels), jobs.procs[job], jobs.requested[job])
+    place = place_of(x[:quantiles])
     # calibrated levels may cross, quantiles may not
-    i, below, least = 0, 0.0, 1.0
+    cell, below, least = 0, 0.0, 1.0
     for level in range(levels):
-        wanted = model[LEVEL + levels + level]
-        while i < AT_REQUEST and below + model[mass + i] < wanted:
-            below += model[mass + i]
-            i += 1
-        while i > 0 and below >= wanted:
-            i -= 1
-            below -= model[mass + i]
-        if i == AT_REQUEST:
+        wanted = taken(model[LEVEL + level], model[LEVEL + levels + level], model[tilt_at(levels) + level], size)
+        while cell < AT_REQUEST and below + model[mass + cell] < wanted:
+            below += model[mass + cell]
+            cell += 1
+        while cell > 0 and below >= wanted:
+            cell -= 1
+            below -= model[mass + cell]
+        seconds = 1.0
+        if not known or wanted >= 1.0:
             seconds = requested
-        else:
-            share = min(max((wanted - below) / max(model[mass + i], 1e-300), 0.0), 1.0)
-            seconds = math.exp(i * STEP + share * (min((i + 1) * STEP, request) - i * STEP))
-        least = max(least, min(np.rint(seconds), requested))
+        elif cell == AT_REQUEST:
+            seconds = requested if wanted - below > place * model[mass + cell] else requested - 1.0
+        elif wanted > 0.0:
+            share = min(max((wanted - below) / max(model[mass + cell], 1e-300), 0.0), 1.0)
+            short = ENDS[cell] + share * (ENDS[cell + 1] - ENDS[cell])
+            seconds = min(np.rint(math.exp(request - short)), requested - 1.0)
+        least = max(least, seconds)
         x[quantiles + level] = least
-    x[quantiles + levels] = most_accurate(model, mass, alike, request)
+    x[quantiles + levels] = told
     return answer_to(memory, ORDER, job)
 
 
 @kernel
-def spread_mass(memory, x, alike, request):
-    """The distribution of a job, as scratch: over bins of the logarithm of runtime below its request, and at its request."""
+def gather(memory, x):
+    """Write the means of what the leaves of a job count into the scratch; returns whether any of them has counted a job."""
     model = memory.model
-    mass = mass_at(np.int64(model[LEVELS]))
-    relative = mass + MASS
-    for i in range(MASS + 2 * REACH + 1):
-        model[mass + i] = 0.0
+    seen = mass_at(np.int64(model[LEVELS])) + CELLS
+    for i in range(MEMBERS):
+        model[seen + i] = 0.0
+    trees = 0
     for tree in range(np.int64(model[GROWN])):
         leaf = leaf_at(memory, x, tree)
         members = model[leaf + MEMBERS]
-        if members == 0.0:
-            continue
-        weight = (1.0 - RELATIVE_SHARE) / members
-        for i in range(MASS):
-            model[mass + i] += weight * model[leaf + i]
-        weight = RELATIVE_SHARE / members
-        for i in range(2 * REACH + 1):
-            model[relative + i] += weight * model[leaf + RELATIVE + i]
-    centre = math.floor(alike / STEP) - REACH
-    for i in range(2 * REACH + 1):
-        model[mass + min(max(centre + i, 0), BINS - 1)] += model[relative + i]
-    last = np.int64(min(request / STEP, BINS - 1.0))
+        if members > 0.0:
+            trees += 1
+            weight = 1.0 / members
+            for i in range(MEMBERS):
+                model[seen + i] += weight * model[leaf + i]
+    for i in range(MEMBERS):
+        model[seen + i] /= max(trees, 1)
+    return trees > 0
+
+
+@kernel
+def mix(memory, alike, request, shares):
+    """The distribution of a job over the cells of :mod:`models.ratios`, as scratch, from what was gathered."""
+    model = memory.model
+    levels = np.int64(model[LEVELS])
+    mass, common = mass_at(levels), common_at(levels)
+    seen = mass + CELLS
     total = 0.0
-    for i in range(last + 1, BINS):
-        model[mass + AT_REQUEST] += model[mass + i]
-        model[mass + i] = 0.0
-    for i in range(MASS):
-        total += model[mass + i]
-    if total == 0.0:
-        model[mass + AT_REQUEST] = 1.0
-        return
-    for i in range(MASS):
-        model[mass + i] /= total
+    for i in range(BINS):
+        total += model[common + i]
+    for i in range(CELLS):
+        model[mass + i] = shares[2] * model[seen + RATIO + i]
+    for i in range(BINS):
+        weight = shares[0] * model[seen + i] + shares[3] * model[common + i] / max(total, 1.0)
+        if weight > 0.0:
+            model[mass + cell_of(request - (i + 0.5) * STEP)] += weight
+    for i in range(2 * REACH + 1):
+        weight = shares[1] * model[seen + RELATIVE + i]
+        if weight > 0.0:
+            model[mass + cell_of(request - alike - (i - REACH) * STEP)] += weight
 
 
 @kernel
 def most_accurate(model, mass, alike, request):
     """Seconds r of the highest mean of min(p/r, r/p) over the distribution; within a step of the last runtime that was alike it is that."""
-    at_request = model[mass + AT_REQUEST]
-    above, all_below = 0.0, 0.0
-    for i in range(BINS):
-        above += model[mass + i] * math.exp(-i * STEP)
-        all_below += model[mass + i] * math.exp(min((i + 0.5) * STEP, request) - request)
-    best, chosen, below = at_request + all_below, request, 0.0
-    for i in range(BINS):
-        centre = (i + 0.5) * STEP
-        if centre > request:
-            break
-        below = below * math.exp(-STEP) + model[mass + i]
-        above -= model[mass + i] * math.exp(-i * STEP)
-        value = below + above * math.exp(i * STEP) + at_request * math.exp(centre - request)
+    above = 0.0
+    for cell in range(CELLS):
+        above += model[mass + cell] / CENTRES[cell]
+    best, chosen, below = -1.0, AT_REQUEST, 0.0
+    for cell in range(CELLS):
+        below += model[mass + cell] * CENTRES[cell]
+        above -= model[mass + cell] / CENTRES[cell]
+        value = below / CENTRES[cell] + above * CENTRES[cell]
         if value > best:
-            best, chosen = value, centre
-    if chosen < request and abs(chosen - alike) <= STEP:
-        chosen = alike
-    return np.rint(math.exp(chosen))
+            best, chosen = value, cell
+    seconds = request + math.log(CENTRES[chosen])
+    if chosen < AT_REQUEST and abs(seconds - alike) <= STEP:
+        seconds = alike
+    return max(np.rint(math.exp(seconds)), 1.0)
 
 
 @kernel
@@ -324,9 +360,13 @@ def learn(memory, job, jobs, now):
     """``job`` has ended: levels are calibrated, leaves and groups learn its runtime."""
     model, x, quantiles, runtime = memory.model, memory.jobs[job], width(memory), jobs.runtime[job]
     levels = np.int64(model[LEVELS])
+    weight = weigh(model, work_at(levels), jobs.procs[job], jobs.requested[job], runtime)
     for level in range(levels):
         outlived = 1.0 if runtime > x[quantiles + level] else 0.0
-        model[LEVEL + levels + level] += model[RATE] * (outlived - (1.0 - model[LEVEL + level]))
+        error = outlived - (1.0 - model[LEVEL + level])
+        model[LEVEL + levels + level] += model[RATE] * error
+        if model[LEVEL + level] >= UPPER:
+            model[tilt_at(levels) + level] += TILTING * model[RATE] * weight * error
     for tree in range(np.int64(model[GROWN])):
         count(memory, job, runtime, tree)
     job_features.remember(memory, job, runtime, now)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import lightgbm
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 from features.errors import InputError
 from models import quantile
 from models.catalog import predictor
+from models.evaluation import pinball
 from models.memory import Memory
 from models.protocol import END, FIT, ORDER, CompiledPredictor
 from sim import Schedule, simulate
@@ -32,6 +34,10 @@ from tests.test_knn import whole_trace
 from tests.workloads import Workload, crowd, dependent_workloads, described, policy_of, workloads
 
 STEP, BINS, REACH, TREES = 0.0625, 256, 96, 40
+SHORT = [*(0.0625 * number for number in range(192, 0, -1)), 0.032, 0.016, 0.008, 0.004, 0.002, 0.001, 0.0005, 0.0]
+"""Where cells begin, in ln(request / runtime); the last is the request."""
+CENTRES = np.exp([-(begin + end) / 2 for begin, end in pairwise(SHORT)] + [0.0])
+UPPER = 0.75
 NEARLY = 1e-9
 KEPT = [round(0.025 * number, 3) for number in range(1, 40)]
 
@@ -55,7 +61,7 @@ class QuantileByHand(Nightly):
     end: float = 0.7
     rate: float = 0.02
     seed: int = 0
-    learned: int = 12_000  # most recent ended jobs that trees are grown from
+    learned: int = 5_000  # most recent ended jobs that trees are grown from
     kernel: Schedule | None = None  # whose answers are looked into and then given
     name: str = "quantile-by-hand"
 
@@ -66,10 +72,9 @@ class QuantileByHand(Nightly):
         super().begin(jobs)
         asked = {self.fit, self.end} | ({self.order} if isinstance(self.order, float) else set())
         self.levels = sorted({*KEPT, *asked})
-        self.calibrated = list(self.levels)
-        self.outlived: list[list[bool]] = []
+        self.calibrated, self.tilt = list(self.levels), [0.0] * len(self.levels)
         self.trees: list[Tree] = []
-        self.cell, self.steps = np.zeros(len(jobs), np.int64), np.zeros(len(jobs), np.int64)
+        self.bin, self.steps, self.cell = (np.zeros(len(jobs), np.int64) for _ in range(3))
         self.oldest = self.edges = 0
         assert self.kernel is not None
         assert self.kernel.quantiles is not None
@@ -88,7 +93,7 @@ class QuantileByHand(Nightly):
             "objective": "regression",
             "boosting": "rf",
             "num_leaves": 128,
-            "min_data_in_leaf": 20,
+            "min_data_in_leaf": 8,
             "feature_fraction_bynode": 0.6,
             "bagging_fraction": 0.6,
             "bagging_freq": 1,
@@ -119,64 +124,89 @@ class QuantileByHand(Nightly):
                 if tree.booster is booster:
                     tree.leaf[job] = leaves[tree.number]
 
-    def distribution(self, job: int) -> np.ndarray:
-        """Shares of bins of the logarithm of runtime below the request, and last of the request [BINS + 1]."""
-        mass = np.zeros(BINS + 1)
+    def distribution(self, job: int, shares: tuple[float, float, float, float]) -> np.ndarray | None:
+        """Shares of cells, from the shortest runtimes to the request; None where no leaf knows a job."""
+        mass = np.zeros(len(SHORT))
         request, alike = np.log(self.requested[job]), self.known[job]["alike"]
         ended = np.array(self.ended_jobs, np.int64)
         members = [ended[t.first :][t.leaf[ended[t.first :]] == t.leaf[job]] for t in self.trees] if self.trees else [ended]
+        members = [jobs for jobs in members if len(jobs)]
+        if not members:
+            return None
         for jobs in members:
-            if len(jobs):
-                mass += 0.7 * np.bincount(self.cell[jobs], minlength=BINS + 1) / len(jobs)
-                relative = np.clip(int(alike // STEP) + self.steps[jobs], 0, BINS - 1)
-                mass += 0.3 * np.bincount(relative, minlength=BINS + 1) / len(jobs)
-        beyond = np.arange(BINS) * STEP > request
-        mass[BINS] += mass[:BINS][beyond].sum()
-        mass[:BINS][beyond] = 0
-        if not mass.any():
-            mass[BINS] = 1
-        return mass / mass.sum()
+            weight = 1.0 / (len(jobs) * len(members))
+            np.add.at(mass, cells(request - (self.bin[jobs] + 0.5) * STEP), shares[0] * weight)
+            np.add.at(mass, cells(request - alike - self.steps[jobs] * STEP), shares[1] * weight)
+            np.add.at(mass, self.cell[jobs], shares[2] * weight)
+        learned = ended[self.trees[0].first :] if self.trees else ended
+        np.add.at(mass, cells(request - (self.bin[learned] + 0.5) * STEP), shares[3] / len(learned))
+        return mass
+
+    def taken(self, column: int, smaller: float) -> float:
+        """The level taken for one of the levels kept, of a job than which smaller ones took that share of the processor-seconds."""
+        level, calibrated = self.levels[column], self.calibrated[column]
+        return calibrated + self.tilt[column] * smaller if level >= UPPER and 0 < calibrated < 1 else calibrated
+
+    def smaller(self, job: int) -> float:
+        size, work = self.size(job), {other: self.work(other) for other in self.ended_jobs}
+        less = sum(done for other, done in work.items() if self.size(other) < size)
+        same = sum(done for other, done in work.items() if self.size(other) == size)
+        return (less + same / 2) / sum(work.values()) if work else 0.5
+
+    def work(self, job: int) -> int:
+        return self.procs[job] * self.runtime[job]
+
+    def size(self, job: int) -> int:
+        """Half octaves of the processor-seconds requested."""
+        return int(2 * np.log2(self.procs[job] * self.requested[job]) + NEARLY)
 
     # what is checked
 
     def submitted(self, job: int, now: int) -> None:
         super().submitted(job, now)
         self.find_leaves(job)
-        mass, request = self.distribution(job), self.requested[job]
-        low, high = 1.0, 1.0
-        for column, level in enumerate(self.calibrated):
-            low = max(low, inverse(mass, level - NEARLY, request))
-            high = max(high, inverse(mass, level + NEARLY, request))
+        mass, request = self.distribution(job, (0.16, 0.16, 0.65, 0.03)), self.requested[job]
+        place = now % (7 * 86_400) * (5**0.5 - 1) / 2 % 1
+        low, high, smaller = 1.0, 1.0, self.smaller(job)
+        for column in range(len(self.levels)):
+            level = self.taken(column, smaller)
+            low = max(low, inverse(mass, level - NEARLY, request, place + NEARLY))
+            high = max(high, inverse(mass, level + NEARLY, request, place - NEARLY))
             found = self.told[job, column]
             assert np.rint(low - NEARLY) <= found <= np.rint(high + NEARLY), (job, self.levels[column])
             self.edges += np.rint(low - NEARLY) != np.rint(high + NEARLY)
         if self.order == "accuracy":
-            self.check_accurate(job, mass)
+            self.check_accurate(job)
         else:
             assert self.predicted[job] == self.told[job, self.levels.index(self.order)]
 
-    def check_accurate(self, job: int, mass: np.ndarray) -> None:
+    def check_accurate(self, job: int) -> None:
         """The kernel's prediction is one of those of the highest expected accuracy, by trying all."""
-        request, alike = np.log(self.requested[job]), self.known[job]["alike"]
-        centres = (np.arange(BINS) + 0.5) * STEP
-        runtimes = np.append(np.minimum(centres, request), request)
-        candidates = [*centres[centres <= request], request]
-        # a runtime of the last bin counts by the bin's centre, though that be beyond the request, except against the request
-        accuracy = [mass @ np.exp(-abs(np.append(centres, request) - one)) for one in candidates[:-1]]
-        accuracy.append(mass @ np.exp(-abs(runtimes - request)))
-        best = [one for one, value in zip(candidates, accuracy, strict=True) if value > max(accuracy) - NEARLY]
-        answers = {alike if one < request and abs(one - alike) <= STEP else one for one in best}
-        assert self.predicted[job] in {np.rint(np.exp(one)) for one in answers}
+        mass, request, alike = self.distribution(job, (0.3, 0.2, 0.5, 0.0)), self.requested[job], self.known[job]["alike"]
+        if mass is None:
+            assert self.predicted[job] == request
+            return
+        accuracy = np.array([mass @ np.minimum(one / CENTRES, CENTRES / one) for one in CENTRES])
+        answers = set()
+        for best in np.flatnonzero(accuracy > accuracy.max() - NEARLY):
+            seconds = np.log(request * CENTRES[best])
+            near = best < len(SHORT) - 1 and abs(seconds - alike) <= STEP
+            answers.add(max(np.rint(np.exp(alike if near else seconds)), 1))
+        assert self.predicted[job] in answers
 
     def ended(self, job: int, now: int) -> None:
         super().ended(job, now)
-        runtime = np.log(self.runtime[job])
-        self.cell[job] = BINS if self.runtime[job] == self.requested[job] else min(int(runtime // STEP), BINS - 1)
+        runtime, request = np.log(self.runtime[job]), np.log(self.requested[job])
+        self.bin[job] = min(int(runtime // STEP), BINS - 1)
         self.steps[job] = np.clip(np.floor((runtime - self.known[job]["alike"]) / STEP + 0.5), -REACH, REACH)
-        outlived = [bool(self.runtime[job] > seconds) for seconds in self.told[job]]
-        self.outlived.append(outlived)
-        for column, (level, longer) in enumerate(zip(self.levels, outlived, strict=True)):
-            self.calibrated[column] += self.rate * (longer - (1 - level))
+        self.cell[job] = cells(np.array([request - runtime]))[0]
+        mean = sum(self.work(other) for other in self.ended_jobs) / len(self.ended_jobs)
+        weight = min(self.work(job) / mean, 20)
+        for column, level in enumerate(self.levels):
+            error = bool(self.runtime[job] > self.told[job, column]) - (1 - level)
+            self.calibrated[column] += self.rate * error
+            if level >= UPPER:
+                self.tilt[column] += 0.5 * self.rate * weight * error
 
     def estimate(self, question: int, job: int, now: int, elapsed: int) -> float:
         assert question in (ORDER, FIT, END)
@@ -187,15 +217,28 @@ class QuantileByHand(Nightly):
         return self.told[job, self.levels.index(self.fit if question == FIT else self.end)]
 
 
-def inverse(mass: np.ndarray, level: float, request: int) -> float:
-    """The quantile in seconds: uniform logarithms within a bin, none of them beyond the request."""
-    reached = np.cumsum(mass)
-    cell = int(np.searchsorted(reached, level))
-    if cell >= BINS:
+def cells(short: np.ndarray) -> np.ndarray:
+    """Where runtimes lie of which these are ln(request / runtime); a billionth is rounding."""
+    begins = np.array(SHORT)
+    return np.array(
+        [max(int((begins >= one - NEARLY).sum()) - 1, 0) if one > NEARLY else len(SHORT) - 1 for one in short], np.int64
+    )
+
+
+def inverse(mass: np.ndarray | None, level: float, request: int, place: float) -> float:
+    """The quantile in seconds: uniform logarithms within a cell; on the request it or, for as many jobs as the level does not need, a second less."""
+    if mass is None or level >= 1:
         return request
-    share = (level - (reached[cell] - mass[cell])) / mass[cell] if mass[cell] else 0.0
-    begin, end = cell * STEP, min((cell + 1) * STEP, np.log(request))
-    return min(np.exp(begin + np.clip(share, 0, 1) * (end - begin)), request)
+    if level <= 0:
+        return 1
+    reached = np.cumsum(mass)
+    cell = int(np.searchsorted(reached[:-1], level))
+    below = reached[cell] - mass[cell]
+    if cell == len(mass) - 1:
+        return request if level - below > place * mass[cell] else max(request - 1, 1)
+    share = (level - below) / mass[cell] if mass[cell] else 0.0
+    short = SHORT[cell] + np.clip(share, 0, 1) * (SHORT[cell + 1] - SHORT[cell])
+    return max(min(request * np.exp(-short), request - 1), 1)
 
 
 def given_elapsed(levels: list[float], quantiles: list[float], request: int, level: float, elapsed: int) -> int:
@@ -353,13 +396,42 @@ def test_the_share_that_outlives_a_quantile_is_kept_to_whatever_happens(rate: fl
         assert abs((np.array(load.runtime)[:, None] > frozen).mean(axis=0) - (1 - levels)).max() > abs(shares - (1 - levels)).max()
 
 
+def held(made: Schedule, level: float) -> float:
+    """The share of processor-seconds of jobs that run no longer than their quantile."""
+    assert made.quantiles is not None
+    work = made.jobs["procs"] * made.jobs["runtime_s"]
+    return float(work[made.jobs["runtime_s"] <= made.quantiles[level]].sum() / work.sum())
+
+
+@pytest.mark.parametrize("to_the_request", [0.0, 0.5])
+def test_upper_quantiles_hold_for_as_much_work_as_for_jobs(to_the_request: float) -> None:
+    """Also where half of the jobs run to their request, at which a level can be kept to only if some of them get a second less."""
+    rng = np.random.default_rng(3)
+    load = crowd(rng, size=2500, longest_s=7200)
+    to_it = (rng.random(2500) < to_the_request).tolist()
+    load = replace(
+        load,
+        runtime=[asked if all_of_it else run for asked, run, all_of_it in zip(load.requested, load.runtime, to_it, strict=True)],
+    )
+    made = load.schedule("EASY", "quantile(rate=0.01)")
+    assert made.quantiles is not None
+    for level in (0.8, 0.9, 0.95):
+        assert abs((made.jobs["runtime_s"] <= made.quantiles[level]).mean() - level) < 0.015
+        assert abs(held(made, level) - level) < 0.02
+    assert held(made, 0.7) < 0.67, "below, jobs count alone"
+
+
 @needs_shared
-def test_on_a_whole_trace_each_level_is_outlived_as_often_as_it_says() -> None:
+def test_on_a_whole_trace_each_level_is_kept_to_and_loses_less_than_the_request() -> None:
     made = simulate(whole_trace("KTH-SP2"), procs=100, scheduler="EASY-SJBF", predictor="quantile")
     assert made.quantiles is not None
-    for level in (0.05, 0.2, 0.5, 0.95):
-        share = (made.jobs["runtime_s"] > made.quantiles[level]).mean()
-        assert abs(share - (1 - level)) < 0.005, level
+    runtime, requested = (made.jobs[name].to_numpy(float) for name in ("runtime_s", "requested_s"))
+    for level in (0.05, 0.2, 0.5, 0.8, 0.9, 0.95):
+        quantiles = made.quantiles[level].to_numpy()
+        assert abs((runtime > quantiles).mean() - (1 - level)) < 0.005, level
+        assert pinball(quantiles, runtime, level).mean() < pinball(requested, runtime, level).mean(), level
+    assert 0.75 < held(made, 0.8) < 0.85
+    assert 0.92 < held(made, 0.95) < 0.98
 
 
 def test_the_seed_decides_which_trees_grow() -> None:
@@ -475,7 +547,7 @@ def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
 
 
 def test_a_schedule_says_what_differs_from_the_usual() -> None:
-    for usual in ("quantile", "quantile(order=0.5,fit=0.8,end=0.7,rate=0.005,seed=0)", "quantile(order=5e-1,rate=5e-3)"):
+    for usual in ("quantile", "quantile(order=0.5,fit=0.8,end=0.7,rate=0.002,seed=0)", "quantile(order=5e-1,rate=2e-3)"):
         assert predictor(usual).name == "quantile"
     for name in (
         "quantile(order=accuracy)",

@@ -24,7 +24,11 @@ KNOWN = ("last", "second_last", "median", "quartile", "third_quartile")
 """Logarithms of runtimes, in seconds, that are kept of a group of jobs; beside them how many have ended (``ended``) and when the last did."""
 UNKNOWN = -1.0
 _DAY_S = 86_400
-_ROWS = 256
+_HOUR, _WEEKDAY = -3, -2
+"""Columns of what the trees see."""
+_SLACK = 1e-9
+_GOLDEN = 0.6180339887498949
+_ROWS = 128
 """Rows answered at a time."""
 
 
@@ -32,13 +36,19 @@ _ROWS = 256
 class Plan:
     """What the arrays mean: bins of ``step`` of the logarithm of runtime, of relative runtimes up to ``reach`` of them either way.
 
-    ``alike`` lists what jobs have in common, the most alike first; ``levels`` are those of the kept quantiles, ``answers`` which of them are told.
+    A distribution is told over cells of ln(request / runtime) that begin at ``ends``; ``shares`` are the weights of runtimes, relative runtimes, runtimes
+    relative to requests and runtimes of all jobs in that of the quantiles, ``point_shares`` in that of the most accurate point. ``alike`` lists what
+    jobs have in common, the most alike first; ``levels`` are those of the kept quantiles, tilted by size from ``upper`` on, ``answers`` which of
+    them are told.
     """
 
     step: float
     bins: int
     reach: int
-    relative_share: float
+    ends: tuple[float, ...]
+    shares: tuple[float, float, float, float]
+    point_shares: tuple[float, float, float, float]
+    upper: float
     alike: tuple[tuple[str, ...], ...]
     levels: tuple[float, ...]
     answers: Mapping[str, float]
@@ -49,9 +59,10 @@ class Forest:
     """A quantile regression forest as of ``at_s`` (the trace's second).
 
     ``nodes`` int64 [trees, leaves, 3] (feature, child where it is at most the threshold, other child; child -1 is leaf 0) and ``thresholds`` float64
-    [trees, leaves] are fixed. ``counts`` [trees, leaves, bins + 1 + 2 reach + 1] are the leaves' histograms (runtimes; to the request; relative to
-    the last that was alike), ``calibrated`` the levels taken for ``plan.levels``, ``groups`` a row a group of jobs of which one has ended: ``level``
-    (place in ``plan.alike``), ``KEYS``, ``ended``, ``last_end_s``, ``KNOWN``.
+    [trees, leaves] are fixed. ``counts`` [trees, leaves, bins + 2 reach + 1 + cells] are the leaves' histograms (runtimes; relative to the last that was
+    alike; relative to the request), ``calibrated`` the levels taken for ``plan.levels`` and ``tilt`` how much more of them large jobs get, ``work`` the
+    processor-seconds of ended jobs by half octaves of those requested and, last, how many these are, ``groups`` a row a group of jobs of which one has
+    ended: ``level`` (place in ``plan.alike``), ``KEYS``, ``ended``, ``last_end_s``, ``KNOWN``.
     """
 
     plan: Plan
@@ -59,6 +70,8 @@ class Forest:
     thresholds: np.ndarray
     counts: np.ndarray
     calibrated: np.ndarray
+    tilt: np.ndarray
+    work: np.ndarray
     groups: pd.DataFrame
     at_s: int
 
@@ -70,12 +83,17 @@ class Forest:
         """
         requested = asked["requested_s"].to_numpy(np.float64)
         inputs, alike = self.describe(asked)
+        wanted, place = self._taken(asked["procs"].to_numpy(np.float64) * requested), self._place(inputs)
         point, quantiles = np.empty(len(asked)), np.empty((len(asked), len(self.plan.levels)))
         for first in range(0, len(asked), _ROWS):
             some = slice(first, first + _ROWS)
-            mass = self._mass(inputs[some], alike[some], np.log(requested[some]))
-            quantiles[some] = self._quantiles(mass, requested[some])
-            point[some] = self._most_accurate(mass, alike[some], requested[some])
+            seen, known = self._gathered(inputs[some])
+            mass, sharp = (
+                self._mass(seen, alike[some], np.log(requested[some]), each) for each in (self.plan.shares, self.plan.point_shares)
+            )
+            told = self._quantiles(mass, wanted[some], place[some], requested[some])
+            quantiles[some] = np.where(known[:, None], told, requested[some, None])
+            point[some] = np.where(known, self._most_accurate(sharp, alike[some], requested[some]), requested[some])
         return point, quantiles
 
     def answer(self, asked: pd.DataFrame) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -119,25 +137,54 @@ class Forest:
             rows_of.append({tuple(given[name][row] for name in keys): row for row in rows})
         return past, last_end, rows_of
 
-    def _mass(self, inputs: np.ndarray, alike: np.ndarray, request: np.ndarray) -> np.ndarray:
-        """The distributions, float64 [asked, bins + 1]: over bins of the logarithm of runtime below the request, and at the request."""
-        plan, bins = self.plan, self.plan.bins
+    @cached_property
+    def _of_all(self) -> np.ndarray:
+        """The distribution of the runtimes that the first tree has learned, over bins."""
+        seen = self.counts[0, :, : self.plan.bins].astype(np.float64).sum(axis=0)
+        return seen / max(seen.sum(), 1.0)
+
+    def _taken(self, area: np.ndarray) -> np.ndarray:
+        """The levels taken for jobs that request so many processor-seconds, float64 [asked, levels]: more or less of the upper ones by size."""
+        work = self.work[:-1]
+        size = np.minimum((2.0 * np.log(area) / np.log(2.0) + _SLACK).astype(np.int64), len(work) - 1)
+        less, total = np.cumsum(work) - work / 2.0, work.sum()
+        share = np.full(len(area), 0.5) if total == 0.0 else less[size] / total
+        tilted = (np.array(self.plan.levels) >= self.plan.upper) & (self.calibrated > 0.0) & (self.calibrated < 1.0)
+        return self.calibrated + np.where(tilted, self.tilt, 0.0) * share[:, None]
+
+    @staticmethod
+    def _place(inputs: np.ndarray) -> np.ndarray:
+        """Where on its request a job is placed, by the second of the week, in [0, 1)."""
+        return np.rint(3600.0 * (24.0 * inputs[:, _WEEKDAY] + inputs[:, _HOUR])) * _GOLDEN % 1.0
+
+    def _gathered(self, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The means of the leaves' histograms, float64 [asked, counts], and whether any holds a job, bool [asked]."""
         leaves = self.counts[np.arange(len(self.nodes)), self._leaves(inputs)].astype(np.float64)
-        members = leaves[:, :, : bins + 1].sum(axis=2)
-        weight = 1.0 / np.maximum(members, 1.0)
-        seen = (leaves * weight[:, :, None]).sum(axis=1)
-        mass = (1.0 - plan.relative_share) * seen[:, : bins + 1]
-        # where the last runtime that was alike lies, the relative histogram has its middle
-        place = np.floor(alike / plan.step).astype(np.int64)[:, None] + np.arange(-plan.reach, plan.reach + 1)
-        place = np.clip(place, 0, bins - 1) + (bins + 1) * np.arange(len(inputs))[:, None]
-        relative = plan.relative_share * seen[:, bins + 1 :]
-        mass += np.bincount(place.ravel(), relative.ravel(), minlength=mass.size).reshape(mass.shape)
-        beyond = np.arange(bins) > np.minimum(request / plan.step, bins - 1.0).astype(np.int64)[:, None]
-        mass[:, bins] += np.where(beyond, mass[:, :bins], 0.0).sum(axis=1)
-        mass[:, :bins][beyond] = 0.0
-        total = mass.sum(axis=1)
-        mass[total == 0.0, bins] = 1.0
-        return mass / np.where(total == 0.0, 1.0, total)[:, None]
+        members = leaves[:, :, : self.plan.bins].sum(axis=2)
+        trees = (members > 0.0).sum(axis=1)
+        seen = (leaves / np.maximum(members, 1.0)[:, :, None]).sum(axis=1)
+        return seen / np.maximum(trees, 1)[:, None], trees > 0
+
+    def _mass(self, seen: np.ndarray, alike: np.ndarray, request: np.ndarray, shares: tuple[float, ...]) -> np.ndarray:
+        """The distributions over cells, float64 [asked, cells], from the histograms ``seen``."""
+        plan, bins, behind = self.plan, self.plan.bins, self.plan.bins + 2 * self.plan.reach + 1
+        of_runtimes, of_relative, of_ratios, of_all = shares
+        mass = of_ratios * seen[:, behind:]
+        runtimes = of_runtimes * seen[:, :bins] + of_all * self._of_all
+        steps = plan.step * np.arange(-plan.reach, plan.reach + 1)
+        for short, weight in (
+            (request[:, None] - plan.step * (np.arange(bins) + 0.5), runtimes),
+            # where the last runtime that was alike lies, the relative histogram has its middle
+            ((request - alike)[:, None] - steps, of_relative * seen[:, bins:behind]),
+        ):
+            place = self._cell(short) + mass.shape[1] * np.arange(len(seen))[:, None]
+            mass += np.bincount(place.ravel(), weight.ravel(), minlength=mass.size).reshape(mass.shape)
+        return mass
+
+    def _cell(self, short: np.ndarray) -> np.ndarray:
+        """The cells of runtimes of which ``short`` is ln(request / runtime)."""
+        nearest_first = np.array(self.plan.ends[::-1])
+        return np.maximum(len(nearest_first) - 1 - np.searchsorted(nearest_first, short - _SLACK, "left"), 0)
 
     def _leaves(self, inputs: np.ndarray) -> np.ndarray:
         """The leaf into which each job falls, int64 [asked, trees]."""
@@ -149,31 +196,31 @@ class Forest:
             node = np.where(inner, np.where(low, self.nodes[tree, at, 1], self.nodes[tree, at, 2]), node)
         return -1 - node
 
-    def _quantiles(self, mass: np.ndarray, requested: np.ndarray) -> np.ndarray:
-        step, bins = self.plan.step, self.plan.bins
-        until = np.cumsum(mass[:, :bins], axis=1)
-        place = (until[:, None, :] < self.calibrated[:, None]).sum(axis=2)
-        inside, row = np.minimum(place, bins - 1), np.arange(len(mass))[:, None]
-        below = np.where(inside > 0, until[row, inside - 1], 0.0)
-        share = np.clip((self.calibrated - below) / np.maximum(mass[row, inside], 1e-300), 0.0, 1.0)
-        begin, request = inside * step, np.log(requested)[:, None]
-        seconds = np.exp(begin + share * (np.minimum(begin + step, request) - begin))
-        seconds = np.where(place == bins, requested[:, None], np.minimum(np.rint(seconds), requested[:, None]))
+    def _quantiles(self, mass: np.ndarray, wanted: np.ndarray, place: np.ndarray, requested: np.ndarray) -> np.ndarray:
+        """The quantiles of the levels ``wanted`` [asked, levels]; on the request itself, it or a second less, by ``place`` [asked]."""
+        ends, last, row = np.array(self.plan.ends), mass.shape[1] - 1, np.arange(len(mass))[:, None]
+        until = np.cumsum(mass[:, :last], axis=1)
+        cell = (until[:, None, :] < wanted[:, :, None]).sum(axis=2)
+        inside = np.minimum(cell, last - 1)
+        below = np.where(cell > 0, until[row, np.maximum(cell, 1) - 1], 0.0)
+        share = np.clip((wanted - below) / np.maximum(mass[row, inside], 1e-300), 0.0, 1.0)
+        short = ends[inside] + share * (ends[inside + 1] - ends[inside])
+        whole = requested[:, None]
+        seconds = np.minimum(np.rint(np.exp(np.log(whole) - short)), whole - 1.0)
+        reaches = wanted - below > place[:, None] * mass[:, [last]]
+        seconds = np.where(cell == last, np.where(reaches, whole, whole - 1.0), np.where(wanted > 0.0, seconds, 1.0))
+        seconds = np.where(wanted >= 1.0, whole, seconds)
         return np.maximum.accumulate(np.maximum(seconds, 1.0), axis=1)  # calibrated levels may cross, quantiles may not
 
     def _most_accurate(self, mass: np.ndarray, alike: np.ndarray, requested: np.ndarray) -> np.ndarray:
         """Seconds of the highest mean of min(p/r, r/p); within a step of the last runtime that was alike it is that."""
-        step, bins = self.plan.step, self.plan.bins
-        request, at = np.log(requested), np.arange(bins) * step
-        centre, inner, at_request = at + step / 2, mass[:, :bins], mass[:, bins]
-        below = np.exp(-at) * np.cumsum(inner * np.exp(at), axis=1)
-        above = (inner * np.exp(-at)).sum(axis=1)[:, None] - np.cumsum(inner * np.exp(-at), axis=1)
-        value = below + above * np.exp(at) + at_request[:, None] * np.exp(centre - request[:, None])
-        value[centre > request[:, None]] = -1.0
-        best = value.argmax(axis=1)
-        as_requested = at_request + (inner * np.exp(np.minimum(centre, request[:, None]) - request[:, None])).sum(axis=1)
-        chosen = np.where(value[np.arange(len(mass)), best] > as_requested, centre[best], request)
-        chosen = np.where((chosen < request) & (np.abs(chosen - alike) <= step), alike, chosen)
+        ends, request = np.array(self.plan.ends), np.log(requested)
+        centre = np.exp(-np.append((ends[1:] + ends[:-1]) / 2.0, 0.0))
+        below = np.cumsum(mass * centre, axis=1)
+        above = (mass / centre).sum(axis=1)[:, None] - np.cumsum(mass / centre, axis=1)
+        best = (below / centre + above * centre).argmax(axis=1)
+        chosen = request + np.log(centre[best])
+        chosen = np.where((best < len(ends) - 1) & (np.abs(chosen - alike) <= self.plan.step), alike, chosen)
         return np.clip(np.rint(np.exp(chosen)), 1.0, requested)
 
     def write(self, directory: Path) -> None:
@@ -181,7 +228,8 @@ class Forest:
         plan = json.dumps(vars(self.plan))
         np.savez_compressed(directory / TREES, plan=np.array(plan), nodes=self.nodes, thresholds=self.thresholds)
         counts = self.counts.astype(np.min_scalar_type(int(self.counts.max(initial=0))))
-        np.savez_compressed(directory / LEAVES, counts=counts, calibrated=self.calibrated, at_s=np.int64(self.at_s))
+        levels = {"calibrated": self.calibrated, "tilt": self.tilt, "work": self.work}
+        np.savez_compressed(directory / LEAVES, counts=counts, **levels, at_s=np.int64(self.at_s))
         self.groups.to_parquet(directory / GROUPS, index=False)
 
     @classmethod
@@ -189,8 +237,9 @@ class Forest:
         """From the files :meth:`write` wrote; OSError for one that is not there."""
         with np.load(directory / TREES) as learned, np.load(directory / LEAVES) as dated:
             settings = json.loads(str(learned["plan"]))
-            settings |= {"alike": tuple(map(tuple, settings["alike"])), "levels": tuple(settings["levels"])}
-            arrays = (learned["nodes"], learned["thresholds"], dated["counts"], dated["calibrated"])
+            settings |= {name: tuple(settings[name]) for name in ("ends", "shares", "point_shares", "levels")}
+            settings |= {"alike": tuple(map(tuple, settings["alike"]))}
+            arrays = (learned["nodes"], learned["thresholds"], *(dated[name] for name in ("counts", "calibrated", "tilt", "work")))
             at_s = int(dated["at_s"])
         return cls(Plan(**settings), *arrays, pd.read_parquet(directory / GROUPS), at_s)
 

@@ -14,7 +14,7 @@ import pandas as pd
 from .methods import METHODS, Method
 from .snapshot_inputs import History
 
-FORMAT = 1
+FORMAT = 2
 """Version of the files a model is made of: settings, history table, what was learned."""
 SETTINGS, HISTORY = "model.json", "history.parquet"
 
