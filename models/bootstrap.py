@@ -1,7 +1,8 @@
 """Confidence intervals of means and ratios over jobs from a block bootstrap: jobs of a week share its load and its users, so whole weeks are resampled.
 
 What is compared is resampled together, so that what the weeks themselves differ by cancels. Intervals are percentile intervals, widened for few blocks by
-the t distribution as in Hesterberg, "What teachers should know about the bootstrap" (The American Statistician 69(4), 2015).
+the t distribution as in Hesterberg, "What teachers should know about the bootstrap" (The American Statistician 69(4), 2015). Where the same blocks were
+simulated several times (:mod:`features.shaking`), what the replicates differ by is added (:func:`of_replicates`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _KEPT = 16
 
 
 class Ratio(NamedTuple):
-    """A metric that is sum(numerator) / sum(denominator) over jobs, or over blocks of them; both float64 [jobs].
+    """A metric that is sum(numerator) / sum(denominator) over jobs, or over blocks of them; both float64 [jobs], or [replicates, blocks].
 
     In this form a metric of any part of the jobs, or of a resample of weeks, comes from sums alone.
     """
@@ -59,6 +60,58 @@ def interval(draws: np.ndarray, terms: Ratio, base: Ratio, tail: float) -> tuple
         return None, None
     low, high = np.quantile(above / below - 1.0, [tail, 1.0 - tail])
     return float(low), float(high)
+
+
+def of_replicates(draws: np.ndarray, terms: Ratio, base: Ratio, confidence: float) -> tuple[float | None, float | None]:
+    """Interval of the expected change ``terms`` over ``base``, less 1, both [replicates, blocks]: other blocks, and other replicates.
+
+    Row i of both is the same replicate. Two sources of variance are added. What blocks differ by: the percentile interval of the replicates' sums
+    over resampled blocks, as :func:`interval`. What replicates differ by: the standard error s / sqrt(R) of the mean of the replicates' own changes,
+    in logarithms where none is 0. Each end is t sqrt(v_blocks + v_replicates) from the pooled change, with the degrees of freedom of Satterthwaite
+    (Biometrics Bulletin 2, 1946), and v_blocks taken from the end of its percentile interval, so that skewness stays and one replicate gives
+    that interval itself.
+
+    Taken for granted: blocks are independent, replicates are independent draws, and both add up. Chaos that is each block's own is in
+    both variances, so the interval is then too wide rather than too narrow. It is about the mean of all replicates, not about the next one.
+    None where the baseline is 0 in some resample.
+    """
+    replicates, blocks = terms.numerator.shape
+    mine, theirs = (Ratio(*(part.sum(axis=0) for part in each)) for each in (terms, base))
+    ends = interval(draws, mine, theirs, tail(confidence, blocks))
+    if replicates == 1 or ends[0] is None or ends[1] is None:
+        return ends
+    each = replicate_changes(terms, base) + 1.0
+    marks = np.array([mine.value() / theirs.value(), ends[0] + 1.0, ends[1] + 1.0])
+    logarithms = min(each.min(), marks.min()) > 0
+    if logarithms:
+        each, marks = np.log(each), np.log(marks)
+    of_means = each.var(ddof=1) / replicates
+    low, high = (
+        marks[0] + side * _reach(end - marks[0], of_means, terms, confidence) for side, end in zip((-1, 1), marks[1:], strict=True)
+    )
+    if logarithms:
+        low, high = np.exp(low), np.exp(high)
+    return max(float(low) - 1.0, -1.0), float(high) - 1.0
+
+
+def replicate_changes(terms: Ratio, base: Ratio) -> np.ndarray:
+    """Change of each replicate by itself, less 1, float64 [replicates]; both [replicates, blocks]."""
+    mine, theirs = (each.numerator.sum(axis=1) / each.denominator.sum(axis=1) for each in (terms, base))
+    return mine / theirs - 1.0
+
+
+def _reach(over_blocks: float, of_means: float, terms: Ratio, confidence: float) -> float:
+    """How far an interval reaches to one side: ``over_blocks`` over blocks alone, with the variance ``of_means`` of replicates further."""
+    from scipy.special import stdtrit
+
+    replicates, blocks = terms.numerator.shape
+    level = (1.0 + confidence) / 2.0
+    of_blocks = (over_blocks / stdtrit(blocks - 1, level)) ** 2
+    both = of_blocks + of_means
+    if both == 0:
+        return 0.0
+    freedom = both**2 / (of_blocks**2 / (blocks - 1) + of_means**2 / (replicates - 1))
+    return float(stdtrit(freedom, level) * both**0.5)
 
 
 def mean_intervals(values: np.ndarray, block: np.ndarray, resamples: int, confidence: float, seed: int) -> np.ndarray:

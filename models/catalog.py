@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from features.errors import InputError
@@ -15,7 +16,7 @@ from models.last2 import last2
 from models.nag import cv_triple, nag
 from models.okcm import okcm
 from models.options import parse
-from models.protocol import Predictor
+from models.protocol import CompiledPredictor, Predictor
 from models.quantile import quantile
 from models.requested import requested
 from models.support_vectors import support_vectors
@@ -44,6 +45,8 @@ ALL = (
     *(MEDIAN, MOST_ACCURATE),
 )
 """Every predictor that knows no runtime beforehand, each with its usual options, from the simplest."""
+_AT_RANDOM = ("lightgbm", "quantile")
+"""Those of them that learn at random, by an option ``seed``."""
 KNOWN = (
     *_PLAIN,
     *(f"{name}[(OPTION=VALUE,...)]" for name in _OPTIONAL),
@@ -54,8 +57,16 @@ KNOWN = (
 )
 
 
-def predictor(name: str) -> Predictor:
-    """The predictor called ``name``; InputError with the list of what is known for any other name or option."""
+def predictor(name: str, seed: int = 0) -> Predictor:
+    """The predictor called ``name``; InputError with the list of what is known for any other name or option.
+
+    ``seed`` is the one it learns by where it takes one and its options state none; its name does not tell.
+    """
+    if seed and takes_seed(name):
+        family, _, options = name.partition("(")
+        made = predictor(f"{family}({options.removesuffix(')')}{',' if options else ''}seed={seed})")
+        assert isinstance(made, CompiledPredictor)
+        return replace(made, name=predictor(name).name)
     if name in _PLAIN:
         return _PLAIN[name]()
     match = re.fullmatch(r"(\w+)\*(\d+(?:\.\d+)?)", name)
@@ -68,3 +79,9 @@ def predictor(name: str) -> Predictor:
         except InputError as error:
             raise InputError(f"predictor {name}: {error}") from error
     raise InputError(f"unknown predictor {name!r}: known are {', '.join(KNOWN)}")
+
+
+def takes_seed(name: str) -> bool:
+    """Does the predictor called ``name`` learn at random, by a seed that its options leave open?"""
+    match = re.fullmatch(r"([\w-]+)(?:\((.+)\))?", name)
+    return bool(match and match[1] in _AT_RANDOM and "seed" not in parse(match[2] or ""))

@@ -8,6 +8,7 @@ that is the method of higher accuracy as served, within ``TIE`` the simpler.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,10 +47,14 @@ _ASKED = (
 
 
 def signature(outputs: Sequence[str], optional: Sequence[str] = ()) -> ModelSignature:
-    """The signature of a version that answers with ``outputs`` (seconds) and the snapshot's age, and looks at ``optional`` text if it is given."""
+    """Make the signature of a version.
+
+    It answers with ``outputs`` (seconds), the snapshot's age and whether the user is known, and looks at ``optional`` text if it is given.
+    """
     answers: list[ColSpec | TensorSpec] = [
         *(ColSpec(DataType.double, name) for name in outputs),
         ColSpec(DataType.long, "snapshot_age_s"),
+        ColSpec(DataType.boolean, "user_known"),
     ]
     asked: list[ColSpec | TensorSpec] = [*_ASKED, *(ColSpec(DataType.string, name, required=False) for name in optional)]
     return ModelSignature(inputs=Schema(asked), outputs=Schema(answers))
@@ -145,7 +150,7 @@ def log_and_register(
             timezone=training.timezone,
         )
         logged = mlflow.pyfunc.log_model(
-            name=f"{training.trace}-{method.name}".replace(".", "-"),
+            name=re.sub(r"[^a-zA-Z0-9_-]+", "-", f"{training.trace}-{method.name}").strip("-"),
             python_model=parts.script,
             code_paths=[str(parts.code)],
             artifacts={"runtime_model": str(parts.data)},

@@ -57,8 +57,8 @@ def _quantile_up_to_the_second(method: Method, known: Accounting, rows: np.ndarr
 
 TRAINERS: dict[str, Trainer] = {
     "last2": Trainer(lambda *_: Last2(), lambda _: {}, learns=False),
-    "lightgbm": Trainer(_boosting, lambda seed: vars(GradientBoosting(seed=seed)), learns=True),
-    "quantile": Trainer(
+    Boosting.name: Trainer(_boosting, lambda seed: vars(GradientBoosting(seed=seed)), learns=True),
+    Quantile.name: Trainer(
         lambda known, at_s, seed: Quantile(growing.grow(known, at_s, seed)),
         lambda _: growing.parameters(),
         learns=True,

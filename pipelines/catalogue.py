@@ -39,6 +39,7 @@ class Entry:
     timezone: str | None = None
     missing_request: str = "drop"
     processors: str = "cpus"
+    cpus_per_node: int | None = None
     format: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     stated_in: Path = PACKAGED
@@ -129,7 +130,7 @@ def _toml(path: Path) -> dict[str, Any]:
     return stated
 
 
-_TYPES = {"procs": (int, "a whole number"), "options": (dict, "a table")}
+_TYPES = {"procs": (int, "a whole number"), "cpus_per_node": (int, "a whole number"), "options": (dict, "a table")}
 _CHOICES = {"format": FORMATS, "missing_request": MISSING_REQUEST, "processors": PROCESSORS}
 _KEYS = [key.name for key in fields(Entry) if key.name not in ("name", "stated_in")]
 
@@ -151,8 +152,9 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
             refuse(key, f"must be one of {', '.join(_CHOICES[key])}, not {value!r}")
         if key.startswith("sha256") and not re.fullmatch(r"[0-9a-f]{64}", str(value)):
             refuse(key, "must be 64 hexadecimal digits in lower case")
-    if table.get("procs", 1) <= 0:
-        refuse("procs", "must be at least 1")
+    for key in ("procs", "cpus_per_node"):
+        if table.get(key, 1) <= 0:
+            refuse(key, "must be at least 1")
     if "timezone" in table:
         try:
             zone(table["timezone"])

@@ -20,6 +20,7 @@ from sim.prediction_cost import REPEATS, Cost, prediction_cost
 from sim.prediction_quality import MONTH_S, Quality, judge
 from sim.schedule import IDENTITY, Schedule
 from sim.scratch import Scratch
+from sim.shaken import seeded
 from sim.sharpness import REFERENCES
 from sim.simulate import simulate
 
@@ -73,17 +74,18 @@ def evaluate_predictors(
     schedules: list[Schedule] = []
     costs: dict[str, Cost | None] = {}
     for source in predictors:
+        learner: Any = seeded(source, seed)
         schedule = simulate(
             jobs,
             procs=workload.procs,
             scheduler=scheduler,
-            predictor=source if nights is None else told_of_nights(source, jobs, nights),
-            seed=seed,
+            predictor=learner if nights is None else told_of_nights(learner, jobs, nights),
             trace=workload.name,
             generated=workload.generated,
             clock=workload.clock,
             scratch=scratch,
         )
+        schedule = replace(schedule, seed=seed)
         schedules.append(schedule)
         costs[schedule.predictor] = prediction_cost(jobs, schedule, source, repeats, workload.clock)
         if progress is not None:

@@ -23,6 +23,8 @@ from pipelines.terminal import print_table
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 LONGEST_GAPS = 5
+YEAR_S = 365 * DAY_S
+"""Waits, runtimes and requests beyond this are told of."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,15 @@ class Gap:
     from_s: int
     length_s: int
     from_local: str | None
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """Times of one column that are hard to believe: ``jobs`` have one of over a year, the longest is ``longest_s`` of job ``job_id``."""
+
+    jobs: int
+    longest_s: int
+    job_id: int
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,8 @@ class Inspection:
 
     ``distributions`` has, for each quantity, its count, mean and :data:`QUANTILES`; ``missing`` the number of jobs without a value, by
     column; ``requests_exceeded`` the number of jobs that ran for longer than they had requested, ``requests_stated`` those with both
-    values; ``cleaning`` one entry for each way to treat missing requests, ``missing_request`` the one that was asked for.
+    values; ``over_a_year`` by column what is hard to believe; ``cleaning`` one entry for each way to treat missing requests,
+    ``missing_request`` the one that was asked for.
     """
 
     name: str
@@ -74,6 +86,7 @@ class Inspection:
     missing: Mapping[str, int]
     requests_stated: int
     requests_exceeded: int
+    over_a_year: Mapping[str, Outlier]
     missing_request: str
     cleaning: Mapping[str, Cleaning]
     notes: tuple[str, ...]
@@ -128,11 +141,22 @@ def inspect_trace(trace: Trace, procs: int | None = None, missing_request: str =
         missing={name: int(jobs[name].isna().sum()) for name in COLUMNS},
         requests_stated=int(both.sum()),
         requests_exceeded=int((jobs["runtime_s"] > jobs["requested_s"])[both].sum()),
+        over_a_year=_over_a_year(jobs),
         missing_request=missing_request,
         cleaning={way: _cleaning(trace, procs, way) for way in MISSING_REQUEST},
         notes=trace.notes,
         header=dict(trace.header),
     )
+
+
+def _over_a_year(jobs: pd.DataFrame) -> dict[str, Outlier]:
+    found = {}
+    for name in ("wait_s", "runtime_s", "requested_s", "think_s"):
+        values = jobs[name].fillna(0).to_numpy(np.int64)
+        if count := int((values > YEAR_S).sum()):
+            longest = int(np.argmax(values))
+            found[name] = Outlier(count, int(values[longest]), int(jobs["job_id"].iloc[longest]))
+    return found
 
 
 def _local(trace: Trace, second: int) -> str | None:
@@ -223,6 +247,10 @@ def _facts(inspection: Inspection) -> Table:
         share = inspection.requests_exceeded / inspection.requests_stated
         over = f"{inspection.requests_exceeded:,} of {inspection.requests_stated:,} jobs ({share:.1%})"
         table.add_row("request exceeded", f"{over} ran for longer than they had requested")
+    for name, outlier in inspection.over_a_year.items():
+        longest = f"{outlier.longest_s:,} s ({outlier.longest_s / YEAR_S:,.1f} years) of job {outlier.job_id}"
+        jobs = f"{outlier.jobs:,} job{'s' * (outlier.jobs > 1)} of over a year, the longest {longest}: is it a mistake?"
+        table.add_row(f"[yellow]{name}[/yellow]", f"[yellow]{jobs}[/yellow]")
     if inspection.sha256:
         table.add_row("sha256", inspection.sha256)
     return table

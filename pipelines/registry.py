@@ -75,7 +75,7 @@ def pruned(store: Tracking, name: str, keep: Keep) -> str:
 
 
 def predict_registered(spec: str, submitted: pd.DataFrame) -> pd.DataFrame:
-    """Ask the model ``NAME[@ALIAS]`` (champion by default) for raw submission columns: ``predicted_s`` and ``snapshot_age_s``.
+    """Ask the model ``NAME[@ALIAS]`` (champion by default) for raw submission columns: ``predicted_s``, ``snapshot_age_s`` and ``user_known``.
 
     InputError where the registry or the model cannot be had, or the submissions make no sense to the model.
     """

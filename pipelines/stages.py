@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from features.clock import local_clock_s
 from features.history import history
 from features.inputs import model_inputs
 from features.schema import recorded_end_s
+from models.catalog import takes_seed
 from models.last2 import last2_table
 from sim.campaign import Campaign, campaign_schedules
 from sim.schedule import Schedule, recorded, schedule_table
@@ -46,16 +47,20 @@ def user_history(clean: CleanTrace) -> History:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Runtime predictions of a whole trace made walk-forward: ``table`` has ``job_id``, one column in seconds a predictor, and ``lightgbm_model``, the number
-    of the model that predicted the job (-1 where there was none yet); ``trained`` has one row a model."""
+    """Runtime predictions of a whole trace made walk-forward: ``table`` has ``job_id``, one column in seconds a predictor, and ``week_model``, the number of
+    the model of the ``lightgbm-users`` that predicted the job (-1 where there was none yet); ``trained`` has one row a model."""
 
     table: pd.DataFrame
     trained: pd.DataFrame
     fallback_jobs: int
 
 
-PREDICTORS = ("requested", "last2", "lightgbm", "clairvoyant")
-"""Columns of the table of predictions, from the simplest to the bound."""
+BY_USERS = "lightgbm-users"
+"""The learner over users' histories that runs and nights register; the simulator's ``lightgbm`` goes by groups of jobs that are alike."""
+IN_EASY = ("lightgbm", "quantile", "quantile(order=accuracy)")
+"""Predictors that learn from event to event: what they say of each job at its submission in EASY's schedule."""
+PREDICTORS = ("requested", "last2", BY_USERS, *IN_EASY, "clairvoyant")
+"""Columns of the table of predictions, from the simplest to the bound; a name means what it means in the simulator and in the registry."""
 SCHEDULERS = ("EASY", "EASY-SJBF", "EASY-SRF")
 COMPARED = ("requested", "last2", "lightgbm", "quantile", "clairvoyant")
 CORRECTIONS = ("conditional(when=pass)",)
@@ -65,7 +70,10 @@ CORRECTIONS = ("conditional(when=pass)",)
 def walk_forward_predictions(
     clean: CleanTrace, known: pd.DataFrame, end_s: np.ndarray, seed: int = 0, progress: Progress | None = None
 ) -> Predictions:
-    """Predict each job by what was known at its submission; ``known`` is the history table, ``end_s`` the ends it goes by, int64 [jobs]."""
+    """Predict each job by what was known at its submission; ``known`` is the history table, ``end_s`` the ends it goes by, int64 [jobs].
+
+    ``IN_EASY`` learn inside a simulation of EASY, as they do where schedules are compared.
+    """
     from models.gradient_boosting import GradientBoosting
     from models.walk_forward import walk_forward
 
@@ -76,9 +84,13 @@ def walk_forward_predictions(
             "job_id": clean.jobs["job_id"].to_numpy(),
             "requested": requested,
             "last2": last2_table(known["mean_last2_runtime_s"].to_numpy(), requested),
-            "lightgbm": walked.predicted_s,
+            BY_USERS: walked.predicted_s,
+            **{
+                schedule.predictor: schedule.jobs["predicted_s"].to_numpy(np.float64)
+                for schedule in campaign(clean, ("EASY",), IN_EASY, CORRECTIONS)
+            },
             "clairvoyant": clean.jobs["runtime_s"].to_numpy(np.float64),
-            "lightgbm_model": walked.model,
+            "week_model": walked.model,
         }
     )
     return Predictions(table, walked.models, walked.fallback_jobs)
@@ -110,8 +122,9 @@ def campaign(
     Schedules come scheduler by scheduler, and in the order of predictors and corrections within one.
     """
     told = [name for name in predictors if not never_outlived(name)]
+    # a seed is refused where nothing learns by it; the schedules of such a run bear it all the same
     parts = [
-        Campaign(tuple(schedulers), tuple(names), fixes, seeds=(seed,))
+        Campaign(tuple(schedulers), tuple(names), fixes, seeds=(seed if any(map(takes_seed, names)) else 0,))
         for names, fixes in (([name for name in predictors if name not in told], ("requested",)), (told, tuple(corrections)))
         if names
     ]
@@ -129,6 +142,7 @@ def campaign(
             progress=(lambda done, _, before=before: progress(before + done, total)) if progress else None,  # type: ignore[misc]
         )
     places = {name: place for place, name in enumerate(predictors)}
+    made = [replace(schedule, seed=seed) for schedule in made]
     return sorted(made, key=lambda schedule: (list(schedulers).index(schedule.scheduler), places[schedule.predictor]))
 
 
@@ -145,7 +159,10 @@ def recorded_schedule(clean: CleanTrace) -> list[Schedule]:
     return [recorded(clean.jobs, clean.procs, trace=clean.name, generated=clean.generated)]
 
 
-_SETTINGS = ("scheduler", "predictor", "correction", "semantics", "starvation_s", "seed", "clamped_predictions", "simulate_s")
+_SETTINGS = (
+    *("scheduler", "predictor", "correction", "semantics", "starvation_s", "seed", "shake_s"),
+    *("clamped_predictions", "simulate_s"),
+)
 
 
 def pack_schedules(schedules: Sequence[Schedule]) -> tuple[pd.DataFrame, list[dict[str, object]]]:

@@ -22,14 +22,17 @@ import pandas as pd
 from features.clock import Clock
 from features.dependencies import preceding_rows
 from features.errors import InputError
+from features.shaking import moves, shaken
 from models.catalog import predictor as named_predictor
 from models.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.metrics import TAU_S, as_columns, measure
-from sim.prepare import Prepared, check_answerable, prepare
+from sim.prepare import Prepared, as_predictor, check_answerable, prepare
 from sim.schedule import IDENTITY as SCHEDULE_IDENTITY
 from sim.schedule import Schedule, schedule_table
 from sim.scratch import Scratch
+from sim.shaken import check_seed, in_order, restored, seeded
 from sim.simulate import TRACE_SECONDS, Outcome, outcome, simulate
+from sim.state import Jobs
 from sim.windows import Window, Windows, split_windows
 
 Source: TypeAlias = str | Predictor | Callable[[], OnlinePredictor]
@@ -49,9 +52,11 @@ class Campaign:
     """What is asked for: every combination, each judged with every ``taus_s`` (seconds).
 
     ``dependencies`` as :func:`sim.simulate`, within each window: a job that waits for one of another window is submitted as recorded.
+    ``seeds`` and ``shake_s`` as there too: each seed is a replicate, the same move of every job for all policies. Windows are those of the
+    recorded submissions.
 
-    Raises InputError for a choice that is empty or repeated, and for a Python predictor that is an object: it holds the state of one
-    simulation, so a campaign takes what makes a fresh one.
+    Raises InputError for a choice that is empty or repeated, for a seed that changes nothing, and for a Python predictor that is an object: it holds
+    the state of one simulation, so a campaign takes what makes a fresh one.
     """
 
     schedulers: tuple[str, ...]
@@ -62,9 +67,10 @@ class Campaign:
     seeds: tuple[int, ...] = (0,)
     taus_s: tuple[float, ...] = (TAU_S,)
     dependencies: bool = False
+    shake_s: int = 0
 
     def __post_init__(self) -> None:
-        choices = {name: list(values) for name, values in vars(self).items() if name != "dependencies"}
+        choices = {name: list(values) for name, values in vars(self).items() if name not in ("dependencies", "shake_s")}
         choices["predictors"] = [predictor_name(each) for each in self.predictors]
         for name, chosen in choices.items():
             if not chosen:
@@ -72,6 +78,7 @@ class Campaign:
             twice = [each for each, times in Counter(chosen).items() if times > 1]
             if twice:
                 raise InputError(f"a campaign takes each of its {name} once, and {twice[0]} is given again")
+        check_seed(self.predictors, self.seeds, self.shake_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +111,8 @@ def points(campaign: Campaign, windows: Windows) -> list[Point]:
 class Setting:
     """What the points of a campaign share, ready to be sent to whoever computes them: windows by number, predictors by name.
 
-    A table of predictions stands there as an array, float64 in the order of the whole trace's jobs, and whether it is capped at the request.
+    A table of predictions stands there as an array, float64 in the order of the whole trace's jobs, and whether it is capped at the request;
+    ``moves_s`` [jobs of the whole trace] by seed, where the campaign shakes.
     """
 
     windows: Mapping[int, Window]
@@ -116,11 +124,16 @@ class Setting:
     taus_s: tuple[float, ...]
     dependencies: bool
     clock: Clock
+    shake_s: int
+    moves_s: Mapping[int, np.ndarray]
 
 
 def simulate_point(setting: Setting, point: Point) -> Schedule:
     """The schedule of one point. An InputError names the point."""
-    window, made = setting.windows[point.window], _outcome(setting, point)
+    window = setting.windows[point.window]
+    made, _, rows = _outcome(setting, point)
+    if rows is not None:
+        made = restored(made, rows)
     return Schedule(
         jobs=schedule_table(window.jobs, made.start, made.predicted, made.corrections, made.submit),
         clamped_predictions=made.clamped,
@@ -133,7 +146,7 @@ def simulate_point(setting: Setting, point: Point) -> Schedule:
 
 def evaluate_point(setting: Setting, point: Point) -> list[Row]:
     """The rows of one point, a row a tau. An InputError names the point."""
-    made, arrays = _outcome(setting, point), setting.prepared[point.window].arrays
+    made, arrays, _ = _outcome(setting, point)
     columns = as_columns(made.submit, made.start, arrays.runtime, arrays.procs, made.predicted, made.corrections)
     identity = _identity(setting, point)
     identity |= {"window": point.window, "window_begin_s": setting.windows[point.window].begin_s}
@@ -146,12 +159,18 @@ def evaluate_point(setting: Setting, point: Point) -> list[Row]:
     return rows
 
 
-def _outcome(setting: Setting, point: Point) -> Outcome:
+def _outcome(setting: Setting, point: Point) -> tuple[Outcome, Jobs, np.ndarray | None]:
+    """What came of a point, the jobs it was asked for, and their rows in the window, where shaking put them in another order."""
     try:
-        return outcome(
-            setting.prepared[point.window],
+        workload, rows = setting.prepared[point.window], None
+        source = _predictor(setting, point, setting.windows[point.window])
+        if setting.shake_s:
+            workload, rows = _shaken(setting, point)
+            source = in_order(as_predictor(source), setting.windows[point.window].jobs, rows)
+        made = outcome(
+            workload,
             scheduler=point.scheduler,
-            predictor=_predictor(setting, point.predictor, setting.windows[point.window]),
+            predictor=source,
             correction=point.correction,
             semantics=point.semantics,
             starvation_s=point.starvation_s,
@@ -159,6 +178,7 @@ def _outcome(setting: Setting, point: Point) -> Outcome:
             clock=setting.clock,
             scratch=_scratch(),
         )
+        return made, workload.arrays, rows
     except InputError as error:
         raise InputError(f"{point}: {error}") from error
     except Exception as error:
@@ -169,8 +189,22 @@ def _outcome(setting: Setting, point: Point) -> Outcome:
 def _identity(setting: Setting, point: Point) -> dict[str, Any]:
     """The settings of a point's schedule."""
     policy = {name: getattr(point, name) for name in ("scheduler", "predictor", "correction", "semantics", "starvation_s", "seed")}
-    shared = {name: getattr(setting, name) for name in ("trace", "procs", "dependencies", "generated")}
+    shared = {name: getattr(setting, name) for name in ("trace", "procs", "dependencies", "shake_s", "generated")}
     return policy | shared
+
+
+def _shaken(setting: Setting, point: Point) -> tuple[Prepared, np.ndarray]:
+    """The window of ``point``, shaken by its seed, ready to be simulated, and the rows its jobs have in the window.
+
+    A thread keeps the last: points come window by window and, within one, seed by seed.
+    """
+    asked = (point.window, point.seed)
+    if getattr(_memory, "setting", None) is not setting or _memory.asked != asked:
+        window = setting.windows[point.window]
+        table, rows = shaken(window.jobs, setting.moves_s[point.seed][window.rows], setting.dependencies)
+        _memory.shaken, _memory.setting, _memory.asked = (prepare(table, setting.procs), rows), setting, asked
+    made: tuple[Prepared, np.ndarray] = _memory.shaken
+    return made
 
 
 Map: TypeAlias = Callable[[Callable[[Point], Any], Sequence[Point]], Iterable[Any]]
@@ -227,7 +261,7 @@ def run_campaign(
     setting = _setting(jobs, campaign, windows, procs, trace, generated, clock)
     asked = points(campaign, windows)
     rows = {point: list((done or {})[point]) for point in asked if point in (done or {})}
-    missing = [point for point in asked if point not in rows]
+    missing = sorted((point for point in asked if point not in rows), key=lambda point: (point.window, point.seed))
     for point, made in _computed(evaluate_point, setting, missing, map_points, len(rows), progress):
         rows[point] = made
         if finished is not None:
@@ -308,17 +342,19 @@ def _setting(
                 check_answerable(name, np.maximum(np.rint(seconds), 1.0)[kept], jobs["runtime_s"].to_numpy()[kept])
     numbered = {window.number: window for window in windows.windows}
     prepared = {number: prepare(window.jobs, procs) for number, window in numbered.items()}
-    return Setting(numbered, prepared, predictors, procs, trace, generated, campaign.taus_s, campaign.dependencies, clock)
+    moves_s = {seed: moves(len(jobs), campaign.shake_s, seed) for seed in campaign.seeds if campaign.shake_s}
+    shared = (procs, trace, generated, campaign.taus_s, campaign.dependencies, clock, campaign.shake_s, moves_s)
+    return Setting(numbered, prepared, predictors, *shared)
 
 
-def _predictor(setting: Setting, name: str, window: Window) -> Any:
+def _predictor(setting: Setting, point: Point, window: Window) -> Any:
     """What :func:`sim.simulate` is given for one window."""
-    source = setting.predictors[name]
+    source = setting.predictors[point.predictor]
     if isinstance(source, tuple):
         seconds, capped = source
-        return TablePredictor(name, lambda jobs: seconds[window.rows], capped)
+        return TablePredictor(point.predictor, lambda jobs: seconds[window.rows], capped)
     if isinstance(source, (str, CompiledPredictor)):
-        return source
+        return seeded(source, point.seed)
     return source()
 
 

@@ -1,19 +1,22 @@
-"""Schedules of one trace against a baseline, with paired confidence intervals from a block bootstrap over weeks (:mod:`models.bootstrap`).
+"""Schedules of one trace against a baseline, with paired confidence intervals over weeks and over replicates (:mod:`models.bootstrap`).
 
 Jobs of a week share its load, so whole weeks of submission are resampled, and the same weeks for both schedules: what the weeks
-themselves differ by cancels.
+themselves differ by cancels. Schedules are chaotic, so one replay is one draw: where a policy was simulated several times with
+shaken submissions (:mod:`features.shaking`), each replay is compared with the baseline's of the same shake, and the interval
+contains what replays differ by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from features.clock import WEEK_S
 from features.errors import InputError
-from models.bootstrap import FEWEST_BLOCKS, Ratio, drawn, interval, remark, tail
+from models.bootstrap import FEWEST_BLOCKS, Ratio, drawn, of_replicates, remark
 from sim.metrics import TAU_S, evaluate, ratios
 from sim.schedule import Schedule
 
@@ -43,67 +46,104 @@ def compare(
     seed: int = 0,
     tau_s: float = TAU_S,
 ) -> pd.DataFrame:
-    """One row for each schedule and metric: ``scheduler predictor correction metric value baseline relative low high weeks note``.
+    """One row a policy and metric: ``scheduler predictor correction metric value baseline relative low high replicates least most weeks note``.
 
-    ``baseline`` is the (scheduler, predictor) compared with, the first that matches; ``relative`` is value/baseline - 1, ``low`` and ``high``
-    its interval at ``confidence``; ``weeks`` counts the weeks of submission that hold jobs, from the first submission. ``relative`` is null
-    where the baseline is 0, the interval also where a metric is no ratio of sums or there are fewer than ``FEWEST_BLOCKS``; ``note`` says
-    why, or how rough it is.
-    Raises InputError for an absent baseline, an unknown metric, two schedules of one name, and schedules that do not hold the same jobs in the same order.
+    Schedules of one policy with different seeds are its replicates; each is compared with the baseline's of the same seed, and ``replicates`` says
+    how many there are. ``baseline`` is the (scheduler, predictor) compared with, the first that matches; ``value`` is over all replicates,
+    ``relative`` is value/baseline - 1, ``low`` and ``high`` its interval at ``confidence``, over weeks and replicates
+    (:func:`models.bootstrap.of_replicates`; with one replicate chaos is not in it), ``least`` and ``most`` the extremes of single replicates.
+    ``weeks`` counts the weeks of submission that hold jobs, from the first submission. ``relative`` is null where the baseline is 0, the
+    interval also where a metric is no ratio of sums or there are fewer than ``FEWEST_BLOCKS``; ``note`` says why, or how rough it is.
+    Raises InputError for an absent baseline, a replicate that the baseline lacks, an unknown metric, two schedules of one policy and seed, and
+    schedules that do not hold the same jobs in the same order.
     """
-    base = _find(schedules, baseline)
-    names = [(schedule.scheduler, schedule.predictor, schedule.correction) for schedule in schedules]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice:
-        raise InputError(f"two schedules are of {' / '.join(twice)}: nothing in the comparison would tell them apart")
-    for schedule in schedules:
-        _check_same_jobs(schedule, base)
-    submit = base.jobs["submit_s"].to_numpy(np.int64)
+    policies = _by_policy(schedules)
+    base = policies[_find(policies, baseline)]
+    submit = next(iter(base.values())).jobs["submit_s"].to_numpy(np.int64)
     _, week = np.unique((submit - submit.min()) // WEEK_S, return_inverse=True)
     weeks = int(week.max()) + 1
     draws = drawn(weeks, resamples, seed)
 
-    base_terms, base_values = _terms(base, week, tau_s), _values(base, tau_s)
+    against = {each: (_terms(schedule, week, tau_s), _values(schedule, tau_s)) for each, schedule in base.items()}
     rows = []
-    for schedule in schedules:
-        terms, values = _terms(schedule, week, tau_s), _values(schedule, tau_s)
+    for policy, replicates in policies.items():
+        for each, schedule in replicates.items():
+            if each not in base:
+                raise InputError(
+                    f"{' / '.join(policy)} has a replicate of seed {each}, and the baseline has none to compare it with"
+                )
+            _check_same_jobs(schedule, base[each])
+        mine = [(_terms(schedule, week, tau_s), _values(schedule, tau_s)) for schedule in replicates.values()]
+        theirs = [against[each] for each in replicates]
         for metric in metrics:
-            if metric not in values:
-                raise InputError(f"unknown metric {metric!r}: known are {', '.join(values)}")
-            value, reference = values[metric], base_values[metric]
-            low, high, note = None, None, remark(weeks)
-            if reference == 0:
-                note = "no change: the baseline is 0"
-            elif metric not in terms:
-                note = "no interval: not a mean over jobs"
-            elif weeks >= FEWEST_BLOCKS:
-                low, high = interval(draws, terms[metric], base_terms[metric], tail(confidence, weeks))
-                if low is None:
-                    note = "no interval: the baseline is 0 in some resamples"
-            rows.append(
-                {
-                    "scheduler": schedule.scheduler,
-                    "predictor": schedule.predictor,
-                    "correction": schedule.correction,
-                    "metric": metric,
-                    "value": value,
-                    "baseline": reference,
-                    "relative": None if reference == 0 else value / reference - 1.0,
-                    "low": low,
-                    "high": high,
-                    "weeks": weeks,
-                    "note": note,
-                }
-            )
-    numbers = ["value", "baseline", "relative", "low", "high"]
-    return pd.DataFrame(rows).astype(dict.fromkeys(numbers, "float64"))
+            if metric not in mine[0][1]:
+                raise InputError(f"unknown metric {metric!r}: known are {', '.join(mine[0][1])}")
+            row = dict(zip(("scheduler", "predictor", "correction"), policy, strict=True)) | {"metric": metric}
+            rows.append(row | _compared(metric, mine, theirs, draws, confidence))
+    return pd.DataFrame(rows).astype(dict.fromkeys(("value", "baseline", "relative", "low", "high", "least", "most"), "float64"))
 
 
-def _find(schedules: Sequence[Schedule], baseline: tuple[str, str]) -> Schedule:
+_Measured: TypeAlias = tuple[dict[str, Ratio], dict[str, float]]
+"""Of one schedule: weekly sums of the metrics that are ratios of sums, and the values of all."""
+
+
+def _compared(
+    metric: str, mine: Sequence[_Measured], theirs: Sequence[_Measured], draws: np.ndarray, confidence: float
+) -> dict[str, Any]:
+    """What the replicates of a policy and of the baseline, pair by pair, say of one metric."""
+    weeks = draws.shape[1]
+    note, low, high = remark(weeks), None, None
+    value, reference = (float(np.mean([values[metric] for _, values in each])) for each in (mine, theirs))
+    if metric in mine[0][0]:
+        terms, base = (stacked([terms[metric] for terms, _ in each]) for each in (mine, theirs))
+        if len(mine) > 1:
+            value, reference = terms.value(), base.value()
+    singly = [(ours[metric], base[metric]) for (_, ours), (_, base) in zip(mine, theirs, strict=True)]
+    if reference == 0:
+        note = "no change: the baseline is 0"
+    elif metric not in mine[0][0]:
+        note = "no interval: not a mean over jobs"
+    elif weeks >= FEWEST_BLOCKS:
+        low, high = of_replicates(draws, terms, base, confidence)
+        if low is None:
+            note = "no interval: the baseline is 0 in some resamples"
+    changes = [ours / base - 1.0 for ours, base in singly if base]
+    return {
+        "value": value,
+        "baseline": reference,
+        "relative": None if reference == 0 else value / reference - 1.0,
+        "low": low,
+        "high": high,
+        "replicates": len(mine),
+        "least": min(changes, default=None),
+        "most": max(changes, default=None),
+        "weeks": weeks,
+        "note": note,
+    }
+
+
+def stacked(replicates: Sequence[Ratio]) -> Ratio:
+    """Sums of several replicates, float64 [blocks] each, as one, [replicates, blocks]."""
+    return Ratio(*(np.stack(parts) for parts in zip(*replicates, strict=True)))
+
+
+def _by_policy(schedules: Sequence[Schedule]) -> dict[tuple[str, str, str], dict[int, Schedule]]:
+    """Replicates by seed by policy; InputError where two would not be told apart."""
+    policies: dict[tuple[str, str, str], dict[int, Schedule]] = {}
     for schedule in schedules:
-        if (schedule.scheduler, schedule.predictor) == tuple(baseline):
-            return schedule
-    present = "; ".join(schedule.label for schedule in schedules) or "none"
+        replicates = policies.setdefault((schedule.scheduler, schedule.predictor, schedule.correction), {})
+        if schedule.seed in replicates:
+            names = f"{schedule.scheduler} / {schedule.predictor} / {schedule.correction}"
+            raise InputError(f"two schedules are of {names}, seed {schedule.seed}: nothing in the comparison would tell them apart")
+        replicates[schedule.seed] = schedule
+    return policies
+
+
+def _find(policies: Iterable[tuple[str, str, str]], baseline: tuple[str, str]) -> tuple[str, str, str]:
+    for policy in policies:
+        if policy[:2] == tuple(baseline):
+            return policy
+    present = "; ".join(" / ".join(part for part in policy[:2] if part) for policy in policies) or "none"
     raise InputError(f"no schedule of the baseline {' / '.join(baseline)} to compare with; there are: {present}")
 
 

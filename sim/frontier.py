@@ -2,14 +2,14 @@
 
 A policy is a scheduler with a predictor and a correction. Chosen is the one with the least mean bounded slowdown among those whose packing (AWF)
 and fairness (P2SF, both of Goponenko et al. 2022) are no worse than a baseline's by more than is allowed; a ladder of allowances maps the frontier.
-Everything works on weekly sums, so that hundreds of schedules need not be held at once; intervals are those of :mod:`sim.comparison`.
+Everything works on weekly sums, so that hundreds of schedules need not be held at once; intervals are those of :mod:`sim.comparison`, over
+weeks and, where a policy was replayed several times, over its replicates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +17,8 @@ import pandas as pd
 
 from features.clock import WEEK_S
 from features.errors import InputError
-from models.bootstrap import FEWEST_BLOCKS, Ratio, interval, tail
+from models.bootstrap import FEWEST_BLOCKS, Ratio, drawn, of_replicates, replicate_changes
+from sim.comparison import stacked
 from sim.metrics import TAU_S, ratios
 from sim.schedule import Schedule
 
@@ -40,7 +41,7 @@ class Policy(NamedTuple):
 
 
 Sums: TypeAlias = Mapping[str, Ratio]
-"""Weekly sums of one schedule, float64 [weeks], by metric."""
+"""Weekly sums of one schedule, float64 [weeks], or of several replicates, [replicates, weeks], by metric."""
 
 
 def halves(jobs: int) -> tuple[np.ndarray, np.ndarray]:
@@ -54,18 +55,34 @@ def part(schedule: Schedule, rows: np.ndarray) -> Schedule:
     return replace(schedule, jobs=schedule.jobs[rows].reset_index(drop=True))
 
 
-def weekly(schedule: Schedule, tau_s: float = TAU_S) -> dict[str, Ratio]:
-    """Sums by week of submission, from the first, of every metric that is a ratio of sums over jobs; weeks without jobs are left out."""
-    submit = schedule.jobs["submit_s"].to_numpy(np.int64)
-    _, week = np.unique((submit - submit.min()) // WEEK_S, return_inverse=True)
+def weeks_of(submit_s: np.ndarray) -> np.ndarray:
+    """The week of each submission, from the first, int64 [jobs]; weeks without jobs are not numbered."""
+    return np.unique((submit_s - submit_s.min()) // WEEK_S, return_inverse=True)[1]
+
+
+def weekly(schedule: Schedule, tau_s: float = TAU_S, week: np.ndarray | None = None) -> dict[str, Ratio]:
+    """Sums by week of submission of every metric that is a ratio of sums over jobs.
+
+    ``week`` numbers the week of each job, by default that of its submission in ``schedule``. Replicates need the same for all, which
+    is that of the recorded submissions.
+    """
+    week = weeks_of(schedule.jobs["submit_s"].to_numpy(np.int64)) if week is None else week
     return {
         name: Ratio(np.bincount(week, ratio.numerator), np.bincount(week, ratio.denominator))
         for name, ratio in ratios(schedule, tau_s).items()
     }
 
 
+def replicated(replicates: Sequence[Sums]) -> dict[str, Ratio]:
+    """The weekly sums of several replays of one policy as one; the first dimension is the replay."""
+    return {metric: stacked([sums[metric] for sums in replicates]) for metric in replicates[0]}
+
+
 class Change(NamedTuple):
-    """A metric relative to a baseline's, less 1, with its interval; None where the baseline is 0, the interval also below 5 weeks."""
+    """A metric relative to a baseline's, less 1, with its interval; None where the baseline is 0, the interval also below 5 weeks.
+
+    ``least`` and ``most`` are the extremes of the single ``replicates``.
+    """
 
     value: float
     baseline: float
@@ -73,40 +90,63 @@ class Change(NamedTuple):
     low: float | None
     high: float | None
     weeks: int
+    replicates: int = 1
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def sure(self) -> bool:
+        """Does the interval, which must contain chaos, exclude no change?"""
+        return self.replicates > 1 and self.low is not None and self.high is not None and (self.high < 0 or self.low > 0)
 
 
 def change(sums: Sums, base: Sums, metric: str, resamples: int = 2000, confidence: float = 0.95, seed: int = 0) -> Change:
-    """``metric`` of one schedule against another's of the same jobs, with the paired block bootstrap over weeks of :func:`sim.comparison.compare`."""
+    """``metric`` of one policy against another's on the same jobs, with the interval of :func:`sim.comparison.compare`.
+
+    Replicate i of both must be the same shake; where the baseline has more replicates, its first are taken.
+    """
     for known in (sums, base):
         if metric not in known:
             raise InputError(f"unknown metric {metric!r}: known are {', '.join(known)}")
-    mine, theirs = sums[metric], base[metric]
-    weeks = len(theirs.numerator)
-    if len(mine.numerator) != weeks:
-        raise InputError(f"sums over {len(mine.numerator)} and over {weeks} weeks are not of the same jobs")
+    mine, theirs = (Ratio(*(np.atleast_2d(part) for part in known[metric])) for known in (sums, base))
+    replicates, weeks = mine.numerator.shape
+    if theirs.numerator.shape[1] != weeks:
+        raise InputError(f"sums over {weeks} and over {theirs.numerator.shape[1]} weeks are not of the same jobs")
+    if len(theirs.numerator) < replicates:
+        raise InputError(f"{replicates} replicates have only {len(theirs.numerator)} of the baseline to compare with")
+    theirs = Ratio(*(part[:replicates] for part in theirs))
     value, reference = mine.value(), theirs.value()
     if reference == 0:
-        return Change(value, reference, None, None, None, weeks)
+        return Change(value, reference, None, None, None, weeks, replicates)
     low, high = None, None
     if weeks >= FEWEST_BLOCKS:
-        low, high = interval(_draws(weeks, resamples, seed), mine, theirs, tail(confidence, weeks))
-    return Change(value, reference, value / reference - 1.0, low, high, weeks)
+        low, high = of_replicates(drawn(weeks, resamples, seed), mine, theirs, confidence)
+    each = replicate_changes(mine, theirs) if (theirs.numerator.sum(axis=1) > 0).all() else np.array([value / reference - 1.0])
+    return Change(value, reference, value / reference - 1.0, low, high, weeks, replicates, float(each.min()), float(each.max()))
 
 
-@lru_cache(maxsize=16)
-def _draws(weeks: int, resamples: int, seed: int) -> np.ndarray:
-    """How often each week is drawn, float64 [resamples, weeks]: the same for every pair, so that intervals compare."""
-    return np.random.default_rng(seed).multinomial(weeks, np.full(weeks, 1.0 / weeks), size=resamples).astype(np.float64)
+def picked(candidates: Mapping[Policy, Sums], baseline: Sums, allowed: float = 0.0) -> list[Policy]:
+    """The candidates with the least mean bounded slowdown among those whose AWF and P2SF are at most 1 + ``allowed`` times the baseline's.
+
+    Several where they are equal, in the order of ``candidates``; none where no candidate stays within what is allowed. A candidate is held against
+    the same replicates of the baseline.
+    """
+    relative = {policy: [_relative(sums, baseline, metric) for metric in (AIM, *GUARDED)] for policy, sums in candidates.items()}
+    within = {policy: aim for policy, (aim, *guarded) in relative.items() if max(guarded) <= 1.0 + allowed}
+    return [policy for policy, aim in within.items() if aim == min(within.values())]
 
 
 def pick(candidates: Mapping[Policy, Sums], baseline: Sums, allowed: float = 0.0) -> Policy | None:
-    """The candidate with the least mean bounded slowdown among those whose AWF and P2SF are at most 1 + ``allowed`` times the baseline's.
+    """The first of those that :func:`picked` gives, or None."""
+    return next(iter(picked(candidates, baseline, allowed)), None)
 
-    The first of equals; None where no candidate stays within what is allowed.
-    """
-    most = {metric: (1.0 + allowed) * baseline[metric].value() for metric in GUARDED}
-    within = [policy for policy, sums in candidates.items() if all(sums[metric].value() <= most[metric] for metric in GUARDED)]
-    return min(within, key=lambda policy: candidates[policy][AIM].value(), default=None)
+
+def _relative(sums: Sums, baseline: Sums, metric: str) -> float:
+    """A metric over the baseline's, of as many replicates as there are of both."""
+    mine, theirs = (Ratio(*(np.atleast_2d(part) for part in each[metric])) for each in (sums, baseline))
+    reference = Ratio(*(part[: len(mine.numerator)] for part in theirs)).value()
+    value = mine.value()
+    return value / reference if reference else 1.0 if value == 0 else np.inf
 
 
 def climb(
@@ -119,20 +159,28 @@ def climb(
 ) -> pd.DataFrame:
     """The frontier: for each step of ``ladder`` the candidate picked on the ``first`` half, and what it gave there and on the ``second``.
 
-    One row a step and metric: ``allowed scheduler predictor correction metric first value baseline second low high weeks``; ``first`` and
-    ``second`` are changes relative to the baseline on each half, the other numbers are of the second. A step that nobody meets keeps the baseline.
+    One row a step and metric: ``allowed scheduler predictor correction tied metric first value baseline second low high replicates weeks``;
+    ``first`` and ``second`` are changes relative to the baseline on each half, the other numbers are of the second. ``tied`` counts the other
+    candidates that were exactly as good on the first half: the first of equals is taken. A step that no candidate meets keeps the baseline.
     """
     rows = []
     for allowed in ladder:
-        chosen = pick({policy: first[policy] for policy in candidates}, first[baseline], allowed) or baseline
+        equals = picked({policy: first[policy] for policy in candidates}, first[baseline], allowed)
+        chosen = equals[0] if equals else baseline
         for metric in metrics:
             seen = change(first[chosen], first[baseline], metric)
             given = change(second[chosen], second[baseline], metric)
-            record = {"allowed": allowed, **chosen._asdict(), "metric": metric, "first": seen.relative}
+            record = {
+                "allowed": allowed,
+                **chosen._asdict(),
+                "tied": max(len(equals) - 1, 0),
+                "metric": metric,
+                "first": seen.relative,
+            }
             rows.append(
                 record
                 | {"value": given.value, "baseline": given.baseline, "second": given.relative}
-                | {"low": given.low, "high": given.high, "weeks": given.weeks}
+                | {"low": given.low, "high": given.high, "replicates": given.replicates, "weeks": given.weeks}
             )
     numbers = ["first", "value", "baseline", "second", "low", "high"]
     return pd.DataFrame(rows).astype(dict.fromkeys(numbers, "float64"))

@@ -84,7 +84,7 @@ def psf_s(schedule: Schedule, alpha: int = 2) -> float:
     """
     if alpha != int(alpha) or alpha < 0:
         raise InputError(f"alpha of P^alpha SF is {alpha}: it must be a whole number, 0 or more")
-    return _priority_specific(_columns(schedule), int(alpha)).value()
+    return _priority_specific(_columns(schedule), int(alpha))[0].value()
 
 
 def bounded_slowdown(schedule: Schedule, tau_s: float = TAU_S) -> np.ndarray:
@@ -109,13 +109,15 @@ def _columns(schedule: Schedule) -> Columns:
 def _ratios(columns: Columns, tau_s: float) -> dict[str, Ratio]:
     each = np.ones(len(columns.wait))
     area = columns.procs * columns.runtime
+    specific, scale = _priority_specific(columns, 2)
     return {
         "mean_wait_s": Ratio(columns.wait, each),
         "mean_response_s": Ratio(columns.response, each),
         "mean_slowdown": Ratio(columns.response / columns.runtime, each),
         "mean_bounded_slowdown": Ratio(_bounded_slowdown(columns, tau_s), each),
         "awf_s": Ratio(area * columns.response, area),
-        "p2sf_s": _priority_specific(columns, 2),
+        # in seconds again, so that sums of several schedules add up
+        "p2sf_s": Ratio(*(part * scale**3 for part in specific)),
         "underprediction_rate": Ratio((columns.predicted < columns.runtime).astype(np.float64), each),
     }
 
@@ -124,13 +126,14 @@ def _bounded_slowdown(columns: Columns, tau_s: float) -> np.ndarray:
     return np.maximum(1.0, columns.response / np.maximum(columns.runtime, tau_s))
 
 
-def _priority_specific(columns: Columns, alpha: int) -> Ratio:
+def _priority_specific(columns: Columns, alpha: int) -> tuple[Ratio, float]:
+    """P^alpha SF as a ratio, both of whose sums are divided by a power of the scale, and that scale, seconds."""
     # Scaling by a power of two is exact, and keeps F^(alpha+2) below 1 for every alpha.
     scale = 2.0 ** np.ceil(np.log2(columns.response.max()))
     response, wait, weight = columns.response / scale, columns.wait / scale, columns.procs * (columns.runtime / scale)
     above = weight * _power_quotient(response, wait, alpha + 2)
     below = weight * _power_quotient(response, wait, alpha + 1)
-    return Ratio(above * (scale * (alpha + 1) / (alpha + 2)), below)
+    return Ratio(above * (scale * (alpha + 1) / (alpha + 2)), below), scale
 
 
 def _power_quotient(response: np.ndarray, wait: np.ndarray, k: int) -> np.ndarray:

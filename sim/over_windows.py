@@ -1,7 +1,8 @@
-"""What the windows of a campaign say together: means over windows, and their ratio to a baseline with a paired bootstrap over windows.
+"""What the windows of a campaign say together: means over windows, and their ratio to a baseline, with intervals over windows and replicates.
 
 Every window counts the same, as in the tables of Legrand, Trystram & Zrigui 2018 (there as sums). Windows are resampled whole, the same
-for a policy and its baseline, and intervals are widened for few windows as in :mod:`models.bootstrap`.
+for a policy and its baseline, and intervals are widened for few windows as in :mod:`models.bootstrap`. Seeds are replicates: each is
+compared with the baseline's of the same seed, and what they differ by is in the interval (:func:`models.bootstrap.of_replicates`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from models.bootstrap import FEWEST_BLOCKS, Ratio, drawn, interval, remark, tail
+from models.bootstrap import FEWEST_BLOCKS, Ratio, drawn, of_replicates, remark
 from sim.comparison import METRICS as COMPARED
 
 METRICS = tuple(metric for metric in COMPARED if metric != "underprediction_rate")
@@ -33,13 +34,14 @@ def over_windows(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """One row for each setting, policy and metric: ``SETTING POLICY metric windows mean ratio low high rank note``.
+    """One row a setting, policy and metric: ``SETTING POLICY metric windows replicates mean ratio low high rank tied note``.
 
-    ``table`` is what :func:`sim.campaign.run_campaign` returns. ``mean`` is the plain mean of the windows' values (each averaged over its seeds),
-    ``ratio`` that mean over the baseline's of the same setting, ``low`` and ``high`` its interval at ``confidence``; ``rank`` is 1 for
-    the best mean of the setting, equal for equal means. ``baseline`` is a (scheduler, predictor), by default the table's first policy.
+    ``table`` is what :func:`sim.campaign.run_campaign` returns. ``mean`` is the plain mean of the windows' values (each averaged over its seeds, the
+    ``replicates``), ``ratio`` that mean over the baseline's of the same setting and seeds, ``low`` and ``high`` its interval at ``confidence``, in
+    which chaos is where there are replicates; ``rank`` is 1 for the best mean of the setting, equal for equal means, and ``tied`` counts the other
+    policies with that very mean. ``baseline`` is a (scheduler, predictor), by default the table's first policy.
     ``ratio`` is null where the baseline's mean is 0, the interval also below 5 windows; ``note`` says why, or how rough it is.
-    Raises InputError for an absent baseline, an unknown metric, and where a policy lacks a window that another has.
+    Raises InputError for an absent baseline, an unknown metric, and where a policy lacks a window or seed that another has.
     """
     unknown = [metric for metric in metrics if metric not in table]
     if unknown:
@@ -50,13 +52,16 @@ def over_windows(
         identity = dict(zip(SETTING, setting, strict=True))
         for metric in metrics:
             values = _by_window(part, metric)
-            ranks = values.mean().rank(method="min", ascending=metric not in HIGHER_IS_BETTER)
+            means = values.mean()
+            ranks = means.rank(method="min", ascending=metric not in HIGHER_IS_BETTER)
+            tied = means.groupby(means).transform("size") - 1
             compared = _against(values, base, resamples, confidence, seed)
             rows += [
-                {**identity, **dict(zip(POLICY, policy, strict=True)), "metric": metric, **record, "rank": int(ranks[policy])}
+                {**identity, **dict(zip(POLICY, policy, strict=True)), "metric": metric, **record}
+                | {"rank": int(ranks[policy]), "tied": int(tied[policy])}
                 for policy, record in compared
             ]
-    columns = [*SETTING, *POLICY, "metric", "windows", "mean", "ratio", "low", "high", "rank", "note"]
+    columns = [*SETTING, *POLICY, "metric", "windows", "replicates", "mean", "ratio", "low", "high", "rank", "tied", "note"]
     numbers = dict.fromkeys(("mean", "ratio", "low", "high"), "float64")
     return pd.DataFrame(rows, columns=columns).astype({**numbers, "starvation_s": "Int64"})
 
@@ -78,32 +83,37 @@ def _baseline(table: pd.DataFrame, wanted: tuple[str, str] | None) -> tuple[str,
 
 
 def _by_window(part: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Values of one metric, float64 [windows, policies], both in the order of the table."""
-    values = part.groupby(["window", *POLICY], sort=False)[metric].mean().astype("float64").unstack(POLICY, sort=False)
+    """Values of one metric, float64 [seeds x windows, policies], in the order of the table and seed by seed."""
+    values = part.groupby(["seed", "window", *POLICY], sort=False)[metric].mean().astype("float64").unstack(POLICY, sort=False)
+    whole = pd.MultiIndex.from_product([part["seed"].unique(), part["window"].unique()], names=["seed", "window"])
+    values = values.reindex(whole)
     if values.isna().any(axis=None):
         policy = values.columns[int(values.isna().any().argmax())]
-        raise InputError(f"{' / '.join(policy)} has no {metric} in window {values.index[int(values[policy].isna().argmax())]}")
+        seed, window = values.index[int(values[policy].isna().argmax())]
+        raise InputError(f"{' / '.join(policy)} has no {metric} in window {window}" + (f" with seed {seed}" if seed else ""))
     return values
 
 
 def _against(
     values: pd.DataFrame, base: tuple[str, str, str], resamples: int, confidence: float, seed: int
 ) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-    count = len(values)
-    each = np.ones(count)
+    replicates = values.index.get_level_values("seed").nunique()
+    count = len(values) // replicates
+    each = np.ones((replicates, count))
     draws = drawn(count, resamples, seed)
-    reference = Ratio(values[base].to_numpy(), each)
+    reference = Ratio(values[base].to_numpy().reshape(each.shape), each)
     for policy in values.columns:
-        term = Ratio(values[policy].to_numpy(), each)
+        term = Ratio(values[policy].to_numpy().reshape(each.shape), each)
         ratio, low, high, note = None, None, None, remark(count, "window")
         if reference.value() == 0:
             note = "no ratio: the baseline is 0"
         else:
             ratio = term.value() / reference.value()
             if count >= FEWEST_BLOCKS:
-                low, high = interval(draws, term, reference, tail(confidence, count))
+                low, high = of_replicates(draws, term, reference, confidence)
                 if low is None or high is None:
                     note = "no interval: the baseline is 0 in some resamples"
                 else:
                     low, high = low + 1.0, high + 1.0
-        yield tuple(policy), {"windows": count, "mean": term.value(), "ratio": ratio, "low": low, "high": high, "note": note}
+        found = {"windows": count, "replicates": replicates, "mean": term.value(), "ratio": ratio, "low": low, "high": high}
+        yield tuple(policy), {**found, "note": note}

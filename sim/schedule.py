@@ -19,6 +19,7 @@ IDENTITY = (
     "starvation_s",
     "dependencies",
     "seed",
+    "shake_s",
     "procs",
     "tau_s",
     "generated",
@@ -31,8 +32,9 @@ class Schedule:
     """One simulated (or recorded) schedule.
 
     ``jobs`` has one row a job, in the order of the trace: ``job_id submit_s start_s end_s procs runtime_s requested_s user predicted_s
-    corrections``. Times are seconds from the trace's origin. ``submit_s`` is the recorded submission, with dependencies the simulated
-    one; ``predicted_s`` is the estimate at submission (the one that orders the queue), ``corrections`` how often an outlived
+    corrections``. Times are seconds from the trace's origin. ``submit_s`` is the recorded submission, moved where the replay is shaken (by up to
+    ``shake_s``, drawn by ``seed``: :mod:`features.shaking`), with dependencies the simulated one;
+    ``predicted_s`` is the estimate at submission (the one that orders the queue), ``corrections`` how often an outlived
     prediction was replaced. The other fields say what produced the schedule; ``simulate_s`` is the wall time of the simulation alone, of which
     ``retrain_s`` went into training predictors at midnight. ``quantiles``, of a predictor that knows distributions, is what it said of each job's
     runtime at its submission: seconds, a row a job in the same order, a column a level in (0, 1).
@@ -48,6 +50,7 @@ class Schedule:
     starvation_s: int | None = None
     dependencies: bool = False
     seed: int = 0
+    shake_s: int = 0
     generated: bool = False
     clamped_predictions: int = 0
     simulate_s: float = 0.0

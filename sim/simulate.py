@@ -12,6 +12,7 @@ import pandas as pd
 
 from features.clock import Clock
 from features.errors import InputError
+from features.shaking import moves, shaken
 from models.compiled import OUTSIDE, TABLE, answers_apart
 from models.memory import Memory
 from models.protocol import CompiledPredictor, OnlinePredictor, Predictor
@@ -37,6 +38,7 @@ from sim.schedule import Schedule, schedule_table
 from sim.scratch import Scratch, Work
 from sim.semantics import SEMANTICS as SEMANTICS
 from sim.semantics import semantics as named_semantics
+from sim.shaken import check_seed, in_order, restored, seeded
 from sim.start_decision import StartDecision, decide
 from sim.state import CLAMPED, ENDED, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
 
@@ -57,6 +59,7 @@ def simulate(
     start_decision: StartDecision | None = None,
     clock: Clock = TRACE_SECONDS,
     seed: int = 0,
+    shake_s: int = 0,
     trace: str = "",
     generated: bool = False,
     scratch: Scratch | None = None,
@@ -87,19 +90,28 @@ def simulate(
         The Unix time of the trace's second 0 and its time zone: learners look at the time of day by it, and are retrained at its midnights. Without it
         both go by the trace's own seconds, whose second 0 counts as a midnight; so does the published ``cv-triple`` in any case.
     seed
-        Recorded with the schedule. Nothing in these algorithms is random.
+        Draws the shake, and is the seed by which ``lightgbm`` and ``quantile`` learn where their name states none. Nothing else is random.
+    shake_s
+        Move every submission by up to so many seconds (:mod:`features.shaking`): one of many replays that a trace stands for. 0: as recorded.
     scratch
         Working arrays of earlier simulations to use again, one a thread; the schedule holds none of them.
 
     Raises
     ------
     InputError
-        For an unknown name, a table that is not clean, or predictions that cannot be used.
+        For an unknown name, a table that is not clean, predictions that cannot be used, or a seed that would change nothing.
     """
+    check_seed([predictor], [seed], shake_s)
+    source, table, rows = as_predictor(seeded(predictor, seed)), jobs, None  # type: ignore[arg-type]
+    if shake_s:
+        if start_decision is not None:
+            raise InputError("start decisions are made of the jobs as recorded: a shaken replay takes no start_decision")
+        table, rows = shaken(jobs, moves(len(jobs), shake_s, seed), dependencies)
+        source = in_order(source, jobs, rows)
     made = outcome(
-        prepare(jobs, procs),
+        prepare(table, procs),
         scheduler=scheduler,
-        predictor=predictor,
+        predictor=source,
         correction=correction,
         semantics=semantics,
         starvation_s=starvation_s,
@@ -108,6 +120,8 @@ def simulate(
         clock=clock,
         scratch=scratch,
     )
+    if rows is not None:
+        made = restored(made, rows)
     return Schedule(
         jobs=schedule_table(jobs, made.start, made.predicted, made.corrections, made.submit),
         procs=procs,
@@ -119,6 +133,7 @@ def simulate(
         starvation_s=starvation_s,
         dependencies=dependencies,
         seed=seed,
+        shake_s=shake_s,
         generated=generated,
         clamped_predictions=made.clamped,
         simulate_s=made.seconds,

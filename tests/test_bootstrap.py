@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from models.bootstrap import FEWEST_BLOCKS, drawn, mean_intervals, remark
+from models.bootstrap import FEWEST_BLOCKS, Ratio, drawn, interval, mean_intervals, of_replicates, remark, tail
 
 
 def sample(rng: np.random.Generator, blocks: int, jobs: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -54,3 +54,48 @@ def test_draws_are_those_of_the_seed_and_cannot_be_changed():
     assert (drawn(9, 50, 5) != draws).any()
     with pytest.raises(ValueError, match="read-only"):
         draws[0, 0] = 1.0
+
+
+def chaotic(rng: np.random.Generator, replicates: int, chaos: float, gain: float = 1.1, weeks: int = 40) -> tuple[Ratio, Ratio]:
+    """Replays of a policy and a baseline over the same weeks: weeks differ in load and in what they gain, ``gain`` on average; every replay of either
+    turns out larger or smaller as a whole, and every week of it by itself."""
+    load, gains = rng.lognormal(0.0, 0.5, weeks), rng.normal(gain, 0.15, weeks)
+
+    def replays(what: np.ndarray) -> Ratio:
+        whole = rng.lognormal(-(chaos**2) / 2, chaos, (replicates, 1))
+        own = rng.lognormal(-(chaos**2) / 2, chaos, (replicates, weeks))
+        return Ratio(what * whole * own, np.ones((replicates, weeks)))
+
+    return replays(load * gains), replays(load)
+
+
+@pytest.mark.parametrize(("replicates", "chaos"), [(20, 0.1), (20, 0.0), (3, 0.1)])
+def test_the_interval_over_weeks_and_replicates_covers_the_expected_change_and_that_of_one_replay_does_not(replicates, chaos):
+    rng, draws, trials = np.random.default_rng(8), drawn(40, 500, 0), 300
+    covered, today = 0, 0
+    for _ in range(trials):
+        policy, base = chaotic(rng, replicates, chaos)
+        low, high = of_replicates(draws, policy, base, 0.95)
+        covered += low <= 0.1 <= high
+        first = [Ratio(*(part[0] for part in each)) for each in (policy, base)]
+        low, high = interval(draws, *first, tail(0.95, 40))
+        today += low <= 0.1 <= high
+    assert 0.91 <= covered / trials <= 0.99
+    assert today / trials < 0.6 if chaos else today == covered
+
+
+def test_one_replicate_has_the_interval_over_blocks_itself():
+    policy, base = chaotic(np.random.default_rng(1), 1, 0.3)
+    draws = drawn(40, 500, 0)
+    flat = [Ratio(*(part[0] for part in each)) for each in (policy, base)]
+    assert of_replicates(draws, policy, base, 0.9) == interval(draws, *flat, tail(0.9, 40))
+
+
+def test_replicates_that_say_the_same_add_nothing_and_a_metric_that_is_zero_has_an_interval():
+    policy, base = chaotic(np.random.default_rng(2), 1, 0.3)
+    draws = drawn(40, 500, 0)
+    twice = [Ratio(*(np.repeat(part, 4, axis=0) for part in each)) for each in (policy, base)]
+    assert of_replicates(draws, *twice, 0.95) == pytest.approx(of_replicates(draws, policy, base, 0.95), rel=1e-9)
+    nothing = Ratio(np.zeros((3, 40)), np.ones((3, 40)))
+    ones = Ratio(np.ones((3, 40)), np.ones((3, 40)))
+    assert of_replicates(draws, nothing, ones, 0.95) == (-1.0, -1.0)

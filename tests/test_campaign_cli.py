@@ -65,7 +65,7 @@ def without_times(path: Path) -> tuple[pd.DataFrame, dict]:
 def test_killed_and_taken_up_again_the_results_are_the_same_to_the_last_byte(trace: Path, tmp_path: Path) -> None:
     seeds = [word for seed in range(40) for word in ("--seed", str(seed))]
     arguments = ["campaign", str(trace), "--windows", "weeks", "--scheduler", "EASY", "--scheduler", "SAF-JustBF", *seeds]
-    arguments += ["--predictor", "last2", "--correction", "tsafrir", "--tau", "10", "--tau", "60", "--workers", "2"]
+    arguments += ["--predictor", "last2", "--correction", "tsafrir", "--tau", "10", "--tau", "60", "--workers", "2", "--shake"]
     out, undisturbed = tmp_path / "killed.parquet", tmp_path / "undisturbed.parquet"
     journal = tmp_path / "killed.parquet.journal"
 

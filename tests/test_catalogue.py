@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import threading
 from collections.abc import Iterator
 from hashlib import sha256
@@ -10,21 +11,27 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from features.cleaning import clean
 from features.errors import InputError
 from features.names import RULE
 from features.schema import Trace
 from pipelines.catalogue import PACKAGED, Entry, load_catalogue, remembered
+from pipelines.cli.inspect import command as inspect_command
+from pipelines.cli.traces import command as traces_command
 from pipelines.fetch import fetch
 from pipelines.home import archive, home
 from pipelines.ingest.canonical import write_canonical
 from pipelines.ingest.read import find_entry, read_trace
-from pipelines.traces import read_known, remember
+from pipelines.instance import instance
+from pipelines.lake import Lake
+from pipelines.traces import forget, read_known, remember
 from tests.conftest import SHARED, needs_shared
 
 SWF = "; MaxProcs: 64\n1 0 5 100 4 -1 -1 4 3600 -1 1 3 2 7 1 2 -1 -1\n"
 SACCT = "JobID|Submit|Elapsed|ReqCPUS|ReqNodes\n1|2024-05-01T10:00:00|10:00|8|2\n"
-KEYS = "title, place, sha256, sha256_content, procs, timezone, missing_request, processors, format, options"
+KEYS = "title, place, sha256, sha256_content, procs, timezone, missing_request, processors, cpus_per_node, format, options"
 PACKED = gzip.compress(SWF.encode(), mtime=0)
 
 
@@ -221,6 +228,56 @@ def test_the_archives_files_are_the_catalogues_traces(file: str) -> None:
     if entry.missing_request == "runtime":
         assert remember(str(entry.path)) == entry.name
         assert read_known(entry.name)[0].source == str(entry.path)
+
+
+WHOLE_NODES = (
+    "JobID|Submit|Elapsed|ReqCPUS|AllocCPUS|ReqNodes\n1|2024-05-01T10:00:00|10:00|8|8|2\n2|2024-05-01T10:00:00|10:00|1|1|1\n"
+)
+
+
+def test_what_a_processor_is_can_be_said_without_a_settings_file(elsewhere: Path) -> None:
+    (elsewhere / "june.txt").write_text(WHOLE_NODES)
+    for options, procs, allocated in (
+        ((), [8, 1], [8, 1]),
+        (("--processors", "nodes"), [2, 1], []),
+        (("--cpus-per-node", "64"), [128, 64], []),
+    ):
+        arguments = ["june.txt", "--time-zone", "UTC", "--procs", "4096", *options]
+        shown = CliRunner().invoke(inspect_command, [*arguments, "--json"], standalone_mode=False)
+        found = json.loads(shown.stdout)["distributions"]
+        assert (found["procs"]["q0"], found["procs"]["q100"]) == (min(procs), max(procs))
+        assert found.get("allocated_procs", {"count": 0})["count"] == len(allocated)
+    given = {"procs": 4096, "timezone": "UTC", "missing_request": "runtime", "processors": None, "cpus_per_node": 64}
+    assert remember("june.txt", **given) == "june"
+    assert read_known("june")[0].jobs["procs"].tolist() == [128, 64]
+    (elsewhere / "cpus.txt").write_text(WHOLE_NODES.replace("ReqNodes", "Comment"))
+    assert message(read_trace, "cpus.txt", timezone="UTC", cpus_per_node=64) == (
+        "cpus.txt: the header line has no column ReqNodes or AllocNodes, so --cpus-per-node has nothing to count"
+    )
+
+
+def test_a_trace_that_was_run_can_be_forgotten(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No night runs it then; what was made of it stays, and it can be run again."""
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    (elsewhere / "a.swf").write_text(SWF)
+    (elsewhere / "b.swf").write_text(SWF)
+    lake = Lake(home() / "lake")
+    for name in (remember("a.swf"), remember("b.swf", procs=8)):
+        lake.write_clean(clean(read_known(name)[0]))
+        with instance() as store:
+            store.add_dynamic_partitions("traces", [name])
+    done = CliRunner().invoke(traces_command, ["--forget", "a"], standalone_mode=False)
+    assert done.exception is None
+    assert (
+        done.stderr == f"a: forgotten: no night runs it; {remembered()} has no entry of it. Its tables, reports and models stay.\n"
+    )
+    with instance() as store:
+        assert list(store.get_dynamic_partitions("traces")) == ["b"]
+    assert message(read_known, "a").startswith("a: no longer in the catalogue")
+    assert read_known("b")[0].procs == 8
+    assert len(lake.read_clean("a").jobs) == 1
+    assert message(forget, "a") == "a: is not a trace that was run, so there is nothing to forget: known are b"
+    assert remember("a.swf") == "a"
 
 
 def test_the_generated_trace_says_so_and_refuses_bad_options(elsewhere: Path) -> None:

@@ -213,6 +213,40 @@ def test_bad_requests_are_refused_with_what_there_is():
         compare([base, base])
 
 
+def test_replicates_are_compared_with_the_baseline_of_their_seed_and_widen_the_interval():
+    rng = np.random.default_rng(15)
+    pairs = [pair_of(np.random.default_rng(16), 20)]
+    for seed in range(1, 4):  # the same jobs, other waits
+        base, other = (
+            replace(
+                each, seed=seed, jobs=each.jobs.assign(start_s=each.jobs["submit_s"] + (waits * rng.uniform(0.5, 2)).astype(int))
+            )
+            for each in pairs[0]
+            for waits in [each.jobs["start_s"] - each.jobs["submit_s"]]
+        )
+        pairs.append((base, other))
+    found = row(compare([each for pair in pairs for each in pair]), "EASY-SJBF", "mean_wait_s")
+    singly = [row(compare(list(pair)), "EASY-SJBF", "mean_wait_s") for pair in pairs]
+    assert found["replicates"] == 4
+    assert singly[0]["replicates"] == 1
+    assert found["value"] == pytest.approx(np.mean([each["value"] for each in singly]))
+    assert found["baseline"] == pytest.approx(np.mean([each["baseline"] for each in singly]))
+    changes = [each["relative"] for each in singly]
+    assert (found["least"], found["most"]) == (min(changes), max(changes))
+    assert found["high"] - found["low"] > max(each["high"] - each["low"] for each in singly)
+    with pytest.raises(InputError, match="has a replicate of seed 2, and the baseline has none"):
+        compare([pairs[0][0], pairs[2][1]])
+
+
+def test_replicates_weigh_the_same_however_long_their_longest_wait_is():
+    base, other = pair_of(np.random.default_rng(17), 6)
+    waits = base.jobs["start_s"] - base.jobs["submit_s"]
+    longer = replace(base, seed=1, jobs=base.jobs.assign(start_s=base.jobs["submit_s"] + 9 * waits))
+    table = compare([base, longer, other, replace(other, seed=1)])
+    both = pd.concat([base.jobs, longer.jobs], ignore_index=True)
+    assert row(table, "EASY", "p2sf_s")["value"] == pytest.approx(slow_metric("p2sf_s", both), rel=1e-9)
+
+
 @needs_shared
 def test_kth_sp2_shows_what_the_papers_say_of_sjbf_with_predictions():
     schedules = [

@@ -7,7 +7,7 @@ import pytest
 
 from features.errors import InputError
 from sim.comparison import compare
-from sim.frontier import LADDER, Policy, change, climb, halves, part, pick, weekly
+from sim.frontier import LADDER, Policy, change, climb, halves, part, pick, picked, replicated, weekly
 from sim.metrics import Ratio, evaluate
 from tests.test_comparison import pair_of
 
@@ -75,7 +75,29 @@ def test_either_of_packing_and_fairness_rules_a_candidate_out(worse):
 
 def test_the_first_of_equals_is_picked():
     same = sums_of(8, 99, 99)
-    assert pick({BOLD: same, CAREFUL: same}, sums_of(10, 100, 100)) == BOLD
+    base = sums_of(10, 100, 100)
+    assert pick({BOLD: same, CAREFUL: same}, base) == BOLD
+    assert picked({BOLD: same, BAD: sums_of(9, 99, 99), CAREFUL: same}, base) == [BOLD, CAREFUL]
+
+
+def test_the_frontier_says_how_many_were_as_good():
+    halves_alike = {BASE: sums_of(10, 100, 100), BOLD: sums_of(5, 99, 99), CAREFUL: sums_of(5, 98, 98), BAD: sums_of(9, 9, 9)}
+    table = climb(halves_alike, halves_alike, [BOLD, CAREFUL, BAD], BASE, ladder=(0.0,))
+    assert (set(table["predictor"]), set(table["tied"])) == ({"bold"}, {1})
+
+
+def test_replicates_are_compared_one_by_one_and_only_a_change_that_they_agree_on_is_sure():
+    waits = {BASE: [1.0, 1.1, 0.9], BOLD: [0.5, 0.55, 0.45], BAD: [0.5, 1.6, 0.6]}
+    sums = {policy: replicated([sums_of(1, 1, 1, wait) for wait in each]) for policy, each in waits.items()}
+    bold, bad = (change(sums[policy], sums[BASE], "mean_wait_s") for policy in (BOLD, BAD))
+    assert (bold.replicates, bold.sure, bold.relative) == (3, True, pytest.approx(-0.5))
+    assert (bad.sure, bad.least, bad.most) == (False, pytest.approx(-0.5), pytest.approx(0.6 / 1.1 - 0.1 / 1.1))
+    assert bad.low < 0 < bad.high
+    fewer = change(replicated([sums_of(1, 1, 1, wait) for wait in waits[BOLD][:2]]), sums[BASE], "mean_wait_s")
+    assert (fewer.replicates, fewer.relative) == (2, pytest.approx(-0.5))
+    assert not change(sums_of(1, 1, 1, 0.5), sums_of(1, 1, 1, 1.0), "mean_wait_s").sure  # one replay shows nothing of chaos
+    with pytest.raises(InputError, match="3 replicates have only 2 of the baseline"):
+        change(sums[BASE], replicated([sums_of(1, 1, 1)] * 2), "mean_wait_s")
 
 
 def test_what_is_picked_on_the_first_half_is_measured_on_the_second():

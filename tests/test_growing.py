@@ -11,6 +11,7 @@ from models import growing, job_features, quantile
 from models.accounting import accounting
 from models.growing import carry_on, grow, up_to_the_second
 from models.packed.forest import Forest
+from models.packed.methods import Quantile
 from models.trainers import carried_on, outdated, train
 from tests.learning import ORIGIN_S, ZONE, workload
 
@@ -181,7 +182,7 @@ def test_before_there_are_enough_jobs_for_trees_there_is_one_leaf(known):
     assert made.counts.shape[0] == 1
     asked = known.asked(asked_after(known, at)[:30])
     assert ((made.predict(asked)[0] >= 1) & (made.predict(asked)[0] <= asked["requested_s"])).all()
-    assert train("quantile", known, int(known.jobs["submit_s"].iloc[0]), 0).name == "requested"
+    assert train(Quantile.name, known, int(known.jobs["submit_s"].iloc[0]), 0).name == "requested"
     later = carry_on(made, known, at + DAY_S)
     assert later.counts[:, :, : quantile.BINS].sum() == (known.end_s <= at + DAY_S).sum()
 

@@ -14,7 +14,7 @@ from features.schema import Trace, conform
 from pipelines.ingest.read import read_trace
 from pipelines.ingest.source import Source
 from pipelines.ingest.swf import parse_swf
-from pipelines.inspection import Inspection, inspect_trace, render
+from pipelines.inspection import Inspection, Outlier, inspect_trace, render
 from tests.conftest import SHARED, needs_shared
 
 DAY = 86_400
@@ -109,6 +109,27 @@ def test_what_is_shown_and_what_is_json_say_the_same() -> None:
         "1 of over a week",
     ):
         assert part in text
+
+
+def test_times_of_over_a_year_are_told_of() -> None:
+    long = [
+        f"5 {12 * DAY} {366 * DAY} 100 4 -1 -1 4 {365 * DAY} -1 1 1 -1 -1 0 -1 -1 -1",
+        f"6 {13 * DAY} 1 100 4 -1 -1 4 {400 * DAY} -1 1 1 -1 -1 0 -1 -1 -1",
+        f"7 {13 * DAY} 1 100 4 -1 -1 4 {730 * DAY} -1 1 1 -1 -1 0 -1 -1 -1",
+    ]
+    found = inspect_trace(trace(lines=[*LINES, *long]))
+    assert found.over_a_year == {"wait_s": Outlier(1, 366 * DAY, 5), "requested_s": Outlier(2, 730 * DAY, 7)}
+    assert json.loads(json.dumps(found.to_json()))["over_a_year"]["requested_s"]["jobs"] == 2
+    text = shown(found)
+    assert "1 job of over a year, the longest 31,622,400 s (1.0 years) of job 5: is it a mistake?" in text
+    assert "2 jobs of over a year, the longest 63,072,000 s (2.0 years) of job 7: is it a mistake?" in text
+    assert inspect_trace(trace()).over_a_year == {}
+
+
+@needs_shared
+def test_the_request_of_23_years_in_atlas_is_told_of() -> None:
+    found = inspect_trace(read_trace(str(SHARED / "traces" / "LLNL-Atlas-2006-2.1-cln.swf.gz")))
+    assert {name: (each.jobs, each.longest_s) for name, each in found.over_a_year.items()} == {"requested_s": (1, 738_738_720)}
 
 
 def test_a_generated_trace_says_so_and_markup_in_a_header_is_harmless() -> None:

@@ -38,10 +38,17 @@ def test_nights_are_chosen_by_number_or_date_and_the_command_goes_on_where_it_en
     assert done.stdout.rstrip().endswith("home/replays/arriving/reports/nights/arriving/index.html")
     again = nights(trace, "--nights", "3", "--until", "2023-12-07")
     assert again.returncode == 0, again.stderr
-    assert "the night 2023-12-06 is done, 1 are left" in again.stderr
+    assert "the night 2023-12-06 is done, 1 night left" in again.stderr
+    assert "\n1 night in " in again.stderr
     ledger, _ = Lake(trace.parent / "home" / "replays" / "arriving" / "lake").read("nights", "arriving")
     assert ledger["night"].tolist() == ["2023-12-05", "2023-12-06", "2023-12-07"]
     assert {path.name for path in (trace.parent / "home").iterdir()} == {"replays"}
+    shown = nights(trace, "--clear", "--home", str(trace.parent / "home" / "replays" / "arriving"))
+    assert shown.returncode == 0, shown.stderr
+    first, second, *rest = shown.stdout.splitlines()
+    assert first == "cleared     there was nothing to clear"
+    assert second.startswith("nights      the last night done is 2023-12-07, on accounting up to 2023-12-")
+    assert rest == ["stuck       no", "failed      no"]
 
 
 @pytest.mark.parametrize(
@@ -51,6 +58,7 @@ def test_nights_are_chosen_by_number_or_date_and_the_command_goes_on_where_it_en
         (("--until", "1999-01-01"), "the nights of arriving are 2023-11-16 to 2023-12-26"),
         (("--start", "99"), "arriving has 41 nights"),
         (("--nights", "0"), "0 is not in the range"),
+        (("--status",), "no night of arriving was done or tried here"),
     ],
 )
 def test_nights_that_do_not_exist_are_one_line(trace: Path, arguments: tuple[str, ...], said: str) -> None:

@@ -126,3 +126,29 @@ def test_labels_leave_out_what_all_policies_share() -> None:
     other = ("EASY", "last2", "tsafrir")
     assert list(policy_labels(results({BASE: [1.0], OTHER: [1.0]})).values()) == ["EASY", "SAF-EASY"]
     assert policy_labels(results({BASE: [1.0], other: [1.0]}))[other] == "EASY / last2 / tsafrir"
+
+
+def test_seeds_are_replicates_that_are_paired_and_widen_the_interval() -> None:
+    rng = np.random.default_rng(6)
+    base = rng.lognormal(0, 1, 12)
+    chaos = [0.6, 1.0, 1.7]
+    one, other = [base * 0.9 * factor for factor in chaos], [base * factor for factor in (1.0, 1.1, 0.9)]
+    table = pd.concat(
+        [results({BASE: list(other[seed]), OTHER: list(one[seed])}).assign(seed=seed) for seed in range(3)], ignore_index=True
+    )
+    row = row_of(over_windows(table, metrics=["mean_wait_s"]), OTHER)
+    assert (row["replicates"], row["windows"]) == (3, 12)
+    assert row["ratio"] == pytest.approx(np.sum(one) / np.sum(other))
+    assert row["low"] < 0.9 * 0.7
+    assert row["high"] > 0.9 * 1.6
+    first = row_of(over_windows(table[table["seed"] == 0], metrics=["mean_wait_s"]), OTHER)
+    assert first["high"] - first["low"] < 1e-9  # one replay alone shows nothing of it
+    with pytest.raises(InputError, match="has no mean_wait_s in window 12 with seed 2"):
+        over_windows(table.iloc[:-1], metrics=["mean_wait_s"])
+
+
+def test_ties_are_counted() -> None:
+    third = ("LCFS-EASY", "requested", "requested")
+    summary = over_windows(results({BASE: [2.0, 4.0], OTHER: [4.0, 2.0], third: [1.0, 1.0]}), metrics=["mean_wait_s"])
+    found = {policy: row_of(summary, policy)[["rank", "tied"]].tolist() for policy in (BASE, OTHER, third)}
+    assert found == {BASE: [2, 1], OTHER: [2, 1], third: [1, 0]}

@@ -18,7 +18,7 @@ from models.accounting import accounting
 from models.gradient_boosting import GradientBoosting, fit, predict
 from models.growing import grow
 from models.packed.methods import Boosting, Last2, Quantile, Requested
-from models.packed.predictor import RuntimePredictor
+from models.packed.predictor import RuntimePredictor, read_method
 from models.packing import assemble, content_hash, private_name
 from tests.learning import ORIGIN_S, ZONE, inputs_of, workload
 
@@ -34,11 +34,16 @@ def learned():
     return jobs, inputs, row, at, snapshot(jobs, start, at), booster, forest
 
 
-def pack(directory, learned, method="lightgbm", table=None):
+def pack(directory, learned, method="lightgbm-users", table=None):
     directory.mkdir()
     _, _, _, at, users, booster, forest = learned
     table = users if table is None else table
-    made = {"lightgbm": Boosting(booster), "last2": Last2(), "requested": Requested(), "quantile": Quantile(forest)}[method]
+    made = {
+        "lightgbm-users": Boosting(booster),
+        "last2": Last2(),
+        "requested": Requested(),
+        "quantile(order=accuracy)": Quantile(forest),
+    }[method]
     return assemble(directory, made, table, at, origin_unix_s=ORIGIN_S, timezone=ZONE)
 
 
@@ -79,12 +84,30 @@ def test_an_unknown_user_is_answered_and_the_age_grows_with_the_clock(tmp_path, 
     assert 1 <= answer["predicted_s"].iloc[0] <= submission(learned)["requested_s"].iloc[0]
 
 
+@pytest.mark.parametrize("method", ["last2", "lightgbm", "quantile"])
+def test_an_answer_says_whether_the_user_is_known_and_null_is_nobody(tmp_path, learned, method):
+    predictor = RuntimePredictor(pack(tmp_path / "a", learned, method).data)
+    one = submission(learned)
+    users = [one["user"].iloc[0], "never seen", None, np.nan, pd.NA]
+    answers = predictor.predict(pd.concat([one] * 5, ignore_index=True).assign(user=pd.Series(users, dtype=object)))
+    assert answers["user_known"].tolist() == [True, False, False, False, False]
+    assert answers["user_known"].dtype == bool
+    assert answers["predicted_s"].iloc[1:].nunique() == 1
+
+
 def test_what_the_forest_says_travels_with_it(tmp_path, learned):
     jobs, _, row, at, *_, forest = learned
-    answer = RuntimePredictor(pack(tmp_path / "a", learned, "quantile").data).predict(submission(learned))
+    answer = RuntimePredictor(pack(tmp_path / "a", learned, "quantile(order=accuracy)").data).predict(submission(learned))
     asked = jobs.iloc[[row]][["user", "procs", "requested_s"]].assign(submit_s=at)
     point, quantiles = forest.answer(asked)
-    assert list(answer.columns) == ["predicted_s", "predicted_50_s", "predicted_80_s", "predicted_95_s", "snapshot_age_s"]
+    assert list(answer.columns) == [
+        "predicted_s",
+        "predicted_50_s",
+        "predicted_80_s",
+        "predicted_95_s",
+        "snapshot_age_s",
+        "user_known",
+    ]
     assert answer["predicted_s"].iloc[0] == point[0]
     for name, seconds in quantiles.items():
         assert answer[name].iloc[0] == seconds[0]
@@ -93,13 +116,14 @@ def test_what_the_forest_says_travels_with_it(tmp_path, learned):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"user": [None]}, "row 0 .*column user: .* is missing"),
         ({"user": pd.Series([7], dtype=object)}, "row 0 .*column user: 7 is not text"),
         ({"requested_s": [0]}, "row 0 .*column requested_s: 0 is below 1"),
         ({"requested_s": pd.array([None], dtype="Int64")}, "row 0 .*column requested_s: .* is missing"),
         ({"procs": [-3]}, "row 0 .*column procs: -3 is below 1"),
         ({"procs": [1.5]}, "column procs holds float64"),
         ({"submit_time": ["yesterday"]}, "column submit_time holds"),
+        ({"submit_time": pd.to_datetime([1709283600])}, "row 0 .*column submit_time: 1970-.*was a Unix number taken for a time"),
+        ({"submit_time": pd.to_datetime([1709283600000], unit="us")}, "row 0 .*column submit_time: 1970-.*was a Unix number"),
         ({"submit_time": pd.to_datetime(["2024-01-01"]).tz_localize("UTC")}, "without time zone"),
     ],
 )
@@ -112,8 +136,16 @@ def test_values_that_make_no_sense_are_refused_by_row_and_column(tmp_path, learn
 def test_a_group_that_is_not_text_is_refused_where_it_is_looked_at(tmp_path, learned):
     odd = submission(learned, group=pd.Series([3], dtype=object))
     with pytest.raises(ValueError, match=r"row 0 .*column group: 3 is not text"):
-        RuntimePredictor(pack(tmp_path / "a", learned, "quantile").data).predict(odd)
+        RuntimePredictor(pack(tmp_path / "a", learned, "quantile(order=accuracy)").data).predict(odd)
     RuntimePredictor(pack(tmp_path / "b", learned, "last2").data).predict(odd)
+
+
+@pytest.mark.parametrize(("former", "now"), [("lightgbm", "lightgbm-users"), ("quantile", "quantile(order=accuracy)")])
+def test_a_method_is_read_by_the_name_it_had_before(tmp_path, learned, former, now):
+    settings = pack(tmp_path / "a", learned, now).data / "model.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"method": former}))
+    assert read_method(settings.parent).name == now
+    assert RuntimePredictor(settings.parent).predict(submission(learned))["predicted_s"].notna().all()
 
 
 @pytest.mark.parametrize("number", [0, 1, 3, None])
@@ -184,7 +216,9 @@ assert not blocked & set(sys.modules)
 """
 
 
-@pytest.mark.parametrize(("method", "absent"), [("lightgbm", []), ("quantile", ["lightgbm", "scipy", "sklearn"])])
+@pytest.mark.parametrize(
+    ("method", "absent"), [("lightgbm-users", []), ("quantile(order=accuracy)", ["lightgbm", "scipy", "sklearn"])]
+)
 def test_it_loads_and_predicts_where_queuecast_cannot_be_imported(tmp_path, learned, method, absent):
     (tmp_path / "a").mkdir()
     path = save(tmp_path / "a", learned, method=method)
@@ -202,7 +236,7 @@ def test_it_loads_and_predicts_where_queuecast_cannot_be_imported(tmp_path, lear
     here = mlflow.pyfunc.load_model(str(path)).predict(asked)
     there = pd.DataFrame(json.loads(done.stdout.strip().splitlines()[-1]))
     assert list(there.columns) == list(here.columns)
-    np.testing.assert_allclose(there.to_numpy(), here.to_numpy(), rtol=1e-14)
+    np.testing.assert_allclose(there.astype(float), here.astype(float), rtol=1e-14)
 
 
 def test_the_private_name_changes_with_the_code(tmp_path, monkeypatch):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -93,12 +95,29 @@ def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subp
     assert metadata["generated"] is True
     combinations = set(zip(table["scheduler"], table["predictor"], strict=True))
     assert combinations == {
-        (s, p) for s in ("EASY", "EASY-SJBF") for p in ("requested", "last2", "lightgbm", "quantile", "clairvoyant")
+        (s, p) for s in ("EASY", "EASY-SJBF", "EASY-SRF") for p in ("requested", "last2", "lightgbm", "quantile", "clairvoyant")
     }
     models, _ = Lake(directory / "home" / "lake").read("runtime_model", "small")
-    assert set(models["method"]) == {"last2", "lightgbm", "quantile"}
+    assert set(models["method"]) == {"last2", "lightgbm-users", "quantile(order=accuracy)"}
     assert sorted(models["alias"]) == ["", "challenger", "champion"]
     assert not list(directory.glob("ml*"))  # nothing of MLflow's in the working directory
+
+
+def test_a_name_means_one_thing_in_metrics_predictions_and_registry(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    lake = Lake(ran[0] / "home" / "lake")
+    predictions, _ = lake.read("predictions", "small")
+    schedules, made = lake.read("schedules", "small")
+    for name in ("lightgbm", "quantile"):
+        number = next(i for i, each in enumerate(made["schedules"]) if (each["scheduler"], each["predictor"]) == ("EASY", name))
+        of_metrics = schedules.loc[schedules["schedule"] == number, "predicted_s"].to_numpy()
+        np.testing.assert_array_equal(predictions[name], of_metrics)
+    measured = set(lake.read("prediction_metrics", "small")[0]["predictor"])
+    versions, _ = lake.read("runtime_model", "small")
+    assert set(versions["method"]) <= measured
+    assert "quantile" not in set(versions["method"])  # what is registered under it is not the median
+    page = (ran[0] / "home" / "reports" / "small.html").read_text()
+    champion = versions.set_index("alias")["method"]["champion"]
+    assert re.search(rf"{re.escape(champion)}</th><td>champion</td>", page)
 
 
 def test_the_champion_predicts_submissions_from_a_file(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 from features.errors import InputError
-from pipelines.cli.predict import read_submissions
+from pipelines.cli.predict import command, read_submissions
 
 HEAD = "user,procs,requested_s,submit_time\n"
 GOOD = "ada,4,3600,2024-03-01 09:00\n"
@@ -103,6 +104,25 @@ def test_a_row_with_too_few_or_too_many_values_is_refused_on_its_line(tmp_path, 
     assert complaint(path) == f"{path}:3: has {row.count(',') + 1} values for 4 columns"
 
 
+def test_an_empty_user_is_an_unknown_one(tmp_path):
+    table = read_submissions(csv_of(tmp_path, GOOD.strip(), GOOD.strip().removeprefix("ada")))
+    assert table["user"].isna().tolist() == [False, True]
+    assert table["user"].dtype == "str"
+    assert read_submissions(parquet_of(tmp_path, user=["ada", None, "bob"]))["user"].isna().tolist() == [False, True, False]
+
+
+def test_predict_says_how_many_users_are_unknown(tmp_path, monkeypatch):
+    def answered(spec, submitted):
+        return pd.DataFrame({"predicted_s": 60.0, "user_known": submitted["user"].eq("ada").fillna(False).to_numpy(bool)})
+
+    monkeypatch.setattr("pipelines.registry.predict_registered", answered)
+    path = csv_of(tmp_path, GOOD.strip(), GOOD.strip().replace("ada", "bob"), GOOD.strip().removeprefix("ada"))
+    done = CliRunner().invoke(command, ["--model", "m", str(path)], standalone_mode=False)
+    assert done.exception is None
+    assert done.stderr == "m: has no history of the user of 2 of 3 jobs (user_known is False): those of others answer\n"
+    assert [line.rsplit(",", 1)[1] for line in done.stdout.splitlines()] == ["user_known", "True", "False", "False"]
+
+
 def test_group_and_executable_are_text_and_an_empty_cell_is_unknown(tmp_path):
     head = HEAD.replace("\n", ",group,executable\n")
     table = read_submissions(csv_of(tmp_path, GOOD.strip() + ",7,", GOOD.strip() + ",,solver", head=head))
@@ -113,7 +133,9 @@ def test_group_and_executable_are_text_and_an_empty_cell_is_unknown(tmp_path):
     assert stored["group"].isna().tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize("taken", [["predicted_95_s"], ["predicted_s"], ["snapshot_age_s"], ["predicted_s", "snapshot_age_s"]])
+@pytest.mark.parametrize(
+    "taken", [["predicted_95_s"], ["predicted_s"], ["snapshot_age_s"], ["user_known"], ["predicted_s", "snapshot_age_s"]]
+)
 def test_columns_of_the_answer_are_refused_in_the_input(tmp_path, taken):
     path = csv_of(tmp_path, head=HEAD.replace("\n", f",{','.join(taken)}\n"))
     assert complaint(path).startswith(f"{path}:1: already has {' and '.join(taken)}")
@@ -139,7 +161,6 @@ def test_absent_and_doubled_columns_are_named(tmp_path):
         ({"procs": [4, 4, 0]}, "row 3: procs '0' is not a whole number"),
         ({"procs": [4, None, 4]}, "row 2: procs 'nan' is not a whole number"),
         ({"requested_s": [1, 2**62, 1]}, f"row 2: requested_s '{2**62}' is more than"),
-        ({"user": ["ada", None, "bob"]}, "row 2: user 'nan' is missing"),
         ({"submit_time": pd.to_datetime(["2024-03-01", None, "2024-03-01"])}, "row 2: submit_time 'NaT' is not a time"),
         ({"submit_time": [1709283600] * 3}, "row 1: submit_time '1709283600' is not a time"),
         (

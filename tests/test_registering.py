@@ -14,6 +14,7 @@ import pytest
 from features.clock import DAY_S
 from features.errors import InputError
 from models import registration, versions
+from models.packed.methods import Quantile
 from models.tracking import Tracking
 from models.trainers import TRAINERS
 from models.versions import Keep, aliases, all_versions, prune
@@ -45,7 +46,7 @@ def registered(tmp_path_factory: pytest.TempPathFactory):
     before = mlflow.get_tracking_uri()
     home = tmp_path_factory.mktemp("registering")
     with pytest.MonkeyPatch.context() as quick:
-        quick.delitem(TRAINERS, "quantile")
+        quick.delitem(TRAINERS, Quantile.name)
         yield home, register(home)
     mlflow.set_tracking_uri(before)
 

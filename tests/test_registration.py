@@ -48,7 +48,7 @@ def training(learned, trace):
 
 
 def register(opened, learned, trace, method, accuracy, judged=1500):
-    made = {"lightgbm": Boosting(learned[0]), "last2": Last2(), "requested": Requested()}[method]
+    made = {"lightgbm-users": Boosting(learned[0]), "last2": Last2(), "requested": Requested()}[method]
     return log_and_register(
         opened,
         made,
@@ -60,10 +60,10 @@ def register(opened, learned, trace, method, accuracy, judged=1500):
 
 
 def test_a_version_records_where_it_comes_from_and_predicts(opened, learned):
-    made = register(opened, learned, "one", "lightgbm", 0.6)
+    made = register(opened, learned, "one", "lightgbm-users", 0.6)
     found = opened.client.get_model_version("runtime-one", made.version)
     expected = {
-        "method": "lightgbm",
+        "method": "lightgbm-users",
         "data_fingerprint": "0123456789abcdef",
         "generated": "true",
         "seed": "0",
@@ -89,7 +89,7 @@ def test_a_forest_tells_quantiles_and_looks_at_group_and_executable_only_if_they
     made = log_and_register(opened, method, training(learned, "forest"), {}, (0.5, 100))
     model = mlflow.pyfunc.load_model(f"models:/runtime-forest/{made.version}")
     answer = model.predict(model.input_example)
-    assert list(answer.columns) == [*method.outputs, "snapshot_age_s"]
+    assert list(answer.columns) == [*method.outputs, "snapshot_age_s", "user_known"]
     many = pd.DataFrame(
         {
             "user": ["user1", "user2", "a user never seen", "user1"],
@@ -118,23 +118,23 @@ def promote(opened, trace, candidates):
 
 
 def test_the_more_accurate_becomes_first_champion_and_the_next_challenger_with_the_reason(opened, learned):
-    made = {m: register(opened, learned, "two", m, a) for m, a in (("requested", 0.3), ("last2", 0.5), ("lightgbm", 0.6))}
-    assert promote(opened, "two", list(made.values())) == (made["lightgbm"].version, made["last2"].version)
+    made = {m: register(opened, learned, "two", m, a) for m, a in (("requested", 0.3), ("last2", 0.5), ("lightgbm-users", 0.6))}
+    assert promote(opened, "two", list(made.values())) == (made["lightgbm-users"].version, made["last2"].version)
     first = opened.client.get_model_version_by_alias("runtime-two", "champion")
-    assert str(first.version) == made["lightgbm"].version
+    assert str(first.version) == made["lightgbm-users"].version
     assert (
-        "as served over 1,500 jobs (within 0.001 the simpler): lightgbm (version 3) 0.6000, last2 (version 2) 0.5000"
+        "as served over 1,500 jobs (within 0.001 the simpler): lightgbm-users (version 3) 0.6000, last2 (version 2) 0.5000"
         in first.description
     )
 
 
 def test_a_tie_goes_to_the_simpler(opened, learned):
-    made = [register(opened, learned, "tie", m, a) for m, a in (("lightgbm", 0.5005), ("last2", 0.5))]
+    made = [register(opened, learned, "tie", m, a) for m, a in (("lightgbm-users", 0.5005), ("last2", 0.5))]
     assert promote(opened, "tie", made)[0] == made[1].version
 
 
 def test_what_a_version_learned_is_read_back_and_predicts_the_same(opened, learned):
-    made = register(opened, learned, "back", "lightgbm", 0.6)
+    made = register(opened, learned, "back", "lightgbm-users", 0.6)
     jobs, start = workload()
     inputs = inputs_of(jobs, start).tail(50)
     again = trained_method(opened, "back", made.version).answer(inputs, inputs)["predicted_s"]
@@ -149,9 +149,9 @@ def test_a_failure_half_way_leaves_the_old_champion(opened, learned, monkeypatch
     with monkeypatch.context() as broken:
         broken.setattr(registration, "assemble", lambda *_, **__: (_ for _ in ()).throw(OSError("disk full")))
         with pytest.raises(OSError, match="disk full"):
-            register(opened, learned, "five", "lightgbm", 0.9)
-    assert mlflow.search_runs([opened.experiment_id], "tags.method = 'lightgbm' and status = 'FAILED'", output_format="list")
-    new = [register(opened, learned, "five", m, a) for m, a in (("last2", 0.5), ("lightgbm", 0.9))]
+            register(opened, learned, "five", "lightgbm-users", 0.9)
+    assert mlflow.search_runs([opened.experiment_id], "tags.method = 'lightgbm-users' and status = 'FAILED'", output_format="list")
+    new = [register(opened, learned, "five", m, a) for m, a in (("last2", 0.5), ("lightgbm-users", 0.9))]
     with monkeypatch.context() as broken:
         broken.setattr(registration, "_describe", lambda *_: (_ for _ in ()).throw(OSError("gone")))
         with pytest.raises(OSError, match="gone"):
@@ -161,7 +161,7 @@ def test_a_failure_half_way_leaves_the_old_champion(opened, learned, monkeypatch
 
 def test_candidates_judged_on_different_jobs_are_not_compared(opened):
     with pytest.raises(ValueError, match="different jobs"):
-        elect(opened, "six", [Candidate("last2", "1", 0.5, 100, 900), Candidate("lightgbm", "2", 0.6, 101, 900)])
+        elect(opened, "six", [Candidate("last2", "1", 0.5, 100, 900), Candidate("lightgbm-users", "2", 0.6, 101, 900)])
 
 
 def test_loading_refuses_what_is_absent_or_of_another_format(opened, learned):
@@ -180,11 +180,11 @@ def test_a_version_packed_by_an_older_code_loads_and_can_be_refreshed_from(opene
     with monkeypatch.context() as then:
         then.setattr(packing, "_PACKED", older)
         (older / "predictor.py").write_text((older / "predictor.py").read_text() + "\n# as it was then\n")
-        made = register(opened, learned, "elder", "lightgbm", 0.6)
+        made = register(opened, learned, "elder", "lightgbm-users", 0.6)
     assert packing.private_name() not in made.tags["code_version"]
     crown(opened, "elder", made.version)
     assert load(opened, "runtime-elder").predict(_one())["predicted_s"].between(1, 600).all()
-    assert trained_method(opened, "elder", made.version).name == "lightgbm"
+    assert trained_method(opened, "elder", made.version).name == "lightgbm-users"
 
 
 def _one():

@@ -80,9 +80,12 @@ class Last2(Requested):
 
 
 class Boosting:
-    """Gradient boosted trees (``boosting.py``); ``booster`` is a ``lightgbm.Booster``."""
+    """Gradient boosted trees over users' histories (``boosting.py``); ``booster`` is a ``lightgbm.Booster``.
 
-    name = "lightgbm"
+    The simulator's ``lightgbm`` is another learner: it goes by groups of jobs that are alike, which no snapshot of users holds.
+    """
+
+    name = "lightgbm-users"
     outputs: tuple[str, ...] = (PREDICTED,)
     optional: tuple[str, ...] = ()
     packages: tuple[str, ...] = ("lightgbm",)
@@ -104,9 +107,12 @@ class Boosting:
 
 
 class Quantile:
-    """The distribution of runtimes (``forest.py``): its most accurate point, and quantiles. It keeps a state of its own and looks at no model inputs."""
+    """The distribution of runtimes (``forest.py``): its most accurate point, and quantiles. It keeps a state of its own and looks at no model inputs.
 
-    name = "quantile"
+    Named as the simulator names what gives that point; ``quantile`` alone is the median there.
+    """
+
+    name = "quantile(order=accuracy)"
     outputs: tuple[str, ...] = (PREDICTED, *LEVELS)
     optional: tuple[str, ...] = ("group", "executable")
     packages: tuple[str, ...] = ()
@@ -128,3 +134,5 @@ class Quantile:
 
 METHODS: dict[str, type[Method]] = {each.name: each for each in (Requested, Last2, Boosting, Quantile)}
 """By name, from the simplest."""
+FORMER = {"lightgbm": Boosting.name, "quantile": Quantile.name}
+"""Names that versions registered before were given."""

@@ -1,6 +1,6 @@
 """Runtimes of new submissions from what a registered model brings along: its settings, the users' histories and what was learned.
 
-Packed as it stands into registered models; needs numpy, pandas with pyarrow, and lightgbm where the method is ``lightgbm``.
+Packed as it stands into registered models; needs numpy, pandas with pyarrow, and lightgbm where the method is ``lightgbm-users``.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .methods import METHODS, Method
+from .methods import FORMER, METHODS, Method
 from .snapshot_inputs import History
 
 FORMAT = 2
 """Version of the files a model is made of: settings, history table, what was learned."""
 SETTINGS, HISTORY = "model.json", "history.parquet"
+_YEAR_S = 365 * 86_400
+_YEARS_10_S = 10 * _YEAR_S
 
 
 def read_method(directory: Path) -> Method:
@@ -26,9 +28,10 @@ def read_method(directory: Path) -> Method:
         raise ValueError(
             f"{directory / SETTINGS}: format {settings.get('format')}, this code reads format {FORMAT}: register the model again"
         )
-    if settings["method"] not in METHODS:
-        raise ValueError(f"{directory / SETTINGS}: unknown method {settings['method']!r}: known are {', '.join(METHODS)}")
-    return METHODS[settings["method"]].read(directory)
+    name = FORMER.get(settings["method"], settings["method"])
+    if name not in METHODS:
+        raise ValueError(f"{directory / SETTINGS}: unknown method {name!r}: known are {', '.join(METHODS)}")
+    return METHODS[name].read(directory)
 
 
 class RuntimePredictor:
@@ -44,13 +47,19 @@ class RuntimePredictor:
         self._history = History.from_frame(pd.read_parquet(directory / HISTORY))
 
     def predict(self, submissions: pd.DataFrame) -> pd.DataFrame:
-        """The method's answers (``predicted_s`` first; seconds, 1..request) and ``snapshot_age_s`` (submission minus snapshot) [submissions].
+        """The method's answers (``predicted_s`` first; seconds, 1..request), ``snapshot_age_s`` (submission minus snapshot) and ``user_known``
+        (does the snapshot list the user?) [submissions].
 
-        ``submissions``: ``user`` (text), ``procs`` and ``requested_s`` (whole numbers from 1), ``submit_time`` (the site's wall clock, no
-        time zone), and, where the method looks at them, ``group`` and ``executable`` (text, may be null or left out). A user the snapshot does not list
-        has no history. Raises ValueError naming row and column of what makes no sense.
+        ``submissions``: ``user`` (text, null where it is unknown), ``procs`` and ``requested_s`` (whole numbers from 1), ``submit_time`` (the
+        site's wall clock, no time zone), and, where the method looks at them, ``group`` and ``executable`` (text, may be null or left out). A
+        user that is null or that the snapshot does not list has no history. Raises ValueError naming row and column of what makes no sense.
         """
         _check(submissions, self._method.optional)
+        if self._at_s + self._origin_s > _YEARS_10_S:
+            early = submissions["submit_time"].to_numpy("datetime64[s]").astype(np.int64) < _YEAR_S
+            _refuse(
+                early, submissions, "submit_time", "is of 1970 or before: was a Unix number taken for a time? Give the wall clock"
+            )
         local = submissions["submit_time"].to_numpy("datetime64[s]").astype(np.int64)
         submit = self._unix_s(local) - self._origin_s
         asked = pd.DataFrame(
@@ -65,7 +74,8 @@ class RuntimePredictor:
             copy=False,
         )
         answers = self._method.answer(self._history.inputs(asked), asked)
-        return pd.DataFrame({**answers, "snapshot_age_s": submit - self._at_s}, index=submissions.index)
+        known = self._history.lists(asked["user"])
+        return pd.DataFrame({**answers, "snapshot_age_s": submit - self._at_s, "user_known": known}, index=submissions.index)
 
     def _unix_s(self, local: np.ndarray) -> np.ndarray:
         """Unix seconds of the wall clock; of the hour that comes twice in autumn the first, of the one skipped in spring its end."""
@@ -80,7 +90,8 @@ def _check(submissions: pd.DataFrame, optional: tuple[str, ...]) -> None:
     for name in ("user", "procs", "requested_s", "submit_time"):
         if name not in submissions:
             raise ValueError(f"column {name} is missing")
-        _refuse(submissions[name].isna().to_numpy(bool), submissions, name, "is missing")
+        if name != "user":
+            _refuse(submissions[name].isna().to_numpy(bool), submissions, name, "is missing")
     for name in ("user", *(each for each in optional if each in submissions)):
         given = submissions[name]
         text = np.fromiter((isinstance(value, str) for value in given.to_numpy(object)), bool, len(given))

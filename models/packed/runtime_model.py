@@ -48,7 +48,10 @@ def _content_hash(home: Path) -> str:
 
 
 class RuntimeModel(PythonModel):
-    """Predicts ``predicted_s``, what else the method tells, and ``snapshot_age_s`` from ``user procs requested_s submit_time`` (``group executable``)."""
+    """Predicts ``predicted_s``, what else the method tells, ``snapshot_age_s`` and ``user_known``.
+
+    From ``user procs requested_s submit_time``, and ``group executable`` where the method looks at them.
+    """
 
     def load_context(self, context: Any) -> None:
         self._predictor = _predictor_module().RuntimePredictor(Path(context.artifacts["runtime_model"]))

@@ -75,6 +75,10 @@ class History:
         known = np.column_stack([_floats(snapshot, name) for name in KNOWN])
         return cls(snapshot["user"].tolist(), known, float(snapshot["at_s"].iloc[0]) if len(snapshot) else None)
 
+    def lists(self, users: Iterable[object]) -> np.ndarray:
+        """Which of ``users`` the snapshot has a history of, bool [users]."""
+        return np.fromiter((user in self._row for user in users), bool)
+
     def inputs(self, submissions: pd.DataFrame) -> pd.DataFrame:
         """Inputs of new submissions, float64 [submissions, len(FEATURES)], the index of ``submissions``.
 

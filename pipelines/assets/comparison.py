@@ -1,6 +1,7 @@
 """Stage 6: the schedules compared with EASY on requested times, week against week; and the page that shows it."""
 
 import base64
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -8,6 +9,7 @@ from pydantic import Field
 
 from features.cleaning import CleanTrace
 from features.schema import fingerprint
+from models.packed.methods import FORMER
 from pipelines.checks import broken, holds, specs
 from pipelines.home import home
 from pipelines.lake import Lake
@@ -17,7 +19,7 @@ from pipelines.provenance import code_version, software
 from pipelines.report import plots
 from pipelines.report.html import render_report, write_report
 from pipelines.resources import LakeResource
-from pipelines.stages import recorded_schedule, unpack_schedules
+from pipelines.stages import BY_USERS, IN_EASY, recorded_schedule, unpack_schedules
 from sim import evaluate, simulate
 from sim.comparison import compare
 from sim.schedule import Schedule
@@ -39,7 +41,9 @@ CHECKS = {
 
 def _schedules(lake: Lake, clean: CleanTrace) -> list[Schedule]:
     table, metadata = lake.read_for(clean, "schedules")
-    return [*unpack_schedules(clean, table, metadata["schedules"]), *recorded_schedule(clean)]
+    made = unpack_schedules(clean, table, metadata["schedules"])
+    # what was recorded is compared with the baseline, and so as a replicate of its seed
+    return [*made, *(replace(schedule, seed=made[0].seed) for schedule in recorded_schedule(clean))]
 
 
 def picture(svg: bytes) -> dg.MetadataValue:
@@ -144,10 +148,13 @@ def page(lake: Lake, clean: CleanTrace, made: list[Schedule], run_id: str) -> st
     _, history = lake.read_for(clean, "user_history")
     model, _ = lake.read_for(clean, "runtime_model")
     overall = metrics[metrics["experience"] == "all"].drop(columns="experience")
+    registered = {FORMER.get(method, method): alias for method, alias in zip(model["method"], model["alias"], strict=True) if alias}
+    overall.insert(1, "registry", overall["predictor"].map(registered).fillna(""))
     notes = [
         "Predictors learn inside each schedule, from what has ended there; those that are trained are trained anew each midnight of the trace's time zone.",
-        f"The table of predictions goes by starts that were {history['starts']}; in it the learned predictor gave {marks['fallback_jobs']:,} jobs their "
-        "request, because too few jobs had ended for a first model.",
+        f"The table of predictions goes by starts that were {history['starts']}, but for {', '.join(IN_EASY)}, which are told as they learn inside EASY's "
+        f"schedule; {BY_USERS}, the boosted trees over users' histories that are registered, gave {marks['fallback_jobs']:,} jobs their request, because too "
+        "few jobs had ended for a first model.",
         *_waits(clean),
         *clean.notes,
     ]

@@ -13,7 +13,7 @@ from typing import Any
 import click
 import pandas as pd
 
-from pipelines.cli.options import Finite, check_outputs, load, note, trace_options
+from pipelines.cli.options import Finite, check_outputs, load, note, shake_option, trace_options
 from pipelines.cli.simulate import fitted, say_dependencies, table_files
 from sim.campaign import Campaign, Progress, check_policies, threads
 from sim.metrics import TAU_S
@@ -68,7 +68,17 @@ class _Starvation(click.ParamType):
     is_flag=True,
     help="Submit a job that names a preceding job (SWF field 17) of its window when that has ended and the think time (field 18) is over.",
 )
-@click.option("--seed", "seeds", multiple=True, type=int, default=(0,), show_default=True)
+@click.option(
+    "--seed",
+    "seeds",
+    multiple=True,
+    type=click.IntRange(min=0),
+    default=(0,),
+    show_default=True,
+    help="Of the shake, and of predictors that learn at random (lightgbm, quantile): each seed is a replicate.",
+)
+@click.option("--replicates", type=click.IntRange(min=1), help="The seeds 0 to one less than this, instead of --seed.")
+@shake_option
 @click.option(
     "--tau",
     "taus_s",
@@ -119,6 +129,8 @@ def command(
     starvation_s: tuple[int | None, ...],
     dependencies: bool,
     seeds: tuple[int, ...],
+    replicates: int | None,
+    shake_s: int,
     taus_s: tuple[float, ...],
     split: str,
     keep_first: bool,
@@ -136,7 +148,10 @@ def command(
     from sim.over_windows import over_windows
 
     check_outputs({"--out": out, "--report": report}, [trace, *table_files(predictors)])
-    named = Campaign(schedulers, predictors, corrections, semantics, starvation_s, seeds, taus_s, dependencies)
+    if replicates is not None and seeds != (0,):
+        raise click.UsageError("--replicates and --seed exclude each other")
+    drawn = seeds if replicates is None else tuple(range(replicates))
+    named = Campaign(schedulers, predictors, corrections, semantics, starvation_s, drawn, taus_s, dependencies, shake_s)
     workload = load(trace, procs, timezone, missing_request)
     check_policies(workload.jobs, named, workload.procs)  # before anything is fitted
     if dependencies:

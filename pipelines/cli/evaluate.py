@@ -54,7 +54,13 @@ _EVERY_S = 5.0
     show_default=True,
     help="Level of a quantile (pinball) loss; may be repeated.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the intervals.")
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Of the intervals, and of predictors that learn at random (lightgbm, quantile).",
+)
 @click.option(
     "--repeat",
     "repeats",

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from pipelines.cli.options import trace_options
+from pipelines.cli.options import counted, trace_options
 
 
 @click.command()
@@ -21,7 +21,9 @@ def command(trace: str, procs: int | None, timezone: str | None, missing_request
 
     entry = find_entry(trace)
     found = inspect_trace(
-        read_trace(trace, procs=procs, timezone=timezone), procs, missing_request or (entry.missing_request if entry else "drop")
+        read_trace(trace, procs=procs, timezone=timezone, **counted()),
+        procs,
+        missing_request or (entry.missing_request if entry else "drop"),
     )
     if as_json:
         click.echo(json.dumps(found.to_json()))

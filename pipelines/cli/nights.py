@@ -75,18 +75,23 @@ def command(
     midnights = source.midnights
     labels = [source.label(midnight) for midnight in midnights]
     if until is not None and until not in labels:
-        raise InputError(f"--until {until}: the nights of {source.clean.name} are {labels[0]} to {labels[-1]}")
+        which = (
+            f"nights of {source.clean.name} are {labels[0]} to {labels[-1]}"
+            if len(labels) > 1
+            else f"night of {source.clean.name} is {labels[0]}"
+        )
+        raise InputError(f"--until {until}: the {which}")
     default = source.up_to_the_last_submission() if start is None else start - 1 + count
     last = labels.index(until) + 1 if until is not None else default
     first = max(last - count, 0) if start is None else start - 1
     chosen = midnights[first:last]
     if not chosen:
-        raise InputError(f"--start {start}: {source.clean.name} has {len(labels)} nights")
+        raise InputError(f"--start {start}: {source.clean.name} has {_nights(len(labels))}")
     ledger = Lake(place / "lake").path("nights", source.clean.name)
     if ledger.exists():
         done = Lake(place / "lake").read("nights", source.clean.name)[0]["night"].iloc[-1]
         chosen = [midnight for midnight in chosen if source.label(midnight) > done]
-        note(f"{place}: the night {done} is done, {len(chosen)} are left")
+        note(f"{place}: the night {done} is done, {_nights(len(chosen))} left")
     began = time.perf_counter()
     try:
         for number, made in enumerate(replay_nights(source, chosen, place, NightConfig(seed=seed)), 1):
@@ -95,7 +100,7 @@ def command(
         raise InputError("; ".join([str(error), *getattr(error, "__notes__", [])])) from error
     if ledger.exists():
         _print(Lake(place / "lake").read("nights", source.clean.name)[0])
-    note(f"{len(chosen)} {'night' if len(chosen) == 1 else 'nights'} in {time.perf_counter() - began:.1f} s")
+    note(f"{_nights(len(chosen))} in {time.perf_counter() - began:.1f} s")
     click.echo(f"report      {place / 'reports' / 'nights' / source.clean.name / 'index.html'}")
     sys.stdout.flush()
 
@@ -122,6 +127,10 @@ def _status(place: Path | None, clean: CleanTrace, clear: bool) -> None:
         for line in lines or ["no"]:
             click.echo(f"{title:<11} {line}")
     sys.stdout.flush()
+
+
+def _nights(count: int) -> str:
+    return f"{count} night" if count == 1 else f"{count} nights"
 
 
 def _line(row) -> str:

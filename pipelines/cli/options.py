@@ -13,6 +13,8 @@ import click
 
 from features.cleaning import MISSING_REQUEST, CleanTrace, clean
 from features.errors import InputError
+from features.shaking import SHAKE_S
+from pipelines.catalogue import PROCESSORS
 from pipelines.ingest.read import find_entry, read_trace
 
 procs_option = click.option(
@@ -27,6 +29,47 @@ missing_option = click.option(
     help="Jobs that state no requested time: drop them, take their runtime, or the longest request of their queue. "
     "[default: the catalogue's, else drop]",
 )
+shake_option = click.option(
+    "--shake",
+    "shake_s",
+    type=click.IntRange(min=0),
+    is_flag=False,
+    flag_value=SHAKE_S,
+    default=0,
+    show_default=True,
+    metavar="[SECONDS]",
+    help=f"Move each submission by up to so many seconds ({SHAKE_S} if none are given), drawn by the seed: one of many replays, as schedules are chaotic.",
+)
+
+
+_COUNTED = "queuecast.counted"
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    if value is not None:
+        context.meta.setdefault(_COUNTED, {})[parameter.name] = value
+
+
+# What a processor is in Slurm accounting: no parameters of commands, but kept with the context, and asked for by counted().
+processors_option = click.option(
+    "--processors",
+    type=click.Choice(PROCESSORS),
+    expose_value=False,
+    callback=_keep,
+    help="Which of the two a processor is in Slurm accounting. [default: the catalogue's, else cpus]",
+)
+cpus_per_node_option = click.option(
+    "--cpus-per-node",
+    type=click.IntRange(min=1),
+    expose_value=False,
+    callback=_keep,
+    help="In Slurm accounting of a machine that gives whole nodes: count each node as so many processors.",
+)
+
+
+def counted() -> dict[str, Any]:
+    """``processors`` and ``cpus_per_node``, as far as the command was given them."""
+    return dict(click.get_current_context().meta.get(_COUNTED, {}))
 
 
 class Finite(click.FloatRange):
@@ -61,8 +104,8 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
 
 
 def trace_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options wherever a trace is read: ``procs``, ``timezone``, ``missing_request``."""
-    for option in (missing_option, timezone_option, procs_option):
+    """The options wherever a trace is read: ``procs``, ``timezone``, ``missing_request``, and those of :func:`counted`."""
+    for option in (missing_option, cpus_per_node_option, processors_option, timezone_option, procs_option):
         command = option(command)
     return command
 
@@ -78,7 +121,7 @@ def load(spec: str, procs: int | None, timezone: str | None, missing_request: st
 
     announce_compilation()
     entry = find_entry(spec)
-    trace = read_trace(spec, procs=procs, timezone=timezone)
+    trace = read_trace(spec, procs=procs, timezone=timezone, **counted())
     cleaned = clean(trace, procs, missing_request or (entry.missing_request if entry else "drop"))
     touched = ", ".join(f"{words} {count:,}" for words, count in cleaned.touched().items())
     note(f"{cleaned.name}: {cleaned.jobs_read:,} jobs read, {len(cleaned.jobs):,} kept" + (f" ({touched})" if touched else ""))

@@ -9,12 +9,14 @@ import pandas as pd
 
 from features.errors import InputError
 from models.packed.methods import LEVELS, PREDICTED
+from pipelines.cli.options import note
 from pipelines.tables import Place, read_table, refuse
 
 ASKED = ("user", "procs", "requested_s", "submit_time")
 OPTIONAL = ("group", "executable")
-"""What some models look at if it is there; an empty cell is unknown."""
-ANSWERED = (PREDICTED, *LEVELS, "snapshot_age_s")
+"""What some models look at if it is there; an empty cell is unknown, as an empty user is."""
+KNOWN = "user_known"
+ANSWERED = (PREDICTED, *LEVELS, "snapshot_age_s", KNOWN)
 LARGEST = {"procs": 10**9, "requested_s": 10**10}
 """Beyond any machine and any job (300 years), and far from where whole numbers overflow."""
 _ZONE = r"[T ][\d:.,]*\s*(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"
@@ -28,12 +30,15 @@ def command(spec: str, jobs: Path) -> None:
     """Predict the jobs in JOBS (.csv or .parquet with user, procs, requested_s, submit_time) and print them as CSV with predicted_s.
 
     Some models also look at columns group and executable, if there are any, and tell quantiles (predicted_80_s: 80 % of such jobs run at most as long).
+    An empty user is unknown; user_known says of each job whether the model has a history of its user.
     """
     table = read_submissions(jobs)
     from pipelines.registry import predict_registered
 
     given = [*ASKED, *(name for name in OPTIONAL if name in table)]
     answers = predict_registered(spec, table[given])
+    if KNOWN in answers and (unknown := int((~answers[KNOWN].astype(bool)).sum())):  # versions of before do not tell
+        note(f"{spec}: has no history of the user of {unknown:,} of {len(table):,} jobs ({KNOWN} is False): those of others answer")
     click.echo(pd.concat([table, answers], axis=1).to_csv(index=False), nl=False)
 
 
@@ -48,9 +53,7 @@ def read_submissions(path: Path) -> pd.DataFrame:
     if answered:
         raise InputError(f"{head}: already has {' and '.join(answered)}, which the prediction adds: rename or remove it")
 
-    refuse(place, table["user"], table["user"].isna(), "is missing")
-    table["user"] = table["user"].astype("str")
-    for name in OPTIONAL:
+    for name in ("user", *OPTIONAL):
         if name in table:
             text = table[name].astype("str")
             table[name] = text.mask(text == "")

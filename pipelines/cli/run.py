@@ -19,7 +19,7 @@ from rich.progress import TaskID
 
 from features.errors import InputError
 from pipelines.cli.interrupts import prompt_interrupt
-from pipelines.cli.options import note, trace_options
+from pipelines.cli.options import counted, note, trace_options
 from pipelines.lake import Lake
 from pipelines.stages import COMPARED, CORRECTIONS, SCHEDULERS
 from pipelines.terminal import print_table
@@ -79,9 +79,9 @@ def command(
 
     if trace is None and system is None:
         trace, system = "generated", SIMULATED
-    if trace is None and (schedulers or predictors or corrections or procs or timezone or missing_request):
+    if trace is None and (schedulers or predictors or corrections or procs or timezone or missing_request or counted()):
         raise InputError(
-            "--scheduler, --predictor, --correction, --procs, --time-zone and --missing-request are of a trace: name one with --trace"
+            "--scheduler, --predictor, --correction, --procs, --time-zone, --missing-request and the like are of a trace: name one with --trace"
         )
     chosen = {
         "schedulers": list(dict.fromkeys(("EASY", *(schedulers or SCHEDULERS)))),
@@ -91,7 +91,8 @@ def command(
     check_named(**chosen)  # a wrong name is said before anything runs
     if system is not None:
         known_system(home(), system)
-    name = remember(trace, procs=procs, timezone=timezone, missing_request=missing_request) if trace is not None else None
+    given = {"procs": procs, "timezone": timezone, "missing_request": missing_request, **counted()}
+    name = remember(trace, **given) if trace is not None else None
     tracking()  # a registry that cannot be had, too
     logging.getLogger("alembic").setLevel(logging.WARNING)
     fine = True

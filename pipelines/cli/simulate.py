@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -13,9 +14,10 @@ import pandas as pd
 from features.cleaning import CleanTrace
 from features.errors import InputError
 from models.protocol import Predictor
-from pipelines.cli.options import Finite, check_outputs, load, note, trace_options
+from pipelines.cli.options import Finite, check_outputs, load, note, shake_option, trace_options
 from sim import Schedule, evaluate, simulate
 from sim.schedule import IDENTITY
+from sim.shaken import check_seed, moved_by_seed
 
 
 @click.command()
@@ -48,7 +50,14 @@ from sim.schedule import IDENTITY
     is_flag=True,
     help="Submit a job that names a preceding job (SWF field 17) when that has ended and the think time (field 18) is over.",
 )
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Of the shake, and of predictors that learn at random (lightgbm, quantile).",
+)
+@shake_option
 @click.option(
     "--tau",
     "tau_s",
@@ -73,6 +82,7 @@ def command(
     starvation_s: int | None,
     dependencies: bool,
     seed: int,
+    shake_s: int,
     tau_s: float,
     schedule_out: Path | None,
     as_json: bool,
@@ -84,6 +94,7 @@ def command(
     check_outputs({"--schedule-out": schedule_out}, [trace, *table_files(predictors)])
     if schedule_out is not None:
         check_distinct(schedulers, predictors, corrections)
+    check_seed(predictors, [seed], shake_s)
     workload = load(trace, procs, timezone, missing_request)
     chosen = [fitted(name, workload) for name in predictors]
     if dependencies:
@@ -99,11 +110,13 @@ def command(
             semantics=semantics,
             starvation_s=starvation_s,
             dependencies=dependencies,
-            seed=seed,
+            seed=seed if moved_by_seed(predictor, shake_s) else 0,
+            shake_s=shake_s,
             trace=workload.name,
             generated=workload.generated,
             clock=workload.clock,
         )
+        schedule = replace(schedule, seed=seed)
         row = as_row(schedule, tau_s)
         if as_json:
             click.echo(json.dumps(row))

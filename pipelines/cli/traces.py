@@ -1,15 +1,28 @@
-"""``queuecast traces``: the catalogue."""
+"""``queuecast traces``: the catalogue, and how a trace that was run is forgotten."""
 
 from __future__ import annotations
 
 import click
 
+from pipelines.cli.options import note
 from pipelines.terminal import console
 
 
 @click.command()
-def command() -> None:
+@click.option(
+    "--forget", metavar="NAME", help="Forget that a trace was run: no night runs it; its tables, reports and models stay."
+)
+def command(forget: str | None) -> None:
     """List every trace known by name: what it is, where it is, and whether it is at hand."""
+    if forget is not None:
+        from pipelines.traces import forget as forget_trace
+
+        note(f"{forget}: forgotten: {'; '.join(forget_trace(forget))}. Its tables, reports and models stay.")
+        return
+    _list()
+
+
+def _list() -> None:
     from rich.table import Table
 
     from pipelines.catalogue import load_catalogue

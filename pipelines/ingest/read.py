@@ -17,11 +17,18 @@ from pipelines.ingest.swf import parse_swf
 
 
 def read_trace(
-    spec: str | Path, *, procs: int | None = None, timezone: str | None = None, catalogue: Mapping[str, Entry] | None = None
+    spec: str | Path,
+    *,
+    procs: int | None = None,
+    timezone: str | None = None,
+    processors: str | None = None,
+    cpus_per_node: int | None = None,
+    catalogue: Mapping[str, Entry] | None = None,
 ) -> Trace:
     """Read TRACE: a catalogue name, an SWF file (plain or gzip), a canonical Parquet file or a Slurm accounting file.
 
-    ``procs`` and ``timezone`` (IANA name) overrule what catalogue and file say; ``catalogue`` is by default the one of
+    ``procs`` and ``timezone`` (IANA name) overrule what catalogue and file say; ``processors`` (``cpus`` or ``nodes``) and
+    ``cpus_per_node`` say what a processor is in Slurm accounting, and mean nothing elsewhere; ``catalogue`` is by default the one of
     :func:`load_catalogue`. Names go before files: write ``./NAME``, or give a Path, for a file called like an entry. Raises
     InputError.
     """
@@ -31,12 +38,14 @@ def read_trace(
     entry = find_entry(spec, entries) if isinstance(spec, str) else _copy_of(entries, spec)
     if timezone is not None:
         zone(timezone)
+    counted = {"processors": processors, "cpus_per_node": cpus_per_node}
+    given = {key: value for key, value in counted.items() if value is not None}
     if entry is None:
-        trace = read_file(spec, timezone=timezone)
+        trace = read_file(spec, timezone=timezone, **given)
     elif entry.format == "generated":
         trace = _generate(entry)
     else:
-        trace = replace(_read_entry(entry, timezone), name=entry.name)
+        trace = replace(_read_entry(replace(entry, **given), timezone), name=entry.name)
     stated = (procs, entry.procs if entry else None, trace.procs)
     zones = (timezone, entry.timezone if entry else None, trace.timezone)
     return replace(
@@ -74,9 +83,11 @@ def _copy_of(entries: Mapping[str, Entry], spec: str | Path) -> Entry | None:
     return replace(entry, place=str(Path(spec).absolute()))
 
 
-def read_file(path: str | Path, *, timezone: str | None = None) -> Trace:
-    """Read one file, told apart by its content; ``timezone`` is the zone of Slurm's local times. Raises InputError."""
-    return read_canonical(path) if _is_parquet(path) else _parse(load(path), "", timezone, "cpus")
+def read_file(
+    path: str | Path, *, timezone: str | None = None, processors: str = "cpus", cpus_per_node: int | None = None
+) -> Trace:
+    """Read one file, told apart by its content; the options are those of :func:`read_sacct`. Raises InputError."""
+    return read_canonical(path) if _is_parquet(path) else _parse(load(path), "", timezone, processors, cpus_per_node)
 
 
 def _is_parquet(path: str | Path) -> bool:
@@ -87,12 +98,12 @@ def _is_parquet(path: str | Path) -> bool:
         raise unreadable(path, error) from error
 
 
-def _parse(source: Source, format: str, timezone: str | None, processors: str) -> Trace:
+def _parse(source: Source, format: str, timezone: str | None, processors: str, cpus_per_node: int | None) -> Trace:
     kind = format or _kind(source)
     if kind == "slurm":
         from pipelines.ingest.slurm import parse_sacct
 
-        return parse_sacct(source, timezone, processors)
+        return parse_sacct(source, timezone, processors, cpus_per_node)
     return parse_swf(source)
 
 
@@ -117,7 +128,9 @@ def _read_entry(entry: Entry, timezone: str | None) -> Trace:
     if not parquet or entry.checked:
         source = load(entry.path)
         entry.check(source)
-    return read_canonical(entry.path) if parquet else _parse(source, entry.format, timezone or entry.timezone, entry.processors)
+    if parquet:
+        return read_canonical(entry.path)
+    return _parse(source, entry.format, timezone or entry.timezone, entry.processors, entry.cpus_per_node)
 
 
 def _generate(entry: Entry) -> Trace:

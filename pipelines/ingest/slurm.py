@@ -111,17 +111,18 @@ MENDING = Mending(
 """How lines are split whose job name, say, holds the delimiter."""
 
 
-def read_sacct(path: str | Path, timezone: str | None, processors: str = "cpus") -> Trace:
+def read_sacct(path: str | Path, timezone: str | None, processors: str = "cpus", cpus_per_node: int | None = None) -> Trace:
     """Read one Slurm accounting file. Raises InputError with file, line, column and what is wrong.
 
     ``timezone`` is the IANA name of the cluster's zone. ``processors`` says what a processor is: ``cpus``, or ``nodes`` for machines
-    that give whole nodes; where the file has only nodes, they are taken. Second 0 is the earliest submission. A job that has not
+    that give whole nodes; where the file has only nodes, they are taken. With ``cpus_per_node`` each node counts as so many processors,
+    whatever the job asked for of it. Second 0 is the earliest submission. A job that has not
     started, or not ended, has no runtime. The account is the group, the job name the executable, the QOS the queue.
     """
-    return parse_sacct(load(path), timezone, processors)
+    return parse_sacct(load(path), timezone, processors, cpus_per_node)
 
 
-def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus") -> Trace:
+def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus", cpus_per_node: int | None = None) -> Trace:
     """As :func:`read_sacct`, for a file whose bytes are already here."""
     if processors not in PROCESSORS:
         raise InputError(f"unknown kind of processors {processors!r}: known are {', '.join(PROCESSORS)}")
@@ -158,7 +159,7 @@ def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus") 
     unfinished, columns["status"] = _states(table, jobs, times, notes)
     columns["runtime_s"] = _runtime(table, jobs, times, unfinished, notes)
     columns["requested_s"] = _requested(table, jobs, notes)
-    columns |= _procs(table, jobs, processors, notes)
+    columns |= _procs(table, jobs, "nodes" if cpus_per_node else processors, cpus_per_node or 1, notes)
     for name, candidates in _IDENTITIES.items():
         if found := table.find(*candidates):
             columns[name] = table.category(found, jobs)
@@ -274,12 +275,17 @@ def _rounded(table: AccountingTable, name: str, parse: Callable[[str], float], j
     return np.where(np.isnan(values), -1, np.floor(np.nan_to_num(values) + 0.5)).astype(np.int64)
 
 
-def _procs(table: AccountingTable, jobs: np.ndarray, processors: str, notes: list[str]) -> dict[str, object]:
+def _procs(table: AccountingTable, jobs: np.ndarray, processors: str, each: int, notes: list[str]) -> dict[str, object]:
+    """Processors asked for and allocated, a node of ``processors`` nodes as ``each`` of them."""
     kinds = {kind: {column: table.find(*names) for column, names in _PROCESSORS[kind].items()} for kind in PROCESSORS}
     there = [kind for kind in PROCESSORS if any(kinds[kind].values())]
     if not there:
         raise InputError(
             f"{table.path}: the header line has no column of processors or nodes: ReqCPUS, AllocCPUS, ReqNodes or AllocNodes"
+        )
+    if each > 1 and "nodes" not in there:
+        raise InputError(
+            f"{table.path}: the header line has no column ReqNodes or AllocNodes, so --cpus-per-node has nothing to count"
         )
     kind = processors if processors in there else there[0]
     if kind != processors:
@@ -288,5 +294,5 @@ def _procs(table: AccountingTable, jobs: np.ndarray, processors: str, notes: lis
     for column, name in kinds[kind].items():
         if name is not None:
             count = table.numbers(name, whole)[jobs]
-            columns[column] = masked(np.nan_to_num(count), ~np.isnan(count))
+            columns[column] = masked(each * np.nan_to_num(count), ~np.isnan(count))
     return columns

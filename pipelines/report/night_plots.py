@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
+from models.packed.methods import Boosting
 from pipelines.report.style import GRID, INK, MUTED, ImageFormat, encode, figure
 
 _BLUE, _GREEN, _PURPLE, _VERMILION = "#0072b2", "#009e73", "#cc79a7", "#d55e00"
@@ -19,8 +22,9 @@ def over_nights(nights: pd.DataFrame, generated: bool, image: ImageFormat = "svg
     place = np.arange(len(nights))
     with figure(10.5, 6.2, generated) as drawing:
         above, below = drawing.subplots(2, 1, sharex=True, height_ratios=[1.7, 1])
+        dot: dict[str, Any] = {"marker": "o", "markersize": 3.5} if len(nights) == 1 else {}  # one night is no line
         best = nights["challenger_method"].replace("", np.nan).mode()
-        learned = best.iloc[0] if len(best) else "lightgbm"
+        learned = best.iloc[0] if len(best) else Boosting.name
         if f"accuracy_{learned}_now" in nights:
             above.plot(
                 place,
@@ -29,6 +33,7 @@ def over_nights(nights: pd.DataFrame, generated: bool, image: ImageFormat = "svg
                 linestyle=":",
                 linewidth=1.4,
                 label=f"{learned}, if every end were known at once",
+                **dot,
             )
         if f"accuracy_{learned}" in nights:
             above.plot(
@@ -41,8 +46,8 @@ def over_nights(nights: pd.DataFrame, generated: bool, image: ImageFormat = "svg
                 linewidth=1.3,
                 label=f"challenger: {learned} trained anew each night",
             )
-        above.plot(place, nights["accuracy_last2"], color=_PURPLE, linestyle="-.", linewidth=1.3, label="last2")
-        above.plot(place, nights["accuracy_requested"], color=MUTED, linewidth=1, label="requested")
+        above.plot(place, nights["accuracy_last2"], color=_PURPLE, linestyle="-.", linewidth=1.3, label="last2", **dot)
+        above.plot(place, nights["accuracy_requested"], color=MUTED, linewidth=1, label="requested", **dot)
         above.plot(
             place,
             nights["accuracy_champion"],

@@ -1,0 +1,70 @@
+"""Shaken replays of a trace (:mod:`features.shaking`): the jobs, the predictions and the schedule in one order and the other.
+
+The kernel takes jobs in the order of their submission, and shaking changes that order. Predictions known beforehand are those of the
+trace as recorded, and a schedule comes back in the order of the trace, so that replays can be compared job by job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from models.catalog import predictor as named_predictor
+from models.catalog import takes_seed
+from models.protocol import Predictor, TablePredictor
+
+if TYPE_CHECKING:
+    from sim.simulate import Outcome
+
+
+def check_seed(predictors: Iterable[object], seeds: Iterable[int], shake_s: int) -> None:
+    """InputError for a seed that is negative, and for one other than 0 that would change nothing."""
+    asked = list(predictors)
+    for seed in seeds:
+        if seed < 0:
+            raise InputError(f"seed {seed}: must be 0 or more")
+        if seed and not any(moved_by_seed(each, shake_s) for each in asked):
+            names = ", ".join(each if isinstance(each, str) else str(getattr(each, "name", "given")) for each in asked)
+            raise InputError(
+                f"seed {seed} changes nothing: nothing is random in a schedule with predictions by {names}; move the submissions "
+                "(shake), take a predictor that learns at random (lightgbm, quantile), or leave the seed out"
+            )
+
+
+def moved_by_seed(predictor: object, shake_s: int) -> bool:
+    """Does a schedule with ``predictor`` depend on the seed?"""
+    return shake_s > 0 or (isinstance(predictor, str) and takes_seed(predictor))
+
+
+def seeded(predictor: object, seed: int) -> object:
+    """A predictor given by name with the ``seed`` for its learning, if it takes one; anything else as it is."""
+    return named_predictor(predictor, seed) if isinstance(predictor, str) else predictor
+
+
+def in_order(source: Predictor, recorded: pd.DataFrame, rows: np.ndarray) -> Predictor:
+    """``source`` for jobs that are the ``rows`` of the table ``recorded``: predictions known beforehand follow their jobs."""
+    if not isinstance(source, TablePredictor):
+        return source
+    asked = source.estimate
+
+    def estimate(_: pd.DataFrame) -> np.ndarray:
+        predicted = np.asarray(asked(recorded), np.float64)
+        return predicted[rows] if predicted.shape == (len(recorded),) else predicted
+
+    return replace(source, estimate=estimate)
+
+
+def restored(made: Outcome, rows: np.ndarray) -> Outcome:
+    """What was decided of jobs that are the ``rows`` of a trace, in the order of the trace."""
+    back = np.empty_like(rows)
+    back[rows] = np.arange(len(rows))
+    columns = ("submit", "start", "runtime", "predicted", "corrections", "skips")
+    told = {name: getattr(made, name)[back] for name in columns if len(getattr(made, name))}
+    if made.quantiles is not None:
+        told["quantiles"] = made.quantiles.iloc[back].reset_index(drop=True)
+    return made._replace(**told)
