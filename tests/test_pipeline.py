@@ -100,6 +100,11 @@ def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subp
     models, _ = Lake(directory / "home" / "lake").read("runtime_model", "small")
     assert set(models["method"]) == {"last2", "lightgbm-users", "quantile(order=accuracy)"}
     assert sorted(models["alias"]) == ["", "challenger", "champion"]
+    champion = models.set_index("alias").loc["champion"]
+    assert (
+        f"registry    runtime-small@champion is version {champion['version']}, {champion['method']}: accuracy {champion['accuracy']:.1%}"
+        in done.stdout
+    )
     assert not list(directory.glob("ml*"))  # nothing of MLflow's in the working directory
 
 

@@ -37,7 +37,7 @@ def runtime_model(context: dg.AssetExecutionContext, config: PredictionConfig, l
     store = tracking()
     made = register_predictors(clean, known, predictions, store, home(), context.run_id, config.seed)
     answers = made.answers
-    lake.lake().write_for(clean, "runtime_model", made.versions)
+    lake.lake().write_for(clean, "runtime_model", made.versions, {"nothing_new": made.nothing_new})
     tell("register", 1, 1)
 
     model = f"runtime-{name}"

@@ -106,6 +106,7 @@ def command(
         done = _materialise("full_run", name, ops)
         print_comparison(Lake(home() / "lake"), name)
         fine &= _said(done)
+        click.echo("registry    " + _serves(Lake(home() / "lake"), name))
         click.echo(f"report      {home() / 'reports' / name}.html")
         click.echo("look at it  queuecast ui (or make ui), then Assets and the partition " + name)
     if system is not None:
@@ -266,6 +267,19 @@ def described(name: str, generated: bool) -> str:
     if name == "generated":
         return "generated workload"
     return f"{'generated workload' if generated else 'trace'} {name}"
+
+
+def _serves(lake: Lake, name: str) -> str:
+    """The champion of a trace with what it was judged by, and whether this run registered anything."""
+    versions, settings = lake.read("runtime_model", name)
+    row = versions[versions["alias"] == "champion"].iloc[0]
+    judged = (
+        "no record of its accuracy"
+        if pd.isna(row["accuracy"])
+        else f"accuracy {row['accuracy']:.1%} as served over {int(row['judged_jobs']):,} jobs"
+    )
+    said = f"{row['model']}@champion is version {row['version']}, {row['method']}: {judged}"
+    return f"{said}; nothing new, nothing registered" if settings["nothing_new"] else said
 
 
 def print_comparison(lake: Lake, name: str) -> None:
