@@ -24,6 +24,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
+from features.counters import WINDOW_S
 from features.errors import InputError
 from features.names import check_name
 from models.classifying import Arrays
@@ -33,11 +34,27 @@ from models.promotion import TIE
 from models.registration import new_version, requirements, version_at
 from models.tracking import Tracking
 from models.variability import CLASSIFIERS, VariabilityModel
+from models.versions import REGISTERED_MODEL
 
 _PACKED = Path(__file__).parent / "packed_variability"
 _SCRIPT = "variability_model.py"
 _MODULES = ("__init__.py", "predictor.py")
 _EXAMPLES = 2
+DESCRIPTION = """Tells whether a job of an application that the system knows would vary if it started now: run longer than it usually does, because of \
+what else happens on the machine.
+
+Inputs, a row a job, all doubles, missing ones NaN (counted as the median of the training part); a version's signature lists those it asks for:
+
+* `<sampler>.<metric>.<min|max|mean>`: of the metric's rate a second (gauges: of its value) over all samples of the {seconds} s before the start, \
+over the job's own nodes or over all nodes, as the tag `scope` says
+* `probe.<send_s|recv_s|allreduce_s>.<min|max|mean>`: over the job's nodes, the seconds each waited in the blocking calls of the two MPI probes
+* `type.<compute|network|io>`: 1 for the application's type, else 0
+* `application` (text, optional): only for `varies_above_s`
+
+Outputs: `probability_<class>` (0 none, 1 little, 2 variation; the tag `thresholds` has the z that part them), `predicted_class` (the likeliest), \
+`predicted_to_vary` (the last probability reaches the last of the tag `cutoffs`) and `varies_above_s` (runtime in seconds from which the run counts as varying).
+
+`queuecast variability ask` makes the inputs from the counters that were ingested."""
 _NUMBERS = ("kind", "neighbours")
 """The members of Arrays that are no arrays."""
 
@@ -155,7 +172,11 @@ def log_and_register(
     }
     title = f"{training.system} {model.classifier} variability"
     with (
-        mlflow.start_run(experiment_id=tracking.experiment_id, run_name=title, tags=facts) as run,
+        mlflow.start_run(
+            experiment_id=tracking.experiment_id,
+            run_name=title,
+            tags={**facts, REGISTERED_MODEL: registered_name(training.system)},
+        ) as run,
         tempfile.TemporaryDirectory(prefix="queuecast-") as directory,
     ):
         of_all = {"system": training.system, "method": model.classifier, "seed": training.seed, "columns": len(model.columns)}
@@ -173,6 +194,7 @@ def log_and_register(
             pip_requirements=requirements([]),
         )
         made = new_version(tracking, registered_name(training.system), logged, run.info.run_id, facts, why)
+    tracking.client.update_registered_model(registered_name(training.system), DESCRIPTION.format(seconds=WINDOW_S))
     return Candidate(model.classifier, made, float(judged[0]), int(judged[1]), facts)
 
 

@@ -146,8 +146,7 @@ def asked_back(made: Retrained, features: pd.DataFrame) -> tuple[float, int]:
     """Greatest difference between the probabilities that the registry's version and the model in this process give the last runs, and how many those are."""
     import mlflow
 
-    methods = made.registered.set_index("method")["version"]
     last = features.tail(_ASKED).loc[:, list(made.model.columns)].reset_index(drop=True)
-    loaded = mlflow.pyfunc.load_model(f"models:/{made.name}/{methods[made.model.classifier]}")
+    loaded = mlflow.pyfunc.load_model(f"models:/{made.name}/{made.model_version}")
     said = pd.DataFrame(loaded.predict(last)).filter(like="probability_").to_numpy(np.float64)
     return float(np.abs(said - made.model.probabilities(last)).max()), len(last)

@@ -38,13 +38,19 @@ from models.variability_promotion import JUDGED_DAYS, decide, duel, f1_scores
 from pipelines.lake import Lake
 
 if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+
+    from features.window_features import WindowFeatures
     from models.tracking import Tracking
     from models.variability_registration import Candidate, Training
+    from pipelines.counters_store import CountersStore
 
 SCOPES = ("own", "all")
 TOLD = "told"
 """The set of features that is the true contention, where it is known: what is reached with it is the ceiling."""
 EXPERIMENT = "variability prediction"
+MEASURES = {"f1": "judged_f1", "judged_runs": "judged_runs"}
+"""Columns of the table of versions, and the tags that record them."""
 _ASKED_BACK = 200
 """Last runs that a version loaded back from the registry is asked about."""
 Options = Mapping[str, Mapping[str, Any]]
@@ -80,7 +86,6 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
     at. Runs whose nodes are not known, or in whose window no counter was sampled, are left out.
     Without probe results their features are missing. InputError where no control runs or no counters were ingested.
     """
-    from features.window_features import side_by_side, window_features
     from pipelines.counters_store import CountersStore
     from pipelines.run_store import PROBE_RESULTS, RUNS, application_types, stored
     from pipelines.systems import SIMULATED, lag_of
@@ -90,18 +95,8 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
     if len(every) == 0:
         raise InputError(f"{lake.path(RUNS, system)}: no control runs of {system}: ingest them first")
     runs = every[every["nodes"].notna()].reset_index(drop=True)
-    store = CountersStore(lake.root, system)
-    names = [name for name in SAMPLERS if name in store.samplers] + [name for name in store.samplers if name not in SAMPLERS]
-    if not names:
-        raise InputError(f"{lake.root / 'counters' / system}: no counters of {system}: ingest them first")
-    first, last = float(runs["start_s"].min()) - WINDOW_S - LONGEST_INTERVAL_S, float(runs["start_s"].max())
     lag_s = lag_of(Path(home), system)
-    scope: Any = scopes[0] if len(scopes) == 1 else "both"
-    parts = []
-    for name in names:
-        sampler = sampler_of(name, store.metrics(name))
-        parts.append(window_features(store.batches(name, first, last), runs, sampler, lag_s=lag_s, scope=scope))
-    found = side_by_side(parts)
+    found = windows_before(CountersStore(lake.root, system), runs, scopes, lag_s)
     windows = {each: table for each in scopes if (table := getattr(found, each)) is not None}
     sampled = ~np.all([table.isna().all(axis=1).to_numpy() for table in windows.values()], axis=0)
     kept = runs[sampled].reset_index(drop=True)
@@ -125,6 +120,23 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
         "lag_s": lag_s,
     }
     return TrainingTable(system, kept, features, told, truth, generated, left_out, **of_counters)
+
+
+def windows_before(store: CountersStore, runs: pd.DataFrame, scopes: Sequence[str], lag_s: float) -> WindowFeatures:
+    """What all samplers of ``store`` saw in the window before each of ``runs`` (``run_id nodes start_s``), by ``scopes``; InputError without any."""
+    from features.window_features import side_by_side, window_features
+
+    names = [name for name in SAMPLERS if name in store.samplers] + [name for name in store.samplers if name not in SAMPLERS]
+    if not names:
+        raise InputError(f"{store.root}: no counters of {store.system}: ingest them first")
+    first, last = float(runs["start_s"].min()) - WINDOW_S - LONGEST_INTERVAL_S, float(runs["start_s"].max())
+    scope: Any = scopes[0] if len(scopes) == 1 else "both"
+    return side_by_side(
+        [
+            window_features(store.batches(name, first, last), runs, sampler_of(name, store.metrics(name)), lag_s=lag_s, scope=scope)
+            for name in names
+        ]
+    )
 
 
 @dataclass(frozen=True)
@@ -190,8 +202,9 @@ def evaluate(
 class Retrained:
     """What came of a retraining: the versions the aliases point to now, and why.
 
-    ``registered`` lists the new versions (``model version method alias f1 judged_runs why``); ``found`` is None for a first champion. ``model`` is the best
-    of the new ones and ``importance`` its columns', NaN nowhere; ``left_out`` counts runs that taught nothing.
+    ``registered`` lists the new versions and those that serve (``model version method alias f1 judged_runs why``; F1 as recorded when each was registered);
+    ``found`` is None for a first champion. ``model`` is the new champion or the best of the new ones, ``model_version`` its number and ``importance`` its
+    columns', NaN nowhere; ``left_out`` counts runs that taught nothing. With ``nothing_new`` nothing was registered, and ``model`` is what serves.
     """
 
     name: str
@@ -204,8 +217,10 @@ class Retrained:
     judged_runs: int
     checks: Mapping[str, bool]
     model: VariabilityModel
+    model_version: str
     importance: pd.Series
     left_out: Mapping[str, int]
+    nothing_new: bool = False
 
 
 def retrain(
@@ -226,13 +241,17 @@ def retrain(
     Without a champion all ``names`` are registered, judged by cross-validation in blocks of time. With one, candidates and champion are judged on the runs that
     started after all that it learned from had ended, the candidates trained again and again on what came before
     (:func:`models.variability_evaluation.forward`), and the best candidate is registered. A champion that records no training was chosen by hand
-    and stays. Not to ``crown`` leaves the aliases to the caller. InputError for a champion of another scope.
+    and stays. Over the runs, settings and code that champion or challenger was made from nothing is registered. Not to ``crown`` leaves the aliases to the
+    caller. InputError for a champion of another scope.
     """
     from models.registration import point, version_at
     from models.variability_registration import elect, load_version, registered_name
+    from pipelines.nothing_new import MADE_FROM, nothing_new
 
     features, runs, name = table.features[scope], table.runs, registered_name(table.system)
     work = _Work(table, scope, store, tuple(thresholds), elimination, options or {}, seed, dict(tags or {}))
+    key = work.key(names)
+    work.tags[MADE_FROM] = key
     settings: dict[str, Any] = {"thresholds": thresholds, "elimination": elimination, "options": options, "seed": seed}
     present, note, champion = version_at(store, name, "champion"), "", None
     by_hand = present is not None and "training_window_s" not in present.tags
@@ -243,6 +262,8 @@ def retrain(
             champion = load_version(name, str(present.version))
         except InputError as error:
             note = f" The champion before, version {present.version}, is replaced unjudged: {error}."
+    if (champion is not None or by_hand) and (before := nothing_new(store, name, key)):
+        return work.unchanged(before, champion)
     if present is None or champion is None:
         said = predictions({scope: features}, runs, names=names, protocols=(BLOCKED,), **settings)
         made = {}
@@ -312,6 +333,13 @@ class _Work:
         )
         return made, model
 
+    def key(self, names: Sequence[str]) -> str:
+        """What tells whether there is something new to learn: data, settings and code."""
+        from pipelines.nothing_new import made_from
+
+        settings = {"names": list(names), "thresholds": self.thresholds, "elimination": self.elimination, "options": self.options}
+        return made_from({"runs": self._fingerprint(), "scope": self.scope, "seed": self.seed, **settings})
+
     def checks(self, made: Candidate) -> dict[str, bool]:
         """What must hold of a version before it may be champion, asked of the version as the registry gives it back."""
         import mlflow
@@ -345,46 +373,78 @@ class _Work:
         judged_runs: int,
         checks: Mapping[str, bool],
     ) -> Retrained:
-        from models.classifiers import permuted_importance
         from models.variability_registration import registered_name
 
-        name, aliases = registered_name(self.table.system), {champion: "champion", challenger: "challenger"}
-        rows = [
-            {
-                "model": name,
-                "version": int(candidate.version),
-                "method": candidate.classifier,
-                "alias": aliases.get(candidate.version, ""),
-                "f1": candidate.f1,
-                "judged_runs": candidate.judged_runs,
-                "why": why if candidate.version in aliases else "",
-            }
-            for candidate, _ in made.values()
-        ]
-        for row in rows:
-            if row["why"]:
-                self.store.client.update_model_version(name, str(row["version"]), description=why)
-        model = next((model for each, model in made.values() if each.version == champion), next(iter(made.values()))[1])
-        own = model.importance
-        if model.classifier == "knn":
-            known, label, _ = self._taught()
-            block = stretches(times_of(self.table.runs).take(known), label == model.classes - 1, CUTOFF_FOLDS)
-            own = permuted_importance(model.arrays, self.seed, block)
-        importance = pd.Series(own, index=list(model.columns)).sort_values(ascending=False, kind="stable")
+        name, titles = registered_name(self.table.system), {champion: "champion", challenger: "challenger"}
+        new = {candidate.version: model for candidate, model in made.values()}
+        for number in new:
+            if number in titles:
+                self.store.client.update_model_version(name, number, description=why)
+        number = champion if champion in new else next(iter(new))
+        registered = self._serving([each for each in (*new, champion, challenger) if each])
+        registered["alias"] = [titles.get(str(each), "") for each in registered["version"]]
+        importance, left_out = self._importance(new[number]), self.table.left_out
         return Retrained(
             name,
             champion,
             challenger,
             promoted,
             why,
-            pd.DataFrame(rows),
+            registered,
             found,
             judged_runs,
             checks,
-            model,
+            new[number],
+            number,
             importance,
-            self.table.left_out,
+            left_out,
         )
+
+    def unchanged(self, before: Sequence[ModelVersion], champion: VariabilityModel | None) -> Retrained:
+        """What is told where there is nothing to learn: the versions ``before``, those made from the same and those that serve."""
+        from models.variability_registration import load_version, registered_name
+        from models.versions import aliases
+
+        name = registered_name(self.table.system)
+        serving = aliases(self.store, name)
+        number = serving["champion"] if champion is not None else str(before[-1].version)
+        model = champion if champion is not None else load_version(name, number)
+        why = "Nothing new: champion or challenger was made from the same runs by the same code, so nothing was registered."
+        registered = self._serving([str(each.version) for each in before])
+        shown = registered.set_index("version")["judged_runs"].get(int(number), float("nan"))
+        return Retrained(
+            name=name,
+            champion=serving["champion"],
+            challenger=serving.get("challenger", ""),
+            promoted=False,
+            why=why,
+            registered=registered,
+            found=None,
+            judged_runs=int(shown) if np.isfinite(shown) else 0,
+            checks={},
+            model=model,
+            model_version=number,
+            importance=self._importance(model),
+            left_out=self.table.left_out,
+            nothing_new=True,
+        )
+
+    def _serving(self, numbers: Sequence[str]) -> pd.DataFrame:
+        from models.variability_registration import registered_name
+        from pipelines.nothing_new import serving
+
+        name = registered_name(self.table.system)
+        versions = [self.store.client.get_model_version(name, number) for number in sorted(set(numbers), key=int)]
+        return serving(self.store, name, versions, MEASURES)
+
+    def _importance(self, model: VariabilityModel) -> pd.Series:
+        from models.classifiers import permuted_importance
+
+        own = model.importance
+        if model.classifier == "knn" and len(model.arrays.rows) == len((taught := self._taught())[0]):
+            block = stretches(times_of(self.table.runs).take(taught[0]), taught[1] == model.classes - 1, CUTOFF_FOLDS)
+            own = permuted_importance(model.arrays, self.seed, block)
+        return pd.Series(own, index=list(model.columns)).sort_values(ascending=False, kind="stable")
 
     def _taught(self) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
         """Rows of the runs that teach and their labels, int64 [runs], and what is usual for each application."""

@@ -19,6 +19,7 @@ from pipelines.ingest.ldms_ingest import IngestReport, read_quarantine
 from pipelines.lake import Lake
 from pipelines.night_commit import staged
 from pipelines.progress import tell, teller
+from pipelines.registry import kept_versions, pruned
 from pipelines.systems import System, system
 from pipelines.variability_models import Retrained, TrainingTable, training_table
 from pipelines.variability_stages import (
@@ -96,7 +97,7 @@ def night(
     from pipelines import variability_checks as checks
     from pipelines.variability_models import retrain
 
-    known, model = system(home, name), registered_name(name)
+    known, model, keep = system(home, name), registered_name(name), kept_versions()
     with staged(home, model) as staging:
         store = connect()
 
@@ -149,6 +150,7 @@ def night(
         before = lake.read(NIGHTS_TABLE, name)[0] if lake.path(NIGHTS_TABLE, name).exists() else pd.DataFrame()
         staging.lake.write(NIGHTS_TABLE, name, pd.concat([before, pd.DataFrame([row])], ignore_index=True))
         staging.commit({"champion": made.champion, "challenger": made.challenger}, crown)
+        pruned(store, model, keep)
         return VariabilityNight(row, came, table, made, results, means)
 
 

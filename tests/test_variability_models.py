@@ -16,6 +16,7 @@ from features.errors import InputError
 from features.schema import fingerprint
 from models import classifiers, tracking
 from models.variability_registration import load_variability
+from models.versions import all_versions
 from pipelines import variability_models, variability_night
 from pipelines.assets import variability_model as variability_asset
 from pipelines.cli.variability.evaluate import command as evaluate_command
@@ -24,6 +25,7 @@ from pipelines.lake import Lake
 from pipelines.report.importances import TOP, importances
 from pipelines.resources import LakeResource
 from pipelines.systems import remember_system, remembered, systems
+from pipelines.variability_checks import asked_back
 from pipelines.variability_models import TOLD, TrainingTable, evaluate, retrain
 from tests.contention import Runs, control_runs
 
@@ -110,20 +112,34 @@ def test_a_champion_that_learned_little_is_replaced_by_what_learned_more(opened,
     assert opened.client.get_model_version_by_alias("variability-second", "champion").version == 2
 
 
-def test_a_champion_on_the_same_data_stays_for_nobody_can_judge(opened, made):
+def test_over_the_same_data_nothing_is_registered_and_what_serves_is_shown(opened, made):
     table = table_of(made, slice(0, 300), "third")
-    retrain(table, "own", opened, names=("lightgbm",), options=FAST)
-    found = retrain(table, "own", opened, names=("lightgbm",), options=FAST)
+    first = retrain(table, "own", opened, names=("lightgbm",), options=FAST)
+    found = retrain(table, "own", opened, names=("lightgbm",), options=FAST, tags={"dagster_run_id": "another"})
+    assert found.nothing_new
     assert not found.promoted
-    assert (found.champion, found.challenger) == ("1", "2")
-    assert "only 0 runs of the last 90 days" in found.why
+    assert "Nothing new" in found.why
+    assert [each.version for each in all_versions(opened, "variability-third")] == [1]
+    assert (found.champion, found.challenger, found.model_version) == ("1", "", "1")
+    row = found.registered.iloc[0]
+    assert (row["version"], row["alias"], row["f1"], row["judged_runs"]) == (1, "champion", first.registered["f1"].iloc[0], 300)
+    assert asked_back(found, table.features["own"]) == (pytest.approx(0, abs=1e-9), 50)
+    again = retrain(table, "own", opened, names=("lightgbm",), options=FAST, seed=1)  # other settings are something new
+    assert not again.nothing_new
+    assert (again.champion, again.challenger) == ("1", "2")
+    assert "only 0 runs" in again.why
+    assert again.registered["alias"].tolist() == ["champion", "challenger"]
+    assert again.registered["f1"].iloc[0] == row["f1"]
+    description = opened.client.get_registered_model("variability-third").description
+    assert "`predicted_to_vary`" in description
+    assert "of the 300 s before the start" in description
 
 
 def test_a_champion_chosen_by_hand_stays(opened, made):
     table = table_of(made, slice(0, 300), "fourth")
     retrain(table, "own", opened, names=("lightgbm",), options=FAST)
     opened.client.delete_model_version_tag("variability-fourth", "1", "training_window_s")
-    found = retrain(table, "own", opened, names=("lightgbm",), options=FAST)
+    found = retrain(table, "own", opened, names=("lightgbm",), options=FAST, seed=1)
     assert not found.promoted
     assert (found.champion, found.challenger) == ("1", "2")
     assert "chosen by hand" not in found.why

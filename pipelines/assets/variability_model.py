@@ -6,11 +6,13 @@ from models.variability_registration import registered_name
 from pipelines.assets.comparison import picture
 from pipelines.checks import specs
 from pipelines.home import home
+from pipelines.night_commit import alone
 from pipelines.partitions import systems
 from pipelines.progress import tell
-from pipelines.registry import tracking
+from pipelines.registry import kept_versions, pruned, tracking
 from pipelines.report.importances import importances
 from pipelines.resources import LakeResource
+from pipelines.stages import RUN_WAITS_S
 from pipelines.systems import system
 from pipelines.variability_checks import MODEL, asked_back, check_model
 from pipelines.variability_models import retrain
@@ -39,12 +41,15 @@ def variability_model(context: dg.AssetExecutionContext, config: VariabilityConf
     tell("train and register", 0, 1)
     table = unpack_table(name, *lake.lake().read(FEATURES_TABLE, name))
     store = tracking()
-    tags = {"dagster_run_id": context.run.run_id}
-    made = retrain(table, known.scope, store, names=known.classifiers, elimination=known.elimination, seed=config.seed, tags=tags)
+    tags, model, keep = {"dagster_run_id": context.run.run_id}, registered_name(name), kept_versions()
+    with alone(home(), model, RUN_WAITS_S):
+        made = retrain(
+            table, known.scope, store, names=known.classifiers, elimination=known.elimination, seed=config.seed, tags=tags
+        )
+        gone = pruned(store, model, keep)
     lake.lake().write(MODEL_TABLE, name, made.registered, {"generated": table.generated})
     tell("train and register", 1, 1)
 
-    model = registered_name(name)
     champion = store.client.get_model_version_by_alias(model, "champion")
     shown = f"{store.uri}/#/models/{model}" if store.uri.startswith("http") else f"mlflow ui --backend-store-uri {store.uri}"
     plot = importances(
@@ -62,6 +67,8 @@ def variability_model(context: dg.AssetExecutionContext, config: VariabilityConf
             "classifier": champion.tags.get("method", "unknown"),
             "why": made.why,
             "promoted": made.promoted,
+            "nothing new, nothing registered": made.nothing_new,
+            "pruned": gone,
             "simulated": table.generated,
             "MLflow run": champion.run_id or "",
             "MLflow": shown,

@@ -10,6 +10,7 @@ _COMMANDS = {
     "ingest": "read counters, control runs and probe results",
     "train": "train classifiers, register them, promote the best by the rule",
     "evaluate": "cross-validate classifiers on the control runs",
+    "ask": "would a job vary that started now? The champion's answer",
     "experiment": "paper 004's experiments on a simulated cluster",
     "emit": "write what monitoring would record of a simulated cluster",
 }

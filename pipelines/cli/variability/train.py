@@ -35,10 +35,13 @@ def command(system: str, scope: str, names: tuple[str, ...], classes: int, elimi
     from rich.table import Table
 
     from features.variability import BINARY, THREE_CLASSES
+    from models.variability_registration import registered_name
     from pipelines.atomic import replacing
     from pipelines.home import home
+    from pipelines.night_commit import alone
     from pipelines.registry import tracking
     from pipelines.report.importances import importances
+    from pipelines.stages import RUN_WAITS_S
     from pipelines.variability_models import retrain, training_table
 
     table = training_table(home(), system, (scope,))
@@ -46,13 +49,16 @@ def command(system: str, scope: str, names: tuple[str, ...], classes: int, elimi
         if count:
             note(f"{system}: {count:,} of {count + len(table.runs):,} runs left out: {reason}")
     thresholds = THREE_CLASSES if classes == 3 else BINARY
-    made = retrain(table, scope, tracking(), names=names or CLASSIFIERS, thresholds=thresholds, elimination=eliminate, seed=seed)
+    with alone(home(), registered_name(system), RUN_WAITS_S):
+        made = retrain(
+            table, scope, tracking(), names=names or CLASSIFIERS, thresholds=thresholds, elimination=eliminate, seed=seed
+        )
     kind = ", simulated" if table.generated else ""
     shown = Table(title=f"{made.name}{kind}: {len(table.runs):,} runs", title_justify="left")
     for name in ("version", "classifier", "alias", "F1", "judged runs"):
         shown.add_column(name, justify="left" if name in ("classifier", "alias") else "right")
     for row in made.registered.to_dict("records"):
-        shown.add_row(str(row["version"]), row["method"], row["alias"], f"{row['f1']:.3f}", f"{row['judged_runs']:,}")
+        shown.add_row(str(row["version"]), row["method"], row["alias"], f"{row['f1']:.3f}", f"{row['judged_runs']:,.0f}")
     console().print(shown)
     click.echo(f"champion    version {made.champion}: {made.why}")
     if plot is not None:

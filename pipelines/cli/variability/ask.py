@@ -1,0 +1,108 @@
+"""``queuecast variability ask``: would a job vary that started now on these nodes? The champion's answer from the counters that were ingested."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from features.errors import InputError
+from pipelines.cli.options import note
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipelines.variability_ask import Answer
+
+_SHOWN = 3
+
+
+@click.command()
+@click.option("--system", required=True, help="Whose counters, as they were ingested, and whose champion, variability-SYSTEM.")
+@click.option(
+    "--nodes", "node_list", required=True, help="The nodes the job would get: n1,n2 or a Slurm list such as quartz[1-16,20]."
+)
+@click.option("--application", required=True, help="What would run, by the name it has among the control runs.")
+@click.option("--at", "when", help="When it would start: Unix seconds, or ISO 8601 with its offset from UTC.  [default: now]")
+@click.option(
+    "--probes", type=click.Path(path_type=Path), help="MPI probes just run on these nodes: run_id,node,send_s,recv_s,allreduce_s."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, and nothing else, on standard output.")
+def command(system: str, node_list: str, application: str, when: str | None, probes: Path | None, as_json: bool) -> None:
+    """Ask the champion of SYSTEM whether APPLICATION would vary if it started on these nodes.
+
+    It goes by the counters of the five minutes before, as far as they were ingested, and says how many samples those were.
+    """
+    from pipelines.home import home
+    from pipelines.ingest.node_list import expand_nodes
+    from pipelines.registry import tracking
+    from pipelines.variability_ask import ask
+
+    at_s = moment(when) if when is not None else time.time()
+    try:
+        nodes = expand_nodes(node_list)
+    except ValueError as error:
+        raise InputError(f"--nodes {node_list!r} is not {error}") from error
+    if not nodes:
+        raise InputError("--nodes names no node")
+    answer = ask(home(), tracking(), system, nodes, application, at_s, _probes(probes) if probes else None)
+    if as_json:
+        click.echo(json.dumps({key: _plain(value) for key, value in asdict(answer).items()}))
+    else:
+        _print(answer)
+
+
+def moment(text: str) -> float:
+    """Unix seconds of ``text``: a number of them, or ISO 8601 with an offset from UTC; InputError for anything else."""
+    try:
+        number = float(text)
+    except ValueError:
+        try:
+            stated = datetime.fromisoformat(text)
+        except ValueError:
+            stated = None
+        if stated is None or stated.tzinfo is None:
+            raise InputError(f"--at {text!r} is not Unix seconds nor a time such as 2026-03-01T09:00:00+01:00") from None
+        number = stated.timestamp()
+    if not 0 < number < 1e10:
+        raise InputError(f"--at {text} is not of the years 1970 to 2286 in Unix seconds")
+    return number
+
+
+def _probes(path: Path) -> pd.DataFrame:
+    from pipelines.ingest.probes import read_probes
+
+    found = read_probes(path)
+    if found["run_id"].nunique() > 1:
+        raise InputError(f"{path}: has results of {found['run_id'].nunique()} runs, and one start is asked about")
+    return found
+
+
+def _plain(value: object) -> object:
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _print(answer: Answer) -> None:
+    from pipelines.variability_ask import time_text
+
+    on = f"{len(answer.nodes)} node{'s' if len(answer.nodes) > 1 else ''}"
+    click.echo(
+        f"{answer.application} on {on} at {time_text(answer.at_s)}: {'will vary' if answer.varies else 'will not vary'}, as predicted"
+    )
+    side = "reaches" if answer.varies else "is below"
+    click.echo(f"probability   {answer.probabilities[-1]:.3f}, which {side} the cutoff {answer.cutoff:.3f}")
+    if math.isfinite(answer.varies_above_s):
+        click.echo(f"varies above  {answer.varies_above_s:,.0f} s")
+    else:
+        note(f"{answer.application}: no control runs taught {answer.model} what is usual for it")
+    click.echo(f"model         {answer.model} version {answer.version}, {answer.classifier}, counters of {answer.scope} nodes")
+    click.echo(f"rests on      {answer.samples:,} of {answer.expected:,.0f} samples")
+    if answer.missing:
+        few = ", ".join(answer.missing[:_SHOWN]) + (", ..." if len(answer.missing) > _SHOWN else "")
+        note(f"{len(answer.missing)} columns have no value and count as usual: {few}")
