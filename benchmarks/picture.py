@@ -1,42 +1,104 @@
-"""The picture of the README: what predictors change on KTH-SP2. ``python -m benchmarks.picture`` writes it. Needs the traces under ``--shared``."""
+"""The picture of the README: what predictors change on KTH-SP2, all under the same two corrections.
+
+``python -m benchmarks.picture`` prints the figures, ``--write`` draws docs/kth-sp2.png. Every policy is replayed with shaken submissions
+(:mod:`benchmarks.replays`), so that intervals contain a schedule's chaos. Needs the traces under ``--shared``.
+"""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.pages import HOUSE, SHARED
-from benchmarks.schedules import load
-from pipelines.report.plots import metrics_by_combination
-from sim import simulate
-from sim.comparison import compare
-from sim.frontier import Policy
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
-RENEWED = "conditional(when=pass)"
-POLICIES = (
-    Policy("EASY", "requested"),
-    *(
-        Policy("EASY", name, correction)
-        for name, correction in (("last2", "tsafrir"), ("lightgbm", "tsafrir"), ("quantile", RENEWED))
-    ),
-    Policy("EASY", "clairvoyant"),
-    Policy("EASY-SJBF", "requested"),
-    *(Policy("EASY-SJBF", name, fix) for name, fix in (("last2", "tsafrir"), ("lightgbm", "tsafrir"), ("quantile", RENEWED))),
-    Policy("EASY-SJBF", "clairvoyant"),
-    Policy("EASY-SRF", "quantile", RENEWED),
-    Policy("EASY-SRF", "clairvoyant"),
+from benchmarks.pages import HOUSE, SHARED, made_by
+from benchmarks.replays import REPLAYS, all_replayed, replays_of
+from benchmarks.schedules import load
+from pipelines.report.style import INK, MUTED, encode, figure
+from sim.frontier import Policy, Sums, change
+
+BASE = Policy("EASY", "requested")
+SCHEDULER = "EASY-SJBF"
+PREDICTORS = ("last2", "nag", "lightgbm", "quantile")
+CORRECTIONS = {"tsafrir": "#d55e00", "conditional(when=pass)": "#0072b2"}
+WORDS = {
+    "tsafrir": "corrected once outlived (tsafrir)",
+    "conditional(when=pass)": "asked again at every pass (conditional(when=pass))",
+}
+METRICS = {"mean_bounded_slowdown": "slowdown", "awf_s": "AWF: packing", "p2sf_s": "P²SF: packing and fairness"}
+ROWS = (
+    Policy(SCHEDULER, "requested"),
+    *(Policy(SCHEDULER, name, correction) for correction in CORRECTIONS for name in PREDICTORS),
+    Policy(SCHEDULER, "clairvoyant"),
 )
 
 
+def draw(sums: Mapping[Policy, Sums], path: Path) -> None:
+    """A panel a metric, a row a predictor, a block a correction; filled where the interval excludes no change."""
+    blocks = [policy.correction if policy.predictor in PREDICTORS else policy.predictor for policy in ROWS]
+    steps = [1.0 if place == 0 or blocks[place] == blocks[place - 1] else 1.6 for place in range(len(ROWS))]
+    height = dict(zip(ROWS, np.cumsum(steps) - steps[0], strict=True))
+    with figure(9.6, 4.2, generated=False) as canvas:
+        panels = canvas.subplots(1, len(METRICS), sharey=True)
+        for panel, (metric, title) in zip(panels, METRICS.items(), strict=True):
+            panel.set_title(title)
+            panel.axvline(0.0, color=INK, linewidth=1)
+            for policy in ROWS:
+                _mark(panel, sums, policy, metric, height[policy])
+            panel.grid(axis="y", visible=False)
+            panel.set_xlabel("change, % (left is better)")
+        panels[0].set_yticks([height[policy] for policy in ROWS], [policy.predictor for policy in ROWS])
+        panels[0].set_ylim(max(height.values()) + 0.6, -0.6)
+        handles = [Line2D([], [], marker="o", color=colour, label=WORDS[correction]) for correction, colour in CORRECTIONS.items()]
+        handles.append(Line2D([], [], marker="o", markerfacecolor="white", color=MUTED, label="may be no change"))
+        canvas.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8.5)
+        path.write_bytes(encode(canvas, "png"))
+
+
+def _mark(panel: Axes, sums: Mapping[Policy, Sums], policy: Policy, metric: str, height: float) -> None:
+    made = change(sums[policy], sums[BASE], metric)
+    colour = CORRECTIONS.get(policy.correction, INK)
+    if made.low is not None and made.high is not None:
+        panel.plot([100 * made.low, 100 * made.high], [height, height], color=colour, linewidth=2, alpha=0.8)
+    face = colour if made.sure else "white"
+    panel.plot(100 * (made.relative or 0.0), height, "o", color=colour, markerfacecolor=face, markersize=6.5, markeredgewidth=1.5)
+
+
+def table(sums: Mapping[Policy, Sums]) -> str:
+    """The same figures as Markdown, with the extremes of single replays."""
+    lines = ["| predictor | correction | replays | " + " | ".join(METRICS.values()) + " |", "| --- " * (3 + len(METRICS)) + "|"]
+    for policy in ROWS:
+        cells = []
+        for metric in METRICS:
+            made = change(sums[policy], sums[BASE], metric)
+            low, high, least, most = (
+                100 * (end if end is not None else np.nan) for end in (made.low, made.high, made.least, made.most)
+            )
+            mark = "**" if made.sure else ""
+            cells.append(
+                f"{mark}{100 * (made.relative or 0):+.1f}{mark} [{low:+.1f}, {high:+.1f}], single replays {least:+.1f} to {most:+.1f}"
+            )
+        correction = policy.correction if policy.predictor in PREDICTORS else ""
+        lines.append(f"| {policy.predictor} | {correction} | {replays_of(policy)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
-    trace = load("KTH-SP2", parser.parse_args().shared)
-    schedules = [
-        simulate(trace.jobs, procs=trace.procs, trace=trace.name, clock=trace.clock, **policy._asdict()) for policy in POLICIES
-    ]
-    image = metrics_by_combination(compare(schedules), ("EASY", "requested"), generated=False)
-    (HOUSE / "docs" / "kth-sp2.png").write_bytes(image)
+    parser.add_argument("--keep", type=Path, default=HOUSE / ".queuecast" / "replays", help="where finished replays are kept")
+    parser.add_argument("--workers", type=int, help="threads, by default one a core")
+    parser.add_argument("--write", action="store_true", help="draw docs/kth-sp2.png")
+    options = parser.parse_args()
+    trace = load("KTH-SP2", options.shared)
+    sums = all_replayed("KTH-SP2", trace, [BASE, *ROWS], options.keep, REPLAYS, options.workers)[0]["whole"]
+    weeks = sums[BASE]["awf_s"].numerator.shape[1]
+    print(f"{SCHEDULER}, relative to EASY with requested times, {weeks} weeks. {made_by('picture')}", table(sums), sep="\n\n")
+    if options.write:
+        draw(sums, HOUSE / "docs" / "kth-sp2.png")
 
 
 if __name__ == "__main__":
