@@ -41,7 +41,7 @@ def replays_of(policy: Policy, most: int = REPLAYS) -> int:
     return min(most, LEARNERS_REPLAYS) if slow else most
 
 
-def one_replay(trace: CleanTrace, policy: Policy, seed: int) -> pd.DataFrame:
+def one_replay(trace: CleanTrace, policy: Policy, seed: int, shake_s: int) -> pd.DataFrame:
     """Weekly sums of one replay: ``seed part metric week numerator denominator``, and its ``seconds``."""
     if not hasattr(_memory, "scratch"):
         _memory.scratch = Scratch()
@@ -50,8 +50,9 @@ def one_replay(trace: CleanTrace, policy: Policy, seed: int) -> pd.DataFrame:
         procs=trace.procs,
         trace=trace.name,
         scratch=_memory.scratch,
+        clock=trace.clock,
         seed=seed,
-        shake_s=SHAKE_S,
+        shake_s=shake_s,
         **policy._asdict(),
     )
     submit = trace.jobs["submit_s"].to_numpy(np.int64)
@@ -65,9 +66,13 @@ def one_replay(trace: CleanTrace, policy: Policy, seed: int) -> pd.DataFrame:
 
 
 def replayed(trace: CleanTrace, policy: Policy, replays: int, folder: Path, jobs: str) -> tuple[dict[str, Sums], float]:
-    """Weekly sums [replays, weeks] by part and metric, and the mean seconds of a simulation; ``jobs`` is the fingerprint of the trace's jobs."""
+    """Weekly sums [replays, weeks] by part and metric, and the mean seconds of a simulation; ``jobs`` is the fingerprint of the trace's jobs.
+
+    One replay alone is of the trace as recorded.
+    """
+    shake_s = SHAKE_S if replays > 1 else 0
     tables = [
-        kept(folder, "replays", (jobs, trace.procs, tuple(policy), seed, SHAKE_S), partial(one_replay, trace, policy, seed))
+        kept(folder, "replays", (jobs, trace.procs, *policy, seed, shake_s), partial(one_replay, trace, policy, seed, shake_s))
         for seed in range(replays)
     ]
     made = {name: replicated([_sums(table[table["part"] == name]) for table in tables]) for name in PARTS}
