@@ -15,6 +15,7 @@ import pandas as pd
 from features.cleaning import CleanTrace
 from features.schema import fingerprint
 from pipelines.checks import broken, holds
+from pipelines.stages import BY_USERS
 from sim.schedule import Schedule, recorded
 from sim.timeline import busy_procs
 
@@ -24,6 +25,9 @@ LOAD = (0.02, 1.2)
 """Offered load of a machine that is neither idle nor given more work than it can ever do; beyond, the number of processors is often wrong."""
 OVERBOOKED = 0.01
 """Share of the time in which the recorded schedule may hold more processors than there are; clocks of accounting differ by seconds."""
+FALLBACK = 0.5
+LEARNED = (BY_USERS, "lightgbm", "quantile(order=accuracy)")
+"""Learned predictors that aim at accuracy."""
 _WARN = dg.AssetCheckSeverity.WARN
 
 JOBS = {
@@ -34,6 +38,13 @@ JOBS = {
 }
 HISTORY = {
     "recounted_by_hand": "Of some jobs, what had ended of their user is counted once more from the jobs, without the compiled pass.",
+}
+PREDICTIONS = {
+    "first_jobs_get_their_request": "Where no two jobs of a user have ended, last2 is the request: predictions and history are aligned.",
+    "models_take_over": f"At most {FALLBACK:.0%} of the jobs are predicted by their request for want of a model (a warning if not).",
+}
+PREDICTION_METRICS = {
+    "learning_helps": "The learned predictors are at least as accurate as the requested time (a warning if not).",
 }
 SCHEDULES = {
     "never_more_processors_than_there_are": "At no moment do the running jobs hold more processors than the machine has.",
@@ -68,6 +79,37 @@ def overbooked(cleaned: CleanTrace) -> tuple[float, int]:
     times, values = busy_procs(recorded(cleaned.jobs, cleaned.procs, trace=cleaned.name, generated=cleaned.generated))
     length = np.diff(times)
     return float(length[values[:-1] > cleaned.procs].sum() / max(length.sum(), 1)), int(values.max())
+
+
+def check_predictions(table: pd.DataFrame, completed_jobs: np.ndarray, fallback_jobs: int) -> list[dg.AssetCheckResult]:
+    """Of a table of predictions in the order of the jobs; ``completed_jobs`` of its user at each submission are of the history."""
+    few = completed_jobs < 2
+    return [
+        broken(
+            "first_jobs_get_their_request", int((table["last2"] != table["requested"])[few].sum()), "predictions", of=int(few.sum())
+        ),
+        holds(
+            "models_take_over",
+            fallback_jobs <= FALLBACK * len(table),
+            "predictions",
+            severity=_WARN,
+            by_request=fallback_jobs,
+            of=len(table),
+        ),
+    ]
+
+
+def check_prediction_metrics(accuracy: pd.Series) -> list[dg.AssetCheckResult]:
+    """Of the accuracy of each predictor over all jobs, by its name."""
+    return [
+        holds(
+            "learning_helps",
+            bool(accuracy[list(LEARNED)].min() >= accuracy["requested"]),
+            "prediction_metrics",
+            severity=_WARN,
+            **{name: float(accuracy[name]) for name in (*LEARNED, "requested")},
+        )
+    ]
 
 
 def check_schedules(made: Sequence[Schedule], stored: Sequence[Schedule]) -> list[dg.AssetCheckResult]:

@@ -14,7 +14,19 @@ from pipelines.checks import broken, specs
 from pipelines.cli.run import _explain
 from pipelines.ingest.workload import Workload, generate
 from pipelines.stages import user_history
-from pipelines.trace_checks import HISTORY, JOBS, SCHEDULES, check_history, check_jobs, check_schedules
+from pipelines.trace_checks import (
+    HISTORY,
+    JOBS,
+    LEARNED,
+    PREDICTION_METRICS,
+    PREDICTIONS,
+    SCHEDULES,
+    check_history,
+    check_jobs,
+    check_prediction_metrics,
+    check_predictions,
+    check_schedules,
+)
 from sim import Schedule, simulate
 
 
@@ -75,6 +87,23 @@ def test_a_history_that_miscounts(trace):
     assert failed(check_history(trace.jobs, shifted, end)) == {"recounted_by_hand"}
     future = history.table.assign(last_runtime_s=trace.jobs["runtime_s"].to_numpy(np.float64))
     assert failed(check_history(trace.jobs, future, end)) == {"recounted_by_hand"}
+
+
+def test_predictions_that_are_shifted_against_the_history_or_never_learned():
+    table = pd.DataFrame({"requested": [60.0, 90.0, 120.0, 600.0], "last2": [60.0, 90.0, 50.0, 40.0]})
+    completed = np.array([0, 1, 2, 5])
+    assert failed(check_predictions(table, completed, 2)) == set()
+    assert failed(check_predictions(table, np.roll(completed, 1), 2)) == {"first_jobs_get_their_request"}
+    assert failed(check_predictions(table, completed, 3)) == {"models_take_over"}
+    assert {str(result.check_name) for result in check_predictions(table, completed, 2)} == set(PREDICTIONS)
+
+
+def test_learning_that_does_not_help():
+    accuracy = pd.Series({**dict.fromkeys(LEARNED, 0.6), "requested": 0.5})
+    assert failed(check_prediction_metrics(accuracy)) == set()
+    accuracy[LEARNED[-1]] = 0.4
+    assert failed(check_prediction_metrics(accuracy)) == {"learning_helps"}
+    assert set(PREDICTION_METRICS) == {"learning_helps"}
 
 
 def test_a_schedule_that_cannot_be(schedule):

@@ -1,8 +1,8 @@
 """Stage 2: what was known of its user when each job was submitted."""
 
 import dagster as dg
-import numpy as np
 
+from features.schema import recorded_end_s
 from pipelines.checks import specs
 from pipelines.partitions import traces
 from pipelines.progress import tell
@@ -37,5 +37,5 @@ def user_history_of_trace(context: dg.AssetExecutionContext, lake: LakeResource)
             "columns": len(table.columns),
             "generated": clean.generated,
         },
-        check_results=check_history(clean.jobs, table, known.start_s + clean.jobs["runtime_s"].to_numpy(np.int64)),
+        check_results=check_history(clean.jobs, table, recorded_end_s(clean.jobs, known.start_s)),
     )

@@ -4,31 +4,18 @@ import dagster as dg
 import numpy as np
 
 from features.schema import recorded_end_s
-from pipelines.checks import broken, holds, specs
+from pipelines.checks import specs
 from pipelines.partitions import traces
 from pipelines.progress import teller
 from pipelines.resources import LakeResource
-from pipelines.stages import BY_USERS, PREDICTORS, prediction_metrics, walk_forward_predictions
-
-LEARNED = (BY_USERS, "lightgbm", "quantile(order=accuracy)")
-"""Learned predictors that aim at accuracy."""
+from pipelines.stages import PREDICTORS, prediction_metrics, walk_forward_predictions
+from pipelines.trace_checks import PREDICTION_METRICS, PREDICTIONS, check_prediction_metrics, check_predictions
 
 
 class PredictionConfig(dg.Config):
     """How the learned predictor is trained."""
 
     seed: int = 0
-
-
-CHECKS = {
-    "one_prediction_a_job": "Every predictor has a finite prediction for every job.",
-    "within_request": "Every prediction lies between one second and the request.",
-}
-METRIC_CHECKS = {
-    "first_jobs_get_their_request": "Where no two jobs of a user have ended, last2 is the request: predictions and history are aligned.",
-    "requests_hold": "The requested time under-predicts no job.",
-    "learning_helps": "The learned predictors are at least as accurate as the requested time (a warning if not).",
-}
 
 
 @dg.multi_asset(
@@ -49,7 +36,7 @@ METRIC_CHECKS = {
         ),
     ],
     partitions_def=traces,
-    check_specs=[*specs("predictions", CHECKS), *specs("prediction_metrics", METRIC_CHECKS)],
+    check_specs=[*specs("predictions", PREDICTIONS), *specs("prediction_metrics", PREDICTION_METRICS)],
     name="predict",
 )
 def predict(context: dg.AssetExecutionContext, config: PredictionConfig, lake: LakeResource):
@@ -64,8 +51,6 @@ def predict(context: dg.AssetExecutionContext, config: PredictionConfig, lake: L
     lake.lake().write_for(clean, "predictions", made.table, marks)
     lake.lake().write_for(clean, "prediction_metrics", metrics, marks)
 
-    values = made.table[list(PREDICTORS)].to_numpy()
-    requested = made.table["requested"].to_numpy()[:, None]
     yield dg.MaterializeResult(
         asset_key="predictions",
         metadata={
@@ -75,14 +60,10 @@ def predict(context: dg.AssetExecutionContext, config: PredictionConfig, lake: L
             "predicted by the request for want of a model": made.fallback_jobs,
             "seed": config.seed,
         },
-        check_results=[
-            broken("one_prediction_a_job", (~np.isfinite(values)).sum(), "predictions", of=values.size),
-            broken("within_request", ((values < 1) | (values > requested)).sum(), "predictions", of=values.size),
-        ],
+        check_results=check_predictions(made.table, known["completed_jobs"].to_numpy(), made.fallback_jobs),
     )
     overall = metrics[metrics["experience"] == "all"].set_index("predictor")
     accuracy = overall["accuracy"]
-    few = (known["completed_jobs"] < 2).to_numpy()
     yield dg.MaterializeResult(
         asset_key="prediction_metrics",
         metadata={
@@ -90,20 +71,5 @@ def predict(context: dg.AssetExecutionContext, config: PredictionConfig, lake: L
             **{f"accuracy of {predictor}": float(accuracy[predictor]) for predictor in PREDICTORS},
             "generated": clean.generated,
         },
-        check_results=[
-            broken(
-                "first_jobs_get_their_request",
-                (made.table["last2"] != made.table["requested"])[few].sum(),
-                "prediction_metrics",
-                of=few.sum(),
-            ),
-            holds("requests_hold", overall["underprediction_rate"]["requested"] == 0, "prediction_metrics"),
-            holds(
-                "learning_helps",
-                accuracy[list(LEARNED)].min() >= accuracy["requested"],
-                "prediction_metrics",
-                severity=dg.AssetCheckSeverity.WARN,
-                **{name: float(accuracy[name]) for name in (*LEARNED, "requested")},
-            ),
-        ],
+        check_results=check_prediction_metrics(accuracy),
     )
