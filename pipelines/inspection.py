@@ -71,6 +71,7 @@ class Inspection:
     sha256: str
     generated: bool
     jobs: int
+    unreadable_lines: int
     procs: int | None
     origin_unix_s: int | None
     timezone: str | None
@@ -124,6 +125,7 @@ def inspect_trace(trace: Trace, procs: int | None = None, missing_request: str =
         sha256=trace.sha256,
         generated=trace.generated,
         jobs=len(jobs),
+        unreadable_lines=len(trace.unread),
         procs=procs if procs is not None else trace.procs,
         origin_unix_s=trace.origin_unix_s,
         timezone=trace.timezone,
@@ -278,7 +280,7 @@ def _gaps(inspection: Inspection) -> tuple[list[str], list[list[str]]]:
 
 def _cleanings(inspection: Inspection) -> tuple[list[str], list[list[str]]]:
     ways = inspection.cleaning
-    rows = [["read", *(f"{inspection.jobs:,}" for _ in ways)]]
+    rows = [["read", *(f"{inspection.jobs + inspection.unreadable_lines:,}" for _ in ways)]]
     for action in ("dropped", "altered"):
         for rule in sorted({rule for cleaning in ways.values() for rule in getattr(cleaning, action)}):
             rows.append([f"{action}: {rule}", *(f"{getattr(cleaning, action).get(rule, 0):,}" for cleaning in ways.values())])

@@ -21,6 +21,7 @@ from pipelines.ingest.localtime import to_unix
 from pipelines.ingest.slurm import STATUS, UNFINISHED, parse_sacct, read_sacct
 from pipelines.ingest.slurm_ids import tasks_in
 from pipelines.ingest.source import Source
+from pipelines.inspection import inspect_trace
 from pipelines.lake import Lake
 
 ZONE = "Europe/Berlin"
@@ -280,6 +281,9 @@ def test_lines_that_cannot_be_split_are_dropped_counted_named_and_kept(tmp_path:
     assert cleaned.touched() == {"unreadable-line dropped": 2}
     assert cleaned.jobs_read == 4 == len(cleaned.jobs) + len(cleaned.rejected_jobs)
     assert cleaned.rejected_jobs[["job_id", "line", "text"]].values.tolist() == [[8, 3, "8|2024-05-01"], [8, 5, long]]
+    found = inspect_trace(trace, procs=4)
+    assert (found.jobs, found.unreadable_lines) == (2, 2)
+    assert found.cleaning["drop"].dropped == {"unreadable-line": 2}
     Lake(tmp_path).write_clean(cleaned)
     assert Lake(tmp_path).read_clean("sacct").rejected_jobs.equals(cleaned.rejected_jobs)
     write_canonical(trace, tmp_path / "sacct.parquet")

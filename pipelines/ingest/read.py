@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 from features.errors import InputError
 from features.schema import Trace
@@ -39,7 +40,7 @@ def read_trace(
     if timezone is not None:
         zone(timezone)
     counted = {"processors": processors, "cpus_per_node": cpus_per_node}
-    given = {key: value for key, value in counted.items() if value is not None}
+    given: dict[str, Any] = {key: value for key, value in counted.items() if value is not None}
     if entry is None:
         trace = read_file(spec, timezone=timezone, **given)
     elif entry.format == "generated":
