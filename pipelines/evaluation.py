@@ -16,6 +16,7 @@ from features.errors import InputError
 from models.catalog import predictor as named_predictor
 from models.memory import Memory
 from models.protocol import CompiledPredictor, Predictor
+from sim.at_once import AT_ONCE, predict_at_once
 from sim.prediction_cost import REPEATS, Cost, prediction_cost
 from sim.prediction_quality import MONTH_S, Quality, judge
 from sim.schedule import IDENTITY, Schedule
@@ -26,6 +27,8 @@ from sim.simulate import simulate
 
 Nights = Callable[[str, int, int], None]
 """Told of a predictor, a night, and of how many."""
+FEEDBACK = ("ends", AT_ONCE)
+"""When a predictor learns of a runtime: when the job ends in the simulation, or before the next job is submitted."""
 KIND = "evaluation"
 """The kind of Parquet file that holds the figures."""
 BY_CHANCE, WITH_FEEDBACK = "band of 99 % by chance", "band of 99 % by chance, with the update's feedback"
@@ -53,6 +56,7 @@ def evaluate_predictors(
     parts: Sequence[str] = ("all",),
     baseline: str | None = None,
     levels: Sequence[float] = (0.5,),
+    feedback: str = "ends",
     seed: int = 0,
     repeats: int = REPEATS,
     progress: Callable[[Schedule], None] | None = None,
@@ -60,6 +64,8 @@ def evaluate_predictors(
 ) -> Evaluation:
     """Simulate ``workload`` under ``scheduler`` with each of ``predictors``, and judge them over ``parts`` of the trace.
 
+    ``feedback``, one of :data:`FEEDBACK`, says when a runtime is known: when the job ends there, or (then nothing is simulated and no cost is
+    measured) before the next job is submitted, as no system can.
     ``repeats`` runs tell each predictor's cost, 0 leaves it out; ``progress`` is told of each schedule, ``nights`` of each midnight at which a
     predictor learns. Raises InputError as :func:`sim.simulate` and
     :func:`sim.prediction_quality.judge`, and where every request was taken from a runtime.
@@ -75,19 +81,21 @@ def evaluate_predictors(
     costs: dict[str, Cost | None] = {}
     for source in predictors:
         learner: Any = seeded(source, seed)
-        schedule = simulate(
-            jobs,
-            procs=workload.procs,
-            scheduler=scheduler,
-            predictor=learner if nights is None else told_of_nights(learner, jobs, nights),
-            trace=workload.name,
-            generated=workload.generated,
-            clock=workload.clock,
-            scratch=scratch,
-        )
-        schedule = replace(schedule, seed=seed)
+        told = learner if nights is None else told_of_nights(learner, jobs, nights)
+        named: dict[str, Any] = {
+            "procs": workload.procs,
+            "predictor": told,
+            "trace": workload.name,
+            "generated": workload.generated,
+            "clock": workload.clock,
+        }
+        if feedback == AT_ONCE:
+            schedule, cost = replace(predict_at_once(jobs, **named), seed=seed), None
+        else:
+            schedule = replace(simulate(jobs, scheduler=scheduler, scratch=scratch, **named), seed=seed)
+            cost = prediction_cost(jobs, schedule, source, repeats, workload.clock)
         schedules.append(schedule)
-        costs[schedule.predictor] = prediction_cost(jobs, schedule, source, repeats, workload.clock)
+        costs[schedule.predictor] = cost
         if progress is not None:
             progress(schedule)
     local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), workload.origin_unix_s, workload.timezone)
@@ -189,6 +197,7 @@ def _identity(evaluation: Evaluation, quality: Quality, schedule: Schedule) -> d
         **{name: getattr(schedule, name) for name in IDENTITY if name != "tau_s"},
         "part": quality.part,
         "baseline": quality.baseline,
+        "feedback": AT_ONCE if schedule.scheduler == AT_ONCE else "ends",
         "left_out_jobs": evaluation.left_out,
         "clamped_predictions": int(schedule.clamped_predictions),
         "simulate_s": float(schedule.simulate_s),

@@ -20,6 +20,7 @@ from features.schema import codes
 from models.bootstrap import mean_intervals, remark
 from models.calibration import calibration_curve
 from models.evaluation import EXPERIENCE, OKCM_THRESHOLD, doubling_bins, error_distribution, experience, measures
+from sim.at_once import AT_ONCE
 from sim.schedule import Schedule
 from sim.sharpness import Judged, Sharpness, sharpness
 
@@ -175,7 +176,7 @@ def _groups(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray, judged:
     yield EVERYONE, np.ones(len(judged.rows), bool)
     known = judged.user >= 0
     if known.any():
-        done = history(jobs, schedule.jobs["start_s"].to_numpy(np.int64), local_s)["completed_jobs"].to_numpy(np.int64)[judged.rows]
+        done = _completed(jobs, schedule, local_s)[judged.rows]
         stage, first_count = experience(done), doubling_bins(done)
         for number, name in enumerate(EXPERIENCE):
             yield ("experience", name, None), known & (stage == number)
@@ -186,6 +187,13 @@ def _groups(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray, judged:
             yield ("completed", f"{begin}" if begin <= 2 else f"{begin}-{last}", float(begin)), known & (first_count == begin)
     for month in np.unique(judged.month):
         yield ("month", f"{month + 1}", float(month * MONTH_S)), judged.month == month
+
+
+def _completed(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray) -> np.ndarray:
+    """How many jobs of its user the predictor knew the runtimes of when each job was submitted, int64 [jobs]."""
+    if schedule.scheduler == AT_ONCE:
+        return jobs.groupby(codes(jobs, "user")).cumcount().to_numpy(np.int64)
+    return history(jobs, schedule.jobs["start_s"].to_numpy(np.int64), local_s)["completed_jobs"].to_numpy(np.int64)
 
 
 class _Means(NamedTuple):

@@ -22,6 +22,7 @@ from models.distribution import LEVELS, SHOWN, at_levels, coverage, crps, decile
 from models.evaluation import doubling_bins
 from models.options import parse
 from models.quantile import USUAL
+from sim.at_once import told_at
 from sim.schedule import Schedule
 
 NO_FEATURES, CONSTANT, RANDOM = "(no features)", "(constant, adapted)", "(random, adapted)"
@@ -146,7 +147,7 @@ def _of_schedule(schedule: Schedule) -> _Distribution:
 def _references(schedule: Schedule, seed: int) -> dict[str, _Distribution]:
     """The references, of one schedule's own submissions and ends; they are updated as fast as its predictor, or as is usual."""
     jobs = schedule.jobs
-    submit, end, runtime, request = (jobs[name].to_numpy(np.int64) for name in ("submit_s", "end_s", "runtime_s", "requested_s"))
+    (submit, end), (runtime, request) = told_at(schedule), (jobs[name].to_numpy(np.int64) for name in ("runtime_s", "requested_s"))
     events, rate = order_of_events(submit, end), update_rate(schedule.predictor) or float(USUAL["rate"])
     constant = np.full(len(jobs), CONSTANT_S)
     random = np.exp(np.random.default_rng(seed).random(len(jobs)) * np.log(request))
@@ -199,8 +200,7 @@ def _windows(schedule: Schedule, each: _Distribution, judged: Judged, rng: np.ra
         band = chance_band(under[judged.rows], target, judged.month, judged.cluster[judged.rows])
         band = band.assign(level=level, feedback_low=np.nan, feedback_high=np.nan, feedback_inside=None)
         if each.rate > 0:
-            events = order_of_events(schedule.jobs["submit_s"].to_numpy(), schedule.jobs["end_s"].to_numpy())
-            own = feedback_band(under, target, month, judged.cluster, events, each.rate, rng)
+            own = feedback_band(under, target, month, judged.cluster, order_of_events(*told_at(schedule)), each.rate, rng)
             band = band.assign(
                 **{f"feedback_{name}": own[name] for name in ("low", "high")}, feedback_inside=own["inside"].tolist()
             )

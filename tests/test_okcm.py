@@ -36,13 +36,12 @@ class Regression:
         self.delta, self.eta, self.lambda_ = delta, eta, lambda_
         self.w, self.s, self.G, self.N, self.t = [0.0] * COUNT, [1e-9] * COUNT, [1e-9] * COUNT, 1e-9, 0
 
-    def predict(self, x: list[float]) -> float:
-        total = 0.0
+    def predict(self, x: list[float], total: float = 0.0) -> float:
         for w, s, feature in zip(self.w, self.s, x, strict=True):
             total += w * (s / max(s, abs(feature))) * feature
         return total
 
-    def learn(self, x: list[float], runtime: int) -> None:
+    def learn(self, x: list[float], runtime: float) -> None:
         predicted, norm = 0.0, 0.0
         for i in range(COUNT):
             if abs(x[i]) > self.s[i]:
@@ -70,6 +69,7 @@ class OkcmByHand:
     k: int = 1
     switch: int = 25
     weights: str = "user"
+    base: str = "zero"
     name: str = "okcm-by-hand"
     point: bool = True
     clock: Wall = own
@@ -77,7 +77,7 @@ class OkcmByHand:
 
     def label(self) -> str:
         numbers = f"delta={self.delta!r},eta={self.eta!r},lambda={self.lambda_!r},k={self.k},switch={self.switch}"
-        return f"okcm({numbers},weights={self.weights})"
+        return f"okcm({numbers},weights={self.weights},base={self.base})"
 
     def begin(self, jobs: pd.DataFrame) -> None:
         self.few = KnnByHand(self.k, 10**9, clock=self.clock)
@@ -93,6 +93,9 @@ class OkcmByHand:
     def learner(self, job: int) -> Regression:
         owner = self.few.user[job] if self.weights == "user" else None
         return self.learners.setdefault(owner, Regression(self.delta, self.eta, self.lambda_))
+
+    def added_to(self, job: int) -> float:
+        return self.x[job][2] if self.base == "last" else 0.0
 
     def submitted(self, job: int, now: int) -> None:
         self.few.submitted(job, now)
@@ -120,14 +123,14 @@ class OkcmByHand:
 
     def ended(self, job: int, now: int) -> None:
         if self.few.user[job] is not None:
-            self.learner(job).learn(self.x[job], self.few.runtime[job])
+            self.learner(job).learn(self.x[job], self.few.runtime[job] - self.added_to(job))
             self.few.ended(job, now)
             self.last_end[self.few.user[job]] = now
 
     def estimate(self, question: int, job: int, now: int, elapsed: int) -> float:
         if len(self.ended_jobs(job)) <= self.switch or not self.ended_jobs(job):
             return self.few.estimate(question, job, now, elapsed)
-        return round(self.learner(job).predict(self.x[job]))
+        return round(self.learner(job).predict(self.x[job], self.added_to(job)))
 
 
 semantics = st.sampled_from(SEMANTICS)
@@ -139,6 +142,7 @@ learners = st.builds(
     k=st.integers(1, 3),
     switch=st.integers(0, 4),
     weights=st.sampled_from(["user", "shared"]),
+    base=st.sampled_from(["zero", "last"]),
 )
 
 
@@ -258,7 +262,7 @@ def test_sweeps_and_campaigns_start_from_a_fresh_memory(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("okcm(rate=1)", "unknown option 'rate': known are delta, eta, lambda, k, switch, weights"),
+        ("okcm(rate=1)", "unknown option 'rate': known are delta, eta, lambda, k, switch, weights, base"),
         ("okcm(delta=0)", "delta=0: must be a finite number, above 0"),
         ("okcm(eta=inf)", "eta=inf: must be a finite number, above 0"),
         ("okcm(lambda=-1)", "lambda=-1: must be a finite number, at least 0"),
@@ -266,6 +270,7 @@ def test_sweeps_and_campaigns_start_from_a_fresh_memory(name: str) -> None:
         ("okcm(switch=2.5)", "switch=2.5: must be a whole number"),
         ("okcm(switch=-1)", "switch=-1: must be a finite number, at least 0, at most 1000"),
         ("okcm(weights=mine)", "weights=mine: known are user, shared"),
+        ("okcm(base=first)", "base=first: known are zero, last"),
     ],
 )
 def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:

@@ -14,6 +14,7 @@ from features.errors import InputError
 from features.schema import REQUIRED, conform
 from models.distribution import runtimes_so_far
 from models.protocol import TablePredictor
+from models.quantile import USUAL
 from sim import Schedule, simulate
 from sim.prediction_cost import prediction_cost
 from sim.prediction_quality import MONTH_S, UNKNOWN, judge
@@ -243,7 +244,7 @@ def test_only_where_levels_are_updated_is_there_a_band_with_feedback(jobs):
     assert counted.at[("quantile", 0.8), "by_chance"] == (~mine["inside"]).sum()
     assert counted.at[("quantile", 0.8), "rate"] == pytest.approx((jobs["runtime_s"] > made[2].quantiles[0.8]).mean())
     assert [update_rate(name) for name in ("quantile", "quantile(order=accuracy,rate=0.02)", "nag", "quantile(rate=0)")] == [
-        0.005,
+        float(USUAL["rate"]),
         0.02,
         0.0,
         0.0,

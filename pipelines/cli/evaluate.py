@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import pandas as pd
 
+from features.errors import InputError
 from models.catalog import ALL
 from pipelines.cli.options import check_outputs, load, note, trace_options
 from pipelines.cli.sharpness_tables import print_sharpness
 from pipelines.cli.simulate import fitted, table_files
+from sim.at_once import AT_ONCE
 from sim.prediction_cost import REPEATS
 from sim.prediction_quality import BASELINES, PARTS, STAGES, baseline_of
 
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     from sim.prediction_quality import Quality
 
 
+AT_ONCE_SAID = (
+    "nothing is scheduled: each runtime is known before the next submission, which no system can have (--feedback at-once); "
+    "accuracies are higher than with the delay of running and waiting"
+)
 _EVERY_S = 5.0
 """Seconds between lines of progress."""
 
@@ -34,6 +40,13 @@ _EVERY_S = 5.0
 @click.option("--predictor", "predictors", multiple=True, default=ALL, help="May be repeated. [default: all but the bound]")
 @click.option(
     "--scheduler", default="EASY", show_default=True, help="[ORDER-]ALGORITHM[-BACKFILLORDER]: who decides what has ended by when."
+)
+@click.option(
+    "--feedback",
+    type=click.Choice(("ends", "at-once")),
+    default="ends",
+    show_default=True,
+    help="When a runtime is known: when the job ends in the simulation, or before the next submission, as no system can; nothing is scheduled then.",
 )
 @click.option("--baseline", help=f"The predictor to compare with. [default: {', else '.join(BASELINES)}, else the first]")
 @click.option(
@@ -81,6 +94,7 @@ def command(
     missing_request: str | None,
     predictors: tuple[str, ...],
     scheduler: str,
+    feedback: str,
     baseline: str | None,
     parts: tuple[str, ...],
     levels: tuple[float, ...],
@@ -103,6 +117,8 @@ def command(
     parts, levels = tuple(dict.fromkeys(parts)), tuple(dict.fromkeys(levels))
     workload = load(trace, procs, timezone, missing_request)
     check_names(workload, predictors, scheduler)
+    if feedback == AT_ONCE and scheduler != "EASY":
+        raise InputError(f"--feedback {AT_ONCE} schedules nothing, and --scheduler {scheduler} has no meaning there")
     evaluation = evaluate_predictors(
         workload,
         [fitted(name, workload) for name in predictors],
@@ -110,6 +126,7 @@ def command(
         parts=parts,
         baseline=baseline,
         levels=levels,
+        feedback=feedback,
         seed=seed,
         repeats=repeats,
         progress=lambda schedule: note(f"{schedule.predictor}: simulated in {schedule.simulate_s:.3g} s"),
@@ -128,7 +145,8 @@ def command(
         "trace": workload.name,
         "generated": workload.generated,
         "procs": workload.procs,
-        "scheduler": scheduler,
+        "scheduler": evaluation.schedules[0].scheduler,
+        "feedback": feedback,
         "correction": evaluation.schedules[0].correction,
         "semantics": evaluation.schedules[0].semantics,
         "predictors": [schedule.predictor for schedule in evaluation.schedules],
@@ -183,7 +201,7 @@ def told_of_nights() -> Callable[[str, int, int], None]:
 
 def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:
     """What the trace does not allow to be said, in sentences."""
-    said = []
+    said = [AT_ONCE_SAID] if evaluation.schedules[0].scheduler == AT_ONCE else []
     unknown = int(workload.jobs["user"].isna().sum())
     if unknown == len(workload.jobs):
         said.append("names no users, so there is nothing by experience, and predictors that go by the user know nobody")
@@ -200,7 +218,8 @@ def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation
 
     part = "" if quality.part == "all" else f" of the {quality.part.replace('-', ' ')}"
     generated = ", a generated workload" if workload.generated else ""
-    title = f"{workload.name}: {quality.jobs:,} jobs{part} in {quality.weeks} week{'s' * (quality.weeks != 1)}{generated}"
+    at_once = ", each runtime known before the next submission" if evaluation.schedules[0].scheduler == AT_ONCE else ""
+    title = f"{workload.name}: {quality.jobs:,} jobs{part} in {quality.weeks} week{'s' * (quality.weeks != 1)}{at_once}{generated}"
     stages = STAGES if quality.knows_users else {}
     losses = [f"pinball_{level:g}_s" for level in levels]
     headings = (

@@ -13,6 +13,7 @@ from pipelines.report import evaluation_plots, sharpness_plots
 from pipelines.report.page import data_uri, template
 from pipelines.report.style import Look, looks
 from pipelines.report.wording import MINUS, group_name, number
+from sim.at_once import AT_ONCE
 from sim.prediction_cost import Cost
 from sim.prediction_quality import STAGES, Quality
 from sim.schedule import Schedule
@@ -36,6 +37,7 @@ def render_evaluation(evaluation: Evaluation, provenance: Mapping[str, object], 
         trace=first.trace,
         generated=first.generated,
         scheduler=first.scheduler,
+        at_once=first.scheduler == AT_ONCE,
         headline={
             "jobs": f"{len(first.jobs):,}",
             "procs": f"{first.procs:,}",
