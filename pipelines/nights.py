@@ -23,6 +23,7 @@ from features.inputs import model_inputs
 from models.accounting import Accounting
 from models.judged_window import judged_window
 from models.packed.methods import Method
+from models.packed.predictor import FORMAT
 from models.performance import performance_drift
 from models.promotion import JUDGED_DAYS
 from models.protocol import TablePredictor
@@ -238,12 +239,13 @@ class _Work:
             keys, answered_keys = _keys(known.jobs.iloc[rows].assign(end_s=known.end_s[rows])), _keys(old)
             old = old[answered_keys.isin(keys)]  # what changed is answered anew
             rows = rows[~keys.isin(answered_keys)]
-        there = {str(each.version) for each in all_versions(store, f"runtime-{self.trace}")}
+        every = all_versions(store, f"runtime-{self.trace}")
+        there = {str(each.version) for each in every if each.tags.get("queuecast_format") == str(FORMAT)}
         champions = {
             int(at): (version, self._champion(version, store))
             for at, version, method in zip(before["until_s"], before["trained_version"], before["method"], strict=True)
             if method
-            and str(version) in there  # one that was pruned answers no more
+            and str(version) in there  # one that was pruned, or is of an older format, answers no more
             and ((submit[rows] > at) & (submit[rows] <= (present.trained_until_s if present and present.method else 2**62))).any()
         }
         answered = predict_served(

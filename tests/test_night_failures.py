@@ -19,6 +19,7 @@ from features.clock import DAY_S
 from features.errors import InputError
 from features.schema import Trace
 from models import registration
+from models.packed.predictor import FORMAT
 from models.versions import all_versions
 from pipelines import night_commit, night_status, nights, retraining
 from pipelines.night_replay import own_registry
@@ -251,11 +252,11 @@ def test_a_champion_of_an_older_format_is_replaced_and_the_note_says_so(prepared
     store = own_registry(home)
     old = aliases(home)["champion"]
     store.client.set_model_version_tag("runtime-arriving", old, "queuecast_format", "0")
-    with pytest.raises(InputError, match=f"version {old}.* has format 0, this Queuecast reads format 1: register it again"):
+    with pytest.raises(InputError, match=f"version {old}.* has format 0, this Queuecast reads format {FORMAT}: register it again"):
         registration.load(store, "runtime-arriving")
     made = do(home, prepared[1], 1)
     assert made.row["promoted"]
-    assert f"version {old}, is of format 0, not 1" in str(made.row["why"])
+    assert f"version {old}, is of format 0, not {FORMAT}" in str(made.row["why"])
     assert registration.load(own_registry(home), "runtime-arriving") is not None
 
 

@@ -18,7 +18,7 @@ from models.accounting import accounting
 from models.gradient_boosting import GradientBoosting, fit, predict
 from models.growing import grow
 from models.packed.methods import Boosting, Last2, Quantile, Requested
-from models.packed.predictor import RuntimePredictor, read_method
+from models.packed.predictor import FORMAT, RuntimePredictor
 from models.packing import assemble, content_hash, private_name
 from tests.learning import ORIGIN_S, ZONE, inputs_of, workload
 
@@ -84,7 +84,7 @@ def test_an_unknown_user_is_answered_and_the_age_grows_with_the_clock(tmp_path, 
     assert 1 <= answer["predicted_s"].iloc[0] <= submission(learned)["requested_s"].iloc[0]
 
 
-@pytest.mark.parametrize("method", ["last2", "lightgbm", "quantile"])
+@pytest.mark.parametrize("method", ["last2", "lightgbm-users", "quantile(order=accuracy)"])
 def test_an_answer_says_whether_the_user_is_known_and_null_is_nobody(tmp_path, learned, method):
     predictor = RuntimePredictor(pack(tmp_path / "a", learned, method).data)
     one = submission(learned)
@@ -140,19 +140,11 @@ def test_a_group_that_is_not_text_is_refused_where_it_is_looked_at(tmp_path, lea
     RuntimePredictor(pack(tmp_path / "b", learned, "last2").data).predict(odd)
 
 
-@pytest.mark.parametrize(("former", "now"), [("lightgbm", "lightgbm-users"), ("quantile", "quantile(order=accuracy)")])
-def test_a_method_is_read_by_the_name_it_had_before(tmp_path, learned, former, now):
-    settings = pack(tmp_path / "a", learned, now).data / "model.json"
-    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"method": former}))
-    assert read_method(settings.parent).name == now
-    assert RuntimePredictor(settings.parent).predict(submission(learned))["predicted_s"].notna().all()
-
-
 @pytest.mark.parametrize("number", [0, 1, 3, None])
 def test_another_format_is_refused(tmp_path, learned, number):
     settings = pack(tmp_path / "a", learned, "requested").data / "model.json"
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"format": number}))
-    with pytest.raises(ValueError, match=f"format {number}, this code reads format 2"):
+    with pytest.raises(ValueError, match=f"format {number}, this code reads format {FORMAT}"):
         RuntimePredictor(settings.parent)
 
 

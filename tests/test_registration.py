@@ -19,6 +19,7 @@ from models.accounting import accounting
 from models.gradient_boosting import GradientBoosting, fit
 from models.growing import grow
 from models.packed.methods import Boosting, Last2, Quantile, Requested
+from models.packed.predictor import FORMAT
 from models.registration import Candidate, Training, champion, crown, elect, load, log_and_register, signature, trained_method
 from tests.learning import ORIGIN_S, ZONE, inputs_of, workload
 
@@ -171,7 +172,7 @@ def test_loading_refuses_what_is_absent_or_of_another_format(opened, learned):
     promote(opened, "old", [made])
     assert load(opened, "runtime-old").predict(_one())["predicted_s"].iloc[0] == 600
     opened.client.set_model_version_tag("runtime-old", made.version, "queuecast_format", "0")
-    with pytest.raises(InputError, match="has format 0, this Queuecast reads format 1"):
+    with pytest.raises(InputError, match=f"has format 0, this Queuecast reads format {FORMAT}"):
         load(opened, "runtime-old")
 
 

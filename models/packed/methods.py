@@ -134,5 +134,3 @@ class Quantile:
 
 METHODS: dict[str, type[Method]] = {each.name: each for each in (Requested, Last2, Boosting, Quantile)}
 """By name, from the simplest."""
-FORMER = {"lightgbm": Boosting.name, "quantile": Quantile.name}
-"""Names that versions registered before were given."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .methods import FORMER, METHODS, Method
+from .methods import METHODS, Method
 from .snapshot_inputs import History
 
 FORMAT = 2
@@ -28,10 +28,9 @@ def read_method(directory: Path) -> Method:
         raise ValueError(
             f"{directory / SETTINGS}: format {settings.get('format')}, this code reads format {FORMAT}: register the model again"
         )
-    name = FORMER.get(settings["method"], settings["method"])
-    if name not in METHODS:
-        raise ValueError(f"{directory / SETTINGS}: unknown method {name!r}: known are {', '.join(METHODS)}")
-    return METHODS[name].read(directory)
+    if settings["method"] not in METHODS:
+        raise ValueError(f"{directory / SETTINGS}: unknown method {settings['method']!r}: known are {', '.join(METHODS)}")
+    return METHODS[settings["method"]].read(directory)
 
 
 class RuntimePredictor:

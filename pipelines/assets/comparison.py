@@ -9,7 +9,6 @@ from pydantic import Field
 
 from features.cleaning import CleanTrace
 from features.schema import fingerprint
-from models.packed.methods import FORMER
 from pipelines.checks import broken, holds, specs
 from pipelines.home import home
 from pipelines.lake import Lake
@@ -148,7 +147,7 @@ def page(lake: Lake, clean: CleanTrace, made: list[Schedule], run_id: str) -> st
     _, history = lake.read_for(clean, "user_history")
     model, _ = lake.read_for(clean, "runtime_model")
     overall = metrics[metrics["experience"] == "all"].drop(columns="experience")
-    registered = {FORMER.get(method, method): alias for method, alias in zip(model["method"], model["alias"], strict=True) if alias}
+    registered = {method: alias for method, alias in zip(model["method"], model["alias"], strict=True) if alias}
     overall.insert(1, "registry", overall["predictor"].map(registered).fillna(""))
     notes = [
         "Predictors learn inside each schedule, from what has ended there; those that are trained are trained anew each midnight of the trace's time zone.",
