@@ -8,14 +8,14 @@ before its submission: jobs that had ended by then and, since accounting lists w
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
 
 from models.accounting import Accounting
-from models.packed.methods import PREDICTED, Method
+from models.packed.methods import LEVELS, METHODS, PREDICTED, Method
 from models.trainers import TRAINERS, carried_on, train, up_to_the_second
 
 REMEMBERED_NIGHTS = 10
@@ -24,6 +24,31 @@ Models = dict[tuple[str, int], Method]
 """Trained methods by name and the instant of their night: training is most of a night's cost, and the next nights ask for them again."""
 ServedBy = Callable[[int, np.ndarray], Iterable[tuple[np.ndarray, str, Method]]]
 """Who answered the jobs ``rows`` submitted after the night at an instant: groups of (mask [rows], version, method)."""
+
+
+CHAMPION = "champion"
+"""The column of what the champion answered."""
+
+
+def quantile_columns(name: str) -> dict[float, str]:
+    """Columns of ``served`` with the quantiles of the method ``name``, or of the champion, by level; none for a method that tells none."""
+    told = METHODS[name].outputs if name in METHODS else LEVELS
+    return {level: _column(name, output) for output, level in LEVELS.items() if output in told}
+
+
+def answer_columns(names: Sequence[str] = tuple(TRAINERS)) -> list[str]:
+    """The columns of answers that :func:`predict_served` makes for ``names``."""
+    found = [CHAMPION, *quantile_columns(CHAMPION).values()]
+    return [*(each for name in names for each in (name, f"{name}_now", *quantile_columns(name).values())), *found]
+
+
+def _said(name: str, answers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The answers of a method by their columns."""
+    return {name: answers[PREDICTED], **{_column(name, output): answers[output] for output in LEVELS if output in answers}}
+
+
+def _column(name: str, output: str) -> str:
+    return name + output.removeprefix("predicted")
 
 
 def nobody(at_s: int, rows: np.ndarray) -> Iterable[tuple[np.ndarray, str, Method]]:
@@ -46,7 +71,8 @@ def predict_served(
 
     Columns: ``job_id submit_s end_s runtime_s user`` of the job, ``at_s`` (the night's instant), ``requested``, and for each of ``names``
     the seconds predicted by the model of that night from its snapshot and, as ``<name>_now``, by the same model from the history up to the
-    second; ``champion`` (NaN where nobody answered) and ``champion_version``. No model has seen the job it predicts, nor anything that
+    second; ``champion`` (NaN where nobody answered) and ``champion_version``. Quantiles, where a method tells them, are in ``<name>_80_s`` and the
+    like (:func:`quantile_columns`), NaN where it was a champion without. No model has seen the job it predicts, nor anything that
     ended after its night. Ascending ``instants``. ``models`` holds what was trained before and takes what is trained now, of the last nights.
     """
     models = {} if models is None else models
@@ -65,11 +91,11 @@ def predict_served(
             "requested": known.jobs["requested_s"].to_numpy(np.float64)[rows],
         }
     )
-    for column in (*(each for name in names for each in (name, f"{name}_now")), "champion"):
+    for column in answer_columns(names):
         table[column] = np.nan
     table["champion_version"] = pd.array([""] * len(rows), dtype="str")
 
-    def one(number: int) -> tuple[np.ndarray, dict[str, np.ndarray], list[tuple[np.ndarray, str, np.ndarray]]]:
+    def one(number: int) -> tuple[np.ndarray, dict[str, np.ndarray], list[tuple[np.ndarray, str, dict[str, np.ndarray]]]]:
         at, mine = int(instants[number]), np.flatnonzero(night == number)
         then, asked = known.served_inputs(rows[mine], at), known.asked(rows[mine])
         answers: dict[str, np.ndarray] = {}
@@ -77,10 +103,10 @@ def predict_served(
             model = models.get((name, at)) or train(name, known, at, seed)
             if number >= len(instants) - REMEMBERED_NIGHTS:
                 models[name, at] = model
-            answers[name] = model.answer(then, asked)[PREDICTED]
+            answers |= _said(name, model.answer(then, asked))
             answers[f"{name}_now"] = up_to_the_second(model, known, rows[mine])
         groups = [
-            (mine[mask], who, carried_on(method, known, at).answer(then[mask], asked[mask])[PREDICTED])
+            (mine[mask], who, _said(CHAMPION, carried_on(method, known, at).answer(then[mask], asked[mask])))
             for mask, who, method in champion(at, rows[mine])
             if mask.any()
         ]
@@ -93,8 +119,9 @@ def predict_served(
         for done, (mine, answers, said) in enumerate(pool.map(one, numbers)):
             for column, seconds in answers.items():
                 table.loc[mine, column] = seconds
-            for where, who, seconds in said:
-                table.loc[where, "champion"] = seconds
+            for where, who, theirs in said:
+                for column, answered in theirs.items():
+                    table.loc[where, column] = answered
                 table.loc[where, "champion_version"] = who
             if progress is not None:
                 progress(done + 1, len(numbers))

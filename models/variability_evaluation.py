@@ -33,8 +33,8 @@ PARTS = {BLOCKED: 5, LEFT_OUT: 3}
 MEASURES = ("f1", "precision", "recall", "average_precision", "f1_likeliest")
 """``f1_likeliest`` is F1 where not the cutoff but the highest probability decides: the libraries' own prediction."""
 ALL = "all"
-FORWARD_BLOCKS = 5
-"""How often classifiers are trained again over the runs that judge a challenger."""
+FIRST_BLOCK_DAYS = 7
+"""Days after a champion's training at which classifiers are trained again to judge it; then after twice as many more, and so on."""
 _RESAMPLES = 1000
 _AT_ONCE = 100
 """Resamples computed together."""
@@ -174,7 +174,7 @@ def predictions(
 def forward(
     features: pd.DataFrame,
     runs: pd.DataFrame,
-    rows: np.ndarray,
+    since_s: int,
     *,
     names: Sequence[str] = CLASSIFIERS,
     thresholds: Sequence[float] = BINARY,
@@ -182,19 +182,23 @@ def forward(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """What each classifier would have said of the runs ``rows``, trained again and again on what had ended: a row a run, in order of their starts.
+    """What each classifier would have said of the runs after ``since_s``, trained again and again on what had ended: a row a run, in order of their starts.
 
-    ``rows`` are cut into ``FORWARD_BLOCKS`` consecutive parts; each is labelled by the baselines of the runs that had ended when the counters' window of its
-    first began, and predicted by models trained on those. Columns: ``row start_s varied`` (of the last class) and for each of ``names`` whether it
+    Time is cut into parts at ``since_s`` and ``FIRST_BLOCK_DAYS`` later, each part twice as long as the one before. Each is labelled by the baselines
+    of the runs that had ended when the counters' window of its first run could begin, and predicted by models trained on those: so what is
+    said of a run stays the same as runs are added. Columns: ``row start_s varied`` (of the last class) and for each of ``names`` whether it
     predicts that. Runs of an application that had no baseline are left out. InputError where what had ended cannot be learned from.
     """
     application, runtime = runs["application"].to_numpy(object), runs["runtime_s"].to_numpy(np.float64)
     start = runs["start_s"].to_numpy(np.int64)
     times, parts = times_of(runs), []
-    for block in np.array_split(rows[np.argsort(start[rows], kind="stable")], FORWARD_BLOCKS):
-        if len(block) == 0:
-            continue
-        known = np.flatnonzero(times.end_s < start[block[0]] - WINDOW_S)
+    rows = np.flatnonzero(start > since_s + WINDOW_S)
+    rows = rows[np.argsort(start[rows], kind="stable")]
+    length_s = FIRST_BLOCK_DAYS * DAY_S
+    part_of = np.floor(np.log2((start[rows] - since_s) / length_s + 1.0)).astype(np.int64)
+    for number in np.unique(part_of).tolist():
+        block, begin_s = rows[part_of == number], since_s + length_s * (2**number - 1)
+        known = np.flatnonzero(times.end_s <= begin_s - WINDOW_S)
         usual = baselines(application[known], runtime[known])
         z_known, z_block = (z_scores(application[part], runtime[part], usual) for part in (known, block))
         known, block, z_block = known[~np.isnan(z_known)], block[~np.isnan(z_block)], z_block[~np.isnan(z_block)]

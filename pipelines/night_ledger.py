@@ -33,6 +33,8 @@ COLUMNS: dict[str, str] = {
     "difference": "float64",
     "low": "float64",
     "high": "float64",
+    "evidence": "float64",
+    "evidence_needed": "float64",
     "champion_underpredicts": "float64",
     "challenger_underpredicts": "float64",
     "drifted": "str",
@@ -43,7 +45,7 @@ COLUMNS: dict[str, str] = {
     "slowdown_sjbf_requested": "float64",
     "slowdown_sjbf_champion": "float64",
 }
-"""Columns of the table ``nights``; accuracies are means over the judged window, shares."""
+"""Columns of the table ``nights``; accuracies are means over the judged window, shares. The evidence alone is of all jobs since the champion's training."""
 _SLOWDOWNS = {
     "slowdown_easy": ("EASY", "requested"),
     "slowdown_sjbf_requested": ("EASY-SJBF", "requested"),
@@ -84,6 +86,8 @@ def ledger_row(
         "difference": found.difference.value if found else np.nan,
         "low": found.low if found else np.nan,
         "high": found.high if found else np.nan,
+        "evidence": found.evidence.value if found else np.nan,
+        "evidence_needed": found.evidence.needed if found else np.nan,
         "champion_underpredicts": found.champion_underpredicts if found else np.nan,
         "challenger_underpredicts": found.challenger_underpredicts if found else np.nan,
         "drifted": ", ".join(drifted),

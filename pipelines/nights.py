@@ -26,25 +26,22 @@ from models.packed.methods import Method
 from models.packed.predictor import FORMAT
 from models.performance import performance_drift
 from models.promotion import JUDGED_DAYS
-from models.protocol import TablePredictor
-from models.served import Models, predict_served
+from models.served import CHAMPION, Models, answer_columns, predict_served
 from models.trainers import TRAINERS
 from models.versions import Keep, Made, all_or_nothing, all_versions
 from pipelines.lake import Lake
 from pipelines.night_commit import Staging, staged
 from pipelines.night_ledger import COLUMNS, ledger_row
+from pipelines.night_schedules import COMPARED_DAYS, SCHEDULERS, against_the_champion, job_keys, recent_rows, served_schedules
 from pipelines.progress import tell
 from pipelines.registry import pruned
 from pipelines.retraining import Incumbent, Retrained, incumbent, retrain, served_by
 from pipelines.stages import user_history
-from sim.campaign import Campaign, campaign_schedules
 from sim.comparison import compare
 
 if TYPE_CHECKING:
     from models.tracking import Tracking
 
-COMPARED_DAYS = 30
-"""Days of submissions that the comparison simulates, and before a first night that it looks back."""
 NO_COMPARISON = "nothing was submitted in the last days"
 STAGES = ("ingesting", "opening the registry", "predicting as served", "retraining", "looking for drift", "comparing", "reporting")
 
@@ -54,7 +51,7 @@ class NightConfig:
     """What a night does, apart from its rule."""
 
     seed: int = 0
-    schedulers: tuple[str, ...] = ("EASY", "EASY-SJBF")
+    schedulers: tuple[str, ...] = SCHEDULERS
     resamples: int = 2000
     keep: Keep = field(default_factory=Keep)
 
@@ -174,7 +171,26 @@ class _Work:
             self.staging.lake.write("served", self.trace, served, {"generated": clean.generated})
         with self._stage("retraining"):
             tags = {"dagster_run_id": self.run_id, "night": self.label, "history_starts": history.source}
-            made = retrain(clean, known, served, present, store, seed=self.config.seed, models=self.memo.models, tags=tags)
+            schedules = against_the_champion(
+                clean,
+                known,
+                served,
+                present.trained_until_s if present else 0,
+                self.config.schedulers,
+                resamples=self.config.resamples,
+                seed=self.config.seed,
+            )
+            made = retrain(
+                clean,
+                known,
+                served,
+                present,
+                store,
+                seed=self.config.seed,
+                models=self.memo.models,
+                tags=tags,
+                schedules=schedules,
+            )
             if made.promoted:
                 self.memo.champions[made.trained_version] = made.trained[made.method]
             self.staging.lake.write_for(clean, "runtime_model", made.registered)
@@ -233,10 +249,10 @@ class _Work:
         instants = sorted({*_before_the_first(submit, known.end_s, first), *map(int, before["until_s"])})
         rows = np.flatnonzero(submit >= instants[0])
         old = self.lake.read("served", self.trace)[0] if len(before) else pd.DataFrame()
-        if not set(TRAINERS) <= set(old.columns):  # a candidate is new: it has to answer too
+        if not set(answer_columns()) <= set(old.columns):  # a candidate or an answer is new: it has to be given, too
             old = old.iloc[:0]
         if len(old):
-            keys, answered_keys = _keys(known.jobs.iloc[rows].assign(end_s=known.end_s[rows])), _keys(old)
+            keys, answered_keys = job_keys(known.jobs.iloc[rows].assign(end_s=known.end_s[rows])), job_keys(old)
             old = old[answered_keys.isin(keys)]  # what changed is answered anew
             rows = rows[~keys.isin(answered_keys)]
         every = all_versions(store, f"runtime-{self.trace}")
@@ -277,23 +293,14 @@ class _Work:
         return drift, performance_drift(dict(made.served_now), dict(made.served_then), made.found.jobs)
 
     def _comparison(self, clean: CleanTrace, known: Accounting, served: pd.DataFrame, made: Retrained) -> pd.DataFrame:
-        rows = np.flatnonzero(clean.jobs["submit_s"].to_numpy(np.int64) >= known.until_s - COMPARED_DAYS * DAY_S)
-        jobs = clean.jobs.iloc[rows].reset_index(drop=True)
-        if len(jobs) == 0:
+        rows = recent_rows(known, 0)
+        if len(rows) == 0:
             self.notes.append(f"No comparison: {NO_COMPARISON}.")
             return pd.DataFrame({"scheduler": [], "predictor": [], "metric": [], "value": []})
-        recent = served[served["submit_s"] >= known.until_s - COMPARED_DAYS * DAY_S]
-        there = _keys(jobs.assign(end_s=known.end_s[rows])).argsort()
-        here = _keys(recent).argsort()
-        seconds = np.empty(len(jobs))
         stand_in = made.method or next(iter(TRAINERS))
-        answers = recent["champion"].fillna(recent[stand_in] if stand_in in recent else recent["requested"])
-        seconds[there] = answers.to_numpy()[here]
-        asked = Campaign(
-            self.config.schedulers, ("requested", TablePredictor("champion", lambda _: seconds)), seeds=(self.config.seed,)
-        )
-        schedules = campaign_schedules(
-            jobs, asked, procs=clean.procs, trace=clean.name, generated=clean.generated, clock=clean.clock
+        answers = served[CHAMPION].fillna(served[stand_in] if stand_in in served else served["requested"])
+        schedules = served_schedules(
+            clean, known, rows, {CHAMPION: answers}, served, self.config.schedulers, requested=True, seed=self.config.seed
         )
         return compare(schedules, resamples=self.config.resamples, seed=self.config.seed)
 
@@ -368,12 +375,6 @@ def _before_the_first(submit_s: np.ndarray, end_s: np.ndarray, first_s: int) -> 
 def _row_hashes(jobs: pd.DataFrame) -> np.ndarray:
     columns = {name: jobs[name].astype("str") if jobs[name].dtype == "category" else jobs[name] for name in jobs.columns}
     return pd.util.hash_pandas_object(pd.DataFrame(columns), index=False).to_numpy()
-
-
-def _keys(jobs: pd.DataFrame) -> pd.MultiIndex:
-    """What tells jobs apart: number, submission and end, and of those that share all three, the how manieth it is."""
-    names = ["job_id", "submit_s", "end_s"]
-    return pd.MultiIndex.from_frame(jobs[names].assign(again=jobs.groupby(names).cumcount()))
 
 
 def _alarms(drift: pd.DataFrame, performance: pd.DataFrame) -> list[str]:

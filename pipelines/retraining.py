@@ -20,10 +20,11 @@ from models.accounting import Accounting
 from models.evaluation import accuracy, evaluate_predictions
 from models.judged_window import judged_window
 from models.packed.methods import Method
-from models.promotion import FEWEST_JOBS, TIE, Duel, Mean, clustered_mean, decide, duel, user_days
+from models.promotion import FEWEST_JOBS, Duel, Mean, clustered_mean, decide
 from models.served import Models
 from models.trainers import TRAINERS, carried_on, outdated, train
 from models.versions import aliases
+from pipelines.judging import Schedules, clusters, judge, mean_accuracy
 from pipelines.loaded_back import verified
 from pipelines.nothing_new import MADE_FROM, made_from, nothing_new, serving
 
@@ -154,12 +155,13 @@ def retrain(
     models: Models | None = None,
     tags: Mapping[str, str] | None = None,
     metrics: Mapping[str, Mapping[str, float]] | None = None,
+    schedules: Schedules | None = None,
 ) -> Retrained:
     """Train every candidate on all of ``known``, choose a challenger by what was ``served`` (:func:`models.served.predict_served`), register, decide.
 
     Where the champion or the challenger was made from the same already, nothing is trained or registered. ``models`` takes what is trained. ``tags`` go to
-    every version and ``metrics`` to the version of the method they are named by. InputError for a damaged version
-    (:func:`pipelines.loaded_back.verified`).
+    every version and ``metrics`` to the version of the method they are named by. ``schedules`` may keep a challenger from promotion
+    (:func:`pipelines.judging.judge`). InputError for a damaged version (:func:`pipelines.loaded_back.verified`).
     """
     from models.registration import Training, elect, log_and_register
 
@@ -191,7 +193,7 @@ def retrain(
     accuracies = _accuracies(window)
 
     def register(name: str, judged: pd.DataFrame, why: str = "", record: Mapping[str, str] | None = None) -> Candidate:
-        score = (_mean_accuracy(judged, name), len(judged))
+        score = (mean_accuracy(judged, name), len(judged))
         numbers = {**window_metrics(window, name), **(metrics or {}).get(name, {})}
         return log_and_register(
             store,
@@ -232,17 +234,11 @@ def retrain(
 
     names = [name for name, trainer in TRAINERS.items() if trainer.learns or present.tags.get("method") != name]
     judged = window[window["champion_version"] == present.trained_version] if present.method else window.iloc[:0]
-    challenger_name = _best(judged if len(judged) else window, names)
-    found = duel(
-        judged[challenger_name].to_numpy(),
-        judged["champion"].to_numpy(),
-        judged["runtime_s"].to_numpy(np.float64),
-        _clusters(judged),
-        len(names),
-    )
+    verdict = judge(served, window, names, (present.trained_version, present.trained_until_s), until, schedules)
+    challenger_name, found = verdict.challenger, verdict.found
     new = register(challenger_name, judged if len(judged) else window)
     checks = verified(store, clean, known, new, trained[challenger_name])
-    promoted, why = (False, present.note) if present.stays else decide(found, checks)
+    promoted, why = (False, present.note) if present.stays else decide(found, checks, verdict.vetoes)
     made_now = [new]
     if promoted:
         why = f"Promoted over version {present.version} ({present.tags.get('method')}): {why}."
@@ -361,34 +357,19 @@ def _unchanged(
     )
 
 
-def _best(judged: pd.DataFrame, names: Sequence[str]) -> str:
-    """The name of the highest mean accuracy, within TIE the simplest."""
-    scores = {name: _mean_accuracy(judged, name) for name in names}
-    best = max(scores.values())
-    return next((name for name in names if scores[name] >= best - TIE), names[0])
-
-
-def _mean_accuracy(rows: pd.DataFrame, name: str) -> float:
-    return float(accuracy(rows[name].to_numpy(), rows["runtime_s"].to_numpy(np.float64)).mean()) if len(rows) else float("nan")
-
-
 def _accuracies(window: pd.DataFrame) -> dict[str, float]:
     """Mean accuracy in the window of every column of predictions, all on the same jobs: those a champion answered, once there are ``FEWEST_JOBS``
     of them; before, on all, and of the champion NaN."""
     answered = window[window["champion"].notna()]
     enough = len(answered) >= FEWEST_JOBS
     columns = ["requested", *(each for name in TRAINERS for each in (name, f"{name}_now"))]
-    found = {name: _mean_accuracy(answered if enough else window, name) for name in columns}
-    return found | {"champion": _mean_accuracy(answered, "champion") if enough else float("nan")}
-
-
-def _clusters(rows: pd.DataFrame) -> np.ndarray:
-    return user_days(pd.factorize(rows["user"])[0], rows["submit_s"].to_numpy(np.int64))
+    found = {name: mean_accuracy(answered if enough else window, name) for name in columns}
+    return found | {"champion": mean_accuracy(answered, "champion") if enough else float("nan")}
 
 
 def served_means(rows: pd.DataFrame, name: str) -> dict[str, Mean]:
     """Accuracy and under-prediction rate of a column of ``served``, with their clustered errors."""
-    seconds, runtime, cluster = rows[name].to_numpy(), rows["runtime_s"].to_numpy(np.float64), _clusters(rows)
+    seconds, runtime, cluster = rows[name].to_numpy(), rows["runtime_s"].to_numpy(np.float64), clusters(rows)
     return {
         "accuracy": clustered_mean(accuracy(seconds, runtime), cluster),
         "underprediction_rate": clustered_mean((seconds < runtime).astype(np.float64), cluster),

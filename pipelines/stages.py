@@ -266,10 +266,13 @@ def _retrained(
     from models.judged_window import judged_window
     from models.served import predict_served
     from models.trainers import TRAINERS
+    from pipelines.judging import judging_instants
+    from pipelines.night_schedules import against_the_champion
     from pipelines.retraining import retrain, served_by
 
     submit, runtime = (clean.jobs[name].to_numpy(np.int64) for name in ("submit_s", "runtime_s"))
-    instants = judged_window(submit, accounting.end_s).nights
+    trained_until_s = present.trained_until_s if present is not None and present.method is not None else None
+    instants = judging_instants(judged_window(submit, accounting.end_s), trained_until_s)
     rows = np.flatnonzero(submit >= instants[0])
     served = predict_served(accounting, rows, instants, names=tuple(TRAINERS), champion=served_by(present, submit), seed=seed)
     up_to_second = {
@@ -284,6 +287,7 @@ def _retrained(
         present,
         store,
         seed=seed,
+        schedules=against_the_champion(clean, accounting, served, present.trained_until_s if present else 0, seed=seed),
         tags={"dagster_run_id": run_id, "history_starts": known.source},
         metrics={name: {str(key): float(value) for key, value in found.items()} for name, found in up_to_second.items()},
     )

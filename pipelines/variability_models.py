@@ -20,7 +20,7 @@ from features.errors import InputError
 from features.schema import fingerprint
 from features.variability import BINARY, THREE_CLASSES, baselines, feature_matrix, labels, z_scores
 from models.elimination import eliminate
-from models.promotion import Comparison
+from models.promotion import Comparison, Evidence
 from models.time_blocks import stretches, times_of
 from models.variability import CLASSIFIERS, CUTOFF_FOLDS, VariabilityModel, fit
 from models.variability_evaluation import (
@@ -34,7 +34,7 @@ from models.variability_evaluation import (
     measured,
     predictions,
 )
-from models.variability_promotion import JUDGED_DAYS, decide, duel, f1_scores
+from models.variability_promotion import JUDGED_DAYS, decide, duel, f1_evidence, f1_scores
 from pipelines.lake import Lake
 
 if TYPE_CHECKING:
@@ -285,13 +285,16 @@ def retrain(
 
     until = int(present.tags["training_window_s"].split("..")[1])
     start = runs["start_s"].to_numpy(np.int64)
-    recent = np.flatnonzero(start > max(until + WINDOW_S, start.max() - JUDGED_DAYS * DAY_S))
-    judged = forward(features, runs, recent, names=names, **settings)
+    all_judged = forward(features, runs, until, names=names, **settings)
+    theirs = champion.varies(features.iloc[all_judged["row"].to_numpy(np.intp)])
+    found_of = {each: _evidence(all_judged, each, theirs, until, int(start.max()), present.tags, len(names)) for each in names}
+    recent = (all_judged["start_s"] > start.max() - JUDGED_DAYS * DAY_S).to_numpy(bool)
+    judged, theirs = all_judged[recent], theirs[recent]
     varied, day = judged["varied"].to_numpy(bool), judged["start_s"].to_numpy(np.int64) // DAY_S
     scores = {each: float(f1_scores(judged[each].to_numpy(bool), varied).mean()) if len(judged) else float("nan") for each in names}
-    best = max(names, key=lambda each: (scores[each] if np.isfinite(scores[each]) else -1.0, -list(names).index(each)))
-    theirs = champion.varies(features.iloc[judged["row"].to_numpy(np.intp)])
-    found = duel(judged[best].to_numpy(bool), theirs, varied, day, len(names))
+    sure = [each for each in names if found_of[each].enough] or list(names)
+    best = max(sure, key=lambda each: (scores[each] if np.isfinite(scores[each]) else -1.0, -list(names).index(each)))
+    found = duel(judged[best].to_numpy(bool), theirs, varied, day, found_of[best], len(names))
     new, model = work.register(best, (scores[best], len(judged)), {f"forward_f1_{each}": score for each, score in scores.items()})
     checks = work.checks(new)
     promoted, reasons = decide(found, int(varied.sum()), checks)
@@ -302,6 +305,22 @@ def retrain(
     if crown:
         point(store, name, top, second_place)
     return work.result({best: (new, model)}, top, second_place, promoted, why, found, len(judged), checks)
+
+
+def _evidence(
+    judged: pd.DataFrame, name: str, theirs: np.ndarray, until_s: int, last_s: int, tags: Mapping[str, str], candidates: int
+) -> Evidence:
+    recorded = float(tags.get("judged_f1", "nan"))
+    return f1_evidence(
+        judged[name].to_numpy(bool),
+        theirs,
+        judged["varied"].to_numpy(bool),
+        judged["start_s"].to_numpy(np.int64),
+        since_s=until_s,
+        last_s=last_s,
+        recorded_f1=recorded if np.isfinite(recorded) else 0.5,
+        candidates=candidates,
+    )
 
 
 @dataclass(frozen=True)

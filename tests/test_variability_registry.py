@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import mlflow
 import numpy as np
@@ -13,14 +14,15 @@ import pandas as pd
 import pytest
 from sklearn.metrics import f1_score
 
+from features.clock import DAY_S
 from features.errors import InputError
 from features.variability import baselines
 from models import tracking, variability_registration
 from models.packed_variability.predictor import VariabilityPredictor
-from models.promotion import FEWEST_JOBS
+from models.promotion import FEWEST_JOBS, Evidence
 from models.registration import point
 from models.variability import CLASSIFIERS, fit
-from models.variability_promotion import FEWEST_VARIED, decide, duel, f1_scores
+from models.variability_promotion import FEWEST_VARIED, JUDGED_DAYS, decide, duel, f1_evidence, f1_scores
 from models.variability_registration import (
     Candidate,
     Training,
@@ -216,33 +218,61 @@ def test_their_interval_covers_the_difference_of_a_long_time():
     rng, covered = np.random.default_rng(2), 0
     for _ in range(400):
         (one, other), happened, day = _days(rng, 60, 0.1)
-        found = duel(one, other, happened, day)
+        found = duel(one, other, happened, day, Evidence())
         covered += found.low <= truth <= found.high
     assert 0.92 <= covered / 400 <= 0.98
 
 
-def test_an_equal_challenger_is_seldom_promoted_and_a_better_one_mostly():
+def _judged(one: np.ndarray, other: np.ndarray, varied: np.ndarray, day: np.ndarray) -> list[bool]:
+    """Whether each night's decision promotes, on the runs of the days up to it."""
+    start, found = 1 + day * DAY_S + np.arange(len(day)) % 20, []
+    for tonight in range(14, day.max() + 1, 25):
+        known = day <= tonight
+        past = [each[known] for each in (one, other, varied)]
+        evidence = f1_evidence(*past, start[known], since_s=0, last_s=(tonight + 1) * DAY_S, recorded_f1=0.6)
+        recent = known & (day > tonight - JUDGED_DAYS)
+        last = [each[recent] for each in (one, other, varied)]
+        found.append(decide(duel(*last, day[recent], evidence), int(last[2].sum()), {})[0])
+    return found
+
+
+def test_an_equal_challenger_is_seldom_promoted_in_a_year_and_a_better_one_mostly_in_three_months():
     rng = np.random.default_rng(3)
 
-    def promoted(better: float, times: int) -> float:
+    def promoted(better: float, days: int, times: int) -> float:
         count = 0
         for _ in range(times):
-            (one, other), varied, day = _days(rng, 90, better)
-            count += decide(duel(one, other, varied, day), int(varied.sum()), {})[0]
+            (one, other), varied, day = _days(rng, days, better)
+            count += any(_judged(one, other, varied, day))
         return count / times
 
-    assert promoted(0.0, 400) <= 0.05
-    assert promoted(0.25, 100) >= 0.9
+    assert promoted(0.0, 365, 40) <= 0.05
+    assert promoted(0.3, 90, 20) >= 0.9
+
+
+def test_one_that_warns_less_and_has_the_same_f1_gathers_no_evidence():
+    """It misses more and has fewer false alarms; weighing each day's runs alike would prefer it."""
+    rng, promoted = np.random.default_rng(6), 0
+    for _ in range(60):
+        day = np.repeat(np.arange(365), 20)
+        varied = rng.random(len(day)) < np.repeat(rng.beta(1, 6, 365), 20)
+        said = [
+            np.where(varied, *(rng.random(len(day)) < chance for chance in chances)) for chances in ((0.45, 0.0023), (0.55, 0.04))
+        ]
+        found = f1_evidence(*said, varied, 1 + day * DAY_S, since_s=0, last_s=365 * DAY_S, recorded_f1=0.6)
+        promoted += found.enough
+    assert promoted <= 3
 
 
 def test_few_runs_few_variations_and_failed_checks_keep_the_champion():
     (ours, theirs), varied, day = _days(np.random.default_rng(4), 200, 0.35)
-    found = duel(ours, theirs, varied, day)
+    found = duel(ours, theirs, varied, day, Evidence(20.0))
     assert decide(found, int(varied.sum()), {"it loads back": True})[0]
+    assert not decide(replace(found, evidence=Evidence(19.9)), int(varied.sum()), {})[0]
     promoted, why = decide(found, int(varied.sum()), {"it loads back": False})
     assert not promoted
     assert why.endswith("of which varied; its check failed: it loads back")
-    few = duel(ours[: FEWEST_JOBS - 1], theirs[: FEWEST_JOBS - 1], varied[: FEWEST_JOBS - 1], day[: FEWEST_JOBS - 1])
+    few = duel(*(each[: FEWEST_JOBS - 1] for each in (ours, theirs, varied, day)), Evidence(20.0))
     assert decide(few, 50, {}) == (
         False,
         "only 199 runs of the last 90 days started after what the champion learned from; 200 must judge",
