@@ -17,7 +17,7 @@ import pandas as pd
 from benchmarks.pages import made_by
 from pipelines.lake import Lake
 from pipelines.night_replay import own_registry
-from pipelines.report.night import share, signed
+from pipelines.report.night import share, signed, told_evidence
 from pipelines.report.night_plots import over_nights
 
 PREDICTIONS = 200
@@ -26,8 +26,10 @@ PLACE = Path(__file__).parents[1] / "docs" / "nightly.png"
 
 def table(nights: pd.DataFrame) -> str:
     """The nights in Markdown."""
-    lines = ["| night | new jobs | champion | judge | champion as served | last2 | challenger | difference, points | drift |"]
-    lines.append("| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | --- |")
+    lines = [
+        "| night | new jobs | champion | judge | champion as served | last2 | challenger | difference, points | evidence | drift |"
+    ]
+    lines.append("| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
     for row in nights.to_dict("records"):
         judged = row["difference"] == row["difference"] and abs(row["low"]) != float("inf")
         difference = (
@@ -36,7 +38,11 @@ def table(nights: pd.DataFrame) -> str:
         champion = f"{'**promoted** ' if row['promoted'] else ''}{row['champion']}, {row['method']} of {row['trained_version']}"
         challenger = share(row["accuracy_" + row["challenger_method"]])
         cells = (row["night"], f"{row['new_jobs']:,}", champion, f"{row['judged_jobs']:,}", share(row["accuracy_champion"]))
-        lines.append("| " + " | ".join((*cells, share(row["accuracy_last2"]), challenger, difference, row["drifted"])) + " |")
+        lines.append(
+            "| "
+            + " | ".join((*cells, share(row["accuracy_last2"]), challenger, difference, told_evidence(row), row["drifted"]))
+            + " |"
+        )
     return "\n".join(lines)
 
 

@@ -1,20 +1,48 @@
 """A year of nights with equal challengers, and how many nights a better one needs: the tables and the figure of docs/promotion.md.
 
-``python -m benchmarks.promotion`` simulates and prints, ``--write`` puts tables and figure into the page. A simulated job is only its difference of
-accuracy; how large these are and how jobs spread over users and nights is as on KTH-SP2 (:data:`LEARNERS`, :func:`measured`, which needs the traces).
+``python -m benchmarks.promotion`` prints the tables, ``--write`` puts them and the figure into the page. A simulated job is only its difference of
+accuracy; how large these are and how jobs spread over users and nights is as on KTH-SP2 (:data:`LEARNERS`). The last table is of real nights of
+KTH-SP2 and needs the traces under ``--shared``.
 """
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
 from scipy.special import stdtrit
 
+from benchmarks.marked import replace_parts
+from benchmarks.pages import HOUSE, SHARED, made_by
+from features.clock import DAY_S
+from models.evaluation import accuracy
 from models.evidence import STAKES, log_evidence
-from models.promotion import CONFIDENCE, FEWEST_CLUSTERS, FEWEST_JOBS, JUDGED_DAYS, LEVEL, SETTLING_DAYS, TIE
+from models.promotion import (
+    CONFIDENCE,
+    FEWEST_CLUSTERS,
+    FEWEST_JOBS,
+    JUDGED_DAYS,
+    LEVEL,
+    SETTLING_DAYS,
+    TIE,
+    served_evidence,
+)
+from pipelines.report.style import INK, MUTED, encode, figure
 
 NIGHTS = 365
+YEARS, YEARS_OF_BETTER, AT_ONCE = 1000, 400, 50
+BETTER = (0.01, 0.03, 0.05)
+CANDIDATES = (2, 3)
+REAL_FIRST, REAL_NIGHTS = 250, 60
+"""Nights of KTH-SP2, counted from its first submission."""
+PAGE = HOUSE / "docs" / "promotion.md"
+_BLUE, _VERMILION, _GREEN = "#0072b2", "#d55e00", "#009e73"
 
 
 USERS, MEDIAN_MORE, SPREAD_MORE, MOST = 15.6, 1.0, 1.6, 400
@@ -123,3 +151,185 @@ def promoted_by_interval(made: Years) -> np.ndarray:
 def first(promotions: np.ndarray) -> np.ndarray:
     """The first night, from 1, on which each year promotes, infinity for never: float64 [years]."""
     return np.where(promotions.any(axis=1), promotions.argmax(axis=1) + 1.0, np.inf)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Nights of the first promotion by the rule and by the interval of before, infinity for never: float64 [years] each."""
+
+    rule: np.ndarray
+    interval: np.ndarray
+
+
+def outcome(learner: Learner, years: int, better: float, candidates: int, seed: int) -> Outcome:
+    """Simulate ``years``, some at a time."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for _ in range(0, years, AT_ONCE):
+        made = simulated(rng, learner, AT_ONCE, better, candidates)
+        parts.append((first(promoted(made)), first(promoted_by_interval(made))))
+    return Outcome(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+
+def equal_years(seed: int = 0) -> dict[tuple[str, int], Outcome]:
+    """Years of equal challengers, by learner and number of candidates."""
+    return {(name, count): outcome(each, YEARS, 0.0, count, seed) for name, each in LEARNERS.items() for count in CANDIDATES}
+
+
+def better_years(seed: int = 1) -> dict[tuple[str, float], Outcome]:
+    """Years with one better challenger of three, by learner and how much better."""
+    return {(name, better): outcome(each, YEARS_OF_BETTER, better, 3, seed) for name, each in LEARNERS.items() for better in BETTER}
+
+
+def equal_table(found: Mapping[tuple[str, int], Outcome]) -> str:
+    """Shares of years with a promotion, in Markdown."""
+    lines = [
+        f"| {YEARS:,} years of {NIGHTS} nights each | candidates | promote one by this rule | by a fresh interval each night |"
+    ]
+    lines.append("| --- | ---: | ---: | ---: |")
+    for (name, count), each in found.items():
+        cells = (f"{np.isfinite(nights).mean():.1%}" for nights in (each.rule, each.interval))
+        lines.append(f"| {name} | {count} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def better_table(found: Mapping[tuple[str, float], Outcome]) -> str:
+    """Nights until a better challenger is promoted, in Markdown."""
+    lines = [
+        "| the better of three candidates is | points better | within a year | median night | 90 % by night | median by interval |"
+    ]
+    lines.append("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for (name, better), each in found.items():
+        within = f"{np.isfinite(each.rule).mean():.1%}"
+        nights = (_night(each.rule, 0.5), _night(each.rule, 0.9), _night(each.interval, 0.5))
+        lines.append(f"| {name} | {100 * better:g} | {within} | " + " | ".join(nights) + " |")
+    return "\n".join(lines)
+
+
+def _night(nights: np.ndarray, share: float) -> str:
+    value = float(np.quantile(nights, share, method="higher"))
+    return f"{value:.0f}" if np.isfinite(value) else "over a year"
+
+
+def real_nights(shared: Path) -> pd.DataFrame:
+    """What KTH-SP2's nights say: a row a pair, from jobs answered as served by methods trained each night and by models trained once, on the first."""
+    from features.cleaning import clean
+    from features.inputs import model_inputs
+    from models.accounting import Accounting
+    from models.served import CHAMPION, predict_served
+    from models.trainers import train
+    from pipelines.ingest.swf import read_swf
+    from pipelines.stages import user_history
+
+    trace = clean(read_swf(shared / "traces" / "KTH-SP2-filtered.swf.gz"))
+    past = user_history(trace)
+    known = Accounting(trace.jobs, past.start_s, model_inputs(trace.jobs, past.table), trace.origin_unix_s, trace.timezone)
+    submit = trace.jobs["submit_s"].to_numpy(np.int64)
+    instants = [int(submit[0]) + DAY_S * (REAL_FIRST + night) for night in range(REAL_NIGHTS)]
+    begin, end = instants[0], instants[0] + DAY_S * REAL_NIGHTS
+    rows = np.flatnonzero((submit > begin) & (known.end_s <= end))
+    scores = {}
+    for name in ("lightgbm", "quantile"):
+        once = train(name, known, begin, 0)
+        others = ("last2", "lightgbm", "quantile") if name == "quantile" else ()
+
+        def answered(at_s: int, asked: np.ndarray, once=once):
+            return [(np.ones(len(asked), bool), "once", once)]
+
+        served = predict_served(known, rows, instants, names=others, champion=answered)
+        runtime = served["runtime_s"].to_numpy(np.float64)
+        scores |= {f"{name}, trained once": accuracy(served[CHAMPION].to_numpy(), runtime)}
+        scores |= {f"{other}, every night": accuracy(served[other].to_numpy(), runtime) for other in others}
+    user, ended = pd.factorize(served["user"])[0], served["end_s"].to_numpy(np.int64)
+    pairs = [
+        ("quantile, trained once", "quantile, every night"),
+        ("quantile, trained once", "lightgbm, every night"),
+        ("lightgbm, trained once", "lightgbm, every night"),
+        ("lightgbm, trained once", "quantile, every night"),
+        ("last2, every night", "lightgbm, every night"),
+        ("last2, every night", "quantile, every night"),
+    ]
+    return pd.DataFrame([_real_row(pair, scores[pair[1]] - scores[pair[0]], user, ended, begin) for pair in pairs])
+
+
+def _real_row(
+    pair: tuple[str, str], difference: np.ndarray, user: np.ndarray, end_s: np.ndarray, begin_s: int
+) -> dict[str, object]:
+    table = pd.DataFrame({"difference": difference, "user": user, "day": (end_s - begin_s - 1) // DAY_S})
+    units = table.groupby(["day", "user"])["difference"].mean()
+    nights = units.groupby(level="day").agg(["mean", "std", "size"])
+    evidence = [
+        served_evidence(difference, user, end_s, begin_s, begin_s + DAY_S * each, 2, begin_s) for each in range(REAL_NIGHTS + 1)
+    ]
+    values = np.array([each.value for each in evidence])
+    enough = values >= evidence[0].needed
+    return {
+        "champion": pair[0],
+        "challenger": pair[1],
+        "jobs": len(difference),
+        "users": float(nights["size"].mean()),
+        "difference": float(difference.mean()),
+        "spread": float(units.std()),
+        "ratio": float(nights["mean"].var() / (nights["std"] ** 2 / nights["size"]).mean()),
+        "first": int(enough.argmax()) if enough.any() else 0,
+        "evidence": values,
+    }
+
+
+def real_table(found: pd.DataFrame) -> str:
+    """Real nights in Markdown."""
+    lines = [
+        "| champion | challenger | points better | spread of a user's night | variance of nights | evidence at the end | suffices on night |"
+    ]
+    lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    for row in found.to_dict("records"):
+        cells = (f"{100 * row['difference']:+.1f}".replace("-", "−"), f"{row['spread']:.3f}", f"{row['ratio']:.2f}")
+        cells = (*cells, f"{row['evidence'][-1]:.3g}", f"{row['first']}" if row["first"] else "–")
+        lines.append(f"| {row['champion']} | {row['challenger']} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def drawn(equal: Mapping[tuple[str, int], Outcome], better: Mapping[tuple[str, float], Outcome]) -> bytes:
+    """Left, years that have promoted an equal challenger by each night; right, better ones."""
+    name = next(iter(LEARNERS))
+    with figure(10.5, 4.2, True) as drawing:
+        left, right = drawing.subplots(1, 2, sharey=True)
+        for count, style in zip(CANDIDATES, ("--", "-"), strict=True):
+            found = equal[name, count]
+            _share(left, found.interval, f"a fresh interval each night, {count} candidates", color=_VERMILION, linestyle=style)
+            _share(left, found.rule, f"this rule, {count} candidates", color=_BLUE, linestyle=style)
+        left.axhline(LEVEL, color=INK, linewidth=0.9, linestyle=":", label=f"{LEVEL:.0%}")
+        left.set(title="equal challengers: years that have promoted one", xlabel="night")
+        for points, colour in zip(BETTER, (MUTED, _BLUE, _GREEN), strict=True):
+            found = better[name, points]
+            _share(right, found.rule, f"{100 * points:g} points better", color=colour)
+            _share(right, found.interval, f"{100 * points:g}, by a fresh interval", color=colour, linestyle=":")
+        right.set(title="better challengers: years that have promoted one", xlabel="night")
+        for panel in (left, right):
+            panel.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %", decimals=0))
+            panel.legend(fontsize=8)
+        return encode(drawing, "png")
+
+
+def _share(panel: Axes, nights: np.ndarray, label: str, **style: str) -> None:
+    panel.plot(
+        np.arange(NIGHTS + 1), [(nights <= night).mean() for night in range(NIGHTS + 1)], label=label, linewidth=1.6, **style
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
+    parser.add_argument("--write", action="store_true", help="put tables and figure into docs/promotion.md")
+    options = parser.parse_args()
+    equal, better = equal_years(), better_years()
+    parts = {"equal challengers": equal_table(equal), "better challengers": better_table(better)}
+    parts |= {"real nights": real_table(real_nights(options.shared)), "made by": made_by("promotion")}
+    print("\n\n".join(parts.values()))
+    if options.write:
+        PAGE.with_suffix(".png").write_bytes(drawn(equal, better))
+        replace_parts(PAGE, parts)
+
+
+if __name__ == "__main__":
+    main()

@@ -29,7 +29,7 @@ def arriving(jobs: int = 6000, users: bool = True, waits: bool = True, seed: int
         "runtime_s": runtime,
         "procs": procs,
         "requested_s": requested,
-        "user": np.array([f"user{u:02d}" for u in random.integers(0, 12, jobs)]) if users else None,
+        "user": np.array([f"user{u:02d}" for u in random.integers(0, 60, jobs)]) if users else None,
     }
     if waits:
         columns["wait_s"] = masked(random.integers(0, 900, jobs), np.ones(jobs, bool))

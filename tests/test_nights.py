@@ -16,7 +16,7 @@ from features.errors import InputError
 from features.schema import Trace, fingerprint
 from models import tracking
 from models.packed.methods import DATED
-from models.promotion import JUDGED_DAYS
+from models.promotion import JUDGED_DAYS, served_evidence
 from pipelines.ingest.canonical import write_canonical
 from pipelines.lake import Lake
 from pipelines.night_replay import own_registry, replay_nights
@@ -105,12 +105,43 @@ def test_nobody_is_promoted_until_people_change_their_ways_and_then_somebody_is(
     assert promoted
     assert all(each.row["until_s"] > change for each in promoted)
     for each in promoted:
-        assert each.row["low"] > 0
+        assert each.row["evidence"] >= each.row["evidence_needed"]
         why = versions(store)[str(each.row["champion"])].description
         assert why.startswith("Promoted over version")
         assert f"difference {each.row['difference']:+.4f} [{each.row['low']:+.4f}, {each.row['high']:+.4f}]" in why
     stays = next(each for each in made[1:] if not each.row["promoted"])
     assert "200 must judge" in str(stays.row["why"])
+    for each in made[1:]:
+        assert each.row["promoted"] <= (each.row["evidence"] >= each.row["evidence_needed"])
+
+
+def test_the_evidence_begins_anew_with_a_champion_and_can_be_told_again_from_what_was_served(replayed) -> None:
+    home, _, made, store = replayed
+    served, _ = Lake(home / "lake").read("served", "arriving")
+    found = versions(store)
+    for before, each in itertools.pairwise(made):
+        trained = str(before.row["trained_version"])
+        trained_until = int(found[trained].tags["training_window_s"].split("..")[1])
+        name, until = str(each.row["challenger_method"]), int(each.row["until_s"])
+        rows = served[(served["champion_version"] == trained) & (served["end_s"] <= until)]
+        score = {
+            column: np.minimum(rows[column] / rows["runtime_s"], rows["runtime_s"] / rows[column]) for column in (name, "champion")
+        }
+        user, end = pd.factorize(rows["user"])[0], rows["end_s"].to_numpy()
+        again = served_evidence((score[name] - score["champion"]).to_numpy(), user, end, trained_until, until, 3, trained_until)
+        assert again.value == pytest.approx(each.row["evidence"], rel=1e-9)
+        if before.row["promoted"]:
+            assert each.row["evidence"] == 1.0
+
+
+def test_quantiles_are_kept_as_they_were_served(replayed) -> None:
+    home, _, _, _ = replayed
+    served, _ = Lake(home / "lake").read("served", "arriving")
+    answered = served[served["champion"].notna()]
+    for name in ("quantile", "champion"):
+        told = answered[[f"{name}_50_s", f"{name}_80_s", f"{name}_95_s"]].to_numpy()
+        assert (np.diff(told, axis=1) >= 0).all()
+    assert not {"lightgbm_80_s", "last2_80_s"} & set(served.columns)
 
 
 def test_only_jobs_that_no_judged_model_has_seen_judge(replayed) -> None:

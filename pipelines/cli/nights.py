@@ -145,7 +145,7 @@ def _line(row) -> str:
 
 
 def _print(nights) -> None:
-    from pipelines.report.night import share, signed
+    from pipelines.report.night import share, signed, told_evidence
     from pipelines.terminal import print_table
 
     cells = []
@@ -161,8 +161,9 @@ def _print(nights) -> None:
                 share(row["accuracy_last2"]),
                 f"{row['challenger_method']} {share(row.get('accuracy_' + row['challenger_method'], float('nan')))}",
                 difference if math.isfinite(row["low"]) else "–",
+                told_evidence(row),
                 row["drifted"],
             ]
         )
-    headings = ("night", "new jobs", "champion", "", "served", "last2", "challenger", "difference, points", "drift")
+    headings = ("night", "new jobs", "champion", "", "served", "last2", "challenger", "difference, points", "evidence", "drift")
     print_table(headings, cells, title="accuracy as served over the last 14 days", left=("", "drift"))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from models.promotion import FEWEST_JOBS, JUDGED_DAYS, TIE, UNDERPREDICTION_MARGIN
+from models.promotion import FEWEST_JOBS, JUDGED_DAYS, LEVEL, TIE, UNDERPREDICTION_MARGIN
+from models.promotion_vetoes import CALIBRATION_MARGIN, PINBALL_MARGIN
 from models.trainers import TRAINERS
 from pipelines.provenance import code_version, software
 from pipelines.report.night_plots import over_nights
@@ -125,6 +126,7 @@ def _index_row(row: Mapping[Any, Any]) -> dict[str, str]:
         "last2": share(row["accuracy_last2"]),
         "challenger": f"{row['challenger_method'] or '–'} {share(row.get('accuracy_' + row['challenger_method'], np.nan)) if row['challenger_method'] else ''}",
         "difference": difference,
+        "evidence": told_evidence(row),
         "easy": slowdown,
         "sjbf_requested": changes[0],
         "sjbf_champion": changes[1],
@@ -149,14 +151,22 @@ def _summary(night: Night) -> list[str]:
     return sentences
 
 
+def told_evidence(row: Mapping[Any, Any]) -> str:
+    """The evidence of a night and how much was needed; a dash where nothing was judged."""
+    return "–" if pd.isna(row["evidence"]) else f"{row['evidence']:.3g} of {row['evidence_needed']:g}"
+
+
 def _rule() -> str:
     return (
-        f"Judged are the jobs that ended in the last {JUDGED_DAYS} days and were submitted after the champion was trained, each answered as it "
-        "was served: from the snapshot of the night before its submission, by the champion's model and by the challenger's method trained "
-        f"that night. The challenger is promoted if at least {FEWEST_JOBS} jobs judge, its mean accuracy is higher by more than {TIE:g}, the "
-        "interval of the paired difference (jobs of one user and day taken as one; 95 % shared by the candidates) lies above 0, it "
-        f"under-predicts at most {100 * UNDERPREDICTION_MARGIN:g} points more of the jobs, and its checks hold. Otherwise the champion's model "
-        "stays and gets the night's histories."
+        "Judged are the jobs that were submitted after the champion was trained, each once, when it has ended, and as it was served: from the "
+        "snapshot of the night before its submission, by the champion's model and by the challenger's method trained that night. From the "
+        "differences the evidence grows that the challenger is better; the chance that one that is not ever reaches what is needed over one "
+        f"champion is at most {LEVEL:.0%}, whatever the number of nights. The challenger is promoted if the evidence suffices; at least "
+        f"{FEWEST_JOBS} jobs of the last {JUDGED_DAYS} days judge and its mean accuracy over them is higher by more than {TIE:g}; it under-predicts "
+        f"at most {100 * UNDERPREDICTION_MARGIN:g} points more of them; its quantiles, where both tell them, are not worse (pinball loss by "
+        f"{PINBALL_MARGIN:.0%}, calibration by {100 * CALIBRATION_MARGIN:g} points); no metric of the schedules of the last days with its predictions is "
+        "surely worse; and its checks hold. The interval beside a difference is of that night alone and decides nothing. Otherwise the "
+        "champion's model stays and gets the night's histories."
     )
 
 

@@ -18,10 +18,10 @@ _TICKS = 12
 
 
 def over_nights(nights: pd.DataFrame, generated: bool, image: ImageFormat = "svg") -> bytes:
-    """Above, accuracy in the judged window of each night (table ``nights``); below, how much better the challenger was, with its interval."""
+    """From above: accuracy in the judged window of each night (table ``nights``), how much better the challenger was, and the evidence for that."""
     place = np.arange(len(nights))
-    with figure(10.5, 6.2, generated) as drawing:
-        above, below = drawing.subplots(2, 1, sharex=True, height_ratios=[1.7, 1])
+    with figure(10.5, 8.0, generated) as drawing:
+        above, below, lowest = drawing.subplots(3, 1, sharex=True, height_ratios=[1.7, 1, 1])
         dot: dict[str, Any] = {"marker": "o", "markersize": 3.5} if len(nights) == 1 else {}  # one night is no line
         best = nights["challenger_method"].replace("", np.nan).mode()
         learned = best.iloc[0] if len(best) else Boosting.name
@@ -68,10 +68,24 @@ def over_nights(nights: pd.DataFrame, generated: bool, image: ImageFormat = "svg
         below.vlines(place[finite], points[finite, 0], points[finite, 2], color=_GREEN, linewidth=1.4, alpha=0.7)
         below.plot(place[finite], points[finite, 1], "s", color=_GREEN, markersize=4.5)
         _mark(below, nights)
-        below.set(title="challenger less champion, points of accuracy, with the interval that decides", xlabel="night")
+        below.set(title="challenger less champion, points of accuracy in the last 14 days, with the interval of that night alone")
+        _draw_evidence(lowest, nights)
         step = max(1, -(-len(nights) // _TICKS))
-        below.set_xticks(place[::step], nights["night"].iloc[::step], rotation=30, ha="right")
+        lowest.set_xticks(place[::step], nights["night"].iloc[::step], rotation=30, ha="right")
         return encode(drawing, image)
+
+
+def _draw_evidence(panel: Axes, nights: pd.DataFrame) -> None:
+    """What decides: the evidence of each night on a logarithmic axis, and how much is needed."""
+    place = np.arange(len(nights))
+    panel.set(title="evidence that the challenger is better, which decides; dashed: what is needed", xlabel="night", yscale="log")
+    for name, style in (("evidence_needed", {"color": INK, "linestyle": "--"}), ("evidence", {"color": _GREEN, "marker": "s"})):
+        values = nights[name].to_numpy(np.float64)
+        there = np.isfinite(values) & (values > 0)
+        panel.plot(place[there], values[there], markersize=4.5, linewidth=1.1, **style)
+    panel.axhline(1.0, color=MUTED, linewidth=0.9)
+    panel.set_ylim(bottom=min(0.1, *panel.get_ylim()))
+    _mark(panel, nights)
 
 
 def _mark(panel: Axes, nights: pd.DataFrame) -> None:
