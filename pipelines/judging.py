@@ -58,7 +58,7 @@ def judge(
     fought = duel(
         judged[challenger].to_numpy(), judged[CHAMPION].to_numpy(), runtime, cluster, found[challenger], candidates=len(names)
     )
-    vetoes = of_quantiles(*(_quantiles(judged, name) for name in (challenger, CHAMPION)), runtime, cluster)
+    vetoes = of_quantiles(_quantiles(judged, challenger), _quantiles(judged, CHAMPION), runtime, cluster)
     if fought.evidence.enough and schedules is not None:
         vetoes += of_schedules(schedules(challenger))
     return Judged(challenger, fought, tuple(vetoes))

@@ -79,10 +79,10 @@ def _draw_evidence(panel: Axes, nights: pd.DataFrame) -> None:
     """What decides: the evidence of each night on a logarithmic axis, and how much is needed."""
     place = np.arange(len(nights))
     panel.set(title="evidence that the challenger is better, which decides; dashed: what is needed", xlabel="night", yscale="log")
-    for name, style in (("evidence_needed", {"color": INK, "linestyle": "--"}), ("evidence", {"color": _GREEN, "marker": "s"})):
+    for name, colour, line, marker in (("evidence_needed", INK, "--", ""), ("evidence", _GREEN, "-", "s")):
         values = nights[name].to_numpy(np.float64)
         there = np.isfinite(values) & (values > 0)
-        panel.plot(place[there], values[there], markersize=4.5, linewidth=1.1, **style)
+        panel.plot(place[there], values[there], color=colour, linestyle=line, marker=marker, markersize=4.5, linewidth=1.1)
     panel.axhline(1.0, color=MUTED, linewidth=0.9)
     panel.set_ylim(bottom=min(0.1, *panel.get_ylim()))
     _mark(panel, nights)
