@@ -15,6 +15,7 @@ from features.clock import DAY_S
 from features.errors import InputError
 from features.schema import fingerprint
 from models import classifiers, tracking
+from models.variability_evaluation import forward
 from models.variability_registration import load_variability
 from models.versions import all_versions
 from pipelines import variability_models, variability_night
@@ -108,8 +109,17 @@ def test_a_champion_that_learned_little_is_replaced_by_what_learned_more(opened,
     first, last = blind.runs["start_s"].max(), made.start_s.max()
     expected = (made.start_s > max(first, last - 90 * DAY_S)).sum()
     assert 0.9 * expected <= found.judged_runs <= expected
-    assert "Promoted over version 1 (lightgbm): F1 0." in found.why
+    assert found.found.evidence.value >= found.found.evidence.needed == 40
+    assert f"Promoted over version 1 (lightgbm): {found.found.evidence}; F1 0." in found.why
     assert opened.client.get_model_version_by_alias("variability-second", "champion").version == 2
+
+
+def test_what_is_said_of_a_run_that_judges_stays_as_runs_are_added(made):
+    few, many = (table_of(made, slice(0, count)) for count in (400, 480))
+    since = int(made.start_s[150])
+    told = [forward(each.features["own"], each.runs, since, names=("lightgbm",), options=FAST) for each in (few, many)]
+    assert len(told[1]) > len(told[0]) > 200
+    pd.testing.assert_frame_equal(told[0], told[1].iloc[: len(told[0])])
 
 
 def test_over_the_same_data_nothing_is_registered_and_what_serves_is_shown(opened, made):
