@@ -11,8 +11,9 @@ import pytest
 from features.clock import DAY_S
 from features.inputs import model_inputs
 from models.accounting import Accounting
+from models.judged_window import STRAGGLERS, JudgedWindow
 from models.promotion import JUDGED_DAYS
-from pipelines.judging import STRAGGLER_DAYS, judge, judging_instants
+from pipelines.judging import judge, judging_instants
 from pipelines.night_schedules import against_the_champion
 from pipelines.stages import user_history
 from tests.arriving import arriving
@@ -45,8 +46,8 @@ def answered(jobs: int = 6000, seed: int = 0) -> pd.DataFrame:
 
 def verdict(served: pd.DataFrame, schedules=None, names=("last2", "lightgbm"), version="1"):
     until = DAYS * DAY_S
-    window = served[served["end_s"] > until - JUDGED_DAYS * DAY_S]
-    return judge(served, window, names, (version, 0), until, schedules)
+    recent = served[served["end_s"] > until - JUDGED_DAYS * DAY_S]
+    return judge(served, recent, names, (version, 0), until, schedules)
 
 
 def worse(name: str) -> pd.DataFrame:
@@ -79,17 +80,22 @@ def test_schedules_are_asked_for_only_where_they_could_decide() -> None:
     assert verdict(served.assign(last2=served["champion"]), never).vetoes == ()
 
 
+def window(until_s: int) -> JudgedWindow:
+    since_s = until_s - JUDGED_DAYS * DAY_S
+    return JudgedWindow(since_s, since_s - STRAGGLERS * DAY_S, until_s)
+
+
 def test_retrainings_on_several_days_ask_for_the_same_nights() -> None:
     trained, until = 1_000_003, 1_000_003 + 50 * DAY_S + 4321
-    first, second = (judging_instants(until + later, trained) for later in (0, DAY_S))
+    first, second = (judging_instants(window(until + later), trained) for later in (0, DAY_S))
     assert set(second[:-1]) <= set(first)
-    assert first[0] <= until - (JUDGED_DAYS + STRAGGLER_DAYS) * DAY_S
+    assert first[0] <= until - (JUDGED_DAYS + STRAGGLERS) * DAY_S
     assert first[-1] < until
     assert {(each - trained) % DAY_S for each in first} == {0}
-    fresh = judging_instants(until, until - 5 * DAY_S)
-    assert fresh[0] <= until - (JUDGED_DAYS + STRAGGLER_DAYS) * DAY_S
+    fresh = judging_instants(window(until), until - 5 * DAY_S)
+    assert fresh[0] <= until - (JUDGED_DAYS + STRAGGLERS) * DAY_S
     assert until - 5 * DAY_S in fresh
-    assert len(judging_instants(until, None)) == JUDGED_DAYS + STRAGGLER_DAYS
+    assert len(judging_instants(window(until), None)) == JUDGED_DAYS + STRAGGLERS
 
 
 @pytest.fixture(scope="module")
