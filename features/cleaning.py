@@ -9,7 +9,7 @@ On the raw KTH-SP2 log these rules keep 28,481 of 28,489 jobs, the number of Gau
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Literal, get_args
 
@@ -85,6 +85,7 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop")
         raise InputError(f"{trace.source or trace.name}: a machine of {size} processors cannot run anything")
     if len(trace.jobs) == 0:
         raise InputError(f"{trace.source or trace.name}: has no jobs")
+    trace = replace(trace, jobs=trace.jobs.reset_index(drop=True))  # labels of a notebook's table need not be unique
     work = _Work(trace.jobs, trace.unread)
 
     requested = trace.jobs["procs"].fillna(0) > 0

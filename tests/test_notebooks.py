@@ -167,6 +167,16 @@ def test_cleaning_takes_a_trace_and_a_number() -> None:
     assert isinstance(clean(Trace("t", JOBS), procs=np.int64(4)), CleanTrace)
 
 
+def test_index_labels_change_no_cleaning() -> None:
+    some = FRAME.assign(requested_s=[50, 200, np.nan, 60, np.nan], queue=["a", "b", "b", "a", "a"])
+    for way in ("drop", "runtime", "queue-max"):
+        plain = clean(Trace("t", jobs_from(some.reset_index(drop=True)), procs=4), missing_request=way)
+        for labels in (list("abcde"), ["x"] * 5):
+            found = clean(Trace("t", jobs_from(some.set_axis(labels)), procs=4), missing_request=way)
+            pd.testing.assert_frame_equal(found.jobs, plain.jobs)
+            pd.testing.assert_frame_equal(found.rejected_jobs, plain.rejected_jobs)
+
+
 def test_a_trace_is_read_from_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = "; MaxProcs: 64\n1 0 5 100 4 -1 -1 4 3600 -1 1 3 2 7 1 2 -1 -1\n"
