@@ -11,7 +11,7 @@ import pandas as pd
 
 from models.variability import CLASSIFIERS
 from pipelines.cli.options import note
-from pipelines.terminal import console
+from pipelines.terminal import print_table
 
 _PROTOCOLS = ("blocks-of-time", "leave-one-application-out")
 
@@ -79,19 +79,16 @@ def command(
 
 
 def _print(measures: pd.DataFrame, title: str) -> None:
-    from rich.table import Table
-
-    shown = Table(title=title, title_justify="left")
     identity = ["protocol", "features", "classifier", "against"]
     values = ["f1", "precision", "recall", "average_precision", "f1_likeliest"]
-    for name in [*identity, *values, "varied", "predicted"]:
-        shown.add_column(name.replace("_", " "), justify="left" if name in identity else "right")
+    cells = []
     pooled = measures[measures["application"] == "all"]
     for key, rows in pooled.groupby(identity, sort=False):
         texts = {str(row["measure"]): _cell(row["value"], row["low"], row["high"]) for row in rows.to_dict("records")}
         counts = (f"{rows[name].iloc[0]:,}" for name in ("varied", "predicted"))
-        shown.add_row(*map(str, key), *(texts[name] for name in values), *counts)
-    console().print(shown)
+        cells.append([*map(str, key), *(texts[name] for name in values), *counts])
+    headings = [name.replace("_", " ") for name in (*identity, *values, "varied", "predicted")]
+    print_table(headings, cells, title=title, keys=len(identity))
 
 
 def _cell(value: float, low: float, high: float) -> str:

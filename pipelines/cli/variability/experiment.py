@@ -15,7 +15,7 @@ import click
 from features.errors import InputError
 from models.variability import CLASSIFIERS
 from pipelines.cli.options import check_outputs, note
-from pipelines.terminal import console
+from pipelines.terminal import print_table
 
 if TYPE_CHECKING:
     from pipelines.cluster_experiments import Conducted, Plan, Progress
@@ -198,8 +198,6 @@ def _print_json(plan: Plan, made: Conducted) -> None:
 
 
 def _print(plan: Plan, made: Conducted) -> None:
-    from rich.table import Table
-
     from pipelines.report.cluster_tables import (
         DECISION_HEADS,
         by_application,
@@ -211,48 +209,29 @@ def _print(plan: Plan, made: Conducted) -> None:
 
     of = made.experiment
     title = f"{of.name}, {of.title}: {made.trials} trials on the simulated cluster {plan.cluster.name}"
-    shown = Table(title=title, title_justify="left", caption_justify="left")
-    shown.caption = "simulated; below each mean the paired difference from the first column, 95 % intervals over trials" + (
+    caption = "simulated; below each mean the paired difference from the first column, 95 % intervals over trials" + (
         f"; {remark}" if (remark := made.found["note"].iloc[0]) else ""
     )
-    shown.add_column("a trial")
-    for head in heads(made):
-        shown.add_column(head, justify="right")
-    for text, row in overall(made):
-        shown.add_row(text, *("\n".join(filter(None, (cell["mean"], cell["change"], cell["percent"]))) for cell in row))
-    console().print(shown)
+    means = [
+        [text, *("\n".join(filter(None, (cell["mean"], cell["change"], cell["percent"]))) for cell in row)]
+        for text, row in overall(made)
+    ]
+    print_table(["a trial", *heads(made)], means, title=title, caption=caption)
     for metric, what in (
         ("varied", "runs with variation a trial, by control runs"),
         ("varied_pooled", "runs with variation a trial, by the baseline's runs"),
         ("wait_later_s", "mean wait of those not submitted at once, s"),
     ):
         rows = [[name, *(cell["mean"] for cell in row)] for name, row in by_application(made, metric)]
-        _plain(f"{of.name}, simulated: {what}", ["application", *heads(made)], rows)
-    _plain(f"{of.name}, simulated: largest runtime of all trials, s", ["application", *heads(made)], largest_rows(made))
+        print_table(["application", *heads(made)], rows, title=f"{of.name}, simulated: {what}")
+    print_table(["application", *heads(made)], largest_rows(made), title=f"{of.name}, simulated: largest runtime of all trials, s")
     if rows := decision_rows(made):
-        _plain(f"{of.name}, simulated: start decisions, means over trials", DECISION_HEADS, rows)
-
-
-def _plain(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.table import Table
-
-    shown = Table(title=title, title_justify="left")
-    for place, head in enumerate(columns):
-        shown.add_column(head, justify="right" if place else "left")
-    for row in rows:
-        shown.add_row(*row)
-    console().print(shown)
+        print_table(DECISION_HEADS, rows, title=f"{of.name}, simulated: start decisions, means over trials")
 
 
 def _print_published(conducted: Sequence[Conducted]) -> None:
-    from rich.table import Table
-
     from pipelines.report.cluster_tables import beside
 
     if rows := beside(conducted):
-        shown = Table(title="beside paper 004", title_justify="left")
-        for head in ("what", "the paper's text", "simulated here"):
-            shown.add_column(head)
-        for row in rows:
-            shown.add_row(*row)
-        console().print(shown)
+        headings = ("what", "the paper's text", "simulated here")
+        print_table(headings, rows, title="beside Nichols et al.", left=headings)

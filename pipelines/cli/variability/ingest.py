@@ -13,7 +13,7 @@ import click
 from features.errors import InputError
 from features.names import check_name
 from pipelines.cli.options import note
-from pipelines.terminal import console
+from pipelines.terminal import console, print_table
 
 if TYPE_CHECKING:
     from pipelines.ingest.ldms_ingest import IngestReport
@@ -137,8 +137,7 @@ def _print(report: IngestReport) -> None:
     if report.unfinished:
         title += f"; {report.unfinished:,} unfinished last lines wait for their end"
     note(title)
-    shown = Table(title="what came in", title_justify="left")
-    for heading in (
+    headings = (
         "sampler",
         "files",
         "rows",
@@ -149,13 +148,13 @@ def _print(report: IngestReport) -> None:
         "duplicates",
         "contradictions",
         "late rows",
-    ):
-        shown.add_column(heading, justify="left" if heading == "sampler" else "right")
+    )
+    cells = []
     for name, tally in sorted(report.samplers.items()):
         numbers = (tally.files, tally.rows, tally.values, tally.nulls, len(tally.nodes), len(tally.days))
-        shown.add_row(escape(name), *(f"{number:,}" for number in (*numbers, tally.duplicates, tally.contradictions, tally.late)))
-    if report.samplers:
-        console().print(shown)
+        cells.append([name, *(f"{number:,}" for number in (*numbers, tally.duplicates, tally.contradictions, tally.late))])
+    if cells:
+        print_table(headings, cells, title="what came in")
     if report.quarantined:
         broken = Table(title="quarantined: nothing of them is stored", title_justify="left")
         broken.add_column("file", overflow="fold")

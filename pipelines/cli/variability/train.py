@@ -8,7 +8,7 @@ import click
 
 from models.variability import CLASSIFIERS
 from pipelines.cli.options import check_outputs, note
-from pipelines.terminal import console
+from pipelines.terminal import print_table
 
 
 @click.command()
@@ -32,7 +32,6 @@ from pipelines.terminal import console
 def command(system: str, scope: str, names: tuple[str, ...], classes: int, eliminate: bool, plot: Path | None, seed: int) -> None:
     """Train candidates, register them as variability-SYSTEM, and say which is champion and why."""
     check_outputs({"--plot": plot}, [])
-    from rich.table import Table
 
     from features.variability import BINARY, THREE_CLASSES
     from models.variability_registration import registered_name
@@ -54,12 +53,15 @@ def command(system: str, scope: str, names: tuple[str, ...], classes: int, elimi
             table, scope, tracking(), names=names or CLASSIFIERS, thresholds=thresholds, elimination=eliminate, seed=seed
         )
     kind = ", simulated" if table.generated else ""
-    shown = Table(title=f"{made.name}{kind}: {len(table.runs):,} runs", title_justify="left")
-    for name in ("version", "classifier", "alias", "F1", "judged runs"):
-        shown.add_column(name, justify="left" if name in ("classifier", "alias") else "right")
-    for row in made.registered.to_dict("records"):
-        shown.add_row(str(row["version"]), row["method"], row["alias"], f"{row['f1']:.3f}", f"{row['judged_runs']:,.0f}")
-    console().print(shown)
+    print_table(
+        ("version", "classifier", "alias", "F1", "judged runs"),
+        [
+            [str(row["version"]), row["method"], row["alias"], f"{row['f1']:.3f}", f"{row['judged_runs']:,.0f}"]
+            for row in made.registered.to_dict("records")
+        ],
+        title=f"{made.name}{kind}: {len(table.runs):,} runs",
+        left=("classifier", "alias"),
+    )
     click.echo(f"champion    version {made.champion}: {made.why}")
     if plot is not None:
         image = importances(
