@@ -65,7 +65,7 @@ class Settings(NamedTuple):
     the order stays, whoever was looked at before need not be looked at again. ``starvation``: seconds of waiting after which a job
     goes to the head. ``gated``: a submission causes a pass only if the job fits in the processors free now. ``timed``: some passes are caused by
     time alone, by ``expiry`` of a prediction or ``every`` so many seconds (0: none), ``phase`` of which had passed at second 0. ``dependent``: some
-    jobs are submitted when others have ended. ``midnight`` [1]: the next one at which the predictor is retrained, moved on by the code that retrains it.
+    jobs are submitted when others have ended. ``midnight``: the next one at which the predictor is retrained, moved on by the code that retrains it.
     ``monitored``: the jobs run on a cluster that decides when they end. ``bits``: width of a sequence number inside an event.
     """
 
@@ -91,7 +91,7 @@ class Settings(NamedTuple):
     every: int
     phase: int
     dependent: bool
-    midnight: np.ndarray
+    midnight: int
     monitored: bool
     bits: int
 
@@ -119,8 +119,8 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 if settings.monitored and counters[MOMENT] <= now:
                     now = counters[MOMENT]
                     return MOVED, now
-                night = counters[NEXT] < total and now >= settings.midnight[0]
-                if refresh_plan(settings, settings.midnight[0] - 1 if night else now, jobs, estimates, state, memory):
+                night = counters[NEXT] < total and now >= settings.midnight
+                if refresh_plan(settings, settings.midnight - 1 if night else now, jobs, estimates, state, memory):
                     return ASK_AGAIN, now
                 if night:
                     return RETRAIN, now
@@ -134,10 +134,11 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                         if arriving == 0:
                             if counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
                                 end_job(settings, now, jobs, dependencies, state, memory)
-                            else:
+                            elif settings.timed:
                                 counters[TICKED] = now + 1
                 else:
-                    counters[TICKED] = now + 1
+                    if settings.timed:
+                        counters[TICKED] = now + 1
                     while counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
                         end_job(settings, now, jobs, dependencies, state, memory)
                     arriving = arrivals(settings, total, now, jobs, estimates, dependencies, counters)

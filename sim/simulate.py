@@ -244,7 +244,7 @@ def outcome(
         if reason == RETRAIN and isinstance(source, CompiledPredictor) and source.retrain is not None:
             stopped = time.perf_counter()
             memory = source.retrain(memory, work.state.ended[: work.state.counters[ENDED]].copy(), arrays.runtime)
-            settings.midnight[0] = clock.next_midnight(now + origin) - origin
+            settings = settings._replace(midnight=clock.next_midnight(now + origin) - origin)
             retraining += time.perf_counter() - stopped
         elif reason == DECIDE and start_decision is not None:
             decide(start_decision, work.state, now + origin, asking.row if dependencies else None)
@@ -331,7 +331,7 @@ def settings_of(
         every=rules.every_s,
         phase=origin % rules.every_s if rules.every_s else 0,
         dependent=dependencies,
-        midnight=np.array([midnight]),
+        midnight=midnight,
         monitored=monitored,
         bits=bits,
     )
