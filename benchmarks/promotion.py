@@ -66,7 +66,7 @@ LEARNERS = {
     "another learner": Learner(0.0, 0.058, 1.48),
     "the same learner, trained anew": Learner(0.55, 0.027, 1.43),
 }
-"""Fitted by quantiles to 80 nights of KTH-SP2 from day 250 on: ``lightgbm`` and ``quantile`` of every night against the ``quantile`` of the first."""
+"""Fitted by quantiles to 80 nights of KTH-SP2 from day 250 on: ``lightgbm-users`` and ``quantile`` of every night against the ``quantile`` of the first."""
 
 
 @dataclass(frozen=True)
@@ -216,6 +216,7 @@ def real_nights(shared: Path) -> pd.DataFrame:
     from features.cleaning import clean
     from features.inputs import model_inputs
     from models.accounting import Accounting
+    from models.packed.methods import Boosting, Quantile
     from models.served import CHAMPION, predict_served
     from models.trainers import train
     from pipelines.ingest.swf import read_swf
@@ -229,26 +230,20 @@ def real_nights(shared: Path) -> pd.DataFrame:
     begin, end = instants[0], instants[0] + DAY_S * REAL_NIGHTS
     rows = np.flatnonzero((submit > begin) & (known.end_s <= end))
     scores = {}
-    for name in ("lightgbm", "quantile"):
+    for name in (Boosting.name, Quantile.name):
         once = train(name, known, begin, 0)
-        others = ("last2", "lightgbm", "quantile") if name == "quantile" else ()
+        others = ("last2", Boosting.name, Quantile.name) if name == Quantile.name else ()
 
         def answered(at_s: int, asked: np.ndarray, once=once):
             return [(np.ones(len(asked), bool), "once", once)]
 
         served = predict_served(known, rows, instants, names=others, champion=answered)
         runtime = served["runtime_s"].to_numpy(np.float64)
-        scores |= {f"{name}, trained once": accuracy(served[CHAMPION].to_numpy(), runtime)}
-        scores |= {f"{other}, every night": accuracy(served[other].to_numpy(), runtime) for other in others}
+        scores |= {(name, "trained once"): accuracy(served[CHAMPION].to_numpy(), runtime)}
+        scores |= {(other, "every night"): accuracy(served[other].to_numpy(), runtime) for other in others}
     user, ended = pd.factorize(served["user"])[0], served["end_s"].to_numpy(np.int64)
-    pairs = [
-        ("quantile, trained once", "quantile, every night"),
-        ("quantile, trained once", "lightgbm, every night"),
-        ("lightgbm, trained once", "lightgbm, every night"),
-        ("lightgbm, trained once", "quantile, every night"),
-        ("last2, every night", "lightgbm, every night"),
-        ("last2, every night", "quantile, every night"),
-    ]
+    champions = [(Quantile.name, "trained once"), (Boosting.name, "trained once"), ("last2", "every night")]
+    pairs = [(one, (other, "every night")) for one in champions for other in (Boosting.name, Quantile.name)]
     return pd.DataFrame([_real_row(pair, scores[pair[1]] - scores[pair[0]], user, ended, begin) for pair in pairs])
 
 
@@ -264,8 +259,8 @@ def _real_row(
     values = np.array([each.value for each in evidence])
     enough = values >= evidence[0].needed
     return {
-        "champion": pair[0],
-        "challenger": pair[1],
+        "champion": ", ".join(pair[0]),
+        "challenger": ", ".join(pair[1]),
         "jobs": len(difference),
         "users": float(nights["size"].mean()),
         "difference": float(difference.mean()),

@@ -32,7 +32,7 @@ CHAMPION = "champion"
 
 def quantile_columns(name: str) -> dict[float, str]:
     """Columns of ``served`` with the quantiles of the method ``name``, or of the champion, by level; none for a method that tells none."""
-    told = METHODS[name].outputs if name in METHODS else LEVELS
+    told = LEVELS if name == CHAMPION else METHODS[name].outputs
     return {level: _column(name, output) for output, level in LEVELS.items() if output in told}
 
 

@@ -20,6 +20,8 @@ from sim.schedule import Schedule
 COMPARED_DAYS = 30
 """Days of submissions that the comparison simulates, and before a first night that it looks back."""
 SCHEDULERS = ("EASY", "EASY-SJBF")
+REPLICATES, SHAKE_S = 10, 60
+"""Replays that a veto rests on, each with submissions moved by up to so many seconds: one replay of a chaotic schedule is one draw."""
 _CHALLENGER = "challenger"
 
 
@@ -38,16 +40,21 @@ def served_schedules(
     schedulers: Sequence[str],
     *,
     requested: bool = False,
-    seed: int = 0,
+    replicates: int = 1,
 ) -> list[Schedule]:
-    """Schedules of the jobs ``rows`` with ``answers``, seconds by name in the order of ``served``, and with ``requested`` times if asked for."""
+    """Schedules of the jobs ``rows`` with ``answers``, seconds by name in the order of ``served``, and with ``requested`` times if asked for.
+
+    Several ``replicates`` are shaken (:data:`SHAKE_S`), the same for all.
+    """
     jobs = clean.jobs.iloc[rows].reset_index(drop=True)
     there, here = job_keys(jobs.assign(end_s=known.end_s[rows])), job_keys(served)
     place = here.get_indexer(there)
     if (place < 0).any():
         raise ValueError(f"{int((place < 0).sum())} of {len(rows)} jobs were not answered")
     tables = [_table(name, each.to_numpy(np.float64)[place]) for name, each in answers.items()]
-    asked = Campaign(tuple(schedulers), (*(("requested",) if requested else ()), *tables), seeds=(seed,))
+    predictors = (*(("requested",) if requested else ()), *tables)
+    shake_s = SHAKE_S if replicates > 1 else 0
+    asked = Campaign(tuple(schedulers), predictors, seeds=tuple(range(replicates)), shake_s=shake_s)
     return campaign_schedules(jobs, asked, procs=clean.procs, trace=clean.name, generated=clean.generated, clock=clean.clock)
 
 
@@ -67,7 +74,8 @@ def against_the_champion(
 ) -> Schedules:
     """What compares a challenger's schedules with the champion's, of the last jobs submitted after the champion was trained.
 
-    Rows are those of :func:`sim.comparison.compare` for each of ``schedulers``, the champion's schedule the baseline; none where there are no such jobs.
+    Rows are those of :func:`sim.comparison.compare` for each of ``schedulers``, the champion's schedules the baseline, over shaken replicates and weeks
+    (``resamples`` and ``seed`` are the bootstrap's); none where there are no such jobs.
     """
 
     def of(name: str) -> pd.DataFrame:
@@ -75,7 +83,7 @@ def against_the_champion(
         if len(rows) == 0:
             return pd.DataFrame()
         answers = {CHAMPION: served[CHAMPION].fillna(served["requested"]), _CHALLENGER: served[name]}
-        made = served_schedules(clean, known, rows, answers, served, schedulers, seed=seed)
+        made = served_schedules(clean, known, rows, answers, served, schedulers, replicates=REPLICATES)
         tables = []
         for scheduler in schedulers:
             pair = [each for each in made if each.scheduler == scheduler]

@@ -299,9 +299,7 @@ class _Work:
             return pd.DataFrame({"scheduler": [], "predictor": [], "metric": [], "value": []})
         stand_in = made.method or next(iter(TRAINERS))
         answers = served[CHAMPION].fillna(served[stand_in] if stand_in in served else served["requested"])
-        schedules = served_schedules(
-            clean, known, rows, {CHAMPION: answers}, served, self.config.schedulers, requested=True, seed=self.config.seed
-        )
+        schedules = served_schedules(clean, known, rows, {CHAMPION: answers}, served, self.config.schedulers, requested=True)
         return compare(schedules, resamples=self.config.resamples, seed=self.config.seed)
 
     def _report(

@@ -12,9 +12,10 @@ from features.clock import DAY_S
 from features.inputs import model_inputs
 from models.accounting import Accounting
 from models.judged_window import STRAGGLERS, JudgedWindow
+from models.packed.methods import Boosting
 from models.promotion import JUDGED_DAYS
 from pipelines.judging import judge, judging_instants
-from pipelines.night_schedules import against_the_champion
+from pipelines.night_schedules import REPLICATES, against_the_champion
 from pipelines.stages import user_history
 from tests.arriving import arriving
 
@@ -22,7 +23,7 @@ DAYS = 60
 
 
 def answered(jobs: int = 6000, seed: int = 0) -> pd.DataFrame:
-    """Jobs of 40 users answered by a champion and two candidates: ``last2`` better until the last days, ``lightgbm`` for the last few jobs."""
+    """Jobs of 40 users answered by a champion and two candidates: ``last2`` better until the last days, ``lightgbm-users`` for the last few jobs."""
     rng = np.random.default_rng(seed)
     end = np.sort(rng.integers(1, DAYS * DAY_S, jobs))
     runtime = np.full(jobs, 1000.0)
@@ -38,13 +39,13 @@ def answered(jobs: int = 6000, seed: int = 0) -> pd.DataFrame:
             "champion": 600.0 + noise,
             "champion_version": "1",
             "last2": np.where(recent, 602.0, 650.0) + noise,
-            "lightgbm": np.where(late, 1000.0, 600.0 + noise),
+            Boosting.name: np.where(late, 1000.0, 600.0 + noise),
             **{f"champion_{level}_s": np.nan for level in (50, 80, 95)},
         }
     )
 
 
-def verdict(served: pd.DataFrame, schedules=None, names=("last2", "lightgbm"), version="1"):
+def verdict(served: pd.DataFrame, schedules=None, names=("last2", Boosting.name), version="1"):
     until = DAYS * DAY_S
     recent = served[served["end_s"] > until - JUDGED_DAYS * DAY_S]
     return judge(served, recent, names, (version, 0), until, schedules)
@@ -62,7 +63,7 @@ def test_of_the_candidates_with_enough_evidence_the_most_accurate_challenges() -
     without = verdict(
         served.assign(last2=np.where(served["end_s"] > (DAYS - JUDGED_DAYS) * DAY_S, served["last2"], served["champion"]))
     )
-    assert without.challenger == "lightgbm"  # of none is there evidence, so the most accurate of the last days
+    assert without.challenger == Boosting.name  # of none is there evidence, so the most accurate of the last days
     assert not without.found.evidence.enough
 
 
@@ -125,6 +126,8 @@ def test_schedules_with_the_challenger_s_predictions_are_compared_with_the_champ
     slowdown = found.set_index("metric").loc["mean_bounded_slowdown"]
     assert set(found["scheduler"]) == {"EASY-SJBF"}
     assert slowdown["relative"] > 0.1  # the worst order of all against the best
+    assert (found["replicates"] == REPLICATES).all()
+    assert slowdown["least"] < slowdown["relative"] < slowdown["most"]
     same = against_the_champion(clean, known, served, 0, ("EASY-SJBF",))("champion")
     assert (same["value"] == same["baseline"]).all()
 

@@ -15,7 +15,7 @@ from features.clock import DAY_S
 from features.errors import InputError
 from features.schema import Trace, fingerprint
 from models import tracking
-from models.packed.methods import DATED
+from models.packed.methods import DATED, Boosting, Quantile
 from models.promotion import JUDGED_DAYS, served_evidence
 from pipelines.ingest.canonical import write_canonical
 from pipelines.lake import Lake
@@ -138,10 +138,10 @@ def test_quantiles_are_kept_as_they_were_served(replayed) -> None:
     home, _, _, _ = replayed
     served, _ = Lake(home / "lake").read("served", "arriving")
     answered = served[served["champion"].notna()]
-    for name in ("quantile", "champion"):
+    for name in (Quantile.name, "champion"):
         told = answered[[f"{name}_50_s", f"{name}_80_s", f"{name}_95_s"]].to_numpy()
         assert (np.diff(told, axis=1) >= 0).all()
-    assert not {"lightgbm_80_s", "last2_80_s"} & set(served.columns)
+    assert not {f"{Boosting.name}_80_s", "last2_80_s"} & set(served.columns)
 
 
 def test_only_jobs_that_no_judged_model_has_seen_judge(replayed) -> None:
