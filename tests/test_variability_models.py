@@ -228,6 +228,19 @@ def test_the_commands_say_what_was_found(opened, made, monkeypatch, tmp_path):
     assert all(row["generated"] is True for row in rows)
 
 
+def test_too_few_days_are_said_in_a_line_and_no_interval_is_printed(made, monkeypatch):
+    monkeypatch.setitem(classifiers.OPTIONS["lightgbm"], "trees", 5)
+    few = table_of(made, slice(0, 80), "seventh")
+    monkeypatch.setattr(variability_models, "training_table", lambda *_: few)
+    days = len(np.unique(few.runs["start_s"] // DAY_S))
+    assert days < 5
+    asked = ["--system", "seventh", "--classifier", "lightgbm", "--protocol", "blocks-of-time"]
+    done = CliRunner().invoke(evaluate_command, asked, catch_exceptions=False)
+    assert f"seventh: no intervals: the runs are of {days} days, and 5 are needed" in done.output
+    assert "own less all nodes, blocks-of-time, lightgbm: F1 " in done.output
+    assert "nan" not in done.output
+
+
 def test_importances_are_drawn_alike_each_time_and_name_the_simulated():
     names = [f"{sampler}.metric{number}.mean" for sampler in ("sysclassib", "probe", "type") for number in range(15)]
     share = pd.Series(np.random.default_rng(0).dirichlet(np.ones(45)), index=names)

@@ -102,7 +102,7 @@ def _print(answer: Answer) -> None:
     else:
         note(f"{answer.application}: no control runs taught {answer.model} what is usual for it")
     click.echo(f"model         {answer.model} version {answer.version}, {answer.classifier}, counters of {answer.scope} nodes")
-    click.echo(f"rests on      {answer.samples:,} of {answer.expected:,.0f} samples")
+    click.echo(f"rests on      {answer.samples:,} samples, where {answer.expected:,.0f} are usual")
     if answer.missing:
         few = ", ".join(answer.missing[:_SHOWN]) + (", ..." if len(answer.missing) > _SHOWN else "")
         note(f"{len(answer.missing)} columns have no value and count as usual: {few}")

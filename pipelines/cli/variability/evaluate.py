@@ -71,11 +71,27 @@ def command(
     _print(found.measures, f"{system}{', simulated' if table.generated else ''}: {len(table.runs):,} runs")
     for row in found.own_against_all.to_dict("records"):
         if row["measure"] == "f1":
-            click.echo(
-                f"own less all nodes, {row['protocol']}, {row['classifier']}: F1 {row['value']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
-            )
+            interval = f" [{row['low']:+.3f}, {row['high']:+.3f}]" if math.isfinite(row["low"]) else ""
+            value = f"F1 {row['value']:+.3f}{interval}" if math.isfinite(row["value"]) else "nothing to compare"
+            click.echo(f"own less all nodes, {row['protocol']}, {row['classifier']}: {value}")
     for row in found.ceilings.to_dict("records"):
         click.echo(f"told the contention, {row['protocol']}, against {row['against']}: F1 {row['value']:.3f} ({row['classifier']})")
+
+    if text := without_intervals(found.measures):
+        note(f"{system}: {text}")
+
+
+def without_intervals(measures: pd.DataFrame) -> str:
+    """Why some values have no interval, in words; empty where all have one."""
+    from models.bootstrap import FEWEST_BLOCKS
+
+    pooled = measures[(measures["application"] == "all") & (measures["measure"] == "f1")]
+    if pooled["low"].notna().all():
+        return ""
+    days, varied = int(pooled["days"].min()), int(pooled["varied"].min())
+    if days < FEWEST_BLOCKS:
+        return f"no intervals: the runs are of {days} days, and {FEWEST_BLOCKS} are needed"
+    return f"no interval where some days have nothing to count: {varied} runs varied"
 
 
 def _print(measures: pd.DataFrame, title: str) -> None:
