@@ -25,10 +25,10 @@ class GradientBoosting:
     """Parameters of the trees and of the training.
 
     ``trees``, ``learning_rate``, ``leaves`` and ``min_jobs_in_leaf`` were tuned on KTH-SP2 (recorded starts) and SDSC-SP2 (EASY's starts), walk-forward
-    by two to four weeks, for accuracy. It is flat around these values (0.002 between 50, 100 and 200 trees, 15 to 63 leaves,
-    rates 0.1 to 0.3) except that leaves of fewer than 50 jobs learn noise (-0.005 at 20). ``threads`` is LightGBM's; the booster
-    is the same whatever their number. One, because walk-forward trains several models side by side, and because OpenMP
-    threads that wait for each other on a busy machine are slower than one.
+    by two to four weeks, for accuracy, and on all of both: figures on these traces are of jobs that the values have seen. It is flat around these
+    values (0.002 between 50, 100 and 200 trees, 15 to 63 leaves, rates 0.1 to 0.3) except that leaves of fewer than 50 jobs learn
+    noise (-0.005 at 20). ``threads`` is LightGBM's; the booster is the same whatever their number. One, because walk-forward trains
+    several models side by side, and because OpenMP threads that wait for each other on a busy machine are slower than one.
     """
 
     trees: int = 50

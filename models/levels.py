@@ -23,9 +23,9 @@ from models.job_features import COMMON, HOUR, WEEKDAY
 UPPER = 0.75
 """Levels from here on are kept to in processor-seconds, too: those that reservations and the registry ask for."""
 TILTING = 0.5
-"""The step of the tilt, in that of the levels. 0.4 and 0.5 were tried on first halves and do the same."""
+"""The step of the tilt, in that of the levels. 0.4 and 0.5 were tried on the first halves of KTH-SP2 and SDSC-SP2, and do the same."""
 HEAVIEST = 20.0
-"""A job moves the tilt by its processor-seconds in those of the mean job, at most by this."""
+"""A job moves the tilt by its processor-seconds in those of the mean job, at most by this. Not tuned."""
 SIZES = 80
 """Jobs are of one size that request the same processor-seconds within a factor of sqrt(2)."""
 WORK = SIZES + 1

@@ -228,8 +228,8 @@ class Forest:
         plan = json.dumps(vars(self.plan))
         np.savez_compressed(directory / TREES, plan=np.array(plan), nodes=self.nodes, thresholds=self.thresholds)
         counts = self.counts.astype(np.min_scalar_type(int(self.counts.max(initial=0))))
-        levels = {"calibrated": self.calibrated, "tilt": self.tilt, "work": self.work}
-        np.savez_compressed(directory / LEAVES, counts=counts, **levels, at_s=np.int64(self.at_s))
+        levels = np.stack([self.calibrated, self.tilt])
+        np.savez_compressed(directory / LEAVES, counts=counts, levels=levels, work=self.work, at_s=np.int64(self.at_s))
         self.groups.to_parquet(directory / GROUPS, index=False)
 
     @classmethod
@@ -239,7 +239,8 @@ class Forest:
             settings = json.loads(str(learned["plan"]))
             settings |= {name: tuple(settings[name]) for name in ("ends", "shares", "point_shares", "levels")}
             settings |= {"alike": tuple(map(tuple, settings["alike"]))}
-            arrays = (learned["nodes"], learned["thresholds"], *(dated[name] for name in ("counts", "calibrated", "tilt", "work")))
+            calibrated, tilt = dated["levels"]
+            arrays = (learned["nodes"], learned["thresholds"], dated["counts"], calibrated, tilt, dated["work"])
             at_s = int(dated["at_s"])
         return cls(Plan(**settings), *arrays, pd.read_parquet(directory / GROUPS), at_s)
 
