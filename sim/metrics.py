@@ -7,7 +7,8 @@ efficiency and fairness of HPC cluster batch job scheduling" (SBAC-PAD 2022). Lo
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,8 @@ from sim.schedule import Schedule
 
 TAU_S = 10.0
 """The usual threshold of bounded slowdown, seconds: runtimes below it count as it."""
+_WAITS, _SLOWED = 0.01, 1.1
+"""Nothing waits where mean waits are below this share of the mean runtime and mean bounded slowdowns below this."""
 
 
 class Columns(NamedTuple):
@@ -70,6 +73,23 @@ def measure(columns: Columns, procs: int, tau_s: float = TAU_S) -> dict[str, int
         "underpredicted_jobs": int((columns.predicted < columns.runtime).sum()),
         "corrections": int(columns.corrections.sum()),
     }
+
+
+def nothing_waits(rows: Iterable[Mapping[str, Any]], procs: int) -> str:
+    """One sentence if nothing waits under any policy, else nothing: then a comparison of schedules says nothing.
+
+    ``rows`` hold ``mean_wait_s mean_response_s mean_bounded_slowdown utilization`` by name, a row a schedule or mean of schedules.
+    """
+    found = list(rows)
+    waits = max(row["mean_wait_s"] for row in found)
+    share = max(row["mean_wait_s"] / max(row["mean_response_s"] - row["mean_wait_s"], 1.0) for row in found)
+    if share >= _WAITS or max(row["mean_bounded_slowdown"] for row in found) >= _SLOWED:
+        return ""
+    busy = max(row["utilization"] for row in found)
+    return (
+        f"nothing waits here: mean waits are at most {waits:,.1f} s, and {busy:.1%} of {procs:,} processors are used at most; "
+        "this comparison says nothing about schedulers or predictors: check --procs"
+    )
 
 
 def ratios(schedule: Schedule, tau_s: float = TAU_S) -> dict[str, Ratio]:

@@ -16,6 +16,7 @@ import pandas as pd
 from features.errors import InputError
 from models.bootstrap import FEWEST_BLOCKS, Ratio, drawn, of_replicates, remark
 from sim.comparison import METRICS as COMPARED
+from sim.metrics import nothing_waits
 
 METRICS = tuple(metric for metric in COMPARED if metric != "underprediction_rate")
 """The metrics summarised by default."""
@@ -71,6 +72,11 @@ def policy_labels(summary: pd.DataFrame) -> dict[tuple[str, str, str], str]:
     policies = list(dict.fromkeys(summary[POLICY].itertuples(index=False, name=None)))
     told = [place for place in range(len(POLICY)) if place == 0 or len({policy[place] for policy in policies}) > 1]
     return {policy: " / ".join(policy[place] for place in told) for policy in policies}
+
+
+def nothing_waited(summary: pd.DataFrame, procs: int) -> str:
+    """One sentence if nothing waits under any policy on the mean over windows (:func:`sim.metrics.nothing_waits`), else nothing."""
+    return nothing_waits(summary.pivot_table(index=[*POLICY, "tau_s"], columns="metric", values="mean").to_dict("records"), procs)
 
 
 def _baseline(table: pd.DataFrame, wanted: tuple[str, str] | None) -> tuple[str, str, str]:

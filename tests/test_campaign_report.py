@@ -93,3 +93,30 @@ def test_a_generated_workload_is_named_in_its_figures() -> None:
     for generated, other in ((True, False), (False, True)):
         assert campaign_plots.boxes({10.0: values}, "a", generated) != campaign_plots.boxes({10.0: values}, "a", other)
         assert campaign_plots.by_window(values, "a", "week", generated) != campaign_plots.by_window(values, "a", "week", other)
+
+
+def test_ties_are_called_ties_and_not_wins() -> None:
+    table, windows = results(Campaign(("EASY", "FCFS-EASY-FCFS", "Strict")))
+    page = page_of(table, windows)
+    assert " alone is the best in 0 of " in page
+    assert ", a tie with 1 other" in page
+    printed = cells(page)
+    assert [printed[name][0].rsplit("rank ", 1)[1] for name in ("EASY", "FCFS-EASY-FCFS", "Strict")] == ["1 =", "1 =", "3"]
+
+
+def test_only_replicates_can_make_a_change_sure() -> None:
+    asked = Campaign(("Strict", "SAF-EASY-SPF"))
+    table, windows = results(asked)
+    summary = over_windows(table, resamples=50)
+    low = summary["low"].where(summary["scheduler"] == "Strict", 0.5)
+    surely = summary.assign(low=low, high=summary["high"].where(summary["scheduler"] == "Strict", 0.6))
+    toned = ['class="better"' in render_campaign(table, surely.assign(replicates=count), windows, {}) for count in (1, 5)]
+    assert toned == [False, True]
+
+
+def test_a_machine_on_which_nothing_waits_is_said_to_say_nothing() -> None:
+    windows = split_windows(JOBS, "weeks")
+    table = run_campaign(JOBS, Campaign(("EASY", "Strict")), procs=100_000, windows=windows)
+    assert "Nothing waits here: mean waits are at most 0.0 s" in page_of(table, windows)
+    table, windows = results(Campaign(("EASY", "Strict")))
+    assert "Nothing waits" not in page_of(table, windows)

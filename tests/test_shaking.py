@@ -155,3 +155,12 @@ def test_the_command_shakes_says_so_and_refuses_a_seed_without_effect(tmp_path):
     refused = CliRunner().invoke(cli, ["simulate", str(path), "--procs", "64", "--seed", "3"])
     assert isinstance(refused.exception, InputError)
     assert "seed 3 changes nothing" in str(refused.exception)
+
+
+def test_a_command_on_a_machine_on_which_nothing_waits_says_that_it_says_nothing(tmp_path):
+    path = tmp_path / "few.parquet"
+    write_canonical(generate(SPEC), path)
+    for procs, told in (("64", False), ("100000", True)):
+        done = CliRunner().invoke(cli, ["simulate", str(path), "--procs", procs, "--scheduler", "EASY", "--json"])
+        assert ("nothing waits here" in done.stderr) is told
+        assert ("check --procs" in done.stderr) is told

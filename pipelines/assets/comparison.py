@@ -65,7 +65,7 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
     made = _schedules(lake.lake(), clean)
     table = compare(made, resamples=config.resamples, confidence=config.confidence, seed=config.seed)
     generated = clean.generated
-    settings = {"resamples": config.resamples, "confidence": config.confidence, "seed": config.seed}
+    settings = {"resamples": config.resamples, "confidence": config.confidence, "seed": config.seed, "procs": clean.procs}
     lake.lake().write_for(clean, "comparison", table, settings)
     tell("compare", 1, 1)
 

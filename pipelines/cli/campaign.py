@@ -145,7 +145,7 @@ def command(
     TRACE is a name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file.
     """
     from pipelines.campaigns import identity, resumable_campaign
-    from sim.over_windows import over_windows
+    from sim.over_windows import nothing_waited, over_windows
 
     check_outputs({"--out": out, "--report": report}, [trace, *table_files(predictors)])
     if replicates is not None and seeds != (0,):
@@ -165,6 +165,8 @@ def command(
     note(f"wrote {out}: {len(table):,} rows")
     summary = over_windows(table)
     print_summary(summary, windows, workload.generated)
+    if said := nothing_waited(summary, workload.procs):
+        note(f"{workload.name}: {said}")
     if report is not None:
         from pipelines.provenance import software
         from pipelines.report.campaign import render_campaign
@@ -235,9 +237,12 @@ def print_summary(summary: pd.DataFrame, windows: Windows, generated: bool) -> N
     for (semantics, starvation_s), part in settings:
         threshold = "" if pd.isna(starvation_s) else f", starvation after {starvation_s:,} s"
         title = f"{first['trace']}: {over}, {semantics}{threshold}" + (", a generated workload" if generated else "")
+        several = first["replicates"] > 1
         caption = f"ratios to {labels[tuple(first[POLICY])]}" + (
-            ", 95 % intervals over windows" if part["low"].notna().any() else ""
+            f", {first['replicates']} replicates" if several else ", one replay of each"
         )
+        if part["low"].notna().any():
+            caption += ", 95 % intervals over windows" + (" and replicates" if several else ", which leave out a schedule's chaos")
         taus = [(f"slowdown, τ {tau_s:g} s", ",.4f", tau_s, "mean_bounded_slowdown") for tau_s in part["tau_s"].unique()]
         columns = [*taus, ("mean wait s", ",.1f", part["tau_s"].iloc[0], "mean_wait_s")]
         tables = [part[(part["tau_s"] == tau_s) & (part["metric"] == metric)].set_index(POLICY) for _, _, tau_s, metric in columns]
@@ -247,7 +252,7 @@ def print_summary(summary: pd.DataFrame, windows: Windows, generated: bool) -> N
             cells: list[str] = []
             for (_, form, *_), values in zip(columns, tables, strict=True):
                 row = values.loc[policy]
-                cells += [format(row["mean"], form), ratio_cell(row), str(row["rank"])]
+                cells += [format(row["mean"], form), ratio_cell(row), f"{row['rank']}{' =' if row['tied'] else ''}"]
             rows.append([labels[policy], *cells])
         print_table(headings, rows, title=title, caption=caption)
         for text in part.loc[part["note"] != "", "note"].unique():

@@ -284,18 +284,23 @@ def _serves(lake: Lake, name: str) -> str:
 
 def print_comparison(lake: Lake, name: str) -> None:
     """The comparison of a trace: values, and in brackets what they are relative to the baseline with their interval."""
+    from pipelines.report.wording import nothing_waited
+
     table, settings = lake.read("comparison", name)
     weeks = int(table["weeks"].iloc[0])
     title = (
         f"{described(name, settings['generated'])}: relative to EASY with requested times, "
         f"{settings['confidence']:.0%} intervals over {weeks} week{'s' * (weeks != 1)}"
     )
+    caption = "one replay of each: intervals leave out a schedule's chaos (queuecast campaign --replicates 20 --shake)"
     cells = []
     policy = ["scheduler", "predictor", "correction"]
     for names, rows in table.groupby(policy, sort=False):
         values = rows.set_index("metric")[["value", "relative", "low", "high"]].to_dict("index")
         cells.append([*map(str, names), *(_cell(values[metric]) for metric in COLUMNS)])
-    print_table([*policy, *(metric.replace("_", " ") for metric in COLUMNS)], cells, title=title, keys=len(policy))
+    print_table([*policy, *(metric.replace("_", " ") for metric in COLUMNS)], cells, title=title, caption=caption, keys=len(policy))
+    if said := nothing_waited(table, settings["procs"]):
+        note(said)
 
 
 def _print_variability(lake: Lake, name: str) -> None:

@@ -16,6 +16,7 @@ from features.errors import InputError
 from models.protocol import Predictor
 from pipelines.cli.options import Finite, check_outputs, load, note, shake_option, trace_options
 from sim import Schedule, evaluate, simulate
+from sim.metrics import nothing_waits
 from sim.schedule import IDENTITY
 from sim.shaken import check_seed, moved_by_seed
 
@@ -125,6 +126,8 @@ def command(
             tables.append(schedule_rows(schedule))
     if not as_json:
         print_metrics(rows, workload)
+    if said := nothing_waits(rows, workload.procs):
+        note(f"{workload.name}: {said}")
     if schedule_out is not None:
         from pipelines.parquet import write_parquet
 

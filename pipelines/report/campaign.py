@@ -10,8 +10,8 @@ import pandas as pd
 
 from pipelines.report import campaign_plots
 from pipelines.report.page import data_uri, template
-from pipelines.report.wording import METRICS, number
-from sim.over_windows import POLICY, policy_labels
+from pipelines.report.wording import METRICS, NOT_MODELLED, number
+from sim.over_windows import POLICY, nothing_waited, policy_labels
 from sim.windows import NONE, Windows
 
 _BESIDE = ("mean_wait_s", "awf_s", "p2sf_s", "utilization")
@@ -55,12 +55,13 @@ def render_campaign(
         baseline=base,
         common=_common(summary),
         confidence=f"{100 * confidence:g}",
+        replicates=int(summary["replicates"].min()),
         has_intervals=bool((summary["low"].notna() & (summary["low"] != summary["high"])).any()),
         windows=windows,
         settings=settings,
         beside=[(METRICS[name].title, "s" if name.endswith("_s") else "") for name in _BESIDE],
         taus=[f"{tau_s:g}" for tau_s in summary["tau_s"].unique()],
-        notes=[*notes, *_remarks(summary)],
+        notes=[*filter(None, [_sentence(nothing_waited(summary, int(first["procs"])))]), *notes, *_remarks(summary), NOT_MODELLED],
         dropped=[(rule, _RULES[rule], f"{count:,}") for rule, count in windows.counts().items()],
         kept_rule=windows.drop == NONE,
         provenance=[(name, value if isinstance(value, str) else json.dumps(value)) for name, value in provenance.items()],
@@ -122,10 +123,17 @@ def _rows(part: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], base: 
 def _cell(row: Mapping[Any, Any]) -> dict[str, Any]:
     metric = METRICS[row["metric"]]
     interval = "" if pd.isna(row["low"]) else f"[{row['low']:.2f}, {row['high']:.2f}]"
-    sure = not pd.isna(row["low"]) and not row["low"] <= 1 <= row["high"]
+    sure = row["replicates"] > 1 and not pd.isna(row["low"]) and not row["low"] <= 1 <= row["high"]
     tone = ("better" if (row["high"] < 1) == metric.lower_is_better else "worse") if sure else ""
     ratio = "–" if pd.isna(row["ratio"]) else f"× {row['ratio']:.2f}"
-    return {"mean": number(row["mean"], metric.kind), "ratio": ratio, "interval": interval, "tone": tone, "rank": row["rank"]}
+    return {
+        "mean": number(row["mean"], metric.kind),
+        "ratio": ratio,
+        "interval": interval,
+        "tone": tone,
+        "rank": row["rank"],
+        "tied": row["tied"],
+    }
 
 
 def _by_window(rows: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], shown: set[str]) -> pd.DataFrame:
@@ -137,7 +145,7 @@ def _by_window(rows: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], s
 
 
 def _sentences(part: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], base: str, first: pd.DataFrame) -> list[str]:
-    """Who has the lowest mean bounded slowdown, by each tau, and in how many windows the best policy on average is the best of all."""
+    """Which policy has the lowest mean bounded slowdown, by each tau, and in how many windows the best on average is the best, alone or in a tie."""
     sentences = []
     slowdowns = part[part["metric"] == "mean_bounded_slowdown"]
     for tau_s in slowdowns["tau_s"].unique():
@@ -149,16 +157,24 @@ def _sentences(part: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], b
         elif not pd.isna(best["ratio"]):
             text += f", {best['ratio']:.2f} times that of {base}"
             text += "" if pd.isna(best["low"]) else f" [{best['low']:.2f}, {best['high']:.2f}]"
+        if best["tied"]:
+            text += f", a tie with {best['tied']} other{'s' if best['tied'] > 1 else ''}"
         sentences.append(text + ".")
     if len(first) > 1 and len(first.columns) > 1:
         leader = first.mean().idxmin()
-        wins = int((first[leader] <= first.min(axis=1)).sum())
+        best = first[leader] <= first.min(axis=1)
+        shared = best & (first.eq(first.min(axis=1), axis=0).sum(axis=1) > 1)
+        alone, tied = int((best & ~shared).sum()), int(shared.sum())
         sentences.append(
-            f"{leader} is the best of all, alone or with others, in {wins} of {len(first)} windows (τ = {part['tau_s'].iloc[0]:g} s)."
+            f"{leader} alone is the best in {alone} of {len(first)} windows, and in {tied} it is a tie with others (τ = {part['tau_s'].iloc[0]:g} s)."
         )
     return sentences
 
 
 def _remarks(summary: pd.DataFrame) -> list[str]:
     """Each note of the summary once."""
-    return [f"{note[0].upper()}{note[1:]}." for note in summary.loc[summary["note"] != "", "note"].unique()]
+    return [_sentence(note) for note in summary.loc[summary["note"] != "", "note"].unique()]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}." if text else ""

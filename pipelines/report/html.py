@@ -22,7 +22,7 @@ from pipelines.report.tables import (
     metric_rows,
     prediction_table,
 )
-from pipelines.report.wording import FAIRNESS, requests_warning, summary
+from pipelines.report.wording import FAIRNESS, NOT_MODELLED, nothing_waited, requests_warning, summary
 from sim.metrics import TAU_S
 from sim.schedule import Schedule
 from sim.timeline import busiest_window
@@ -81,6 +81,7 @@ def render_report(
         has_intervals=has_intervals,
         interval_notes=interval_notes(comparison),
         weeks=int(comparison["weeks"].iloc[0]),
+        replicates=int(comparison["replicates"].min()),
         figures=_figures(comparison, curves, base, generated, tau_s, table, has_intervals),
         left_out=[table[key(schedule)].label for schedule in schedules if key(schedule) not in drawn],
         fairness_metrics=FAIRNESS,
@@ -91,7 +92,7 @@ def render_report(
         else "",
         cleaning=cleaning_rows(cleaning_counts),
         provenance=[(name, _text(value)) for name, value in provenance.items()],
-        notes=list(notes),
+        notes=[*filter(None, [nothing_waited(comparison, base.procs)]), *notes, NOT_MODELLED],
     )
 
 

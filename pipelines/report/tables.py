@@ -40,7 +40,7 @@ def metric_rows(comparison: pd.DataFrame, table: Looks, baseline: Key) -> list[d
                 "value": number(row["value"], METRICS[row["metric"]].kind),
                 "change": change(row["relative"]),
                 "interval": interval(row["low"], row["high"]),
-                "tone": _tone(row["low"], row["high"], METRICS[row["metric"]].lower_is_better),
+                "tone": _tone(row["low"], row["high"], METRICS[row["metric"]].lower_is_better) if row["replicates"] > 1 else "",
                 "best": row["predictor"] != "" and row["value"] == best.get(row["metric"]),
             }
             for row in _records(comparison)

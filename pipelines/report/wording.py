@@ -7,6 +7,8 @@ from typing import Literal
 
 import pandas as pd
 
+from sim.metrics import nothing_waits
+
 MINUS = "\N{MINUS SIGN}"
 _GOPONENKO = "Goponenko et al., Metrics for packing efficiency and fairness of HPC cluster batch job scheduling (SBAC-PAD 2022)"
 _FEITELSON = "Feitelson et al., Theory and practice in parallel job scheduling (JSSPP 1997)"
@@ -95,6 +97,11 @@ FAIRNESS: dict[str, Metric] = {
     "dissatisfied_jobs": Metric("jobs they would complain of", "count", "Number of such jobs.", _KLUSACEK),
 }
 
+NOT_MODELLED = (
+    "Not modelled: partitions, nodes, memory and GPUs. Jobs run on one pool of processors that are all alike, so waits for anything but processors "
+    "do not come up here."
+)
+
 _COSTS = {"awf_s": "packing", "p2sf_s": "packing and fairness together"}
 
 
@@ -135,6 +142,14 @@ def requests_warning(count: int, jobs: int, baseline: tuple[str, str]) -> str:
     )
 
 
+def nothing_waited(comparison: pd.DataFrame, procs: int) -> str:
+    """A sentence if nothing waits in any simulated schedule of the comparison, else nothing."""
+    simulated = comparison[comparison["predictor"] != ""]
+    values = simulated.pivot_table(index=["scheduler", "predictor", "correction"], columns="metric", values="value")
+    said = nothing_waits(values.to_dict("records"), procs)
+    return f"{said[0].upper()}{said[1:]}." if said else ""
+
+
 def summary(comparison: pd.DataFrame, baseline: tuple[str, str], confidence: float, *, requests_known: bool = True) -> list[str]:
     """Sentences: the lowest mean bounded slowdown, what it does to packing and fairness, the same without hindsight, and what was recorded.
 
@@ -167,7 +182,14 @@ def _best(lead: str, best: pd.Series, comparison: pd.DataFrame, baseline: tuple[
         return f"{lead} is the baseline's own: {label(best)} with {number(best['value'], 'ratio')}."
     text = f"{lead} is that of {label(best)}: {number(best['value'], 'ratio')}, {change(best['relative'])} against {' / '.join(baseline)}"
     if pd.notna(best["low"]):
-        text += f" ({100 * confidence:g} % interval {change(best['low'])} to {change(best['high'])}, {best['weeks']} weeks)"
+        replicates = best.get("replicates", 1)
+        over = f"{best['weeks']} weeks, " + (
+            f"{replicates} replays" if replicates > 1 else "one replay, so without a schedule's chaos"
+        )
+        text += f" ({100 * confidence:g} % interval {change(best['low'])} to {change(best['high'])}, {over})"
+    slowdowns = comparison[(comparison["metric"] == "mean_bounded_slowdown") & (comparison["predictor"] != "")]
+    others = [label(row) for _, row in slowdowns.iterrows() if row["value"] == best["value"] and label(row) != label(best)]
+    text += f", a tie with {', '.join(others)}" if others else ""
     same = (comparison[["scheduler", "predictor", "correction"]] == best[["scheduler", "predictor", "correction"]]).all(axis=1)
     rows = {row["metric"]: row for _, row in comparison[same].iterrows()}
     costs = [_cost(name, METRICS[metric].title, rows[metric]) for metric, name in _COSTS.items() if metric in rows]
