@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MADE_FROM = "made_from"
 """Tag of a version: what :func:`made_from` says of the data, the settings and the code that it was made from."""
 _HOUSE = Path(__file__).resolve().parents[1]
-_LEARNING = ("features", "models", "pipelines/retraining.py", "pipelines/variability_models.py")
+_LEARNING = ("features", "models", "pipelines/retraining.py", "pipelines/judging.py", "pipelines/variability_models.py")
 """What decides what is learned and judged; where it changed, there is something new."""
 _LEARNERS = ("numpy", "pandas", "numba", "lightgbm", "scikit-learn")
 
