@@ -111,7 +111,7 @@ def said(made: Walked) -> list[str]:
         f"short ones. Added to the last runtime (`base=last`, not in the paper) the regression has {at_once[near]:.1f} % at a rate at which it hardly learns, "
         f"{met} {AIM:g} points of what was published, and loses the more the faster it learns: {', '.join(faster)}. "
         "That is the accuracy of the last runtime, not of OKCM; "
-        f" with what a scheduler can know it is {ends[near]:.1f} %.",
+        f"with what a scheduler can know it is {ends[near]:.1f} %.",
         "Theirs is another version of the trace (73,496 jobs against 54,006), and what that is worth cannot be told from here.",
     ]
     lines = [line for paragraph in paragraphs for line in (*textwrap.wrap(paragraph, 150, break_on_hyphens=False), "")]
