@@ -39,7 +39,7 @@ quantile comes out as asked, whatever is predicted: one hour for every job, `{CO
 request, `{RANDOM}`, put through the same update come out so, too. Counted are, over the levels 0.5, 0.8 and 0.95, 30-day windows whose rate is
 outside the 99 % band: *by chance*, when the jobs of a user's day go wrong together; *with feedback*, a narrower band, since the update by
 itself keeps rates near the level. It is simulated: the same submissions and ends, outcomes uniform in their distributions and as alike
-within a user's day as the observed ones, the same update."""
+within a user's day as the observed ones, the same update; what moves the upper levels of `quantile` in processor-seconds is left out."""
 SHARPNESS = f"""What tells distributions apart is a proper score: the quantile loss by level, in seconds a job, and the CRPS, twice its mean over all
 levels (each of 0.05 to 0.95 stands for those nearest to it, the outermost for the tails; a job that runs exactly to its quantile costs nothing there).
 A prediction of one number is that number at every level. `{NO_FEATURES}` is the distribution of all runtimes ended so far, cut at
