@@ -230,7 +230,7 @@ def test_the_commands_say_what_was_found(opened, made, monkeypatch, tmp_path):
 
 def test_too_few_days_are_said_in_a_line_and_no_interval_is_printed(made, monkeypatch):
     monkeypatch.setitem(classifiers.OPTIONS["lightgbm"], "trees", 5)
-    few = table_of(made, slice(0, 80), "seventh")
+    few = table_of(made, slice(0, 60), "seventh")
     monkeypatch.setattr(variability_models, "training_table", lambda *_: few)
     days = len(np.unique(few.runs["start_s"] // DAY_S))
     assert days < 5
