@@ -105,7 +105,11 @@ MEANT = Nag(Curve("absolute"), Curve("absolute", 2.0), "constant", eta=1e4, lamb
 
 
 def cv_triple(**options: str) -> CompiledPredictor:
-    """The published program: its features, a step count that grows by two, and the magnitude of the model's answer, whatever its sign."""
+    """The published program: its features, a step count that grows by two, and the magnitude of the model's answer, whatever its sign.
+
+    Its sums are made in the program's order, to the last bit: on SDSC-SP2 under EASY the point ``threshold=600`` of its grid is published with a mean
+    bounded slowdown of 80.481332, and other orders of the same operations give anything from 79.3 to 84.3.
+    """
     return _predictor("cv-triple", PUBLISHED, options, True)
 
 
@@ -180,6 +184,7 @@ def learn(memory, job, jobs, now):
         remove(memory.links, jobs, job)
         remember(memory.users[jobs.user[job]], job, jobs, now)
     model = memory.model
+    published = model[IS_PUBLISHED] != 0.0
     expand(memory.jobs[job], model[X:])
     for i in range(FEATURES):
         larger = max(model[S + i], abs(model[X + i]))
@@ -188,13 +193,15 @@ def learn(memory, job, jobs, now):
     norm, predicted = 0.0, 0.0
     for i in range(FEATURES):
         x, s = model[X + i], model[S + i]
-        norm += x * x / (s * s)
+        norm += (x / s) * (x / s) if published else x * x / (s * s)
         predicted += model[W + i] * x
     model[NORM] += norm
-    slope = job_weight(model, 1.0 * jobs.procs[job], 1.0 * jobs.runtime[job]) * loss_slope(model, predicted - jobs.runtime[job])
+    weight = job_weight(model, 1.0 * jobs.procs[job], 1.0 * jobs.runtime[job])
+    slope = loss_slope(model, predicted - jobs.runtime[job])
     eta, shrink, norm, steps = model[ETA], model[LAMBDA], model[NORM], model[STEPS]
     for i in range(FEATURES):
-        gradient = slope * model[X + i] + shrink * model[W + i]
+        loss = slope * model[X + i] * weight if published else weight * slope * model[X + i]
+        gradient = loss + shrink * model[W + i]
         squares = model[G + i] + gradient * gradient
         model[G + i] = squares
         model[W + i] -= eta * gradient / (model[S + i] * math.sqrt(norm * squares / steps))

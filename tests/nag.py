@@ -144,14 +144,15 @@ class NagByHand:
             if abs(x[i]) > self.s[i]:
                 self.w[i] *= self.s[i] / abs(x[i])
                 self.s[i] = abs(x[i])
-            norm += x[i] * x[i] / (self.s[i] * self.s[i])
+            norm += (x[i] / self.s[i]) * (x[i] / self.s[i]) if self.published else x[i] * x[i] / (self.s[i] * self.s[i])
         self.N += norm
         gamma = WEIGHTS[self.weight](p, n)
         if not self.published:
             gamma = max(gamma, 0)
-        slope = gamma * self.slope(self.dot(self.w, x) - p)
+        slope = self.slope(self.dot(self.w, x) - p)
         for i in range(157):
-            g = slope * x[i] + self.lambda_ * self.w[i]
+            loss = slope * x[i] * gamma if self.published else gamma * slope * x[i]
+            g = loss + self.lambda_ * self.w[i]
             self.G[i] += g * g
             self.w[i] -= self.eta * g / (self.s[i] * sqrt(self.N * self.G[i] / self.t))
         self.t += 2 if self.published else 1

@@ -68,3 +68,9 @@ def test_published_results_of_2015_come_out(row: dict) -> None:
     assert metrics["max_bounded_slowdown"] == pytest.approx(row["max_bounded_slowdown"], rel=1e-12)
     if not np.isnan(row["mean_flow_time_s"]):
         assert metrics["mean_response_s"] == pytest.approx(row["mean_flow_time_s"], rel=1e-12)
+
+
+def test_a_point_of_the_published_grid_that_hangs_on_the_order_of_operations() -> None:
+    triple = "cv-triple(over=1*square,under=1*absolute,threshold=600,weight=large-area)"
+    made = evaluate(per_event("sdsc-sp2", "EASY", triple, "requested"))
+    assert made["mean_bounded_slowdown"] == pytest.approx(80.481332, abs=5e-7)
