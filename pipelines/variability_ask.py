@@ -118,8 +118,8 @@ def _loaded(uri: str, name: str, version: str) -> VariabilityModel:
 def _above_s(model: VariabilityModel, application: str, sigmas: float) -> float:
     if application not in model.baselines.index:
         return float("nan")
-    usual = model.baselines.loc[application]
-    return float(usual["mean_s"] + sigmas * usual["sigma_s"])
+    mean, sigma = model.baselines.loc[application, ["mean_s", "sigma_s"]].to_numpy(np.float64)
+    return float(mean + sigmas * sigma)
 
 
 def _nothing_seen(counters: CountersStore, nodes: Sequence[str], at_s: float) -> str:
