@@ -75,7 +75,7 @@ def measure(columns: Columns, procs: int, tau_s: float = TAU_S) -> dict[str, int
     }
 
 
-def nothing_waits(rows: Iterable[Mapping[str, Any]], procs: int) -> str:
+def nothing_waits(rows: Iterable[Mapping[Any, Any]], procs: int) -> str:
     """One sentence if nothing waits under any policy, else nothing: then a comparison of schedules says nothing.
 
     ``rows`` hold ``mean_wait_s mean_response_s mean_bounded_slowdown utilization`` by name, a row a schedule or mean of schedules.
