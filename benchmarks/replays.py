@@ -65,16 +65,17 @@ def one_replay(trace: CleanTrace, policy: Policy, seed: int, shake_s: int) -> pd
     return pd.concat(tables, ignore_index=True).assign(seed=seed, seconds=schedule.simulate_s)
 
 
-def replayed(trace: CleanTrace, policy: Policy, replays: int, folder: Path, jobs: str) -> tuple[dict[str, Sums], float]:
+def replayed(trace: CleanTrace, policy: Policy, replays: int, folder: Path | None, jobs: str) -> tuple[dict[str, Sums], float]:
     """Weekly sums [replays, weeks] by part and metric, and the mean seconds of a simulation; ``jobs`` is the fingerprint of the trace's jobs.
 
     One replay alone is of the trace as recorded.
     """
     shake_s = SHAKE_S if replays > 1 else 0
-    tables = [
-        kept(folder, "replays", (jobs, trace.procs, *policy, seed, shake_s), partial(one_replay, trace, policy, seed, shake_s))
-        for seed in range(replays)
-    ]
+    tables = []
+    for seed in range(replays):
+        make = partial(one_replay, trace, policy, seed, shake_s)
+        settings = (jobs, trace.procs, *policy, seed, shake_s)
+        tables.append(make() if folder is None else kept(folder, "replays", settings, make))
     made = {name: replicated([_sums(table[table["part"] == name]) for table in tables]) for name in PARTS}
     return made, float(np.mean([table["seconds"].iloc[0] for table in tables]))
 
@@ -88,7 +89,7 @@ def all_replayed(
     title: str,
     trace: CleanTrace,
     asked: Iterable[Policy],
-    folder: Path,
+    folder: Path | None = None,
     most: int = REPLAYS,
     workers: int | None = None,
     quiet: bool = False,

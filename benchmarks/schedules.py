@@ -8,29 +8,20 @@ the same code and the same jobs. ``--predictor``, ``--scheduler`` and ``--correc
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
-import sys
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from benchmarks.pages import HOUSE, SHARED, code, made_by
+from benchmarks.pages import HOUSE, SHARED, made_by
+from benchmarks.replays import PARTS, REPLAYS, all_replayed
 from features.cleaning import CleanTrace, clean
-from features.errors import InputError
 from pipelines.ingest.swf import read_swf
 from sim import evaluate, simulate
-from sim.frontier import Policy, Sums, change, halves, part, weekly
-from sim.metrics import Ratio
-from sim.scratch import Scratch
+from sim.frontier import Policy, Sums, change
 
 TRACES: dict[str, tuple[str, int | None]] = {
     "KTH-SP2": ("KTH-SP2-filtered.swf.gz", None),
@@ -40,24 +31,20 @@ TRACES: dict[str, tuple[str, int | None]] = {
     "ALCF-Theta": ("ALCF-Theta-2022-chunks.swf.gz", 4360),
 }
 """File and processors of the traces that have requests, users, and jobs that wait."""
-SCHEDULERS = ("EASY", "EASY-SJBF", "JustBF", "SAF-JustBF", "LAF-JustBF")
-AGEING = (
-    *("EASY-WFP1", "EASY-WFP3", "EASY-UNICEF"),
-    *("EASY(reservations=2)-SJBF", "EASY(reservations=2)-WFP3", "EASY(reservations=4)-SJBF", "EASY(reservations=4)-WFP3"),
-)
-"""More to choose from: backfill orders in which waiting counts, and more than one reservation."""
-LEARNED = ("last2", "hierarchy", "sp2", "sp3", "sp4", "knn", "okcm", "nag", "cv-triple")
-NIGHTLY = {"lightgbm": ("tsafrir",), "svr": ("tsafrir",), "quantile": ("conditional", "conditional(when=pass)")}
-"""Predictors that are retrained every night inside the simulation, with their corrections: they take seconds to minutes, not milliseconds. On ``STUDIED``
-``quantile`` is simulated with ``SCHEDULERS``, the others with the first two of these; elsewhere only ``quantile`` with those two."""
-STUDIED = ("KTH-SP2", "SDSC-SP2")
-CORRECTIONS = ("requested", "tsafrir", "doubling", "conditional")
+SCHEDULERS = ("EASY", "EASY-SJBF", "JustBF")
+AGEING = ("EASY-WFP3",)
+"""More to choose from: a backfill order in which waiting counts."""
+LEARNED = ("last2", "hierarchy", "sp3", "knn", "okcm", "nag")
+NIGHTLY = ("lightgbm", "quantile")
+"""Predictors that are retrained every night inside the simulation: they take seconds, not milliseconds. On ``STUDIED``, with the first two schedulers."""
+STUDIED = ("KTH-SP2",)
+CORRECTIONS = ("tsafrir", "conditional(when=pass)")
+"""The same for every predictor, or there would be no comparison."""
 NEVER_OUTLIVED = ("requested", "requested*2", "clairvoyant")
 """Predictors that no job outlives: there is nothing to correct."""
 DOUBLED = ("EASY", "EASY-SJBF")
 """Twice the request has been proposed for these."""
 METRICS = ("mean_bounded_slowdown", "awf_s", "p2sf_s", "mean_wait_s", "underprediction_rate")
-PARTS = ("first half", "second half", "whole")
 BASE = Policy("EASY", "requested")
 
 
@@ -67,8 +54,8 @@ class Results:
 
     title: str
     trace: CleanTrace
-    sums: dict[str, dict[Policy, Sums]]
-    seconds: dict[Policy, float]
+    sums: Mapping[str, Mapping[Policy, Sums]]
+    seconds: Mapping[Policy, float]
 
     def candidates(self, schedulers: Sequence[str]) -> list[Policy]:
         """What a site could run: all policies with these schedulers but the clairvoyant ones."""
@@ -93,10 +80,7 @@ def policies(schedulers: Sequence[str], learned: Sequence[str], corrections: Seq
 
 def nightly(title: str) -> list[Policy]:
     """The policies with predictors that are retrained every night, on the trace ``title``."""
-    if title not in STUDIED:
-        return [Policy(scheduler, "quantile", NIGHTLY["quantile"][-1]) for scheduler in SCHEDULERS[:2]]
-    wide = [Policy(scheduler, "quantile", each) for scheduler in SCHEDULERS for each in NIGHTLY["quantile"]]
-    return wide + [Policy(scheduler, name, *NIGHTLY[name]) for scheduler in SCHEDULERS[:2] for name in ("lightgbm", "svr")]
+    return [Policy(*each) for each in product(SCHEDULERS[:2], NIGHTLY, CORRECTIONS)] if title in STUDIED else []
 
 
 def load(title: str, shared: Path, quick: bool = False) -> CleanTrace:
@@ -106,48 +90,6 @@ def load(title: str, shared: Path, quick: bool = False) -> CleanTrace:
     return trace if not quick else CleanTrace(**{**vars(trace), "jobs": trace.jobs.iloc[:5000]})
 
 
-_memory = threading.local()
-
-
-def simulated(trace: CleanTrace, policy: Policy) -> tuple[dict[str, dict[str, Ratio]], float]:
-    """Weekly sums by part, of the whole trace simulated once, and the simulation's seconds."""
-    if not hasattr(_memory, "scratch"):
-        _memory.scratch = Scratch()
-    schedule = simulate(
-        trace.jobs, procs=trace.procs, trace=trace.name, scratch=_memory.scratch, clock=trace.clock, **policy._asdict()
-    )
-    first, second = halves(len(trace.jobs))
-    parts = (part(schedule, first), part(schedule, second), schedule)
-    return {name: weekly(each) for name, each in zip(PARTS, parts, strict=True)}, schedule.simulate_s
-
-
-def kept(trace: CleanTrace, policy: Policy, folder: Path, jobs: str) -> tuple[dict[str, dict[str, Ratio]], float]:
-    """:func:`simulated`, from ``folder`` if it was done before with the same code on the same ``jobs`` (their hash), else done and put there."""
-    identity = "\n".join((code(), jobs, *policy))
-    path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.npz"
-    if path.exists():
-        with np.load(path) as held:
-            sums: dict[str, dict[str, Ratio]] = {name: {} for name in PARTS}
-            for key in held.files:
-                if key != "seconds":
-                    name, metric = key.split("/")
-                    sums[name][metric] = Ratio(*held[key])
-            return sums, float(held["seconds"])
-    sums, seconds = simulated(trace, policy)
-    arrays: dict[str, Any] = {f"{name}/{metric}": np.stack(ratio) for name, each in sums.items() for metric, ratio in each.items()}
-    unfinished = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.part")
-    with open(unfinished, "wb") as file:
-        np.savez(file, seconds=np.array(seconds), **arrays)
-    os.replace(unfinished, path)
-    return sums, seconds
-
-
-def jobs_hash(trace: CleanTrace) -> str:
-    """A hash of the machine and its jobs."""
-    rows = pd.util.hash_pandas_object(trace.jobs, index=False).to_numpy()
-    return hashlib.sha256(f"{trace.procs}\n".encode() + rows.tobytes()).hexdigest()
-
-
 def run(
     title: str,
     trace: CleanTrace,
@@ -155,31 +97,10 @@ def run(
     folder: Path | None = None,
     workers: int | None = None,
     quiet: bool = False,
+    replays: int = 1,
 ) -> Results:
-    """Simulate ``asked`` on ``trace`` in ``workers`` threads, by default one a core; progress goes to standard error. An InputError names its policy."""
-    asked = list(asked)
-    make = partial(simulated, trace)
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        make = partial(kept, trace, folder=folder, jobs=jobs_hash(trace))
-    made: dict[Policy, tuple[dict[str, dict[str, Ratio]], float]] = {}
-    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        waiting = {pool.submit(make, policy): policy for policy in asked}
-        try:
-            for count, future in enumerate(as_completed(waiting), 1):
-                policy = waiting[future]
-                try:
-                    made[policy] = future.result()
-                except InputError as error:
-                    raise InputError(f"{title}, {policy}: {error}") from error
-                if not quiet:
-                    print(f"\r{title}: {count} of {len(asked)}, {policy}\033[K", end="", file=sys.stderr, flush=True)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-    if not quiet:
-        print(file=sys.stderr)
-    sums: dict[str, dict[Policy, Sums]] = {name: {policy: made[policy][0][name] for policy in asked} for name in PARTS}
-    return Results(title, trace, sums, {policy: made[policy][1] for policy in asked})
+    """Replay ``asked`` on ``trace``, up to ``replays`` times each (:func:`benchmarks.replays.all_replayed`); one replay is of the trace as recorded."""
+    return Results(title, trace, *all_replayed(title, trace, asked, folder, replays, workers, quiet))
 
 
 def best_corrections(results: Results) -> list[Policy]:
@@ -242,7 +163,8 @@ def main(argv: Sequence[str] | None = None, say: Callable[[str], None] = print) 
     parser.add_argument("--scheduler", action="append", help=f"instead of {' '.join(SCHEDULERS + AGEING)}")
     parser.add_argument("--predictor", action="append", help=f"instead of {' '.join(LEARNED)}")
     parser.add_argument("--correction", action="append", help=f"instead of {' '.join(CORRECTIONS)}")
-    parser.add_argument("--keep", type=Path, default=HOUSE / ".queuecast" / "schedules", help="where finished simulations are kept")
+    parser.add_argument("--replays", type=int, default=REPLAYS, help="of each policy; fewer of predictors retrained every night")
+    parser.add_argument("--keep", type=Path, default=HOUSE / ".queuecast" / "replays", help="where finished replays are kept")
     parser.add_argument("--workers", type=int, help="threads, by default one a core")
     parser.add_argument("--out", type=Path, help="every number as one table, .parquet or .csv")
     parser.add_argument(
@@ -258,13 +180,13 @@ def main(argv: Sequence[str] | None = None, say: Callable[[str], None] = print) 
     for title in options.trace or TRACES:
         trace = load(title, options.shared, options.quick)
         more = [] if options.predictor or options.correction or options.quick else nightly(title)
-        made.append(run(title, trace, [*asked, *(each for each in more if each not in asked)], options.keep, options.workers))
+        made.append(run(title, trace, [*asked, *more], options.keep, options.workers, replays=options.replays))
     if options.out:
         save(pd.concat([tidy(each) for each in made], ignore_index=True), options.out)
     if options.frontier:
         say("\n".join(line for each in made for line in [f"## {each.title}", "", *frontiers(each)]))
         return
-    text = page(made, nobody_waits(options.shared), made_by("schedules", argv))
+    text = page(made, nobody_waits(options.shared), made_by("schedules", argv), options.replays)
     if not options.write:
         say(text)
         return

@@ -13,7 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from benchmarks.schedules import BASE, Results, best_corrections
+from benchmarks.replays import LEARNERS_REPLAYS
+from benchmarks.schedules import BASE, STUDIED, Results, best_corrections
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim.frontier import Change, Policy, change, climb, halves
 
@@ -28,25 +29,27 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", IN
 
 HEAD = """# What predictions do to the schedule
 
-Schedulers × predictors × corrections on every trace with requests and users. A trace is simulated once and whole, predictors learning all along from what has
-ended in the simulation. Jobs submitted in the first half (by number of jobs) are there to choose by, and everything below is measured on those of the second.
-Lower is better for all: mean bounded slowdown (tau = 10 s), area-weighted response time (AWF, packing), P2SF (packing and fairness), mean wait. Changes
-are relative to plain EASY with requested times unless said otherwise, with 95 % intervals from a paired bootstrap over weeks of submission; under eight
-weeks they are rough, under five there are none. Per-second semantics. Jobs of the first half that still wait when it ends meet jobs of the second: choices
-see that much of it.
+Schedulers × predictors × corrections on every trace with requests and users. A trace is simulated whole, predictors learning all along from what has
+ended in the simulation, and {replays} times, each time with every submission moved by up to 60 s: schedules are chaotic, and one replay is one draw
+({slow} replays, each with its own seed of learning, for predictors retrained every night). Jobs submitted in the first half (by number of jobs) are
+there to choose by, and everything below is measured on those of the second. Lower is better for all: mean bounded slowdown (tau = 10 s), area-weighted
+response time (AWF, packing), P2SF (packing and fairness), mean wait. Changes are relative to plain EASY with requested times unless said otherwise, with
+95 % intervals over weeks of submission (paired bootstrap) and over replays; under eight weeks they are rough, under five there are none. Bold is what
+such an interval leaves of a change. Per-second semantics. Jobs of the first half that still wait when it ends meet jobs of the second: choices see that
+much of it.
 
-* **Corrections** ({corrections}): the best for each scheduler and predictor is chosen on the first half, by slowdown.
-  Requested and exact times need none.
-* **Retrained every night** inside the simulation are `lightgbm`, `svr` and `quantile`. They take seconds to minutes a trace, and are there with one
-  or two corrections, the first two only under EASY and EASY-SJBF, and on traces other than KTH-SP2 and SDSC-SP2 only `quantile` under these. More of it is
-  in [quantile.md](quantile.md).
+* **Corrections** ({corrections}) are the same for every predictor, a table each: with `tsafrir` a prediction is prolonged once it is outlived, with
+  `conditional(when=pass)` the predictor is asked again about every running job before every pass. Requested and exact times need none.
+* **Retrained every night** inside the simulation are `lightgbm` and `quantile`. They take seconds a replay, and are there on {studied} under EASY and
+  EASY-SJBF. More of the second is in [quantile.md](quantile.md).
 * **Bounds**: plain EASY and shortest-first EASY-SJBF with exact runtimes, large stars in the picture: what perfect knowledge gives the scheduler that
   sites run, and what it gives when it may also reorder.
 * **The frontier**: of all combinations that a site could run, the one with the least slowdown on the first half whose AWF and P2SF were there at most 0, 0.5,
   1, 2, 5 or 10 % above plain EASY's with requested times; then what that one gave on the second half. "Cost" is the change of AWF and of P2SF
-  for each point of slowdown gained; it is left out where slowdown is not surely better. A second table chooses also among backfill orders in which waiting
-  counts, and several reservations. Which of those to offer was decided after trying some 25 schedulers on KTH-SP2 and SDSC-SP2 and seeing both halves: there
-  the second table is not free of hindsight. The other traces had no part in it.
+  for each point of slowdown gained; it is left out where slowdown is not surely better. A second table chooses also with a backfill order in which waiting
+  counts, WFP3. To offer it was decided after trying some 25 schedulers on KTH-SP2 and SDSC-SP2 and seeing both halves: there
+  the second table is not free of hindsight. The other traces had no part in it. Policies that are exactly as good on the first half are ties, and said to be.
+* **Not modelled**: partitions, nodes, memory, GPUs. Jobs run on one pool of processors.
 * **Left out**: LLNL-Atlas:
   {atlas};
   NASA-iPSC, which has no requests; the NREL sample of 2.1 days, of which there are no halves to speak of. CERIT's two machines are taken as one of 2,176
@@ -54,7 +57,7 @@ see that much of it.
 
 ![Change of slowdown against change of AWF and P2SF](schedules.png)
 
-*A point is a scheduler with a predictor and its chosen correction, on the second half. Left is better slowdown, down better packing and fairness; shaded is
+*A point is a scheduler with a predictor and a correction, on the second half. Left is better slowdown, down better packing and fairness; shaded is
 20 % less slowdown at no price. Rings are what the frontier's steps chose on the first half. Slowdowns beyond the right edge stand
 at it as triangles; the vertical axes are logarithmic beyond 5 %, CERIT's are not.*
 
@@ -65,10 +68,12 @@ LANL-CM5 by Curt Canada, all by way of the Parallel Workloads Archive (D. Feitel
 """
 
 
-def page(made: Sequence[Results], atlas: str, command: str) -> str:
+def page(made: Sequence[Results], atlas: str, command: str, replays: int) -> str:
     """Everything as Markdown."""
-    corrections = list(dict.fromkeys(policy.correction for policy in made[0].sums[SECOND]))
-    lines = [HEAD.format(corrections=", ".join(corrections), atlas=atlas, made=command), "## In short", "", *_summary(made), ""]
+    corrections = dict.fromkeys(policy.correction for policy in made[0].sums[SECOND] if _corrected(policy))
+    slow = min(replays, LEARNERS_REPLAYS)
+    told = {"corrections": ", ".join(corrections), "atlas": atlas, "made": command, "replays": replays, "slow": slow}
+    lines = [HEAD.format(**told, studied=" and ".join(STUDIED)), "## In short", "", *_summary(made), ""]
     for results in made:
         lines += [f"## {results.title}", "", _said(results), "", *frontiers(results)]
         lines += [*_compact(results), "", *_details(results), ""]
@@ -85,15 +90,15 @@ def _said(results: Results) -> str:
     submit, half = trace.jobs["submit_s"].to_numpy(), halves(len(trace.jobs))[0].sum()
     days = (submit[-1] - submit[0]) / 86_400
     touched = ", ".join(f"{count:,} {words}" for words, count in trace.touched().items())
-    used = Counter(policy.correction for policy in studied(results) if _corrected(policy))
+    used = Counter(policy.correction for policy in best_corrections(results) if _corrected(policy))
     best = ", ".join(f"{name} {count}" for name, count in used.most_common())
     area = float((trace.jobs["procs"].astype("float64") * trace.jobs["runtime_s"]).sum())
     load = area / (trace.procs * float(submit[-1] - submit[0]))
-    weeks = [len(results.sums[name][BASE][BSLD].numerator) for name in ("first half", SECOND)]
+    weeks = [results.sums[name][BASE][BSLD].numerator.shape[1] for name in ("first half", SECOND)]
     return (
         f"{len(trace.jobs):,} jobs ({touched or 'none dropped or altered'}) over {days:,.0f} days on {trace.procs:,} processors, offered load {load:.2f}; "
         f"the halves hold {half:,} and {len(submit) - half:,} jobs, submitted in {weeks[0]} and {weeks[1]} weeks. "
-        f"The best correction on the first half was: {best}. {NOTES.get(results.title, '')}".rstrip()
+        f"Of slowdown on the first half the best correction was: {best}. {NOTES.get(results.title, '')}".rstrip()
     )
 
 
@@ -104,7 +109,7 @@ def _corrected(policy: Policy) -> bool:
 def _percent(made: Change, bold: bool = False) -> str:
     if made.relative is None:
         return ""
-    sure = bold and made.low is not None and made.high is not None and (made.high < 0 or made.low > 0)
+    sure = bold and made.sure
     text = f"{made.relative:+.1%}" if abs(made.relative) < 1 else f"×{1 + made.relative:.1f}"
     return f"**{text}**" if sure else text
 
@@ -176,7 +181,16 @@ def _frontier(results: Results, table: pd.DataFrame, bounds: Sequence[Policy]) -
 def _step(results: Results, policy: Policy) -> str:
     first = results.sums["first half"]
     seen = ", ".join(_percent(change(first[policy], first[BASE], metric)) for metric in (BSLD, AWF, P2SF))
-    return f"{_name(policy)} | {seen} | {_row(results, policy)} | {_cost(results, policy)}"
+    return f"{_name(policy)}{_tied(results, policy)} | {seen} | {_row(results, policy)} | {_cost(results, policy)}"
+
+
+def _tied(results: Results, policy: Policy) -> str:
+    """How many other policies had the very same slowdown on the first half."""
+    first = results.sums["first half"]
+    mine = first[policy][BSLD]
+    alike = [sums[BSLD] for each, sums in first.items() if each != policy and len(sums[BSLD].numerator) == len(mine.numerator)]
+    same = sum(sums.value() == mine.value() for sums in alike)
+    return f" (a tie with {same} other{'s' if same > 1 else ''})" if same else ""
 
 
 def _row(results: Results, policy: Policy) -> str:
@@ -193,18 +207,24 @@ def _cost(results: Results, policy: Policy) -> str:
 
 
 def studied(results: Results) -> list[Policy]:
-    """Each scheduler studied with each predictor and its chosen correction."""
+    """Each scheduler studied with each predictor and correction."""
     schedulers = results.schedulers(False)
-    return [policy for policy in best_corrections(results) if policy.scheduler in schedulers]
+    return [policy for policy in results.sums[SECOND] if policy.scheduler in schedulers]
 
 
 def _compact(results: Results) -> list[str]:
-    chosen = {policy[:2]: policy for policy in studied(results)}
+    corrections = dict.fromkeys(policy.correction for policy in studied(results) if _corrected(policy))
+    return [line for correction in corrections for line in [*_compact_under(results, correction), ""]]
+
+
+def _compact_under(results: Results, correction: str) -> list[str]:
+    """Every scheduler and predictor under one correction."""
+    chosen = {policy[:2]: policy for policy in studied(results) if policy.correction == correction or not _corrected(policy)}
     schedulers = list(dict.fromkeys(scheduler for scheduler, _ in chosen))
     predictors = list(dict.fromkeys(predictor for _, predictor in chosen))
     predictors.sort(key=lambda name: (not name.startswith("requested"), name != "clairvoyant"))
     lines = [
-        "Slowdown, AWF, P2SF with every predictor and its chosen correction (bold: the interval excludes no change; × a factor):",
+        f"Slowdown, AWF, P2SF with every predictor, corrected by `{correction}` (bold: the interval excludes no change; × a factor):",
         "",
     ]
     lines += ["| predictor | " + " | ".join(schedulers) + " |", "| --- " * (1 + len(schedulers)) + "|"]

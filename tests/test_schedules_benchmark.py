@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import schedules
-from benchmarks.schedules import BASE, PARTS, Results, best_corrections, jobs_hash, kept, policies, run, tidy
+from benchmarks import replays
+from benchmarks.replays import PARTS, replayed, replays_of
+from benchmarks.schedules import BASE, Results, best_corrections, policies, run, tidy
 from features.cleaning import CleanTrace, clean
 from pipelines.ingest.workload import Workload, generate
 from sim import Campaign, campaign_schedules
 from sim.comparison import compare
-from sim.frontier import Policy
+from sim.frontier import Policy, change
 from sim.metrics import Ratio
 
 
@@ -37,25 +38,42 @@ def test_corrections_are_chosen_on_the_first_half_alone(trace):
     assert best_corrections(Results("", trace, made, {})) == [other]
 
 
-def test_a_finished_simulation_is_used_again_and_says_the_same(trace, tmp_path, monkeypatch):
+def test_a_finished_replay_is_used_again_and_says_the_same(trace, tmp_path, monkeypatch):
     policy = Policy("EASY-SJBF", "last2", "tsafrir")
-    sums, seconds = kept(trace, policy, tmp_path, jobs_hash(trace))
-    monkeypatch.setattr(schedules, "simulated", lambda *_: pytest.fail("simulated again"))
-    again, same = kept(trace, policy, tmp_path, jobs_hash(trace))
+    made, seconds = replayed(trace, policy, 3, tmp_path, "jobs")
+    monkeypatch.setattr(replays, "one_replay", lambda *_: pytest.fail("simulated again"))
+    again, same = replayed(trace, policy, 3, tmp_path, "jobs")
     assert same == seconds
     for part in PARTS:
-        assert again[part].keys() == sums[part].keys()
-        for metric, ratio in sums[part].items():
+        assert made[part].keys() == again[part].keys()
+        for metric, ratio in made[part].items():
+            assert ratio.numerator.shape[0] == 3
             np.testing.assert_array_equal(again[part][metric], ratio)
 
 
 def test_changed_jobs_and_changed_code_are_simulated_anew(trace, tmp_path, monkeypatch):
-    kept(trace, BASE, tmp_path, jobs_hash(trace))
-    shorter = CleanTrace(**{**vars(trace), "jobs": trace.jobs.iloc[:-1]})
-    kept(shorter, BASE, tmp_path, jobs_hash(shorter))
-    monkeypatch.setattr(schedules, "code", lambda: "another version")
-    kept(trace, BASE, tmp_path, jobs_hash(trace))
+    replayed(trace, BASE, 1, tmp_path, "jobs")
+    replayed(trace, BASE, 1, tmp_path, "other jobs")
+    monkeypatch.setattr("benchmarks.pages.code", lambda: "another version")
+    replayed(trace, BASE, 1, tmp_path, "jobs")
     assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_replays_are_those_of_a_campaign_seed_by_seed(trace):
+    policy = Policy("EASY-SJBF", "last2", "tsafrir")
+    sums = run("generated", trace, [BASE, policy], quiet=True, replays=3).sums["whole"]
+    asked = Campaign(("EASY", "EASY-SJBF"), ("requested", "last2"), ("requested", "tsafrir"), seeds=(0, 1, 2), shake_s=60)
+    table = compare(campaign_schedules(trace.jobs, asked, procs=trace.procs)).set_index(
+        ["scheduler", "predictor", "correction", "metric"]
+    )
+    found, expected = change(sums[policy], sums[BASE], "awf_s"), table.loc[(*policy, "awf_s")]
+    assert (found.replicates, expected["replicates"]) == (3, 3)
+    assert (found.least, found.most) == pytest.approx((expected["least"], expected["most"]), rel=1e-12)
+    assert found.relative == pytest.approx(expected["relative"], rel=1e-12)
+
+
+def test_predictors_retrained_every_night_get_fewer_replays():
+    assert [replays_of(Policy("EASY", name)) for name in ("last2", "quantile(order=0.6)", "lightgbm")] == [20, 3, 3]
 
 
 def test_the_table_holds_what_a_comparison_of_whole_schedules_says(trace):
