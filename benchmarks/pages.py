@@ -32,7 +32,7 @@ def made_by(name: str, argv: Sequence[str] | None = None) -> str:
     ``name`` is the benchmark's module in ``benchmarks``, ``argv`` its arguments, by default those of this process.
     """
     words = ["python", "-m", f"benchmarks.{name}", *_without_places(sys.argv[1:] if argv is None else argv)]
-    return f"Made by `{shlex.join(words)}` at {commit()}."
+    return f"Made by `{shlex.join(words)}` at {LOADED}."
 
 
 def commit(house: Path = HOUSE) -> str:
@@ -83,3 +83,7 @@ def _without_places(argv: Sequence[str]) -> list[str]:
 def _git(house: Path, *asked: str) -> str:
     done = subprocess.run(["git", "-C", str(house), *asked], capture_output=True, text=True, timeout=10, check=True)
     return done.stdout.strip()
+
+
+LOADED = commit()
+"""The commit whose code this process runs: named as it begins, as a long run may outlast a commit."""
