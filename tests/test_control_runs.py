@@ -273,13 +273,13 @@ def test_rows_are_kept_once_and_what_was_first_stays(tmp_path: Path) -> None:
 
 
 def test_two_that_add_control_runs_at_once_lose_none(tmp_path: Path) -> None:
+    known = {number: read_accounting_runs(sacct(tmp_path, job(number)), PATTERN, ZONE).runs for number in (1, 2)}
     for trial in range(10):
         lake, ready = Lake(tmp_path / str(trial)), threading.Barrier(2)
 
         def add(number: int, lake: Lake = lake, ready: threading.Barrier = ready) -> int:
-            path = sacct(tmp_path, job(number))
-            runs = read_accounting_runs(path, PATTERN, ZONE).runs
-            ready.wait()
+            runs = known[number]
+            ready.wait(60)
             return keep(lake, RUNS, "q", pd.concat([runs.assign(run_id=f"{number}-{row}") for row in range(50)])).added
 
         with ThreadPoolExecutor(2) as pool:
