@@ -153,7 +153,7 @@ def verdict(made: Frontier) -> str:
     surely = [name for name, each in zip(("AWF", "P2SF"), prices, strict=True) if each.low is not None and each.low > 0]
     said = f"{made.title}: slowdown is {'' if lower else 'not '}lower by a fifth ({shown(slowdown)}); "
     if not worse:
-        return said + "neither AWF nor P2SF is worse: the aim is met."
+        return said + f"neither AWF nor P2SF is worse: the aim is {'' if lower else 'not '}met."
     sure = f"{' and '.join(surely)} surely so" if surely else "neither surely so"
     return (
         said
