@@ -24,6 +24,8 @@ def needs(path: Path) -> pytest.MarkDecorator:
 
 needs_shared = needs(SHARED)
 
+os.environ.pop("COLUMNS", None)  # the terminal of this run; tables of commands are as wide as they need
+
 # a slow machine is no failure, and compiled kernels make first examples slow
 settings.register_profile("queuecast", deadline=None, derandomize=True)
 settings.load_profile("queuecast")

@@ -230,3 +230,17 @@ def test_the_raw_kth_log_gives_the_published_28481_jobs_and_exactly_those() -> N
     columns = ["job_id", "submit_s", "runtime_s", "requested_s"]
     assert (cleaned.jobs[columns].to_numpy() == published[columns].to_numpy(np.int64)).all()
     assert (cleaned.jobs["procs"].to_numpy() == published["procs"].to_numpy(np.int64)).all()
+
+
+def test_a_cleaned_table_kept_as_canonical_parquet_is_cleaned_to_itself(tmp_path):
+    from features.schema import Trace
+    from pipelines.ingest.canonical import read_canonical, write_canonical
+
+    jobs = conform(
+        {"job_id": [1, 2], "submit_s": [0, 5], "wait_s": [0, 0], "runtime_s": [90, 30], "procs": [1, 1], "requested_s": [60, 60]}, 2
+    )
+    made = clean(Trace(jobs=jobs, name="t", procs=4))
+    assert made.jobs["overrun_s"].tolist() == [30, 0]
+    write_canonical(Trace(jobs=made.jobs, name="t", procs=4), tmp_path / "t.parquet")
+    again = clean(read_canonical(tmp_path / "t.parquet"))
+    pd.testing.assert_frame_equal(again.jobs, made.jobs)

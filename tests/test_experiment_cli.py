@@ -28,7 +28,7 @@ def test_an_experiment_is_printed_written_and_drawn_and_says_that_it_is_simulate
     tables = [line for line in done.stdout.splitlines() if line.startswith("ADPA")]
     assert len(tables) == 6
     assert all("simulated" in line for line in tables)
-    assert "beside paper 004" in done.stdout
+    assert "beside Nichols et al." in done.stdout
     assert "RUSH knn, 5 skips" in done.stdout
     assert "Simulated" in (tmp_path / "page.html").read_text()
     runs, stated = read_parquet(tmp_path / "numbers" / "ADPA.runs.parquet", kind="cluster_runs")

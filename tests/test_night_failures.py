@@ -82,7 +82,7 @@ STAGES = {
     "registering": (registration, "assemble"),
     "refreshing": (retraining, "_refresh"),
     "looking for drift": (nights, "input_drift"),
-    "comparing": (nights, "campaign_schedules"),
+    "comparing": (nights, "served_schedules"),
     "keeping the ledger": (nights, "ledger_row"),
     "moving the aliases": (registration, "crown"),
 }
@@ -208,7 +208,7 @@ do(Path(sys.argv[1]), source(jobs=3000), 1)
 @pytest.mark.parametrize(
     ("module", "name", "after", "happened"),
     [
-        ("nights", "campaign_schedules", 0, False),
+        ("nights", "served_schedules", 0, False),
         ("Staging", "commit", 0, False),
         ("nights", "_crown", 0, True),
         ("Staging", "clear", 0, True),

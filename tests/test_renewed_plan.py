@@ -89,7 +89,7 @@ TRAINED = [BoostedByHand(trees=5), SvrByHand(jobs=250)]
 @pytest.mark.parametrize("correction", ["conditional", EACH_PASS])
 @pytest.mark.parametrize("hand", TRAINED, ids=lambda hand: hand.label())
 def test_what_is_trained_each_night_is_asked_again_as_in_plain_python(hand: Any, correction: str) -> None:
-    load = days(seed=8, size=400)
+    load = days(seed=19, size=400)
     expected = by_oracle(load, "FCFS-EASY-SPF", hand, correction=correction)
     assert by_kernel(load, "FCFS-EASY-SPF", hand.label(), correction=correction) == expected
     assert hand.trained > 4

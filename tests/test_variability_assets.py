@@ -108,7 +108,7 @@ def half(home: Path, site: Path, tmp_path: Path) -> Path:
     runs[runs["start_s"] + runs["runtime_s"] < 1_596_240_000 + 6 * 3600].to_csv(place / "runs.csv", index=False)
     remember_system(
         home,
-        f"{NAME}-{tmp_path.name}"[:40],
+        f"{NAME}-{tmp_path.name}".replace("_", "-")[:40].rstrip("-"),
         {
             "counters": (str(place / "counters"),),
             "runs": str(place / "runs.csv"),

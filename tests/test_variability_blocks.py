@@ -132,5 +132,5 @@ def test_what_judges_a_challenger_begins_a_window_after_what_taught_it(monkeypat
     first = int(np.argmax(runs["start_s"].to_numpy() > runs["start_s"].iloc[600]))
     long = runs.assign(runtime_s=np.where(np.arange(len(runs)) == first - 1, 2400 - WINDOW_S + 1.0, runs["runtime_s"]))
     with pytest.raises(StopIteration):
-        forward(features, long, np.arange(first, len(runs)), names=("extra-trees",))
+        forward(features, long, int(long["start_s"].iloc[first]) - WINDOW_S - 1, names=("extra-trees",))
     assert taught[0] < long["start_s"].iloc[first] - WINDOW_S

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from features.errors import InputError
-from features.schema import COLUMNS, Trace, UnreadLine, conform
+from features.schema import COLUMNS, OVERRUN, Trace, UnreadLine, conform
 from pipelines.ingest.source import trace_name
 
 KIND = "trace"
@@ -31,6 +31,8 @@ def read_canonical(path: str | Path) -> Trace:
     from pipelines.parquet import read_parquet
 
     frame, metadata = read_parquet(path, kind=KIND)
+    if OVERRUN in frame:  # a cleaned table: what was cut off at the request comes back
+        frame = frame.assign(runtime_s=frame["runtime_s"] + frame[OVERRUN].fillna(0)).drop(columns=OVERRUN)
     for what, names in (("lacks", COLUMNS.keys() - frame.columns), ("has the unknown", set(frame.columns) - COLUMNS.keys())):
         if names:
             raise InputError(f"{path}: {what} columns {', '.join(sorted(names))}")
