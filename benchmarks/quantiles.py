@@ -208,7 +208,14 @@ minute is not in them."""
 
 def page(distributions: Sequence[Judged], frontiers: Sequence[Frontier], made: str) -> str:
     lines = [HEAD.format(made=made), METHOD, "", LEARNED_ON, "", *section(distributions, "quantile.png")]
-    lines += ["## Cost", "", *cost_table(distributions), ""]
+    lines += [
+        "## Cost",
+        "",
+        "Seconds of the wall clock in this run: other work beside it makes them longer.",
+        "",
+        *cost_table(distributions),
+        "",
+    ]
     lines += ["## What it does to the schedule", "", SAME, "", *rivals_table(frontiers), ""]
     lines += ["### Chosen on the first half", ""]
     lines += [
