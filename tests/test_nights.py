@@ -299,17 +299,12 @@ def test_a_trace_without_users_and_waits_has_nights_too(tmp_path: Path) -> None:
         model.predict(asked.assign(requested_s=0))
 
 
-def test_one_row_is_answered_in_under_five_milliseconds(replayed) -> None:
-    import time
-
+def test_one_row_is_answered_as_among_many(replayed) -> None:
     home, trace, made, _ = replayed
     own_registry(home)
     model = mlflow.pyfunc.load_model(f"models:/runtime-arriving/{made[-1].row['champion']}")
-    asked = submissions(trace.clean).head(1)
-    took = []
-    for _ in range(200):
-        began = time.thread_time()
-        model.predict(asked)
-        took.append(time.thread_time() - began)
-    # by itself about 2 ms of the processor's time, which other processes on the machine do not take
-    assert np.quantile(took, 0.25) < 0.005
+    asked = submissions(trace.clean).head(20)
+    together = model.predict(asked)
+    for row in (0, 7, 19):
+        alone = model.predict(asked.iloc[[row]].reset_index(drop=True))
+        pd.testing.assert_frame_equal(alone, together.iloc[[row]].reset_index(drop=True))
