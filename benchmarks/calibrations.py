@@ -20,8 +20,8 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from benchmarks.marked import replace_parts
 from benchmarks.pages import HOUSE, SHARED, made_by
 from pipelines.report.style import INK, MUTED, encode, figure
-from sim.cluster.calibrations import calibration
 from sim.cluster.experiments import control_runs
+from sim.cluster.presets import calibration
 
 VOLTA = "clusters/volta-proxy-runs.csv"
 DAYS, A_DAY = 50, 2.5

@@ -22,8 +22,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from features.counters import SAMPLERS
-from pipelines.counters_store import CountersStore
+from features.monitoring.samplers import SAMPLERS
+from pipelines.storage.counters_store import CountersStore
 
 EPOCH_S = 1_507_680_000
 PERIOD_S = 10

@@ -15,13 +15,13 @@ import pandas as pd
 
 from benchmarks.pages import SHARED, made_by
 from benchmarks.schedules import load
-from features.cleaning import CleanTrace
 from features.clock import DAY_S, local_clock_s
+from features.jobs.cleaning import CleanTrace
 from pipelines.report.sharpness_plots import coverage_curves, loss_curves
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim import simulate
-from sim.prediction_quality import Quality, judge
-from sim.sharpness import CONSTANT, NO_FEATURES, RANDOM, outside
+from sim.predictions.quality import Quality, judge
+from sim.predictions.sharpness import CONSTANT, NO_FEATURES, RANDOM, outside
 
 TRACES = ("KTH-SP2", "SDSC-SP2", "LANL-CM5", "ALCF-Theta")
 DISTRIBUTION = "quantile"

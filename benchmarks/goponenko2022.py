@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.pages import HOUSE, SHARED, made_by
-from features.cleaning import CleanTrace, clean
+from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
 from pipelines.report.style import INK, encode, figure
 from sim import Campaign, campaign_schedules
-from sim.comparison import compare
+from sim.metrics.comparison import compare
 
 TRACES = {"KTH-SP2": ("KTH-SP2-1996-2.swf.gz", None), "SDSC-SP2": ("SDSC-SP2-filtered.swf.gz", 128)}
 SCHEDULERS = ("JustBF", "SJF-JustBF", "SAF-JustBF", "LAF-JustBF", "EASY", "EASY-SJBF")

@@ -14,7 +14,7 @@ import pandas as pd
 from benchmarks.goponenko2022 import AWF, BSLD, METRICS, P2SF, traces
 from pipelines.report.style import INK, encode, figure
 from sim import Campaign, campaign_schedules
-from sim.comparison import compare
+from sim.metrics.comparison import compare
 
 JUDGED = (("EASY-SJBF", BSLD), ("SAF-JustBF", BSLD), ("LAF-JustBF", AWF), ("JustBF", P2SF))
 """The slides' four pairs of scheduler and metric."""

@@ -18,11 +18,11 @@ from matplotlib.axes import Axes
 from scipy.stats import spearmanr
 
 from benchmarks.pages import HOUSE, SHARED, made_by
-from features.cleaning import CleanTrace, clean
+from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
 from pipelines.report.style import INK, encode, figure
 from sim import Campaign, run_campaign, split_windows
-from sim.sweep import random_weights, sweep
+from sim.campaigns.sweep import random_weights, sweep
 
 PURE = ("FCFS", "LCFS", "SPF", "LPF", "SQF", "LQF", "SAF", "LAF", "SRF", "LRF", "SEXP", "LEXP")
 TRACES = {

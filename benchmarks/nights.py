@@ -15,10 +15,10 @@ import mlflow
 import pandas as pd
 
 from benchmarks.pages import made_by
-from pipelines.lake import Lake
-from pipelines.night_replay import own_registry
 from pipelines.report.night import share, signed, told_evidence
 from pipelines.report.night_plots import over_nights
+from pipelines.storage.lake import Lake
+from pipelines.workflows.night_replay import own_registry
 
 PREDICTIONS = 200
 PLACE = Path(__file__).parents[1] / "docs" / "nightly.png"

@@ -20,13 +20,13 @@ from benchmarks.okcm_accuracy import TRACES as WALKED
 from benchmarks.okcm_accuracy import walked, written
 from benchmarks.pages import HOUSE, SHARED, made_by
 from benchmarks.schedules import load
-from features.cleaning import CleanTrace, clean
-from models.evaluation import evaluate_predictions
-from models.protocol import TablePredictor
+from features.jobs.cleaning import CleanTrace, clean
+from models.runtime.evaluation import evaluate_predictions
+from models.runtime.protocol import TablePredictor
 from pipelines.ingest.swf import read_swf
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim import Campaign, run_campaign, simulate, split_windows
-from sim.windows import Windows
+from sim.campaigns.windows import Windows
 
 TRACES: dict[str, tuple[str, int | None, str | None]] = {
     "SDSC-SP2": ("SDSC-SP2-filtered.swf.gz", 128, "sdsc-sp2"),
@@ -296,7 +296,7 @@ What the paper leaves open, and what is done here:
 * **Predictions**: predictors know nothing when a sample begins and learn from its completions, in the order in which they happen in the simulation.
   The line "{warm}" instead predicts what OKCM, having learned from the whole trace's past under EASY, predicts for these jobs. An outlived prediction
   becomes the request.
-* **OKCM's constants** are not given; ours were chosen on the first half of KTH-SP2 (`models/okcm.py`), and are the same on every trace.
+* **OKCM's constants** are not given; ours were chosen on the first half of KTH-SP2 (`models/runtime/okcm.py`), and are the same on every trace.
 
 ![OKCM against requested times](okcm.png)
 

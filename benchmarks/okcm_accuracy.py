@@ -17,11 +17,11 @@ import pandas as pd
 
 from benchmarks.pages import HOUSE, SHARED, made_by
 from benchmarks.schedules import load
-from features.cleaning import CleanTrace
-from models.evaluation import accuracy
-from pipelines.atomic import replacing
+from features.jobs.cleaning import CleanTrace
+from models.runtime.evaluation import accuracy
+from pipelines.storage.atomic import replacing
 from sim import simulate
-from sim.at_once import predict_at_once
+from sim.predictions.at_once import predict_at_once
 
 TRACES = {"SDSC-SP2": "sdsc-sp2", "KTH-SP2": None}
 """Traces, and the paper's name of one where it has it."""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipelines.atomic import replacing
+from pipelines.storage.atomic import replacing
 
 HOUSE = Path(__file__).resolve().parents[1]
 SHARED = HOUSE.parent / "shared"

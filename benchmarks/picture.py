@@ -18,7 +18,7 @@ from benchmarks.pages import HOUSE, SHARED, made_by
 from benchmarks.replays import REPLAYS, all_replayed, replays_of
 from benchmarks.schedules import load
 from pipelines.report.style import INK, MUTED, encode, figure
-from sim.frontier import Policy, Sums, change
+from sim.campaigns.policy_frontier import Policy, Sums, change
 
 BASE = Policy("EASY", "requested")
 SCHEDULER = "EASY-SJBF"
@@ -75,7 +75,7 @@ def table(sums: Mapping[Policy, Sums], pairs: Sequence[tuple[Policy, Policy]]) -
         for metric in METRICS:
             made = change(sums[policy], sums[base], metric)
             low, high, least, most = (
-                100 * (end if end is not None else np.nan) for end in (made.low, made.high, made.least, made.most)
+                100 * (end if end is not None else np.nan) for end in (made.low, made.high, made.minimum, made.maximum)
             )
             mark = "**" if made.sure else ""
             value = f"{mark}{100 * (made.relative or 0):+.1f}{mark}"

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.pages import HOUSE, SHARED, made_by
-from features.cleaning import clean
-from models.evaluation import accuracy
-from pipelines.atomic import replacing
+from features.jobs.cleaning import clean
+from models.runtime.evaluation import accuracy
 from pipelines.ingest.swf import read_swf
+from pipelines.storage.atomic import replacing
 from sim import evaluate, simulate
 
 PREDICTORS = (

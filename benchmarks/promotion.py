@@ -21,9 +21,8 @@ from scipy.special import stdtrit
 from benchmarks.marked import replace_parts
 from benchmarks.pages import HOUSE, SHARED, made_by
 from features.clock import DAY_S
-from models.evaluation import accuracy
-from models.evidence import STAKES, log_evidence
-from models.promotion import (
+from models.registry.evidence import STAKES, log_evidence
+from models.registry.promotion import (
     CONFIDENCE,
     FEWEST_CLUSTERS,
     FEWEST_JOBS,
@@ -33,6 +32,7 @@ from models.promotion import (
     TIE,
     served_evidence,
 )
+from models.runtime.evaluation import accuracy
 from pipelines.report.style import INK, MUTED, encode, figure
 
 NIGHTS = 365
@@ -213,14 +213,14 @@ def _night(nights: np.ndarray, share: float) -> str:
 
 def real_nights(shared: Path) -> pd.DataFrame:
     """What KTH-SP2's nights say: a row a pair, from jobs answered as served by methods trained each night and by models trained once, on the first."""
-    from features.cleaning import clean
-    from features.inputs import model_inputs
-    from models.accounting import Accounting
+    from features.jobs.cleaning import clean
+    from features.jobs.inputs import model_inputs
     from models.packed.methods import Boosting, Quantile
-    from models.served import CHAMPION, predict_served
-    from models.trainers import train
+    from models.registry.accounting import Accounting
+    from models.registry.as_served import CHAMPION, predict_served
+    from models.registry.candidates import train
     from pipelines.ingest.swf import read_swf
-    from pipelines.stages import user_history
+    from pipelines.workflows.stages import user_history
 
     trace = clean(read_swf(shared / "traces" / "KTH-SP2-filtered.swf.gz"))
     past = user_history(trace)

@@ -21,9 +21,9 @@ from benchmarks.distributions import TRACES as JUDGED
 from benchmarks.distributions import Judged, cost_table, draw, judged, section
 from benchmarks.pages import HOUSE, SHARED, made_by
 from benchmarks.schedules import BASE, load, run
-from features.cleaning import CleanTrace
-from models.bootstrap import Ratio
-from sim.frontier import LADDER, Change, Policy, Sums, change, pick
+from features.jobs.cleaning import CleanTrace
+from features.statistics import Ratio
+from sim.campaigns.policy_frontier import LADDER, Change, Policy, Sums, change, pick
 
 TRACES = ("KTH-SP2", "SDSC-SP2")
 CORRECTION = "conditional(when=pass)"

@@ -1,6 +1,6 @@
 """Shaken replays of whole traces, kept as weekly sums: what pictures and pages of schedules are made of.
 
-A policy is replayed with several seeds (:mod:`features.shaking`); replay i of every policy has the same moves. Predictors that are retrained
+A policy is replayed with several seeds (:mod:`features.jobs.shaking`); replay i of every policy has the same moves. Predictors that are retrained
 every night take seconds a replay and get fewer, each with its own seed of learning. Sums are kept by :func:`benchmarks.pages.kept`.
 """
 
@@ -18,14 +18,14 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.pages import kept
-from features.cleaning import CleanTrace
 from features.errors import InputError
-from features.schema import fingerprint
-from features.shaking import SHAKE_S
+from features.jobs.cleaning import CleanTrace
+from features.jobs.schema import fingerprint
+from features.jobs.shaking import SHAKE_S
 from sim import simulate
-from sim.frontier import Policy, Sums, halves, part, replicated, weekly, weeks_of
-from sim.metrics import Ratio
-from sim.scratch import Scratch
+from sim.campaigns.policy_frontier import Policy, Sums, halves, part, replicated, weekly, weeks_of
+from sim.kernel.scratch import Scratch
+from sim.metrics.schedule_metrics import Ratio
 
 LEARNERS = ("lightgbm", "svr", "quantile")
 """Predictors that are retrained every night inside the simulation."""

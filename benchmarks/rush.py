@@ -20,12 +20,21 @@ import pandas as pd
 
 from benchmarks.pages import HOUSE, kept, made_by
 from features.errors import InputError
-from models.variability import CLASSIFIERS
-from pipelines.cluster_experiments import ALL, CONTROL_RUNS, UNLEARNED, Conducted, asking_rate, by_trial, compared, described
+from models.variability.model import CLASSIFIERS
 from pipelines.report.cluster_tables import looked_up
+from pipelines.workflows.cluster_experiments import (
+    ALL,
+    CONTROL_RUNS,
+    UNLEARNED,
+    Conducted,
+    asking_rate,
+    by_trial,
+    compared,
+    described,
+)
 from sim.cluster.background import Level
-from sim.cluster.calibrations import Cluster, calibration
 from sim.cluster.experiments import VARIES, control_runs, judged, learn, trials, usual
+from sim.cluster.presets import Cluster, calibration
 from sim.cluster.simulate import Adviser, ClusterRun, simulate_on
 from sim.cluster.workloads import EVERYBODY, EXPERIMENTS, Experiment, continuous, trial
 
@@ -178,7 +187,8 @@ def first_trials(made: Conducted, count: int = PUBLISHED_TRIALS) -> Conducted:
 def beside_easy(
     bench: Bench, of: Experiment, named: dict[str, pd.DataFrame], easy: pd.DataFrame, cluster: str = CLUSTERS[0]
 ) -> pd.DataFrame:
-    """Trials by name, compared with EASY's: rows of :func:`pipelines.cluster_experiments.compared` over all applications, and ``skipped``, a share."""
+    """Trials by name, compared with EASY's: rows of :func:`pipelines.workflows.cluster_experiments.compared` over all applications,
+    and ``skipped``, a share."""
     parts = [easy, *(runs.assign(scheduler=name) for name, runs in named.items())]
     runs = described(pd.concat(parts, ignore_index=True), bench.known(cluster, of), EASY)
     found = compared(by_trial(runs), EASY)

@@ -10,7 +10,6 @@ import pandas as pd
 from benchmarks.marked import replace_parts
 from benchmarks.pages import HOUSE
 from benchmarks.rush import EASY, PRICE, Bench, first_trials
-from pipelines.cluster_experiments import ALL, Conducted, label
 from pipelines.report import cluster_plots
 from pipelines.report.cluster_tables import (
     DECISION_HEADS,
@@ -23,6 +22,7 @@ from pipelines.report.cluster_tables import (
     overall,
     signed,
 )
+from pipelines.workflows.cluster_experiments import ALL, Conducted, label
 
 _BRIEF = {
     "varied": "runs with variation, by control runs",

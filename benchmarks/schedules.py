@@ -18,10 +18,10 @@ import pandas as pd
 
 from benchmarks.pages import HOUSE, SHARED, made_by
 from benchmarks.replays import PARTS, REPLAYS, all_replayed
-from features.cleaning import CleanTrace, clean
+from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
 from sim import evaluate, simulate
-from sim.frontier import Policy, Sums, change
+from sim.campaigns.policy_frontier import Policy, Sums, change
 
 TRACES: dict[str, tuple[str, int | None]] = {
     "KTH-SP2": ("KTH-SP2-filtered.swf.gz", None),

@@ -16,7 +16,7 @@ from matplotlib.ticker import NullLocator
 from benchmarks.replays import LEARNERS_REPLAYS
 from benchmarks.schedules import BASE, STUDIED, Results, best_corrections
 from pipelines.report.style import INK, MUTED, encode, figure
-from sim.frontier import Change, Policy, change, climb, halves
+from sim.campaigns.policy_frontier import Change, Policy, change, climb, halves
 
 BSLD, AWF, P2SF, WAIT = "mean_bounded_slowdown", "awf_s", "p2sf_s", "mean_wait_s"
 BOUNDS = (Policy("EASY", "clairvoyant"), Policy("EASY-SJBF", "clairvoyant"))

@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.pages import HOUSE, SHARED, made_by
-from features.cleaning import clean
-from pipelines.atomic import replacing
+from features.jobs.cleaning import clean
 from pipelines.ingest.swf import read_swf
-from sim.campaign import Campaign, run_campaign
+from pipelines.storage.atomic import replacing
+from sim.campaigns.campaign import Campaign, run_campaign
 
 TRACES = {"KTH-SP2": "KTH-SP2-filtered.swf.gz", "SDSC-SP2": "SDSC-SP2-filtered.swf.gz"}
 POLICIES = (

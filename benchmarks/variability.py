@@ -4,7 +4,7 @@ Both protocols judge in blocks of time. Applications are left out with one class
 out, for each application left out of each stretch of time is a training more.
 
 ``python -m benchmarks.variability --write`` makes page and picture anew; what was computed is kept under ``--keep``. Everything here is simulated.
-Labels, cutoffs and columns come from training parts alone (:mod:`models.variability_evaluation`). Two ceilings are stated: a classifier told the
+Labels, cutoffs and columns come from training parts alone (:mod:`models.variability.evaluation`). Two ceilings are stated: a classifier told the
 true contention as the run starts, which is all that counters could ever say, and one told the contention that the run was going to meet, which
 contains the future.
 """
@@ -23,14 +23,14 @@ from rich.console import Console
 
 from benchmarks.marked import replace_parts
 from benchmarks.pages import HOUSE, kept, made_by
-from features.counters import TYPE_FEATURES
-from features.variability import baselines, z_scores
-from models.variability import CLASSIFIERS
-from models.variability_evaluation import ALL, BLOCKED, LEFT_OUT, difference, measured, predictions
+from features.monitoring.labels import baselines, z_scores
+from features.monitoring.samplers import TYPE_FEATURES
+from models.variability.evaluation import ALL, BLOCKED, LEFT_OUT, difference, measured, predictions
+from models.variability.model import CLASSIFIERS
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim.cluster.applications import application
-from sim.cluster.calibrations import CALIBRATIONS, Cluster
 from sim.cluster.experiments import LOAD, VARIES, control_runs
+from sim.cluster.presets import CALIBRATIONS, Cluster
 from sim.cluster.simulate import ClusterRun
 
 PAGE = HOUSE / "docs" / "variability.md"

@@ -23,8 +23,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from features.counters import SAMPLERS, WINDOW_S, counter_features
-from features.window_features import WindowFeatures, side_by_side, window_features
+from features.monitoring.samplers import SAMPLERS, WINDOW_S, counter_features
+from features.monitoring.windows import WindowFeatures, side_by_side, window_features
 
 ORIGIN_S = 1_600_000_000
 TARGET_S = 120.0

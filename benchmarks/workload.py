@@ -21,12 +21,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
 from benchmarks.pages import HOUSE, made_by
-from features.cleaning import CleanTrace, clean
 from features.clock import DAY_S, WEEK_S, local_clock_s
-from features.history import history
-from features.schema import codes
-from models.evaluation import accuracy
-from models.last2 import last2_table
+from features.jobs.cleaning import CleanTrace, clean
+from features.jobs.history import history
+from features.jobs.schema import codes
+from models.runtime.evaluation import accuracy
+from models.runtime.last2 import last2_table
 from pipelines.ingest.people import SESSION_GAP_S
 from pipelines.ingest.swf import read_swf
 from pipelines.ingest.workload import Workload, generate

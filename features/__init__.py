@@ -3,9 +3,9 @@
 Nothing here reads or writes a file, and nothing here knows Dagster or MLflow.
 """
 
-from features.cleaning import CleanTrace, clean
 from features.errors import InputError
-from features.frames import jobs_from
-from features.schema import Trace, fingerprint
+from features.jobs.cleaning import CleanTrace, clean
+from features.jobs.frames import jobs_from
+from features.jobs.schema import Trace, fingerprint
 
 __all__ = ["CleanTrace", "InputError", "Trace", "clean", "fingerprint", "jobs_from"]

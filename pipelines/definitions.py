@@ -8,16 +8,16 @@ from pipelines.assets.counters import control_runs, counters, counters_by_day
 from pipelines.assets.history import user_history_of_trace
 from pipelines.assets.jobs import ingest
 from pipelines.assets.night import NIGHT_TAG, night
+from pipelines.assets.partitions import systems, traces
 from pipelines.assets.predictions import predict
+from pipelines.assets.resources import LakeResource
 from pipelines.assets.runtime_model import runtime_model
 from pipelines.assets.schedules import schedules
 from pipelines.assets.variability_features import variability_features
 from pipelines.assets.variability_model import variability_model
 from pipelines.assets.variability_night import variability_night
-from pipelines.home import home
-from pipelines.partitions import systems, traces
-from pipelines.resources import LakeResource
-from pipelines.systems import systems as remembered_systems
+from pipelines.sources.systems import systems as remembered_systems
+from pipelines.storage.home import home
 
 TRACE_STAGES = [ingest, user_history_of_trace, predict, runtime_model, schedules, comparison, report]
 SYSTEM_STAGES = [counters, control_runs, variability_features, variability_model, cluster_experiments]

@@ -1,10 +1,10 @@
 """The simulator: what a scheduler and a predictor would have made of a workload, and what that was worth."""
 
-from sim.campaign import Campaign, Point, campaign_schedules, run_campaign
-from sim.metrics import evaluate
+from sim.campaigns.campaign import Campaign, Point, campaign_schedules, run_campaign
+from sim.campaigns.windows import split_windows
+from sim.metrics.schedule_metrics import evaluate
 from sim.schedule import Schedule, recorded
 from sim.simulate import simulate
-from sim.windows import split_windows
 
 __all__ = [
     "Campaign",

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass, field
 
 from features.errors import InputError
-from sim.orders import ALIASES, ALIASES_BEHIND, NO_WEIGHTS, ORDERS, STANDARDISED
-from sim.passes import CONSERVATIVE, EASY, JUSTBF, LIST, STRICT
+from sim.kernel.orders import ALIASES, ALIASES_BEHIND, NO_WEIGHTS, ORDERS, STANDARDISED
+from sim.kernel.passes import CONSERVATIVE, EASY, JUSTBF, LIST, STRICT
 
 ALGORITHMS: dict[str, int] = {"EASY": EASY, "JustBF": JUSTBF, "Conservative": CONSERVATIVE, "List": LIST, "Strict": STRICT}
 BACKFILLING = ("EASY",)
@@ -27,7 +27,7 @@ class Order:
 
     @property
     def code(self) -> int:
-        """Integer of :mod:`sim.orders`."""
+        """Integer of :mod:`sim.kernel.orders`."""
         return STANDARDISED if self.standardised else ORDERS[self.name]
 
 

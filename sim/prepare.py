@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 
 from features.clock import DAY_S, Clock
-from features.dependencies import preceding_rows
 from features.errors import InputError
-from features.schema import codes
-from models.catalog import predictor as named_predictor
-from models.compiled import OUTSIDE, TABLE, answers_apart
-from models.memory import Memory
-from models.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
-from sim.dependencies import NOBODY, Dependencies
-from sim.run import METRICS, Sweep
-from sim.state import Estimates, Jobs
+from features.jobs.dependencies import preceding_rows
+from features.jobs.schema import codes
+from models.runtime.dispatch import OUTSIDE, TABLE, answers_apart
+from models.runtime.memory import Memory
+from models.runtime.names import predictor as named_predictor
+from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
+from sim.kernel.dependencies import NOBODY, Dependencies
+from sim.kernel.run import METRICS, Sweep
+from sim.kernel.state import Estimates, Jobs
 
 TIMES_AND_PROCS = ("submit_s", "runtime_s", "procs", "requested_s")
 """Columns of whole numbers that the kernel reads."""

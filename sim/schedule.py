@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from features.schema import start_s
+from features.jobs.schema import start_s
 
 IDENTITY = (
     "trace",
@@ -33,7 +33,7 @@ class Schedule:
 
     ``jobs`` has one row a job, in the order of the trace: ``job_id submit_s start_s end_s procs runtime_s requested_s user predicted_s
     corrections``. Times are seconds from the trace's origin. ``submit_s`` is the recorded submission, moved where the replay is shaken (by up to
-    ``shake_s``, drawn by ``seed``: :mod:`features.shaking`), with dependencies the simulated one;
+    ``shake_s``, drawn by ``seed``: :mod:`features.jobs.shaking`), with dependencies the simulated one;
     ``predicted_s`` is the estimate at submission (the one that orders the queue), ``corrections`` how often an outlived
     prediction was replaced. The other fields say what produced the schedule; ``simulate_s`` is the wall time of the simulation alone, of which
     ``retrain_s`` went into training predictors at midnight. ``quantiles``, of a predictor that knows distributions, is what it said of each job's

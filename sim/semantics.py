@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from features.errors import InputError
-from models.options import check_known, chosen, named, whole
+from models.runtime.options import check_known, chosen, named, whole
 
 SEMANTICS = ("per-second", "per-event")
 EXPIRY = ("plan", "pass")
@@ -49,7 +49,7 @@ def semantics(name: str) -> Semantics:
         for option in given:
             check_known(option, tuple(_USUAL))
         expiry = chosen(f"expiry={given.get('expiry')}", given.get("expiry", _USUAL["expiry"]), EXPIRY)
-        every_s = whole(f"every={given['every']}", given["every"], least=1, most=_LONGEST_S) if "every" in given else 0
+        every_s = whole(f"every={given['every']}", given["every"], minimum=1, maximum=_LONGEST_S) if "every" in given else 0
     except InputError as error:
         raise InputError(f"semantics {name}: {error}") from error
     return Semantics(plain == "per-event", expiry == "pass", every_s)

@@ -1,4 +1,4 @@
-"""Shaken replays of a trace (:mod:`features.shaking`): the jobs, the predictions and the schedule in one order and the other.
+"""Shaken replays of a trace (:mod:`features.jobs.shaking`): the jobs, the predictions and the schedule in one order and the other.
 
 The kernel takes jobs in the order of their submission, and shaking changes that order. Predictions known beforehand are those of the
 trace as recorded, and a schedule comes back in the order of the trace, so that replays can be compared job by job.
@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from models.catalog import predictor as named_predictor
-from models.catalog import takes_seed
-from models.protocol import Predictor, TablePredictor
+from models.runtime.names import predictor as named_predictor
+from models.runtime.names import takes_seed
+from models.runtime.protocol import Predictor, TablePredictor
 
 if TYPE_CHECKING:
     from sim.simulate import Outcome

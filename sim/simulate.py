@@ -12,16 +12,19 @@ import pandas as pd
 
 from features.clock import Clock
 from features.errors import InputError
-from features.shaking import moves, shaken
-from models.compiled import OUTSIDE, TABLE, answers_apart
-from models.memory import Memory
-from models.protocol import CompiledPredictor, OnlinePredictor, Predictor
-from sim.converse import Conversation
-from sim.corrections import CORRECTIONS, RENEWED
-from sim.loop import DECIDE, DONE, NEVER, RETRAIN, Settings
+from features.jobs.shaking import moves, shaken
+from models.runtime.dispatch import OUTSIDE, TABLE, answers_apart
+from models.runtime.memory import Memory
+from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor
+from sim.kernel.corrections import CORRECTIONS, RENEWED
+from sim.kernel.loop import DECIDE, DONE, NEVER, RETRAIN, Settings
+from sim.kernel.orders import FCFS, changes_while_waiting
+from sim.kernel.run import run
+from sim.kernel.scratch import Scratch, Work
+from sim.kernel.start_decision import StartDecision, decide
+from sim.kernel.state import CLAMPED, ENDED, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
 from sim.names import ALGORITHMS, BACKFILLING, PLANNING, Scheduler
 from sim.names import scheduler as named_scheduler
-from sim.orders import FCFS, changes_while_waiting
 from sim.prepare import (
     NO_DEPENDENCIES,
     NO_SWEEP,
@@ -33,14 +36,11 @@ from sim.prepare import (
     clock_bits,
     prepare,
 )
-from sim.run import run
+from sim.python_predictor import Conversation
 from sim.schedule import Schedule, schedule_table
-from sim.scratch import Scratch, Work
 from sim.semantics import SEMANTICS as SEMANTICS
 from sim.semantics import semantics as named_semantics
 from sim.shaken import check_seed, in_order, restored, seeded
-from sim.start_decision import StartDecision, decide
-from sim.state import CLAMPED, ENDED, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
 
 TRACE_SECONDS = Clock()
 """The wall clock where none is known: the trace's seconds, as if its second 0 were a midnight."""
@@ -69,30 +69,30 @@ def simulate(
     Parameters
     ----------
     jobs
-        Canonical jobs table (:mod:`features.schema`), cleaned, in order of submission; times in seconds.
+        Canonical jobs table (:mod:`features.jobs.schema`), cleaned, in order of submission; times in seconds.
     scheduler
         ``[ORDER-]ALGORITHM[-BACKFILLORDER]``, such as ``EASY`` or ``EASY-SJBF``.
     predictor
-        A name, a predictor object (:mod:`models.protocol`), or predicted runtimes in seconds, one a job. Predictions are rounded to whole seconds;
+        A name, a predictor object (:mod:`models.runtime.protocol`), or predicted runtimes in seconds, one a job. Predictions are rounded to whole seconds;
         those outside 1..request are clamped and counted, those that are not numbers an error.
     correction
-        What replaces a prediction that a job outlives: ``requested``, ``tsafrir``, ``doubling`` or ``conditional`` (:mod:`sim.corrections`).
+        What replaces a prediction that a job outlives: ``requested``, ``tsafrir``, ``doubling`` or ``conditional`` (:mod:`sim.kernel.corrections`).
     semantics
         ``per-second``: all events of one second, then one scheduling pass. ``per-event``: a pass after every event. With options as in
         ``per-second(expiry=pass,every=30)``: also a pass when a prediction expires, and one every so many seconds (:mod:`sim.semantics`).
     starvation_s
         A job that has waited longer than this goes to the head of the primary queue, first come first served among such; None: never.
     dependencies
-        Submit a job that names a preceding job when that has ended and the think time is over, not as recorded (:mod:`features.dependencies`).
+        Submit a job that names a preceding job when that has ended and the think time is over, not as recorded (:mod:`features.jobs.dependencies`).
     start_decision
-        Who decides, with a scheduler ``...+RUSH(...)``, whether a job that could start is skipped (:mod:`sim.start_decision`).
+        Who decides, with a scheduler ``...+RUSH(...)``, whether a job that could start is skipped (:mod:`sim.kernel.start_decision`).
     clock
         The Unix time of the trace's second 0 and its time zone: learners look at the time of day by it, and are retrained at its midnights. Without it
         both go by the trace's own seconds, whose second 0 counts as a midnight; so does the published ``cv-triple`` in any case.
     seed
         Draws the shake, and is the seed by which ``lightgbm`` and ``quantile`` learn where their name states none. Nothing else is random.
     shake_s
-        Move every submission by up to so many seconds (:mod:`features.shaking`): one of many replays that a trace stands for. 0: as recorded.
+        Move every submission by up to so many seconds (:mod:`features.jobs.shaking`): one of many replays that a trace stands for. 0: as recorded.
     scratch
         Working arrays of earlier simulations to use again, one a thread; the schedule holds none of them.
 
@@ -142,7 +142,7 @@ def simulate(
     )
 
 
-class Under(Protocol):
+class Machine(Protocol):
     """What jobs run on, if not on processors that leave each other alone: it decides how long they take (:mod:`sim.cluster`)."""
 
     @property
@@ -185,16 +185,16 @@ def outcome(
     scratch: Scratch | None,
     start_decision: StartDecision | None = None,
     clock: Clock = TRACE_SECONDS,
-    under: Under | None = None,
+    machine: Machine | None = None,
 ) -> Outcome:
     """:func:`simulate` without tables: what campaigns of thousands of short simulations need of it."""
     plan = named_scheduler(scheduler)
     check_policy(plan, correction, semantics, starvation_s)
-    check_decision(plan, start_decision is not None or (under is not None and under.decides))
+    check_decision(plan, start_decision is not None or (machine is not None and machine.decides))
     jobs, arrays, origin, procs = workload
     source = as_predictor(predictor)
     total = len(jobs)
-    if under is not None:
+    if machine is not None:
         arrays = arrays._replace(runtime=arrays.runtime.copy())
     estimates, clamped, code, memory = as_estimates(source, jobs, arrays, clock)
     if correction.startswith("conditional") and code == TABLE:
@@ -212,7 +212,9 @@ def outcome(
         memory = memory._replace(row=asking.row)
     retrained = isinstance(source, CompiledPredictor) and source.retrain is not None
     midnight = clock.next_midnight(origin) - origin if retrained else NEVER
-    settings = settings_of(plan, code, correction, semantics, starvation_s, dependencies, bits, origin, midnight, under is not None)
+    settings = settings_of(
+        plan, code, correction, semantics, starvation_s, dependencies, bits, origin, midnight, machine is not None
+    )
     plans = plan.algorithm in PLANNING
     work = (scratch or Scratch()).work(
         total,
@@ -225,13 +227,13 @@ def outcome(
     if plan.rush is not None:
         work.state.counters[MOST_SKIPS] = plan.rush.skips
 
-    if under is None:
+    if machine is None:
         load_kernel()
     began = time.perf_counter()
 
     def go_on(now: int) -> tuple[int, int]:
-        if under is not None:
-            return under.go_on(settings, work, now, arrays, estimates, asking, memory)
+        if machine is not None:
+            return machine.go_on(settings, work, now, arrays, estimates, asking, memory)
         return run(settings, arrays, estimates, asking, *work, memory, now, NO_SWEEP)
 
     conversation = None

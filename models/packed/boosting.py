@@ -32,8 +32,9 @@ def design_columns(columns: Iterable[str]) -> list[str]:
 def design(inputs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """The design matrix, float64 [jobs, len(design_columns)], and the baseline in seconds, float64 [jobs].
 
-    ``inputs`` are model inputs (``features.inputs.model_inputs`` or ``History.inputs``), requests of at least a second. The matrix holds the inputs, the past
-    runtimes relative to request and to baseline, and the baseline: a tree splits on one column and cannot divide two.
+    ``inputs`` are model inputs (``features.jobs.inputs.model_inputs`` or ``History.inputs``), requests of at least a second. The
+    matrix holds the inputs, the past runtimes relative to request and to baseline, and the baseline: a tree splits on one column
+    and cannot divide two.
     """
     matrix = inputs.to_numpy(np.float64)
     place = {name: index for index, name in enumerate(inputs.columns)}

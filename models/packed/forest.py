@@ -1,7 +1,8 @@
 """``quantile`` where Queuecast is not installed: a runtime's distribution and its most accurate point, from plain arrays and numpy alone.
 
-It answers as the simulator's kernel (``models.quantile``, ``models.job_features``) does with the same memory; the formulas are repeated here, and a
-test holds the two equal. Trees and settings are learned once; leaves, calibrated levels and groups of jobs are dated. Packed into registered models.
+It answers as the simulator's kernel (``models.runtime.quantile``, ``models.runtime.job_features``) does with the same memory; the
+formulas are repeated here, and a test holds the two equal. Trees and settings are learned once; leaves, calibrated levels and
+groups of jobs are dated. Packed into registered models.
 """
 
 from __future__ import annotations

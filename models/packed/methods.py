@@ -1,6 +1,6 @@
 """The methods a registered model can hold: from a submission and model inputs to answers, and to and from the files that travel with it.
 
-A further method is one more class here (its own code in a file of its own, packed too) and one more line in ``models.trainers``.
+A further method is one more class here (its own code in a file of its own, packed too) and one more line in ``models.registry.candidates``.
 Packed as it stands into registered models.
 """
 
@@ -37,7 +37,7 @@ class Method(Protocol):
     def answer(self, inputs: pd.DataFrame, asked: pd.DataFrame) -> dict[str, np.ndarray]:
         """Answers by name, float64 [jobs].
 
-        ``inputs`` are model inputs (``features.inputs.model_inputs``, ``History.inputs``) and ``asked`` the same submissions as they came: ``user procs
+        ``inputs`` are model inputs (``features.jobs.inputs.model_inputs``, ``History.inputs``) and ``asked`` the same submissions as they came: ``user procs
         requested_s submit_s``, the trace's seconds, and, if known, ``group`` and ``executable``. What a method does not look at may be empty.
         """
 

@@ -1,7 +1,7 @@
 """Model inputs for new submissions from a snapshot of every user's history; needs numpy and pandas alone.
 
 This file is packed as it stands into registered models and imported there under a private name, where Queuecast is not
-installed: it repeats the few formulas of ``features.history`` and ``features.inputs``, and a test holds the two equal.
+installed: it repeats the few formulas of ``features.jobs.history`` and ``features.jobs.inputs``, and a test holds the two equal.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class History:
 
     @classmethod
     def from_frame(cls, snapshot: pd.DataFrame) -> History:
-        """From the table that ``features.snapshot.snapshot`` makes."""
+        """From the table that ``features.jobs.snapshot.snapshot`` makes."""
         known = np.column_stack([_floats(snapshot, name) for name in KNOWN])
         return cls(snapshot["user"].tolist(), known, float(snapshot["at_s"].iloc[0]) if len(snapshot) else None)
 

@@ -1,7 +1,7 @@
 """Will a job vary? The answers of a registered classifier from what it brings along: its settings and its plain arrays.
 
 Packed as it stands into registered models, where Queuecast is not installed: needs numpy and pandas alone. It repeats the walk of
-``models.classifying``, many rows at a time, and a test holds the two equal.
+``models.variability.compiled_classifiers``, many rows at a time, and a test holds the two equal.
 """
 
 from __future__ import annotations

@@ -4,20 +4,20 @@ import dagster as dg
 from pydantic import Field
 
 from features.errors import InputError
-from models.variability_registration import load_version, registered_name
+from models.registry.variability_registration import load_version, registered_name
+from pipelines.assets.checks import specs
 from pipelines.assets.comparison import picture
-from pipelines.checks import specs
-from pipelines.home import home
-from pipelines.partitions import systems
-from pipelines.progress import tell
-from pipelines.registry import tracking
+from pipelines.assets.partitions import systems
+from pipelines.assets.resources import LakeResource
 from pipelines.report.cluster_plots import varied
 from pipelines.report.html import write_report
-from pipelines.resources import LakeResource
-from pipelines.systems import SIMULATED
-from pipelines.variability_checks import EXPERIMENTS, check_trials
-from pipelines.variability_night import TRIALS_PAGE, TRIALS_TABLE
-from pipelines.variability_stages import TRIALS, over_all, trial_plan, trials_page, try_model
+from pipelines.sources.systems import SIMULATED
+from pipelines.storage.home import home
+from pipelines.storage.registry import tracking
+from pipelines.workflows.progress import report_progress
+from pipelines.workflows.variability_checks import EXPERIMENTS, check_trials
+from pipelines.workflows.variability_night import TRIALS_PAGE, TRIALS_TABLE
+from pipelines.workflows.variability_stages import TRIALS, over_all, trial_plan, trials_page, try_model
 
 
 class TrialConfig(dg.Config):
@@ -40,7 +40,7 @@ def cluster_experiments(context: dg.AssetExecutionContext, config: TrialConfig, 
     name = context.partition_key
     if name != SIMULATED:
         raise InputError(f"{name}: is no simulated cluster, and no model of another machine can be tried on one")
-    tell("try the champion", 0, 1)
+    report_progress("try the champion", 0, 1)
     store, model = tracking(), registered_name(name)
     champion = store.client.get_model_version_by_alias(model, "champion")
     asked = load_version(model, str(champion.version))
@@ -49,7 +49,7 @@ def cluster_experiments(context: dg.AssetExecutionContext, config: TrialConfig, 
     lake.lake().write(TRIALS_TABLE, name, compared, {"generated": True, "champion": str(champion.version)})
     path = home() / "reports" / TRIALS_PAGE.format(name)
     write_report(path, trials_page(plan, conducted, f"models:/{model}/{champion.version}", context.run.run_id))
-    tell("try the champion", 1, 1)
+    report_progress("try the champion", 1, 1)
 
     means = over_all(compared)
     return dg.MaterializeResult(

@@ -7,20 +7,20 @@ from datetime import UTC, datetime
 import dagster as dg
 from pydantic import Field
 
-from features.cleaning import CleanTrace
-from features.schema import fingerprint
-from pipelines.checks import broken, holds, specs
-from pipelines.home import home
-from pipelines.lake import Lake
-from pipelines.partitions import traces
-from pipelines.progress import tell
-from pipelines.provenance import code_version, software
+from features.jobs.cleaning import CleanTrace
+from features.jobs.schema import fingerprint
+from pipelines.assets.checks import broken, holds, specs
+from pipelines.assets.partitions import traces
+from pipelines.assets.resources import LakeResource
 from pipelines.report import plots
 from pipelines.report.html import render_report, write_report
-from pipelines.resources import LakeResource
-from pipelines.stages import BY_USERS, IN_EASY, recorded_schedule, unpack_schedules
+from pipelines.storage.home import home
+from pipelines.storage.lake import Lake
+from pipelines.storage.provenance import code_version, software
+from pipelines.workflows.progress import report_progress
+from pipelines.workflows.stages import BY_USERS, IN_EASY, recorded_schedule, unpack_schedules
 from sim import evaluate, simulate
-from sim.comparison import compare
+from sim.metrics.comparison import compare
 from sim.schedule import Schedule
 
 
@@ -60,14 +60,14 @@ def picture(svg: bytes) -> dg.MetadataValue:
 )
 def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake: LakeResource) -> dg.MaterializeResult:
     """Read the schedules, compare them, keep the table."""
-    tell("compare", 0, 1)
+    report_progress("compare", 0, 1)
     clean = lake.lake().read_clean(context.partition_key)
     made = _schedules(lake.lake(), clean)
     table = compare(made, resamples=config.resamples, confidence=config.confidence, seed=config.seed)
     generated = clean.generated
     settings = {"resamples": config.resamples, "confidence": config.confidence, "seed": config.seed, "procs": clean.procs}
     lake.lake().write_for(clean, "comparison", table, settings)
-    tell("compare", 1, 1)
+    report_progress("compare", 1, 1)
 
     base = table[(table["scheduler"] == "EASY") & (table["predictor"] == "requested")].set_index("metric")["value"]
     fresh = evaluate(simulate(clean.jobs, procs=clean.procs, scheduler="EASY"))
@@ -109,13 +109,13 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
 def report(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Read what the other stages kept and write the page."""
     name = context.partition_key
-    tell("report", 0, 1)
+    report_progress("report", 0, 1)
     clean = lake.lake().read_clean(name)
     made = _schedules(lake.lake(), clean)
     html = page(lake.lake(), clean, made, context.run_id)
     path = home() / "reports" / f"{name}.html"
     write_report(path, html)
-    tell("report", 1, 1)
+    report_progress("report", 1, 1)
 
     return dg.MaterializeResult(
         metadata={

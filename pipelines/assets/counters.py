@@ -3,18 +3,18 @@
 import dagster as dg
 import pandas as pd
 
-from pipelines.checks import specs
-from pipelines.counters_store import CountersStore
-from pipelines.home import home
+from pipelines.assets.checks import specs
+from pipelines.assets.partitions import counter_days, days, systems
+from pipelines.assets.resources import LakeResource
 from pipelines.ingest.ldms_ingest import read_quarantine
-from pipelines.partitions import counter_days, days, systems
-from pipelines.progress import tell, teller
-from pipelines.resources import LakeResource
-from pipelines.run_store import PROBE_RESULTS, RUNS, application_types, stored
-from pipelines.simulated_site import simulate_site
-from pipelines.systems import SIMULATED, system
-from pipelines.variability_checks import CONTROL_RUNS, COUNTERS, check_control_runs, check_counters
-from pipelines.variability_stages import Table, label_balance, read_counters, read_tables, sampled
+from pipelines.sources.simulated_site import simulate_site
+from pipelines.sources.systems import SIMULATED, system
+from pipelines.storage.counters_store import CountersStore
+from pipelines.storage.home import home
+from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
+from pipelines.workflows.progress import progress_reporter, report_progress
+from pipelines.workflows.variability_checks import CONTROL_RUNS, COUNTERS, check_control_runs, check_counters
+from pipelines.workflows.variability_stages import Table, label_balance, read_counters, read_tables, sampled
 
 BY_DAY = "counters_by_day"
 _SHOWN = 20
@@ -32,9 +32,9 @@ counters_by_day = dg.AssetSpec(
 def ready(name: str) -> None:
     """The simulated cluster is simulated before anything of it is read."""
     if name == SIMULATED:
-        tell("simulate the cluster", 0, 1)
+        report_progress("simulate the cluster", 0, 1)
         simulate_site(home())
-        tell("simulate the cluster", 1, 1)
+        report_progress("simulate the cluster", 1, 1)
 
 
 def tell_days(context: dg.AssetExecutionContext, name: str, found: pd.DataFrame) -> None:
@@ -50,7 +50,7 @@ def tell_days(context: dg.AssetExecutionContext, name: str, found: pd.DataFrame)
                     "dagster/row_count": int(rows["rows"].sum()),
                     "nodes": int(rows["nodes"].max()),
                     "values": int(rows["values"].sum()),
-                    "least share of node-minutes sampled": float(rows["share"].min()),
+                    "min share of node-minutes sampled": float(rows["share"].min()),
                     "samplers": dg.MetadataValue.md(table.to_markdown(index=False, floatfmt=".4g")),
                     "simulated": name == SIMULATED,
                 },
@@ -69,7 +69,7 @@ def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materi
     """Read what is new, say by day what there is."""
     name = context.partition_key
     ready(name)
-    report = read_counters(home(), system(home(), name), teller("read counters"))
+    report = read_counters(home(), system(home(), name), progress_reporter("read counters"))
     store = CountersStore(lake.lake().root, name)
     found, quarantine = sampled(store, report), read_quarantine(store)
     tell_days(context, name, found)

@@ -2,13 +2,13 @@
 
 import dagster as dg
 
-from features.schema import recorded_end_s
-from pipelines.checks import specs
-from pipelines.partitions import traces
-from pipelines.progress import tell
-from pipelines.resources import LakeResource
-from pipelines.stages import user_history
-from pipelines.trace_checks import HISTORY, check_history
+from features.jobs.schema import recorded_end_s
+from pipelines.assets.checks import specs
+from pipelines.assets.partitions import traces
+from pipelines.assets.resources import LakeResource
+from pipelines.workflows.progress import report_progress
+from pipelines.workflows.stages import user_history
+from pipelines.workflows.trace_checks import HISTORY, check_history
 
 
 @dg.asset(
@@ -23,12 +23,12 @@ from pipelines.trace_checks import HISTORY, check_history
 def user_history_of_trace(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Read the cleaned trace, compute its user history in one pass, keep it with the starts it goes by."""
     name = context.partition_key
-    tell("user history", 0, 1)
+    report_progress("user history", 0, 1)
     clean = lake.lake().read_clean(name)
     known = user_history(clean)
     table = known.table.assign(start_s=known.start_s)
     lake.lake().write_for(clean, "user_history", table, {"starts": known.source})
-    tell("user history", 1, 1)
+    report_progress("user history", 1, 1)
 
     return dg.MaterializeResult(
         metadata={

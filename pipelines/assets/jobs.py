@@ -2,14 +2,14 @@
 
 import dagster as dg
 
-from features.cleaning import clean
-from features.schema import fingerprint
-from pipelines.checks import escaped, specs
-from pipelines.partitions import traces
-from pipelines.progress import tell
-from pipelines.resources import LakeResource
-from pipelines.trace_checks import JOBS, check_jobs
-from pipelines.traces import read_known
+from features.jobs.cleaning import clean
+from features.jobs.schema import fingerprint
+from pipelines.assets.checks import escaped, specs
+from pipelines.assets.partitions import traces
+from pipelines.assets.resources import LakeResource
+from pipelines.sources.traces import read_known
+from pipelines.workflows.progress import report_progress
+from pipelines.workflows.trace_checks import JOBS, check_jobs
 
 
 @dg.multi_asset(
@@ -31,13 +31,13 @@ from pipelines.traces import read_known
 def ingest(context: dg.AssetExecutionContext, lake: LakeResource):
     """Read the trace of this partition from where the catalogue says it is, clean it, and keep both tables."""
     name = context.partition_key
-    tell("ingest", 0, 1)
+    report_progress("ingest", 0, 1)
     trace, missing_request = read_known(name)
     cleaned = clean(trace, missing_request=missing_request)
     lake.lake().write_clean(cleaned)
     jobs, rejected = cleaned.jobs, cleaned.rejected_jobs
     dropped = int((rejected["action"] == "dropped").sum())
-    tell("ingest", 1, 1)
+    report_progress("ingest", 1, 1)
     yield dg.MaterializeResult(
         asset_key="rejected_jobs",
         metadata={

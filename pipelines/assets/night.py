@@ -1,17 +1,17 @@
-"""The night as an asset: what :func:`pipelines.nights.night` does with a trace as its source has it now, with checks of drift beside it."""
+"""The night as an asset: what :func:`pipelines.workflows.nights.night` does with a trace as its source has it now, with checks of drift beside it."""
 
 from datetime import UTC, datetime
 
 import dagster as dg
 
-from features.cleaning import CleanTrace, clean
-from pipelines.checks import holds, specs
-from pipelines.home import home
-from pipelines.nights import NightConfig
-from pipelines.nights import night as one_night
-from pipelines.partitions import traces
-from pipelines.registry import kept_versions, tracking
-from pipelines.traces import read_known
+from features.jobs.cleaning import CleanTrace, clean
+from pipelines.assets.checks import holds, specs
+from pipelines.assets.partitions import traces
+from pipelines.sources.traces import read_known
+from pipelines.storage.home import home
+from pipelines.storage.registry import kept_versions, tracking
+from pipelines.workflows.nights import NightConfig
+from pipelines.workflows.nights import night as one_night
 
 NIGHT_TAG = "queuecast/night"
 """Run tag with the date of the night; without it, today's (UTC)."""

@@ -3,13 +3,13 @@
 import dagster as dg
 import numpy as np
 
-from features.schema import recorded_end_s
-from pipelines.checks import specs
-from pipelines.partitions import traces
-from pipelines.progress import teller
-from pipelines.resources import LakeResource
-from pipelines.stages import PREDICTORS, prediction_metrics, walk_forward_predictions
-from pipelines.trace_checks import PREDICTION_METRICS, PREDICTIONS, check_prediction_metrics, check_predictions
+from features.jobs.schema import recorded_end_s
+from pipelines.assets.checks import specs
+from pipelines.assets.partitions import traces
+from pipelines.assets.resources import LakeResource
+from pipelines.workflows.progress import progress_reporter
+from pipelines.workflows.stages import PREDICTORS, prediction_metrics, walk_forward_predictions
+from pipelines.workflows.trace_checks import PREDICTION_METRICS, PREDICTIONS, check_prediction_metrics, check_predictions
 
 
 class PredictionConfig(dg.Config):
@@ -45,7 +45,7 @@ def predict(context: dg.AssetExecutionContext, config: PredictionConfig, lake: L
     clean = lake.lake().read_clean(name)
     known, _ = lake.lake().read_for(clean, "user_history")
     end = recorded_end_s(clean.jobs, known["start_s"].to_numpy(np.int64))
-    made = walk_forward_predictions(clean, known, end, seed=config.seed, progress=teller("train week by week"))
+    made = walk_forward_predictions(clean, known, end, seed=config.seed, progress=progress_reporter("train week by week"))
     metrics = prediction_metrics(clean, made.table, known["completed_jobs"].to_numpy())
     marks = {"seed": config.seed, "fallback_jobs": made.fallback_jobs, "models": len(made.trained)}
     lake.lake().write_for(clean, "predictions", made.table, marks)

@@ -3,14 +3,14 @@
 import dagster as dg
 import numpy as np
 
+from pipelines.assets.checks import holds, specs
+from pipelines.assets.partitions import traces
 from pipelines.assets.predictions import PredictionConfig
-from pipelines.checks import holds, specs
-from pipelines.home import home
-from pipelines.partitions import traces
-from pipelines.progress import tell
-from pipelines.registry import tracking
-from pipelines.resources import LakeResource
-from pipelines.stages import History, register_predictors
+from pipelines.assets.resources import LakeResource
+from pipelines.storage.home import home
+from pipelines.storage.registry import tracking
+from pipelines.workflows.progress import report_progress
+from pipelines.workflows.stages import History, register_predictors
 
 CHECKS = {
     "champion_carries_its_data": "The champion of the registry says what data it was trained on.",
@@ -29,7 +29,7 @@ CHECKS = {
 def runtime_model(context: dg.AssetExecutionContext, config: PredictionConfig, lake: LakeResource) -> dg.MaterializeResult:
     """Read jobs, history and predictions, register the candidates, keep what became of them."""
     name = context.partition_key
-    tell("register", 0, 1)
+    report_progress("register", 0, 1)
     clean = lake.lake().read_clean(name)
     table, marks = lake.lake().read_for(clean, "user_history")
     known = History(table.drop(columns="start_s"), table["start_s"].to_numpy(np.int64), marks["starts"])
@@ -38,7 +38,7 @@ def runtime_model(context: dg.AssetExecutionContext, config: PredictionConfig, l
     made = register_predictors(clean, known, predictions, store, home(), context.run_id, config.seed)
     answers = made.answers
     lake.lake().write_for(clean, "runtime_model", made.versions, {"nothing_new": made.nothing_new})
-    tell("register", 1, 1)
+    report_progress("register", 1, 1)
 
     model = f"runtime-{name}"
     champion = store.client.get_model_version_by_alias(model, "champion")

@@ -3,12 +3,12 @@
 import dagster as dg
 from pydantic import Field
 
-from pipelines.checks import specs
-from pipelines.partitions import traces
-from pipelines.progress import teller
-from pipelines.resources import LakeResource
-from pipelines.stages import COMPARED, CORRECTIONS, SCHEDULERS, campaign, pack_schedules, unpack_schedules
-from pipelines.trace_checks import SCHEDULES, check_schedules
+from pipelines.assets.checks import specs
+from pipelines.assets.partitions import traces
+from pipelines.assets.resources import LakeResource
+from pipelines.workflows.progress import progress_reporter
+from pipelines.workflows.stages import COMPARED, CORRECTIONS, SCHEDULERS, campaign, pack_schedules, unpack_schedules
+from pipelines.workflows.trace_checks import SCHEDULES, check_schedules
 
 
 class CampaignConfig(dg.Config):
@@ -34,7 +34,7 @@ def schedules(context: dg.AssetExecutionContext, config: CampaignConfig, lake: L
     """Read jobs, simulate every combination, keep the schedules."""
     name = context.partition_key
     clean = lake.lake().read_clean(name)
-    made = campaign(clean, config.schedulers, config.predictors, config.corrections, config.seed, teller("simulate"))
+    made = campaign(clean, config.schedulers, config.predictors, config.corrections, config.seed, progress_reporter("simulate"))
     table, settings = pack_schedules(made)
     lake.lake().write_for(clean, "schedules", table, {"schedules": settings})
 

@@ -2,15 +2,15 @@
 
 import dagster as dg
 
-from features.counter_rates import KINDS
-from pipelines.checks import specs
-from pipelines.home import home
-from pipelines.partitions import systems
-from pipelines.progress import tell
-from pipelines.resources import LakeResource
-from pipelines.variability_checks import FEATURES, check_features
-from pipelines.variability_models import training_table
-from pipelines.variability_stages import FEATURES_TABLE, coverage, label_balance, pack_table
+from features.monitoring.rates import KINDS
+from pipelines.assets.checks import specs
+from pipelines.assets.partitions import systems
+from pipelines.assets.resources import LakeResource
+from pipelines.storage.home import home
+from pipelines.workflows.progress import report_progress
+from pipelines.workflows.variability_checks import FEATURES, check_features
+from pipelines.workflows.variability_models import training_table
+from pipelines.workflows.variability_stages import FEATURES_TABLE, coverage, label_balance, pack_table
 
 
 @dg.asset(
@@ -19,16 +19,16 @@ from pipelines.variability_stages import FEATURES_TABLE, coverage, label_balance
     group_name="variability",
     kinds={"parquet", "numba"},
     check_specs=specs("variability_features", FEATURES),
-    description="Least, greatest and mean rate of every counter in the five minutes before each run, over its own nodes and over all, probes and types.",
+    description="Minimum, maximum and mean rate of every counter in the five minutes before each run, over its own nodes and over all, probes and types.",
 )
 def variability_features(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """One pass over the counters, one row a run and scope."""
     name = context.partition_key
-    tell("features of runs", 0, 1)
+    report_progress("features of runs", 0, 1)
     table = training_table(home(), name)
     frame, metadata = pack_table(table)
     lake.lake().write(FEATURES_TABLE, name, frame, metadata)
-    tell("features of runs", 1, 1)
+    report_progress("features of runs", 1, 1)
 
     samplers = table.interval_s.index
     kinds = table.counts.rename("values").rename_axis("kind").reset_index()

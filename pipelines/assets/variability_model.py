@@ -2,22 +2,22 @@
 
 import dagster as dg
 
-from models.variability_registration import registered_name
+from models.registry.variability_registration import registered_name
+from pipelines.assets.checks import specs
 from pipelines.assets.comparison import picture
-from pipelines.checks import specs
-from pipelines.home import home
-from pipelines.night_commit import alone
-from pipelines.partitions import systems
-from pipelines.progress import tell
-from pipelines.registry import kept_versions, pruned, tracking
+from pipelines.assets.partitions import systems
+from pipelines.assets.resources import LakeResource
 from pipelines.report.importances import importances
-from pipelines.resources import LakeResource
-from pipelines.stages import RUN_WAITS_S
-from pipelines.systems import system
-from pipelines.variability_checks import MODEL, asked_back, check_model
-from pipelines.variability_models import retrain
-from pipelines.variability_night import MODEL_TABLE
-from pipelines.variability_stages import FEATURES_TABLE, unpack_table
+from pipelines.sources.systems import system
+from pipelines.storage.home import home
+from pipelines.storage.registry import kept_versions, pruned, tracking
+from pipelines.workflows.night_commit import alone
+from pipelines.workflows.progress import report_progress
+from pipelines.workflows.stages import RUN_WAITS_S
+from pipelines.workflows.variability_checks import MODEL, asked_back, check_model
+from pipelines.workflows.variability_models import retrain
+from pipelines.workflows.variability_night import MODEL_TABLE
+from pipelines.workflows.variability_stages import FEATURES_TABLE, unpack_table
 
 
 class VariabilityConfig(dg.Config):
@@ -38,7 +38,7 @@ def variability_model(context: dg.AssetExecutionContext, config: VariabilityConf
     """Read the features, train, judge, register, promote or keep; say who and why."""
     name = context.partition_key
     known = system(home(), name)
-    tell("train and register", 0, 1)
+    report_progress("train and register", 0, 1)
     table = unpack_table(name, *lake.lake().read(FEATURES_TABLE, name))
     store = tracking()
     tags, model, keep = {"dagster_run_id": context.run.run_id}, registered_name(name), kept_versions()
@@ -48,7 +48,7 @@ def variability_model(context: dg.AssetExecutionContext, config: VariabilityConf
         )
         gone = pruned(store, model, keep)
     lake.lake().write(MODEL_TABLE, name, made.registered, {"generated": table.generated})
-    tell("train and register", 1, 1)
+    report_progress("train and register", 1, 1)
 
     champion = store.client.get_model_version_by_alias(model, "champion")
     shown = f"{store.uri}/#/models/{model}" if store.uri.startswith("http") else f"mlflow ui --backend-store-uri {store.uri}"

@@ -1,18 +1,18 @@
-"""The night of a system as an asset: what :func:`pipelines.variability_night.night` does, with the checks of every stage."""
+"""The night of a system as an asset: what :func:`pipelines.workflows.variability_night.night` does, with the checks of every stage."""
 
 from datetime import UTC, datetime
 
 import dagster as dg
 
-from models.variability_registration import registered_name
+from models.registry.variability_registration import registered_name
+from pipelines.assets.checks import specs
 from pipelines.assets.counters import tell_days
 from pipelines.assets.night import NIGHT_TAG
-from pipelines.checks import specs
-from pipelines.home import home
-from pipelines.partitions import systems
-from pipelines.registry import tracking
-from pipelines.variability_checks import CONTROL_RUNS, COUNTERS, FEATURES, MODEL
-from pipelines.variability_night import night
+from pipelines.assets.partitions import systems
+from pipelines.storage.home import home
+from pipelines.storage.registry import tracking
+from pipelines.workflows.variability_checks import CONTROL_RUNS, COUNTERS, FEATURES, MODEL
+from pipelines.workflows.variability_night import night
 
 
 class VariabilityNightSettings(dg.Config):

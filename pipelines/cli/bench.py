@@ -10,15 +10,15 @@ from typing import Any
 import click
 
 from features.errors import InputError
-from pipelines.atomic import replacing
-from pipelines.bench import FORMAT, SECTIONS, Case, Key, Plan, key, merged, run
-from pipelines.catalogue import load_catalogue
 from pipelines.cli.options import check_outputs, note
 from pipelines.ingest.read import find_entry
 from pipelines.ingest.source import trace_name
 from pipelines.ingest.workload import Workload
 from pipelines.report.bench import Listing, listings, render
-from pipelines.terminal import print_table
+from pipelines.report.terminal import print_table
+from pipelines.sources.catalogue import load_catalogue
+from pipelines.storage.atomic import replacing
+from pipelines.workflows.bench import FORMAT, SECTIONS, Case, Key, Plan, key, merged, run
 from sim.names import scheduler as named_scheduler
 
 SCHEDULERS = ("EASY", "EASY-SJBF", "EASY(reservations=4)", "JustBF", "SAF-JustBF", "Conservative", "WFP3-EASY", "List", "Strict")
@@ -106,7 +106,7 @@ def _size(jobs: int) -> str:
 
 
 def read_stored(path: Path) -> tuple[dict[Key, float], dict[str, Any]]:
-    """Jobs a second of an earlier ``--out`` by :func:`pipelines.bench.key`, and its machine; InputError for anything else."""
+    """Jobs a second of an earlier ``--out`` by :func:`pipelines.workflows.bench.key`, and its machine; InputError for anything else."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         if stored["format"] != FORMAT:

@@ -15,9 +15,9 @@ import pandas as pd
 
 from pipelines.cli.options import Finite, check_outputs, load, note, shake_option, trace_options
 from pipelines.cli.simulate import fitted, say_dependencies, table_files
-from sim.campaign import Campaign, Progress, check_policies, threads
-from sim.metrics import TAU_S
-from sim.windows import CROSSING, DROP_RULES, LENGTHS_S, Windows, split_windows
+from sim.campaigns.campaign import Campaign, Progress, check_policies, threads
+from sim.campaigns.windows import CROSSING, DROP_RULES, LENGTHS_S, Windows, split_windows
+from sim.metrics.schedule_metrics import TAU_S
 
 _EVERY_S = 10.0
 """Seconds between lines of progress where there is no terminal."""
@@ -144,8 +144,8 @@ def command(
 
     TRACE is a name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file.
     """
-    from pipelines.campaigns import identity, resumable_campaign
-    from sim.over_windows import nothing_waited, over_windows
+    from pipelines.workflows.campaigns import identity, resumable_campaign
+    from sim.campaigns.window_comparison import nothing_waited, over_windows
 
     check_outputs({"--out": out, "--report": report}, [trace, *table_files(predictors)])
     if replicates is not None and seeds != (0,):
@@ -168,9 +168,9 @@ def command(
     if said := nothing_waited(summary, workload.procs):
         note(f"{workload.name}: {said}")
     if report is not None:
-        from pipelines.provenance import software
         from pipelines.report.campaign import render_campaign
         from pipelines.report.html import write_report
+        from pipelines.storage.provenance import software
 
         provenance = {**identity(workload, asked, windows), "software": software()}
         page = render_campaign(table, summary, windows, provenance, notes=workload.notes)
@@ -228,8 +228,8 @@ def told_how_to_go_on() -> Iterator[None]:
 
 def print_summary(summary: pd.DataFrame, windows: Windows, generated: bool) -> None:
     """Mean bounded slowdown for each tau, and mean wait: means over windows, ratios to the baseline, intervals, ranks; best first."""
-    from pipelines.terminal import print_table
-    from sim.over_windows import POLICY, policy_labels
+    from pipelines.report.terminal import print_table
+    from sim.campaigns.window_comparison import POLICY, policy_labels
 
     first, labels = summary.iloc[0], policy_labels(summary)
     over = f"means over {first['windows']} windows ({windows.split})" if windows.split != "whole" else "the whole trace"

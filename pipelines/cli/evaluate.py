@@ -12,18 +12,18 @@ import click
 import pandas as pd
 
 from features.errors import InputError
-from models.catalog import ALL
+from models.runtime.names import ALL
 from pipelines.cli.options import check_outputs, load, note, trace_options
 from pipelines.cli.sharpness_tables import print_sharpness
 from pipelines.cli.simulate import fitted, table_files
-from sim.at_once import AT_ONCE
-from sim.prediction_cost import REPEATS
-from sim.prediction_quality import BASELINES, PARTS, STAGES, baseline_of
+from sim.predictions.at_once import AT_ONCE
+from sim.predictions.cost import REPEATS
+from sim.predictions.quality import BASELINES, PARTS, STAGES, baseline_of
 
 if TYPE_CHECKING:
-    from features.cleaning import CleanTrace
-    from pipelines.evaluation import Evaluation
-    from sim.prediction_quality import Quality
+    from features.jobs.cleaning import CleanTrace
+    from pipelines.workflows.evaluation import Evaluation
+    from sim.predictions.quality import Quality
 
 
 AT_ONCE_SAID = (
@@ -110,7 +110,7 @@ def command(
     bootstrap over weeks; differences to the baseline are paired. By default all predictors are judged; svr, lightgbm and quantile learn anew each
     midnight of the trace, which takes about a tenth of a second a night in all (a year: half a minute or more), the others milliseconds.
     """
-    from pipelines.evaluation import KIND, as_records, as_table, evaluate_predictors
+    from pipelines.workflows.evaluation import KIND, as_records, as_table, evaluate_predictors
 
     check_outputs({"--out": out, "--report": report}, [trace, *table_files(predictors)])
     baseline_of(predictors, baseline)
@@ -155,15 +155,15 @@ def command(
         "seed": seed,
     }
     if out is not None:
-        from pipelines.parquet import write_parquet
+        from pipelines.storage.parquet import write_parquet
 
         write_parquet(as_table(evaluation), out, kind=KIND, metadata=stated)
         note(f"wrote {out}")
     if report is not None:
-        from features.schema import fingerprint
-        from pipelines.provenance import code_version, software
+        from features.jobs.schema import fingerprint
         from pipelines.report.evaluation import render_evaluation
         from pipelines.report.html import write_report
+        from pipelines.storage.provenance import code_version, software
 
         provenance = {"version": code_version(), **stated, "jobs": fingerprint(workload.jobs), "software": software()}
         write_report(report, render_evaluation(evaluation, provenance, notes=[*workload.notes, *remarks]))
@@ -172,9 +172,9 @@ def command(
 
 def check_names(workload: CleanTrace, predictors: tuple[str, ...], scheduler: str) -> None:
     """InputError for an unknown scheduler or predictor before anything is fitted or simulated."""
-    from models.catalog import predictor as named_predictor
-    from pipelines.prediction_table import PREFIX
-    from sim.campaign import Campaign, check_policies
+    from models.runtime.names import predictor as named_predictor
+    from pipelines.ingest.prediction_table import PREFIX
+    from sim.campaigns.campaign import Campaign, check_policies
 
     check_policies(workload.jobs, Campaign((scheduler,)), workload.procs)
     for name in predictors:
@@ -186,7 +186,7 @@ def told_of_nights() -> Callable[[str, int, int], None]:
     """Say every few seconds in which night of the trace a predictor is that learns anew each midnight, and how long the rest may take."""
     began, told = 0.0, 0.0
 
-    def tell(predictor: str, night: int, nights: int) -> None:
+    def report(predictor: str, night: int, nights: int) -> None:
         nonlocal began, told
         now = time.monotonic()
         if night == 1:
@@ -196,7 +196,7 @@ def told_of_nights() -> Callable[[str, int, int], None]:
             left = (now - began) / (night - 1) * (nights - night)
             note(f"{predictor}: learns anew each midnight, night {night:,} of {nights:,}, about {left:.0f} s left")
 
-    return tell
+    return report
 
 
 def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:
@@ -214,7 +214,7 @@ def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:
 
 def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation, levels: tuple[float, ...]) -> None:
     """The figures of one part, a row a predictor."""
-    from pipelines.terminal import print_table
+    from pipelines.report.terminal import print_table
 
     part = "" if quality.part == "all" else f" of the {quality.part.replace('-', ' ')}"
     generated = ", a generated workload" if workload.generated else ""

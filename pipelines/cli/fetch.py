@@ -9,8 +9,8 @@ import click
 @click.argument("name")
 def command(name: str) -> None:
     """Download the trace NAME from where the catalogue says it is, and check it."""
-    from pipelines.catalogue import load_catalogue
-    from pipelines.fetch import fetch
-    from pipelines.home import archive
+    from pipelines.sources.catalogue import load_catalogue
+    from pipelines.sources.fetch import fetch
+    from pipelines.storage.home import archive
 
     click.echo(fetch(name, load_catalogue(), archive()))

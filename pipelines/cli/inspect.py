@@ -16,8 +16,8 @@ from pipelines.cli.options import counted, trace_options
 def command(trace: str, procs: int | None, timezone: str | None, missing_request: str | None, as_json: bool) -> None:
     """Say what is in TRACE: jobs, users, spans, gaps, and what would be rejected or altered and why."""
     from pipelines.ingest.read import find_entry, read_trace
-    from pipelines.inspection import inspect_trace, render
-    from pipelines.terminal import console
+    from pipelines.report.terminal import console
+    from pipelines.workflows.inspection import inspect_trace, render
 
     entry = find_entry(trace)
     found = inspect_trace(

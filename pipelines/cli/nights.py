@@ -14,7 +14,7 @@ from features.errors import InputError
 from pipelines.cli.options import load, note, trace_options
 
 if TYPE_CHECKING:
-    from features.cleaning import CleanTrace
+    from features.jobs.cleaning import CleanTrace
 
 
 @click.command()
@@ -60,10 +60,10 @@ def command(
 
     Nights that are done already are not done again: the same command goes on where it ended. The registry is one of its own, in --home.
     """
-    from pipelines.home import home as default_home
-    from pipelines.lake import Lake
-    from pipelines.night_replay import replay, replay_nights
-    from pipelines.nights import NightConfig
+    from pipelines.storage.home import home as default_home
+    from pipelines.storage.lake import Lake
+    from pipelines.workflows.night_replay import replay, replay_nights
+    from pipelines.workflows.nights import NightConfig
 
     if start is not None and until is not None:
         raise InputError("--start and --until both say which nights: give one of them")
@@ -107,10 +107,10 @@ def command(
 
 def _status(place: Path | None, clean: CleanTrace, clear: bool) -> None:
     """Print how nights stand, after having cleared them if asked to."""
-    from pipelines import night_status
-    from pipelines.home import home
-    from pipelines.night_replay import own_registry
-    from pipelines.registry import tracking
+    from pipelines.storage.home import home
+    from pipelines.storage.registry import tracking
+    from pipelines.workflows import night_status
+    from pipelines.workflows.night_replay import own_registry
 
     there = (place or home()).absolute()
     if not night_status.known(there, clean.name):
@@ -146,7 +146,7 @@ def _line(row) -> str:
 
 def _print(nights) -> None:
     from pipelines.report.night import share, signed, told_evidence
-    from pipelines.terminal import print_table
+    from pipelines.report.terminal import print_table
 
     cells = []
     for row in nights.to_dict("records"):

@@ -11,11 +11,11 @@ from typing import Any
 
 import click
 
-from features.cleaning import MISSING_REQUEST, CleanTrace, clean
 from features.errors import InputError
-from features.shaking import SHAKE_S
-from pipelines.catalogue import PROCESSORS
+from features.jobs.cleaning import MISSING_REQUEST, CleanTrace, clean
+from features.jobs.shaking import SHAKE_S
 from pipelines.ingest.read import find_entry, read_trace
+from pipelines.sources.catalogue import PROCESSORS
 
 procs_option = click.option(
     "--procs", type=click.IntRange(min=1), help="Processors of the machine, where the trace does not say or says otherwise."

@@ -10,7 +10,7 @@ import pandas as pd
 from features.errors import InputError
 from models.packed.methods import LEVELS, PREDICTED
 from pipelines.cli.options import note
-from pipelines.tables import Place, read_table, refuse
+from pipelines.ingest.people_tables import Place, read_table, refuse
 
 ASKED = ("user", "procs", "requested_s", "submit_time")
 OPTIONAL = ("group", "executable")
@@ -33,7 +33,7 @@ def command(spec: str, jobs: Path) -> None:
     An empty user is unknown; user_known says of each job whether the model has a history of its user.
     """
     table = read_submissions(jobs)
-    from pipelines.registry import predict_registered
+    from pipelines.storage.registry import predict_registered
 
     given = [*ASKED, *(name for name in OPTIONAL if name in table)]
     answers = predict_registered(spec, table[given])

@@ -20,9 +20,9 @@ from rich.progress import TaskID
 from features.errors import InputError
 from pipelines.cli.interrupts import prompt_interrupt
 from pipelines.cli.options import counted, note, trace_options
-from pipelines.lake import Lake
-from pipelines.stages import COMPARED, CORRECTIONS, SCHEDULERS
-from pipelines.terminal import print_table
+from pipelines.report.terminal import print_table
+from pipelines.storage.lake import Lake
+from pipelines.workflows.stages import COMPARED, CORRECTIONS, SCHEDULERS
 
 _INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s")
@@ -71,11 +71,11 @@ def command(
 ) -> None:
     """Materialise everything of a trace (ingest, features, predictors, simulations, comparison, report), of a monitored system (counters,
     control runs, features, classifiers of variation), or by default of the generated trace and the simulated cluster."""
-    from pipelines.home import home
-    from pipelines.registry import tracking
-    from pipelines.systems import SIMULATED
-    from pipelines.systems import system as known_system
-    from pipelines.traces import remember
+    from pipelines.sources.systems import SIMULATED
+    from pipelines.sources.systems import system as known_system
+    from pipelines.sources.traces import remember
+    from pipelines.storage.home import home
+    from pipelines.storage.registry import tracking
 
     if trace is None and system is None:
         trace, system = "generated", SIMULATED
@@ -121,7 +121,7 @@ def command(
 
 def check_named(schedulers: Sequence[str], predictors: Sequence[str], corrections: Sequence[str]) -> None:
     """InputError for an unknown name, and for a correction that has nothing to ask."""
-    from models.catalog import predictor as named_predictor
+    from models.runtime.names import predictor as named_predictor
     from sim.names import scheduler as named_scheduler
     from sim.simulate import check_policy
 
@@ -140,11 +140,11 @@ class _Done:
 
 def _materialise(job: str, partition: str, ops: Mapping[str, Any]) -> _Done:
     """Run a job of one partition here and now; a failure ends the command."""
+    from pipelines.assets.partitions import systems, traces
     from pipelines.cli.compiling import announce_compilation
     from pipelines.definitions import defs
-    from pipelines.instance import instance
-    from pipelines.partitions import systems, traces
-    from pipelines.systems import SIMULATED
+    from pipelines.sources.systems import SIMULATED
+    from pipelines.storage.instance import instance
 
     announce_compilation()
     began = time.perf_counter()
@@ -251,7 +251,7 @@ class _Stages:
         self._bars.stop()
 
     def heard(self) -> AbstractContextManager[None]:
-        from pipelines.progress import listening
+        from pipelines.workflows.progress import listening
 
         return listening(self._hear)
 
@@ -305,9 +305,9 @@ def print_comparison(lake: Lake, name: str) -> None:
 
 def _print_variability(lake: Lake, name: str) -> None:
     """The candidates of a system and, where it is simulated, what a scheduler gains that asks the champion."""
-    from pipelines.cluster_experiments import ALL
-    from pipelines.home import home
-    from pipelines.variability_night import MODEL_TABLE, TRIALS_PAGE, TRIALS_TABLE
+    from pipelines.storage.home import home
+    from pipelines.workflows.cluster_experiments import ALL
+    from pipelines.workflows.variability_night import MODEL_TABLE, TRIALS_PAGE, TRIALS_TABLE
 
     models, settings = lake.read(MODEL_TABLE, name)
     kind = "simulated cluster" if settings["generated"] else "system"

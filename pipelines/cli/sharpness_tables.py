@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 
 from pipelines.report.wording import group_name
-from sim.sharpness import outside
+from sim.predictions.sharpness import outside
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sim.prediction_quality import Quality
+    from sim.predictions.quality import Quality
 
 _LOSSES = (0.05, 0.2, 0.5, 0.8, 0.95)
 """Levels whose losses are printed; JSON, the Parquet file and the page have them all."""
@@ -31,7 +31,7 @@ def print_sharpness(quality: Quality, to: Console | None = None) -> None:
 
 def print_scores(quality: Quality, to: Console | None = None) -> None:
     """CRPS and quantile losses, a row a predictor and reference; a point is that number at every level."""
-    from pipelines.terminal import print_table
+    from pipelines.report.terminal import print_table
 
     by_name = quality.sharpness.losses.pivot(index="predictor", columns="level", values="pinball_s")
     levels = by_name.columns.to_numpy(np.float64)
@@ -52,7 +52,7 @@ def print_scores(quality: Quality, to: Console | None = None) -> None:
 
 def print_coverage(quality: Quality, predictor: str, to: Console | None = None) -> None:
     """Shares of jobs, and of processor-seconds, that run at most as long as the quantiles of ``predictor``."""
-    from pipelines.terminal import print_table
+    from pipelines.report.terminal import print_table
 
     mine = quality.sharpness.coverage
     mine = mine[mine["predictor"] == predictor]
@@ -74,7 +74,7 @@ def print_coverage(quality: Quality, predictor: str, to: Console | None = None) 
 
 def print_windows(quality: Quality, to: Console | None = None) -> None:
     """How often, of all 30 days, the rate of jobs that outlive a quantile left the band of chance, without and with the update's feedback."""
-    from pipelines.terminal import print_table
+    from pipelines.report.terminal import print_table
 
     cells = []
     for row in outside(quality.sharpness.windows).to_dict("records"):

@@ -11,12 +11,12 @@ from pathlib import Path
 import click
 import pandas as pd
 
-from features.cleaning import CleanTrace
 from features.errors import InputError
-from models.protocol import Predictor
+from features.jobs.cleaning import CleanTrace
+from models.runtime.protocol import Predictor
 from pipelines.cli.options import Finite, check_outputs, load, note, shake_option, trace_options
 from sim import Schedule, evaluate, simulate
-from sim.metrics import nothing_waits
+from sim.metrics.schedule_metrics import nothing_waits
 from sim.schedule import IDENTITY
 from sim.shaken import check_seed, moved_by_seed
 
@@ -129,7 +129,7 @@ def command(
     if said := nothing_waits(rows, workload.procs):
         note(f"{workload.name}: {said}")
     if schedule_out is not None:
-        from pipelines.parquet import write_parquet
+        from pipelines.storage.parquet import write_parquet
 
         write_parquet(
             pd.concat(tables, ignore_index=True),
@@ -142,7 +142,7 @@ def command(
 
 def say_dependencies(workload: CleanTrace) -> None:
     """What is made of the trace's dependencies, on standard error; InputError where it states none or its columns mean nothing."""
-    from features.dependencies import preceding_rows
+    from features.jobs.dependencies import preceding_rows
 
     stated = preceding_rows(workload.jobs)
     if stated.named == 0:
@@ -165,20 +165,20 @@ def check_distinct(schedulers: tuple[str, ...], predictors: tuple[str, ...], cor
 
 def table_files(predictors: tuple[str, ...]) -> list[str]:
     """The files among the predictors."""
-    from pipelines.prediction_table import PREFIX
+    from pipelines.ingest.prediction_table import PREFIX
 
     return [name.removeprefix(PREFIX) for name in predictors if name.startswith(PREFIX)]
 
 
 def fitted(name: str, workload: CleanTrace) -> str | Predictor:
     """A predictor that the simulator takes: a name it knows, or a table from a file or of a registered model."""
-    from pipelines.prediction_table import PREFIX, table_predictor
+    from pipelines.ingest.prediction_table import PREFIX, table_predictor
 
     if name.startswith(PREFIX):
         return table_predictor(name, workload.jobs)
 
     if name.startswith("registry:"):
-        from pipelines.registry import registered_predictor
+        from pipelines.storage.registry import registered_predictor
 
         return registered_predictor(name.removeprefix("registry:"), workload)
     return name
@@ -208,7 +208,7 @@ def schedule_rows(schedule: Schedule) -> pd.DataFrame:
 
 def print_metrics(rows: list[dict[str, object]], workload: CleanTrace) -> None:
     """Print the metrics that are looked at first."""
-    from pipelines.terminal import print_table
+    from pipelines.report.terminal import print_table
 
     title = f"{workload.name}: {len(workload.jobs):,} jobs on {workload.procs:,} processors" + (
         ", a generated workload" if workload.generated else ""

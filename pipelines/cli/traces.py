@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from pipelines.cli.options import note
-from pipelines.terminal import console
+from pipelines.report.terminal import console
 
 
 @click.command()
@@ -15,7 +15,7 @@ from pipelines.terminal import console
 def command(forget: str | None) -> None:
     """List every trace known by name: what it is, where it is, and whether it is at hand."""
     if forget is not None:
-        from pipelines.traces import forget as forget_trace
+        from pipelines.sources.traces import forget as forget_trace
 
         note(f"{forget}: forgotten: {'; '.join(forget_trace(forget))}. Its tables, reports and models stay.")
         return
@@ -25,7 +25,7 @@ def command(forget: str | None) -> None:
 def _list() -> None:
     from rich.table import Table
 
-    from pipelines.catalogue import load_catalogue
+    from pipelines.sources.catalogue import load_catalogue
 
     table = Table(box=None, pad_edge=False)
     for heading in ("name", "what it is", "processors", "missing requests", "state"):

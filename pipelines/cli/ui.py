@@ -17,7 +17,7 @@ from features.errors import InputError
 @click.option("--host", default="127.0.0.1", show_default=True)
 def command(port: int, host: str) -> None:
     """Serve the Dagster UI; stop it with Ctrl-C."""
-    from pipelines.instance import dagster_home
+    from pipelines.storage.instance import dagster_home
 
     workspace = Path(__file__).resolve().parents[2] / "workspace.yaml"
     if not workspace.exists():

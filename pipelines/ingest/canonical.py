@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from features.errors import InputError
-from features.schema import COLUMNS, OVERRUN, Trace, UnreadLine, conform
+from features.jobs.schema import COLUMNS, OVERRUN, Trace, UnreadLine, conform
 from pipelines.ingest.source import trace_name
 
 KIND = "trace"
@@ -17,7 +17,7 @@ _FIELDS = ("name", "procs", "origin_unix_s", "timezone", "generated", "source", 
 
 def write_canonical(trace: Trace, path: str | Path) -> None:
     """Write ``trace`` atomically, zstd; units are in the columns' metadata and the rest of the trace in the schema's."""
-    from pipelines.parquet import write_parquet
+    from pipelines.storage.parquet import write_parquet
 
     metadata = {name: getattr(trace, name) for name in _FIELDS} | {"header": dict(trace.header), "unread": list(trace.unread)}
     write_parquet(trace.jobs, path, kind=KIND, metadata=metadata, units={name: column.unit for name, column in COLUMNS.items()})
@@ -28,7 +28,7 @@ def read_canonical(path: str | Path) -> Trace:
 
     Raises InputError for another kind, format or set of columns.
     """
-    from pipelines.parquet import read_parquet
+    from pipelines.storage.parquet import read_parquet
 
     frame, metadata = read_parquet(path, kind=KIND)
     if OVERRUN in frame:  # a cleaned table: what was cut off at the request comes back

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from features.counters import SAMPLERS
 from features.errors import InputError
+from features.monitoring.samplers import SAMPLERS
 from pipelines.ingest import ldms_kernel as kernel
 
 _TIMES = ("time", "timestamp")
@@ -53,7 +53,7 @@ def read_header(line: str, *, sampler: str | None = None, file_name: str = "") -
     """Read a header line. Raises InputError saying what is wrong, without file and line.
 
     The sampler is what stands behind ``::``, else ``sampler``, else the one that the file's name or else most metric names say
-    (features.counters.SAMPLERS).
+    (features.monitoring.samplers.SAMPLERS).
     """
     columns = _names(line)
     if not all(columns):

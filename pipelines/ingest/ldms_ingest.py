@@ -18,10 +18,10 @@ from typing import Any
 import pandas as pd
 
 from features.errors import InputError
-from pipelines.counters_store import CountersStore
 from pipelines.ingest.ldms_files import counter_files, scan, sha256_of
 from pipelines.ingest.ldms_intake import BrokenFileError, Intake, Run, SamplerTally
-from pipelines.parquet import read_parquet, write_parquet
+from pipelines.storage.counters_store import CountersStore
+from pipelines.storage.parquet import read_parquet, write_parquet
 
 _COMMIT_S = 2.0
 """Small files are committed together, but no longer apart than this."""

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from features.errors import InputError
-from pipelines.counters_merge import DAY_US, KEYS, Part, day_of, merge, schema_of
-from pipelines.counters_store import Change, CountersStore, part_rows
 from pipelines.ingest.ldms import Block, LdmsReader, NodeTable
 from pipelines.ingest.ldms_files import Scanned
+from pipelines.storage.counters_merge import DAY_US, KEYS, Part, day_of, merge, schema_of
+from pipelines.storage.counters_store import Change, CountersStore, part_rows
 
 _NAMED = 5
 """Contradictions named in the ledger, of each file."""

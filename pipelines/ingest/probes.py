@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from features.counters import PROBES, TYPES
 from features.errors import InputError
+from features.monitoring.samplers import PROBES, TYPES
 from pipelines.ingest.accounting import AccountingTable, seconds
 from pipelines.ingest.source import load
 
 
 def read_probes(path: str | Path) -> pd.DataFrame:
-    """run_id str, node str, and the columns of features.counters.PROBES, float64 seconds. Raises InputError with file, line and what is wrong."""
+    """run_id str, node str, and the columns of features.monitoring.samplers.PROBES, float64 seconds. Raises InputError with file, line and what is wrong."""
     table = AccountingTable(load(path), {"run_id", "node", *PROBES}, "probe result")
     columns: dict[str, object] = {name: pd.array(_texts(table, name), dtype="str") for name in ("run_id", "node")}
     frame = pd.DataFrame(columns)
@@ -34,7 +34,7 @@ def read_probes(path: str | Path) -> pd.DataFrame:
 
 
 def read_types(path: str | Path) -> pd.DataFrame:
-    """application str and type str, one of features.counters.TYPES. Raises InputError with file, line and what is wrong."""
+    """application str and type str, one of features.monitoring.samplers.TYPES. Raises InputError with file, line and what is wrong."""
     table = AccountingTable(load(path), {"application", "type"}, "application")
     frame = pd.DataFrame({name: pd.array(_texts(table, name), dtype="str") for name in ("application", "type")})
     for wrong, name, what in (

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from features.errors import InputError
-from features.schema import Trace
-from pipelines.catalogue import Entry, load_catalogue
+from features.jobs.schema import Trace
 from pipelines.ingest.canonical import MAGIC, read_canonical
 from pipelines.ingest.localtime import zone
 from pipelines.ingest.source import Source, load, trace_name, unreadable
 from pipelines.ingest.swf import parse_swf
+from pipelines.sources.catalogue import Entry, load_catalogue
 
 
 def read_trace(

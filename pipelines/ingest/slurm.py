@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from features.errors import InputError
-from features.schema import Trace, UnreadLine, conform, masked
+from features.jobs.schema import Trace, UnreadLine, conform, masked
 from pipelines.ingest.accounting import (
     UNBOUNDED,
     AccountingTable,

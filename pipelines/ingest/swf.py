@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from features.schema import Trace, conform, masked
+from features.jobs.schema import Trace, conform, masked
 from pipelines.ingest import swf_kernel as kernel
 from pipelines.ingest.source import Source, load
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from features.schema import Trace, conform
+from features.jobs.schema import Trace, conform
 from pipelines.ingest import lublin, people
 
 GENERATOR = 1

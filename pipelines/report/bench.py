@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from pipelines.bench import Key, Row, key
 from pipelines.report.page import data_uri, template
 from pipelines.report.style import MUTED, ImageFormat, encode, figure, looks
+from pipelines.workflows.bench import Key, Row, key
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _TITLES = {

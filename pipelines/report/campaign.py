@@ -11,8 +11,8 @@ import pandas as pd
 from pipelines.report import campaign_plots
 from pipelines.report.page import data_uri, template
 from pipelines.report.wording import METRICS, NOT_MODELLED, number
-from sim.over_windows import POLICY, nothing_waited, policy_labels
-from sim.windows import NONE, Windows
+from sim.campaigns.window_comparison import POLICY, nothing_waited, policy_labels
+from sim.campaigns.windows import NONE, Windows
 
 _BESIDE = ("mean_wait_s", "awf_s", "p2sf_s", "utilization")
 """Metrics that no tau changes, printed once beside the mean bounded slowdowns."""
@@ -33,8 +33,9 @@ def render_campaign(
     notes: Sequence[str] = (),
     confidence: float = 0.95,
 ) -> str:
-    """The page, from values alone: ``table`` of :func:`sim.campaign.run_campaign` on ``windows``, ``summary`` that :func:`sim.over_windows.over_windows` made
-    of it at ``confidence``, and ``provenance`` and ``notes`` to be printed in their order."""
+    """The page, from values alone: ``table`` of :func:`sim.campaigns.campaign.run_campaign` on ``windows``, ``summary`` that
+    :func:`sim.campaigns.window_comparison.over_windows` made of it at ``confidence``, and ``provenance`` and ``notes`` to be
+    printed in their order."""
     labels = policy_labels(summary)
     base = labels[next(summary[POLICY].itertuples(index=False, name=None))]
     first = table.iloc[0]

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.cluster_experiments import ALL, METRICS, Conducted, label
 from pipelines.report import cluster_plots as plots
 from pipelines.report.cluster_tables import (
     BY_APPLICATION,
@@ -22,6 +21,7 @@ from pipelines.report.cluster_tables import (
     signed,
 )
 from pipelines.report.page import data_uri, template
+from pipelines.workflows.cluster_experiments import ALL, METRICS, Conducted, label
 
 
 def render_cluster(

@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from pipelines.cluster_experiments import ALL, COIN, NOWCAST, ORACLE, WAYS, Conducted, asked_of, label
 from pipelines.report.cluster_tables import SIMULATED, models_of
 from pipelines.report.style import INK, MUTED, ImageFormat, encode, figure
+from pipelines.workflows.cluster_experiments import ALL, COIN, NOWCAST, ORACLE, WAYS, Conducted, asked_of, label
 
 _MODELS = ("#0072b2", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
 _ORANGE = "#e69f00"
@@ -39,7 +39,7 @@ def colours(conducted: Sequence[Conducted]) -> dict[str, str]:
 
 
 def varied(conducted: Sequence[Conducted], way: str = "varied_pooled", image: ImageFormat = "svg") -> bytes:
-    """Runs with variation a trial by application (figures 4 and 5); ``way`` is one of :data:`pipelines.cluster_experiments.WAYS`."""
+    """Runs with variation a trial by application (figures 4 and 5); ``way`` is one of :data:`pipelines.workflows.cluster_experiments.WAYS`."""
 
     def draw(panel: Axes, made: Conducted, colour: dict[str, str]) -> None:
         values = made.values

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipelines.cluster_experiments import (
+from pipelines.report.wording import MINUS
+from pipelines.workflows.cluster_experiments import (
     ALL,
     METRICS,
     UNLEARNED,
@@ -18,7 +19,6 @@ from pipelines.cluster_experiments import (
     label,
     maxima,
 )
-from pipelines.report.wording import MINUS
 
 SIMULATED = "simulated cluster"
 FORMS = {
@@ -38,7 +38,7 @@ _F1 = 0.95
 
 
 def looked_up(found: pd.DataFrame) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """Rows of :func:`pipelines.cluster_experiments.compared` by scheduler, application and metric."""
+    """Rows of :func:`pipelines.workflows.cluster_experiments.compared` by scheduler, application and metric."""
     rows = [{str(name): value for name, value in row.items()} for row in found.to_dict("records")]
     return {(row["scheduler"], row["application"], row["metric"]): row for row in rows}
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import pandas as pd
 
-from pipelines.evaluation import Evaluation
 from pipelines.report import evaluation_plots, sharpness_plots
 from pipelines.report.page import data_uri, template
 from pipelines.report.style import Look, looks
 from pipelines.report.wording import MINUS, group_name, number
-from sim.at_once import AT_ONCE
-from sim.prediction_cost import Cost
-from sim.prediction_quality import STAGES, Quality
+from pipelines.workflows.evaluation import Evaluation
+from sim.predictions.at_once import AT_ONCE
+from sim.predictions.cost import Cost
+from sim.predictions.quality import STAGES, Quality
+from sim.predictions.sharpness import REFERENCES, outside
 from sim.schedule import Schedule
-from sim.sharpness import REFERENCES, outside
 
 _CURVES = 6
 """Most predictors drawn as curves; more cannot be told apart."""
@@ -27,8 +27,8 @@ _LEVELS = (0.05, 0.2, 0.5, 0.8, 0.9, 0.95)
 
 
 def render_evaluation(evaluation: Evaluation, provenance: Mapping[str, object], notes: Sequence[str] = ()) -> str:
-    """The page, from values alone: ``evaluation`` as :func:`pipelines.evaluation.evaluate_predictors` made it; ``provenance`` and ``notes`` are printed
-    in their order."""
+    """The page, from values alone: ``evaluation`` as :func:`pipelines.workflows.evaluation.evaluate_predictors` made it;
+    ``provenance`` and ``notes`` are printed in their order."""
     first = evaluation.schedules[0]
     predictors = [schedule.predictor for schedule in evaluation.schedules]
     baseline = evaluation.qualities[0].baseline

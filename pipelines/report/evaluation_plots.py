@@ -1,6 +1,6 @@
 """The figures of an evaluation of predictions: how good each predictor is, for whom, since when, which way it errs, and whether its distribution is true.
 
-Every function takes the values of a :class:`sim.prediction_quality.Quality` and returns the bytes of an image. ``drawn`` holds the look of each
+Every function takes the values of a :class:`sim.predictions.quality.Quality` and returns the bytes of an image. ``drawn`` holds the look of each
 predictor that has a curve; the others are rows of points in grey.
 """
 
@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from features.clock import DAY_S
 from pipelines.report.style import GRID, INK, MUTED, ImageFormat, Look, encode, figure
-from sim.prediction_quality import MONTH_S, STAGES, Quality
+from sim.predictions.quality import MONTH_S, STAGES, Quality
 
 _UNDER, _OVER = "#d55e00", "#0072b2"
 _COLUMNS = 4

@@ -9,7 +9,6 @@ from pathlib import Path
 import pandas as pd
 
 from features.clock import DAY_S
-from pipelines.atomic import replacing
 from pipelines.report import plots
 from pipelines.report.page import data_uri, template
 from pipelines.report.style import Looks, key, looks
@@ -23,9 +22,10 @@ from pipelines.report.tables import (
     prediction_table,
 )
 from pipelines.report.wording import FAIRNESS, NOT_MODELLED, nothing_waited, requests_warning, summary
-from sim.metrics import TAU_S
+from pipelines.storage.atomic import replacing
+from sim.metrics.schedule_metrics import TAU_S
+from sim.metrics.timeline import busiest_window
 from sim.schedule import Schedule
-from sim.timeline import busiest_window
 
 WINDOW_S = 2 * DAY_S
 """Length of the Gantt charts' window."""
@@ -50,7 +50,7 @@ def render_report(
 ) -> str:
     """The page, from values alone.
 
-    ``comparison`` is what :func:`sim.comparison.compare` made of ``schedules`` at ``baseline``, ``confidence`` and ``tau_s``, with its default metrics;
+    ``comparison`` is what :func:`sim.metrics.comparison.compare` made of ``schedules`` at ``baseline``, ``confidence`` and ``tau_s``, with its default metrics;
     ``prediction_metrics`` has a row for each ``predictor`` with ``accuracy`` and whatever else was measured, and may be empty;
     ``cleaning_counts`` counts jobs by (action, rule); ``provenance`` and ``notes`` are printed in their order; ``requests_from_runtimes``
     is the number of jobs whose requested time was taken from their runtime.

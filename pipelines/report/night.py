@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from models.promotion import FEWEST_JOBS, JUDGED_DAYS, LEVEL, TIE, UNDERPREDICTION_MARGIN
-from models.promotion_vetoes import CALIBRATION_MARGIN, PINBALL_MARGIN
-from models.trainers import TRAINERS
-from pipelines.provenance import code_version, software
+from models.registry.candidates import TRAINERS
+from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS, LEVEL, TIE, UNDERPREDICTION_MARGIN
+from models.registry.promotion_vetoes import CALIBRATION_MARGIN, PINBALL_MARGIN
 from pipelines.report.night_plots import over_nights
 from pipelines.report.page import data_uri, template
 from pipelines.report.style import looks
 from pipelines.report.tables import any_interval, interval_notes, metric_columns, metric_rows
-from pipelines.retraining import instant
+from pipelines.storage.provenance import code_version, software
+from pipelines.workflows.retraining import instant
 
 if TYPE_CHECKING:
-    from pipelines.nights import Night
+    from pipelines.workflows.nights import Night
 
 _COMPARED = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s", "underprediction_rate")
 _BASELINE = ("EASY", "requested")

@@ -20,9 +20,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 from features.clock import DAY_S
 from pipelines.report.style import INK, MUTED, ImageFormat, Looks, encode, figure, key, log_durations, looks
 from pipelines.report.wording import METRICS
-from sim.metrics import TAU_S, bounded_slowdown
+from sim.metrics.schedule_metrics import TAU_S, bounded_slowdown
+from sim.metrics.timeline import busy_procs, gantt, queue_length, resample
 from sim.schedule import Schedule
-from sim.timeline import busy_procs, gantt, queue_length, resample
 
 PANELS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s")
 _LOG_FROM = 2.0
@@ -44,7 +44,7 @@ def metrics_by_combination(
 ) -> bytes:
     """Relative change of each metric to the baseline with its interval: a panel a metric, a row a combination.
 
-    ``comparison`` as :func:`sim.comparison.compare` makes it. A metric whose baseline is 0 has an empty panel, which says so.
+    ``comparison`` as :func:`sim.metrics.comparison.compare` makes it. A metric whose baseline is 0 has an empty panel, which says so.
     """
     rows = comparison.set_index(["scheduler", "predictor", "correction"])
     table = looks(rows.index.unique())
@@ -174,7 +174,7 @@ def over_time(schedules: Sequence[Schedule], table: Looks | None = None, image: 
 def gantt_chart(schedules: Sequence[Schedule], window: tuple[int, int], image: ImageFormat = "png") -> bytes:
     """The same window of several schedules, one above the other on one clock: a rectangle a job, coloured by its wait.
 
-    Rows of processors are assigned for drawing (:func:`sim.timeline.gantt`); a job may be in several pieces.
+    Rows of processors are assigned for drawing (:func:`sim.metrics.timeline.gantt`); a job may be in several pieces.
     """
     charts = [gantt(schedule, window) for schedule in schedules]
     waits = [(chart["start_s"] - chart["submit_s"]).to_numpy(np.float64) for chart in charts]

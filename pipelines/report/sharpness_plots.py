@@ -1,6 +1,6 @@
 """Two figures of predicted distributions: the loss at each level beside what knows nothing, and for which jobs the quantiles hold.
 
-They take tables of :class:`sim.sharpness.Sharpness` and return the bytes of an image.
+They take tables of :class:`sim.predictions.sharpness.Sharpness` and return the bytes of an image.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 from pipelines.report.style import INK, MUTED, ImageFormat, encode, figure
-from sim.sharpness import REFERENCES
+from sim.predictions.sharpness import REFERENCES
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 _DASHES = (":", "--", "-.")

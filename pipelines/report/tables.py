@@ -11,8 +11,8 @@ import pandas as pd
 from features.errors import InputError
 from pipelines.report.style import Key, Looks, key
 from pipelines.report.wording import FAIRNESS, METRICS, change, interval, number
+from sim.metrics.user_fairness import fairness
 from sim.schedule import Schedule
-from sim.users import fairness
 
 _SHARES = ("accuracy", "rate")
 """Endings of the names of prediction metrics printed in per cent."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 import pandas as pd
 
-from sim.metrics import nothing_waits
+from sim.metrics.schedule_metrics import nothing_waits
 
 MINUS = "\N{MINUS SIGN}"
 _GOPONENKO = "Goponenko et al., Metrics for packing efficiency and fairness of HPC cluster batch job scheduling (SBAC-PAD 2022)"
@@ -206,7 +206,7 @@ def _cost(name: str, title: str, row: pd.Series) -> str:
 
 
 def group_name(by: str, begin: float) -> str:
-    """A group of :attr:`sim.sharpness.Sharpness.coverage` in words."""
+    """A group of :attr:`sim.predictions.sharpness.Sharpness.coverage` in words."""
     if by == "request":
         return f"request from {begin / 60:,.0f} min" if begin < 7200 else f"request from {begin / 3600:,.3g} h"
     if by == "width":

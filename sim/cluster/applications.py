@@ -2,7 +2,7 @@
 
 Names are the paper's; what each does is ours: shares of its time in computation, communication and I/O, how hard it uses links and file system while it does,
 and how its own runtime varies on an undisturbed machine. The paper gives no such numbers. It says which vary most (Laghos, LBANN, sw4lite), and
-these are accordingly the ones that communicate or read most; noise of its own follows the spread of the real runs that :mod:`sim.cluster.calibrations` names.
+these are accordingly the ones that communicate or read most; noise of its own follows the spread of the real runs that :mod:`sim.cluster.presets` names.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import log2
 from typing import NamedTuple
 
-from features.counters import TYPES
 from features.errors import InputError
+from features.monitoring.samplers import TYPES
 
 
 class Behaviour(NamedTuple):
@@ -87,5 +87,5 @@ def application(name: str) -> Application:
 
 
 def type_code(of: str) -> int:
-    """Index of a type in :data:`features.counters.TYPES`."""
+    """Index of a type in :data:`features.monitoring.samplers.TYPES`."""
     return TYPES.index(of)

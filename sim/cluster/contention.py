@@ -54,7 +54,7 @@ from sim.cluster.site import (
     WRITE,
     WRITTEN,
 )
-from sim.state import ENDS, heap_push
+from sim.kernel.state import ENDS, heap_push
 
 
 @apart

@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pandas as pd
 
-from features.variability import THREE_CLASSES, baselines, labels, z_scores
-from models.time_blocks import times_of
-from models.variability import fit
-from sim.cluster.calibrations import Cluster
+from features.monitoring.labels import THREE_CLASSES, baselines, labels, z_scores
+from models.variability.model import fit
+from models.variability.time_blocks import times_of
+from sim.cluster.presets import Cluster
 from sim.cluster.simulate import Adviser, ClusterRun, simulate_on
 from sim.cluster.workloads import EVERYBODY, NODES, Experiment, continuous, trial
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from features.counters import WINDOW_S
 from features.jit import apart, kernel
+from features.monitoring.samplers import WINDOW_S
 from sim.cluster.chance import bits, normal_of, uniform_of
 from sim.cluster.site import (
     BASE,
@@ -115,7 +115,7 @@ def visible(now, site):
 
 @apart
 def over_window(now, counter, needed, own, found, at, site):
-    """Least, greatest and mean rate of a counter over the window before ``now``, over the ``needed`` chosen nodes or over all, into ``found[at:at + 3]``;
+    """Minimum, maximum and mean rate of a counter over the window before ``now``, over the ``needed`` chosen nodes or over all, into ``found[at:at + 3]``;
     NaN where there is no sample."""
     first, last = visible(now, site)
     least, most, total = np.inf, -np.inf, 0.0

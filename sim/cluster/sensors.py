@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from features.counters import SAMPLERS
+from features.monitoring.samplers import SAMPLERS
 from sim.cluster.site import (
     BASE,
     CONGESTION,
@@ -111,7 +111,7 @@ _GAUGES = {"link_quality_indicator": 5.0}
 
 
 def sensors() -> np.ndarray:
-    """float64 [90, SENSOR] in the order of :data:`features.counters.SAMPLERS`; counters not listed above count errors."""
+    """float64 [90, SENSOR] in the order of :data:`features.monitoring.samplers.SAMPLERS`; counters not listed above count errors."""
     rows = []
     for sampler in SAMPLERS.values():
         for metric in sampler.metrics:

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from features.counters import FEATURES, PROBE_FEATURES, TYPE_FEATURES, WINDOW_S, counter_features
 from features.errors import InputError
-from models.variability import VariabilityModel
+from features.monitoring.samplers import FEATURES, PROBE_FEATURES, TYPE_FEATURES, WINDOW_S, counter_features
+from models.variability.model import VariabilityModel
 from sim.cluster.applications import application, type_code
-from sim.cluster.calibrations import Cluster
-from sim.cluster.deciding import COUNTERS, EVERY, LOOKS, PROBED, TYPED
-from sim.cluster.drive import FULL, drive
+from sim.cluster.cluster_loop import FULL, drive
+from sim.cluster.presets import Cluster
 from sim.cluster.sensors import sensors
 from sim.cluster.site import (
     ASKED_TIMES,
@@ -69,15 +68,16 @@ from sim.cluster.site import (
     Site,
     no_model,
 )
-from sim.loop import Settings
+from sim.cluster.start_models import COUNTERS, EVERY, LOOKS, PROBED, TYPED
+from sim.kernel.loop import Settings
+from sim.kernel.scratch import Scratch, Work
+from sim.kernel.start_decision import StartDecision
+from sim.kernel.state import MOMENT
 from sim.names import CLASSES, Rush
 from sim.names import scheduler as named_scheduler
 from sim.prepare import prepare
 from sim.schedule import Schedule, schedule_table
-from sim.scratch import Scratch, Work
 from sim.simulate import outcome
-from sim.start_decision import StartDecision
-from sim.state import MOMENT
 
 SCOPES = ("own", "all")
 """Which nodes' counters a model looks at: those the job would get, or all."""
@@ -200,7 +200,7 @@ def simulate_on(
         dependencies=False,
         scratch=scratch,
         start_decision=start_decision,
-        under=Under(site, take),
+        machine=Machine(site, take),
     )
     take()
     schedule = Schedule(
@@ -242,7 +242,7 @@ def simulate_on(
 
 
 @dataclass(frozen=True)
-class Under:
+class Machine:
     """The cluster, as :func:`sim.simulate.outcome` lets jobs run on it."""
 
     site: Site
@@ -359,7 +359,7 @@ def as_site(
 
 
 WITHOUT_MODEL = {"oracle": ORACLE, "nowcast": NOWCAST, "coin": COIN}
-"""Who decides without having learned: see :mod:`sim.cluster.deciding`."""
+"""Who decides without having learned: see :mod:`sim.cluster.start_models`."""
 
 
 def ask(site: Site, rush: Rush | None, advisers: Mapping[str, Adviser], coin: float, outside: bool) -> np.ndarray:
@@ -389,7 +389,7 @@ def ask(site: Site, rush: Rush | None, advisers: Mapping[str, Adviser], coin: fl
 
 
 def column_codes(columns: tuple[str, ...], scope: str) -> np.ndarray:
-    """What a model's columns are to :func:`sim.cluster.deciding.look`; InputError for one that the simulated cluster does not have."""
+    """What a model's columns are to :func:`sim.cluster.start_models.look`; InputError for one that the simulated cluster does not have."""
     first = EVERY if scope == "all" else 0
     known = {name: first + at for at, name in enumerate(counter_features())}
     known |= {name: PROBED + at for at, name in enumerate(PROBE_FEATURES)}

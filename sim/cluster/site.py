@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.classifying import Arrays
+from models.variability.compiled_classifiers import Arrays
 
 (
     TICK_S,
@@ -70,7 +70,7 @@ started, and on average over its run; the model's last probability; whether it w
 class Site(NamedTuple):
     """float64 but where said. ``chosen`` are the nodes that a job would get or got last; ``ring`` [samples, counters, nodes] the last samples as
     rates, ``every`` [samples, counters, 3] their least, greatest and sum over all nodes; ``record`` increments waiting to be taken out; ``used``
-    the counters that are sampled; ``wanted`` what the model's columns are (:mod:`sim.cluster.deciding`)."""
+    the counters that are sampled; ``wanted`` what the model's columns are (:mod:`sim.cluster.start_models`)."""
 
     clock: np.ndarray  # int64 [CLOCKS]
     physics: np.ndarray  # [PHYSICS]

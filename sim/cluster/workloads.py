@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from features.schema import conform
+from features.jobs.schema import conform
 from sim.cluster.applications import APPLICATIONS, NODES, application
 
 PARTIAL = ("Laghos", "LBANN", "PENNANT")

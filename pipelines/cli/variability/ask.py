@@ -18,7 +18,7 @@ from pipelines.cli.options import note
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipelines.variability_ask import Answer
+    from pipelines.workflows.variability_ask import Answer
 
 _SHOWN = 3
 
@@ -39,10 +39,10 @@ def command(system: str, node_list: str, application: str, when: str | None, pro
 
     It goes by the counters of the five minutes before, as far as they were ingested, and says how many samples those were.
     """
-    from pipelines.home import home
     from pipelines.ingest.node_list import expand_nodes
-    from pipelines.registry import tracking
-    from pipelines.variability_ask import ask
+    from pipelines.storage.home import home
+    from pipelines.storage.registry import tracking
+    from pipelines.workflows.variability_ask import ask
 
     at_s = moment(when) if when is not None else time.time()
     try:
@@ -89,7 +89,7 @@ def _plain(value: object) -> object:
 
 
 def _print(answer: Answer) -> None:
-    from pipelines.variability_ask import time_text
+    from pipelines.workflows.variability_ask import time_text
 
     on = f"{len(answer.nodes)} node{'s' if len(answer.nodes) > 1 else ''}"
     click.echo(

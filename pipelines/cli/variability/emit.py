@@ -10,8 +10,8 @@ import click
 
 from features.errors import InputError
 from pipelines.cli.options import check_outputs, note
-from pipelines.ldms_files import COUNTERS, ORIGIN_S, PROBE_RESULTS, ROTATE, RUNS, TYPES, emit
-from sim.cluster.calibrations import CALIBRATIONS, Cluster
+from pipelines.sources.emission import COUNTERS, ORIGIN_S, PROBE_RESULTS, ROTATE, RUNS, TYPES, emit
+from sim.cluster.presets import CALIBRATIONS, Cluster
 
 
 @click.command()
@@ -56,7 +56,7 @@ def command(
 
 def emitted_cluster(name: str) -> Cluster:
     """The calibration ``name``, or the small cluster that is also the system ``simulated``; InputError with the list of what is known."""
-    from pipelines.simulated_site import small_cluster
+    from pipelines.sources.simulated_site import small_cluster
 
     small = small_cluster()
     if name != small.name and name not in CALIBRATIONS:

@@ -9,9 +9,9 @@ import sys
 import click
 import pandas as pd
 
-from models.variability import CLASSIFIERS
+from models.variability.model import CLASSIFIERS
 from pipelines.cli.options import note
-from pipelines.terminal import print_table
+from pipelines.report.terminal import print_table
 
 _PROTOCOLS = ("blocks-of-time", "leave-one-application-out")
 
@@ -46,9 +46,9 @@ def command(
     as_json: bool,
 ) -> None:
     """F1, precision, recall and average precision of each classifier, by protocol, with 95 % intervals over days."""
-    from features.variability import BINARY, THREE_CLASSES
-    from pipelines.home import home
-    from pipelines.variability_models import SCOPES, evaluate, training_table
+    from features.monitoring.labels import BINARY, THREE_CLASSES
+    from pipelines.storage.home import home
+    from pipelines.workflows.variability_models import SCOPES, evaluate, training_table
 
     table = training_table(home(), system, tuple(dict.fromkeys(scopes)) or SCOPES)
     found = evaluate(
@@ -83,7 +83,7 @@ def command(
 
 def without_intervals(measures: pd.DataFrame) -> str:
     """Why some values have no interval, in words; empty where all have one."""
-    from models.bootstrap import FEWEST_BLOCKS
+    from features.statistics import FEWEST_BLOCKS
 
     pooled = measures[(measures["application"] == "all") & (measures["measure"] == "f1")]
     if pooled["low"].notna().all():

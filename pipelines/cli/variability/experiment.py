@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from features.errors import InputError
-from models.variability import CLASSIFIERS
+from models.variability.model import CLASSIFIERS
 from pipelines.cli.options import check_outputs, note
-from pipelines.terminal import print_table
+from pipelines.report.terminal import print_table
 
 if TYPE_CHECKING:
-    from pipelines.cluster_experiments import Conducted, Plan, Progress
+    from pipelines.workflows.cluster_experiments import Conducted, Plan, Progress
     from sim.cluster.simulate import Adviser
 
 _ADVISED = tuple(f"EASY+RUSH(model={name},skips=10)" for name in ("oracle", "nowcast", "coin"))
@@ -87,8 +87,8 @@ def command(
 
     All numbers are simulated: what varies, why, and what counters show of it.
     """
-    from pipelines.cluster_experiments import REGISTERED, Plan, conduct
-    from sim.cluster.calibrations import calibration
+    from pipelines.workflows.cluster_experiments import REGISTERED, Plan, conduct
+    from sim.cluster.presets import calibration
     from sim.cluster.workloads import EXPERIMENTS, experiment
 
     check_outputs({"--report": report, "--out": out}, [])
@@ -125,9 +125,9 @@ def command(
 
 def _registered(spec: str) -> Adviser:
     """A model of the registry, with the scope that it was trained on."""
-    from models.registration import version_at
-    from models.variability_registration import load_version
-    from pipelines.registry import tracking
+    from models.registry.registration import version_at
+    from models.registry.variability_registration import load_version
+    from pipelines.storage.registry import tracking
     from sim.cluster.simulate import Adviser
 
     name, at, alias = spec.partition("@")
@@ -161,7 +161,7 @@ def _shown() -> Iterator[Progress]:
 
 
 def _provenance(plan: Plan, model: str | None) -> dict[str, Any]:
-    from pipelines.provenance import code_version, software
+    from pipelines.storage.provenance import code_version, software
 
     return {
         "simulated": "everything",
@@ -179,7 +179,7 @@ def _provenance(plan: Plan, model: str | None) -> dict[str, Any]:
 
 
 def _write(out: Path, plan: Plan, conducted: Sequence[Conducted], model: str | None) -> None:
-    from pipelines.parquet import write_parquet
+    from pipelines.storage.parquet import write_parquet
 
     out.mkdir(parents=True, exist_ok=True)
     metadata = {**_provenance(plan, model), "generated": True}

@@ -13,12 +13,12 @@ import click
 from features.errors import InputError
 from features.names import check_name
 from pipelines.cli.options import note
-from pipelines.terminal import console, print_table
+from pipelines.report.terminal import console, print_table
 
 if TYPE_CHECKING:
     from pipelines.ingest.ldms_ingest import IngestReport
-    from pipelines.lake import Lake
-    from pipelines.systems import System
+    from pipelines.sources.systems import System
+    from pipelines.storage.lake import Lake
 
 _SHOWN = 20
 
@@ -56,10 +56,10 @@ def command(
     The system is remembered with where all this lies, and read again every night. What was read before changes nothing; a counter file that
     grew gives its new lines. A broken counter file is quarantined with the reason and the rest goes on: then the exit code is 2.
     """
-    from pipelines.home import home
     from pipelines.ingest.ldms_files import counter_files
-    from pipelines.lake import Lake
-    from pipelines.systems import SIMULATED, System, remember_system
+    from pipelines.sources.systems import SIMULATED, System, remember_system
+    from pipelines.storage.home import home
+    from pipelines.storage.lake import Lake
 
     if system == SIMULATED:
         raise InputError(f"--system {system}: is the name of the simulated cluster; call yours otherwise")
@@ -85,8 +85,8 @@ def command(
 
 
 def _read_tables(lake: Lake, system: System) -> None:
-    from pipelines.run_store import PROBE_RESULTS, RUNS, TYPES
-    from pipelines.variability_stages import read_tables
+    from pipelines.storage.run_store import PROBE_RESULTS, RUNS, TYPES
+    from pipelines.workflows.variability_stages import read_tables
 
     named = {RUNS: "control runs", PROBE_RESULTS: "probe results", TYPES: "application types"}
     for found in read_tables(lake, system):
@@ -104,8 +104,8 @@ def _read_tables(lake: Lake, system: System) -> None:
 
 
 def _read_counters(lake: Lake, system: str, counters: tuple[str, ...], sampler: str | None) -> IngestReport:
-    from pipelines.counters_store import CountersStore
     from pipelines.ingest.ldms_ingest import ingest_counters
+    from pipelines.storage.counters_store import CountersStore
 
     store = CountersStore(lake.root, system)
     with _progress() as progress:

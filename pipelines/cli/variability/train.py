@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from models.variability import CLASSIFIERS
+from models.variability.model import CLASSIFIERS
 from pipelines.cli.options import check_outputs, note
-from pipelines.terminal import print_table
+from pipelines.report.terminal import print_table
 
 
 @click.command()
@@ -33,15 +33,15 @@ def command(system: str, scope: str, names: tuple[str, ...], classes: int, elimi
     """Train candidates, register them as variability-SYSTEM, and say which is champion and why."""
     check_outputs({"--plot": plot}, [])
 
-    from features.variability import BINARY, THREE_CLASSES
-    from models.variability_registration import registered_name
-    from pipelines.atomic import replacing
-    from pipelines.home import home
-    from pipelines.night_commit import alone
-    from pipelines.registry import tracking
+    from features.monitoring.labels import BINARY, THREE_CLASSES
+    from models.registry.variability_registration import registered_name
     from pipelines.report.importances import importances
-    from pipelines.stages import RUN_WAITS_S
-    from pipelines.variability_models import retrain, training_table
+    from pipelines.storage.atomic import replacing
+    from pipelines.storage.home import home
+    from pipelines.storage.registry import tracking
+    from pipelines.workflows.night_commit import alone
+    from pipelines.workflows.stages import RUN_WAITS_S
+    from pipelines.workflows.variability_models import retrain, training_table
 
     table = training_table(home(), system, (scope,))
     for reason, count in table.left_out.items():

@@ -1,0 +1,1 @@
+"""Canonical jobs and what is made of them: cleaning, per-user history, snapshots."""

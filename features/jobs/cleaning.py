@@ -1,0 +1,207 @@
+"""The cleaning rules that published job counts depend on, and a record of every job they touch.
+
+Use requested processors, else allocated; drop a job that has neither, no runtime, no requested time, a negative submission
+or more processors than the machine; cut the runtime at the request, noting what was cut; drop a job far ahead of the file's own
+clock; order by submission, source order among equals.
+On the raw KTH-SP2 log these rules keep 28,481 of 28,489 jobs, the number of Gaussier et al. 2015.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from features.clock import Clock
+from features.errors import InputError
+from features.jobs.file_clock import file_clock
+from features.jobs.schema import OVERRUN, REQUIRED, Trace, UnreadLine
+
+MissingRequest = Literal["drop", "runtime", "queue-max"]
+AHEAD = "ahead-of-file-clock"
+"""Rule for jobs that lie ahead of the file's own clock (:mod:`features.jobs.file_clock`)."""
+MISSING_REQUEST: tuple[str, ...] = get_args(MissingRequest)
+
+
+@dataclass(frozen=True)
+class CleanTrace:
+    """A trace that can be simulated: every job has a runtime, processors and a requested time.
+
+    ``jobs`` is the canonical table in order of submission, with the column ``overrun_s``: what of the recorded runtime lay beyond the request and was
+    cut off. ``rejected_jobs`` has one row for each dropped job and each altered
+    value: ``job_id submit_s rule action column before after``, action ``dropped`` or ``altered``; lines that no job could be made of
+    are the rule ``unreadable-line``, with their number in the file as ``line`` and their ``text`` (``jobs_read`` counts them).
+    """
+
+    name: str
+    jobs: pd.DataFrame
+    rejected_jobs: pd.DataFrame
+    procs: int
+    origin_unix_s: int | None
+    timezone: str | None
+    generated: bool
+    missing_request: str
+    jobs_read: int
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def clock(self) -> Clock:
+        """The wall clock of the place, as far as it is known."""
+        return Clock(self.origin_unix_s, self.timezone)
+
+    def counts(self) -> pd.Series:
+        """Number of rows of ``rejected_jobs`` by (action, rule)."""
+        return self.rejected_jobs.groupby(["action", "rule"], observed=True).size()
+
+    def touched(self) -> dict[str, int]:
+        """The same by words such as ``no-runtime dropped``."""
+        rules, actions = self.rejected_jobs["rule"], self.rejected_jobs["action"]
+        return {str(words): int(count) for words, count in (rules + " " + actions).value_counts(sort=False).items()}
+
+
+def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop") -> CleanTrace:
+    """Apply the rules to ``trace``; ``procs`` overrides the machine size its source states.
+
+    ``missing_request`` says what to do with a job that states no requested time: ``drop`` it, take its ``runtime``, or take the longest request that
+    was stated in its queue before it (``queue-max``; jobs before which their queue has none are dropped as ``no-request-yet``, jobs without a queue
+    are one queue).
+    Raises InputError where the machine size is unknown, where a whole trace has no requests to go by, and where nothing is left.
+    """
+    if not isinstance(trace, Trace):
+        raise InputError(f"a {type(trace).__name__} is no Trace: read_trace reads one, and Trace(name, jobs_from(frame)) makes one")
+    if missing_request not in MISSING_REQUEST:
+        raise InputError(f"unknown way to treat missing requests {missing_request!r}: known are {', '.join(MISSING_REQUEST)}")
+    size = procs if procs is not None else trace.procs
+    if size is None:
+        raise InputError(f"{trace.source or trace.name}: says nowhere how many processors there are; give --procs N")
+    if not isinstance(size, Integral) or isinstance(size, bool):
+        raise InputError(f"{trace.source or trace.name}: procs is a {type(size).__name__}, not a whole number of processors")
+    if size <= 0:
+        raise InputError(f"{trace.source or trace.name}: a machine of {size} processors cannot run anything")
+    if len(trace.jobs) == 0:
+        raise InputError(f"{trace.source or trace.name}: has no jobs")
+    trace = replace(trace, jobs=trace.jobs.reset_index(drop=True))  # labels of a notebook's table need not be unique
+    work = _Work(trace.jobs, trace.unread)
+
+    requested = trace.jobs["procs"].fillna(0) > 0
+    allocated = trace.jobs["allocated_procs"]
+    work.alter("procs-from-allocated", ~requested & (allocated.fillna(0) > 0), "procs", allocated)
+    work.drop("no-procs", work.table["procs"].fillna(0) <= 0, "procs")
+    work.drop("no-runtime", work.table["runtime_s"].fillna(0) <= 0, "runtime_s")
+    work.drop("negative-submit", work.table["submit_s"] < 0, "submit_s")
+    _requests(work, trace, missing_request)
+    work.drop("wider-than-machine", work.table["procs"].fillna(0) > size, "procs")
+    longer = (work.table["runtime_s"] > work.table["requested_s"]).fillna(False)
+    work.table[OVERRUN] = (work.table["runtime_s"] - work.table["requested_s"]).where(longer, 0)
+    work.alter("runtime-cut-to-request", longer, "runtime_s", work.table["requested_s"])
+
+    _ahead_of_the_clock(work)
+
+    jobs = work.table.loc[work.kept].sort_values("submit_s", kind="stable", ignore_index=True)
+    if len(jobs) == 0:
+        reasons = ", ".join(f"{rule}: {len(rows)}" for rule, rows in work.report().groupby("rule"))
+        raise InputError(f"{trace.source or trace.name}: no job of {len(trace.jobs)} is left after cleaning ({reasons})")
+    jobs = jobs.astype(dict.fromkeys((*REQUIRED, OVERRUN), "int64"))
+    return CleanTrace(
+        name=trace.name,
+        jobs=jobs,
+        rejected_jobs=work.report(),
+        procs=int(size),
+        origin_unix_s=trace.origin_unix_s,
+        timezone=trace.timezone,
+        generated=trace.generated,
+        missing_request=missing_request,
+        jobs_read=len(trace.jobs) + len(trace.unread),
+        source=trace.source,
+        notes=trace.notes,
+    )
+
+
+def _requests(work: _Work, trace: Trace, missing_request: str) -> None:
+    missing = work.table["requested_s"].fillna(0) <= 0
+    if missing.all() and missing_request != "runtime":
+        raise InputError(
+            f"{trace.source or trace.name}: no job states a requested time, so --missing-request {missing_request} has nothing to go by; "
+            "--missing-request runtime takes each job's runtime instead"
+        )
+    if missing_request == "runtime":
+        work.alter("request-from-runtime", missing, "requested_s", work.table["runtime_s"])
+    elif missing_request == "queue-max":
+        stated = work.table["requested_s"].where(~missing, 0)
+        by_submission = work.table["submit_s"].sort_values(kind="stable").index
+        queue = work.table["queue"].cat.codes.loc[by_submission]
+        longest = stated.loc[by_submission].groupby(queue).cummax().loc[work.table.index]
+        work.alter("request-from-queue-max", missing & (longest > 0), "requested_s", longest)
+        work.drop("no-request-yet", work.table["requested_s"].fillna(0) <= 0, "requested_s")
+    work.drop("no-request", work.table["requested_s"].fillna(0) <= 0, "requested_s")
+
+
+def _ahead_of_the_clock(work: _Work) -> None:
+    """Drop jobs that were submitted or ended after the file's own clock, naming the column that puts them there."""
+    names = ("submit_s", "wait_s", "runtime_s", OVERRUN)
+    submit, wait, runtime, overrun = (work.table[name].fillna(0).to_numpy(np.float64) for name in names)
+    runtime += overrun
+    clock = file_clock(submit[work.kept], (wait + runtime)[work.kept])
+    ahead = {
+        "submit_s": submit > clock,
+        "wait_s": (submit + wait + runtime > clock) & (wait >= runtime),
+        "runtime_s": (submit + wait + runtime > clock) & (wait < runtime),
+    }
+    for column, where in ahead.items():
+        work.drop(AHEAD, pd.Series(where), column)
+
+
+class _Work:
+    """The table under cleaning and the list of what was done to it; a job is dropped by the first rule that meets it."""
+
+    def __init__(self, jobs: pd.DataFrame, unread: Sequence[UnreadLine] = ()) -> None:
+        self.table = jobs.copy()
+        self.kept = np.ones(len(jobs), bool)
+        lines = [
+            {
+                "job_id": each.job_id,
+                "rule": "unreadable-line",
+                "action": "dropped",
+                "column": "",
+                "line": each.line,
+                "text": each.text,
+            }
+            for each in unread
+        ]
+        self._rows = [_as_report(pd.DataFrame(lines))] if lines else []
+
+    def drop(self, rule: str, where: pd.Series, column: str) -> None:
+        hit = where.to_numpy(bool) & self.kept
+        self._note(rule, "dropped", hit, column, None)
+        self.kept &= ~hit
+
+    def alter(self, rule: str, where: pd.Series, column: str, values: pd.Series) -> None:
+        hit = where.to_numpy(bool) & self.kept
+        self._note(rule, "altered", hit, column, values)
+        self.table.loc[hit, column] = values[hit]
+
+    def _note(self, rule: str, action: str, hit: np.ndarray, column: str, after: pd.Series | None) -> None:
+        if not hit.any():
+            return
+        rows = self.table.loc[hit, ["job_id", "submit_s"]].assign(rule=rule, action=action, column=column)
+        rows["before"] = self.table.loc[hit, column]
+        if after is not None:
+            rows["after"] = after[hit]
+        self._rows.append(_as_report(rows))
+
+    def report(self) -> pd.DataFrame:
+        return pd.concat(self._rows, ignore_index=True) if self._rows else _as_report(pd.DataFrame())
+
+
+_REPORT = {"job_id": "Int64", "submit_s": "Int64", "rule": "str", "action": "str", "column": "str"}
+_REPORT |= {"before": "Int64", "after": "Int64", "line": "Int64", "text": "str"}
+"""Columns of ``rejected_jobs`` and their dtypes."""
+
+
+def _as_report(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.reindex(columns=list(_REPORT)).astype(_REPORT)

@@ -1,0 +1,119 @@
+"""Have the submissions changed? The last window of jobs against those a model was trained on, by the population stability index.
+
+The index is sum (p - q) ln(p / q) over bins, Jeffreys' divergence; credit scoring takes 0.1 for a shift and 0.25 for a large one. Users come
+and go in bursts, so two windows of one and the same site differ by that much all the time. The yardstick is therefore the site itself: every
+earlier window of the same length is compared with the rest of the training jobs in the same way, and the last one drifts if it lies
+beyond what those predict (Student's t prediction limit of the logarithm) and above 0.1. Windows go by the jobs' ends, so that a long
+job is as likely to be in one as a short one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit
+
+from features.clock import DAY_S
+from features.jobs.schema import codes
+
+FALSE_ALARMS = 0.05
+"""Chance of any alarm in a window of a site that does not change, shared by the inputs (Bonferroni); measured on generated stationary
+workloads: 1 to 2 %, see tests/features/jobs/test_drift.py."""
+SHIFT = 0.1
+"""Below this index nothing is called drift."""
+FEWEST_WINDOWS = 8
+"""Earlier windows below which there is no verdict."""
+FEWEST_JOBS = 50
+"""Windows of fewer jobs are left out."""
+_TOP_USERS = 20
+INPUTS = ("procs", "requested_s", "hour", "user", "unknown users")
+
+
+def input_drift(
+    jobs: pd.DataFrame, end_s: np.ndarray, local_s: np.ndarray, until_s: int, trained_until_s: int, window_s: int = 14 * DAY_S
+) -> pd.DataFrame:
+    """The window (until_s - window_s, until_s] against the jobs that had ended by ``trained_until_s`` and lie before the window.
+
+    ``jobs`` is a cleaned canonical table, ``end_s`` int64 [jobs] its ends, ``local_s`` int64 [jobs] the wall clock at submission. One row
+    each of :data:`INPUTS`: ``input measure value limit windows jobs drifted note``. The measure is the index or, of users that no earlier job
+    was of, the share of jobs; ``limit`` is NaN where there is no verdict, and ``note`` says why.
+    """
+    window = (until_s - end_s) // window_s  # 0: the last one
+    last = window == 0
+    trained = (end_s <= trained_until_s) & ~last
+    earlier = [number for number in np.unique(window[trained]) if (window[trained] == number).sum() >= FEWEST_JOBS]
+    if earlier and (until_s - int(end_s.min())) // window_s == earlier[-1]:
+        earlier.pop()  # the trace begins within it
+    binned = {
+        "procs": np.floor(np.log2(jobs["procs"].to_numpy(np.float64))).astype(np.int64),
+        "requested_s": _bins(jobs["requested_s"].to_numpy(np.float64), trained),
+        "hour": local_s % DAY_S // (3 * 3600),
+        "user": _top(codes(jobs, "user"), trained),
+    }
+    rows = []
+    for name in INPUTS:
+        if name == "unknown users":
+            shares = {number: _unknown(jobs, end_s, window == number) for number in (0, *earlier)}
+            value, before = shares[0], np.array([shares[number] for number in earlier])
+            rows.append(_row(name, "share of jobs", value, before, last, np.arcsin, np.sin, np.sqrt, np.square))
+            continue
+        counts = np.zeros((len(earlier) + 2, int(binned[name].max()) + 1))
+        for place, chosen in enumerate((last, trained, *(trained & (window == number) for number in earlier))):
+            counts[place] = np.bincount(binned[name][chosen], minlength=counts.shape[1])
+        value = stability_index(counts[0], counts[1])
+        before = np.array([stability_index(each, counts[1] - each) for each in counts[2:]])
+        rows.append(_row(name, "stability index", value, before, last, np.log, np.exp))
+    return pd.DataFrame(rows)
+
+
+def stability_index(counts: np.ndarray, reference: np.ndarray) -> float:
+    """Population stability index of two lists of counts by bin; half a job is added to every bin that either uses."""
+    used = (counts + reference) > 0
+    if not used.any():
+        return 0.0
+    p, q = counts[used] + 0.5, reference[used] + 0.5
+    p, q = p / p.sum(), q / q.sum()
+    return float(((p - q) * np.log(p / q)).sum())
+
+
+def _row(name, measure, value, before, last, forth, back, inner=lambda x: x, outer=lambda x: x):
+    """``forth(inner(x))`` makes the values of windows alike normal, ``outer(back(x))`` undoes it."""
+    row = {"input": name, "measure": measure, "value": value, "limit": np.nan, "windows": len(before), "jobs": int(last.sum())}
+    row |= {"drifted": False, "note": ""}
+    if last.sum() < FEWEST_JOBS:
+        return row | {"note": f"no verdict: {int(last.sum())} jobs are too few"}
+    if len(before) < FEWEST_WINDOWS:
+        return row | {"note": f"no verdict: {len(before)} earlier windows are too few"}
+    normal = forth(inner(np.maximum(before, 1e-6)))
+    count = len(normal)
+    t = -float(stdtrit(count - 1, FALSE_ALARMS / len(INPUTS)))
+    edge = normal.mean() + t * normal.std(ddof=1) * np.sqrt(1 + 1 / count)
+    limit = max(float(outer(back(min(edge, np.pi / 2) if back is np.sin else edge))), SHIFT)
+    return row | {"limit": limit, "drifted": bool(value > limit)}
+
+
+def _bins(values: np.ndarray, trained: np.ndarray) -> np.ndarray:
+    """Numbers of the reference's deciles; equal edges fall together."""
+    if not trained.any():
+        return np.zeros(len(values), np.int64)
+    return np.searchsorted(np.unique(np.quantile(values[trained], np.arange(1, 10) / 10)), values, side="left")
+
+
+def _top(user: np.ndarray, trained: np.ndarray) -> np.ndarray:
+    """The reference's most frequent users by number, everybody else as one."""
+    counts = np.bincount(user[trained] + 1, minlength=int(user.max(initial=-1)) + 2)
+    top = np.argsort(-counts, kind="stable")[:_TOP_USERS]
+    place = np.full(len(counts), len(top))
+    place[top] = np.arange(len(top))
+    return place[user + 1]
+
+
+def _unknown(jobs: pd.DataFrame, end_s: np.ndarray, window: np.ndarray) -> float:
+    """Share of the window's jobs whose user had no job that ended before the window's first; of jobs with a user."""
+    user = codes(jobs, "user")
+    window = window & (user >= 0)
+    if not window.any():
+        return 0.0
+    seen = np.zeros(int(user.max()) + 1, bool)
+    seen[user[(end_s < end_s[window].min()) & (user >= 0)]] = True
+    return float((~seen[user[window]]).mean())

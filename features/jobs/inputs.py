@@ -1,0 +1,29 @@
+"""The matrix a learner of runtimes is given: what the submission says, and what is known of its user.
+
+One order of columns for training and for prediction; the copy packed into registered models (``models.packed.snapshot_inputs``)
+makes the same columns from a snapshot.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from features.jobs.history import HISTORY
+
+FEATURES: tuple[str, ...] = ("requested_s", "procs", *HISTORY)
+"""Columns of :func:`model_inputs`, in order; the submission's wall clock is among those of the history."""
+
+
+def model_inputs(jobs: pd.DataFrame, history: pd.DataFrame) -> pd.DataFrame:
+    """Model inputs, float64 [jobs, len(FEATURES)], one contiguous row a job; NaN where a history does not exist.
+
+    ``jobs`` is a cleaned canonical table and ``history`` its ``features.jobs.history.history``. Raises ValueError if their rows differ.
+    """
+    if not jobs.index.equals(history.index):
+        raise ValueError("jobs and history are not of the same rows")
+    matrix = np.empty((len(jobs), len(FEATURES)))
+    matrix[:, 0] = jobs["requested_s"]
+    matrix[:, 1] = jobs["procs"]
+    matrix[:, 2:] = history[list(HISTORY)]
+    return pd.DataFrame(matrix, index=jobs.index, columns=list(FEATURES), copy=False)

@@ -1,0 +1,1 @@
+"""Canonical monitoring counters and what is made of them: rates, windows, labels."""

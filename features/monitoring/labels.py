@@ -1,0 +1,128 @@
+"""Did a run vary, and what is known of it beforehand: labels from control runs, and the rows that classifiers learn from.
+
+Paper 004 (RUSH), sections III and IV-A: a run's z-score is its distance from its application's mean runtime in standard deviations; above 1.5
+it varied. Its features are 270 of counters (:mod:`features.monitoring.windows`), nine of two MPI probes and three of the application's type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from features.monitoring.samplers import FEATURES, PROBE_FEATURES, PROBES, STATISTICS, TYPE_FEATURES, TYPES
+
+BINARY = (1.5,)
+"""Threshold of z for the labels no variation and variation."""
+THREE_CLASSES = (1.2, 1.5)
+"""Thresholds for no, little and much variation, the labels that the scheduler's model is trained on."""
+
+
+def baselines(application: Sequence[str] | np.ndarray | pd.Series, runtime_s: np.ndarray | pd.Series) -> pd.DataFrame:
+    """What is usual for each application: index ``application`` (sorted), columns ``mean_s sigma_s`` float64 and ``runs`` int64.
+
+    ``application`` and ``runtime_s`` (seconds) [runs] are those of the training part alone: whoever passes more looks ahead. ``sigma_s`` is the
+    standard deviation of these runs (ddof = 0; the paper does not say), 0 if all took equally long. So of n runs none is beyond
+    sqrt(n - 1) standard deviations: with three or fewer nothing can vary. Raises InputError for a runtime that is no positive number
+    and for a run without application.
+    """
+    runs = _runs(application, runtime_s)
+    groups = runs.groupby("application", sort=True)["runtime_s"]
+    table = pd.DataFrame({"mean_s": groups.mean(), "sigma_s": groups.std(ddof=0), "runs": groups.size().astype(np.int64)})
+    return table.rename_axis("application")
+
+
+def z_scores(
+    application: Sequence[str] | np.ndarray | pd.Series, runtime_s: np.ndarray | pd.Series, baselines: pd.DataFrame
+) -> np.ndarray:
+    """(runtime - mean) / sigma by the run's application, float64 [runs]; NaN where it has no baseline or one whose sigma is 0.
+
+    ``baselines`` as :func:`baselines` gives them. Raises InputError as that does.
+    """
+    runs = _runs(application, runtime_s)
+    known = baselines.reindex(runs["application"])
+    sigma = known["sigma_s"].to_numpy(np.float64)
+    return (runs["runtime_s"].to_numpy() - known["mean_s"].to_numpy(np.float64)) / np.where(sigma > 0, sigma, np.nan)
+
+
+def labels(z: np.ndarray, thresholds: Sequence[float] = BINARY) -> np.ndarray:
+    """Classes int64 [runs], the number of thresholds that ``z`` is above: 0 for no variation to ``len(thresholds)`` for the most.
+
+    One-sided: a run faster than usual did not vary. The paper leaves open what a run at the threshold is; here it is still below. Raises
+    InputError for a z of NaN, which is no class: leave such runs out, and count them.
+    """
+    z = np.asarray(z, np.float64)
+    if len(thresholds) == 0 or not (np.diff(thresholds) > 0).all():
+        raise InputError(f"thresholds are to ascend, unlike {tuple(thresholds)}")
+    if np.isnan(z).any():
+        raise InputError(
+            f"{np.isnan(z).sum()} of {len(z)} runs have no z-score, so no label: their application has no baseline or never varied"
+        )
+    return np.searchsorted(np.asarray(thresholds, np.float64), z, side="left").astype(np.int64)
+
+
+def probe_features(probes: pd.DataFrame, run_ids: Sequence[str] | pd.Index | pd.Series) -> pd.DataFrame:
+    """The nine features of the MPI probes: float64 [runs, 9], index ``run_id`` in the order of ``run_ids``, columns ``probe.<call>.<min|max|mean>``.
+
+    ``probes`` is the canonical table, a row for each node of a run: seconds it waited in the blocking calls. Minimum, maximum and mean over
+    the run's nodes, leaving out those without a value; NaN for a run without any. Rows of other runs are not looked at. Raises InputError for two
+    rows of one node and for waits below 0.
+    """
+    rows = probes[probes["run_id"].isin(pd.Index(run_ids))]
+    again = rows.duplicated(["run_id", "node"])
+    if again.any():
+        first = rows[again].iloc[0]
+        raise InputError(f"run {first['run_id']!r} has several probe results of node {first['node']!r}")
+    waits = rows[list(PROBES)].astype(np.float64)
+    wrong = ((waits < 0) | np.isinf(waits)).any(axis=1)
+    if wrong.any():
+        first = rows[wrong].iloc[0]
+        raise InputError(f"run {first['run_id']!r} has probe results of node {first['node']!r} that are no waiting times")
+    groups = waits.groupby(rows["run_id"].astype(str), sort=False)
+    columns = {f"probe.{name}.{statistic}": getattr(groups[name], statistic)() for name in PROBES for statistic in STATISTICS}
+    table = pd.DataFrame(columns, columns=list(PROBE_FEATURES), dtype=np.float64)
+    return table.reindex(pd.Index(run_ids, name="run_id"))
+
+
+def type_features(application: Sequence[str] | np.ndarray | pd.Series, types: Mapping[str, str]) -> pd.DataFrame:
+    """One-hot type of each run's application: float64 [runs, 3], columns ``type.<compute|network|io>``, in the order of ``application``.
+
+    ``types`` maps applications to one of :data:`features.monitoring.samplers.TYPES`; another type raises InputError. NaN for an application it does not name.
+    """
+    for name, kind in types.items():
+        if kind not in TYPES:
+            raise InputError(f"application {name!r} is of type {kind!r}; types are {' '.join(TYPES)}")
+    kinds = np.array([TYPES.index(types[name]) if name in types else -1 for name in application], np.int64)
+    matrix = np.where(kinds[:, None] < 0, np.nan, (kinds[:, None] == np.arange(len(TYPES))).astype(np.float64))
+    return pd.DataFrame(matrix, columns=list(TYPE_FEATURES))
+
+
+def feature_matrix(windows: pd.DataFrame, probes: pd.DataFrame, types: Mapping[str, str], runs: pd.DataFrame) -> pd.DataFrame:
+    """What a classifier sees of each run: float64 [runs, features], index ``run_id`` in the order of ``runs``.
+
+    ``windows`` is one scope of :class:`features.monitoring.windows.WindowFeatures` (``own`` or ``all``), ``probes`` the canonical table, ``types`` as for
+    :func:`type_features`, ``runs`` the canonical control runs, of which ``run_id`` and ``application`` are read, never the runtime. Columns: those of
+    ``windows``, of :data:`features.monitoring.samplers.FEATURES` first and in that order, then the probes' nine and the type's three; so with the paper's
+    samplers exactly FEATURES. What is missing is NaN. Raises InputError for a run that ``windows`` does not have, and as its parts do.
+    """
+    run_ids = pd.Index(runs["run_id"], name="run_id")
+    absent = run_ids.difference(windows.index)
+    if len(absent):
+        raise InputError(f"{len(absent)} runs have no window features, {absent[0]!r} first")
+    place = {name: number for number, name in enumerate(FEATURES)}
+    columns = sorted(windows.columns, key=lambda name: place.get(name, len(place)))  # stable: others stay in their order
+    kinds = type_features(runs["application"].tolist(), types).set_axis(run_ids, axis=0)
+    parts = [windows.loc[run_ids, columns], probe_features(probes, run_ids), kinds]
+    return pd.concat(parts, axis=1).astype(np.float64)
+
+
+def _runs(application: Sequence[str] | np.ndarray | pd.Series, runtime_s: np.ndarray | pd.Series) -> pd.DataFrame:
+    table = pd.DataFrame({"application": np.asarray(application, object), "runtime_s": np.asarray(runtime_s, np.float64)})
+    wrong = ~(np.isfinite(table["runtime_s"]) & (table["runtime_s"] > 0))
+    if wrong.any():
+        raise InputError(f"run {int(np.argmax(wrong))} (counted from 0) took {table['runtime_s'][wrong].iloc[0]} s, no runtime")
+    if table["application"].isna().any():
+        raise InputError(f"run {int(np.argmax(table['application'].isna()))} (counted from 0) has no application")
+    return table

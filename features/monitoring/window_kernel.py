@@ -1,0 +1,181 @@
+"""The compiled part of the window features: samples in time order, into the windows of the runs that are open.
+
+A window is a range of buckets of time. Buckets are seconds, cut further where windows begin or end inside a second, so that a sample's
+bucket tells which windows hold it, and which other runs there are changes no sum. Samples of a run's own nodes go straight into the run.
+Samples of all nodes are summed up by bucket, in a ring as long as a window, and a run takes its buckets when its window ends.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from features.jit import apart, kernel, njit
+from features.monitoring.rates import NEVER, rates_of_sample
+
+SECOND = 1_000_000
+"""Times are int64 microseconds of Unix time."""
+INTERVAL_BINS = 360_000
+"""Intervals between samples of a node are counted by hundredths of a second, up to an hour."""
+MIN, MAX, SUM, COUNT = range(4)
+
+DONE = -1
+CLOCK, BUCKET, OVER, KNOWN = range(4)
+
+
+class Windows(NamedTuple):
+    """Runs in order of start, and what has come into their windows: ``[begin, end)`` in buckets."""
+
+    cuts: np.ndarray  # int64 [cuts]: where seconds are cut, microseconds within the second
+    begin: np.ndarray  # int64 [runs]
+    end: np.ndarray  # int64 [runs]
+    own: np.ndarray  # float64 [runs, 4, metrics]: MIN, MAX, SUM, COUNT; no runs where that scope is not asked for
+    all: np.ndarray  # float64 [runs, 4, metrics]
+    samples: np.ndarray  # int64 [runs, 2]: samples that gave a value, of own and of all nodes
+    nodes: np.ndarray  # int64 [runs, 2]: nodes with such a sample
+    known: np.ndarray  # int64 [runs]: nodes that were ever sampled before the window's end
+    run_offsets: np.ndarray  # int64 [runs + 1]: where a run's nodes begin in run_nodes
+    run_nodes: np.ndarray  # int64: nodes by run
+    node_runs: np.ndarray  # int64: the same pairs as runs by node, each node's in order of start
+    ring: np.ndarray  # float64 [buckets, 4, metrics]
+    ring_bucket: np.ndarray  # int64 [buckets]: the bucket a place of the ring holds
+    ring_samples: np.ndarray  # int64 [buckets]
+
+
+class Nodes(NamedTuple):
+    """What is remembered of every node; arrays of at least as many rows as there are nodes."""
+
+    values: np.ndarray  # float64 [nodes, metrics]: last value of each cumulative metric
+    since: np.ndarray  # int64 [nodes, metrics]: its time
+    last: np.ndarray  # int64 [nodes]: time of the last sample
+    bucket: np.ndarray  # int64 [nodes]: bucket of the last sample that gave a value
+    first_run: np.ndarray  # int64 [nodes]: first place in node_runs that is not over
+    next_run: np.ndarray  # int64 [nodes]: first place in node_runs that is not open yet
+    last_run: np.ndarray  # int64 [nodes]: where the node's runs end in node_runs
+
+
+class Stream(NamedTuple):
+    """What is remembered beside nodes and runs."""
+
+    clock: np.ndarray  # int64 [4]: CLOCK, BUCKET of the last sample; runs that are OVER; nodes ever sampled (KNOWN)
+    duplicates: np.ndarray  # int64 [1]: samples of a node at a time that it had one already; the first counts
+    counts: np.ndarray  # int64 [kinds]
+    intervals: np.ndarray  # int64 [INTERVAL_BINS]
+    sample: np.ndarray  # float64 [metrics]: what the row at hand holds
+    rate: np.ndarray  # float64 [metrics]: and says
+
+
+@kernel
+def bucket_of(micros, cuts):
+    second = micros // SECOND
+    within = micros - second * SECOND
+    bucket = second * (len(cuts) + 1)
+    for cut in cuts:
+        bucket += within >= cut
+    return bucket
+
+
+@njit
+def buckets_of(micros, cuts):
+    buckets = np.empty_like(micros)
+    for place in range(len(micros)):
+        buckets[place] = bucket_of(micros[place], cuts)
+    return buckets
+
+
+@kernel
+def add(total, place, rate):
+    """Add a sample's rates to row ``place`` of ``total`` [rows, 4, metrics]; NaN adds nothing. No branches: it runs on vectors."""
+    for metric in range(len(rate)):
+        value = rate[metric]
+        there = value == value
+        low, high = total[place, MIN, metric], total[place, MAX, metric]
+        total[place, MIN, metric] = value if value < low else low
+        total[place, MAX, metric] = value if value > high else high
+        total[place, SUM, metric] += value if there else 0.0
+        total[place, COUNT, metric] += 1.0 if there else 0.0
+
+
+@apart
+def close(bucket, windows, nodes, stream):
+    """Finish the runs whose windows end at or before ``bucket``."""
+    run = stream.clock[OVER]
+    size = len(windows.ring_bucket)
+    while run < len(windows.end) and windows.end[run] <= bucket:
+        if len(windows.all):
+            for inside in range(windows.begin[run], windows.end[run]):
+                place = inside % size
+                if windows.ring_bucket[place] == inside:
+                    windows.samples[run, 1] += windows.ring_samples[place]
+                    for metric in range(windows.all.shape[2]):
+                        low, high = windows.all[run, MIN, metric], windows.all[run, MAX, metric]
+                        windows.all[run, MIN, metric] = min(low, windows.ring[place, MIN, metric])
+                        windows.all[run, MAX, metric] = max(high, windows.ring[place, MAX, metric])
+                        windows.all[run, SUM, metric] += windows.ring[place, SUM, metric]
+                        windows.all[run, COUNT, metric] += windows.ring[place, COUNT, metric]
+        for bucket_of_node in nodes.bucket:
+            windows.nodes[run, 1] += bucket_of_node >= windows.begin[run]
+        for place in range(windows.run_offsets[run], windows.run_offsets[run + 1]):
+            windows.nodes[run, 0] += nodes.bucket[windows.run_nodes[place]] >= windows.begin[run]
+        windows.known[run] = stream.clock[KNOWN]
+        run += 1
+    stream.clock[OVER] = run
+
+
+@apart
+def take(micros, node, values, gauge, longest, windows, nodes, stream):
+    """Take in a batch: ``micros`` and ``node`` int64 [rows], ``values`` float64 [metrics, rows]; DONE, or the first row that goes back in time."""
+    clock = stream.clock
+    for row in range(len(micros)):
+        now = micros[row]
+        if now < clock[CLOCK]:
+            return row
+        clock[CLOCK] = now
+        bucket = bucket_of(now, windows.cuts)
+        if bucket != clock[BUCKET]:
+            clock[BUCKET] = bucket
+            close(bucket, windows, nodes, stream)
+        at = node[row]
+        last = nodes.last[at]
+        if last == now:
+            stream.duplicates[0] += 1
+            continue
+        if last == NEVER:
+            clock[KNOWN] += 1
+        else:
+            stream.intervals[min(max((now - last + 5_000) // 10_000, 1), INTERVAL_BINS - 1)] += 1
+        nodes.last[at] = now
+        for metric in range(len(stream.sample)):
+            stream.sample[metric] = values[metric, row]
+        if not rates_of_sample(now, stream.sample, gauge, nodes.values[at], nodes.since[at], longest, stream.rate, stream.counts):
+            continue
+        nodes.bucket[at] = bucket
+        over = clock[OVER]
+        if len(windows.all) and over < len(windows.end) and windows.begin[over] <= bucket:
+            place = bucket % len(windows.ring_bucket)
+            if windows.ring_bucket[place] != bucket:
+                windows.ring_bucket[place] = bucket
+                windows.ring_samples[place] = 0
+                clear(windows.ring, place)
+            windows.ring_samples[place] += 1
+            add(windows.ring, place, stream.rate)
+        ended, opened = nodes.first_run[at], nodes.next_run[at]
+        while opened < nodes.last_run[at] and windows.begin[windows.node_runs[opened]] <= bucket:
+            opened += 1
+        while ended < opened and windows.end[windows.node_runs[ended]] <= bucket:
+            ended += 1
+        nodes.first_run[at], nodes.next_run[at] = ended, opened
+        for place in range(ended, opened):
+            run = windows.node_runs[place]
+            windows.samples[run, 0] += 1
+            add(windows.own, run, stream.rate)
+    return DONE
+
+
+@kernel
+def clear(total, place):
+    total[place, MIN] = np.inf
+    total[place, MAX] = -np.inf
+    total[place, SUM] = 0.0
+    total[place, COUNT] = 0.0

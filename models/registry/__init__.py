@@ -1,0 +1,1 @@
+"""The MLflow side: candidates, packing, versions, aliases, promotion."""

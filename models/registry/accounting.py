@@ -1,0 +1,77 @@
+"""What accounting held at an instant: the ended jobs of a trace, of which a night trains models and takes snapshots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from features.clock import local_clock_s
+from features.jobs.history import history
+from features.jobs.inputs import model_inputs
+from features.jobs.schema import recorded_end_s
+from features.jobs.snapshot import snapshot
+from models.packed.snapshot_inputs import KNOWN, History
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """Ended jobs: a cleaned canonical table in order of submission, their starts int64 [jobs], and the model inputs known at each submission.
+
+    Ends are those recorded, though the runtimes that models learn are cut at the request.
+    ``inputs`` (``features.jobs.inputs.model_inputs``) go by histories up to the second. ``origin_unix_s`` and ``timezone`` as in ``features.clock``.
+    """
+
+    jobs: pd.DataFrame
+    start_s: np.ndarray
+    inputs: pd.DataFrame
+    origin_unix_s: int | None = None
+    timezone: str | None = None
+    end_s: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "end_s", recorded_end_s(self.jobs, self.start_s))
+
+    @property
+    def until_s(self) -> int:
+        """The last instant it tells of: the last end."""
+        return int(self.end_s.max())
+
+    def ended(self, at_s: int) -> np.ndarray:
+        """Rows of the jobs that had ended by ``at_s``."""
+        return np.flatnonzero(self.end_s <= at_s)
+
+    def then(self, at_s: int) -> Accounting:
+        """What accounting held at ``at_s``, whatever it tells of those jobs' time today."""
+        rows = self.ended(at_s)
+        return accounting(self.jobs.iloc[rows], self.start_s[rows], self.origin_unix_s, self.timezone)
+
+    def snapshot(self, at_s: int) -> pd.DataFrame:
+        """``features.jobs.snapshot.snapshot`` as a night at ``at_s`` takes it."""
+        rows = self.ended(at_s)
+        return snapshot(self.jobs.iloc[rows], self.start_s[rows], at_s, self.end_s[rows])
+
+    def asked(self, rows: np.ndarray) -> pd.DataFrame:
+        """The jobs ``rows`` as they were submitted: ``user group executable procs requested_s submit_s local_s``."""
+        jobs = self.jobs.iloc[rows]
+        submit = jobs["submit_s"].to_numpy(np.int64)
+        people = {name: jobs[name].astype(object).to_numpy() for name in ("user", "group", "executable")}
+        numbers = {name: jobs[name].to_numpy(np.int64) for name in ("procs", "requested_s")}
+        local = local_clock_s(submit, self.origin_unix_s, self.timezone)
+        return pd.DataFrame({**people, **numbers, "submit_s": submit, "local_s": local}, index=jobs.index)
+
+    def served_inputs(self, rows: np.ndarray, at_s: int) -> pd.DataFrame:
+        """Model inputs of the jobs ``rows`` from the snapshot at ``at_s``."""
+        nobody_yet = History([], np.empty((0, len(KNOWN))), None)
+        users = History.from_frame(self.snapshot(at_s)) if len(self.ended(at_s)) else nobody_yet
+        return users.inputs(self.asked(rows))
+
+
+def accounting(
+    jobs: pd.DataFrame, start_s: np.ndarray, origin_unix_s: int | None = None, timezone: str | None = None
+) -> Accounting:
+    """:class:`Accounting` of ended jobs, the inputs made here. Raises what ``features.jobs.history.history`` raises."""
+    local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), origin_unix_s, timezone)
+    known = history(jobs, start_s, local, recorded_end_s(jobs, start_s))
+    return Accounting(jobs, start_s, model_inputs(jobs, known), origin_unix_s, timezone)

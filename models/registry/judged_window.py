@@ -1,0 +1,50 @@
+"""Which jobs judge a model: the last that ended, counted back from where the submissions end, and never none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from features.clock import DAY_S
+from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS
+
+STRAGGLERS = 7
+"""Days before the judged window in which jobs may have been submitted that ended within it; the few that waited and ran longer do not judge."""
+
+
+@dataclass(frozen=True)
+class JudgedWindow:
+    """Jobs that ended after ``since_s`` and were submitted from ``first_s`` on judge, each asked of the night before it.
+
+    ``last_s`` is the last submission; all are seconds from the trace's origin.
+    """
+
+    since_s: int
+    first_s: int
+    last_s: int
+
+    @property
+    def nights(self) -> list[int]:
+        """Instants a day apart, counted back from the last submission to the first at or before ``first_s``, ascending."""
+        days = max(-(-(self.last_s - self.first_s) // DAY_S), 1)
+        return [self.last_s - DAY_S * number for number in range(days, 0, -1)]
+
+    def jobs(self, end_s: np.ndarray) -> np.ndarray:
+        """Mask of the jobs that end in the window, bool [jobs]."""
+        return end_s > self.since_s
+
+
+def judged_window(submit_s: np.ndarray, end_s: np.ndarray) -> JudgedWindow:
+    """The window in which the jobs submitted at ``submit_s`` and ended at ``end_s``, int64 [jobs], judge.
+
+    It begins ``JUDGED_DAYS`` days before the last submission, and earlier where fewer than ``FEWEST_JOBS`` jobs have ended since. Counted from the
+    last end, one long job after the last submission would leave none in it. Raises ValueError without jobs.
+    """
+    if len(submit_s) == 0:
+        raise ValueError("no job judges: none has ended")
+    last, fewest = int(submit_s.max()), min(FEWEST_JOBS, len(submit_s))
+    since = min(last - JUDGED_DAYS * DAY_S, int(np.partition(end_s, -fewest)[-fewest]) - 1)
+    submitted = submit_s[end_s > since]
+    first = min(since - STRAGGLERS * DAY_S, int(np.partition(submitted, -fewest)[-fewest]))
+    return JudgedWindow(since, first, last)

@@ -1,0 +1,215 @@
+"""The rule by which a challenger takes the champion's place, from numbers alone.
+
+The challenger is a method, trained anew every night; a job's prediction is that of the night before its submission, the champion's by its model and the
+challenger's by its method trained that night, both from that night's snapshot. No job judges a model that was trained on it. Every job that was
+submitted after the champion was trained judges once: on the day on which it ended. The challenger is promoted if
+
+* the evidence that it is better by more than ``TIE`` reaches candidates / ``LEVEL`` (:mod:`models.registry.evidence`);
+* at least ``FEWEST_JOBS`` of the jobs that ended in the last ``JUDGED_DAYS`` days judge, and over these its mean accuracy is higher by more than ``TIE``;
+* it under-predicts no more than ``UNDERPREDICTION_MARGIN`` of them more than the champion;
+* where both tell quantiles, these are no worse by more than the margins of :mod:`models.registry.promotion_vetoes`;
+* no metric of its simulated schedules is surely worse (there, too); and
+* every other check of it holds.
+
+The unit of evidence is the mean difference of accuracy over the jobs of one user that ended on one day, less ``TIE``: a user's jobs resemble each
+other, so a burst of a thousand counts as one observation. What is assumed of equals: given the past, and given which users' jobs end on a day, the units are in
+expectation at most 0 on average over the days so far, and users of one day err independently. Then the chance that an equal challenger, or one of several
+(Bonferroni), is ever promoted over a champion is at most ``LEVEL``, whatever the number of nights. The evidence begins anew with every champion.
+
+Beside the evidence the mean difference over the last days is shown with an interval, which decides nothing: jobs of one user and day of submission count
+as one observation (cluster-robust variance, Liang & Zeger 1986), with Student's t; with several candidates its level is Bonferroni's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+from features.clock import DAY_S
+from models.registry.evidence import log_evidence, log_growth
+from models.runtime.evaluation import accuracy
+
+JUDGED_DAYS = 14
+FEWEST_JOBS = 200
+TIE = 0.001
+"""Accuracies closer than this count as equal."""
+UNDERPREDICTION_MARGIN = 0.10
+CONFIDENCE = 0.95
+LEVEL = 0.05
+"""Chance that a champion is ever replaced by a challenger that is no better, shared by the candidates."""
+SETTLING_DAYS = 1
+"""Days after the champion's training whose ends do not judge: of what was submitted since, the short jobs end first."""
+FEWEST_CLUSTERS = 10
+_LARGEST = 700.0
+"""Logarithm of the largest evidence told."""
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over jobs with its clustered standard error and the number of clusters."""
+
+    value: float
+    error: float
+    clusters: int
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Student's t interval; unbounded with fewer than ``FEWEST_CLUSTERS`` clusters."""
+        if self.clusters < FEWEST_CLUSTERS:
+            return -np.inf, np.inf
+        half = -float(stdtrit(self.clusters - 1, (1.0 - confidence) / 2.0)) * self.error
+        return self.value - half, self.value + half
+
+
+def clustered_mean(values: np.ndarray, cluster: np.ndarray) -> Mean:
+    """Mean of ``values`` float64 [jobs] whose errors are shared within ``cluster`` int [jobs]. NaN over no jobs."""
+    if len(values) == 0:
+        return Mean(float("nan"), float("nan"), 0)
+    mean = float(values.mean())
+    sums = np.bincount(np.unique(cluster, return_inverse=True)[1], values - mean)
+    count = len(sums)
+    scale = count / (count - 1) if count > 1 else np.inf
+    return Mean(mean, float(np.sqrt((sums**2).sum() * scale) / len(values)) if count > 1 else np.inf, count)
+
+
+def user_days(user: np.ndarray, submit_s: np.ndarray) -> np.ndarray:
+    """One number for each user (code, -1 for none) and day of submission: int64 [jobs]."""
+    day = submit_s // 86_400
+    return (user - user.min(initial=0)) * (day.max(initial=0) + 1) + day
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """How sure it is that a challenger is better: ``value`` grows from 1 and has to reach ``needed``; ``units`` judged on ``days`` days."""
+
+    value: float = 1.0
+    needed: float = 1.0 / LEVEL
+    units: int = 0
+    days: int = 0
+
+    @property
+    def enough(self) -> bool:
+        return self.value >= self.needed
+
+    def __str__(self) -> str:
+        return f"evidence {self.value:.3g} of the {self.needed:g} needed"
+
+
+def evidence(units: np.ndarray, day: np.ndarray, days: int, candidates: int = 1, known_from: int = 0) -> Evidence:
+    """The evidence of ``units``, float64 [units] in [-1 - TIE, 1], on the days ``day``, int [units], of which ``days`` are over.
+
+    ``candidates`` share the level. Units of days that are not over wait; ``known_from`` as in :func:`models.registry.evidence.log_evidence`.
+    """
+    over = day < days
+    needed = max(candidates, 1) / LEVEL
+    if days <= 0:
+        return Evidence(needed=needed)
+    found = log_evidence(log_growth(units[over], day[over], days), known_from)[-1]
+    return Evidence(float(np.exp(min(found, _LARGEST))), needed, int(over.sum()), days)
+
+
+def served_evidence(
+    difference: np.ndarray,
+    user: np.ndarray,
+    end_s: np.ndarray,
+    trained_until_s: int,
+    until_s: int,
+    candidates: int,
+    known_from_s: int,
+) -> Evidence:
+    """The evidence of paired differences of accuracy, float64 [jobs], of jobs submitted after ``trained_until_s``, tonight at ``until_s``.
+
+    ``user`` int [jobs] (code, -1 for unknown) and ``end_s`` int [jobs]. Days count from the champion's training, so that the units of a day that
+    is over are the same on every later night. ``known_from_s`` is the instant from which on all ends are given, if that is later than the training.
+    """
+    first_s = trained_until_s + SETTLING_DAYS * DAY_S
+    day = (end_s - first_s - 1) // DAY_S
+    chosen = day >= 0
+    _, row, unit = np.unique(user_days(user[chosen], day[chosen] * DAY_S), return_index=True, return_inverse=True)
+    means = np.bincount(unit, difference[chosen]) / np.bincount(unit) if len(row) else np.empty(0)
+    known_from = max(-((first_s - known_from_s) // DAY_S), 0)
+    return evidence(means - TIE, day[chosen][row], (until_s - first_s) // DAY_S, candidates, known_from)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Challenger against champion on the same jobs: mean scores, and their paired difference with the interval from ``low`` to ``high``."""
+
+    jobs: int
+    champion: Mean
+    challenger: Mean
+    difference: Mean
+    low: float
+    high: float
+    evidence: Evidence
+
+
+@dataclass(frozen=True)
+class Duel(Comparison):
+    """A comparison of predicted runtimes, scored by accuracy, and how often each was below the runtime."""
+
+    champion_underpredicts: float
+    challenger_underpredicts: float
+
+
+def compare(
+    challenger: np.ndarray, champion: np.ndarray, cluster: np.ndarray, evidence: Evidence, candidates: int = 1
+) -> Comparison:
+    """Compare two lists of scores, float64 [jobs], of the same jobs; ``candidates`` were there to choose the challenger from."""
+    difference = clustered_mean(challenger - champion, cluster)
+    low, high = difference.interval(1.0 - (1.0 - CONFIDENCE) / max(candidates, 1))
+    means = clustered_mean(champion, cluster), clustered_mean(challenger, cluster)
+    return Comparison(len(champion), *means, difference, low, high, evidence)
+
+
+def duel(
+    challenger_s: np.ndarray,
+    champion_s: np.ndarray,
+    runtime_s: np.ndarray,
+    cluster: np.ndarray,
+    evidence: Evidence,
+    candidates: int = 1,
+) -> Duel:
+    """:func:`compare` two lists of predictions, float64 seconds [jobs]."""
+    found = compare(accuracy(challenger_s, runtime_s), accuracy(champion_s, runtime_s), cluster, evidence, candidates)
+    return Duel(
+        **vars(found),
+        champion_underpredicts=float((champion_s < runtime_s).mean()) if len(runtime_s) else float("nan"),
+        challenger_underpredicts=float((challenger_s < runtime_s).mean()) if len(runtime_s) else float("nan"),
+    )
+
+
+def decide(found: Duel, checks: Mapping[str, bool], vetoes: Sequence[str] = ()) -> tuple[bool, str]:
+    """Whether the challenger is promoted, and why, in one sentence with the numbers; ``vetoes`` say what else speaks against it."""
+    if found.jobs < FEWEST_JOBS:
+        return False, (
+            f"only {found.jobs:,} jobs that ended in the last {JUDGED_DAYS} days were submitted after the champion was trained; {FEWEST_JOBS} must judge"
+        )
+    numbers = (
+        f"{said(found, 'accuracy as served', 'jobs')}, under-predicted "
+        f"{found.challenger_underpredicts:.1%} against {found.champion_underpredicts:.1%}"
+    )
+    worse = found.challenger_underpredicts > found.champion_underpredicts + UNDERPREDICTION_MARGIN
+    against = [f"it under-predicts over {100 * UNDERPREDICTION_MARGIN:g} points more"] if worse else []
+    return verdict(found, checks, numbers, [*against, *vetoes])
+
+
+def said(found: Comparison, measure: str, things: str) -> str:
+    """The numbers in words."""
+    return (
+        f"{found.evidence}; {measure} {found.challenger.value:.4f} against {found.champion.value:.4f} on {found.jobs:,} {things}, "
+        f"difference {found.difference.value:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
+    )
+
+
+def verdict(found: Comparison, checks: Mapping[str, bool], numbers: str, against: Sequence[str] = ()) -> tuple[bool, str]:
+    """Promoted if it is surely better, every check holds and nothing else speaks ``against`` it; and why, after the ``numbers``."""
+    reasons = []
+    if not found.difference.value > TIE:
+        reasons.append(f"it is not better by more than {TIE}")
+    elif not found.evidence.enough:
+        reasons.append("the evidence that it is better does not suffice")
+    reasons += [*against, *(f"its check failed: {name}" for name, passed in checks.items() if not passed)]
+    return not reasons, numbers + (f"; {' and '.join(reasons)}" if reasons else "; every check holds")

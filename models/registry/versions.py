@@ -1,0 +1,161 @@
+"""Versions of registered models that go again: those of a retraining that failed, and those that a site's rule no longer keeps.
+
+A version goes with its MLflow run and its files. No version that an alias points to goes, nor one whose model a kept version was refreshed from.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from mlflow.entities.model_registry import ModelVersion
+from mlflow.exceptions import MlflowException
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+from models.registry.tracking import Tracking
+
+DAY_MS = 86_400_000
+REFRESHED_FROM = "refreshed_from"
+"""Tag of a version that has the model of another: that one's number."""
+REGISTERED_MODEL = "registered_model"
+"""Tag of a run: the registered model that it was to give a version."""
+
+_LOGGED = "models:/"
+
+
+@dataclass
+class Made:
+    """Versions made so far, as (name, number); :meth:`keep` says that they stay whatever fails afterwards."""
+
+    versions: list[tuple[str, str]] = field(default_factory=list)
+
+    def keep(self) -> None:
+        self.versions.clear()
+
+
+_MADE: ContextVar[Made | None] = ContextVar("versions made", default=None)
+
+
+def note_made(name: str, number: str) -> None:
+    """Tell an :func:`all_or_nothing` around it of a new version."""
+    if (made := _MADE.get()) is not None:
+        made.versions.append((name, number))
+
+
+@contextmanager
+def all_or_nothing(tracking: Tracking) -> Iterator[Made]:
+    """Take back every version made within if the body raises, whatever it raises, and a registered model that is left without versions.
+
+    A version that cannot be taken back is named in a note on the error.
+    """
+    made = Made()
+    token = _MADE.set(made)
+    try:
+        yield made
+    except BaseException as error:
+        try:
+            for name in dict.fromkeys(name for name, _ in made.versions):
+                _take_back(tracking, name, {number for other, number in made.versions if other == name})
+        except (MlflowException, OSError) as other:
+            left = ", ".join(f"{name}/{number}" for name, number in made.versions)
+            error.add_note(f"of the new versions {left} some are still registered: {str(other).strip().splitlines()[0]}")
+        raise
+    finally:
+        _MADE.reset(token)
+
+
+@dataclass(frozen=True)
+class Keep:
+    """What :func:`prune` leaves of a model: its last ``versions`` and those of the last ``days``."""
+
+    versions: int = 50
+    days: float = 90.0
+
+    def __post_init__(self) -> None:
+        if self.versions < 1 or not self.days >= 0:
+            raise ValueError(f"versions = {self.versions} and days = {self.days:g} do not keep at least one version")
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """How many versions and how many failed runs went."""
+
+    versions: int = 0
+    failed_runs: int = 0
+
+    def __str__(self) -> str:
+        if not self.versions and not self.failed_runs:
+            return "nothing"
+        return f"{self.versions:,} old versions with their runs, {self.failed_runs:,} failed runs"
+
+
+def prune(tracking: Tracking, name: str, keep: Keep) -> Pruned:
+    """Remove what ``keep`` does not keep of ``name``: versions with their runs and files, and failed runs older than its days.
+
+    Raises MlflowException or OSError where the registry or the store of artifacts refuses; what is gone by then is gone.
+    """
+    oldest_ms = time.time() * 1000 - keep.days * DAY_MS
+    every = sorted(all_versions(tracking, name), key=lambda each: -int(each.version))
+    named = set(aliases(tracking, name).values())
+    kept = {str(each.version) for place, each in enumerate(every) if place < keep.versions or each.creation_timestamp >= oldest_ms}
+    kept |= named
+    kept |= {each.tags[REFRESHED_FROM] for each in every if str(each.version) in kept and REFRESHED_FROM in each.tags}
+    old = [each for each in every if str(each.version) not in kept]
+    for each in old:
+        remove(tracking, each)
+    failed = tracking.client.search_runs(
+        [tracking.experiment_id],
+        f"attributes.status = 'FAILED' and attributes.start_time < {int(oldest_ms)} and tags.{REGISTERED_MODEL} = '{name}'",
+    )
+    for run in failed:
+        tracking.client.delete_run(run.info.run_id)
+    return Pruned(len(old), len(failed))
+
+
+def all_versions(tracking: Tracking, name: str) -> list[ModelVersion]:
+    """Every version of ``name``, in no order; none where it was never registered."""
+    found: list[ModelVersion] = []
+    page = None
+    while page is None or page:
+        answer = tracking.client.search_model_versions(f"name = '{name}'", page_token=page)
+        found.extend(answer)
+        page = answer.token or ""
+    return found
+
+
+def remove(tracking: Tracking, version: ModelVersion) -> None:
+    """Remove a version from the registry, then its files, its logged model and its run."""
+    client = tracking.client
+    client.delete_model_version(version.name, str(version.version))
+    # a store that answers with versions does not always tell the logged model's number; the source does
+    logged_id = version.model_id or (version.source or "").removeprefix(_LOGGED)
+    if version.model_id or (version.source or "").startswith(_LOGGED):
+        logged = client.get_logged_model(logged_id)
+        get_artifact_repository(logged.artifact_location, tracking_uri=tracking.uri).delete_artifacts()
+        client.delete_logged_model(logged_id)
+    if version.run_id:
+        client.delete_run(version.run_id)
+
+
+def _take_back(tracking: Tracking, name: str, numbers: set[str]) -> None:
+    every = all_versions(tracking, name)
+    going = numbers - set(aliases(tracking, name).values())
+    for each in every:
+        if str(each.version) in going:
+            remove(tracking, each)
+    if every and going == {str(each.version) for each in every}:
+        tracking.client.delete_registered_model(name)
+
+
+def aliases(tracking: Tracking, name: str) -> dict[str, str]:
+    """Numbers of the versions of ``name`` that aliases point to, by alias; none where it was never registered."""
+    try:
+        found = tracking.client.get_registered_model(name).aliases
+    except MlflowException as error:
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            return {}
+        raise
+    return {alias: str(number) for alias, number in found.items()}

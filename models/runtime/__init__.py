@@ -1,0 +1,1 @@
+"""Predictors of runtime, one a file, and how good their predictions are."""

@@ -1,0 +1,73 @@
+"""Does a predicted distribution say the truth? Calibration curve, mean quantile loss, and under-prediction over time against what chance allows.
+
+A quantile of level q is calibrated if a share q of jobs runs no longer than it. Where many jobs end exactly at a quantile (at their request, for one), that
+share may jump past q: then q should lie between the share below and the share at or below. The quantile loss averaged over evenly
+spaced levels is, up to a factor of two, the continuous ranked probability score (Gneiting & Raftery 2007): the lower the better.
+"""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy as np
+import pandas as pd
+
+from models.runtime.evaluation import pinball
+
+
+def calibration_curve(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.ndarray) -> pd.DataFrame:
+    """A row a level: ``level at_most below above pinball_s``; the shares of jobs that run at most, less than and longer than its quantile.
+
+    ``quantiles`` float64 [jobs, levels] seconds, ``levels`` in (0, 1), ``runtime_s`` float64 [jobs]. ``pinball_s`` is the level's mean quantile loss.
+    Raises ValueError for shapes that do not fit, levels that are none, and quantiles that are not finite.
+    """
+    predicted, runtime, asked = (np.asarray(each, np.float64) for each in (quantiles, runtime_s, levels))
+    if predicted.shape != (len(runtime), len(asked)):
+        raise ValueError(f"quantiles {predicted.shape} are not those of {len(runtime)} jobs at {len(asked)} levels")
+    if not ((asked > 0) & (asked < 1)).all():
+        raise ValueError(f"quantile levels {asked.tolist()} are not all between 0 and 1")
+    if not np.isfinite(predicted).all():
+        row = int((~np.isfinite(predicted)).any(axis=1).argmax())
+        raise ValueError(f"row {row}: a quantile is no finite number of seconds")
+    longer = runtime[:, None]
+    return pd.DataFrame(
+        {
+            "level": asked,
+            "at_most": (longer <= predicted).mean(axis=0),
+            "below": (longer < predicted).mean(axis=0),
+            "above": (longer > predicted).mean(axis=0),
+            "pinball_s": [float(pinball(column, runtime, level).mean()) for column, level in zip(predicted.T, asked, strict=True)],
+        }
+    )
+
+
+def chance_band(
+    under: np.ndarray, target: float, window: np.ndarray, cluster: np.ndarray, confidence: float = 0.99
+) -> pd.DataFrame:
+    """Under-prediction rate in each window, beside the band around ``target`` that chance allows where clusters of jobs go wrong together.
+
+    ``under`` bool [jobs], ``target`` the rate asked for, ``window`` and ``cluster`` int [jobs] number what each job belongs to: such as 30 days, and
+    a user's jobs of a day. A row a window that holds jobs: ``window jobs clusters rate low high inside``. With e = under - target, summed over
+    each cluster within the window, the standard error is sqrt(sum e^2) / jobs (the cluster-robust variance of Liang & Zeger 1986 at the
+    target), and the band target ± z times that. Below ceil(z^2) clusters (seven at 99 %) no rate can leave it.
+    """
+    number, place = np.unique(window, return_inverse=True)
+    error = np.asarray(under, np.float64) - target
+    pairs = np.column_stack([place, np.unique(cluster, return_inverse=True)[1]])
+    groups, member = np.unique(pairs, axis=0, return_inverse=True)
+    squares = np.bincount(member.ravel(), error) ** 2
+    jobs = np.bincount(place)
+    deviation = np.sqrt(np.bincount(groups[:, 0], squares, len(number))) / jobs
+    reach = NormalDist().inv_cdf(0.5 + confidence / 2) * deviation
+    rate = np.bincount(place, error + target) / jobs
+    return pd.DataFrame(
+        {
+            "window": number,
+            "jobs": jobs,
+            "clusters": np.bincount(groups[:, 0], minlength=len(number)),
+            "rate": rate,
+            "low": target - reach,
+            "high": target + reach,
+            "inside": np.abs(rate - target) <= reach,
+        }
+    )

@@ -1,0 +1,88 @@
+"""Means over groups of similar jobs, from the most to the least alike: the hierarchy of templates of Goponenko et al. 2022.
+
+A template is a choice of keys among job name (executable), user, time limit (request) and nodes (processors). Jobs that have them in common form a
+group with an exponentially decaying mean of the runtimes ended so far. A job is predicted by the first of its groups in which a job has ended, the
+request where there is none. Templates are tried in the order of their slides, which counts down in binary: all four keys, all but nodes, all
+but time limit, job name and user, ...; the last has no keys and holds all jobs. The slides have it, the program falls back to the request instead.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from features.jit import kernel
+from features.jobs.schema import codes
+from models.runtime.memory import Memory
+from models.runtime.options import check_known, number, shortest, spelled
+from models.runtime.protocol import CompiledPredictor
+
+HIERARCHY = 3
+"""Code of this predictor inside the kernel."""
+OPTIONS = ("alpha", "templates")
+ALPHA = 0.2
+"""What a runtime weighs against the mean of before, as published; the first runtime of a group is its first mean."""
+_KEYS = 4
+TEMPLATES = 2**_KEYS
+"""With the template without keys, as on the slides; the program has one less."""
+MEAN, ENDED = range(2)
+"""Columns of ``Memory.users``, whose rows here are groups."""
+
+
+def hierarchy(**options: str) -> CompiledPredictor:
+    """The predictor; ``alpha`` in (0, 1] is the weight of the latest runtime, ``templates`` is 16, or 15 as in the published program."""
+    usual = {"alpha": shortest(ALPHA), "templates": str(TEMPLATES)}
+    for option in options:
+        check_known(option, OPTIONS)
+    given = usual | options
+    alpha = number(f"alpha={given['alpha']}", given["alpha"], above=0.0, maximum=1.0)
+    if given["templates"] not in (allowed := (str(TEMPLATES), str(TEMPLATES - 1))):
+        raise InputError(f"templates={given['templates']}: known are {', '.join(allowed)}")
+    name = spelled("hierarchy", {**given, "alpha": shortest(alpha)}, usual)
+    return CompiledPredictor(name, HIERARCHY, lambda jobs: _memory(jobs, alpha, int(given["templates"])))
+
+
+def groups(jobs: pd.DataFrame, templates: int = TEMPLATES) -> np.ndarray:
+    """The group of each job under each template, int64 [jobs, templates], numbered across templates; -1 where a key of the template is unknown."""
+    keys = [codes(jobs, "executable"), codes(jobs, "user")]
+    keys += [pd.factorize(jobs[column])[0].astype(np.int64) for column in ("requested_s", "procs")]
+    found = np.full((len(jobs), templates), -1, np.int64)
+    count = 0
+    for template in range(templates):
+        group, known = np.zeros(len(jobs), np.int64), np.ones(len(jobs), bool)
+        for position, key in enumerate(keys):
+            if not template >> (_KEYS - 1 - position) & 1:  # a bit set leaves the key out
+                known &= key >= 0
+                group = pd.factorize(group * (key.max(initial=0) + 1) + key)[0]
+        members, uniques = pd.factorize(group[known])
+        found[known, template] = members + count
+        count += len(uniques)
+    return found
+
+
+def _memory(jobs: pd.DataFrame, alpha: float, templates: int) -> Memory:
+    keys = groups(jobs, templates)
+    return Memory(users=np.zeros((int(keys.max(initial=-1)) + 1, 2)), keys=keys, model=np.array([alpha]))
+
+
+@kernel
+def estimate(memory, row, requested, longer):
+    """The mean of the first group that has one longer than ``longer`` seconds, else the request."""
+    for template in range(memory.keys.shape[1]):
+        group = memory.keys[row, template]
+        if group >= 0 and memory.users[group, ENDED] > 0.0:
+            seconds = np.rint(memory.users[group, MEAN])
+            if seconds > longer:
+                return seconds
+    return 1.0 * requested
+
+
+@kernel
+def learn(memory, row, runtime):
+    for template in range(memory.keys.shape[1]):
+        group = memory.keys[row, template]
+        if group >= 0:
+            weight = memory.model[0] if memory.users[group, ENDED] > 0.0 else 1.0
+            memory.users[group, MEAN] += weight * (runtime - memory.users[group, MEAN])
+            memory.users[group, ENDED] += 1.0

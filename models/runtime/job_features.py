@@ -1,0 +1,154 @@
+"""What the learners that are retrained each night know of a job at its submission: what became of jobs that were alike, and the clock.
+
+Jobs are alike in several ways at a time, from the most to the least: same user, executable, request and processors; same user and
+request; ...; same group; same executable. At each of these levels a job is described by how many such jobs have ended, by the last two of
+their runtimes, by the quartiles of the last 16, and by how long ago the last one ended. The union of what Gaussier et al. 2015, OKCM
+(Li & Zhang), Goponenko et al. 2022 and Lamar et al. 2021 look at, kept in the simulator and up to the second.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from features.clock import DAY_S
+from features.jit import kernel
+from models.runtime.memory import Memory, wall_clock
+
+LEVELS = (
+    ("user", "executable", "requested_s", "procs"),
+    ("user", "requested_s"),
+    ("user", "executable"),
+    ("user",),
+    ("requested_s", "procs"),
+    ("group",),
+    ("executable",),
+)
+"""What jobs have in common, the most alike first. Columns that a trace leaves empty throughout are left out."""
+PEOPLE = ("user", "group")
+"""Where these are unknown a job is like no other; an executable that is unknown is one of its own."""
+RECENT = 16
+"""Runtimes remembered of each group of jobs."""
+COUNT, LAST_END, RING = range(3)
+SORTED = RING + RECENT
+GROUP = SORTED + RECENT
+"""Columns of ``Memory.users``, whose rows here are groups of jobs of all levels: ended jobs; the last end; the logarithms of the last
+runtimes, in a ring and from the shortest to the longest; and the number of columns."""
+ENDED, LAST, SECOND_LAST, MEDIAN, QUARTILE, THIRD_QUARTILE, SINCE, PER_LEVEL = range(8)
+"""Features of each level: ln(1 + ended jobs), logarithms of runtimes in seconds, ln(1 + seconds since the last end)."""
+LOG_REQUEST, LOG_PROCS, HOUR, WEEKDAY, ALIKE, COMMON = range(6)
+"""Features behind those of the levels, ``ALIKE`` being the logarithm of the last runtime of the most alike jobs of which one has ended,
+of the request where none has: the learners' first guess."""
+UNKNOWN = -1.0
+"""Stands for what does not exist; all that exists is at least 0."""
+ASKED_OF, SAID, KEPT = range(3)
+"""Columns that a learner may keep behind a job's features: which of its models was asked last, and what it said."""
+
+
+def levels_of(jobs: pd.DataFrame) -> list[tuple[str, ...]]:
+    """The levels that the columns of ``jobs`` can tell apart."""
+    present = [tuple(key for key in level if not jobs[key].isna().all()) for level in LEVELS]
+    return [level for level in dict.fromkeys(present) if level]
+
+
+def features(levels: int) -> int:
+    """The number of features of a job."""
+    return levels * PER_LEVEL + COMMON
+
+
+def names(jobs: pd.DataFrame) -> list[str]:
+    """The names of the features, in order."""
+    each = ("ended", "last", "second_last", "median", "quartile", "third_quartile", "since")
+    found = [f"{'+'.join(level)}:{name}" for level in levels_of(jobs) for name in each]
+    return [*found, "log_request", "log_procs", "hour", "weekday", "alike"]
+
+
+def fresh_memory(jobs: pd.DataFrame, columns: int, model: np.ndarray) -> Memory:
+    """A memory with the groups of ``jobs``, rows of features with ``columns`` more behind them, and ``model``."""
+    levels = levels_of(jobs)
+    keys = np.full((len(jobs), len(levels)), -1, np.int64)
+    count = 0
+    for position, level in enumerate(levels):
+        known = jobs[[key for key in level if key in PEOPLE]].notna().all(axis=1).to_numpy()
+        group = (
+            jobs.loc[known, list(level)].groupby(list(level), dropna=False, observed=True, sort=False).ngroup().to_numpy(np.int64)
+        )
+        keys[known, position] = group + count
+        count += int(group.max(initial=-1)) + 1
+    return Memory(
+        users=np.zeros((count, GROUP)), jobs=np.zeros((len(jobs), features(len(levels)) + columns)), keys=keys, model=model
+    )
+
+
+@kernel
+def width(memory):
+    """The number of features of a job."""
+    return memory.keys.shape[1] * PER_LEVEL + COMMON
+
+
+@kernel
+def describe(memory, job, jobs):
+    """Write the features of ``job``, submitted now, into its row of ``memory.jobs``; returns the first guess, the logarithm of seconds."""
+    now = jobs.submit[job]
+    x, row = memory.jobs[job], memory.row[job]
+    levels = memory.keys.shape[1]
+    guess = UNKNOWN
+    for level in range(levels):
+        first = level * PER_LEVEL
+        for i in range(PER_LEVEL):
+            x[first + i] = UNKNOWN
+        x[first + ENDED] = 0.0
+        group = memory.keys[row, level]
+        if group < 0 or memory.users[group, COUNT] == 0.0:
+            continue
+        known = memory.users[group]
+        ended = np.int64(known[COUNT])
+        recent = ended if ended < RECENT else RECENT
+        x[first + ENDED] = math.log1p(known[COUNT])
+        x[first + LAST] = known[RING + (ended - 1) % RECENT]
+        if ended > 1:
+            x[first + SECOND_LAST] = known[RING + (ended - 2) % RECENT]
+        x[first + MEDIAN] = known[SORTED + recent // 2]
+        x[first + QUARTILE] = known[SORTED + recent // 4]
+        x[first + THIRD_QUARTILE] = known[SORTED + 3 * recent // 4]
+        x[first + SINCE] = math.log1p(now - known[LAST_END])
+        if guess == UNKNOWN:
+            guess = x[first + LAST]
+    second = wall_clock(memory, now)
+    common = levels * PER_LEVEL
+    x[common + LOG_REQUEST] = math.log(jobs.requested[job])
+    x[common + LOG_PROCS] = math.log(jobs.procs[job])
+    x[common + HOUR] = second % DAY_S / 3600
+    x[common + WEEKDAY] = second // DAY_S % 7
+    x[common + ALIKE] = x[common + LOG_REQUEST] if guess == UNKNOWN else min(guess, x[common + LOG_REQUEST])
+    return x[common + ALIKE]
+
+
+@kernel
+def remember(memory, job, runtime, now):
+    """``job`` has ended: its ``runtime`` becomes known to the groups it is in."""
+    seconds = math.log(runtime)
+    for level in range(memory.keys.shape[1]):
+        group = memory.keys[memory.row[job], level]
+        if group < 0:
+            continue
+        known = memory.users[group]
+        ended = np.int64(known[COUNT])
+        slot = RING + ended % RECENT
+        if ended >= RECENT:  # the oldest leaves the sorted list
+            gone = SORTED
+            while known[gone] != known[slot]:
+                gone += 1
+            while gone < SORTED + RECENT - 1:
+                known[gone] = known[gone + 1]
+                gone += 1
+        i = SORTED + ended if ended < RECENT else SORTED + RECENT - 1
+        while i > SORTED and known[i - 1] > seconds:
+            known[i] = known[i - 1]
+            i -= 1
+        known[i] = seconds
+        known[slot] = seconds
+        known[COUNT] += 1.0
+        known[LAST_END] = now

@@ -1,0 +1,44 @@
+"""Last2 (Tsafrir, Etsion & Feitelson 2007): the mean of the user's last two completed runtimes, at most the request.
+
+The mean is rounded down to a second; until two jobs of the user have ended it is the request. It learns during the run.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from features.jit import kernel
+from models.runtime.memory import Memory, known_users
+from models.runtime.protocol import CompiledPredictor
+
+LAST2 = 1
+"""Code of this predictor inside the kernel."""
+
+
+def last2() -> CompiledPredictor:
+    """The predictor; its memory holds, for each user, the last and last but one runtime and the number of jobs ended."""
+    return CompiledPredictor("last2", LAST2, lambda jobs: Memory(users=np.zeros((known_users(jobs), 3))))
+
+
+@kernel
+def estimate(memory, user, requested):
+    if user < 0 or memory.users[user, 2] < 2.0:
+        return 1.0 * requested
+    return min(1.0 * requested, np.floor(0.5 * (memory.users[user, 0] + memory.users[user, 1])))
+
+
+@kernel
+def learn(memory, user, runtime):
+    if user >= 0:
+        memory.users[user, 1] = memory.users[user, 0]
+        memory.users[user, 0] = runtime
+        memory.users[user, 2] += 1.0
+
+
+def last2_table(mean_last2_runtime_s: np.ndarray, requested_s: np.ndarray) -> np.ndarray:
+    """The same predictions from a table of user history, where the ends are known beforehand: float64 [jobs] seconds.
+
+    ``mean_last2_runtime_s`` is the mean of the last two completed runtimes at submission, NaN where there are fewer.
+    """
+    mean = np.floor(mean_last2_runtime_s)
+    return np.where(np.isnan(mean), requested_s, np.minimum(mean, requested_s)).astype(np.float64)

@@ -1,0 +1,65 @@
+"""What a predictor compiled into the simulator remembers: one type for all of them, so that the kernel is compiled once.
+
+Each predictor gives the arrays the shapes it needs, here or beforehand for scratch, as the kernel allocates nothing; what it does not need stays empty.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from features.jit import kernel
+from features.jobs.schema import codes
+
+
+class Memory(NamedTuple):
+    """Shapes are each predictor's own.
+
+    ``users`` float64 [users, k]: of each user, or of each group of jobs that a predictor forms. ``jobs`` float64 [jobs, m]: of each job, from its
+    submission to its end. ``links`` int64 [rows, l]: lists of jobs, such as :mod:`models.runtime.running`. ``model`` float64 [n]: everything else, such as
+    settings, weights and scratch. ``keys`` int64 [rows, t]: what is given of each row of the jobs table beyond the kernel's columns. ``row`` int64
+    [jobs]: the row of that table that a job of the kernel is; they differ where jobs depend on each other. ``clock`` int64 [steps, 2]: from which of the
+    kernel's seconds on the wall clock is ahead of them by how many seconds (``features.clock.Clock.steps``). These two are the simulator's to fill in.
+    """
+
+    users: np.ndarray = np.zeros((0, 0))
+    jobs: np.ndarray = np.zeros((0, 0))
+    links: np.ndarray = np.zeros((0, 0), np.int64)
+    model: np.ndarray = np.zeros(0)
+    keys: np.ndarray = np.zeros((0, 0), np.int64)
+    row: np.ndarray = np.zeros(0, np.int64)
+    clock: np.ndarray = np.zeros((1, 2), np.int64)
+
+    def copied(self) -> Memory:
+        """The same in arrays of its own."""
+        return Memory(*(array.copy() for array in self))
+
+
+@kernel
+def restore(memory, fresh):
+    """Make ``memory`` what ``fresh`` is; what is given, ``keys``, ``row`` and ``clock``, never changes."""
+    for table, source in ((memory.users, fresh.users), (memory.jobs, fresh.jobs)):
+        for i in range(source.shape[0]):
+            for k in range(source.shape[1]):
+                table[i, k] = source[i, k]
+    for i in range(fresh.links.shape[0]):
+        for k in range(fresh.links.shape[1]):
+            memory.links[i, k] = fresh.links[i, k]
+    for i in range(len(fresh.model)):
+        memory.model[i] = fresh.model[i]
+
+
+@kernel
+def wall_clock(memory, now):
+    """The wall clock at the kernel's second ``now``, in seconds since a Thursday's midnight."""
+    i = memory.clock.shape[0] - 1
+    while i > 0 and memory.clock[i, 0] > now:
+        i -= 1
+    return now + memory.clock[i, 1]
+
+
+def known_users(jobs: pd.DataFrame) -> int:
+    """How many users a canonical jobs table names: their codes in the kernel are below that, and -1 is nobody known."""
+    return int(codes(jobs, "user").max(initial=-1)) + 1

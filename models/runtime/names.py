@@ -1,0 +1,87 @@
+"""Predictor names: the one place where a name such as ``requested*2`` or ``nag(eta=100)`` becomes a predictor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from features.errors import InputError
+from models.runtime.clairvoyant import clairvoyant
+from models.runtime.hierarchy import hierarchy
+from models.runtime.knn import knn
+from models.runtime.last2 import last2
+from models.runtime.lightgbm import boosted
+from models.runtime.nag import cv_triple, nag
+from models.runtime.okcm import okcm
+from models.runtime.options import parse
+from models.runtime.protocol import CompiledPredictor, Predictor
+from models.runtime.quantile import quantile
+from models.runtime.requested import requested
+from models.runtime.sp import PUBLISHED, sp
+from models.runtime.svr import support_vectors
+
+_PLAIN: dict[str, Callable[[], Predictor]] = {"requested": requested, "clairvoyant": clairvoyant, "last2": last2}
+_PLAIN |= {f"sp{x}": partial(sp, x=x) for x in PUBLISHED}
+_MULTIPLIED: dict[str, Callable[[float], Predictor]] = {"requested": requested, "clairvoyant": clairvoyant}
+_OPTIONAL: dict[str, Callable[..., Predictor]] = {
+    "nag": nag,
+    "cv-triple": cv_triple,
+    "hierarchy": hierarchy,
+    "knn": knn,
+    "okcm": okcm,
+    "sp": sp,
+    "lightgbm": boosted,
+    "svr": support_vectors,
+    "quantile": quantile,
+}
+"""Those that take options as texts."""
+MEDIAN, MOST_ACCURATE = "quantile", "quantile(order=accuracy)"
+"""The two answers of one forest: the median of a job's runtime, and the prediction of the highest expected accuracy, which is what a registered
+forest serves. Each is called by its own name wherever predictions are shown."""
+ALL = (
+    *("requested", "last2", "hierarchy", "sp2", "sp3", "sp4", "knn", "okcm", "nag", "cv-triple", "svr", "lightgbm"),
+    *(MEDIAN, MOST_ACCURATE),
+)
+"""Every predictor that knows no runtime beforehand, each with its usual options, from the simplest."""
+_AT_RANDOM = ("lightgbm", "quantile")
+"""Those of them that learn at random, by an option ``seed``."""
+KNOWN = (
+    *_PLAIN,
+    *(f"{name}[(OPTION=VALUE,...)]" for name in _OPTIONAL),
+    "requested*FACTOR",
+    "clairvoyant*FACTOR",
+    "registry:NAME[@ALIAS]",
+    "table:FILE",
+)
+
+
+def predictor(name: str, seed: int = 0) -> Predictor:
+    """The predictor called ``name``; InputError with the list of what is known for any other name or option.
+
+    ``seed`` is the one it learns by where it takes one and its options state none; its name does not tell.
+    """
+    if seed and takes_seed(name):
+        family, _, options = name.partition("(")
+        made = predictor(f"{family}({options.removesuffix(')')}{',' if options else ''}seed={seed})")
+        assert isinstance(made, CompiledPredictor)
+        return replace(made, name=predictor(name).name)
+    if name in _PLAIN:
+        return _PLAIN[name]()
+    match = re.fullmatch(r"(\w+)\*(\d+(?:\.\d+)?)", name)
+    if match and match[1] in _MULTIPLIED and float(match[2]) > 0:
+        return _MULTIPLIED[match[1]](float(match[2]))
+    match = re.fullmatch(r"([\w-]+)(?:\((.+)\))?", name)
+    if match and match[1] in _OPTIONAL:
+        try:
+            return _OPTIONAL[match[1]](**parse(match[2] or ""))
+        except InputError as error:
+            raise InputError(f"predictor {name}: {error}") from error
+    raise InputError(f"unknown predictor {name!r}: known are {', '.join(KNOWN)}")
+
+
+def takes_seed(name: str) -> bool:
+    """Does the predictor called ``name`` learn at random, by a seed that its options leave open?"""
+    match = re.fullmatch(r"([\w-]+)(?:\((.+)\))?", name)
+    return bool(match and match[1] in _AT_RANDOM and "seed" not in parse(match[2] or ""))

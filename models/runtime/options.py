@@ -1,0 +1,73 @@
+"""Options of predictors as texts, ``a=1,b=2``: read once, refused in one line."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from features.errors import InputError
+
+
+def parse(text: str) -> dict[str, str]:
+    """``a=1,b=2`` as a dictionary of texts; InputError where that cannot be read."""
+    found: dict[str, str] = {}
+    for part in text.split(",") if text else ():
+        option, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (option and equals and value):
+            raise InputError(f"{part.strip()!r} is not of the form option=value")
+        if option in found:
+            raise InputError(f"option {option} is given twice")
+        found[option] = value
+    return found
+
+
+def named(text: str) -> tuple[str, dict[str, str]]:
+    """Return ``NAME`` or ``NAME(a=1,b=2)`` as the name and its options, as texts; InputError where the options cannot be read."""
+    match = re.fullmatch(r"([^()]*)\((.+)\)", text)
+    return (match[1], parse(match[2])) if match else (text, {})
+
+
+def check_known(option: str, known: tuple[str, ...]) -> None:
+    """InputError for an option that is none of those ``known``."""
+    if option not in known:
+        raise InputError(f"unknown option {option!r}: known are {', '.join(known)}")
+
+
+def number(option: str, text: str, *, above: float = -math.inf, minimum: float = -math.inf, maximum: float = math.inf) -> float:
+    """A finite number above ``above`` and in ``minimum..maximum``, or InputError; ``option`` is what the message names."""
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise InputError(f"{option}: {text!r} is not a number") from error
+    if not (math.isfinite(value) and value > above and minimum <= value <= maximum):
+        bounds = {"above": above, "at least": minimum, "at most": maximum}
+        said = "".join(f", {word} {bound:g}" for word, bound in bounds.items() if math.isfinite(bound))
+        raise InputError(f"{option}: must be a finite number{said}")
+    return value
+
+
+def whole(option: str, text: str, *, minimum: int, maximum: int) -> int:
+    """A whole number in ``minimum..maximum``, or InputError; ``option`` is what the message names."""
+    value = number(option, text, minimum=minimum, maximum=maximum)
+    if value != int(value):
+        raise InputError(f"{option}: must be a whole number")
+    return int(value)
+
+
+def chosen(option: str, text: str, known: tuple[str, ...]) -> str:
+    """``text``, or InputError if it is none of those ``known``; ``option`` is what the message names."""
+    if text not in known:
+        raise InputError(f"{option}: known are {', '.join(known)}")
+    return text
+
+
+def shortest(value: float) -> str:
+    """The shortest text that :func:`number` reads as ``value``."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
+
+
+def spelled(name: str, options: dict[str, str], usual: dict[str, str]) -> str:
+    """The name of a predictor, with those of its options that are not as usual."""
+    unusual = [f"{option}={text}" for option, text in options.items() if text != usual[option]]
+    return f"{name}({','.join(unusual)})" if unusual else name

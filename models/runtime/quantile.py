@@ -1,0 +1,383 @@
+"""``quantile``: the whole distribution of a job's runtime, given what is known at submission and, later, that it has run this long.
+
+A quantile regression forest (Meinshausen 2006) that never stops learning. Its trees are grown on the logarithm of runtime; a leaf holds histograms
+of the jobs that fell into it: of their runtimes, of their runtimes relative to that of the last job that was alike, and of their runtimes relative to
+their requests, fine next to the request (:mod:`models.runtime.ratios`). A job's distribution mixes the three, each the mean over the leaves it falls into,
+with a little of the runtimes of all jobs. Leaves learn from every job that ends, at once; each midnight the oldest trees make room for new ones. Levels are
+calibrated online, the upper ones in processor-seconds, too (:mod:`models.runtime.levels`).
+
+Different questions get different answers: the quantile ``order`` for a job's place in the queue, ``fit`` for whether it ends before a
+reservation, ``end`` for when it will end once it runs, and that again given how long it has run.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from features.jit import apart, kernel, njit
+from models.runtime import job_features
+from models.runtime.job_features import ALIKE, COMMON, LOG_REQUEST, PER_LEVEL, describe, width
+from models.runtime.levels import TILTING, UPPER, WORK, place_of, smaller, taken, weigh
+from models.runtime.memory import Memory
+from models.runtime.options import check_known, number, shortest, spelled, whole
+from models.runtime.protocol import END, FIT, ORDER, CompiledPredictor
+from models.runtime.ratios import AT_REQUEST, CELLS, CENTRES, ENDS, STEP, cell_of
+from models.trees import leaf_of
+
+QUANTILE = 9
+"""Code of this predictor inside the kernel."""
+USUAL = {"order": "0.5", "fit": "0.8", "end": "0.7", "rate": "0.002", "seed": "0"}
+"""``rate``: on the first halves of KTH-SP2, SDSC-SP2 and ALCF-Theta the mean quantile loss is 0.2 to 0.8 % lower than at 0.005.
+``order``, ``fit`` and ``end`` were chosen by the schedules of first halves of KTH-SP2 and SDSC-SP2, an earlier forest's."""
+ACCURATE = "accuracy"
+"""Instead of a level: the prediction of the highest expected accuracy min(p/r, r/p)."""
+TREES, NEW_TREES = 40, 2
+"""Trees in the forest, and how many of them are new each midnight."""
+LEAVES, MIN_JOBS_IN_LEAF, FEATURE_SHARE, JOB_SHARE = 128, 8, 0.6, 0.6
+"""Of each tree: leaves at most, jobs in one at least, and the shares of features that a split and of jobs that a tree looks at.
+
+On the first half of KTH-SP2 the mean quantile loss, 1,228 s, stays within 0.6 % with half as many trees or twice as many new ones, with 0.3
+or all of the features, with 0.9 of the jobs; it is 1.2 % higher with 0.3 of the jobs, 1.3 % with leaves of 20, 0.7 % with 64 leaves. With
+256 leaves it is all one whether 4 or 8 jobs are the least."""
+LEARNED_JOBS = 5000
+"""Most recent ended jobs that a new tree is grown from. On the first half of KTH-SP2 the loss is 1.1 % higher with 2,500, 0.1 % lower with 10,000."""
+ENOUGH = 100
+"""Ended jobs below which no tree is grown: one leaf then holds all jobs. Not tuned."""
+BINS = 256
+"""Runtimes are counted in bins of ``STEP`` of their logarithm: 6 % wide, up to 100 days."""
+REACH = 96
+"""Relative runtimes are counted in bins up to ``REACH`` steps, a factor of 400, on either side. Not tuned."""
+SHARES = (0.16, 0.16, 0.65, 0.03)
+"""Weights in the distribution that quantiles are of: of runtimes, of those relative to the last job that was alike, of those relative to requests, and of
+the runtimes of all jobs. A quantile's loss counts seconds, so it is settled by jobs of long requests, and those are alike in the share they run of them.
+
+Chosen among about ten on first halves: against (0.3, 0.2, 0.5, 0) the mean loss is 1 % lower on KTH-SP2 and as high on SDSC-SP2 and ALCF-Theta; the
+runtimes of all jobs are there for the lowest levels, 0.05 and 0.1. More of the third would be better still on KTH-SP2 (1 %) and worse on LANL-CM5 (2 %)."""
+POINT_SHARES = (0.3, 0.2, 0.5, 0.0)
+"""The same for the prediction of highest accuracy, to which a short job is as good as a long one. On the first halves of KTH-SP2,
+SDSC-SP2 and ALCF-Theta its accuracy is 0.1 to 0.4 points above that with (0.2, 0.2, 0.6, 0)."""
+RELATIVE = BINS
+RATIO = RELATIVE + 2 * REACH + 1
+MEMBERS = RATIO + CELLS
+LEAF = MEMBERS + 1
+"""A leaf: ``BINS`` counts of runtimes, counts of relative runtimes, ``CELLS`` counts of runtimes relative to requests, and how many jobs these are."""
+REGULAR = np.arange(1, 40) / 40
+"""The levels that are kept of each distribution, besides those asked for."""
+
+(GROWN, NEXT_TREE, RATE, ORDER_AT, FIT_AT, END_AT, LEVELS, LEVEL) = range(8)
+"""Slots of ``Memory.model``: how many trees there are, which is replaced next, the step of calibration, at which of the levels the answers are, the number
+of levels; then the levels, what each is calibrated to, its tilt, ``WORK``, the bins of all jobs that the first tree has learned, scratch, thresholds of
+trees, leaves of trees."""
+
+
+def quantile(**options: str) -> CompiledPredictor:
+    """The predictor; ``order`` is a level in (0, 1) or ``accuracy``, ``fit`` and ``end`` are levels, ``rate`` in (0, 1) is the step of calibration."""
+    for option in options:
+        check_known(option, tuple(USUAL))
+    given = USUAL | options
+    asked = {question: given[question] for question in ("order", "fit", "end")}
+    accurate = asked["order"] == ACCURATE
+    levels = {
+        question: number(f"{question}={text}", text, minimum=0.001, maximum=0.999)
+        for question, text in asked.items()
+        if text != ACCURATE or question != "order"
+    }
+    rate = number(f"rate={given['rate']}", given["rate"], minimum=0.0, maximum=1.0)
+    seed = whole(f"seed={given['seed']}", given["seed"], minimum=0, maximum=2**31 - 1)
+    given |= {question: shortest(level) for question, level in levels.items()} | {"rate": shortest(rate), "seed": str(seed)}
+    table = np.unique(np.concatenate([REGULAR, list(levels.values())]))
+
+    def memory(jobs: pd.DataFrame) -> Memory:
+        model = np.zeros(leaves_at(len(table)) + TREES * LEAVES * LEAF)
+        model[GROWN] = 1.0  # one leaf
+        model[RATE], model[LEVELS] = rate, len(table)
+        model[ORDER_AT] = -1.0 if accurate else np.searchsorted(table, levels["order"])
+        model[FIT_AT], model[END_AT] = np.searchsorted(table, levels["fit"]), np.searchsorted(table, levels["end"])
+        model[LEVEL : LEVEL + len(table)] = model[LEVEL + len(table) : LEVEL + 2 * len(table)] = table
+        fresh = job_features.fresh_memory(jobs, len(table) + 1, model)
+        links = np.zeros((TREES * LEAVES, 3), np.int64)
+        links[:, 0] = -1
+        return fresh._replace(links=links)
+
+    def retrain(memory: Memory, ended: np.ndarray, runtime: np.ndarray) -> Memory:
+        if len(ended) >= ENOUGH:
+            _grow(memory, ended[-LEARNED_JOBS:], runtime, seed)
+        return memory
+
+    def distribution(memory: Memory) -> pd.DataFrame:
+        first = memory.keys.shape[1] * PER_LEVEL + COMMON
+        order = np.argsort(memory.row)
+        return pd.DataFrame(memory.jobs[order, first : first + len(table)], columns=table)
+
+    return CompiledPredictor(spelled("quantile", given, USUAL), QUANTILE, memory, retrain, distribution)
+
+
+@kernel
+def tilt_at(levels):
+    """Where in ``Memory.model`` the tilts of the levels begin."""
+    return LEVEL + 2 * levels
+
+
+@kernel
+def work_at(levels):
+    """Where what is known of work begins."""
+    return LEVEL + 3 * levels
+
+
+@kernel
+def common_at(levels):
+    """Where the bins of all jobs of the first tree begin."""
+    return work_at(levels) + WORK
+
+
+@kernel
+def mass_at(levels):
+    """Where the scratch begins: a distribution, and behind it means over leaves of what a leaf counts."""
+    return common_at(levels) + BINS
+
+
+@kernel
+def thresholds_at(levels):
+    """Where the thresholds of the first tree begin."""
+    return mass_at(levels) + CELLS + MEMBERS
+
+
+@kernel
+def leaves_at(levels):
+    """Where the first leaf of the first tree begins."""
+    return thresholds_at(levels) + TREES * LEAVES
+
+
+def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, seed: int) -> None:
+    """Replace the oldest trees by new ones grown from the jobs ``rows``, which have ended; the first time, plant them all."""
+    import lightgbm
+
+    from models.trees import plain_trees
+
+    model = memory.model
+    first_time = model[GROWN] == 1.0
+    count = TREES if first_time else NEW_TREES
+    inputs = memory.jobs[rows, : memory.keys.shape[1] * PER_LEVEL + COMMON]
+    slot = 0 if first_time else int(model[NEXT_TREE])
+    parameters = {
+        "objective": "regression",
+        "boosting": "rf",
+        "num_leaves": LEAVES,
+        "min_data_in_leaf": MIN_JOBS_IN_LEAF,
+        "feature_fraction_bynode": FEATURE_SHARE,
+        "bagging_fraction": JOB_SHARE,
+        "bagging_freq": 1,
+        "num_threads": 1,
+        "seed": (seed * 1_000_003 + len(rows) + int(rows[-1])) % 2**31,
+        "deterministic": True,
+        "force_row_wise": True,
+        "verbosity": -1,
+    }
+    settings = {"verbosity": -1, "feature_pre_filter": False, "num_threads": 1, "max_bin": 63, "bin_construct_sample_cnt": 2000}
+    data = lightgbm.Dataset(inputs, np.log(runtime[rows]), params=settings)
+    levels = int(model[LEVELS])
+    for nodes, thresholds, _ in plain_trees(lightgbm.train(parameters, data, num_boost_round=count)):
+        first = slot * LEAVES
+        memory.links[first : first + LEAVES] = -1
+        memory.links[first : first + len(nodes)] = nodes
+        model[thresholds_at(levels) + first :][: len(thresholds)] = thresholds
+        model[leaves_at(levels) + first * LEAF :][: LEAVES * LEAF] = 0.0
+        if slot == 0:
+            model[common_at(levels) :][:BINS] = 0.0
+        _fill(memory, rows, runtime, slot)
+        slot = (slot + 1) % TREES
+    model[GROWN], model[NEXT_TREE] = TREES, slot
+
+
+@njit
+def _fill(memory, rows, runtime, tree):
+    """Let ``tree`` learn the jobs ``rows``."""
+    for i in range(len(rows)):
+        count(memory, rows[i], runtime[rows[i]], tree)
+
+
+@kernel
+def leaf_at(memory, x, tree):
+    """Where in ``memory.model`` the leaf of ``tree`` is into which ``x`` falls."""
+    levels = np.int64(memory.model[LEVELS])
+    leaf = leaf_of(memory.links, tree * LEAVES, memory.model, thresholds_at(levels) + tree * LEAVES, x)
+    return leaves_at(levels) + (tree * LEAVES + leaf) * LEAF
+
+
+@kernel
+def count(memory, job, runtime, tree):
+    """Add the job's runtime to its leaf of ``tree``."""
+    model, x, features = memory.model, memory.jobs[job], width(memory)
+    leaf = leaf_at(memory, x, tree)
+    seconds, request, alike = math.log(runtime), x[features - COMMON + LOG_REQUEST], x[features - COMMON + ALIKE]
+    bin_ = min(np.int64(seconds / STEP), BINS - 1)
+    relative = np.int64(math.floor((seconds - alike) / STEP + 0.5))
+    model[leaf + bin_] += 1.0
+    model[leaf + RELATIVE + REACH + min(max(relative, -REACH), REACH)] += 1.0
+    model[leaf + RATIO + cell_of(request - seconds)] += 1.0
+    model[leaf + MEMBERS] += 1.0
+    if tree == 0:
+        model[common_at(np.int64(model[LEVELS])) + bin_] += 1.0
+
+
+@apart
+def estimate(memory, job, jobs):
+    """The answer to ``ORDER`` for ``job``, just submitted; writes its quantiles behind its features."""
+    alike = describe(memory, job, jobs)
+    model, x, requested = memory.model, memory.jobs[job], 1.0 * jobs.requested[job]
+    request = math.log(requested)
+    levels, quantiles = np.int64(model[LEVELS]), width(memory)
+    mass, told = mass_at(levels), requested
+    known = gather(memory, x)
+    if known:
+        mix(memory, alike, request, POINT_SHARES)
+        told = most_accurate(model, mass, alike, request)
+        mix(memory, alike, request, SHARES)
+    size = smaller(model, work_at(levels), jobs.procs[job], jobs.requested[job])
+    place = place_of(x[:quantiles])
+    # calibrated levels may cross, quantiles may not
+    cell, below, least = 0, 0.0, 1.0
+    for level in range(levels):
+        wanted = taken(model[LEVEL + level], model[LEVEL + levels + level], model[tilt_at(levels) + level], size)
+        while cell < AT_REQUEST and below + model[mass + cell] < wanted:
+            below += model[mass + cell]
+            cell += 1
+        while cell > 0 and below >= wanted:
+            cell -= 1
+            below -= model[mass + cell]
+        seconds = 1.0
+        if not known or wanted >= 1.0:
+            seconds = requested
+        elif cell == AT_REQUEST:
+            seconds = requested if wanted - below > place * model[mass + cell] else requested - 1.0
+        elif wanted > 0.0:
+            share = min(max((wanted - below) / max(model[mass + cell], 1e-300), 0.0), 1.0)
+            short = ENDS[cell] + share * (ENDS[cell + 1] - ENDS[cell])
+            seconds = min(np.rint(math.exp(request - short)), requested - 1.0)
+        least = max(least, seconds)
+        x[quantiles + level] = least
+    x[quantiles + levels] = told
+    return answer_to(memory, ORDER, job)
+
+
+@kernel
+def gather(memory, x):
+    """Write the means of what the leaves of a job count into the scratch; returns whether any of them has counted a job."""
+    model = memory.model
+    seen = mass_at(np.int64(model[LEVELS])) + CELLS
+    for i in range(MEMBERS):
+        model[seen + i] = 0.0
+    trees = 0
+    for tree in range(np.int64(model[GROWN])):
+        leaf = leaf_at(memory, x, tree)
+        members = model[leaf + MEMBERS]
+        if members > 0.0:
+            trees += 1
+            weight = 1.0 / members
+            for i in range(MEMBERS):
+                model[seen + i] += weight * model[leaf + i]
+    for i in range(MEMBERS):
+        model[seen + i] /= max(trees, 1)
+    return trees > 0
+
+
+@kernel
+def mix(memory, alike, request, shares):
+    """The distribution of a job over the cells of :mod:`models.runtime.ratios`, as scratch, from what was gathered."""
+    model = memory.model
+    levels = np.int64(model[LEVELS])
+    mass, common = mass_at(levels), common_at(levels)
+    seen = mass + CELLS
+    total = 0.0
+    for i in range(BINS):
+        total += model[common + i]
+    for i in range(CELLS):
+        model[mass + i] = shares[2] * model[seen + RATIO + i]
+    for i in range(BINS):
+        weight = shares[0] * model[seen + i] + shares[3] * model[common + i] / max(total, 1.0)
+        if weight > 0.0:
+            model[mass + cell_of(request - (i + 0.5) * STEP)] += weight
+    for i in range(2 * REACH + 1):
+        weight = shares[1] * model[seen + RELATIVE + i]
+        if weight > 0.0:
+            model[mass + cell_of(request - alike - (i - REACH) * STEP)] += weight
+
+
+@kernel
+def most_accurate(model, mass, alike, request):
+    """Seconds r of the highest mean of min(p/r, r/p) over the distribution; within a step of the last runtime that was alike it is that."""
+    above = 0.0
+    for cell in range(CELLS):
+        above += model[mass + cell] / CENTRES[cell]
+    best, chosen, below = -1.0, AT_REQUEST, 0.0
+    for cell in range(CELLS):
+        below += model[mass + cell] * CENTRES[cell]
+        above -= model[mass + cell] / CENTRES[cell]
+        value = below / CENTRES[cell] + above * CENTRES[cell]
+        if value > best:
+            best, chosen = value, cell
+    seconds = request + math.log(CENTRES[chosen])
+    if chosen < AT_REQUEST and abs(seconds - alike) <= STEP:
+        seconds = alike
+    return max(np.rint(math.exp(seconds)), 1.0)
+
+
+@kernel
+def answer_to(memory, question, job):
+    """The answer to one of the questions, of a job whose quantiles are known."""
+    model, quantiles = memory.model, width(memory)
+    at = model[FIT_AT] if question == FIT else model[END_AT] if question == END else model[ORDER_AT]
+    if at < 0.0:
+        return memory.jobs[job, quantiles + np.int64(model[LEVELS])]
+    return memory.jobs[job, quantiles + np.int64(at)]
+
+
+@apart
+def estimate_again(memory, job, requested, elapsed):
+    """The quantile ``end`` of those runtimes that are longer than ``elapsed`` seconds, by the distribution of the job's submission.
+
+    Between the levels that are kept, the logarithm of runtime is taken to be uniform; level 0 is a second and level 1 the request.
+    """
+    model, levels, quantiles = memory.model, np.int64(memory.model[LEVELS]), width(memory)
+    x = memory.jobs[job]
+    passed = 0.0
+    low, high, seconds, longer = 0.0, 0.0, 1.0, 1.0
+    for level in range(levels + 1):
+        low, seconds = high, longer
+        high = model[LEVEL + level] if level < levels else 1.0
+        longer = x[quantiles + level] if level < levels else 1.0 * requested
+        if longer > elapsed:
+            passed = low
+            if elapsed > seconds:
+                passed += (high - low) * math.log(elapsed / seconds) / math.log(longer / seconds)
+            break
+    wanted = passed + model[LEVEL + np.int64(model[END_AT])] * (1.0 - passed)
+    low, high, seconds, longer = 0.0, 0.0, 1.0, 1.0
+    for level in range(levels + 1):
+        low, seconds = high, longer
+        high = model[LEVEL + level] if level < levels else 1.0
+        longer = x[quantiles + level] if level < levels else 1.0 * requested
+        if high >= wanted:
+            break
+    share = (wanted - low) / (high - low)
+    return max(np.rint(seconds * math.exp(share * math.log(longer / seconds))), elapsed + 1.0)
+
+
+@apart
+def learn(memory, job, jobs, now):
+    """``job`` has ended: levels are calibrated, leaves and groups learn its runtime."""
+    model, x, quantiles, runtime = memory.model, memory.jobs[job], width(memory), jobs.runtime[job]
+    levels = np.int64(model[LEVELS])
+    weight = weigh(model, work_at(levels), jobs.procs[job], jobs.requested[job], runtime)
+    for level in range(levels):
+        outlived = 1.0 if runtime > x[quantiles + level] else 0.0
+        error = outlived - (1.0 - model[LEVEL + level])
+        model[LEVEL + levels + level] += model[RATE] * error
+        if model[LEVEL + level] >= UPPER:
+            model[tilt_at(levels) + level] += TILTING * model[RATE] * weight * error
+    for tree in range(np.int64(model[GROWN])):
+        count(memory, job, runtime, tree)
+    job_features.remember(memory, job, runtime, now)

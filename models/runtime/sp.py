@@ -1,0 +1,116 @@
+"""SP-x, "survival probability x percent": the runtime that at most x % of a group's past exceeds (Lamar et al. 2021, CLUSTER).
+
+Jobs that have executable, user, request and processors in common form a group, a list of points: a runtime and its weight. The
+group starts with one point at the request, of weight ``seed`` times the request; a job's end multiplies all weights by ``decay``
+and adds a point at its runtime, of that weight. The prediction is the smallest of these runtimes whose cumulative weight reaches
+1 - x/100 of the total; nothing is interpolated. The authors' program wants the share exceeded, spares the seed the first decay
+and starts its running sum of weights at 1, whatever the seed's: about one prediction in a hundred is longer there. An executable
+that is not named is one of its own, as in that program, for most traces name none; a job of nobody known gets its request. A job
+that has run for some time is predicted from the points beyond that, the request where none is left.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from features.jit import kernel
+from models.runtime.memory import Memory
+from models.runtime.options import check_known, number, shortest, spelled
+from models.runtime.protocol import CompiledPredictor
+
+SURVIVAL = 4
+"""Code of this predictor inside the kernel."""
+USUAL = {"x": "3", "decay": "0.9", "seed": "0.1"}
+PUBLISHED = ("2", "3", "4")
+"""The x that were published."""
+NEGLIGIBLE = 1e-20
+"""A point is forgotten when it weighs less than this share of the points kept that are at least as long. Both decay alike, so its
+share never grows again: a million points forgotten move no share of the points beyond any second by more than 1e-14. With the
+usual decay some 450 points are kept of a group whose runtimes vary without end, and about 7000, where a double underflows, of
+one whose runtimes only ever fall."""
+TIE = 1e-12
+"""Shares that differ relatively by less are equal: so are those that are so on paper, where decimals round, and forgetting
+decides nothing."""
+SHARE, DECAY = range(2)
+"""Slots of ``Memory.model``: x/100 and the decay."""
+FIRST, END = range(2)
+"""Columns of ``Memory.links``, whose rows here are groups: where the group's points begin, and behind the last."""
+RUNTIME, WEIGHT = range(2)
+"""Columns of ``Memory.jobs``, whose rows here are points: all groups' lists one behind the other, each from the longest runtime
+to the shortest, with room for the group's seed and all its jobs."""
+
+
+def sp(**options: str) -> CompiledPredictor:
+    """The predictor; ``x`` in (0, 100] is a percentage, ``decay`` lies in (0, 1], ``seed``, a share of the request, is at least 0."""
+    for option in options:
+        check_known(option, tuple(USUAL))
+    given = USUAL | options
+    x = number(f"x={given['x']}", given["x"], above=0.0, maximum=100.0)
+    decay = number(f"decay={given['decay']}", given["decay"], above=0.0, maximum=1.0)
+    seed = number(f"seed={given['seed']}", given["seed"], minimum=0.0)
+    given = {"x": shortest(x), "decay": shortest(decay), "seed": shortest(seed)}
+    preset = given["x"] in PUBLISHED and given == USUAL | {"x": given["x"]}
+    name = f"sp{given['x']}" if preset else spelled("sp", given, USUAL)
+    return CompiledPredictor(name, SURVIVAL, lambda jobs: _memory(jobs, x, decay, seed))
+
+
+def groups(jobs: pd.DataFrame) -> np.ndarray:
+    """The group of each job, int64 [jobs], numbered from 0; -1 for jobs of nobody known."""
+    keys = ["executable", "user", "requested_s", "procs"]
+    known = jobs.loc[jobs["user"].notna(), keys]
+    found = np.full(len(jobs), -1, np.int64)
+    found[jobs["user"].notna()] = known.groupby(keys, dropna=False, observed=True, sort=False).ngroup()
+    return found
+
+
+def _memory(jobs: pd.DataFrame, x: float, decay: float, seed: float) -> Memory:
+    group = groups(jobs)
+    _, member, size = np.unique(group[group >= 0], return_index=True, return_counts=True)
+    limit = jobs["requested_s"].to_numpy(np.float64)[group >= 0][member]
+    first = np.cumsum(size + 1) - (size + 1)
+    points = np.zeros((int(size.sum()) + len(size), 2))
+    points[first, RUNTIME] = limit
+    points[first, WEIGHT] = seed * limit
+    return Memory(jobs=points, links=np.column_stack([first, first + 1]), keys=group[:, None], model=np.array([x / 100, decay]))
+
+
+@kernel
+def estimate(memory, row, requested, longer):
+    """The quantile of the runtimes beyond ``longer`` seconds."""
+    group = memory.keys[row, 0]
+    if group >= 0:
+        points, first = memory.jobs, memory.links[group, FIRST]
+        end, total = first, 0.0
+        while end < memory.links[group, END] and points[end, RUNTIME] > longer:
+            total += points[end, WEIGHT]
+            end += 1
+        may_survive, above = memory.model[SHARE] * total * (1.0 + TIE), 0.0
+        for i in range(first, end):
+            above += points[i, WEIGHT]
+            if above > may_survive or i == end - 1:
+                return points[i, RUNTIME]
+    return 1.0 * requested
+
+
+@kernel
+def learn(memory, row, runtime):
+    group = memory.keys[row, 0]
+    if group >= 0:
+        points, first = memory.jobs, memory.links[group, FIRST]
+        end, at_least_as_long = first, 0.0
+        for i in range(first, memory.links[group, END]):
+            weight = memory.model[DECAY] * points[i, WEIGHT]
+            if weight > NEGLIGIBLE * at_least_as_long:
+                points[end, RUNTIME] = points[i, RUNTIME]
+                points[end, WEIGHT] = weight
+                at_least_as_long += weight
+                end += 1
+        i = end
+        while i > first and points[i - 1, RUNTIME] <= runtime:  # before those as long, for they will be negligible earlier
+            points[i, RUNTIME] = points[i - 1, RUNTIME]
+            points[i, WEIGHT] = points[i - 1, WEIGHT]
+            i -= 1
+        points[i, RUNTIME] = runtime
+        points[i, WEIGHT] = runtime
+        memory.links[group, END] = end + 1

@@ -1,0 +1,1 @@
+"""Classifiers of performance variation, and how good they are."""

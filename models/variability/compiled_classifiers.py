@@ -1,0 +1,127 @@
+"""Class probabilities of a trained classifier from plain arrays, inside the simulator's kernel.
+
+Whatever a library trained is, here, one of three things: trees whose leaves hold shares of a vote, trees whose leaves hold scores that a softmax turns into
+probabilities (AdaBoost's vote as scikit-learn reads it, Friedman, Hastie & Tibshirani's additive logistic regression as LightGBM grows it), or
+the training rows themselves, of which the nearest vote. ``models.variability.learners`` trains and converts.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from features.jit import apart, kernel, njit
+from models.trees import FEATURE, HIGH, LOW
+
+SHARES, SCORES, NEAREST = range(3)
+"""Kinds: leaves are added up, added up and put through a softmax, or the nearest rows vote with the inverse of their distance."""
+
+
+class Arrays(NamedTuple):
+    """A classifier; what its kind does not need is empty.
+
+    ``kind`` is one of the codes above; ``fills`` float64 [columns] stands in for missing values. Trees: ``roots`` int64 [trees], ``links`` int64
+    [nodes, 3] as in ``models.trees`` but for all trees together, a number below 0 being leaf ``-1 - number``, ``thresholds`` float64 [nodes],
+    ``leaves`` float64 [leaves, classes] and ``base`` float64 [classes], to which leaves are added (-inf for a class that no training row had).
+    Nearest: ``rows`` float64 [rows, columns] in the order of training, ``labels`` int64 [rows], ``weights`` float64 [columns] (1 / variance) and
+    ``neighbours``, their number.
+    """
+
+    kind: int
+    fills: np.ndarray
+    base: np.ndarray
+    roots: np.ndarray
+    links: np.ndarray
+    thresholds: np.ndarray
+    leaves: np.ndarray
+    rows: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+    neighbours: int
+
+
+@apart
+def class_probabilities(arrays, x, out):
+    """Probabilities of the classes of ``x`` float64 [columns] into ``out`` float64 [classes]. Missing values of ``x`` are filled in, in place."""
+    for column in range(len(arrays.fills)):
+        if np.isnan(x[column]):
+            x[column] = arrays.fills[column]
+    for label in range(len(out)):
+        out[label] = arrays.base[label]
+    if arrays.kind == NEAREST:
+        _ask_nearest(arrays, x, out)
+        return
+    for tree in range(len(arrays.roots)):
+        node = arrays.roots[tree]
+        while node >= 0:
+            low = x[arrays.links[node, FEATURE]] <= arrays.thresholds[node]
+            node = arrays.links[node, LOW] if low else arrays.links[node, HIGH]
+        for label in range(len(out)):
+            out[label] += arrays.leaves[-1 - node, label]
+    if arrays.kind == SCORES:
+        _softmax(out)
+
+
+@kernel
+def _softmax(out):
+    most = -np.inf
+    for label in range(len(out)):
+        most = max(most, out[label])
+    total = 0.0
+    for label in range(len(out)):
+        out[label] = np.exp(out[label] - most)
+        total += out[label]
+    for label in range(len(out)):
+        out[label] /= total
+
+
+@kernel
+def _ask_nearest(arrays, x, out):
+    """Add the votes of the nearest rows, of equally near ones the earlier first; rows at distance 0, if there are any, vote alone.
+
+    Each neighbour is one pass over the rows, which gives up a row once it is farther than the best so far: so nothing has to be remembered between rows.
+    """
+    last, last_row, total, exact = -1.0, -1, 0.0, False
+    for _ in range(arrays.neighbours):
+        best, best_row = np.inf, -1
+        for row in range(len(arrays.rows)):
+            distance = _squared_distance(arrays, row, x, best)
+            if distance < best and (distance > last or (distance == last and row > last_row)):
+                best, best_row = distance, row
+        if best_row < 0 or (exact and best > 0.0):
+            break
+        last, last_row, exact = best, best_row, best == 0.0
+        vote = 1.0 if exact else 1.0 / np.sqrt(best)
+        out[arrays.labels[best_row]] += vote
+        total += vote
+    for label in range(len(out)):
+        out[label] /= total
+
+
+@kernel
+def _squared_distance(arrays, row, x, enough):
+    """From a training row, or some part of it that is no less than ``enough``. Four sums side by side do not wait for each other."""
+    columns = len(arrays.weights)
+    first = second = third = fourth = 0.0
+    for column in range(0, columns - 3, 4):
+        first += (x[column] - arrays.rows[row, column]) ** 2 * arrays.weights[column]
+        second += (x[column + 1] - arrays.rows[row, column + 1]) ** 2 * arrays.weights[column + 1]
+        third += (x[column + 2] - arrays.rows[row, column + 2]) ** 2 * arrays.weights[column + 2]
+        fourth += (x[column + 3] - arrays.rows[row, column + 3]) ** 2 * arrays.weights[column + 3]
+        if first + second + third + fourth >= enough:
+            return first + second + third + fourth
+    for column in range(columns - columns % 4, columns):
+        first += (x[column] - arrays.rows[row, column]) ** 2 * arrays.weights[column]
+    return first + second + third + fourth
+
+
+@njit
+def probabilities_of(arrays, table):
+    """:func:`class_probabilities` of each row of ``table`` float64 [rows, columns], which is left as it is: float64 [rows, classes]."""
+    found = np.empty((len(table), len(arrays.base)))
+    x = np.empty(table.shape[1])
+    for row in range(len(table)):
+        x[:] = table[row]
+        class_probabilities(arrays, x, found[row])
+    return found

@@ -1,0 +1,93 @@
+"""Recursive feature elimination (Guyon et al., "Gene selection for cancer classification", Machine Learning 46, 2002): the least important columns go first.
+
+At each size the classifier is judged by F1 out of folds that are blocks of time, and the set of the highest is kept, of equals the smaller, as Nichols
+et al. (RUSH) do it. F1 at each size is that of its own best cutoff, so all are flattered alike and the figure is for choosing only: what the chosen
+set is worth is found on runs that took no part (``models.variability.evaluation`` eliminates inside each training part).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from models.variability.model import best_cutoff, filled, matrix, medians, out_of_fold
+from models.variability.time_blocks import Times, stretches
+
+SMALLEST = 6
+FOLDS = 3
+TIE = 0.005
+"""F1 closer than this counts as equal: about a run in 200 that vary."""
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """``columns`` kept, the most important first; ``path`` has a row a size: ``columns`` (how many) and ``f1``, from all of them downwards."""
+
+    columns: tuple[str, ...]
+    path: pd.DataFrame
+
+
+def sizes(columns: int) -> list[int]:
+    """How many columns are tried: each time fewer by a factor of the square root of 2, from all down to ``SMALLEST``: 282, 199, 141, 100, 70, ..."""
+    found = [columns]
+    while (following := round(columns / 2 ** (len(found) / 2))) >= SMALLEST:
+        found.append(following)
+    return found
+
+
+def eliminate(
+    name: str,
+    features: pd.DataFrame,
+    label: np.ndarray,
+    times: Times,
+    *,
+    seed: int,
+    options: Mapping[str, Any] | None = None,
+    classes: int | None = None,
+) -> Elimination:
+    """Choose the columns of ``features`` [rows] that the classifier ``name`` is best trained on; arguments as of ``models.variability.model.fit``, errors too.
+
+    Sizes are judged on blocks of time, and the nearest neighbours' importances by neighbours of other blocks.
+    """
+    label = np.asarray(label, np.int64)
+    classes = int(label.max()) + 1 if classes is None else classes
+    left = list(features.columns)
+    table = matrix(features, left)
+    block = stretches(times, label == classes - 1, FOLDS)
+    tried: list[tuple[list[str], float]] = []
+    for following in [*sizes(len(left))[1:], 0]:
+        probability = out_of_fold(name, table, label, classes, times, seed=seed, options=options, folds=FOLDS)[:, -1]
+        judged = np.isfinite(probability)
+        ranked = np.argsort(-_importance(name, table, label, classes, block, seed, options), kind="stable")
+        left, table = [left[place] for place in ranked], np.ascontiguousarray(table[:, ranked])
+        tried.append((left, _best_f1(probability[judged], label[judged] == classes - 1)))
+        left, table = left[:following], np.ascontiguousarray(table[:, :following])
+    best = max(f1 for _, f1 in tried)
+    kept = next(columns for columns, f1 in reversed(tried) if f1 >= best - TIE)
+    path = pd.DataFrame([{"columns": len(columns), "f1": f1} for columns, f1 in tried])
+    return Elimination(tuple(kept), path)
+
+
+def _importance(
+    name: str,
+    table: np.ndarray,
+    label: np.ndarray,
+    classes: int,
+    block: np.ndarray,
+    seed: int,
+    options: Mapping[str, Any] | None,
+) -> np.ndarray:
+    from models.variability.learners import learn, permuted_importance
+
+    learned = learn(name, filled(table, medians(table)), label, classes, seed=seed, options=options)
+    return permuted_importance(learned.arrays, seed, block) if name == "knn" else learned.importance
+
+
+def _best_f1(probability: np.ndarray, varies: np.ndarray) -> float:
+    said = probability >= best_cutoff(probability, varies)
+    hits, wrong = (said & varies).sum(), (said != varies).sum()
+    return float(2 * hits / (2 * hits + wrong)) if hits else 0.0

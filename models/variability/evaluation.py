@@ -1,0 +1,324 @@
+"""How well is variation predicted? Classifiers cross-validated on control runs, in blocks of time and with one application left out, after Nichols et al.
+
+They (RUSH) say nothing of time, but runs minutes apart share the machine's state: under both protocols the runs that train lie in
+other stretches of time than those that judge, with a gap between (:mod:`models.variability.time_blocks`). What a run is judged by
+comes from the training part alone: baselines, labels, medians, cutoff and the choice of columns; only for an application left out
+are labels its own, from runs that the model never sees. Intervals resample days, whose runs share the machine's state
+(``features.statistics``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from features.clock import DAY_S
+from features.errors import InputError
+from features.monitoring.labels import BINARY, baselines, labels, z_scores
+from features.monitoring.samplers import WINDOW_S
+from features.statistics import FEWEST_BLOCKS, drawn, tail
+from models.variability.elimination import eliminate
+from models.variability.model import CLASSIFIERS, fit
+from models.variability.time_blocks import apart, blocked, stretches, times_of
+
+BLOCKED, LEFT_OUT = "blocks-of-time", "leave-one-application-out"
+PROTOCOLS = (BLOCKED, LEFT_OUT)
+PARTS = {BLOCKED: 5, LEFT_OUT: 3}
+"""Stretches of time. An application is left out of every stretch by itself: three take three times the trainings of one, and train on two thirds."""
+MEASURES = ("f1", "precision", "recall", "average_precision", "f1_likeliest")
+"""``f1_likeliest`` is F1 where not the cutoff but the highest probability decides: the libraries' own prediction."""
+ALL = "all"
+FIRST_BLOCK_DAYS = 7
+"""Days after a champion's training at which classifiers are trained again to judge it; then after twice as many more, and so on."""
+_RESAMPLES = 1000
+_AT_ONCE = 100
+"""Resamples computed together."""
+_CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One training and one judged part: rows, and the labels of both, int64."""
+
+    protocol: str
+    name: str
+    train: np.ndarray
+    test: np.ndarray
+    train_label: np.ndarray
+    test_label: np.ndarray
+    usual: pd.DataFrame
+
+
+def folds(runs: pd.DataFrame, protocol: str, *, thresholds: Sequence[float] = BINARY) -> tuple[list[Fold], int]:
+    """The folds of ``protocol`` over ``runs`` (``application start_s runtime_s``), and how many runs no fold judges.
+
+    These are runs of an application without a baseline, and whole folds that leave nothing that varied, or nothing else, to train on. InputError where
+    that is so of all folds.
+
+    No run trains that sees a minute of what the judged runs see. With an application left out it is judged stretch by stretch, by models that know
+    neither it nor the stretch. Borders of stretches look at labels by all runs: that decides nothing but which runs come into which fold.
+    """
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"unknown protocol {protocol!r}: known are {', '.join(PROTOCOLS)}")
+    application, runtime = runs["application"].to_numpy(object), runs["runtime_s"].to_numpy(np.float64)
+    overall = baselines(application, runtime)
+    varied = labels(np.nan_to_num(z_scores(application, runtime, overall)), thresholds) == len(thresholds)
+    times, parts = times_of(runs), PARTS[protocol]
+    pairs: list[tuple[str, np.ndarray, np.ndarray]] = []
+    if protocol == BLOCKED:
+        pairs = [(str(number), *pair) for number, pair in enumerate(blocked(times, varied, parts))]
+    else:
+        turn = stretches(times, varied, parts)
+        for number in range(parts):
+            stretch, others = np.flatnonzero(turn == number), np.flatnonzero(turn != number)
+            others = apart(times, others, stretch)
+            for name in np.unique(application[stretch]):
+                own = stretch[application[stretch] == name]
+                pairs.append((f"{name} {number}", others[application[others] != name], own))
+    found, left = [], 0
+    for fold, train, test in pairs:
+        usual = baselines(application[train], runtime[train])
+        z_train = z_scores(application[train], runtime[train], usual)
+        z_test = z_scores(application[test], runtime[test], overall if protocol == LEFT_OUT else usual)
+        left += int(np.isnan(z_test).sum())
+        train, z_train = train[~np.isnan(z_train)], z_train[~np.isnan(z_train)]
+        test, z_test = test[~np.isnan(z_test)], z_test[~np.isnan(z_test)]
+        train_label, test_label = labels(z_train, thresholds), labels(z_test, thresholds)
+        if len(np.unique(train_label)) < 2:
+            left += len(test)
+            continue
+        found.append(Fold(protocol, fold, train, test, train_label, test_label, usual))
+    if not found:
+        raise InputError(
+            f"none of {len(runs):,} runs can be judged: {int(varied.sum())} of them varied, all in one of {parts} stretches of time; collect more"
+        )
+    return found, left
+
+
+def predictions(
+    features: Mapping[str, pd.DataFrame],
+    runs: pd.DataFrame,
+    *,
+    names: Sequence[str] = CLASSIFIERS,
+    protocols: Sequence[str] = PROTOCOLS,
+    thresholds: Sequence[float] = BINARY,
+    truth: np.ndarray | None = None,
+    elimination: bool = False,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> pd.DataFrame:
+    """What each classifier says of each run that its fold left out, a row a run and combination.
+
+    ``features`` are sets of features by name (``own``, ``all``, or what is told to find the ceiling), the same rows as ``runs`` (``application start_s
+    runtime_s``). ``truth`` int [runs] is what really happened, if that is known. With ``elimination`` columns are chosen inside each training part;
+    ``options`` are by classifier. Columns: ``protocol features classifier fold columns row application start_s label varied`` (the run is of the last
+    class), ``truth`` (as given; absent otherwise), ``probability`` (of the last class), ``varies`` (by the cutoff) and ``likeliest`` (class).
+    """
+    for name, table in features.items():
+        if len(table) != len(runs):
+            raise ValueError(f"features {name!r} have {len(table)} rows, there are {len(runs)} runs")
+    start, times = runs["start_s"].to_numpy(np.int64), times_of(runs)
+    work = [
+        (kind, name, fold)
+        for protocol in protocols
+        for fold in folds(runs, protocol, thresholds=thresholds)[0]
+        for kind in features
+        for name in names
+    ]
+
+    def one(task: tuple[str, str, Fold]) -> pd.DataFrame:
+        kind, name, fold = task
+        train, own = features[kind].iloc[fold.train], (options or {}).get(name)
+        given: dict[str, Any] = {"seed": seed, "options": own, "classes": len(thresholds) + 1, "times": times.take(fold.train)}
+        columns = eliminate(name, train, fold.train_label, **given).columns if elimination else None
+        model = fit(name, train, fold.train_label, columns=columns, baselines=fold.usual, **given)
+        probability = model.probabilities(features[kind].iloc[fold.test])
+        table = pd.DataFrame(
+            {
+                "row": fold.test,
+                "application": runs["application"].to_numpy(object)[fold.test],
+                "start_s": start[fold.test],
+                "label": fold.test_label,
+                "varied": fold.test_label == len(thresholds),
+                "probability": probability[:, -1],
+                "varies": probability[:, -1] >= model.cutoff,
+                "likeliest": probability.argmax(axis=1),
+            }
+        )
+        if truth is not None:
+            table["truth"] = np.asarray(truth, np.int64)[fold.test]
+        identity = {
+            "protocol": fold.protocol,
+            "features": kind,
+            "classifier": name,
+            "fold": fold.name,
+            "columns": len(model.columns),
+        }
+        return pd.concat([pd.DataFrame(identity, index=table.index), table], axis=1)
+
+    parts = []
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # folds know nothing of each other
+        for done, part in enumerate(pool.map(one, work)):
+            parts.append(part)
+            if progress is not None:
+                progress(done + 1, len(work))
+    return pd.concat(parts, ignore_index=True)
+
+
+def forward(
+    features: pd.DataFrame,
+    runs: pd.DataFrame,
+    since_s: int,
+    *,
+    names: Sequence[str] = CLASSIFIERS,
+    thresholds: Sequence[float] = BINARY,
+    elimination: bool = False,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """What each classifier would have said of the runs after ``since_s``, trained again and again on what had ended: a row a run, in order of their starts.
+
+    Time is cut into parts at ``since_s`` and ``FIRST_BLOCK_DAYS`` later, each part twice as long as the one before. Each is labelled by the baselines
+    of the runs that had ended when the counters' window of its first run could begin, and predicted by models trained on those: so what is
+    said of a run stays the same as runs are added. Columns: ``row start_s varied`` (of the last class) and for each of ``names`` whether it
+    predicts that. Runs of an application that had no baseline are left out. InputError where what had ended cannot be learned from.
+    """
+    application, runtime = runs["application"].to_numpy(object), runs["runtime_s"].to_numpy(np.float64)
+    start = runs["start_s"].to_numpy(np.int64)
+    times, parts = times_of(runs), []
+    rows = np.flatnonzero(start > since_s + WINDOW_S)
+    rows = rows[np.argsort(start[rows], kind="stable")]
+    length_s = FIRST_BLOCK_DAYS * DAY_S
+    part_of = np.floor(np.log2((start[rows] - since_s) / length_s + 1.0)).astype(np.int64)
+    for number in np.unique(part_of).tolist():
+        block, begin_s = rows[part_of == number], since_s + length_s * (2**number - 1)
+        known = np.flatnonzero(times.end_s <= begin_s - WINDOW_S)
+        usual = baselines(application[known], runtime[known])
+        z_known, z_block = (z_scores(application[part], runtime[part], usual) for part in (known, block))
+        known, block, z_block = known[~np.isnan(z_known)], block[~np.isnan(z_block)], z_block[~np.isnan(z_block)]
+        label = labels(z_known[~np.isnan(z_known)], thresholds)
+        part = pd.DataFrame({"row": block, "start_s": start[block], "varied": labels(z_block, thresholds) == len(thresholds)})
+        for name in names:
+            own = (options or {}).get(name)
+            given: dict[str, Any] = {"seed": seed, "options": own, "classes": len(thresholds) + 1, "times": times.take(known)}
+            columns = eliminate(name, features.iloc[known], label, **given).columns if elimination else None
+            model = fit(name, features.iloc[known], label, columns=columns, **given)
+            part[name] = model.varies(features.iloc[block])
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["row", "start_s", "varied", *names])
+
+
+def measured(said: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.DataFrame:
+    """F1, precision, recall and average precision of :func:`predictions`, pooled over folds and by application, against labels and, where given, truth.
+
+    A row for each ``protocol features classifier application`` (``all``: pooled) ``against`` (``label`` or ``truth``) ``measure``: ``value low high``
+    (95 % over days; NaN with fewer than five, or where some resample has nothing to count), ``runs``, ``varied`` (how many of them), ``predicted``
+    (how many to vary) and ``days``.
+    """
+    rows = []
+    for (protocol, kind, name), of_all in said.groupby(["protocol", "features", "classifier"], sort=False):
+        for application, of_one in [(ALL, of_all), *of_all.groupby("application", sort=True)]:
+            day = _days(of_one["start_s"])
+            counts = {"runs": len(of_one), "predicted": int(of_one["varies"].sum()), "days": int(day.max()) + 1}
+            identity = {"protocol": protocol, "features": kind, "classifier": name, "application": application}
+            for against in ("label", "truth"):
+                if against == "label" or "truth" in of_one:
+                    varied = _varied(of_one, against)
+                    values, low, high = _with_intervals(_terms(of_one, varied, classes), day, seed)
+                    for place, measure in enumerate(MEASURES):
+                        found = {"value": values[place], "low": low[place], "high": high[place], "varied": int(varied.sum())}
+                        rows.append({**identity, "against": against, "measure": measure, **found, **counts})
+    return pd.DataFrame(rows)
+
+
+def difference(one: pd.DataFrame, other: pd.DataFrame, *, against: str = "label", classes: int = 2, seed: int = 0) -> pd.DataFrame:
+    """``one`` minus ``other`` on the same runs in the same folds, such as own nodes minus all nodes: a row a measure with ``value low high``.
+
+    Both are parts of :func:`predictions` with a row a run. Days are resampled for both together. ValueError if the runs are not the same.
+    """
+    one, other = (each.sort_values("row").reset_index(drop=True) for each in (one, other))
+    if not one[["row", "fold"]].equals(other[["row", "fold"]]):
+        raise ValueError("a paired difference needs the same runs in the same folds")
+    varied, day = _varied(one, against), _days(one["start_s"])
+    first, second = (_terms(each, varied, classes) for each in (one, other))
+    value, low, high = _with_intervals(first, day, seed, second)
+    return pd.DataFrame({"measure": MEASURES, "value": value, "low": low, "high": high})
+
+
+def ceiling(table: pd.DataFrame, told: str, *, against: str = "label", application: str = ALL) -> pd.DataFrame:
+    """What the best learner reaches when told: of :func:`measured` the rows of F1 of the features ``told`` that are the highest of each protocol.
+
+    The best is chosen by the very runs that judge it, so the ceiling is, if anything, too high.
+    """
+    rows = table[
+        (table["features"] == told)
+        & (table["measure"] == "f1")
+        & (table["against"] == against)
+        & (table["application"] == application)
+    ]
+    return rows.sort_values("value", ascending=False, kind="stable").drop_duplicates("protocol").reset_index(drop=True)
+
+
+def _varied(said: pd.DataFrame, against: str) -> np.ndarray:
+    return (said["varied"] if against == "label" else said["truth"] > 0).to_numpy(bool)
+
+
+def _days(start_s: pd.Series) -> np.ndarray:
+    return np.unique(start_s.to_numpy(np.int64) // DAY_S, return_inverse=True)[1]
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """What measures are made of, by run: hits, predictions and truths, by cutoff and by likeliest class, and the order of probabilities."""
+
+    sums: np.ndarray
+    """float64 [runs, 5]: hit, said, varied, hit (likeliest), said (likeliest)."""
+    order: np.ndarray
+    last: np.ndarray
+    """Places in ``order`` after which the probability falls."""
+
+    def __call__(self, weight: np.ndarray) -> np.ndarray:
+        """Measures with runs counted ``weight`` times [resamples, runs]: float64 [resamples, measures], NaN where there is nothing to count."""
+        hit, said, varied, hit_too, said_too = (weight @ self.sums).T
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ranked = weight[:, self.order]
+            found = np.cumsum(ranked * self.sums[self.order, 2], axis=1)[:, self.last]
+            precision = found / np.cumsum(ranked, axis=1)[:, self.last]
+            steps = np.diff(found, axis=1, prepend=0.0)
+            average = np.where(steps > 0, steps * precision, 0.0).sum(axis=1) / varied
+            f1, likeliest = 2 * hit / (said + varied), 2 * hit_too / (said_too + varied)
+            return np.column_stack([f1, hit / said, hit / varied, average, likeliest])
+
+
+def _terms(said: pd.DataFrame, varied: np.ndarray, classes: int) -> _Terms:
+    by_cutoff, likeliest = said["varies"].to_numpy(bool), said["likeliest"].to_numpy() == classes - 1
+    probability = said["probability"].to_numpy(np.float64)
+    order = np.argsort(-probability, kind="stable")
+    last = np.flatnonzero(np.append(np.diff(probability[order]) < 0, True))
+    sums = np.column_stack([by_cutoff & varied, by_cutoff, varied, likeliest & varied, likeliest]).astype(np.float64)
+    return _Terms(sums, order, last)
+
+
+def _with_intervals(
+    terms: _Terms, day: np.ndarray, seed: int, less: _Terms | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Values of all measures (less those of ``less``), and the ends of their intervals, float64 [measures] each."""
+
+    def values(weight: np.ndarray) -> np.ndarray:
+        return terms(weight) - (less(weight) if less is not None else 0.0)
+
+    found, days = values(np.ones((1, len(day))))[0], int(day.max()) + 1
+    if days < FEWEST_BLOCKS:
+        return found, np.full(len(found), np.nan), np.full(len(found), np.nan)
+    draws = drawn(days, _RESAMPLES, seed)
+    resampled = np.concatenate([values(draws[first : first + _AT_ONCE][:, day]) for first in range(0, len(draws), _AT_ONCE)])
+    cut = tail(_CONFIDENCE, days)
+    low, high = np.quantile(resampled, [cut, 1.0 - cut], axis=0)  # NaN where a resample has nothing to count
+    return found, low, high

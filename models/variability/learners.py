@@ -1,0 +1,248 @@
+"""The five classifiers of performance variation: each trained by its library, then taken apart into the plain arrays of
+``models.variability.compiled_classifiers``.
+
+Nichols et al. (paper 004) compare extra trees, decision forests, k nearest neighbours and AdaBoost; LightGBM is added. Variation is rare: the learners
+weigh rows so that classes count alike, but for the nearest neighbours, who know no weights. Training is seeded and on one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from lightgbm import LGBMClassifier
+from sklearn.ensemble import AdaBoostClassifier, ExtraTreesClassifier, RandomForestClassifier
+from sklearn.metrics import average_precision_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.class_weight import compute_sample_weight
+
+from features.errors import InputError
+from models.trees import plain_trees
+from models.variability.compiled_classifiers import NEAREST, SCORES, SHARES, Arrays
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "extra-trees": {"trees": 100, "min_rows_in_leaf": 3},
+    "decision-forest": {"trees": 100, "min_rows_in_leaf": 3},
+    "knn": {"neighbours": 9},
+    "adaboost": {"trees": 100, "depth": 3, "learning_rate": 0.5},
+    "lightgbm": {"trees": 100, "leaves": 15, "learning_rate": 0.1, "min_rows_in_leaf": 10},
+}
+"""The classifiers by name, and what they are trained with where nothing else is said.
+
+100 trees, and boosting by 0.1 with LightGBM, are the libraries' defaults. The rest is not (leaves of 3 rows, 10 with LightGBM, and 15 leaves a tree; 9
+neighbours; AdaBoost's depth and learning rate), and no record was kept of what it was tried on: simulated control runs, if anything. It is older than the first
+table of docs/variability.md and was not changed after; still, figures there are of the same simulated cluster, and may flatter it.
+"""
+JUDGED_ROWS = 400
+"""Rows that judge a permuted column of the nearest neighbours: a bound on time, not chosen on data."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The library's own fitted ``estimator``, the same as ``arrays``, and the ``importance`` of each column, float64 [columns], summing to 1."""
+
+    estimator: Any
+    arrays: Arrays
+    importance: np.ndarray
+
+
+def learn(
+    name: str, table: np.ndarray, label: np.ndarray, classes: int, *, seed: int, options: Mapping[str, Any] | None = None
+) -> Learned:
+    """Train ``name`` on ``table`` float64 [rows, columns] without missing values and ``label`` int64 [rows], 0..classes - 1; importances are its own.
+
+    The nearest neighbours have none (NaN; see :func:`permuted_importance`). ValueError for an unknown name or option, InputError for labels that are
+    all alike.
+    """
+    if name not in OPTIONS:
+        raise ValueError(f"unknown classifier {name!r}: known are {', '.join(OPTIONS)}")
+    if unknown := set(options or {}) - set(OPTIONS[name]):
+        raise ValueError(f"{name} has no option {sorted(unknown)[0]!r}: it has {', '.join(OPTIONS[name])}")
+    if len(np.unique(label)) < 2:
+        raise InputError(f"cannot train {name} on {len(label)} runs that all vary or all do not")
+    estimator = _untrained(name, {**OPTIONS[name], **(options or {})}, len(label), seed)
+    if name == "adaboost":  # the one learner that takes weights of rows, not of classes
+        estimator.fit(table, label, sample_weight=compute_sample_weight("balanced", label))
+    else:
+        estimator.fit(table, label)
+    if name == "knn":
+        return Learned(estimator, _nearest(estimator, table, label, classes), np.full(table.shape[1], np.nan))
+    gained = np.asarray(estimator.feature_importances_, np.float64)
+    return Learned(estimator, _trees(estimator, classes), gained / gained.sum() if gained.sum() > 0 else gained)
+
+
+def _untrained(name: str, options: Mapping[str, Any], rows: int, seed: int) -> Any:
+    if name in ("extra-trees", "decision-forest"):
+        forest = ExtraTreesClassifier if name == "extra-trees" else RandomForestClassifier
+        return forest(
+            options["trees"], min_samples_leaf=options["min_rows_in_leaf"], class_weight="balanced", random_state=seed, n_jobs=1
+        )
+    if name == "knn":  # a k-d tree computes each distance as it is, where the brute force loses digits
+        nearest = KNeighborsClassifier(min(options["neighbours"], rows), weights="distance", algorithm="kd_tree")
+        return make_pipeline(StandardScaler(), nearest)
+    if name == "adaboost":  # the best of random thresholds: a tenth of the time of all thresholds
+        tree = DecisionTreeClassifier(max_depth=options["depth"], splitter="random")
+        return AdaBoostClassifier(tree, n_estimators=options["trees"], learning_rate=options["learning_rate"], random_state=seed)
+    return LGBMClassifier(
+        n_estimators=options["trees"],
+        num_leaves=options["leaves"],
+        learning_rate=options["learning_rate"],
+        min_child_samples=options["min_rows_in_leaf"],
+        class_weight="balanced",
+        importance_type="gain",
+        random_state=seed,
+        n_jobs=1,
+        deterministic=True,
+        force_row_wise=True,  # else LightGBM times both ways and may choose differently
+        use_missing=False,
+        feature_pre_filter=False,  # columns that cannot be split are kept: LightGBM refuses to train where none is left
+        verbosity=-1,
+    )
+
+
+def _nearest(estimator: Any, table: np.ndarray, label: np.ndarray, classes: int) -> Arrays:
+    scaler, nearest = estimator[0], estimator[1]
+    return _arrays(
+        NEAREST,
+        np.zeros(classes),
+        rows=np.ascontiguousarray(table, np.float64),
+        labels=np.asarray(label, np.int64),
+        weights=1.0 / scaler.scale_**2,
+        neighbours=nearest.n_neighbors,
+    )
+
+
+def _trees(estimator: Any, classes: int) -> Arrays:
+    """Trees of any of the libraries. A leaf holds its share of the mean over trees (forests) or what it adds to the score of each class."""
+    known = np.asarray(estimator.classes_, np.int64)
+    base = np.zeros(classes)
+    if isinstance(estimator, LGBMClassifier):
+        base[np.setdiff1d(np.arange(classes), known)] = -np.inf
+        return _arrays(SCORES, base, **_joined(_of_lightgbm(estimator, known, classes)))
+    if isinstance(estimator, AdaBoostClassifier):
+        base[np.setdiff1d(np.arange(classes), known)] = -np.inf
+        return _arrays(SCORES, base, **_joined(_of_adaboost(estimator, known, classes)))
+    found = []
+    for each in estimator.estimators_:
+        leaves = np.zeros((each.tree_.node_count, classes))
+        leaves[:, known] = each.tree_.value[:, 0, :] / len(estimator.estimators_)
+        found.append(_of_scikit_learn(each.tree_, leaves))
+    return _arrays(SHARES, base, **_joined(found))
+
+
+_Tree = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Links int64 [nodes, 3], thresholds float64 [nodes], leaves float64 [leaves, classes]; without nodes where the tree is one leaf."""
+
+
+def _of_scikit_learn(tree: Any, values: np.ndarray) -> _Tree:
+    """A tree of scikit-learn's, whose rows are nodes and leaves alike; ``values`` float64 [rows, classes] are what its leaves hold."""
+    leaf = tree.children_left < 0
+    place = np.where(leaf, -np.cumsum(leaf), np.cumsum(~leaf) - 1)
+    inner = ~leaf
+    links = np.column_stack([tree.feature[inner], place[tree.children_left[inner]], place[tree.children_right[inner]]])
+    return links.astype(np.int64), _for_doubles(tree.threshold[inner]), values[leaf]
+
+
+def _for_doubles(thresholds: np.ndarray) -> np.ndarray:
+    """Thresholds for float64 values where scikit-learn first rounds a value to float32: the largest one that still rounds to below the threshold."""
+    below = thresholds.astype(np.float32)
+    below = np.where(below.astype(np.float64) > thresholds, np.nextafter(below, np.float32(-np.inf)), below)
+    half = (below.astype(np.float64) + np.nextafter(below, np.float32(np.inf)).astype(np.float64)) / 2
+    odd = below.view(np.uint32) & 1 == 1  # halfway values round to the even neighbour
+    return np.where(odd, np.nextafter(half, -np.inf), half)
+
+
+def _of_adaboost(estimator: AdaBoostClassifier, known: np.ndarray, classes: int) -> list[_Tree]:
+    """Each tree votes for the class of its leaf, with its weight; scikit-learn divides by all weights and by the number of classes less one."""
+    others = len(known) - 1
+    shares = estimator.estimator_weights_ / estimator.estimator_weights_.sum()
+    found = []
+    for each, share in zip(estimator.estimators_, shares, strict=False):  # where boosting stopped early, weights are 0 beyond
+        leaves = np.zeros((each.tree_.node_count, classes))
+        leaves[:, known] = -share / others**2
+        leaves[np.arange(len(leaves)), known[each.tree_.value[:, 0, :].argmax(axis=1)]] = share / others
+        found.append(_of_scikit_learn(each.tree_, leaves))
+    return found
+
+
+def _of_lightgbm(estimator: LGBMClassifier, known: np.ndarray, classes: int) -> list[_Tree]:
+    """One tree after the other for each class, or for the second of two."""
+    turns = known[1:] if len(known) == 2 else known
+    found = []
+    for number, (links, thresholds, values) in enumerate(plain_trees(estimator.booster_)):
+        leaves = np.zeros((len(values), classes))
+        leaves[:, turns[number % len(turns)]] = values
+        found.append((links[:0], thresholds[:0], leaves) if len(values) == 1 else (links, thresholds, leaves))
+    return found
+
+
+def _joined(trees: list[_Tree]) -> dict[str, np.ndarray]:
+    """All trees in one table: nodes and leaves are numbered on from tree to tree."""
+    nodes = np.cumsum([0, *(len(links) for links, _, _ in trees)])
+    leaves = np.cumsum([0, *(len(values) for _, _, values in trees)])
+    linked = []
+    for (links, _, _), node, leaf in zip(trees, nodes, leaves, strict=False):
+        children = links[:, 1:]
+        linked.append(np.column_stack([links[:, 0], np.where(children < 0, children - leaf, children + node)]))
+    single = np.array([len(links) == 0 for links, _, _ in trees])
+    return {
+        "roots": np.where(single, -1 - leaves[:-1], nodes[:-1]),
+        "links": np.concatenate(linked),
+        "thresholds": np.concatenate([thresholds for _, thresholds, _ in trees]),
+        "leaves": np.concatenate([values for _, _, values in trees]),
+    }
+
+
+def _arrays(kind: int, base: np.ndarray, **given: Any) -> Arrays:
+    empty: dict[str, Any] = {
+        "fills": np.empty(0),
+        "roots": np.empty(0, np.int64),
+        "links": np.empty((0, 3), np.int64),
+        "thresholds": np.empty(0),
+        "leaves": np.empty((0, len(base))),
+        "rows": np.empty((0, 0)),
+        "labels": np.empty(0, np.int64),
+        "weights": np.empty(0),
+        "neighbours": 0,
+    }
+    plain: dict[str, Any] = {
+        name: np.ascontiguousarray(each) if np.ndim(each) else each for name, each in {**empty, **given}.items()
+    }
+    return Arrays(kind=kind, base=base, **plain)
+
+
+def permuted_importance(arrays: Arrays, seed: int, block: np.ndarray) -> np.ndarray:
+    """What the nearest neighbours lose, in average precision, when a column is shuffled (Breiman 2001), float64 [columns].
+
+    Judged are ``JUDGED_ROWS`` of the training rows, each by its neighbours in another ``block`` (of time, int64 [rows]): those of its own minutes know
+    too much. Shuffling one column changes one term of each distance.
+    """
+    rng = np.random.default_rng(seed)
+    count, last = len(arrays.rows), len(arrays.base) - 1
+    asked = np.sort(rng.choice(count, min(count, JUDGED_ROWS), replace=False))
+    scaled = arrays.rows * np.sqrt(arrays.weights)
+    of, among = scaled[asked], scaled
+    squares = (of**2).sum(axis=1)[:, None] + (among**2).sum(axis=1) - 2 * of @ among.T
+    squares[block[asked][:, None] == block] = np.inf
+    truth = arrays.labels[asked] == last
+
+    def score(distances: np.ndarray) -> float:
+        nearest = np.argpartition(distances, arrays.neighbours - 1, axis=1)[:, : arrays.neighbours]
+        far = np.sqrt(np.maximum(np.take_along_axis(distances, nearest, axis=1), 1e-12))
+        votes = 1 / far
+        return average_precision_score(truth, (votes * (arrays.labels[nearest] == last)).sum(axis=1) / votes.sum(axis=1))
+
+    if not truth.any():
+        return np.zeros(scaled.shape[1])
+    whole = score(squares)
+    found = np.empty(scaled.shape[1])
+    for column in range(scaled.shape[1]):
+        own, other = of[:, column], among[:, column]
+        shuffled = rng.permutation(own)
+        found[column] = whole - score(squares - (own[:, None] - other) ** 2 + (shuffled[:, None] - other) ** 2)
+    return found

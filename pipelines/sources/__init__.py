@@ -1,0 +1,1 @@
+"""What a site names: catalogue, remembered traces, monitored systems, downloads."""

@@ -1,0 +1,166 @@
+"""The catalogue: traces by name, with where they are, how to check them and how to read them.
+
+The packaged ``catalogue.toml`` explains the keys; a site's own ``queuecast.toml`` (or $QUEUECAST_CATALOGUE) adds to it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import unquote, urlsplit
+
+from features.errors import InputError
+from features.jobs.cleaning import MISSING_REQUEST
+from features.names import check_name
+from pipelines.ingest.localtime import zone
+from pipelines.ingest.source import Source
+from pipelines.storage.home import archive, home
+
+PACKAGED = Path(__file__).with_name("catalogue.toml")
+FORMATS = ("swf", "slurm", "parquet", "generated")
+PROCESSORS = ("cpus", "nodes")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One trace of a catalogue; the keys are explained in ``catalogue.toml``. ``stated_in`` is the file that has the entry."""
+
+    name: str
+    title: str = ""
+    place: str = ""
+    sha256: str = ""
+    sha256_content: str = ""
+    procs: int | None = None
+    timezone: str | None = None
+    missing_request: str = "drop"
+    processors: str = "cpus"
+    cpus_per_node: int | None = None
+    format: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    stated_in: Path = PACKAGED
+
+    @property
+    def remote(self) -> bool:
+        """Is the place an address to fetch from?"""
+        return self.place.startswith(("http://", "https://"))
+
+    @property
+    def path(self) -> Path:
+        """Where the file is, or will be once it is fetched."""
+        if self.remote:
+            return archive() / Path(unquote(urlsplit(self.place).path)).name
+        return self.stated_in.parent / Path(self.place).expanduser()
+
+    @property
+    def checked(self) -> bool:
+        """Is there a checksum to go by?"""
+        return bool(self.sha256 or self.sha256_content)
+
+    def check(self, source: Source) -> None:
+        """Raise InputError unless a file that was read has the checksums stated here."""
+        for key, found in (("sha256", source.sha256), ("sha256_content", source.sha256_content)):
+            stated = getattr(self, key)
+            if stated and stated != found:
+                raise InputError(
+                    f"{source.path}: is not the trace {self.name} of {self.stated_in.name}: {key} is {found[:12]}..., not {stated[:12]}..."
+                )
+
+
+def load_catalogue() -> dict[str, Entry]:
+    """All entries by name: the packaged ones, the site's, and those of traces that were run; the later take the place of the earlier.
+
+    Raises InputError with file, entry and key.
+    """
+    entries = _read(PACKAGED)
+    if (site := _site()) is not None:
+        entries |= _read(site)
+    if remembered().is_file():
+        entries |= _read(remembered())
+    return entries
+
+
+def site_registry() -> dict[str, Any]:
+    """The table [registry] of the site's own file, ``keep_versions`` and ``keep_days``: empty where there is none. InputError with file and key."""
+    site = _site()
+    table = _toml(site).get("registry", {}) if site is not None else {}
+    if not isinstance(table, dict) or (unknown := table.keys() - {"keep_versions", "keep_days"}):
+        what = f"unknown key {min(unknown)!r} in [registry]" if isinstance(table, dict) else "registry is no table"
+        raise InputError(f"{site}: {what}: known are keep_versions, keep_days")
+    return table
+
+
+def _site() -> Path | None:
+    """The site's own file: $QUEUECAST_CATALOGUE, which has to be there, or queuecast.toml in the working directory."""
+    own = os.environ.get("QUEUECAST_CATALOGUE")
+    site = Path(own or "queuecast.toml")
+    return site.absolute() if own or site.is_file() else None
+
+
+def remembered() -> Path:
+    """The catalogue of traces that were run, in the home directory; :mod:`pipelines.sources.traces` writes it."""
+    return home() / "traces.toml"
+
+
+def _read(path: Path) -> dict[str, Entry]:
+    traces = _toml(path).get("traces", {})
+    if not isinstance(traces, dict) or not all(isinstance(table, dict) for table in traces.values()):
+        raise InputError(f"{path}: traces must be tables [traces.NAME]")
+    return {name: catalogue_entry(name, table, path) for name, table in traces.items()}
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        stated = tomllib.loads(text)
+    except OSError as error:
+        raise InputError(f"{path}: the catalogue cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: the catalogue is not UTF-8 text") from error
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r" \(at line (\d+), column \d+\)$", str(error))
+        at, what = (f":{line[1]}", str(error)[: line.start()]) if line else (f":{text.count(chr(10)) + 1}", str(error))
+        raise InputError(f"{path}{at}: {what}") from error
+    if unknown := stated.keys() - {"traces", "registry"}:
+        raise InputError(f"{path}: unknown key {min(unknown)!r}: traces are tables [traces.NAME]")
+    return stated
+
+
+_TYPES = {"procs": (int, "a whole number"), "cpus_per_node": (int, "a whole number"), "options": (dict, "a table")}
+_CHOICES = {"format": FORMATS, "missing_request": MISSING_REQUEST, "processors": PROCESSORS}
+_KEYS = [key.name for key in fields(Entry) if key.name not in ("name", "stated_in")]
+
+
+def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
+    """The entry ``name`` that the file ``path`` states as ``table``; InputError naming file, entry and key."""
+
+    def refuse(key: str, what: str) -> NoReturn:
+        raise InputError(f"{path}: traces.{name}: {key} {what}")
+
+    check_name(name, f"{path}: traces")
+    for key, value in table.items():
+        if key not in _KEYS:
+            refuse(key, f"is unknown: known are {', '.join(_KEYS)}")
+        kind, called = _TYPES.get(key, (str, "a string"))
+        if not isinstance(value, kind) or isinstance(value, bool):
+            refuse(key, f"must be {called}, not {value!r}")
+        if key in _CHOICES and value not in _CHOICES[key]:
+            refuse(key, f"must be one of {', '.join(_CHOICES[key])}, not {value!r}")
+        if key.startswith("sha256") and not re.fullmatch(r"[0-9a-f]{64}", str(value)):
+            refuse(key, "must be 64 hexadecimal digits in lower case")
+    for key in ("procs", "cpus_per_node"):
+        if table.get(key, 1) <= 0:
+            refuse(key, "must be at least 1")
+    if "timezone" in table:
+        try:
+            zone(table["timezone"])
+        except InputError as error:
+            refuse("timezone", f"is an {error}")
+    entry = Entry(name=name, stated_in=path, **table)
+    if (entry.format == "generated") == bool(entry.place):
+        refuse("place", "is missing" if not entry.place else "has no meaning for a generated workload")
+    return entry

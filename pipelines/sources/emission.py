@@ -1,0 +1,259 @@
+"""What monitoring would record of the simulated cluster, as a site has it: LDMS CSV files, control runs, probe results and application types.
+
+Counters of paper 004's samplers are running sums that begin at a random value, as those of nodes that have been up for a while; gauges are as they
+are. The simulator keeps of a run's probes only the minimum, maximum and mean wait: the rows written have these, but not which node waited how long.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyarrow import csv
+
+from features.errors import InputError
+from features.monitoring.samplers import PROBES, SAMPLERS
+from pipelines.storage.atomic import replacing
+from sim.cluster.applications import APPLICATIONS, NODES
+from sim.cluster.experiments import LOAD
+from sim.cluster.presets import Cluster
+from sim.cluster.simulate import ClusterRun, simulate_on
+from sim.cluster.workloads import continuous
+from sim.schedule import Schedule
+
+ORIGIN_S = 1_596_240_000
+"""Unix time of the first submission if nobody says another: 1 August 2020, when paper 004 began to collect."""
+ROTATE = 120
+"""Samples of a sampler in one file: an hour of them at 30 s."""
+COUNTERS, RUNS, PROBE_RESULTS, TYPES, README = "counters", "runs.csv", "probes.csv", "types.csv", "README.txt"
+_HEAD = "#Time,Time_usec,ProducerName,component_id,job_id"
+_PLAIN = csv.WriteOptions(include_header=False, quoting_style="none")
+_FIRST_BELOW = 2**32
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """``run`` has the control runs and their features as the simulator knows them, ``runs`` the canonical table written, in the same order;
+    ``samples`` are rows of all samplers together, ``values`` what these hold."""
+
+    run: ClusterRun
+    runs: pd.DataFrame
+    files: int
+    samples: int
+    values: int
+
+
+def emit(
+    cluster: Cluster,
+    folder: Path,
+    *,
+    days: float,
+    seed: int,
+    each: int | None = None,
+    load: float = LOAD,
+    origin_s: int = ORIGIN_S,
+    rotate: int = ROTATE,
+    packed: bool = False,
+    progress: Progress | None = None,
+) -> Emitted:
+    """Simulate ``days`` days of continuous load under EASY and write into ``folder`` what a site would have recorded.
+
+    Of the runs ``each`` of every application, at random, are control runs (all if None). ``origin_s`` is the Unix time of the first submission; a file
+    holds ``rotate`` samples of a sampler, gzipped if ``packed``. Memory does not grow with the days but by the runs. ``progress`` hears
+    simulated seconds done and in all. InputError for a folder that is not empty.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder}: is there already and not empty: simulated data are not mixed with others")
+    jobs = continuous(days, seed, procs=cluster.procs, load=load)
+    chosen = control(jobs["executable"].astype("str").to_numpy(), each, np.random.default_rng([seed, 3]))
+    until = int(jobs["submit_s"].iloc[-1])
+
+    with CounterFiles(cluster, folder / COUNTERS, origin_s, seed=seed, rotate=rotate, packed=packed) as files:
+
+        def record(first: int, increments: np.ndarray) -> None:
+            files.add(first, increments)
+            if progress is not None:
+                progress(min(max((first + len(increments)) * cluster.interval_s, 0), until), until)
+
+        run = simulate_on(cluster, jobs, seed=seed, features=chosen, record=record)
+    places = placements(run.schedule, cluster)
+    kept = run.runs[chosen].reset_index(drop=True)
+    runs = pd.DataFrame(
+        {
+            "run_id": [f"simulated-{cluster.name}-{seed}-{job}" for job in kept["job_id"]],
+            "application": kept["application"].astype("str"),
+            "input": f"simulated, {NODES} nodes",
+            "nodes": pd.Series([node_names(places[row]) for row in np.flatnonzero(chosen)], dtype=object),
+            "start_s": origin_s + kept["start_s"].to_numpy(np.int64),
+            "runtime_s": kept["runtime_s"],
+        }
+    )
+    own, every = run.own.reset_index(drop=True), run.all.reset_index(drop=True)
+    types = pd.DataFrame([(known.name, known.type) for known in APPLICATIONS.values()], columns=["application", "type"])
+    _write(folder / RUNS, runs.assign(nodes=[" ".join(names) for names in runs["nodes"]]))
+    _write(folder / PROBE_RESULTS, probe_rows(runs, own))
+    _write(folder / TYPES, types)
+    with replacing(folder / README) as temporary:
+        temporary.write_text(_said(cluster, days, seed, load, origin_s, len(runs)), encoding="utf-8")
+    return Emitted(
+        ClusterRun(run.schedule, kept, own, every, run.asked, run.skipped), runs, files.files, files.samples, files.values
+    )
+
+
+def control(applications: np.ndarray, each: int | None, random: np.random.Generator) -> np.ndarray:
+    """Which of the jobs are control runs, bool [jobs]: ``each`` of every application at random, or all."""
+    if each is None:
+        return np.ones(len(applications), bool)
+    order = random.permutation(len(applications))
+    names = applications[order]
+    chosen = np.zeros(len(applications), bool)
+    chosen[order] = pd.Series(names).groupby(names).cumcount().to_numpy() < each
+    return chosen
+
+
+class CounterFiles:
+    """One file a sampler, and a new one every ``rotate`` samples; each is there when it is whole."""
+
+    def __init__(
+        self, cluster: Cluster, folder: Path, origin_s: int, *, seed: int, rotate: int = ROTATE, packed: bool = False
+    ) -> None:
+        if rotate < 1:
+            raise InputError(f"a file is to hold at least one sample, not {rotate}")
+        self.cluster, self.folder, self.origin_s, self.rotate, self.packed = cluster, folder, origin_s, rotate, packed
+        self.files = self.samples = self.values = 0
+        self._gauge = np.array([metric in sampler.gauges for sampler in SAMPLERS.values() for metric in sampler.metrics])
+        self._names = pa.array(node_names(np.arange(cluster.nodes)))
+        shape = len(self._gauge), cluster.nodes
+        self._sums = np.random.default_rng([seed, 4]).integers(0, _FIRST_BELOW, shape).astype(np.float64)
+        self._begun = False
+        self._left = 0
+        self._stack = ExitStack()
+        self._open: dict[str, Any] = {}
+
+    def __enter__(self) -> CounterFiles:
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._stack.__exit__(*raised)
+
+    def add(self, first: int, increments: np.ndarray) -> None:
+        """Samples ``first`` and following, float64 [samples, counters, nodes], as ``record`` of :func:`sim.cluster.simulate.simulate_on` is told them."""
+        if not self._begun:  # a sample before all others, or the first increments would be none
+            self._begun = True
+            first, increments = first - 1, np.concatenate([np.where(self._gauge[:, None], increments[:1], 0.0), increments])
+        values = np.cumsum(increments, axis=0) + self._sums
+        self._sums = values[-1].copy()
+        values[:, self._gauge] = increments[:, self._gauge]
+        done = 0
+        while done < len(values):
+            if self._left == 0:
+                self._next(self.origin_s + (first + done) * self.cluster.interval_s)
+            part = values[done : done + self._left]
+            self._write(first + done, part)
+            self._left -= len(part)
+            done += len(part)
+
+    def _next(self, time_s: int) -> None:
+        """Close the files that are full and begin new ones, named after the time of their first sample."""
+        self._stack.close()
+        for name, sampler in SAMPLERS.items():
+            path = self.folder / f"{name}.{time_s}{'.gz' if self.packed else ''}"
+            file: Any = self._stack.enter_context(self._stack.enter_context(replacing(path)).open("wb"))
+            if self.packed:
+                file = self._stack.enter_context(gzip.GzipFile("", "wb", 1, file, mtime=0))
+            file.write(f"{_HEAD},{','.join(sampler.metrics)}\n".encode())
+            self._open[name] = file
+            self.files += 1
+        self._left = self.rotate
+
+    def _write(self, first: int, values: np.ndarray) -> None:
+        """Samples of all samplers into the files that are open."""
+        samples, counters, nodes = values.shape
+        times = self.origin_s + (first + np.arange(samples)) * self.cluster.interval_s
+        number = np.tile(np.arange(nodes), samples)
+        nothing = np.zeros(samples * nodes, np.int64)
+        head = [
+            pa.array([f"{time}.000000" for time in times]).take(pa.array(np.repeat(np.arange(samples), nodes))),
+            nothing,
+            self._names.take(pa.array(number)),
+            number + 1,
+            nothing,
+        ]
+        row = 0
+        for name, sampler in SAMPLERS.items():
+            columns = []
+            for counter in range(row, row + len(sampler.metrics)):
+                column = values[:, counter].reshape(-1)
+                columns.append(column if self._gauge[counter] else column.astype(np.int64))
+            row += len(sampler.metrics)
+            table = pa.table([*head, *columns], names=[*_HEAD.split(","), *sampler.metrics])
+            csv.write_csv(table, self._open[name], _PLAIN)
+        self.samples += samples * nodes * len(SAMPLERS)
+        self.values += samples * nodes * counters
+
+
+def node_names(numbers: np.ndarray) -> list[str]:
+    """``node0001`` and so on for nodes counted from 0."""
+    return [f"node{number + 1:04d}" for number in numbers]
+
+
+def placements(schedule: Schedule, cluster: Cluster) -> list[np.ndarray]:
+    """The nodes each job ran on, int64, in the order of the schedule: placement is replayed, as the simulator does not keep it.
+
+    Jobs get the free nodes of lowest number (:mod:`sim.cluster.placement`), those of one second in the order of the queue, after those that end in it.
+    """
+    jobs = schedule.jobs
+    start, end = jobs["start_s"].to_numpy(np.int64), (jobs["start_s"] + jobs["runtime_s"]).to_numpy(np.int64)
+    procs = jobs["procs"].to_numpy(np.int64)
+    free = np.ones(cluster.nodes, bool)
+    for number in range(cluster.noise_leaves if cluster.noise_nodes else 0):
+        first = number * cluster.leaves // cluster.noise_leaves * cluster.nodes_per_leaf
+        free[first : first + cluster.noise_nodes // cluster.noise_leaves] = False
+    held: list[np.ndarray] = [np.zeros(0, np.int64)] * len(jobs)
+    row = np.tile(np.arange(len(jobs)), 2)
+    begins = np.repeat([False, True], len(jobs))
+    for event in np.lexsort((row, begins, np.concatenate([end, start]))):
+        job = row[event]
+        if begins[event]:
+            held[job] = np.flatnonzero(free)[: procs[job]]
+        free[held[job]] = not begins[event]
+    return held
+
+
+def probe_rows(runs: pd.DataFrame, features: pd.DataFrame) -> pd.DataFrame:
+    """Probe results, a row for each node of each run, that have the minimum, maximum and mean waits of ``features``: the first node has the least, the
+    second the greatest, and all others wait alike."""
+    counts = np.array([len(nodes) for nodes in runs["nodes"]])
+    of, place = np.repeat(np.arange(len(runs)), counts), np.concatenate([np.arange(count) for count in counts])
+    waits = {}
+    for name in PROBES:
+        least, most, mean = (features[f"probe.{name}.{statistic}"].to_numpy() for statistic in ("min", "max", "mean"))
+        others = np.clip((counts * mean - least - most) / np.maximum(counts - 2, 1), least, most)
+        waits[name] = np.where(place == 0, least[of], np.where(place == 1, most[of], others[of]))
+    nodes = [node for names in runs["nodes"] for node in names]
+    return pd.DataFrame({"run_id": runs["run_id"].to_numpy()[of], "node": nodes, **waits})
+
+
+def _write(path: Path, table: pd.DataFrame) -> None:
+    with replacing(path) as temporary:
+        table.to_csv(temporary, index=False)
+
+
+def _said(cluster: Cluster, days: float, seed: int, load: float, origin_s: int, runs: int) -> str:
+    return (
+        f"SIMULATED. Nothing here was measured on a machine.\n\nThe simulated cluster {cluster.name}, {cluster.nodes} nodes, {days:g} days of continuous load "
+        f"{load:g} from Unix time {origin_s} on, seed {seed}, EASY.\n\n"
+        f"{COUNTERS}/     LDMS CSV of {', '.join(SAMPLERS)}, every {cluster.interval_s} s; a sample can be read {cluster.lag_s} s after its time\n"
+        f"{RUNS}      {runs:,} control runs\n"
+        f"{PROBE_RESULTS}    probe results: minimum, maximum and mean wait of a run are the simulator's, which node waited how long is made up\n"
+        f"{TYPES}     types of the applications\n"
+    )

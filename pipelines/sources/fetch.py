@@ -1,0 +1,96 @@
+"""Downloads a trace of the catalogue from its archive, checked by SHA-256 before it takes its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pooch
+import requests
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from features.errors import InputError
+from pipelines.ingest.source import load
+from pipelines.sources.catalogue import Entry
+from pipelines.storage.atomic import replacing
+
+_CHUNK = 1 << 16
+
+
+def fetch(name: str, catalogue: Mapping[str, Entry], directory: Path) -> Path:
+    """The file of the catalogue's trace ``name`` in ``directory``, downloaded unless it is there and right.
+
+    Progress goes to standard error. Raises InputError where there is no such trace, no checksum, no network or no room, or where what
+    came is not what the catalogue states; then nothing is left behind, and a file that was there before stays.
+    """
+    entry = catalogue.get(name) or catalogue.get(name.lower())
+    remote = sorted(entry.name for entry in catalogue.values() if entry.remote)
+    if entry is None:
+        raise InputError(f"{name}: no trace of the catalogue; to be fetched are {', '.join(remote)}")
+    if not entry.remote:
+        raise InputError(f"{name}: needs no fetching, it is {'generated' if not entry.place else entry.path}")
+    if not entry.checked:
+        raise InputError(
+            f"{entry.stated_in}: traces.{entry.name}: has neither sha256 nor sha256_content, so what {entry.place} sends could not be checked"
+        )
+    path = directory / entry.path.name
+    if _is_right(path, entry):
+        return path
+    try:
+        with replacing(path) as temporary:
+            _download(entry.place, temporary)
+            try:
+                entry.check(load(temporary))
+            except InputError as error:
+                raise InputError(f"{entry.place}: {str(error).removeprefix(f'{temporary}: ')}") from error
+    except requests.RequestException as error:
+        raise InputError(f"{entry.place}: cannot be fetched: {_reason(error)}") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    return path
+
+
+def _is_right(path: Path, entry: Entry) -> bool:
+    try:
+        entry.check(load(path))
+    except InputError:  # not there, or damaged: either way it is fetched anew
+        return False
+    return True
+
+
+def _download(address: str, path: Path) -> None:
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        bar = _Bar(progress, progress.add_task(address.rsplit("/", 1)[-1], total=None))
+        # without "identity" a server may unpack the file on the way, and sha256 would be another's
+        pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, headers={"Accept-Encoding": "identity"})(address, str(path), None)
+
+
+class _Bar:
+    """The part of tqdm's interface that pooch's downloader uses, shown by rich."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress, self._task = progress, task
+        self.total = 0
+
+    def update(self, count: int) -> None:
+        self._progress.update(self._task, advance=count, total=self.total or None)
+
+    def reset(self) -> None:
+        self._progress.reset(self._task)
+
+    def close(self) -> None:
+        self._progress.update(self._task, completed=self.total)
+
+
+def _reason(error: requests.RequestException) -> str:
+    if error.response is not None:
+        return f"the server answers {error.response.status_code} {error.response.reason}"
+    if isinstance(error, requests.exceptions.ChunkedEncodingError):
+        return "the connection ended before the file did"
+    if isinstance(error, requests.Timeout):
+        return "the server does not answer in time"
+    if isinstance(error, requests.ConnectionError):
+        return "no connection (is there a network?)"
+    return " ".join(str(error).split())

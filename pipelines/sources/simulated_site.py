@@ -1,0 +1,91 @@
+"""The embedded default: a simulated cluster's monitoring written as a site's own would be, and read back the same way.
+
+The cluster is the calibration ``congested`` at a quarter of its size, two days of it. What is written stays until it would be written otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+from filelock import FileLock
+
+from pipelines.sources.emission import COUNTERS, ORIGIN_S, PROBE_RESULTS, RUNS, TYPES, emit
+from pipelines.sources.systems import SIMULATED, System
+from pipelines.storage.counters_store import CountersStore
+from pipelines.storage.lake import Lake
+from pipelines.storage.run_store import PROBE_RESULTS as PROBE_TABLE
+from pipelines.storage.run_store import RUNS as RUN_TABLE
+from pipelines.storage.run_store import TYPES as TYPE_TABLE
+from sim.cluster.presets import Cluster, calibration
+
+DAYS, EACH, SEED = 2.0, 100, 0
+"""Simulated days, control runs of each application, and the seed of it all."""
+_NOON = ORIGIN_S + 43_200
+_SETTINGS = "settings.json"
+_NODES = 128
+_CLASSIFIERS = ("extra-trees", "adaboost")
+"""Two candidates are shown; a site's default is all five."""
+
+
+def small_cluster() -> Cluster:
+    """``congested`` with a quarter of its nodes, core and file system, under half as many leaf switches of half the size, sampled every other minute."""
+    whole = calibration("congested")
+    share = _NODES / whole.nodes
+    return whole.but(
+        name="congested-small",
+        nodes=_NODES,
+        nodes_per_leaf=whole.nodes_per_leaf // 2,
+        uplink=whole.uplink / 2,
+        noise_leaves=whole.noise_leaves // 2,
+        core=whole.core * share,
+        storage=whole.storage * share,
+        interval_s=120,
+        warm_s=960,
+    )
+
+
+def simulated_system(home: Path) -> System:
+    """Where the simulated cluster's files are, once :func:`simulate_site` has written them."""
+    folder = _folder(home)
+    return System(
+        SIMULATED,
+        counters=(str(folder / COUNTERS),),
+        runs=str(folder / RUNS),
+        probes=str(folder / PROBE_RESULTS),
+        types=str(folder / TYPES),
+        lag_s=small_cluster().lag_s,
+        classifiers=_CLASSIFIERS,
+    )
+
+
+def simulate_site(home: Path) -> bool:
+    """Write the simulated cluster's files, if they are not there; True if they were written.
+
+    Files of other settings, of an earlier version for instance, go, and with them what was read of them: those are other runs of another cluster.
+    """
+    folder = _folder(home)
+    wanted = json.dumps({"cluster": asdict(small_cluster()), "days": DAYS, "each": EACH, "seed": SEED}, indent=1)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_suffix(".lock")):
+        there = folder / _SETTINGS
+        if there.exists() and there.read_text(encoding="utf-8") == wanted:
+            return False
+        made = folder.with_suffix(".new")
+        shutil.rmtree(made, ignore_errors=True)
+        emit(small_cluster(), made, days=DAYS, seed=SEED, each=EACH, origin_s=_NOON, packed=True)
+        (made / _SETTINGS).write_text(wanted, encoding="utf-8")
+        lake = Lake(home / "lake")
+        shutil.rmtree(CountersStore(lake.root, SIMULATED).root, ignore_errors=True)
+        for table in (RUN_TABLE, PROBE_TABLE, TYPE_TABLE):
+            lake.path(table, SIMULATED).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(made, folder)
+        return True
+
+
+def _folder(home: Path) -> Path:
+    return home / "simulated" / "congested-small"

@@ -1,0 +1,140 @@
+"""Monitored systems by name: where counters and control runs of each come from, so that the nightly run reads them the same way again.
+
+What ``queuecast variability ingest`` read is remembered in ``systems.toml`` in the home directory. ``simulated`` is always known: the embedded default.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from filelock import FileLock
+
+from features.errors import InputError
+from features.names import check_name
+from models.variability.model import CLASSIFIERS
+from pipelines.storage.atomic import replacing
+
+SIMULATED = "simulated"
+"""The system that is no system: a simulated cluster, made small."""
+
+
+@dataclass(frozen=True)
+class System:
+    """One monitored system. Places are absolute; ``counters`` are files, directories or patterns of LDMS CSV, the others as the options of
+    ``queuecast variability ingest``. ``lag_s`` is how old a sample is when it can be read: younger ones teach nothing. ``scope`` says which nodes'
+    counters its models look at, ``classifiers`` which are candidates, and ``elimination`` whether columns are eliminated recursively before each
+    is trained."""
+
+    name: str
+    counters: tuple[str, ...] = ()
+    sampler: str = ""
+    runs: str = ""
+    accounting: str = ""
+    job_name: str = ""
+    time_zone: str = ""
+    probes: str = ""
+    types: str = ""
+    lag_s: float = 0.0
+    scope: str = "own"
+    classifiers: tuple[str, ...] = CLASSIFIERS
+    elimination: bool = False
+
+    @property
+    def simulated(self) -> bool:
+        return self.name == SIMULATED
+
+
+_KEYS = {field.name: field.type for field in fields(System) if field.name != "name"}
+_LISTS = ("counters", "classifiers")
+
+
+def remembered(home: Path) -> Path:
+    """The file of systems."""
+    return home / "systems.toml"
+
+
+def systems(home: Path) -> dict[str, System]:
+    """The systems remembered in ``home`` by name. Raises InputError for a file that makes no sense."""
+    path = remembered(home)
+    if not path.exists():
+        return {}
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8")).get("systems", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: is no TOML: {error}") from error
+    return {check_name(name, f"{path}: systems"): _system(path, name, table) for name, table in tables.items()}
+
+
+def system(home: Path, name: str) -> System:
+    """The system called ``name``; InputError with the list of what is known."""
+    known = systems(home)
+    if name in known:
+        return known[name]
+    if name == SIMULATED:
+        from pipelines.sources.simulated_site import simulated_system
+
+        return simulated_system(home)
+    raise InputError(
+        f"unknown system {name!r}: known are {', '.join([SIMULATED, *known])}; queuecast variability ingest --system {name} adds it"
+    )
+
+
+def lag_of(home: Path, name: str) -> float:
+    """Seconds until a sample of the system can be read, 0 for one that nobody remembers."""
+    return system(home, name).lag_s if name == SIMULATED or name in systems(home) else 0.0
+
+
+def remember_system(home: Path, name: str, given: Mapping[str, Any]) -> System:
+    """Keep what is ``given`` of a system beside what is known of it: further ``counters`` are added, anything else takes the place of what was said."""
+    if name == SIMULATED:
+        raise InputError(f"{name}: is the name of the simulated cluster: call yours otherwise")
+    check_name(name, "system")
+    path = remembered(home)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock")):
+        old = systems(home).get(name, System(name))
+        new = {**asdict(old), **{key: value for key, value in given.items() if value}}
+        new["counters"] = tuple(dict.fromkeys([*old.counters, *given.get("counters", ())]))
+        known = System(**new)
+        document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
+        tables = document.setdefault("systems", tomlkit.table(is_super_table=True))
+        default = asdict(System(name))
+        said = {key: value for key, value in asdict(known).items() if key != "name" and value != default[key]}
+        tables[name] = {key: list(value) if key in _LISTS else value for key, value in said.items()}
+        with replacing(path) as temporary:
+            temporary.write_text(tomlkit.dumps(document), encoding="utf-8")
+    return known
+
+
+def _system(path: Path, name: str, table: Any) -> System:
+    def wrong(what: str) -> InputError:
+        return InputError(f"{path}: system {name}: {what}")
+
+    if not isinstance(table, dict):
+        raise wrong("is no table")
+    if unknown := sorted(set(table) - set(_KEYS)):
+        raise wrong(f"unknown key {unknown[0]}: known are {', '.join(_KEYS)}")
+    for key, value in table.items():
+        if key in _LISTS:
+            if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+                raise wrong(f"{key} is to be a list of texts")
+        elif key == "lag_s":
+            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+                raise wrong(f"lag_s is to be seconds from 0 on, not {value!r}")
+        elif key == "elimination":
+            if not isinstance(value, bool):
+                raise wrong(f"elimination is to be true or false, not {value!r}")
+        elif not isinstance(value, str):
+            raise wrong(f"{key} is to be a text, not {value!r}")
+    stated: dict[str, Any] = {key: tuple(value) if key in _LISTS else value for key, value in table.items()}
+    found = System(name, **stated)
+    if found.scope not in ("own", "all"):
+        raise wrong(f"scope is own or all, not {found.scope!r}")
+    if unknown := [each for each in found.classifiers if each not in CLASSIFIERS]:
+        raise wrong(f"unknown classifier {unknown[0]!r}: known are {', '.join(CLASSIFIERS)}")
+    return found

@@ -1,0 +1,130 @@
+"""Traces that have been run: remembered by name, with place and options, so that the nightly run reads them the same way again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from filelock import FileLock
+
+from features.errors import InputError
+from features.jobs.cleaning import clean
+from features.jobs.schema import Trace
+from pipelines.ingest.read import find_entry, read_trace
+from pipelines.ingest.source import trace_name
+from pipelines.sources.catalogue import Entry, catalogue_entry, load_catalogue, remembered
+from pipelines.storage.atomic import replacing
+
+
+def remember(spec: str, **options: Any) -> str:
+    """The name under which TRACE is known from now on. A path, and options given here, are kept in the home directory until given anew.
+
+    ``options`` are keys of an entry of the catalogue: ``procs timezone missing_request processors cpus_per_node``; None is not given.
+
+    The trace is read and cleaned first, so that nothing is kept which the nightly run would fail on. Raises InputError for a trace that cannot be
+    used, and where the name of a file is already that of another trace, whose results would be replaced.
+    """
+    catalogue = load_catalogue()
+    entry = find_entry(spec, catalogue)
+    stated: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
+    if entry is None:
+        name = trace_name(spec)
+        entry = _same_file(name, Path(spec).absolute(), catalogue.get(name))
+        stated = {**(_as_table(entry) if entry else {}), **stated, "place": str(Path(spec).absolute())}
+    else:
+        name = entry.name
+        if entry.format == "generated" and "procs" in stated:
+            raise InputError(f"{name}: the machine is part of what is generated: list a workload of your own in queuecast.toml")
+        if not stated and entry is catalogue[name]:
+            return name  # else a copy of the archive's file, which is where the trace is from now on
+        stated = {**_as_table(entry), **stated}
+    known = catalogue_entry(name, stated, remembered())
+    clean(read_trace(name, catalogue={name: known}), missing_request=known.missing_request)
+    _keep(name, stated)
+    return name
+
+
+def _same_file(name: str, path: Path, entry: Entry | None) -> Entry | None:
+    """The entry that an earlier run of the file ``path`` left; InputError if ``name`` is already another trace's."""
+    if entry is None:
+        return None
+    if entry.stated_in != remembered():
+        other = " with other content" if entry.checked else ""
+        raise InputError(f"{path}: would be called {name}, which is a trace of {entry.stated_in.name}{other}: rename the file")
+    if entry.path != path and entry.path.exists():
+        raise InputError(f"{path}: would be called {name}, which is {entry.path}, run before: rename one of the files")
+    return entry
+
+
+def forget(name: str) -> list[str]:
+    """Forget that the trace ``name`` was run, so that no night runs it; says in words what was forgotten. Tables, reports and models stay.
+
+    InputError, listing what could be forgotten, for a trace that is not remembered and that no night runs.
+    """
+    from pipelines.assets.partitions import traces
+    from pipelines.storage.instance import instance
+
+    done = []
+    with instance() as store:
+        nightly = store.get_dynamic_partitions(str(traces.name))
+        kept = _remembered_tables()
+        if name not in nightly and name not in kept:
+            known = ", ".join(sorted({*nightly, *kept})) or "no trace"
+            raise InputError(f"{name}: is not a trace that was run, so there is nothing to forget: known are {known}")
+        if name in nightly:
+            store.delete_dynamic_partition(str(traces.name), name)
+            done.append("no night runs it")
+    if name in kept:
+        _change(lambda tables: tables.remove(name))
+        done.append(f"{remembered()} has no entry of it")
+    return done
+
+
+def _remembered_tables() -> tuple[str, ...]:
+    path = remembered()
+    return tuple(tomlkit.parse(path.read_text(encoding="utf-8")).get("traces", {})) if path.exists() else ()
+
+
+def read_known(name: str) -> tuple[Trace, str]:
+    """The trace called ``name``, and what the catalogue says about its missing requests. Raises InputError."""
+    catalogue = load_catalogue()
+    if name not in catalogue:
+        raise InputError(f"{name}: no longer in the catalogue; run it once more with `queuecast run --trace`")
+    return read_trace(name, catalogue=catalogue), catalogue[name].missing_request
+
+
+def _as_table(entry: Entry) -> dict[str, Any]:
+    """An entry as its TOML table; a relative place is made absolute, since the table moves to another file."""
+    keys = (
+        "title",
+        "sha256",
+        "sha256_content",
+        "procs",
+        "timezone",
+        "missing_request",
+        "processors",
+        "cpus_per_node",
+        "format",
+        "options",
+    )
+    table = {key: getattr(entry, key) for key in keys if getattr(entry, key)}
+    if entry.place:
+        table["place"] = entry.place if entry.remote else str(entry.path)
+    return table
+
+
+def _keep(name: str, table: dict[str, Any]) -> None:
+    _change(lambda tables: tables.update({name: table}))
+
+
+def _change(change: Callable[[Any], object]) -> None:
+    """Change the tables of remembered traces; the file is another process's for no moment in between."""
+    path = remembered()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock")):
+        document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
+        change(document.setdefault("traces", tomlkit.table(is_super_table=True)))
+        with replacing(path) as temporary:
+            temporary.write_text(tomlkit.dumps(document), encoding="utf-8")

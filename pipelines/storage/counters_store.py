@@ -1,0 +1,378 @@
+"""Counters at rest: a Parquet data set a sampler, cut by UTC day, and the ledger that says which parts and which read files belong to it.
+
+``<lake>/counters/<system>/<sampler>/day=YYYY-MM-DD/part-*.parquet`` with the columns ``time_s``, ``node`` and one float64 column a
+metric (counters above 2^53 lose units; at network speed that is below 1e-9 of the rate). ``ledger.json`` beside them is the one truth:
+parts are written apart, moved to their place, and count from the moment the ledger that names them takes the old one's place. A reader holds a snapshot:
+the parts it began with stay until the last reader has gone, whatever takes their place meanwhile. What no ledger names, for that reason or because a
+process was killed, is read by no later reader, and the next change without readers removes it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import astuple, dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
+
+from features.errors import InputError
+from features.names import check_name
+from pipelines.storage.atomic import replacing
+from pipelines.storage.counters_merge import KEYS, Part, depth, merge, schema_of
+
+FORMAT = 1
+PART_BYTES = 48 << 20
+"""A part holds about this much before it is packed."""
+GROUP_BYTES = 8 << 20
+"""So does a row group: what a reader holds of each part that covers a time."""
+_DEEP, _AT_ONCE = 8, 16  # parts over one time that a reader may have to merge; that compaction merges
+_STAGING, _READERS = ".staging", ".readers"
+
+
+@dataclass
+class _Sampler:
+    metrics: list[str] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+
+
+class CountersStore:
+    """The counters of one system under ``lake``. Times are Unix seconds, days UTC."""
+
+    def __init__(self, lake: Path, system: str) -> None:
+        self.system = system
+        self.root = Path(lake) / "counters" / check_name(system, "counters")
+        self._samplers: dict[str, _Sampler] = {}
+        self._files: dict[str, dict[str, Any]] = {}
+        self._load()
+
+    @property
+    def ledger(self) -> Path:
+        return self.root / "ledger.json"
+
+    @property
+    def samplers(self) -> tuple[str, ...]:
+        return tuple(sorted(self._samplers))
+
+    def metrics(self, sampler: str) -> tuple[str, ...]:
+        """Of all parts together, in the order in which they were first met."""
+        return tuple(self._sampler(sampler).metrics)
+
+    def days(self, sampler: str) -> tuple[str, ...]:
+        return tuple(sorted({part.day for part in self._sampler(sampler).parts}))
+
+    def parts(self, sampler: str, day: str | None = None) -> list[Part]:
+        """By time; none of a sampler that is not there."""
+        if sampler not in self._samplers:
+            return []
+        return sorted(
+            (part for part in self._samplers[sampler].parts if day in (None, part.day)), key=lambda part: (part.first_us, part.file)
+        )
+
+    def path(self, part: Part) -> Path:
+        return self.root / part.file
+
+    def files(self) -> pd.DataFrame:
+        """What was read: a row a file with its checksum, counts, time span, and when it came in."""
+        return pd.DataFrame(self.entries())
+
+    def known(self, digest: str) -> dict[str, Any] | None:
+        """The ledger's entry of a file by the SHA-256 of its text."""
+        return self._files.get(digest)
+
+    def entries(self) -> list[dict[str, Any]]:
+        """The ledger's entries, in the order in which files came in."""
+        return list(self._files.values())
+
+    def batches(
+        self, sampler: str, start_s: float = -math.inf, end_s: float = math.inf, metrics: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows with start_s <= time_s < end_s by (time_s, node), as batches of a few row groups at most; memory does not grow with the range.
+
+        ``metrics`` are the columns wanted, by default all. What is ingested or compacted while the rows are read changes nothing about them. Raises
+        InputError for a sampler or metric that is not there.
+        """
+        known = self.metrics(sampler)
+        if unknown := [name for name in metrics or () if name not in known]:
+            raise InputError(f"{self.root / sampler}: has no metric {unknown[0]}: known are {', '.join(known)}")
+        with self._reading():
+            for table in merge(self.path, self.parts(sampler), schema_of(known if metrics is None else metrics), start_s, end_s):
+                yield from table.unify_dictionaries().combine_chunks().to_batches()
+
+    def coverage(self, sampler: str, days: Sequence[str] | None = None) -> pd.DataFrame:
+        """A row a day of ``days`` (all if None): rows, nodes, minutes in which any node was sampled, node-minutes sampled, metric values and nulls,
+        first and last time."""
+        with self._reading():
+            return self._coverage(sampler, self.days(sampler) if days is None else days)
+
+    def _coverage(self, sampler: str, days: Sequence[str]) -> pd.DataFrame:
+        found = []
+        for day in days:
+            parts = self.parts(sampler, day)
+            sampled: set[str] = set()
+            minutes: set[int] = set()
+            pairs: set[tuple[int, str]] = set()
+            for table in merge(self.path, parts, schema_of(())):
+                table = table.unify_dictionaries().combine_chunks()
+                if not table.num_rows:
+                    continue
+                node = table.column("node").chunk(0)
+                names = node.dictionary.to_pylist()
+                minute = (table.column("time_s").to_numpy() // 60).astype(np.int64)
+                codes = node.indices.to_numpy()
+                distinct = np.unique(np.stack([minute, codes]), axis=1)
+                pairs.update((int(when), names[code]) for when, code in distinct.T)
+                minutes.update(distinct[0].tolist())
+                sampled.update(names[code] for code in np.unique(codes))
+            rows, values = sum(part.rows for part in parts), sum(part.values for part in parts)
+            found.append(
+                {
+                    "day": day,
+                    "rows": rows,
+                    "nodes": len(sampled),
+                    "minutes": len(minutes),
+                    "node_minutes": len(pairs),
+                    "values": values,
+                    "nulls": rows * len(self.metrics(sampler)) - values,
+                    "first_s": min(part.first_s for part in parts),
+                    "last_s": max(part.last_s for part in parts),
+                }
+            )
+        return pd.DataFrame(found)
+
+    @contextmanager
+    def changing(self) -> Iterator[Change]:
+        """Change the store: one process at a time; what a dead one left is removed first. Raises InputError where another one is at it."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.root / ".lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise InputError(f"{self.root}: another process is changing these counters") from None
+        try:
+            (self.root / _READERS).touch()
+            self._load()
+            self._sweep()
+            yield Change(self)
+        finally:
+            self._load()  # what was not committed never was
+            shutil.rmtree(self.root / _STAGING, ignore_errors=True)
+            lock.release()
+
+    def compact(self, sampler: str, day: str) -> bool:
+        """Merge the parts of a day into few that do not overlap, if they are many or deep; True if something was done."""
+        with self.changing() as change:
+            return change.compact(sampler, day)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Hold the parts of the ledger in hand where they are. Those that were replaced since it was loaded may be gone: then the ledger is loaded again."""
+        with ExitStack() as held:
+            with suppress(FileNotFoundError):  # it is there from the first change on, and only changes remove parts
+                file = held.enter_context((self.root / _READERS).open("rb"))
+                fcntl.flock(file, fcntl.LOCK_SH)
+            if not all(self.path(part).exists() for sampler in self._samplers.values() for part in sampler.parts):
+                self._load()
+            yield
+
+    def _remove(self, files: Iterable[str]) -> None:
+        """Remove parts that no ledger names, unless there is a reader: it may have begun before that."""
+        with (self.root / _READERS).open("ab") as file, suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for name in files:
+                (self.root / name).unlink(missing_ok=True)
+
+    def _sampler(self, name: str) -> _Sampler:
+        if name not in self._samplers:
+            raise InputError(f"{self.root}: holds no counters of {name}, only of {', '.join(self.samplers) or 'no sampler'}")
+        return self._samplers[name]
+
+    def _load(self) -> None:
+        try:
+            stated = json.loads(self.ledger.read_bytes())
+        except FileNotFoundError:
+            self._samplers, self._files = {}, {}
+            return
+        except ValueError as error:
+            raise InputError(f"{self.ledger}: is damaged: {error}") from error
+        if stated.get("format") != FORMAT:
+            raise InputError(f"{self.ledger}: is in format {stated.get('format')}, and this version reads format {FORMAT}")
+        self._samplers = {
+            name: _Sampler(found["metrics"], [Part(*part) for part in found["parts"]]) for name, found in stated["samplers"].items()
+        }
+        self._files = {entry["sha256"]: entry for entry in stated["files"]}
+
+    def _save(self) -> None:
+        stated = {
+            "kind": "counters",
+            "format": FORMAT,
+            "system": self.system,
+            "samplers": {
+                name: {"metrics": found.metrics, "parts": [list(astuple(part)) for part in self.parts(name)]}
+                for name, found in sorted(self._samplers.items())
+            },
+            "files": list(self._files.values()),
+        }
+        with replacing(self.ledger) as temporary:
+            temporary.write_text(json.dumps(stated, separators=(",", ":")))
+
+    def _sweep(self) -> None:
+        shutil.rmtree(self.root / _STAGING, ignore_errors=True)
+        named = {part.file for sampler in self._samplers.values() for part in sampler.parts}
+        there = {str(path.relative_to(self.root)) for path in self.root.glob("*/day=*/part-*.parquet")}
+        self._remove(there - named)
+        for path in self.root.glob(".*.tmp"):
+            path.unlink()
+
+
+class Change:
+    """Parts on their way in: staged, adopted with the file they came from or discarded, and committed all at once."""
+
+    def __init__(self, store: CountersStore) -> None:
+        self.store = store
+        self._added: dict[str, Part] = {}
+        self._gone: list[Part] = []
+        self._changed = False
+
+    def stage(self, planned: Part, sampler: str, table: pa.Table) -> Part:
+        """Write a sorted table of one day where nobody reads it; ``planned`` with its number of values."""
+        part = replace(planned, values=sum(column.length() - column.null_count for column in table.columns[len(KEYS) :]))
+        self._added[part.file] = part
+        path = self.path(part)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stated = {"kind": "counters", "format": FORMAT, "metadata": {"system": self.store.system, "sampler": sampler}}
+        table = table.replace_schema_metadata({b"queuecast": json.dumps(stated).encode()})
+        try:
+            with path.open("wb") as file:
+                pq.write_table(
+                    table,
+                    file,
+                    compression="zstd",
+                    compression_level=1,
+                    use_dictionary=["node"],
+                    use_byte_stream_split=[name for name in table.column_names if name != "node"],
+                    row_group_size=group_rows(table.num_columns),
+                )
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+        return part
+
+    def path(self, part: Part) -> Path:
+        """Where a part lies now."""
+        return self.store.root / _STAGING / part.file if part.file in self._added else self.store.path(part)
+
+    def discard(self, parts: Sequence[Part]) -> None:
+        """Forget staged parts: their file turned out to be broken."""
+        for part in parts:
+            self.path(part).unlink(missing_ok=True)
+            self._added.pop(part.file, None)
+
+    def adopt(
+        self, parts: dict[str, list[Part]], metrics: dict[str, list[str]], entry: dict[str, Any], replaces: str | None = None
+    ) -> None:
+        """Staged parts by sampler, the metrics they have, and the ledger's entry of the file; ``replaces`` an entry that it continues."""
+        for name, found in metrics.items():
+            sampler = self.store._samplers.setdefault(name, _Sampler())
+            sampler.metrics.extend(metric for metric in found if metric not in sampler.metrics)
+            sampler.parts.extend(parts.get(name, []))
+        if replaces is not None:
+            self.store._files.pop(replaces, None)
+        self.store._files[entry["sha256"]] = entry
+        self._changed = True
+
+    def commit(self) -> None:
+        """Make everything adopted so far part of the store, whole or not at all. Without a change nothing is written."""
+        if not self._changed:
+            return
+        named = {part.file for sampler in self.store._samplers.values() for part in sampler.parts}
+        for name in [name for name in self._added if name in named]:
+            place = self.store.root / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(self.store.root / _STAGING / name, place)
+            del self._added[name]
+        self.store._save()
+        self.store._remove(part.file for part in self._gone)
+        self._gone, self._changed = [], False
+
+    def compact(self, sampler: str, day: str) -> bool:
+        """As :meth:`CountersStore.compact`. What was adopted before is committed first."""
+        self.commit()
+        limit = part_rows(len(self.store.metrics(sampler)) + len(KEYS))
+        before: tuple[int, int] | None = None
+        while True:
+            parts = self.store.parts(sampler, day)
+            state = depth(parts), len(parts)
+            many = len(parts) > 2 * math.ceil(sum(part.rows for part in parts) / limit) + _DEEP
+            groups = _groups(parts, limit)
+            if (state[0] <= _DEEP and not many) or not groups or state == before:
+                return before is not None
+            before = state
+            for group in groups:
+                self._merge(sampler, group)
+            self._changed = True
+            self.commit()
+
+    def _merge(self, sampler: str, parts: list[Part]) -> None:
+        """Put ``parts``, merged, in their own place."""
+        schema = schema_of(self.store.metrics(sampler))
+        label = sha256("\n".join(part.file for part in parts).encode()).hexdigest()[:16]
+        limit = part_rows(len(schema))
+        made: list[Part] = []
+        held: list[pa.Table] = []
+
+        def write(table: pa.Table) -> None:
+            first_us, last_us = (round(table.column("time_s")[place].as_py() * 1e6) for place in (0, table.num_rows - 1))
+            planned = Part.of(sampler, f"part-{label}-{len(made):05d}", table.num_rows, first_us, last_us)
+            made.append(self.stage(planned, sampler, table))
+
+        for table in merge(self.path, parts, schema):
+            held.append(table)
+            while sum(piece.num_rows for piece in held) >= limit:
+                whole = pa.concat_tables(held)
+                write(whole.slice(0, limit).unify_dictionaries())
+                held = [whole.slice(limit)]
+        if sum(piece.num_rows for piece in held):
+            write(pa.concat_tables(held).unify_dictionaries())
+        found = self.store._samplers[sampler]
+        gone = {part.file for part in parts}
+        found.parts = [part for part in found.parts if part.file not in gone] + made
+        self._gone.extend(parts)
+
+
+def _groups(parts: list[Part], limit: int) -> list[list[Part]]:
+    """Neighbours in time, as many as a merge can take at once; parts that are full already and overlap no other stay as they are."""
+    groups: list[list[Part]] = [[]]
+    covered_us = -1
+    for part, following in zip(parts, [*parts[1:], None], strict=True):
+        apart = part.first_us > covered_us and (following is None or following.first_us > part.last_us)
+        covered_us = max(covered_us, part.last_us)
+        if apart and 2 * part.rows >= limit:
+            groups.append([])
+            continue
+        if depth([*groups[-1], part]) > _AT_ONCE:
+            groups.append([])
+        groups[-1].append(part)
+    return [group for group in groups if len(group) > 1]
+
+
+def part_rows(columns: int) -> int:
+    """Rows of a part with so many columns."""
+    return max(PART_BYTES // (8 * columns), 1)
+
+
+def group_rows(columns: int) -> int:
+    """Rows of a row group with so many columns."""
+    return max(GROUP_BYTES // (8 * columns), 1)

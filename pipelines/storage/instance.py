@@ -1,0 +1,48 @@
+"""The Dagster instance: the site's own ($DAGSTER_HOME), or SQLite in the home directory, set up once and by one process at a time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import dagster as dg
+from filelock import FileLock
+
+from features.errors import InputError
+from pipelines.storage.home import home
+
+_SETTINGS = """\
+# Queuecast's own Dagster instance. A site that wants PostgreSQL sets DAGSTER_HOME to a directory with a dagster.yaml of its own.
+telemetry:
+  enabled: false
+nux:
+  enabled: false
+"""
+
+
+def dagster_home() -> Path:
+    """The directory of the instance, made and set up if it is ours and new; also puts it into the environment for child processes."""
+    given = os.environ.get("DAGSTER_HOME")
+    if given:
+        if not Path(given).is_dir():
+            raise InputError(f"DAGSTER_HOME={given}: is not a directory")
+        return Path(given)
+    directory = home() / "dagster"
+    directory.mkdir(parents=True, exist_ok=True)
+    os.environ["DAGSTER_HOME"] = str(directory)
+    ready = directory / ".ready"
+    # a fresh SQLite store opened by several processes at once fails in its migrations
+    with FileLock(directory / ".lock"):
+        if not ready.exists():
+            (directory / "dagster.yaml").write_text(_SETTINGS)
+            with dg.DagsterInstance.get() as instance:
+                instance.get_dynamic_partitions("traces")
+                instance.get_run_records(limit=1)
+            ready.touch()
+    return directory
+
+
+def instance() -> dg.DagsterInstance:
+    """The instance, ready for use; use it as a context manager."""
+    dagster_home()
+    return dg.DagsterInstance.get()

@@ -1,0 +1,1 @@
+"""What assets, nights and the command line do, as functions."""

@@ -1,0 +1,174 @@
+"""Campaigns that outlive their process: a journal of finished points beside the output, taken up again where it ends.
+
+The journal is JSON, a line a point, written as points are finished; its first line says which campaign it is of. When all points are done the
+results are written whole as Parquet and the journal is removed, so beside a finished output there is none.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from features.jobs.cleaning import CleanTrace
+from features.jobs.schema import fingerprint
+from models.runtime.protocol import TablePredictor
+from pipelines.storage.parquet import write_parquet
+from pipelines.storage.provenance import code_version
+from sim.campaigns.campaign import Campaign, Map, Point, Progress, Row, predictor_name, run_campaign
+from sim.campaigns.windows import Windows
+
+KIND = "campaign"
+"""The kind of Parquet file that holds results."""
+
+_HEAD = b'{"campaign": '
+"""How a journal begins."""
+
+
+def resumable_campaign(
+    out: Path,
+    workload: CleanTrace,
+    campaign: Campaign,
+    windows: Windows,
+    *,
+    restart: bool = False,
+    map_points: Map | None = None,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Run ``campaign``, or what an interrupted run of it left to do, and write the results to ``out``; returns them.
+
+    Raises InputError for a journal of another campaign, unless ``restart`` says to throw it away, and as :func:`sim.campaigns.campaign.run_campaign`.
+    """
+    stated = identity(workload, campaign, windows)
+    with Journal(out, stated, restart) as journal:
+        table = run_campaign(
+            workload.jobs,
+            campaign,
+            procs=workload.procs,
+            windows=windows,
+            trace=workload.name,
+            generated=workload.generated,
+            clock=workload.clock,
+            map_points=map_points,
+            done=dict(journal.done),
+            finished=journal.write,
+            progress=progress,
+        )
+        found = {"dropped": windows.counts(), "drop_basis": windows.basis, "empty_windows": list(windows.empty)}
+        units = {str(name): "s" for name in table if str(name).endswith("_s")}
+        write_parquet(table, out, kind=KIND, metadata={**stated, **found}, units=units)
+        journal.remove()
+    return table
+
+
+def identity(workload: CleanTrace, campaign: Campaign, windows: Windows) -> dict[str, Any]:
+    """What makes two campaigns the same, as JSON holds it: the jobs, what is asked for, fitted predictions, and the code."""
+    predictions = {
+        source.name: hashlib.sha256(np.asarray(source.estimate(workload.jobs), np.float64).tobytes()).hexdigest()[:16]
+        for source in campaign.predictors
+        if isinstance(source, TablePredictor)
+    }
+    asked = {name: list(values) if isinstance(values, tuple) else values for name, values in vars(campaign).items()}
+    return {
+        "version": code_version(),
+        "trace": workload.name,
+        "generated": workload.generated,
+        "jobs": fingerprint(workload.jobs),
+        "procs": workload.procs,
+        "clock": list(workload.clock),
+        "windows": windows.split,
+        "skip_first": windows.skip_first,
+        "drop": windows.drop,
+        **asked,
+        "predictors": [predictor_name(each) for each in campaign.predictors],
+        "predictions": predictions,
+    }
+
+
+class Journal:
+    """The journal beside ``out``, open and locked as a context; ``done`` holds the rows of the points that are in it."""
+
+    def __init__(self, out: Path, identity: Mapping[str, Any], restart: bool = False) -> None:
+        self.path = out.with_name(f"{out.name}.journal")
+        self.done: dict[Point, Sequence[Row]] = {}
+        self._identity = dict(identity)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("a+b")
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be written: {error.strerror}") from error
+        try:
+            self._lock()
+            self._take_up(restart)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if not self.done:
+            self.path.unlink(missing_ok=True)  # there is nothing to take up again
+        self._file.close()
+
+    def write(self, point: Point, rows: Sequence[Row]) -> None:
+        """``point`` is done; from now on a process that dies does not lose it."""
+        self._append(json.dumps({"point": asdict(point), "rows": list(rows)}).encode() + b"\n")
+        self.done[point] = rows
+
+    def remove(self) -> None:
+        """Everything is where it belongs."""
+        self.path.unlink(missing_ok=True)
+
+    def _append(self, line: bytes) -> None:
+        try:
+            self._file.write(line)
+            self._file.flush()
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be written: {error.strerror}") from error
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(f"{self.path}: another process is running this campaign") from error
+
+    def _take_up(self, restart: bool) -> None:
+        """Read what is done and cut off what was being written when the process died; start anew where there is nothing."""
+        self._file.seek(0)
+        content = self._file.read()
+        first = _HEAD + json.dumps(self._identity).encode() + b"}\n"
+        not_begun = content.count(b"\n") <= 1 and (content.startswith(_HEAD) or _HEAD.startswith(content))
+        if restart or not_begun:  # whosesoever it is, no point of it is done
+            self._file.truncate(0)
+            self._append(first)
+            return
+        if not content.startswith(first):
+            raise InputError(f"{self.path}: {self._difference(content)}; give --restart to throw it away, or another --out")
+        whole = content[: content.rindex(b"\n") + 1]
+        self._file.truncate(len(whole))
+        for number, line in enumerate(whole.splitlines()[1:], 2):
+            try:
+                record = json.loads(line)
+                self.done[Point(**record["point"])] = record["rows"]
+            except (ValueError, KeyError, TypeError) as error:
+                raise InputError(f"{self.path}, line {number}: is damaged; give --restart to begin anew") from error
+
+    def _difference(self, content: bytes) -> str:
+        """Why a journal is not ours, by the names of what differs."""
+        try:
+            theirs = json.loads(content.split(b"\n", 1)[0])["campaign"]
+            names = [name for name in dict.fromkeys([*self._identity, *theirs]) if self._identity.get(name) != theirs.get(name)]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return "is not the journal of a campaign"
+        return f"is the journal of another campaign (of other {', '.join(names)})"

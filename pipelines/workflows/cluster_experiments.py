@@ -1,0 +1,334 @@
+"""Paper 004's experiments as one run of things: control runs teach a model, trials ask it, and tables say what that changed.
+
+Everything is simulated. Trials are paired by their seed, which decides what is submitted, the background and each run's own luck; so what is compared are
+differences within trials, with intervals from a bootstrap over these (:mod:`features.statistics`). A run counts as varied in two ways: by what is usual
+for control runs on the same cluster, and by mean and sigma of the baseline's runs of the same experiment, pooled over its trials. The paper must have
+counted in the second: 1.5 to 3.5 of the 27 runs an application beyond 1.5 sigma, with maxima a few per cent apart, cannot be by a sigma like figure 1's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from features.monitoring.labels import baselines
+from features.statistics import FEWEST_BLOCKS, Ratio, drawn, interval, mean_intervals, remark, tail
+from models.variability.model import CLASSIFIERS
+from sim.cluster.experiments import control_runs, judged, learn, trials, usual
+from sim.cluster.presets import Cluster
+from sim.cluster.simulate import Adviser, ClusterRun
+from sim.cluster.workloads import EVERYBODY, Experiment
+from sim.names import scheduler as named_scheduler
+
+BASELINE = "EASY"
+CONTROL_RUNS = 500
+"""Control runs of each application to learn from: as many as two to three a day from August to February are."""
+TRIALS = 5
+REGISTERED, ORACLE, NOWCAST, COIN = "registered", "oracle", "nowcast", "coin"
+UNLEARNED = (ORACLE, NOWCAST, COIN)
+ALL = "all"
+WAYS = {"varied": "by control runs", "varied_pooled": "by the baseline's runs"}
+"""Both ways of counting a run as varied."""
+METRICS = {
+    **{name: f"runs with variation, {way}" for name, way in WAYS.items()},
+    "makespan_s": "makespan, s",
+    "wait_s": "mean wait, s",
+    "wait_later_s": "mean wait of those not submitted at once, s",
+    "runtime": "mean runtime, as a share of the usual",
+    "worst": "largest runtime, as a share of the usual",
+}
+"""What is measured of each trial; makespan of whole trials only."""
+_RESAMPLES = 2000
+_CONFIDENCE = 0.95
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be run: ``trials`` trials of each of ``experiments`` under each of ``schedulers``, the first of which is the baseline; models learned
+    from ``days`` days on ``cluster`` over the counters of ``scope`` nodes. All random numbers follow from ``seed``."""
+
+    cluster: Cluster
+    experiments: tuple[Experiment, ...]
+    schedulers: tuple[str, ...]
+    trials: int = TRIALS
+    days: float = 30.0
+    scope: str = "all"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.trials < 1 or self.days <= 0:
+            raise InputError("at least one trial, and more than no days")
+        if named_scheduler(self.schedulers[0]).rush is not None:
+            raise InputError(f"the first scheduler is what all are compared with and asks nobody, unlike {self.schedulers[0]}")
+        if len(set(self.schedulers)) < len(self.schedulers):
+            raise InputError("a scheduler is named twice")
+        for name in self.schedulers[1:]:
+            rush = named_scheduler(name).rush
+            if rush is not None and rush.model not in (REGISTERED, *UNLEARNED, *CLASSIFIERS):
+                raise InputError(f"scheduler {name!r}: known models are {', '.join((*CLASSIFIERS, *UNLEARNED, REGISTERED))}")
+        if COIN in map(asked_of, self.schedulers) and not self.models:
+            raise InputError("the coin skips as often as a model does: name a scheduler with a model, too")
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that schedulers ask, but for those that have not learned."""
+        named = dict.fromkeys(asked_of(name) for name in self.schedulers)
+        return tuple(name for name in named if name not in ("", *UNLEARNED))
+
+    @property
+    def learning_seed(self) -> int:
+        """Seed of the control runs that models learn from; those that say what is usual have the next."""
+        return 10_000 * self.seed + 1
+
+    @property
+    def trial_seeds(self) -> range:
+        first = 10_000 * self.seed + 100
+        return range(first, first + self.trials)
+
+
+@dataclass(frozen=True)
+class Conducted:
+    """What came of one experiment. ``runs``: a row a run, as of :func:`sim.cluster.experiments.trials`, with ``varied_pooled`` and ``relative`` (runtime over
+    the mean of control runs of its kind). ``coin`` is the probability with which the coin skipped, NaN without one."""
+
+    experiment: Experiment
+    schedulers: tuple[str, ...]
+    runs: pd.DataFrame
+    known: pd.DataFrame
+    coin: float = float("nan")
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def baseline(self) -> str:
+        return self.schedulers[0]
+
+    @property
+    def trials(self) -> int:
+        return int(self.runs["seed"].nunique())
+
+    @cached_property
+    def values(self) -> pd.DataFrame:
+        """:func:`by_trial` of it."""
+        return by_trial(self.runs)
+
+    @cached_property
+    def found(self) -> pd.DataFrame:
+        """:func:`compared` of it."""
+        return compared(self.values, self.baseline)
+
+
+def asked_of(scheduler: str) -> str:
+    """The model that a scheduler asks; empty if it asks nobody."""
+    rush = named_scheduler(scheduler).rush
+    return "" if rush is None else rush.model
+
+
+def label(scheduler: str) -> str:
+    """A scheduler in few words."""
+    plan = named_scheduler(scheduler)
+    if plan.rush is None:
+        return scheduler
+    who = plan.rush.model if plan.rush.model in (ORACLE, COIN) else f"RUSH {plan.rush.model}"
+    order = "" if plan.name == BASELINE or scheduler.upper().startswith("EASY+") else f"{scheduler.split('+')[0]} "
+    return (
+        f"{order}{who}"
+        + (f", {plan.rush.skips} skips" if plan.rush.skips != 10 else "")
+        + (", little too" * (plan.rush.classes != "variation"))
+    )
+
+
+def conduct(
+    plan: Plan,
+    *,
+    control: ClusterRun | None = None,
+    registered: Adviser | None = None,
+    threads: int = 2,
+    progress: Progress | None = None,
+) -> list[Conducted]:
+    """Run all experiments of ``plan``. ``control`` are control runs with features to learn from, simulated if not given; ``registered`` is the
+    model of that name.
+
+    ``progress`` hears what is being done, steps done and in all.
+    """
+    say = progress or (lambda what, done, total: None)
+    to_learn = [name for name in plan.models if name != REGISTERED]
+    if REGISTERED in plan.models and registered is None:
+        raise InputError(f"a scheduler asks the model {REGISTERED}, and none is given")
+    if to_learn and control is None:
+        say("control runs to learn from", 0, 1)
+        control = control_runs(plan.cluster, days=plan.days, seed=plan.learning_seed, each=CONTROL_RUNS)
+        say("control runs to learn from", 1, 1)
+    learned: dict[tuple[str, tuple[str, ...]], Adviser] = {}
+    done = []
+    for of in plan.experiments:
+        advisers: dict[str, Adviser] = {REGISTERED: registered} if registered else {}
+        notes: list[str] = []
+        for name in to_learn:
+            if (name, of.trained_on) not in learned:
+                say(f"{of.name}: learning, {name}", 0, 1)
+                assert control is not None
+                learned[name, of.trained_on] = learn(
+                    control, classifier=name, scope=plan.scope, applications=of.trained_on, seed=plan.learning_seed
+                )
+            advisers[name] = learned[name, of.trained_on]
+        if registered is not None and of.trained_on != EVERYBODY:
+            notes.append(f"{of.name}: the registered model may have learned from the applications it is not to know here")
+        say(f"{of.name}: what is usual", 0, 1)
+        known = usual(plan.cluster, of, days=plan.days, seed=plan.learning_seed + 1)
+        made = held(
+            plan.cluster, of, plan.schedulers, plan.trial_seeds, known=known, advisers=advisers, threads=threads, progress=say
+        )
+        done.append(replace(made, notes=tuple(notes)))
+    return done
+
+
+def held(
+    cluster: Cluster,
+    of: Experiment,
+    schedulers: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    known: pd.DataFrame,
+    advisers: Mapping[str, Adviser],
+    threads: int = 2,
+    progress: Progress | None = None,
+) -> Conducted:
+    """The trials ``seeds`` of one experiment under ``schedulers``, the first of which is the baseline; a coin's last, as it skips as often as the first
+    scheduler with a model was told to. ``known`` as :func:`sim.cluster.experiments.usual` gives it."""
+    first = [name for name in schedulers if asked_of(name) != COIN]
+    coins = [name for name in schedulers if asked_of(name) == COIN]
+
+    def report(done: int, total: int) -> None:
+        if progress is not None:
+            progress(f"{of.name}: trials", done, total)
+
+    runs = trials(cluster, of, first, seeds, known=known, advisers=advisers, threads=threads, progress=report)
+    coin = float("nan")
+    if coins:
+        coin = asking_rate(runs, next(name for name in first if asked_of(name) not in ("", *UNLEARNED)))
+        tossed = trials(cluster, of, coins, seeds, known=known, coin=coin, threads=threads, progress=report)
+        runs = pd.concat([runs, tossed], ignore_index=True)
+    return Conducted(of, tuple(schedulers), described(runs, known, schedulers[0]), known, coin)
+
+
+def asking_rate(runs: pd.DataFrame, scheduler: str) -> float:
+    """Skipped over asked, of all trials under ``scheduler``; 0 if nobody was asked about."""
+    of_trial = runs[runs["scheduler"] == scheduler].drop_duplicates("seed")
+    asked = int(of_trial["asked"].sum())
+    return int(of_trial["skipped"].sum()) / asked if asked else 0.0
+
+
+def described(runs: pd.DataFrame, known: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """``runs`` with ``varied_pooled``, by mean and sigma of the baseline's runs of their kind in all trials, and ``relative``."""
+    of_baseline = runs[runs["scheduler"] == baseline]
+    tables = []
+    for nodes, rows in of_baseline.groupby("nodes"):
+        table = baselines(rows["application"], rows["runtime_s"])
+        tables.append(table.set_index(pd.Index([nodes] * len(table), name="nodes"), append=True))
+    pooled = judged(runs[["application", "nodes", "runtime_s"]], pd.concat(tables))
+    kind = pd.MultiIndex.from_frame(runs[["application", "nodes"]])
+    relative = runs["runtime_s"].to_numpy() / known["mean_s"].reindex(kind).to_numpy()
+    return runs.assign(z_pooled=pooled["z"], varied_pooled=pooled["varied"], relative=relative)
+
+
+def by_trial(runs: pd.DataFrame) -> pd.DataFrame:
+    """float64, a row a trial (index ``seed``), columns (``scheduler``, ``application`` or ``all``, metric) for all of :data:`METRICS`."""
+    parts = []
+    for application, rows in [(ALL, runs), *runs.groupby("application", sort=True)]:
+        groups = rows.groupby(["scheduler", "seed"], sort=False)
+        later = rows[rows["submit_s"] > 0].groupby(["scheduler", "seed"], sort=False)
+        table = pd.DataFrame(
+            {
+                "varied": groups["varied"].sum(),
+                "varied_pooled": groups["varied_pooled"].sum(),
+                "wait_s": groups["wait_s"].mean(),
+                "wait_later_s": later["wait_s"].mean(),
+                "runtime": groups["relative"].mean(),
+                "worst": groups["relative"].max(),
+            },
+            dtype=np.float64,
+        )
+        if application == ALL:
+            end = (rows["start_s"] + rows["runtime_s"]).groupby([rows["scheduler"], rows["seed"]], sort=False)
+            table["makespan_s"] = end.max() - groups["submit_s"].min()
+        wide = {
+            (scheduler, application, metric): table.loc[scheduler, metric]
+            for metric in table.columns
+            for scheduler in table.index.unique("scheduler")
+        }
+        parts.append(pd.DataFrame(wide).rename_axis(columns=["scheduler", "application", "metric"]))
+    return pd.concat(parts, axis=1).sort_index()
+
+
+def compared(values: pd.DataFrame, baseline: str, seed: int = 0) -> pd.DataFrame:
+    """Means over the trials of :func:`by_trial` and their paired differences from the ``baseline``'s.
+
+    Columns: ``scheduler application metric mean baseline difference low high relative relative_low relative_high trials note``; ends of 95 % intervals from a
+    bootstrap over trials, NaN with fewer than five, ``relative`` NaN where the baseline's mean is 0."""
+    count = len(values)
+    columns: list[Any] = list(values.columns)
+    base = values[[(baseline, application, metric) for _, application, metric in columns]].to_numpy()
+    own = values.to_numpy()
+    low, high = mean_intervals(own - base, np.arange(count), _RESAMPLES, _CONFIDENCE, seed)
+    draws, cut = (drawn(count, _RESAMPLES, seed), tail(_CONFIDENCE, count)) if count >= FEWEST_BLOCKS else (None, 0.0)
+    ones, rows = np.ones(count), []
+    for place, (scheduler, application, metric) in enumerate(columns):
+        mean, reference = float(own[:, place].mean()), float(base[:, place].mean())
+        ends: tuple[float | None, float | None] = (None, None)
+        if draws is not None and reference != 0:
+            ends = interval(draws, Ratio(own[:, place], ones), Ratio(base[:, place], ones), cut)
+        rows.append(
+            {
+                "scheduler": scheduler,
+                "application": application,
+                "metric": metric,
+                "mean": mean,
+                "baseline": reference,
+                "difference": mean - reference,
+                "low": low[place],
+                "high": high[place],
+                "relative": mean / reference - 1.0 if reference else np.nan,
+                "relative_low": np.nan if ends[0] is None else ends[0],
+                "relative_high": np.nan if ends[1] is None else ends[1],
+                "trials": count,
+                "note": remark(count, "trial"),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def maxima(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """The largest runtime of all trials together, by application and nodes: a row each and scheduler, ``max_s`` and ``improvement``, by what share
+    it is below the baseline's."""
+    largest = runs.groupby(["scheduler", "application", "nodes"], sort=False)["runtime_s"].max().rename("max_s").reset_index()
+    of_baseline = largest[largest["scheduler"] == baseline].set_index(["application", "nodes"])["max_s"]
+    reference = of_baseline.reindex(pd.MultiIndex.from_frame(largest[["application", "nodes"]])).to_numpy()
+    return largest.assign(improvement=1.0 - largest["max_s"].to_numpy() / reference)
+
+
+def decisions(runs: pd.DataFrame, schedulers: Sequence[str]) -> pd.DataFrame:
+    """How often a start was asked about and skipped, means over trials, by scheduler: ``asked skipped share most_skips jobs_skipped``, the last two the most
+    skips of a job in any trial and the jobs skipped at all, a trial."""
+    rows = []
+    for scheduler in schedulers:
+        of_scheduler = runs[runs["scheduler"] == scheduler]
+        of_trial = of_scheduler.drop_duplicates("seed")
+        rows.append(
+            {
+                "scheduler": scheduler,
+                "asked": of_trial["asked"].mean(),
+                "skipped": of_trial["skipped"].mean(),
+                "share": asking_rate(runs, scheduler),
+                "most_skips": int(of_scheduler["skips"].max()),
+                "jobs_skipped": float((of_scheduler["skips"] > 0).sum() / len(of_trial)),
+            }
+        )
+    return pd.DataFrame(rows)

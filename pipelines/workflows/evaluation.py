@@ -1,0 +1,297 @@
+"""``queuecast evaluate`` without its words: simulate each predictor once, judge what it predicted, and lay the figures out as records and as a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from features.clock import DAY_S, local_clock_s
+from features.errors import InputError
+from features.jobs.cleaning import CleanTrace
+from models.runtime.memory import Memory
+from models.runtime.names import predictor as named_predictor
+from models.runtime.protocol import CompiledPredictor, Predictor
+from sim.kernel.scratch import Scratch
+from sim.predictions.at_once import AT_ONCE, predict_at_once
+from sim.predictions.cost import REPEATS, Cost, prediction_cost
+from sim.predictions.quality import MONTH_S, Quality, judge
+from sim.predictions.sharpness import REFERENCES
+from sim.schedule import IDENTITY, Schedule
+from sim.shaken import seeded
+from sim.simulate import simulate
+
+Nights = Callable[[str, int, int], None]
+"""Told of a predictor, a night, and of how many."""
+FEEDBACK = ("ends", AT_ONCE)
+"""When a predictor learns of a runtime: when the job ends in the simulation, or before the next job is submitted."""
+KIND = "evaluation"
+"""The kind of Parquet file that holds the figures."""
+BY_CHANCE, WITH_FEEDBACK = "band of 99 % by chance", "band of 99 % by chance, with the update's feedback"
+_FIGURES = ("value", "low", "high", "difference", "difference_low", "difference_high")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A ``Quality`` for each part asked for, and for each predictor, in order, its schedule and its cost (None where it is not measured).
+
+    ``left_out`` counts jobs that are not judged: their request was taken from their runtime, and predictions are cut at the request.
+    """
+
+    schedules: list[Schedule]
+    qualities: list[Quality]
+    costs: dict[str, Cost | None]
+    left_out: int
+
+
+def evaluate_predictors(
+    workload: CleanTrace,
+    predictors: Sequence[str | Predictor],
+    *,
+    scheduler: str = "EASY",
+    parts: Sequence[str] = ("all",),
+    baseline: str | None = None,
+    levels: Sequence[float] = (0.5,),
+    feedback: str = "ends",
+    seed: int = 0,
+    repeats: int = REPEATS,
+    progress: Callable[[Schedule], None] | None = None,
+    nights: Nights | None = None,
+) -> Evaluation:
+    """Simulate ``workload`` under ``scheduler`` with each of ``predictors``, and judge them over ``parts`` of the trace.
+
+    ``feedback``, one of :data:`FEEDBACK`, says when a runtime is known: when the job ends there, or (then nothing is simulated and no cost is
+    measured) before the next job is submitted, as no system can.
+    ``repeats`` runs tell each predictor's cost, 0 leaves it out; ``progress`` is told of each schedule, ``nights`` of each midnight at which a
+    predictor learns. Raises InputError as :func:`sim.simulate` and
+    :func:`sim.predictions.quality.judge`, and where every request was taken from a runtime.
+    """
+    jobs = workload.jobs
+    leave_out = _requests_from_runtimes(workload)
+    if leave_out.all():
+        raise InputError(
+            f"{workload.name}: every request was taken from the job's runtime, which no prediction exceeds: there is nothing to judge predictions by"
+        )
+    scratch = Scratch()
+    schedules: list[Schedule] = []
+    costs: dict[str, Cost | None] = {}
+    for source in predictors:
+        learner: Any = seeded(source, seed)
+        told = learner if nights is None else told_of_nights(learner, jobs, nights)
+        named: dict[str, Any] = {
+            "procs": workload.procs,
+            "predictor": told,
+            "trace": workload.name,
+            "generated": workload.generated,
+            "clock": workload.clock,
+        }
+        if feedback == AT_ONCE:
+            schedule, cost = replace(predict_at_once(jobs, **named), seed=seed), None
+        else:
+            schedule = replace(simulate(jobs, scheduler=scheduler, scratch=scratch, **named), seed=seed)
+            cost = prediction_cost(jobs, schedule, source, repeats, workload.clock)
+        schedules.append(schedule)
+        costs[schedule.predictor] = cost
+        if progress is not None:
+            progress(schedule)
+    local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), workload.origin_unix_s, workload.timezone)
+    qualities = [
+        judge(jobs, schedules, local, part=part, baseline=baseline, levels=levels, leave_out=leave_out, seed=seed) for part in parts
+    ]
+    return Evaluation(schedules, qualities, costs, int(leave_out.sum()))
+
+
+def told_of_nights(source: str | Predictor, jobs: pd.DataFrame, nights: Nights) -> Predictor:
+    """The predictor ``source``, which says how far it is in ``jobs`` whenever it learns anew: its name, which night of how many."""
+    made = named_predictor(source) if isinstance(source, str) else source
+    if not isinstance(made, CompiledPredictor) or made.retrain is None:
+        return made
+    retrain, total = made.retrain, int(jobs["submit_s"].iloc[-1] // DAY_S - jobs["submit_s"].iloc[0] // DAY_S)
+    count = 0
+
+    def counted(memory: Memory, ended: np.ndarray, runtime: np.ndarray) -> Memory:
+        nonlocal count
+        count += 1
+        nights(made.name, min(count, total), total)
+        return retrain(memory, ended, runtime)
+
+    return replace(made, retrain=counted)
+
+
+def _requests_from_runtimes(workload: CleanTrace) -> np.ndarray:
+    """Which jobs state no request, so that their runtime was taken for it: bool [jobs]."""
+    altered = workload.rejected_jobs
+    taken = altered.loc[altered["rule"] == "request-from-runtime", "job_id"]
+    same = workload.jobs["requested_s"].to_numpy() == workload.jobs["runtime_s"].to_numpy()
+    return workload.jobs["job_id"].isin(taken).to_numpy() & same
+
+
+def as_records(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """One record a part and predictor, plain Python values ready for JSON, null where there is no number.
+
+    What identifies it, its cost, and the measures over all jobs, each with ``_low``, ``_high`` and ``_difference`` to the baseline; then
+    lists of the same ``by_experience``, ``by_completed`` and ``by_month``. ``crps_s``, with ``_low``, ``_high`` and ``_against_request``, and ``losses`` by
+    level score it as a distribution; for one that is, there are ``calibration``, ``coverage``, ``windows`` and ``references``, with the same scores.
+    """
+    records = []
+    for quality in evaluation.qualities:
+        for schedule in evaluation.schedules:
+            mine = quality.measures[quality.measures["predictor"] == schedule.predictor]
+            [overall] = _by_group(mine[mine["by"] == "all"])
+            record = _identity(evaluation, quality, schedule) | overall
+            for by in ("experience", "completed", "month"):
+                record[f"by_{by}"] = _by_group(mine[mine["by"] == by])
+            record |= _sharpness_of(quality, schedule.predictor)
+            record["references"] = [
+                {"name": name, **_sharpness_of(quality, name)} for name in REFERENCES if schedule.quantiles is not None
+            ]
+            record["calibration"] = _rows(quality.calibration, schedule.predictor)
+            record["errors"] = _rows(quality.errors, schedule.predictor)
+            records.append({key: _plain(value) for key, value in record.items()})
+    return records
+
+
+def as_table(evaluation: Evaluation) -> pd.DataFrame:
+    """Every figure as one tidy table: a row a part, predictor, group of jobs and measure.
+
+    The columns are what identifies it, and those of ``Quality.measures``. Calibration is ``by`` ``level``, the share ``at_most`` and the losses; coverage is
+    ``by`` ``level, all``, ``level, request`` and ``level, width``. The under-prediction rate of a level in 30 days is ``by`` ``level, month``, and there
+    ``low`` and ``high`` are the band that the ``note`` names. References are predictors with a name in brackets.
+    """
+    tables = []
+    for quality in evaluation.qualities:
+        for schedule in evaluation.schedules:
+            identity = _identity(evaluation, quality, schedule)
+            rows = pd.concat(
+                [
+                    quality.measures[quality.measures["predictor"] == schedule.predictor],
+                    *_calibration_rows(quality, schedule.predictor),
+                    *_scored_rows(quality, schedule.predictor),
+                ],
+                ignore_index=True,
+            )
+            tables.append(_identified(identity, rows))
+        first = next((schedule for schedule in evaluation.schedules if schedule.quantiles is not None), None)
+        for name in REFERENCES:
+            if first is None:
+                break
+            identity = _identity(evaluation, quality, first) | {"microseconds": None, "retraining_share": None}
+            tables.append(_identified(identity, pd.concat(_scored_rows(quality, name), ignore_index=True)))
+    table = pd.concat(tables, ignore_index=True)
+    return table.astype({"starvation_s": "Int64", **dict.fromkeys(("begin", *_FIGURES), "float64")})
+
+
+def _identified(identity: dict[str, Any], rows: pd.DataFrame) -> pd.DataFrame:
+    own = [name for name in identity if name not in rows]
+    front = pd.DataFrame({name: [identity[name]] * len(rows) for name in own})
+    return pd.concat([front, rows], axis=1)
+
+
+def _identity(evaluation: Evaluation, quality: Quality, schedule: Schedule) -> dict[str, Any]:
+    cost = evaluation.costs[schedule.predictor]
+    return {
+        **{name: getattr(schedule, name) for name in IDENTITY if name != "tau_s"},
+        "part": quality.part,
+        "baseline": quality.baseline,
+        "feedback": AT_ONCE if schedule.scheduler == AT_ONCE else "ends",
+        "left_out_jobs": evaluation.left_out,
+        "clamped_predictions": int(schedule.clamped_predictions),
+        "simulate_s": float(schedule.simulate_s),
+        "microseconds": cost.microseconds if cost else None,
+        "retraining_share": cost.retraining_share if cost else None,
+    }
+
+
+def _by_group(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """A record a group, with every measure and its interval by name."""
+    records = []
+    for (group, begin), part in rows.groupby(["group", "begin"], sort=False, dropna=False):
+        first = part.iloc[0]
+        record: dict[str, Any] = {"group": group, "begin": _plain(begin), "jobs": int(first["jobs"]), "weeks": int(first["weeks"])}
+        for row in part.to_dict("records"):
+            for figure in _FIGURES:
+                name = row["measure"] if figure == "value" else f"{row['measure']}_{figure}"
+                record[name] = _plain(row[figure])
+        records.append({**record, "note": first["note"]})
+    return records
+
+
+def _rows(table: pd.DataFrame, predictor: str) -> list[dict[str, Any]]:
+    if table.empty:
+        return []
+    mine = table[table["predictor"] == predictor].drop(columns="predictor")
+    return [{str(key): _plain(value) for key, value in row.items()} for row in mine.to_dict("records")]
+
+
+def _sharpness_of(quality: Quality, predictor: str) -> dict[str, Any]:
+    """The scores of one predictor or reference as a distribution, and the lists that it has."""
+    found = quality.sharpness
+    row = found.scores[found.scores["predictor"] == predictor].iloc[0]
+    record: dict[str, Any] = {"crps_s": _plain(row["crps_s"])}
+    for end in ("", "_low", "_high"):
+        if end:
+            record[f"crps_s{end}"] = _plain(row[end[1:]])
+        record[f"crps_s_against_request{end}"] = _plain(row[f"difference{end}"])
+    lists = {"losses": found.losses.drop(columns="kind"), "coverage": found.coverage, "windows": found.windows}
+    return record | {name: _rows(table, predictor) for name, table in lists.items()}
+
+
+def _scored_rows(quality: Quality, predictor: str) -> list[pd.DataFrame]:
+    """The scores as a distribution in the columns of ``Quality.measures``."""
+    found = quality.sharpness
+    same: dict[str, Any] = {"jobs": quality.jobs, "weeks": quality.weeks, "note": ""}
+    score = found.scores[found.scores["predictor"] == predictor]
+    made = [
+        pd.DataFrame({"predictor": predictor, "by": "all", "group": "all", "measure": "crps_s", "value": score["crps_s"]}).assign(
+            low=score["low"], high=score["high"], **same
+        )
+    ]
+    if predictor not in set(quality.calibration.get("predictor", ())):
+        rows = found.losses[found.losses["predictor"] == predictor]
+        made.append(_by_level(rows, "level", rows["level"], predictor).assign(measure="pinball_s", value=rows["pinball_s"], **same))
+    if found.coverage.empty:
+        return made
+    rows = found.coverage[found.coverage["predictor"] == predictor]
+    for measure in ("at_most", "below", "work_at_most", "work_below"):
+        table = _by_level(rows, "level, " + rows["by"], rows["begin"], predictor)
+        made.append(table.assign(measure=measure, value=rows[measure], jobs=rows["jobs"], note=""))
+    windows = found.windows[found.windows["predictor"] == predictor]
+    for prefix, note in (("", BY_CHANCE), ("feedback_", WITH_FEEDBACK)):
+        told = windows[windows[f"{prefix}low"].notna()]
+        band = _by_level(told, "level, month", told["month"] * MONTH_S, predictor)
+        band = band.assign(measure="underprediction_rate", jobs=told["jobs"], note=note)
+        made.append(band.assign(value=told["rate"], low=told[f"{prefix}low"], high=told[f"{prefix}high"]))
+    return made
+
+
+def _by_level(rows: pd.DataFrame, by: str | pd.Series, begin: pd.Series, predictor: str) -> pd.DataFrame:
+    group = rows["level"].map("{:g}".format)
+    return pd.DataFrame({"predictor": predictor, "by": by, "group": group, "begin": begin.astype(float)}, index=rows.index)
+
+
+def _calibration_rows(quality: Quality, predictor: str) -> list[pd.DataFrame]:
+    """Calibration in the columns of ``Quality.measures``."""
+    if quality.calibration.empty:
+        return []
+    curve = quality.calibration[quality.calibration["predictor"] == predictor]
+    made = []
+    for measure in ("at_most", "below", "above", "pinball_s"):
+        rows = pd.DataFrame(
+            {"predictor": predictor, "by": "level", "group": curve["level"].map("{:g}".format), "begin": curve["level"]}
+        )
+        rows = rows.assign(measure=measure, jobs=quality.jobs, weeks=quality.weeks, value=curve[measure], note="")
+        if measure == "at_most":
+            rows = rows.assign(low=curve["at_most_low"], high=curve["at_most_high"])
+        made.append(rows)
+    return made
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: no numpy, and null for what is no finite number."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

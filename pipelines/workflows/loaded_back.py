@@ -1,0 +1,67 @@
+"""A registered version, loaded back as a consumer loads it and held against what it says in the process that made it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from features.clock import local_clock_s
+from features.errors import InputError
+from features.jobs.cleaning import CleanTrace
+from models.packed.methods import Method
+from models.registry.accounting import Accounting
+from pipelines.storage.registry import submissions
+
+if TYPE_CHECKING:
+    from models.registry.registration import Candidate
+    from models.registry.tracking import Tracking
+
+ASKED_BACK = 200
+"""Last submissions that a version loaded back from the registry is asked about."""
+_TOLERANCE = 1e-9
+
+
+def verified(store: Tracking, clean: CleanTrace, known: Accounting, made: Candidate, method: Method) -> dict[str, bool]:
+    """What holds of the version ``made`` of ``method`` before anything points to it, by what it says of the last submissions.
+
+    Raises InputError, with the first thing wrong, for a version that is damaged: one that does not load, does not answer, answers outside of 1..request
+    or otherwise than ``method`` does here. A submission in an hour that the wall clock shows twice has no one answer and is not compared.
+    """
+    import mlflow
+
+    from models.registry.registration import ask
+
+    name = f"runtime-{clean.name}"
+    count = min(ASKED_BACK, len(clean.jobs))
+    rows, until = np.arange(len(clean.jobs) - count, len(clean.jobs)), known.until_s
+    asked = submissions(clean).tail(count).reset_index(drop=True)
+    try:
+        answers = ask(mlflow.pyfunc.load_model(f"models:/{name}/{made.version}"), asked)
+    except Exception as error:  # whatever a model raises that does not load or predict, it serves no one
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(f"{name}/{made.version} ({made.method}) does not answer when it is loaded back: {reason}") from error
+    expected = method.answer(known.served_inputs(rows, until), known.asked(rows))
+    age = known.jobs["submit_s"].to_numpy(np.int64)[rows] - until
+    seconds = answers[list(expected)].to_numpy(np.float64)
+    request = asked["requested_s"].to_numpy(np.float64)[:, None]
+    compared = ~_twice_on_the_clock(known, rows)
+    off = np.abs(seconds - np.column_stack(list(expected.values())))[compared]
+    tags = store.client.get_model_version(name, made.version).tags
+    checks = {
+        "it loads back and predicts": len(seconds) == count,
+        "it predicts finite seconds in 1..request": bool((np.isfinite(seconds) & (seconds >= 1) & (seconds <= request)).all()),
+        "it answers as in this process": bool((off <= _TOLERANCE * np.maximum(seconds[compared], 1.0)).all()),
+        "it has the histories of now": bool((answers["snapshot_age_s"].to_numpy() == age)[compared].all()),
+        "it carries its data's fingerprint": tags.get("data_fingerprint") == made.tags["data_fingerprint"],
+    }
+    if failed := [check for check, passed in checks.items() if not passed]:
+        raise InputError(f"{name}/{made.version} ({made.method}) is damaged: of its last submissions not true: {', '.join(failed)}")
+    return checks
+
+
+def _twice_on_the_clock(known: Accounting, rows: np.ndarray) -> np.ndarray:
+    """Which submissions the site's wall clock does not tell from others half an hour or an hour apart, as in autumn, bool [rows]."""
+    submit = known.jobs["submit_s"].to_numpy(np.int64)[rows]
+    clock = [local_clock_s(submit + shift, known.origin_unix_s, known.timezone) for shift in (0, -3600, -1800, 1800, 3600)]
+    return np.any([other == clock[0] for other in clock[1:]], axis=0)

@@ -1,0 +1,97 @@
+"""A trace replayed as if it arrived day by day: each midnight the accounting holds the jobs that had ended by then, and a night is done on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from features.clock import DAY_S
+from features.errors import InputError
+from features.jobs.cleaning import CleanTrace
+from features.jobs.schema import IDENTITIES, masked, recorded_end_s
+from models.registry.tracking import Tracking, connect
+from pipelines.storage.registry import EXPERIMENT
+from pipelines.workflows.nights import Memo, Night, NightConfig, night
+from sim.history_starts import RECORDED, history_starts
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A cleaned trace with starts for every job; ``starts`` says where they come from."""
+
+    clean: CleanTrace
+    start_s: np.ndarray
+    starts: str
+
+    @property
+    def midnights(self) -> list[int]:
+        """Every midnight (UTC where the trace knows its date) after the first submission up to the one after the last end, seconds from the origin."""
+        phase = (self.clean.origin_unix_s or 0) % DAY_S
+        first, last = int(self.clean.jobs["submit_s"].iloc[0]), int(self._end_s().max())
+        days = range((first + phase) // DAY_S + 1, (last + phase) // DAY_S + 2)
+        return [day * DAY_S - phase for day in days]
+
+    def up_to_the_last_submission(self) -> int:
+        """How many of the midnights there are up to the one after the last submission; what comes behind has no new jobs but for stragglers' ends."""
+        last = int(self.clean.jobs["submit_s"].iloc[-1])
+        return int(np.searchsorted(self.midnights, last, side="right")) + 1
+
+    def label(self, midnight_s: int) -> str:
+        """The date that begins at a midnight; without dates, the number of the day."""
+        if self.clean.origin_unix_s is None:
+            return f"day-{midnight_s // DAY_S:05d}"
+        return (datetime.fromtimestamp(0, UTC) + timedelta(seconds=self.clean.origin_unix_s + midnight_s)).strftime("%Y-%m-%d")
+
+    def accounting(self, midnight_s: int) -> CleanTrace:
+        """What accounting holds at a midnight: jobs that had ended, with their waits. InputError if that is none."""
+        ended = self._end_s() <= midnight_s
+        if not ended.any():
+            raise InputError(f"{self.clean.name}: no job had ended by {self.label(midnight_s)}")
+        jobs = self.clean.jobs[ended].reset_index(drop=True)
+        jobs = jobs.assign(wait_s=masked(self.start_s[ended] - jobs["submit_s"].to_numpy(), np.ones(len(jobs), bool)))
+        jobs = jobs.assign(**{name: jobs[name].cat.remove_unused_categories() for name in IDENTITIES})
+        rejected = self.clean.rejected_jobs
+        # one that was altered is told of when it has ended, one that was dropped when it was submitted
+        told = np.where(
+            rejected["action"] == "dropped", rejected["submit_s"].fillna(0) <= midnight_s, rejected["job_id"].isin(jobs["job_id"])
+        ).astype(bool)
+        rejected = rejected[told].reset_index(drop=True)
+        notes = self.clean.notes
+        if self.starts != RECORDED:
+            notes = (*notes, f"Waits are not recorded; starts were {self.starts}.")
+        read = len(jobs) + int((rejected["action"] == "dropped").sum())
+        return replace(self.clean, jobs=jobs, rejected_jobs=rejected, jobs_read=read, notes=notes)
+
+    def _end_s(self) -> np.ndarray:
+        return recorded_end_s(self.clean.jobs, self.start_s)
+
+
+def replay(clean: CleanTrace) -> Replay:
+    """A trace ready to arrive; starts are the recorded ones, or EASY's where waits were not recorded."""
+    start, source = history_starts(clean.jobs, clean.procs)
+    return Replay(clean, start, source)
+
+
+def own_registry(home: Path) -> Tracking:
+    """A registry in ``home``, whatever the site's is: a replay has no business there."""
+    return connect(f"sqlite:///{home / 'mlflow.db'}", str(home / "mlartifacts"), EXPERIMENT, site=False)
+
+
+def replay_nights(source: Replay, midnights: list[int], home: Path, config: NightConfig = NightConfig()) -> Iterator[Night]:  # noqa: B008 - frozen
+    """The nights at ``midnights``, one after the other, with all that they leave in ``home``. Raises what :func:`pipelines.workflows.nights.night` raises."""
+    memo = Memo()
+    for midnight in midnights:
+        yield night(
+            source.clean.name,
+            source.label(midnight),
+            lambda at=midnight: source.accounting(at),  # type: ignore[misc]
+            lambda: own_registry(home),
+            home,
+            run_id="replay",
+            config=config,
+            memo=memo,
+        )

@@ -1,0 +1,149 @@
+"""How the nights of a trace stand, and getting on where one is stuck.
+
+A night is stuck where every later one fails for the same reason: its results cannot be moved into place (a version that they name is gone from
+the registry), or a night before went by accounting that reached farther than it does now, so that every later one takes rows to be missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from features.errors import InputError
+from features.jobs.cleaning import CleanTrace
+from models.registry.tracking import Tracking
+from pipelines.storage.lake import Lake
+from pipelines.workflows.night_commit import Staging, alone
+from pipelines.workflows.retraining import instant
+from sim.history_starts import history_starts
+
+
+@dataclass(frozen=True)
+class NightStatus:
+    """Lines for people: ``done`` what was done last, ``stuck`` what keeps later nights from being done, ``failed`` one line a night that failed since."""
+
+    done: str
+    stuck: Sequence[str]
+    failed: Sequence[str]
+
+
+def known(home: Path, trace: str) -> bool:
+    """Was a night of ``trace`` ever begun in ``home``?"""
+    return Staging(home, trace).root.exists()
+
+
+def status(home: Path, clean: CleanTrace) -> NightStatus:
+    """How the nights in ``home`` of the trace ``clean``, as its source has it now, stand. Changes nothing."""
+    nights, staging = _nights(home, clean.name), Staging(home, clean.name)
+    if len(nights) == 0:
+        done = "no night is done yet"
+    else:
+        last = nights.iloc[-1]
+        until = instant(int(last["until_s"]), clean.origin_unix_s)
+        done = f"the last night done is {last['night']}, on accounting up to {until}, champion version {last['champion']}; {len(nights):,} in all"
+    stuck = []
+    if _running(home, clean.name):
+        stuck.append("a night or a run is at it now")
+    elif staging.under_way:
+        stuck.append("a night died while its results were moved into place; the next one finishes that first")
+    elif told := staging.left_behind():
+        stuck.append(f"the night {told['night']} died while {told['stage']}; the next one forgets what it left")
+    ahead = _ahead(nights, clean)
+    if len(ahead):
+        stuck.append(
+            f"accounting ends {instant(_until(clean), clean.origin_unix_s)}, before that of {_listed(ahead)}: no night is done until it reaches "
+            "farther, or those are cleared"
+        )
+    return NightStatus(done, stuck, [path.read_text(encoding="utf-8").strip() for path in _failures(home, clean.name, nights)])
+
+
+def clear(home: Path, clean: CleanTrace, store: Tracking) -> list[str]:
+    """Take back what keeps later nights of ``clean`` from being done; says what, a line each, nothing if there was nothing.
+
+    Finishes or forgets what a night left that died. Nights on accounting that reaches farther than it does now are taken out of the tables
+    ``nights`` and ``served``, and the champion is again that of the last night that is left, or none. InputError while a night or a run is at it.
+    """
+    from models.registry.registration import promote, set_aliases
+
+    name, said = f"runtime-{clean.name}", []
+    with alone(home, clean.name) as staging:
+        try:
+            told = staging.recover(lambda aliases: promote(store, clean.name, aliases["champion"], aliases["challenger"]))
+        except Exception as error:  # whatever keeps it from being finished keeps every later night from it
+            staging.forget()
+            told = f"a night before could not be finished ({str(error).strip().splitlines()[0]}): nothing of it was kept"
+        said += [told] if told else []
+        nights = _nights(home, clean.name)
+        ahead, lake = _ahead(nights, clean), Lake(home / "lake")
+        if len(ahead):
+            left = nights.iloc[: len(nights) - len(ahead)]
+            until = _until(clean)
+            before = left.iloc[-1] if len(left) else None
+            set_aliases(store, name, str(before["champion"]), str(before["challenger"])) if before is not None else _dethrone(
+                store, name
+            )
+            _rewrite(lake, "served", clean.name, lambda table: table[(table["at_s"] <= until) & (table["end_s"] <= until)])
+            _rewrite(lake, "nights", clean.name, lambda table: table.iloc[: len(left)])
+            champion = (
+                f"version {before['champion']} is champion again"
+                if before is not None
+                else "there is no champion until the next night"
+            )
+            said.append(f"{_listed(ahead)}: taken back, since accounting ends before; {champion}")
+        failures = _failures(home, clean.name, _nights(home, clean.name))
+        for path in failures:
+            path.unlink()
+        said += [f"{len(failures):,} {'note' if len(failures) == 1 else 'notes'} of failed nights: removed"] if failures else []
+    return said
+
+
+def _nights(home: Path, trace: str) -> pd.DataFrame:
+    lake = Lake(home / "lake")
+    return lake.read("nights", trace)[0] if lake.path("nights", trace).exists() else pd.DataFrame({"night": [], "until_s": []})
+
+
+def _until(clean: CleanTrace) -> int:
+    start, _ = history_starts(clean.jobs, clean.procs)
+    return int((start + clean.jobs["runtime_s"].to_numpy()).max())
+
+
+def _ahead(nights: pd.DataFrame, clean: CleanTrace) -> pd.DataFrame:
+    """The nights from the first on that went by accounting beyond its end of now."""
+    beyond = nights["until_s"].to_numpy() > _until(clean)
+    return nights.iloc[int(beyond.argmax()) :] if beyond.any() else nights.iloc[:0]
+
+
+def _listed(nights: pd.DataFrame) -> str:
+    first, last = nights["night"].iloc[0], nights["night"].iloc[-1]
+    return f"the night {first}" if len(nights) == 1 else f"the nights {first} to {last}"
+
+
+def _failures(home: Path, trace: str, nights: pd.DataFrame) -> list[Path]:
+    """Notes of nights that failed after the last that was done."""
+    last = nights["night"].iloc[-1] if len(nights) else ""
+    folder = home / "reports" / "nights" / trace
+    return [path for path in sorted(folder.glob("*.failed.txt")) if path.name.removesuffix(".failed.txt") > last]
+
+
+def _running(home: Path, trace: str) -> bool:
+    if not known(home, trace):
+        return False
+    with suppress(InputError), alone(home, trace):
+        return False
+    return True
+
+
+def _dethrone(store: Tracking, name: str) -> None:
+    from models.registry.versions import aliases
+
+    for alias in {"champion", "challenger"} & aliases(store, name).keys():
+        store.client.delete_registered_model_alias(name, alias)
+
+
+def _rewrite(lake: Lake, table: str, trace: str, kept) -> None:
+    frame, metadata = lake.read(table, trace)
+    lake.write(table, trace, kept(frame).reset_index(drop=True), {key: value for key, value in metadata.items() if key != "trace"})

@@ -1,0 +1,152 @@
+"""What must hold of counters, features, models and trials of a system, each claim once: for the assets by stage and for the night that does them all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import dagster as dg
+import numpy as np
+import pandas as pd
+
+from pipelines.assets.checks import broken, holds
+from pipelines.storage.lake import Lake
+from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
+from pipelines.workflows.cluster_experiments import Plan
+from pipelines.workflows.variability_models import Retrained, TrainingTable
+from pipelines.workflows.variability_stages import FEWEST_RUNS, SCHEDULERS, coverage, first_trial, label_balance, still_metrics
+
+SEEN = 0.9
+"""Share of expected samples, and of nodes, that features are to rest on."""
+VARIED = (0.02, 0.2)
+"""Share of runs that vary: 6.7 % of pure noise do, and 31 % is the most there can be (Cantelli's inequality at 1.5)."""
+STILL = 0.5
+"""Share of metrics that may say the same before every run: error counters do on a sound network."""
+_ASKED = 50
+_WARN = dg.AssetCheckSeverity.WARN
+
+COUNTERS = {
+    "nothing_in_quarantine": "Every file could be read (a warning if not).",
+    "no_duplicate_samples": "On the days that got something new, a reader gets each node and time once, in order.",
+}
+CONTROL_RUNS = {
+    "nothing_contradicts": "No file says otherwise of a run or probe than was said before (a warning if so).",
+    "probes_and_types_are_of_runs": "Every probe result is of a run that is there, every application has a type (a warning if not).",
+}
+FEATURES = {
+    "counters_move": f"At most {STILL:.0%} of the metrics say the same before every run (a warning if not: sensors may be dead).",
+    "coverage_of_nodes_and_minutes": f"Of the nodes and of the samples expected in the windows before runs at least {SEEN:.0%} are there (a warning if not).",
+    "labels_balanced": f"{VARIED[0]:.0%} to {VARIED[1]:.0%} of the runs vary (a warning if not).",
+    "every_application_has_runs": f"Every application has at least {FEWEST_RUNS} runs, so that one of them can vary (a warning if not).",
+}
+MODEL = {
+    "predicts_as_here": "Loaded back from the registry, what was trained predicts probabilities, those that it gives in this process.",
+    "champion_carries_its_data": "The champion of the registry says what data it was trained on, of which nodes' counters.",
+}
+EXPERIMENTS = {
+    "a_repeated_trial_is_the_same": "The first trial under EASY, simulated once more, gives every job the same start and runtime.",
+    "same_jobs_under_every_scheduler": "Every scheduler ran the same jobs in every trial.",
+    "fewer_runs_vary": "With the champion asked, fewer runs vary than under EASY (a warning if not).",
+}
+
+
+def check_counters(quarantine: pd.DataFrame, days: pd.DataFrame) -> list[dg.AssetCheckResult]:
+    """``quarantine`` as of :func:`pipelines.ingest.ldms_ingest.read_quarantine`, ``days`` of :func:`pipelines.workflows.variability_stages.sampled`."""
+    first = f"{quarantine['file'].iloc[0]}: {quarantine['reason'].iloc[0]}" if len(quarantine) else "none"
+    return [
+        holds("nothing_in_quarantine", len(quarantine) == 0, severity=_WARN, files=len(quarantine), first=first),
+        broken("no_duplicate_samples", int(days["repeated"].sum()), of=int(days["rows"].sum())),
+    ]
+
+
+def check_control_runs(lake: Lake, system: str, contradicting: int) -> list[dg.AssetCheckResult]:
+    """Of what is kept of ``system``; ``contradicting`` rows were not."""
+    runs, probes = stored(lake, RUNS, system), stored(lake, PROBE_RESULTS, system)
+    alone = int((~probes["run_id"].isin(runs["run_id"])).sum())
+    typeless = sorted(set(runs["application"]) - set(application_types(lake, system)))
+    return [
+        holds("nothing_contradicts", contradicting == 0, severity=_WARN, rows=contradicting),
+        holds(
+            "probes_and_types_are_of_runs",
+            alone == 0 and not typeless,
+            severity=_WARN,
+            probes_without_run=alone,
+            without_type=", ".join(typeless) or "none",
+        ),
+    ]
+
+
+def check_features(table: TrainingTable) -> list[dg.AssetCheckResult]:
+    """Of features just made."""
+    seen, balance = coverage(table), label_balance(table.runs)
+    share = float(balance["varied"].sum() / balance["runs"].sum())
+    least = float(seen[["nodes", "minutes"]].min().min())
+    still = still_metrics(table)
+    metrics = sum(name.endswith(".max") for name in table.features["own"].columns)
+    return [
+        holds(
+            "counters_move",
+            len(still) <= STILL * metrics,
+            severity=_WARN,
+            still=len(still),
+            of=metrics,
+            first=", ".join(still[:5]) or "none",
+        ),
+        holds(
+            "coverage_of_nodes_and_minutes",
+            least >= SEEN,
+            severity=_WARN,
+            nodes=float(seen["nodes"].min()),
+            minutes=float(seen["minutes"].min()),
+            runs_without_samples=int(seen["without"].max()),
+        ),
+        holds("labels_balanced", VARIED[0] <= share <= VARIED[1], severity=_WARN, share=share, varied=int(balance["varied"].sum())),
+        holds(
+            "every_application_has_runs",
+            bool((balance["runs"] >= FEWEST_RUNS).all()),
+            severity=_WARN,
+            fewest=int(balance["runs"].min()),
+            applications=len(balance),
+        ),
+    ]
+
+
+def check_model(made: Retrained, off: float, rows: int, champion: Mapping[str, str]) -> list[dg.AssetCheckResult]:
+    """Of a retraining; ``off`` is the largest difference between probabilities of ``rows`` runs given by the registry and here, ``champion`` its tags."""
+    carried = champion.get("data_fingerprint", "") != "" and champion.get("scope", "") != ""
+    return [
+        holds("predicts_as_here", all(made.checks.values()) and off <= 1e-9, rows=rows, off=off),
+        holds("champion_carries_its_data", carried, version=int(made.champion), fingerprint=champion.get("data_fingerprint", "")),
+    ]
+
+
+def check_trials(made: pd.DataFrame, plan: Plan, table: pd.DataFrame) -> list[dg.AssetCheckResult]:
+    """Of the runs ``made`` of all trials of ``plan``, and ``table``, the means by scheduler. The first trial under the baseline is simulated once more."""
+    again = first_trial(plan)
+    base, rush = SCHEDULERS[:2]
+    first = made[(made["scheduler"] == base) & (made["seed"] == made["seed"].min())]
+    moved = sum(int((first[name].to_numpy() != again[name].to_numpy()).sum()) for name in ("start_s", "runtime_s"))
+    wide = made.pivot(index=["seed", "job_id"], columns="scheduler", values="application")
+    differing = int((wide.nunique(axis=1, dropna=False) > 1).sum())
+    varied = table.set_index("scheduler")["varied"]
+    return [
+        broken("a_repeated_trial_is_the_same", moved, of=2 * len(first)),
+        broken("same_jobs_under_every_scheduler", differing, of=len(wide)),
+        holds(
+            "fewer_runs_vary", varied[rush] < varied[base], severity=_WARN, asked=float(varied[rush]), not_asked=float(varied[base])
+        ),
+    ]
+
+
+def failed(results: list[dg.AssetCheckResult]) -> list[str]:
+    """Names of the checks that failed and are no warnings."""
+    return [str(each.check_name) for each in results if not each.passed and each.severity == dg.AssetCheckSeverity.ERROR]
+
+
+def asked_back(made: Retrained, features: pd.DataFrame) -> tuple[float, int]:
+    """Greatest difference between the probabilities that the registry's version and the model in this process give the last runs, and how many those are."""
+    import mlflow
+
+    last = features.tail(_ASKED).loc[:, list(made.model.columns)].reset_index(drop=True)
+    loaded = mlflow.pyfunc.load_model(f"models:/{made.name}/{made.model_version}")
+    said = pd.DataFrame(loaded.predict(last)).filter(like="probability_").to_numpy(np.float64)
+    return float(np.abs(said - made.model.probabilities(last)).max()), len(last)

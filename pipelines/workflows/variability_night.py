@@ -1,0 +1,175 @@
+"""One night of a monitored system: what is new comes in, candidates are trained and judged, the champion is replaced or stays, and is tried again.
+
+Counters and control runs are kept as they come, each file whole: they are what happened, and reading them again changes nothing. What is made of them,
+features, trials, aliases and the row of the night, takes the place of the last night's all at once or not at all (:mod:`pipelines.workflows.night_commit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from features.errors import InputError
+from pipelines.ingest.ldms_ingest import IngestReport, read_quarantine
+from pipelines.sources.systems import System, system
+from pipelines.storage.counters_store import CountersStore
+from pipelines.storage.lake import Lake
+from pipelines.storage.registry import kept_versions, pruned
+from pipelines.workflows.night_commit import staged
+from pipelines.workflows.progress import progress_reporter, report_progress
+from pipelines.workflows.variability_models import Retrained, TrainingTable, training_table
+from pipelines.workflows.variability_stages import (
+    FEATURES_TABLE,
+    TRIALS,
+    Table,
+    over_all,
+    pack_table,
+    read_counters,
+    read_tables,
+    sampled,
+    trial_plan,
+    trials_page,
+    try_model,
+)
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+    from models.registry.tracking import Tracking
+
+NIGHTS_TABLE, MODEL_TABLE, TRIALS_TABLE = "variability_nights", "variability_model", "cluster_experiments"
+TRIALS_PAGE = "variability/{}.html"
+"""Under ``reports`` in the home directory."""
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What came in: of the counter files, by day, what could not be read, and the tables."""
+
+    report: IngestReport
+    days: pd.DataFrame
+    quarantine: pd.DataFrame
+    tables: list[Table]
+
+    @property
+    def contradicting(self) -> int:
+        return sum(len(table.kept.contradicting) for table in self.tables)
+
+
+@dataclass(frozen=True)
+class VariabilityNight:
+    """What came of a night: ``row`` is its row of the table of nights, ``trials`` means by scheduler (empty for a system that is not simulated)."""
+
+    row: dict[str, Any]
+    ingested: Ingested
+    table: TrainingTable
+    retrained: Retrained
+    checks: list[dg.AssetCheckResult]
+    trials: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+
+def ingest(home: Path, known: System) -> Ingested:
+    """Read what is new of a system; the simulated one is simulated first, where it was not."""
+    if known.simulated:
+        from pipelines.sources.simulated_site import simulate_site
+
+        report_progress("simulate the cluster", 0, 1)
+        simulate_site(home)
+        report_progress("simulate the cluster", 1, 1)
+    report = read_counters(home, known, progress_reporter("read counters"))
+    store = CountersStore(home / "lake", known.name)
+    return Ingested(report, sampled(store, report), read_quarantine(store), read_tables(Lake(home / "lake"), known))
+
+
+def night(
+    home: Path, name: str, label: str, connect: Callable[[], Tracking], *, run_id: str = "", seed: int = 0, trials: int = TRIALS
+) -> VariabilityNight:
+    """Do the night ``label`` of the system ``name``. Whatever is raised, features, trials and aliases are those of the night before.
+
+    Raises InputError for what can be mended and where a check of what was made fails, and whatever else happens.
+    """
+    from models.registry.registration import set_aliases
+    from models.registry.variability_registration import load_version, registered_name
+    from pipelines.workflows import variability_checks as checks
+    from pipelines.workflows.variability_models import retrain
+
+    known, model, keep = system(home, name), registered_name(name), kept_versions()
+    with staged(home, model) as staging:
+        store = connect()
+
+        def promote(aliases: Any) -> None:
+            set_aliases(store, model, aliases["champion"], aliases["challenger"])
+
+        recovered = staging.recover(promote)
+        staging.enter(label, "ingesting")
+        came = ingest(home, known)
+        results = checks.check_counters(came.quarantine, came.days)
+        results += checks.check_control_runs(Lake(home / "lake"), name, came.contradicting)
+        staging.enter(label, "making features")
+        report_progress("features of runs", 0, 1)
+        table = training_table(home, name)
+        staging.lake.write(FEATURES_TABLE, name, *pack_table(table))
+        results += checks.check_features(table)
+        report_progress("features of runs", 1, 1)
+        _stop_at(checks.failed(results), label, name)
+        staging.enter(label, "retraining")
+        report_progress("train and register", 0, 1)
+        made = retrain(
+            table,
+            known.scope,
+            store,
+            names=known.classifiers,
+            elimination=known.elimination,
+            seed=seed,
+            tags={"dagster_run_id": run_id, "night": label},
+            promote=False,
+        )
+        staging.lake.write(MODEL_TABLE, name, made.registered, {"generated": table.generated})
+        champion = store.client.get_model_version(model, made.champion).tags
+        results += checks.check_model(made, *checks.asked_back(made, table.features[known.scope]), champion)
+        report_progress("train and register", 1, 1)
+        means = pd.DataFrame()
+        if known.simulated:
+            staging.enter(label, "trying the champion")
+            report_progress("try the champion", 0, 1)
+            plan = trial_plan(trials, seed)
+            asked = load_version(model, made.champion)
+            conducted, compared = try_model(plan, asked, champion.get("scope", known.scope))
+            staging.lake.write(TRIALS_TABLE, name, compared, {"generated": True, "champion": made.champion})
+            staging.page(TRIALS_PAGE.format(name), trials_page(plan, conducted, f"models:/{model}/{made.champion}", run_id))
+            means = over_all(compared)
+            results += checks.check_trials(conducted.runs, plan, means)
+            report_progress("try the champion", 1, 1)
+        _stop_at(checks.failed(results), label, name)
+        row = _row(label, came, table, made, recovered)
+        lake = Lake(home / "lake")
+        before = lake.read(NIGHTS_TABLE, name)[0] if lake.path(NIGHTS_TABLE, name).exists() else pd.DataFrame()
+        staging.lake.write(NIGHTS_TABLE, name, pd.concat([before, pd.DataFrame([row])], ignore_index=True))
+        staging.commit({"champion": made.champion, "challenger": made.challenger}, promote)
+        pruned(store, model, keep)
+        return VariabilityNight(row, came, table, made, results, means)
+
+
+def _row(label: str, came: Ingested, table: TrainingTable, made: Retrained, note: str) -> dict[str, Any]:
+    return {
+        "night": label,
+        "files": came.report.ingested + came.report.continued,
+        "quarantined": len(came.quarantine),
+        "runs": len(table.runs),
+        "last_start_s": int(table.runs["start_s"].max()),
+        "champion": made.champion,
+        "promoted": made.promoted,
+        "why": made.why,
+        "note": note,
+    }
+
+
+def _stop_at(failed: list[str], label: str, name: str) -> None:
+    if failed:
+        raise InputError(
+            f"night {label} of {name}: what was made fails {', '.join(failed)}; champion and tables stay those of the night before"
+        )

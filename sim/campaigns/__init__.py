@@ -1,0 +1,1 @@
+"""Many simulations: windows, campaigns, sweeps, policy search."""

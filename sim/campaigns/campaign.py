@@ -1,0 +1,384 @@
+"""A campaign: schedulers x predictors x corrections x semantics x starvation thresholds x seeds, each on every window of a workload.
+
+Its points are small values that name what they ask for, and whatever has the interface of ``map`` may compute them, in any order: threads
+that share the trace (the kernel holds no lock), one process, or a cluster. Results come back as one tidy table in the order of the points.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from features.clock import Clock
+from features.errors import InputError
+from features.jobs.dependencies import preceding_rows
+from features.jobs.shaking import moves, shaken
+from models.runtime.names import predictor as named_predictor
+from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
+from sim.campaigns.windows import Window, Windows, split_windows
+from sim.kernel.scratch import Scratch
+from sim.kernel.state import Jobs
+from sim.metrics.schedule_metrics import TAU_S, as_columns, measure
+from sim.prepare import Prepared, as_predictor, check_answerable, prepare
+from sim.schedule import IDENTITY as SCHEDULE_IDENTITY
+from sim.schedule import Schedule, schedule_table
+from sim.shaken import check_seed, in_order, restored, seeded
+from sim.simulate import TRACE_SECONDS, Outcome, outcome, simulate
+
+Source: TypeAlias = str | Predictor | Callable[[], OnlinePredictor]
+"""A predictor of a campaign: a name, a table for the whole trace, a compiled one, or what makes a Python predictor (its class)."""
+Row: TypeAlias = dict[str, Any]
+"""One row of the results, plain Python values: a point's identity, a tau, and the metrics."""
+Progress: TypeAlias = Callable[[int, int], None]
+_R = TypeVar("_R")
+
+_TRACE, *_POLICY = SCHEDULE_IDENTITY
+IDENTITY = (_TRACE, "window", "window_begin_s", *_POLICY)
+"""The columns that identify a row; the metrics of :func:`sim.metrics.schedule_metrics.evaluate` follow."""
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What is asked for: every combination, each judged with every ``taus_s`` (seconds).
+
+    ``dependencies`` as :func:`sim.simulate`, within each window: a job that waits for one of another window is submitted as recorded.
+    ``seeds`` and ``shake_s`` as there too: each seed is a replicate, the same move of every job for all policies. Windows are those of the
+    recorded submissions.
+
+    Raises InputError for a choice that is empty or repeated, for a seed that changes nothing, and for a Python predictor that is an object: it holds
+    the state of one simulation, so a campaign takes what makes a fresh one.
+    """
+
+    schedulers: tuple[str, ...]
+    predictors: tuple[Source, ...] = ("requested",)
+    corrections: tuple[str, ...] = ("requested",)
+    semantics: tuple[str, ...] = ("per-second",)
+    starvation_s: tuple[int | None, ...] = (None,)
+    seeds: tuple[int, ...] = (0,)
+    taus_s: tuple[float, ...] = (TAU_S,)
+    dependencies: bool = False
+    shake_s: int = 0
+
+    def __post_init__(self) -> None:
+        choices = {name: list(values) for name, values in vars(self).items() if name not in ("dependencies", "shake_s")}
+        choices["predictors"] = [predictor_name(each) for each in self.predictors]
+        for name, chosen in choices.items():
+            if not chosen:
+                raise InputError(f"a campaign without {name} has nothing to do")
+            twice = [each for each, times in Counter(chosen).items() if times > 1]
+            if twice:
+                raise InputError(f"a campaign takes each of its {name} once, and {twice[0]} is given again")
+        check_seed(self.predictors, self.seeds, self.shake_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One simulation of a campaign; ``window`` is its number."""
+
+    window: int
+    scheduler: str
+    predictor: str
+    correction: str
+    semantics: str
+    starvation_s: int | None
+    seed: int
+
+    def __str__(self) -> str:
+        starving = "" if self.starvation_s is None else f", starvation {self.starvation_s} s"
+        policy = f"{self.scheduler} / {self.predictor} / {self.correction}"
+        return f"{policy}, {self.semantics}{starving}, seed {self.seed}, window {self.window}"
+
+
+def points(campaign: Campaign, windows: Windows) -> list[Point]:
+    """Every point, window by window, and within one in the order in which the campaign names its choices."""
+    choices = (campaign.corrections, campaign.semantics, campaign.starvation_s, campaign.seeds)
+    names = [predictor_name(each) for each in campaign.predictors]
+    numbers = [window.number for window in windows.windows]
+    return [Point(*each) for each in product(numbers, campaign.schedulers, names, *choices)]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the points of a campaign share, ready to be sent to whoever computes them: windows by number, predictors by name.
+
+    A table of predictions stands there as an array, float64 in the order of the whole trace's jobs, and whether it is capped at the request;
+    ``moves_s`` [jobs of the whole trace] by seed, where the campaign shakes.
+    """
+
+    windows: Mapping[int, Window]
+    prepared: Mapping[int, Prepared]
+    predictors: Mapping[str, str | CompiledPredictor | Callable[[], OnlinePredictor] | tuple[np.ndarray, bool]]
+    procs: int
+    trace: str
+    generated: bool
+    taus_s: tuple[float, ...]
+    dependencies: bool
+    clock: Clock
+    shake_s: int
+    moves_s: Mapping[int, np.ndarray]
+
+
+def simulate_point(setting: Setting, point: Point) -> Schedule:
+    """The schedule of one point. An InputError names the point."""
+    window = setting.windows[point.window]
+    made, _, rows = _outcome(setting, point)
+    if rows is not None:
+        made = restored(made, rows)
+    return Schedule(
+        jobs=schedule_table(window.jobs, made.start, made.predicted, made.corrections, made.submit),
+        clamped_predictions=made.clamped,
+        simulate_s=made.seconds,
+        retrain_s=made.retraining,
+        quantiles=made.quantiles,
+        **_identity(setting, point),
+    )
+
+
+def evaluate_point(setting: Setting, point: Point) -> list[Row]:
+    """The rows of one point, a row a tau. An InputError names the point."""
+    made, arrays, _ = _outcome(setting, point)
+    columns = as_columns(made.submit, made.start, arrays.runtime, arrays.procs, made.predicted, made.corrections)
+    identity = _identity(setting, point)
+    identity |= {"window": point.window, "window_begin_s": setting.windows[point.window].begin_s}
+    rows = []
+    for tau_s in setting.taus_s:
+        identity["tau_s"] = float(tau_s)
+        row: Row = {name: identity[name] for name in IDENTITY} | measure(columns, setting.procs, tau_s)
+        row |= {"clamped_predictions": made.clamped, "simulate_s": made.seconds}
+        rows.append(row)
+    return rows
+
+
+def _outcome(setting: Setting, point: Point) -> tuple[Outcome, Jobs, np.ndarray | None]:
+    """What came of a point, the jobs it was asked for, and their rows in the window, where shaking put them in another order."""
+    try:
+        workload, rows = setting.prepared[point.window], None
+        source = _predictor(setting, point, setting.windows[point.window])
+        if setting.shake_s:
+            workload, rows = _shaken(setting, point)
+            source = in_order(as_predictor(source), setting.windows[point.window].jobs, rows)
+        made = outcome(
+            workload,
+            scheduler=point.scheduler,
+            predictor=source,
+            correction=point.correction,
+            semantics=point.semantics,
+            starvation_s=point.starvation_s,
+            dependencies=setting.dependencies,
+            clock=setting.clock,
+            scratch=_scratch(),
+        )
+        return made, workload.arrays, rows
+    except InputError as error:
+        raise InputError(f"{point}: {error}") from error
+    except Exception as error:
+        error.add_note(f"in {point}")
+        raise
+
+
+def _identity(setting: Setting, point: Point) -> dict[str, Any]:
+    """The settings of a point's schedule."""
+    policy = {name: getattr(point, name) for name in ("scheduler", "predictor", "correction", "semantics", "starvation_s", "seed")}
+    shared = {name: getattr(setting, name) for name in ("trace", "procs", "dependencies", "shake_s", "generated")}
+    return policy | shared
+
+
+def _shaken(setting: Setting, point: Point) -> tuple[Prepared, np.ndarray]:
+    """The window of ``point``, shaken by its seed, ready to be simulated, and the rows its jobs have in the window.
+
+    A thread keeps the last: points come window by window and, within one, seed by seed.
+    """
+    asked = (point.window, point.seed)
+    if getattr(_memory, "setting", None) is not setting or _memory.asked != asked:
+        window = setting.windows[point.window]
+        table, rows = shaken(window.jobs, setting.moves_s[point.seed][window.rows], setting.dependencies)
+        _memory.shaken, _memory.setting, _memory.asked = (prepare(table, setting.procs), rows), setting, asked
+    made: tuple[Prepared, np.ndarray] = _memory.shaken
+    return made
+
+
+Map: TypeAlias = Callable[[Callable[[Point], Any], Sequence[Point]], Iterable[Any]]
+"""Applies a picklable function to points, as the builtin does; results may come in any order. A cluster's fits as it is.
+
+The function carries the trace: a map over processes does well to send points in chunks, or the function once.
+"""
+
+
+def serial(function: Callable[[Point], Any], points: Sequence[Point]) -> Iterable[Any]:
+    """One point after the other, in this thread."""
+    return map(function, points)
+
+
+def threads(workers: int | None = None) -> Map:
+    """A map over ``workers`` threads, by default one a core, that yields what is finished first; an error cancels what has not begun.
+
+    Only the kernel runs side by side, so long simulations gain most. In more than one thread ``simulate_s`` includes waiting for the interpreter.
+    """
+
+    def run(function: Callable[[Point], Any], points: Sequence[Point]) -> Iterator[Any]:
+        with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+            try:
+                for future in as_completed([pool.submit(function, point) for point in points]):
+                    yield future.result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    return run
+
+
+def run_campaign(
+    jobs: pd.DataFrame,
+    campaign: Campaign,
+    *,
+    procs: int,
+    windows: Windows | None = None,
+    trace: str = "",
+    generated: bool = False,
+    clock: Clock = TRACE_SECONDS,
+    map_points: Map | None = None,
+    done: Mapping[Point, Sequence[Row]] | None = None,
+    finished: Callable[[Point, Sequence[Row]], None] | None = None,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Results of ``campaign`` on the ``windows`` of ``jobs`` (:func:`sim.campaigns.windows.split_windows`; by default the whole): a row a point and tau.
+
+    Columns are :data:`IDENTITY` and then the metrics of :func:`sim.metrics.schedule_metrics.evaluate`; rows are in the order of :func:`points`. ``done``
+    holds the rows of points that need not be computed again, ``finished(point, rows)`` is called from this thread for each that was, and
+    ``progress(done, total)`` too. ``map_points`` defaults to :func:`threads`. A predictor known beforehand is asked once, for the whole trace.
+    Raises InputError for names that are not known before anything is simulated, and for what fails at a point, naming it.
+    """
+    windows = windows or split_windows(jobs, "whole")
+    setting = _setting(jobs, campaign, windows, procs, trace, generated, clock)
+    asked = points(campaign, windows)
+    rows = {point: list((done or {})[point]) for point in asked if point in (done or {})}
+    missing = sorted((point for point in asked if point not in rows), key=lambda point: (point.window, point.seed))
+    for point, made in _computed(evaluate_point, setting, missing, map_points, len(rows), progress):
+        rows[point] = made
+        if finished is not None:
+            finished(point, made)
+    table = pd.DataFrame([row for point in asked for row in rows[point]])
+    return table.astype({"starvation_s": "Int64"})
+
+
+def campaign_schedules(
+    jobs: pd.DataFrame,
+    campaign: Campaign,
+    *,
+    procs: int,
+    trace: str = "",
+    generated: bool = False,
+    clock: Clock = TRACE_SECONDS,
+    map_points: Map | None = None,
+    progress: Progress | None = None,
+) -> list[Schedule]:
+    """The schedules themselves, of the whole workload, in the order of :func:`points`; otherwise as :func:`run_campaign`."""
+    windows = split_windows(jobs, "whole")
+    setting = _setting(jobs, campaign, windows, procs, trace, generated, clock)
+    asked = points(campaign, windows)
+    made = dict(_computed(simulate_point, setting, asked, map_points, 0, progress))
+    return [made[point] for point in asked]
+
+
+def _computed(
+    function: Callable[[Setting, Point], _R],
+    setting: Setting,
+    points: Sequence[Point],
+    map_points: Map | None,
+    before: int,
+    progress: Progress | None,
+) -> Iterator[tuple[Point, _R]]:
+    """Points with their results, as they are finished."""
+    total = before + len(points)
+    results = (map_points or threads())(partial(_with_point, function, setting), points)
+    for count, result in enumerate(results, before + 1):
+        yield result
+        if progress is not None:
+            progress(count, total)
+
+
+def _with_point(function: Callable[[Setting, Point], _R], setting: Setting, point: Point) -> tuple[Point, _R]:
+    return point, function(setting, point)
+
+
+def check_policies(jobs: pd.DataFrame, campaign: Campaign, procs: int) -> None:
+    """Simulate one job under every policy: whatever is wrong with a name is said in milliseconds. Raises InputError."""
+    policies = (campaign.schedulers, campaign.corrections, campaign.semantics, campaign.starvation_s)
+    for scheduler, correction, semantics, starvation_s in product(*policies):
+        policy: dict[str, Any] = {"scheduler": scheduler, "correction": correction, "semantics": semantics}
+        simulate(jobs.iloc[:1], procs=procs, starvation_s=starvation_s, scratch=_scratch(), **policy)
+
+
+def _setting(
+    jobs: pd.DataFrame, campaign: Campaign, windows: Windows, procs: int, trace: str, generated: bool, clock: Clock
+) -> Setting:
+    check_policies(jobs, campaign, procs)
+    # whether the columns mean anything is a question to the whole trace, not to each window
+    if campaign.dependencies and preceding_rows(jobs).named == 0:
+        raise InputError("no job names a preceding job (SWF field 17): there are no dependencies to simulate")
+    predictors: dict[str, Any] = {}
+    for source in campaign.predictors:
+        name = predictor_name(source)
+        predictors[name] = source
+        if isinstance(source, str):
+            source = named_predictor(source)  # a wrong name is said now
+        if isinstance(source, TablePredictor):
+            seconds = np.asarray(source.estimate(jobs), np.float64)
+            if seconds.shape != (len(jobs),):
+                raise InputError(f"predictor {name}: {seconds.shape} predictions for {len(jobs)} jobs")
+            if not isinstance(predictors[name], str):
+                predictors[name] = (seconds, source.capped)
+            if any(correction.startswith("conditional") for correction in campaign.corrections):
+                kept = np.concatenate([window.rows for window in windows.windows])
+                check_answerable(name, np.maximum(np.rint(seconds), 1.0)[kept], jobs["runtime_s"].to_numpy()[kept])
+    numbered = {window.number: window for window in windows.windows}
+    prepared = {number: prepare(window.jobs, procs) for number, window in numbered.items()}
+    moves_s = {seed: moves(len(jobs), campaign.shake_s, seed) for seed in campaign.seeds if campaign.shake_s}
+    shared = (procs, trace, generated, campaign.taus_s, campaign.dependencies, clock, campaign.shake_s, moves_s)
+    return Setting(numbered, prepared, predictors, *shared)
+
+
+def _predictor(setting: Setting, point: Point, window: Window) -> Any:
+    """What :func:`sim.simulate` is given for one window."""
+    source = setting.predictors[point.predictor]
+    if isinstance(source, tuple):
+        seconds, capped = source
+        return TablePredictor(point.predictor, lambda jobs: seconds[window.rows], capped)
+    if isinstance(source, (str, CompiledPredictor)):
+        return seeded(source, point.seed)
+    return source()
+
+
+def predictor_name(source: Source) -> str:
+    """The name of a predictor; one made by a factory tells it itself."""
+    if isinstance(source, str):
+        return source
+    if isinstance(source, (TablePredictor, CompiledPredictor)):
+        return source.name
+    if isinstance(source, OnlinePredictor) and not isinstance(source, type):
+        raise InputError(
+            f"predictor {source.name}: an object that learns holds the state of one simulation and cannot be shared by a campaign's: give what "
+            "makes a fresh one, such as its class"
+        )
+    if not callable(source):
+        raise InputError(f"a campaign takes predictors by name, as tables or by what makes them, not {type(source).__name__}")
+    return source().name
+
+
+_memory = threading.local()
+
+
+def _scratch() -> Scratch:
+    """This thread's own."""
+    if not hasattr(_memory, "scratch"):
+        _memory.scratch = Scratch()
+    return _memory.scratch

@@ -1,0 +1,186 @@
+"""What slowdown costs: choose a policy on the first half of a trace, measure what it gives on the second.
+
+A policy is a scheduler with a predictor and a correction. Chosen is the one with the least mean bounded slowdown among those whose packing (AWF)
+and fairness (P2SF, both of Goponenko et al. 2022) are no worse than a baseline's by more than is allowed; a ladder of allowances maps the frontier.
+Everything works on weekly sums, so that hundreds of schedules need not be held at once; intervals are those of :mod:`sim.metrics.comparison`, over
+weeks and, where a policy was replayed several times, over its replicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from features.clock import WEEK_S
+from features.errors import InputError
+from features.statistics import FEWEST_BLOCKS, Ratio, drawn, of_replicates, replicate_changes
+from sim.metrics.comparison import stacked
+from sim.metrics.schedule_metrics import TAU_S, ratios
+from sim.schedule import Schedule
+
+AIM = "mean_bounded_slowdown"
+GUARDED = ("awf_s", "p2sf_s")
+"""What is to be lowered, and what must not grow by more than is allowed."""
+LADDER = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1)
+"""Allowed growth of the guarded metrics, relative to the baseline's."""
+
+
+class Policy(NamedTuple):
+    """What a comparison is between."""
+
+    scheduler: str
+    predictor: str
+    correction: str = "requested"
+
+    def __str__(self) -> str:
+        return " / ".join(self)
+
+
+Sums: TypeAlias = Mapping[str, Ratio]
+"""Weekly sums of one schedule, float64 [weeks], or of several replicates, [replicates, weeks], by metric."""
+
+
+def halves(jobs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which of ``jobs`` jobs, in order of submission, are in the first half and which in the second, bool [jobs]; an odd one is in the second."""
+    second = np.arange(jobs) >= jobs // 2
+    return ~second, second
+
+
+def part(schedule: Schedule, rows: np.ndarray) -> Schedule:
+    """The same schedule with only the jobs of the mask ``rows``, bool [jobs]: metrics of jobs that were scheduled among all the others."""
+    return replace(schedule, jobs=schedule.jobs[rows].reset_index(drop=True))
+
+
+def weeks_of(submit_s: np.ndarray) -> np.ndarray:
+    """The week of each submission, from the first, int64 [jobs]; weeks without jobs are not numbered."""
+    return np.unique((submit_s - submit_s.min()) // WEEK_S, return_inverse=True)[1]
+
+
+def weekly(schedule: Schedule, tau_s: float = TAU_S, week: np.ndarray | None = None) -> dict[str, Ratio]:
+    """Sums by week of submission of every metric that is a ratio of sums over jobs.
+
+    ``week`` numbers the week of each job, by default that of its submission in ``schedule``. Replicates need the same for all, which
+    is that of the recorded submissions.
+    """
+    week = weeks_of(schedule.jobs["submit_s"].to_numpy(np.int64)) if week is None else week
+    return {
+        name: Ratio(np.bincount(week, ratio.numerator), np.bincount(week, ratio.denominator))
+        for name, ratio in ratios(schedule, tau_s).items()
+    }
+
+
+def replicated(replicates: Sequence[Sums]) -> dict[str, Ratio]:
+    """The weekly sums of several replays of one policy as one; the first dimension is the replay."""
+    return {metric: stacked([sums[metric] for sums in replicates]) for metric in replicates[0]}
+
+
+class Change(NamedTuple):
+    """A metric relative to a baseline's, less 1, with its interval; None where the baseline is 0, the interval also below 5 weeks.
+
+    ``minimum`` and ``maximum`` are the extremes of the single ``replicates``.
+    """
+
+    value: float
+    baseline: float
+    relative: float | None
+    low: float | None
+    high: float | None
+    weeks: int
+    replicates: int = 1
+    minimum: float | None = None
+    maximum: float | None = None
+
+    @property
+    def sure(self) -> bool:
+        """Does the interval, which must contain chaos, exclude no change?"""
+        return self.replicates > 1 and self.low is not None and self.high is not None and (self.high < 0 or self.low > 0)
+
+
+def change(sums: Sums, base: Sums, metric: str, resamples: int = 2000, confidence: float = 0.95, seed: int = 0) -> Change:
+    """``metric`` of one policy against another's on the same jobs, with the interval of :func:`sim.metrics.comparison.compare`.
+
+    Replicate i of both must be the same shake; where the baseline has more replicates, its first are taken.
+    """
+    for known in (sums, base):
+        if metric not in known:
+            raise InputError(f"unknown metric {metric!r}: known are {', '.join(known)}")
+    mine, theirs = (Ratio(*(np.atleast_2d(part) for part in known[metric])) for known in (sums, base))
+    replicates, weeks = mine.numerator.shape
+    if theirs.numerator.shape[1] != weeks:
+        raise InputError(f"sums over {weeks} and over {theirs.numerator.shape[1]} weeks are not of the same jobs")
+    if len(theirs.numerator) < replicates:
+        raise InputError(f"{replicates} replicates have only {len(theirs.numerator)} of the baseline to compare with")
+    theirs = Ratio(*(part[:replicates] for part in theirs))
+    value, reference = mine.value(), theirs.value()
+    if reference == 0:
+        return Change(value, reference, None, None, None, weeks, replicates)
+    low, high = None, None
+    if weeks >= FEWEST_BLOCKS:
+        low, high = of_replicates(drawn(weeks, resamples, seed), mine, theirs, confidence)
+    each = replicate_changes(mine, theirs) if (theirs.numerator.sum(axis=1) > 0).all() else np.array([value / reference - 1.0])
+    return Change(value, reference, value / reference - 1.0, low, high, weeks, replicates, float(each.min()), float(each.max()))
+
+
+def picked(candidates: Mapping[Policy, Sums], baseline: Sums, allowed: float = 0.0) -> list[Policy]:
+    """The candidates with the least mean bounded slowdown among those whose AWF and P2SF are at most 1 + ``allowed`` times the baseline's.
+
+    Several where they are equal, in the order of ``candidates``; none where no candidate stays within what is allowed. A candidate is held against
+    the same replicates of the baseline.
+    """
+    relative = {policy: [_relative(sums, baseline, metric) for metric in (AIM, *GUARDED)] for policy, sums in candidates.items()}
+    within = {policy: aim for policy, (aim, *guarded) in relative.items() if max(guarded) <= 1.0 + allowed}
+    return [policy for policy, aim in within.items() if aim == min(within.values())]
+
+
+def pick(candidates: Mapping[Policy, Sums], baseline: Sums, allowed: float = 0.0) -> Policy | None:
+    """The first of those that :func:`picked` gives, or None."""
+    return next(iter(picked(candidates, baseline, allowed)), None)
+
+
+def _relative(sums: Sums, baseline: Sums, metric: str) -> float:
+    """A metric over the baseline's, of as many replicates as there are of both."""
+    mine, theirs = (Ratio(*(np.atleast_2d(part) for part in each[metric])) for each in (sums, baseline))
+    reference = Ratio(*(part[: len(mine.numerator)] for part in theirs)).value()
+    value = mine.value()
+    return value / reference if reference else 1.0 if value == 0 else np.inf
+
+
+def climb(
+    first: Mapping[Policy, Sums],
+    second: Mapping[Policy, Sums],
+    candidates: Sequence[Policy],
+    baseline: Policy,
+    ladder: Sequence[float] = LADDER,
+    metrics: Sequence[str] = (AIM, *GUARDED, "mean_wait_s"),
+) -> pd.DataFrame:
+    """The frontier: for each step of ``ladder`` the candidate picked on the ``first`` half, and what it gave there and on the ``second``.
+
+    One row a step and metric: ``allowed scheduler predictor correction tied metric first value baseline second low high replicates weeks``;
+    ``first`` and ``second`` are changes relative to the baseline on each half, the other numbers are of the second. ``tied`` counts the other
+    candidates that were exactly as good on the first half: the first of equals is taken. A step that no candidate meets keeps the baseline.
+    """
+    rows = []
+    for allowed in ladder:
+        equals = picked({policy: first[policy] for policy in candidates}, first[baseline], allowed)
+        chosen = equals[0] if equals else baseline
+        for metric in metrics:
+            seen = change(first[chosen], first[baseline], metric)
+            given = change(second[chosen], second[baseline], metric)
+            record = {
+                "allowed": allowed,
+                **chosen._asdict(),
+                "tied": max(len(equals) - 1, 0),
+                "metric": metric,
+                "first": seen.relative,
+            }
+            rows.append(
+                record
+                | {"value": given.value, "baseline": given.baseline, "second": given.relative}
+                | {"low": given.low, "high": given.high, "replicates": given.replicates, "weeks": given.weeks}
+            )
+    numbers = ["first", "value", "baseline", "second", "low", "high"]
+    return pd.DataFrame(rows).astype(dict.fromkeys(numbers, "float64"))

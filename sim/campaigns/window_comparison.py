@@ -1,0 +1,125 @@
+"""What the windows of a campaign say together: means over windows, and their ratio to a baseline, with intervals over windows and replicates.
+
+Every window counts the same, as in the tables of Legrand, Trystram & Zrigui 2018 (there as sums). Windows are resampled whole, the same
+for a policy and its baseline, and intervals are widened for few windows as in :mod:`features.statistics`. Seeds are replicates: each is
+compared with the baseline's of the same seed, and what they differ by is in the interval (:func:`features.statistics.of_replicates`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from features.statistics import FEWEST_BLOCKS, Ratio, drawn, of_replicates, remark
+from sim.metrics.comparison import METRICS as COMPARED
+from sim.metrics.schedule_metrics import nothing_waits
+
+METRICS = tuple(metric for metric in COMPARED if metric != "underprediction_rate")
+"""The metrics summarised by default."""
+HIGHER_IS_BETTER = ("utilization",)
+SETTING = ["trace", "semantics", "starvation_s", "tau_s"]
+"""Rows that differ in one of these are summarised apart."""
+POLICY = ["scheduler", "predictor", "correction"]
+"""What is compared within one setting."""
+
+
+def over_windows(
+    table: pd.DataFrame,
+    baseline: tuple[str, str] | None = None,
+    metrics: Sequence[str] = METRICS,
+    resamples: int = 2000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """One row a setting, policy and metric: ``SETTING POLICY metric windows replicates mean ratio low high rank tied note``.
+
+    ``table`` is what :func:`sim.campaigns.campaign.run_campaign` returns. ``mean`` is the plain mean of the windows' values (each averaged over its seeds, the
+    ``replicates``), ``ratio`` that mean over the baseline's of the same setting and seeds, ``low`` and ``high`` its interval at ``confidence``, in
+    which chaos is where there are replicates; ``rank`` is 1 for the best mean of the setting, equal for equal means, and ``tied`` counts the other
+    policies with that very mean. ``baseline`` is a (scheduler, predictor), by default the table's first policy.
+    ``ratio`` is null where the baseline's mean is 0, the interval also below 5 windows; ``note`` says why, or how rough it is.
+    Raises InputError for an absent baseline, an unknown metric, and where a policy lacks a window or seed that another has.
+    """
+    unknown = [metric for metric in metrics if metric not in table]
+    if unknown:
+        raise InputError(f"unknown metric {unknown[0]!r}: the results have {', '.join(name for name in METRICS if name in table)}")
+    base = _baseline(table, baseline)
+    rows: list[dict[str, Any]] = []
+    for setting, part in table.groupby(SETTING, sort=False, dropna=False):
+        identity = dict(zip(SETTING, setting, strict=True))
+        for metric in metrics:
+            values = _by_window(part, metric)
+            means = values.mean()
+            ranks = means.rank(method="min", ascending=metric not in HIGHER_IS_BETTER)
+            tied = means.groupby(means).transform("size") - 1
+            compared = _against(values, base, resamples, confidence, seed)
+            rows += [
+                {**identity, **dict(zip(POLICY, policy, strict=True)), "metric": metric, **record}
+                | {"rank": int(ranks[policy]), "tied": int(tied[policy])}
+                for policy, record in compared
+            ]
+    columns = [*SETTING, *POLICY, "metric", "windows", "replicates", "mean", "ratio", "low", "high", "rank", "tied", "note"]
+    numbers = dict.fromkeys(("mean", "ratio", "low", "high"), "float64")
+    return pd.DataFrame(rows, columns=columns).astype({**numbers, "starvation_s": "Int64"})
+
+
+def policy_labels(summary: pd.DataFrame) -> dict[tuple[str, str, str], str]:
+    """Scheduler / predictor / correction of every policy, in order of appearance, without what all of them share."""
+    policies = list(dict.fromkeys(summary[POLICY].itertuples(index=False, name=None)))
+    told = [place for place in range(len(POLICY)) if place == 0 or len({policy[place] for policy in policies}) > 1]
+    return {policy: " / ".join(policy[place] for place in told) for policy in policies}
+
+
+def nothing_waited(summary: pd.DataFrame, procs: int) -> str:
+    """One sentence if nothing waits under any policy on the mean over windows (:func:`sim.metrics.schedule_metrics.nothing_waits`), else nothing."""
+    return nothing_waits(summary.pivot_table(index=[*POLICY, "tau_s"], columns="metric", values="mean").to_dict("records"), procs)
+
+
+def _baseline(table: pd.DataFrame, wanted: tuple[str, str] | None) -> tuple[str, str, str]:
+    """The policy to compare with: the first of the table that matches."""
+    policies = table[POLICY].drop_duplicates().itertuples(index=False, name=None)
+    found = next((policy for policy in policies if wanted is None or policy[:2] == tuple(wanted)), None)
+    if found is None:
+        raise InputError(f"no results of the baseline {' / '.join(wanted or ())} to compare with")
+    return found
+
+
+def _by_window(part: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Values of one metric, float64 [seeds x windows, policies], in the order of the table and seed by seed."""
+    values = part.groupby(["seed", "window", *POLICY], sort=False)[metric].mean().astype("float64").unstack(POLICY, sort=False)
+    whole = pd.MultiIndex.from_product([part["seed"].unique(), part["window"].unique()], names=["seed", "window"])
+    values = values.reindex(whole)
+    if values.isna().any(axis=None):
+        policy = values.columns[int(values.isna().any().argmax())]
+        seed, window = values.index[int(values[policy].isna().argmax())]
+        raise InputError(f"{' / '.join(policy)} has no {metric} in window {window}" + (f" with seed {seed}" if seed else ""))
+    return values
+
+
+def _against(
+    values: pd.DataFrame, base: tuple[str, str, str], resamples: int, confidence: float, seed: int
+) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    replicates = values.index.get_level_values("seed").nunique()
+    count = len(values) // replicates
+    each = np.ones((replicates, count))
+    draws = drawn(count, resamples, seed)
+    reference = Ratio(values[base].to_numpy().reshape(each.shape), each)
+    for policy in values.columns:
+        term = Ratio(values[policy].to_numpy().reshape(each.shape), each)
+        ratio, low, high, note = None, None, None, remark(count, "window")
+        if reference.value() == 0:
+            note = "no ratio: the baseline is 0"
+        else:
+            ratio = term.value() / reference.value()
+            if count >= FEWEST_BLOCKS:
+                low, high = of_replicates(draws, term, reference, confidence)
+                if low is None or high is None:
+                    note = "no interval: the baseline is 0 in some resamples"
+                else:
+                    low, high = low + 1.0, high + 1.0
+        found = {"windows": count, "replicates": replicates, "mean": term.value(), "ratio": ratio, "low": low, "high": high}
+        yield tuple(policy), {**found, "note": note}

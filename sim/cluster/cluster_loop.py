@@ -1,0 +1,64 @@
+"""The event loop with a cluster under it: what the loop asks is answered here, compiled, and it goes on.
+
+The loop is the one of :mod:`sim.kernel.loop`; it stops before time goes on if jobs have started or ended or the cluster's next moment has come,
+and for start decisions.
+"""
+
+from __future__ import annotations
+
+from features.jit import kernel
+from sim.cluster.contention import account, settle
+from sim.cluster.placement import choose, occupy, vacate
+from sim.cluster.sampling import sample
+from sim.cluster.site import BROUGHT_UP_TO, DECIDER, INTERVAL_S, NOBODY, OUTSIDE, RECORDED, SAMPLES, TICK_S
+from sim.cluster.start_models import decide, look
+from sim.kernel.loop import DECIDE, MOVED, advance
+from sim.kernel.state import ENDED, LET_START, MOMENT, PASS, SEEN_ENDS, SEEN_STARTS, SKIP, STARTED, UNDECIDED
+
+FULL = 100
+"""Why the loop stopped: the record of samples has to be taken out."""
+
+
+@kernel
+def drive(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, site, codes):
+    """:func:`sim.kernel.loop.advance` with ``site`` under it; ``codes`` int64 [LOOKS] are 0, 1, 2, ..., what is looked at for features."""
+    counters = state.counters
+    while site.clock[BROUGHT_UP_TO] < 0:  # before the first job
+        bring_up(counters[MOMENT], settings.bits, jobs, state, site, codes)
+    while True:
+        reason, now = advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now)
+        if reason in (MOVED, DECIDE):
+            bring_up(now, settings.bits, jobs, state, site, codes)
+        if reason == DECIDE:
+            if site.clock[DECIDER] == NOBODY or site.clock[DECIDER] == OUTSIDE:
+                return reason, now
+            job = counters[UNDECIDED] - 1
+            verdict = SKIP if decide(job, now, jobs, site) else LET_START
+            state.verdict[job] = counters[PASS] << 1 | verdict
+        elif reason != MOVED:
+            return reason, now
+        elif site.record.shape[0] > 0 and site.clock[RECORDED] == site.record.shape[0]:
+            return FULL, now
+
+
+@kernel
+def bring_up(now, bits, jobs, state, site, codes):
+    """The cluster as it is at ``now``, with those who have ended and started by then; the next moment is the next change of the background or sample."""
+    counters = state.counters
+    account(now, site)
+    for i in range(counters[SEEN_ENDS], counters[ENDED]):
+        vacate(state.ended[i], jobs, state, site)
+    counters[SEEN_ENDS] = counters[ENDED]
+    while now >= (site.clock[SAMPLES] + 1) * site.clock[INTERVAL_S]:
+        sample(site)
+    for sequence in range(counters[SEEN_STARTS], counters[STARTED]):
+        job = state.running[sequence]
+        if site.feature_row[job] >= 0:  # the machine as a decision on this start would see it
+            settle(now, bits, jobs, state, site)
+            choose(jobs.procs[job], site)
+            look(now, job, jobs.procs[job], codes, site, site.features[site.feature_row[job]])
+        occupy(job, sequence, jobs, site)
+    counters[SEEN_STARTS] = counters[STARTED]
+    settle(now, bits, jobs, state, site)
+    tick = site.clock[TICK_S]
+    counters[MOMENT] = min((now // tick + 1) * tick, (site.clock[SAMPLES] + 1) * site.clock[INTERVAL_S])

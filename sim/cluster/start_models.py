@@ -1,0 +1,148 @@
+"""Who says whether a job had better wait: a model that sees counters and probes, and three that say how good that is: oracle, nowcast and coin.
+
+The model is asked with what a site could know: counters of the last five minutes as far as they have arrived, over the nodes the job would get or over all,
+two MPI probes run on those nodes now, and the type of the application. The oracle knows the machine as it is now, the job's own noise and how the
+background will go on, and takes it that those who run go on as they do. The nowcast knows what the oracle knows but for the background to come: what a
+model could say with perfect sensors. The coin knows nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from features.jit import apart, kernel
+from features.monitoring.samplers import PROBE_FEATURES, SAMPLERS, TYPES
+from models.variability.compiled_classifiers import class_probabilities
+from sim.cluster.chance import normal, uniform
+from sim.cluster.contention import held_up, slowdown, strain
+from sim.cluster.placement import choose, seat, unseat
+from sim.cluster.sampling import over_window
+from sim.cluster.site import (
+    ASKED_TIMES,
+    COIN,
+    CUTOFF,
+    DECIDER,
+    FIRST_CLASS,
+    LIMIT,
+    MODEL,
+    NODES_PER_LEAF,
+    NOWCAST,
+    PREDICTED,
+    PROBE_NOISE,
+    SKIPPED_TIMES,
+    STRETCH,
+    TICK_S,
+    TYPE,
+)
+
+COUNTERS = sum(len(sampler.metrics) for sampler in SAMPLERS.values())
+OWN, EVERY = 0, 3 * COUNTERS
+PROBED = 6 * COUNTERS
+TYPED = PROBED + len(PROBE_FEATURES)
+LOOKS = TYPED + len(TYPES)
+"""What a column may be: a statistic of a counter over own nodes, over all nodes, of a probe, or a type; ``LOOKS`` there are."""
+
+_RING_S, _REDUCE_S = 0.16, 0.24
+"""Seconds that a node waits in the two probes on an idle machine: ten times 100 MB to a neighbour, five times 100 MB reduced, at 12.5 GB/s, with some delay."""
+
+
+@apart
+def look(now, job, needed, codes, site, found):
+    """What is known ``now`` of ``job`` on the ``needed`` chosen nodes, for each of ``codes`` int64, into ``found`` float64 of the same length."""
+    probed = False
+    counted = -1
+    for i in range(len(codes)):
+        code = codes[i]
+        if code < PROBED:
+            if code // 3 != counted:
+                counted = code // 3
+                over_window(now, counted % COUNTERS, needed, code < EVERY, site.found, 0, site)
+            found[i] = site.found[code % 3]
+        elif code < TYPED:
+            if not probed:
+                probe(needed, site, site.found, 3)
+                probed = True
+            found[i] = site.found[3 + code - PROBED]
+        else:
+            found[i] = 1.0 if site.variants[site.variant[job], TYPE] == code - TYPED else 0.0
+
+
+@apart
+def probe(needed, site, found, at):
+    """Run both probes on the chosen nodes: seconds waited to send, to receive and to reduce, each as minimum, maximum and mean over nodes."""
+    for k in range(3):
+        found[at + 3 * k] = np.inf
+        found[at + 3 * k + 1] = -np.inf
+        found[at + 3 * k + 2] = 0.0
+    worst = 0.0
+    for i in range(needed):
+        worst = max(worst, exposure(i, needed, site))
+    for i in range(needed):
+        mine = exposure(i, needed, site)
+        for k in range(3):
+            waited = _RING_S * (1.0 + mine)
+            if k == 1:
+                waited = _RING_S * (1.0 + 0.5 * (mine + worst))
+            if k == 2:
+                waited = _REDUCE_S * (1.0 + worst)
+            waited *= 1.0 + site.physics[PROBE_NOISE] * normal(site.random)
+            found[at + 3 * k] = min(found[at + 3 * k], waited)
+            found[at + 3 * k + 1] = max(found[at + 3 * k + 1], waited)
+            found[at + 3 * k + 2] += waited / needed
+
+
+@kernel
+def exposure(i, needed, site):
+    """By how much more than 1 the communication of the chosen node ``i`` with the others is stretched."""
+    size = site.clock[NODES_PER_LEAF]
+    leaf = site.chosen[i] // size
+    beside = 0
+    for k in range(needed):
+        if site.chosen[k] // size == leaf:
+            beside += 1
+    return (1.0 - beside / needed) * site.leaves[leaf, STRETCH]
+
+
+@apart
+def foresee(now, job, needed, site):
+    """Runtime in seconds that ``job`` would have if it started now, all others went on as they do, and the background as it will, or, as the nowcast
+    has it, as it is now."""
+    profile = site.variants[site.variant[job]]
+    slot = seat(job, needed, site)
+    left, at, tick = site.work[job], now, site.clock[TICK_S]
+    lasted = -1.0
+    while lasted < 0.0:
+        io = 1.0 + strain(at, site)
+        factor = slowdown(profile, 1.0 + held_up(slot, site), io)
+        until = (at // tick + 1) * tick
+        if left * factor <= until - at or site.clock[DECIDER] == NOWCAST:
+            lasted = at + left * factor - now
+        left -= (until - at) / factor
+        at = until
+    unseat(slot, site)
+    strain(now, site)  # everything as it was
+    return lasted
+
+
+@apart
+def decide(job, now, jobs, site):
+    """Shall ``job``, which could start, wait?"""
+    needed = jobs.procs[job]
+    choose(needed, site)
+    site.clock[ASKED_TIMES] += 1
+    skip = False
+    if site.clock[DECIDER] == COIN:
+        skip = uniform(site.random) < site.physics[CUTOFF]
+    elif site.clock[DECIDER] == MODEL:
+        look(now, job, needed, site.wanted, site, site.x)
+        class_probabilities(site.model, site.x, site.out)
+        probability = 0.0
+        for label in range(site.clock[FIRST_CLASS], len(site.out)):
+            probability += site.out[label]
+        site.runs[job, PREDICTED] = probability
+        skip = probability >= site.physics[CUTOFF]
+    else:
+        skip = foresee(now, job, needed, site) > site.variants[site.variant[job], LIMIT]
+    if skip:
+        site.clock[SKIPPED_TIMES] += 1
+    return skip

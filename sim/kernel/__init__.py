@@ -1,0 +1,1 @@
+"""The compiled event loop and its parts: arrays in, arrays out."""

@@ -1,0 +1,42 @@
+"""What replaces a prediction that a running job has outlived.
+
+``requested``: the request. ``tsafrir`` (Tsafrir, Etsion & Feitelson 2007): the k-th correction adds the k-th of a list of growing steps to the
+first prediction, then the request, and never goes beyond it; the steps are those of the program behind Gaussier et al. 2015, or, by
+``tsafrir(steps=okcm)``, those that Li & Zhang (OKCM) state. ``doubling``: twice the last prediction, not cut at the
+request, as in the published experiments of Gaussier et al. 2015. ``conditional``: the predictor is asked again, and told how long the job has run;
+``conditional(when=pass)``: so it is for every running job before every scheduling pass, long before its prediction is outlived. What predictors of
+one number answer is defined in :func:`models.runtime.dispatch.estimate_again`: their number of now if it is not outlived, else that of the submission,
+else the request.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from features.jit import kernel
+
+REQUESTED, TSAFRIR, TSAFRIR_OKCM, DOUBLING, CONDITIONAL, RENEWED = range(6)
+
+CORRECTIONS: dict[str, int] = {
+    "requested": REQUESTED,
+    "tsafrir": TSAFRIR,
+    "tsafrir(steps=okcm)": TSAFRIR_OKCM,
+    "doubling": DOUBLING,
+    "conditional": CONDITIONAL,
+    "conditional(when=pass)": RENEWED,
+}
+
+STEPS_S = np.array([60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_000, 360_000])
+"""1, 5, 15 and 30 minutes, 1, 2, 5, 10, 20, 50 and 100 hours: the steps of the program behind Gaussier et al. 2015."""
+
+
+@kernel
+def corrected(correction, made, planned, start, estimate, requested):
+    """The new predicted end of a job that has outlived ``planned``, after ``made`` corrections before; ``estimate`` is the first prediction."""
+    if correction == TSAFRIR and made < len(STEPS_S):
+        return start + min(estimate + STEPS_S[made], requested)
+    if correction == TSAFRIR_OKCM:  # one minute, then 15 minutes, and twice as much each time
+        return min(planned + (60 if made == 0 else 900 << (made - 1)), start + requested)
+    if correction == DOUBLING:
+        return planned + (planned - start)
+    return start + requested

@@ -1,0 +1,372 @@
+"""The event loop: the only one. It advances a simulation until it is over or needs an answer from outside, and says which.
+
+What happens when, and what causes a scheduling pass, is defined in :mod:`sim.semantics`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from features.jit import apart, kernel
+from models.runtime.dispatch import OUTSIDE, TABLE, answer_to, answers_apart, estimate, estimate_again, learn, started, wants_starts
+from models.runtime.protocol import END, FIT
+from sim.kernel.corrections import CONDITIONAL, RENEWED, corrected
+from sim.kernel.dependencies import next_submission, release, take
+from sim.kernel.passes import enqueue, full_pass, move_up, order_changes, submit_pass
+from sim.kernel.start_decision import put_back
+from sim.kernel.state import (
+    ANSWER,
+    ASKED,
+    CHANGED,
+    CLAMPED,
+    DOUBTED,
+    ENDED,
+    ENDS,
+    EXPIRED,
+    FREE,
+    MOMENT,
+    NEXT,
+    PLANS,
+    SEEN_ENDS,
+    SEEN_STARTS,
+    STARTED,
+    STARVING,
+    TICKED,
+    TOLD,
+    UNDECIDED,
+    UNUSABLE,
+    WAITING,
+    WAKE,
+    heap_pop,
+    plan_insert,
+    plan_remove,
+)
+
+DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED = range(6)
+"""Why the loop stopped: everything has ended; or it wants estimates for the jobs submitted in this second, ``counters[ASKED]`` rows from
+``counters[NEXT]`` on; or it wants to know in ``counters[ANSWER]`` how long the running job ``counters[DOUBTED]`` takes, which has outlived its
+prediction ``State.planned``; or a midnight has passed, and the predictor is to be retrained before anything else happens; or somebody has to decide in
+``State.verdict`` whether job ``counters[UNDECIDED] - 1`` starts; or the cluster on which jobs run has to be brought up to now, before time goes on."""
+
+NEVER = 1 << 62
+LEFT = -1
+"""In ``State.planned``: the job has left the plan of running jobs."""
+
+
+class Settings(NamedTuple):
+    """Integer codes of one simulation.
+
+    ``reservations``: how many EASY gives. ``given_weights`` and ``given_backfill_weights`` [6] are a mixed policy's, ``weights`` and
+    ``backfill_weights`` what they are at the moment, the same but for standardised features. ``one_queue``: the primary queue is the
+    backfill queue too (same order, and nothing that reorders one alone). ``changing``: the order of waiting jobs can change (in a
+    sweep, that of some policy), ``backfill_changing``: that of backfilling. ``steady``: while nothing but submissions happens and
+    the order stays, whoever was looked at before need not be looked at again. ``starvation``: seconds of waiting after which a job
+    goes to the head. ``gated``: a submission causes a pass only if the job fits in the processors free now. ``timed``: some passes are caused by
+    time alone, by ``expiry`` of a prediction or ``every`` so many seconds (0: none), ``phase`` of which had passed at second 0. ``dependent``: some
+    jobs are submitted when others have ended. ``midnight``: the next one at which the predictor is retrained, moved on by the code that retrains it.
+    ``monitored``: the jobs run on a cluster that decides when they end. ``bits``: width of a sequence number inside an event.
+    """
+
+    algorithm: int
+    reservations: int
+    order: int
+    given_weights: np.ndarray
+    weights: np.ndarray
+    backfill: int
+    given_backfill_weights: np.ndarray
+    backfill_weights: np.ndarray
+    one_queue: bool
+    changing: bool
+    backfill_changing: bool
+    steady: bool
+    correction: int
+    predictor: int
+    starvation: int
+    per_event: bool
+    gated: bool
+    timed: bool
+    expiry: bool
+    every: int
+    phase: int
+    dependent: bool
+    midnight: int
+    monitored: bool
+    bits: int
+
+
+@kernel
+def advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now):
+    """Run until done or in need of answers; returns (reason, now). ``now`` is 0 at first and what was returned last after that."""
+    counters = state.counters
+    total = len(jobs.submit)
+    while True:
+        again = state.deciding is not None and counters[UNDECIDED] > 0
+        if again:
+            counters[UNDECIDED] = 0  # decided by now: the same pass goes on
+        else:
+            arriving = counters[ASKED]
+            counters[ASKED] = 0
+            if arriving == 0:
+                if settings.monitored and (
+                    counters[SEEN_STARTS] != counters[STARTED] or counters[SEEN_ENDS] != counters[ENDED] or now == counters[MOMENT]
+                ):
+                    return MOVED, now
+                now = next_event(settings, jobs, dependencies, state, now)
+                if now == NEVER:
+                    return DONE, now
+                if settings.monitored and counters[MOMENT] <= now:
+                    now = counters[MOMENT]
+                    return MOVED, now
+                night = counters[NEXT] < total and now >= settings.midnight
+                if refresh_plan(settings, settings.midnight - 1 if night else now, jobs, estimates, state, memory):
+                    return ASK_AGAIN, now
+                if night:
+                    return RETRAIN, now
+                if settings.correction == RENEWED and settings.predictor != TABLE:
+                    renew_plan(settings, now, jobs, estimates, state, memory)
+                if settings.per_event:
+                    if settings.expiry and counters[EXPIRED] > 0:
+                        counters[EXPIRED] = 0
+                    else:
+                        arriving = arrivals(settings, 1, now, jobs, estimates, dependencies, counters)
+                        if arriving == 0:
+                            if counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
+                                end_job(settings, now, jobs, dependencies, state, memory)
+                            elif settings.timed:
+                                counters[TICKED] = now + 1
+                else:
+                    if settings.timed:
+                        counters[TICKED] = now + 1
+                    while counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
+                        end_job(settings, now, jobs, dependencies, state, memory)
+                    arriving = arrivals(settings, total, now, jobs, estimates, dependencies, counters)
+                if arriving > 0 and settings.predictor == OUTSIDE:
+                    counters[ASKED] = arriving
+                    return ASK, now
+            promote_starving(settings, now, jobs, estimates, front, state)
+            if settings.timed and arriving == 0 and counters[CHANGED] == 0 and settings.steady and not order_changes(settings):
+                continue  # time alone lets no job start
+
+            if (
+                arriving == 1
+                and counters[CHANGED] == 0
+                and counters[WAITING] > 0
+                and settings.steady
+                and not order_changes(settings)
+            ):
+                job = submit_job(settings, jobs, estimates, memory, state)
+                if submit_pass(settings, job, now, jobs, estimates, front, back, profile, state):
+                    continue
+            else:
+                for _ in range(arriving):
+                    job = submit_job(settings, jobs, estimates, memory, state)
+                    enqueue(settings, job, now, jobs, estimates, front, back, state)
+                if settings.gated and arriving == 1 and jobs.procs[counters[NEXT] - 1] > counters[FREE]:
+                    counters[CHANGED] = 1
+                    continue
+        full_pass(settings, again, now, jobs, estimates, front, back, profile, state)
+        counters[CHANGED] = 0
+        if state.deciding is not None:
+            if counters[UNDECIDED] > 0:
+                return DECIDE, now
+            put_back(settings, now, jobs, estimates, front, back, state)
+
+
+@kernel
+def next_event(settings, jobs, dependencies, state, last):
+    """When something happens next: a submission, an end, or a pass for the sake of jobs that were skipped or wait; NEVER if nothing does.
+
+    ``last`` is when something happened last.
+    """
+    counters = state.counters
+    now = NEVER
+    if counters[NEXT] < len(jobs.submit):
+        now = next_submission(dependencies, counters, settings.bits, NEVER) if settings.dependent else jobs.submit[counters[NEXT]]
+    if counters[ENDS] > 0:
+        now = min(now, state.ends[0] >> settings.bits)
+    if state.deciding is not None and counters[WAKE] > 0:
+        now = min(now, counters[WAKE])
+    if settings.timed and counters[WAITING] > 0:
+        now = min(now, next_timed(settings, state, last))
+    return now
+
+
+@apart
+def next_timed(settings, state, last):
+    """When time alone next causes a pass: a prediction expires, or the timer is due that has not been served in second ``last``."""
+    when = NEVER
+    if settings.expiry and state.counters[PLANS] > 0:
+        when = state.plan[0] >> settings.bits
+    if settings.every > 0:
+        tick = last + -(last + settings.phase) % settings.every
+        if tick < state.counters[TICKED]:
+            tick += settings.every
+        when = min(when, tick)
+    return when
+
+
+@kernel
+def arrivals(settings, most, now, jobs, estimates, dependencies, counters):
+    """How many jobs, ``most`` at most, are submitted in this second: rows from ``counters[NEXT]`` on."""
+    arriving = 0
+    total = len(jobs.submit)
+    while arriving < most and counters[NEXT] + arriving < total:
+        job = counters[NEXT] + arriving
+        if settings.dependent:
+            if next_submission(dependencies, counters, settings.bits, NEVER) != now:
+                break
+            take(dependencies, job, now, jobs, estimates, counters, settings.bits)
+        elif jobs.submit[job] != now:
+            break
+        arriving += 1
+    return arriving
+
+
+@kernel
+def refresh_plan(settings, now, jobs, estimates, state, memory):
+    """Bring the plan of running jobs up to ``now``; returns True if the loop has to ask outside first.
+
+    Predictions that have expired are corrected. A job that ends this very second, as predicted, leaves the plan and its processors are free, even
+    if its end is still to be dealt with.
+    """
+    counters = state.counters
+    bits = settings.bits
+    while counters[PLANS] > 0 and state.plan[0] >> bits <= now:
+        planned = state.plan[0] >> bits
+        sequence = state.plan[0] & ((1 << bits) - 1)
+        job = state.running[sequence]
+        start = state.start[job]
+        ends = planned == start + jobs.runtime[job]
+        if not ends and settings.correction >= CONDITIONAL:
+            if settings.predictor == OUTSIDE and counters[ANSWER] == 0:
+                counters[DOUBTED] = job
+                return True
+            answer = counters[ANSWER]
+            counters[ANSWER] = 0
+            if settings.predictor != OUTSIDE:
+                seconds = estimate_again(settings.predictor, memory, job, jobs, estimates.end[job], planned - start)
+                answer = usable(seconds, planned - start + 1, jobs.requested[job], jobs.requested[job], job, counters)
+        plan_remove(state.plan, state.plan_procs, counters[PLANS], state.plan[0])
+        counters[PLANS] -= 1
+        counters[CHANGED] = 1
+        if ends:
+            counters[FREE] += jobs.procs[job]
+            state.planned[job] = LEFT
+            continue
+        if settings.correction >= CONDITIONAL:
+            planned = start + answer
+        else:
+            planned = corrected(
+                settings.correction, state.corrections[job], planned, start, estimates.end[job], jobs.requested[job]
+            )
+        plan_insert(state.plan, state.plan_procs, counters[PLANS], planned << bits | sequence, jobs.procs[job])
+        counters[PLANS] += 1
+        state.planned[job] = planned
+        state.corrections[job] += 1
+        counters[EXPIRED] = 1
+    return False
+
+
+@apart
+def renew_plan(settings, now, jobs, estimates, state, memory):
+    """Ask a compiled predictor when each running job ends, given how long it has run; no prediction is outlived any more."""
+    counters = state.counters
+    bits = settings.bits
+    for i in range(counters[PLANS]):
+        event, procs = state.plan[i], state.plan_procs[i]
+        sequence = event & ((1 << bits) - 1)
+        job = state.running[sequence]
+        elapsed = now - state.start[job]
+        if elapsed > 0:
+            seconds = estimate_again(settings.predictor, memory, job, jobs, estimates.end[job], elapsed)
+            planned = state.start[job] + usable(seconds, elapsed + 1, jobs.requested[job], jobs.requested[job], job, counters)
+            if planned != event >> bits:
+                state.planned[job] = planned
+                event = planned << bits | sequence
+                counters[CHANGED] = 1
+        k = i  # nearly sorted already
+        while k > 0 and state.plan[k - 1] > event:
+            state.plan[k] = state.plan[k - 1]
+            state.plan_procs[k] = state.plan_procs[k - 1]
+            k -= 1
+        state.plan[k] = event
+        state.plan_procs[k] = procs
+
+
+@kernel
+def end_job(settings, now, jobs, dependencies, state, memory):
+    """The next running job ends: its processors are free, the predictor learns its runtime, and who waits for it comes."""
+    counters = state.counters
+    sequence = state.ends[0] & ((1 << settings.bits) - 1)
+    heap_pop(state.ends, counters[ENDS])
+    counters[ENDS] -= 1
+    job = state.running[sequence]
+    if state.planned[job] != LEFT:
+        plan_remove(state.plan, state.plan_procs, counters[PLANS], state.planned[job] << settings.bits | sequence)
+        counters[PLANS] -= 1
+        counters[FREE] += jobs.procs[job]
+    counters[CHANGED] = 1
+    state.ended[counters[ENDED]] = job
+    counters[ENDED] += 1
+    tell_starts(settings.predictor, jobs, state, memory)
+    learn(settings.predictor, memory, job, jobs, now)
+    if settings.dependent:
+        release(dependencies, job, now, counters, settings.bits)
+
+
+@kernel
+def promote_starving(settings, now, jobs, estimates, front, state):
+    """Move waiting jobs that have waited longer than the threshold to the head of the primary queue, first come first served
+    among them (Legrand et al., paper 000). Rows below ``counters[STARVING]`` have been dealt with."""
+    counters = state.counters
+    while counters[STARVING] < counters[NEXT] and now - jobs.submit[counters[STARVING]] > settings.starvation:
+        job = counters[STARVING]
+        counters[STARVING] = job + 1
+        if state.start[job] < 0:
+            move_up(settings, job, now, jobs, estimates, front, state)
+            counters[CHANGED] = 1
+
+
+@kernel
+def submit_job(settings, jobs, estimates, memory, state):
+    """The next job arrives and, if a compiled predictor is at work, gets its estimates; returns its row."""
+    counters = state.counters
+    job = counters[NEXT]
+    counters[NEXT] = job + 1
+    if settings.predictor != OUTSIDE and settings.predictor != TABLE:
+        tell_starts(settings.predictor, jobs, state, memory)
+        seconds = estimate(settings.predictor, memory, job, jobs, state.start)
+        whole = usable(seconds, 1, 1, jobs.requested[job], job, counters)
+        estimates.order[job] = whole
+        estimates.fit[job] = whole
+        estimates.end[job] = whole
+        if answers_apart(settings.predictor):
+            seconds = answer_to(settings.predictor, memory, FIT, job)
+            estimates.fit[job] = usable(seconds, 1, 1, jobs.requested[job], job, counters)
+            seconds = answer_to(settings.predictor, memory, END, job)
+            estimates.end[job] = usable(seconds, 1, 1, jobs.requested[job], job, counters)
+    return job
+
+
+@kernel
+def usable(seconds, least, instead, most, job, counters):
+    """The answer of a compiled predictor in whole seconds: ``most`` if it is above that, ``instead`` if below ``least``; counts those, and remembers
+    a ``job`` for which the answer is no number."""
+    if least <= seconds <= most:
+        return np.int64(seconds)
+    if not np.isfinite(seconds):
+        counters[UNUSABLE] = job + 1
+    counters[CLAMPED] += 1
+    return instead if seconds < least else most
+
+
+@kernel
+def tell_starts(predictor, jobs, state, memory):
+    """Tell a compiled predictor, if it wants to know, of the starts since it was last told."""
+    if wants_starts(predictor):
+        counters = state.counters
+        while counters[TOLD] < counters[STARTED]:
+            started(predictor, memory, state.running[counters[TOLD]], jobs)
+            counters[TOLD] += 1

@@ -1,0 +1,315 @@
+"""The scheduling passes: given the waiting jobs and the plan of the running ones, which start now?
+
+``full_pass`` looks at the whole queue; ``submit_pass`` at one job just submitted, where everything else was looked at before
+and nothing has ended or been corrected since: a rejected candidate stays rejected while no processor comes free and
+the reservation stands, because time only brings the reservation nearer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from features.jit import kernel
+from sim.kernel.conservative import admit, compress
+from sim.kernel.just_backfill import build_profile, plan_on, reserve_from
+from sim.kernel.orders import MIXED, STANDARDISED, order_key
+from sim.kernel.queue import (
+    BEGIN,
+    BLOCK_BITS,
+    END,
+    GROUP_BITS,
+    HOLE,
+    LONG,
+    find,
+    gapped_insert,
+    insertion_sort,
+    look_through,
+    look_through_group,
+    make_hole,
+    may_hold,
+    pack,
+    packed_insert,
+    packed_remove,
+    settle,
+    tidy,
+)
+from sim.kernel.reservations import fits_now, reserve_heads
+from sim.kernel.standardised import standardise
+from sim.kernel.state import EXTRA, FREE, PLANS, RESERVED, SHADOW, SHADOW_KNOWN, STARVING, UNDECIDED, WAITING, start_job, undecided
+
+STRICT, LIST, EASY, JUSTBF, CONSERVATIVE = range(5)
+"""Algorithms: no backfilling; start what fits; one reservation for the head (Lifka 1995; Mu'alem & Feitelson 2001); a plan for
+everyone, made anew at each pass; reservations for everyone, kept."""
+
+
+@kernel
+def reserve(needed, state, bits):
+    """Shadow time and extra processors of a head job that needs ``needed`` processors and does not fit now.
+
+    The shadow time is the earliest predicted end by which enough processors are free; all jobs predicted to end at that very second count
+    towards the extra processors.
+    """
+    counters = state.counters
+    available = counters[FREE]
+    size = counters[PLANS]
+    i = 0
+    while i < size and available < needed:
+        available += state.plan_procs[i]
+        i += 1
+    shadow = state.plan[i - 1] >> bits
+    while i < size and state.plan[i] >> bits == shadow:
+        available += state.plan_procs[i]
+        i += 1
+    counters[SHADOW] = shadow
+    counters[EXTRA] = available - needed
+    counters[SHADOW_KNOWN] = 1
+
+
+@kernel
+def may_backfill(algorithm, procs, fit, now, head, jobs, state, bits):
+    """May a job that fits in the free processors start now, although ``head`` waits in front of it? EASY computes its reservation when first needed;
+    :func:`started_behind` is to be called if it does."""
+    if algorithm == LIST:
+        return True
+    if algorithm == STRICT:
+        return False
+    counters = state.counters
+    if counters[SHADOW_KNOWN] == 0:
+        reserve(jobs.procs[head], state, bits)
+    return now + fit <= counters[SHADOW] or procs <= counters[EXTRA]
+
+
+@kernel
+def started_behind(algorithm, procs, fit, now, counters):
+    """A job that :func:`may_backfill` let start did: it takes extra processors if it stays beyond the shadow time."""
+    if algorithm == EASY and now + fit > counters[SHADOW]:
+        counters[EXTRA] -= procs
+
+
+@kernel
+def full_pass(settings, again, now, jobs, estimates, front, back, profile, state):
+    """Start every job that may start. With one queue, ``front`` gives the backfill order too and ``back`` is not used. A pass that stopped because
+    somebody is ``undecided`` goes on ``again``: order, reservations and plan are as they were."""
+    counters = state.counters
+    bits = settings.bits
+    if not again and order_changes(settings):
+        if not anyone_fits(settings, front, counters):
+            return
+        sort_anew(settings, now, jobs, estimates, front, back, state)
+    if settings.algorithm == JUSTBF:
+        if counters[WAITING] > 0:
+            if not again:
+                counters[RESERVED] = 0
+                build_profile(now, profile, state, bits)
+            plan_on(now, jobs, estimates, front, profile, state, bits)
+        return
+    if settings.algorithm == CONSERVATIVE:
+        compress(again, now, jobs, estimates, front, profile, state, bits)
+        return
+    if not again:
+        counters[SHADOW_KNOWN] = 0
+    settle(front, state.start)
+    while counters[WAITING] > 0 and front.procs[front.bounds[BEGIN]] <= counters[FREE]:
+        if undecided(front.job[front.bounds[BEGIN]], state):
+            return
+        counters[WAITING] -= 1
+        start_job(front.job[front.bounds[BEGIN]], now, jobs, estimates, state, bits)
+        settle(front, state.start)
+    if counters[WAITING] > 1 and counters[FREE] > 0 and settings.algorithm != STRICT:
+        if settings.algorithm == EASY and settings.reservations > 1 and counters[SHADOW_KNOWN] == 0:
+            at = reserve_heads(settings.reservations, now, jobs, estimates, front, profile, state, bits)
+            while at >= 0:
+                if undecided(front.job[at], state):
+                    return
+                counters[WAITING] -= 1
+                start_job(front.job[at], now, jobs, estimates, state, bits)
+                at = reserve_heads(settings.reservations, now, jobs, estimates, front, profile, state, bits)
+            counters[SHADOW_KNOWN] = 1
+        backfill(settings, now, jobs, estimates, front, front if settings.one_queue else back, profile, state)
+        settle(front, state.start)
+    tidy(front, counters[WAITING], state.start)
+    if not settings.one_queue:
+        tidy(back, counters[WAITING], state.start)
+
+
+@kernel
+def order_changes(settings):
+    """Can the order of two waiting jobs change? A sweep's mixed policies may differ in that: waiting moves all keys alike but for the expansion."""
+    return settings.changing and (settings.order != MIXED or settings.weights[4] != 0.0 or settings.backfill_changing)
+
+
+@kernel
+def anyone_fits(settings, queue, counters):
+    """Is there a waiting job that fits in the free processors? Without one, an order that has changed need not be known."""
+    i = queue.bounds[BEGIN]
+    end = i + counters[WAITING] if settings.algorithm == JUSTBF else queue.bounds[END]
+    while i < end and queue.procs[i] > counters[FREE]:
+        i += 1
+    return i < end
+
+
+@kernel
+def backfill(settings, now, jobs, estimates, front, candidates, profile, state):
+    """Start whatever may start although the head waits in front of it, in the order of ``candidates``."""
+    counters = state.counters
+    head = front.job[front.bounds[BEGIN]]
+    i, end = candidates.bounds[BEGIN], candidates.bounds[END]
+    if end - i <= LONG or settings.reservations > 1:
+        backfill_from(settings, i, end, head, now, jobs, estimates, candidates, profile, state)
+        return
+    longest, extra = HOLE - 1, 0  # List takes any length
+    if settings.algorithm == EASY:
+        if counters[SHADOW_KNOWN] == 0:
+            reserve(jobs.procs[head], state, settings.bits)
+        longest = counters[SHADOW] - now
+    while i < end and counters[FREE] > 0:
+        group = i >> GROUP_BITS
+        end_of_group = min(end, (group + 1) << GROUP_BITS)
+        extra = counters[EXTRA] if settings.algorithm == EASY else 0
+        if not may_hold(candidates, candidates.group_least, group, counters[FREE], longest, extra):
+            i = end_of_group
+            continue
+        while i < end_of_group and counters[FREE] > 0:
+            block = i >> BLOCK_BITS
+            end_of_block = min(end, (block + 1) << BLOCK_BITS)
+            extra = counters[EXTRA] if settings.algorithm == EASY else 0
+            if may_hold(candidates, candidates.least, block, counters[FREE], longest, extra):
+                backfill_from(settings, i, end_of_block, head, now, jobs, estimates, candidates, profile, state)
+                if state.deciding is not None and counters[UNDECIDED] > 0:
+                    return
+                look_through(candidates, block)
+            i = end_of_block
+        look_through_group(candidates, group)
+
+
+@kernel
+def backfill_from(settings, i, end, head, now, jobs, estimates, candidates, profile, state):
+    """The candidates from index ``i`` to ``end``."""
+    counters = state.counters
+    several = settings.algorithm == EASY and settings.reservations > 1
+    while i < end and counters[FREE] > 0:
+        procs = candidates.procs[i]
+        if procs <= counters[FREE]:
+            job = candidates.job[i]
+            fit = candidates.fit[i]
+            if state.start[job] >= 0:
+                candidates.procs[i] = HOLE
+            elif several:
+                if fits_now(profile, counters, procs, fit):
+                    if undecided(job, state):
+                        return
+                    candidates.procs[i] = HOLE
+                    counters[WAITING] -= 1
+                    if start_job(job, now, jobs, estimates, state, settings.bits):
+                        reserve_from(profile, counters, 0, procs, fit)
+            elif may_backfill(settings.algorithm, procs, fit, now, head, jobs, state, settings.bits):
+                if undecided(job, state):
+                    return
+                candidates.procs[i] = HOLE
+                counters[WAITING] -= 1
+                if start_job(job, now, jobs, estimates, state, settings.bits):
+                    started_behind(settings.algorithm, procs, fit, now, counters)
+        i += 1
+
+
+@kernel
+def submit_pass(settings, job, now, jobs, estimates, front, back, profile, state):
+    """Start ``job``, just submitted, or let it wait; returns False if its arrival calls for a full pass after all."""
+    counters = state.counters
+    if settings.algorithm == CONSERVATIVE:
+        enqueue(settings, job, now, jobs, estimates, front, back, state)
+        admit(now, jobs, estimates, front, profile, state, settings.bits)
+        return True
+    key = primary_key(settings, job, now, jobs, estimates, counters)
+    first = front.bounds[BEGIN]
+    if settings.algorithm == JUSTBF:
+        behind = counters[RESERVED] == 0 or key >= front.key[first + counters[RESERVED] - 1]
+        enqueue(settings, job, now, jobs, estimates, front, back, state)
+        if behind:
+            profile.time[0] = now
+            plan_on(now, jobs, estimates, front, profile, state, settings.bits)
+        return behind
+    behind = key >= front.key[first]
+    procs = jobs.procs[job]
+    if (
+        behind
+        and procs <= counters[FREE]
+        and may_backfill(settings.algorithm, procs, estimates.fit[job], now, front.job[first], jobs, state, settings.bits)
+    ):
+        if start_job(job, now, jobs, estimates, state, settings.bits):  # here nobody decides otherwise
+            started_behind(settings.algorithm, procs, estimates.fit[job], now, counters)
+    else:
+        enqueue(settings, job, now, jobs, estimates, front, back, state)
+    return behind
+
+
+@kernel
+def enqueue(settings, job, now, jobs, estimates, front, back, state):
+    """``job`` takes its place among the waiting jobs, in the primary queue and, where its order differs, in the backfill queue."""
+    line_up(settings, front, primary_key(settings, job, now, jobs, estimates, state.counters), job, jobs, estimates, state)
+    if not settings.one_queue:
+        line_up(settings, back, backfill_key(settings, job, now, jobs, estimates), job, jobs, estimates, state)
+    state.counters[WAITING] += 1
+
+
+@kernel
+def line_up(settings, queue, key, job, jobs, estimates, state):
+    """``job`` takes its place in a queue in which ``counters[WAITING]`` others stand."""
+    waiting = state.counters[WAITING]
+    if settings.algorithm == JUSTBF or settings.algorithm == CONSERVATIVE:
+        packed_insert(queue, waiting, key, job, jobs.procs[job], estimates.fit[job])
+    else:
+        gapped_insert(queue, waiting, key, job, jobs.procs[job], estimates.fit[job], state.start)
+
+
+@kernel
+def move_up(settings, job, now, jobs, estimates, front, state):
+    """``job``, which waits, moves to where its key of now has it in the primary queue."""
+    counters = state.counters
+    at = find(front, job)
+    counters[WAITING] -= 1
+    if settings.algorithm == JUSTBF:
+        packed_remove(front, counters[WAITING] + 1, at)
+    else:
+        make_hole(front, at)
+    line_up(settings, front, primary_key(settings, job, now, jobs, estimates, counters), job, jobs, estimates, state)
+    counters[WAITING] += 1
+
+
+@kernel
+def primary_key(settings, job, now, jobs, estimates, counters):
+    """Sort key of ``job`` in the primary queue: before all others once it starves, behind all who hold a reservation when it comes
+    to ask for one."""
+    if settings.algorithm == CONSERVATIVE:
+        return np.inf
+    if job < counters[STARVING]:
+        return -np.inf
+    return order_key(settings.order, settings.weights, jobs.submit[job], jobs.procs[job], estimates.order[job], now)
+
+
+@kernel
+def backfill_key(settings, job, now, jobs, estimates):
+    """Sort key of ``job`` in the backfill queue."""
+    return order_key(settings.backfill, settings.backfill_weights, jobs.submit[job], jobs.procs[job], estimates.order[job], now)
+
+
+@kernel
+def sort_anew(settings, now, jobs, estimates, front, back, state):
+    """Give all waiting jobs the keys they have now and sort them again; they were nearly sorted before."""
+    counters = state.counters
+    if settings.algorithm != JUSTBF:
+        pack(front, state.start)
+    if settings.order == STANDARDISED:
+        standardise(settings.given_weights, settings.weights, front, counters[WAITING], jobs, estimates, now)
+    if settings.backfill == STANDARDISED:
+        standardise(settings.given_backfill_weights, settings.backfill_weights, front, counters[WAITING], jobs, estimates, now)
+    begin = front.bounds[BEGIN]
+    for i in range(begin, begin + counters[WAITING]):
+        front.key[i] = primary_key(settings, front.job[i], now, jobs, estimates, counters)
+    insertion_sort(front, counters[WAITING])
+    if settings.backfill_changing and not settings.one_queue:
+        pack(back, state.start)
+        begin = back.bounds[BEGIN]
+        for i in range(begin, begin + counters[WAITING]):
+            back.key[i] = backfill_key(settings, back.job[i], now, jobs, estimates)
+        insertion_sort(back, counters[WAITING])

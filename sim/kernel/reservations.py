@@ -1,0 +1,45 @@
+"""EASY with k reservations: the first k waiting jobs that cannot start hold one each, and backfilling may delay none of them.
+
+Lies between EASY (k = 1) and giving everyone a reservation (Chiang, Arpaci-Dusseau & Vernon 2002 compare k). Jobs are looked at in the
+primary order until k reservations are given, the others then in backfill order.
+"""
+
+from __future__ import annotations
+
+from features.jit import kernel
+from sim.kernel.just_backfill import build_profile, earliest, reserve_from
+from sim.kernel.queue import BEGIN, END, is_hole
+from sim.kernel.state import PROFILE
+
+
+@kernel
+def reserve_heads(reservations, now, jobs, estimates, front, profile, state, bits):
+    """Go through the primary queue until ``reservations`` jobs hold one. Returns the index of the next job that may start now,
+    not yet started, and -1 once there is none; to be called again after each is started."""
+    counters = state.counters
+    build_profile(now, profile, state, bits)
+    given = 0
+    at = front.bounds[BEGIN]
+    while at < front.bounds[END] and given < reservations:
+        if is_hole(front, at, state.start):
+            at += 1
+            continue
+        start = earliest(profile, counters[PROFILE], front.procs[at], front.fit[at])
+        if start == 0:
+            return at
+        reserve_from(profile, counters, start, front.procs[at], front.fit[at])
+        given += 1
+        at += 1
+    return -1
+
+
+@kernel
+def fits_now(profile, counters, procs, seconds):
+    """Are ``procs`` processors free for ``seconds`` from now on?"""
+    until = profile.time[0] + seconds
+    i = 0
+    while i < counters[PROFILE] and profile.time[i] < until:
+        if profile.free[i] < procs:
+            return False
+        i += 1
+    return True

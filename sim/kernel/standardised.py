@@ -1,0 +1,49 @@
+"""Mixed policies over standardised features: each feature in units of its standard deviation over the jobs that wait at the moment.
+
+Subtracting the mean would change no order, so only the weights are divided. A feature in which all waiting jobs agree decides nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from features.jit import kernel
+from sim.kernel.queue import BEGIN
+
+
+@kernel
+def standardise(given, weights, queue, waiting, jobs, estimates, now):
+    """Write ``given`` [6] divided by the standard deviations of the features of a packed queue to ``weights`` [6]."""
+    begin = queue.bounds[BEGIN]
+    for feature in range(6):
+        mean, least, most = 0.0, np.inf, -np.inf
+        for i in range(begin, begin + waiting):
+            value = _feature(feature, queue.job[i], jobs, estimates, now)
+            mean += value
+            least, most = min(least, value), max(most, value)
+        mean /= max(waiting, 1)
+        squares = 0.0
+        for i in range(begin, begin + waiting):
+            squares += (_feature(feature, queue.job[i], jobs, estimates, now) - mean) ** 2
+        deviation = np.sqrt(squares / max(waiting, 1))
+        # where all agree, rounding of the mean may leave a deviation that is not quite 0
+        weights[feature] = given[feature] / deviation if most > least else 0.0
+
+
+@kernel
+def _feature(feature, job, jobs, estimates, now):
+    n = 1.0 * jobs.procs[job]
+    r = 1.0 * estimates.order[job]
+    wait = 1.0 * (now - jobs.submit[job])
+    value = n
+    if feature == 1:
+        value = r
+    elif feature == 2:
+        value = wait
+    elif feature == 3:
+        value = r / n
+    elif feature == 4:
+        value = (wait + r) / r
+    elif feature == 5:
+        value = r * n
+    return value

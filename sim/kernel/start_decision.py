@@ -1,0 +1,72 @@
+"""Start decisions: somebody may say of a job that could start now that it had better wait (RUSH: Nichols et al., paper 004, algorithm 2).
+
+Paper and listing disagree on what happens to a job that is skipped. Here it keeps its place in the queue, holds no reservation in that pass, as if it
+were not there, and is asked about again at the next pass; if nothing else causes one, a timed wake-up does. A job is skipped at most so many
+times, then it starts without being asked about. This goes for every order and algorithm, as all of them start jobs in one way.
+
+Whoever decides stands outside the event loop. A pass that comes to a job of which nothing is decided yet stops there, the loop asks, and the pass goes on
+from there with the answer: those it has started, the reservations it has given and those it has skipped stay as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from features.jit import apart
+from sim.kernel.passes import CONSERVATIVE, JUSTBF, backfill_key, primary_key
+from sim.kernel.queue import append, insertion_sort, pack
+from sim.kernel.state import HELD, LET_START, PASS, SKIP, UNDECIDED, WAITING, WAKE, State
+
+WAKE_S = 30
+"""Seconds after a pass that skipped somebody until the next, if nothing else causes one."""
+
+
+class StartDecision(Protocol):
+    """Decides, from anywhere, whether a job that could start now is skipped."""
+
+    name: str
+
+    def skip(self, row: int, now_s: int) -> bool:
+        """Shall the job in ``row`` of the table wait, although it could start at ``now_s`` (seconds from the trace's origin)?"""
+        ...
+
+
+def decide(decision: StartDecision, state: State, now_s: int, rows: np.ndarray | None) -> None:
+    """Answer the loop, which stopped for a decision at ``now_s``; ``rows`` maps the kernel's jobs to rows of the table, None where they are the same."""
+    job = int(state.counters[UNDECIDED]) - 1
+    skipped = decision.skip(job if rows is None else int(rows[job]), now_s)
+    state.verdict[job] = int(state.counters[PASS]) << 1 | (SKIP if skipped else LET_START)
+
+
+@apart
+def put_back(settings, now, jobs, estimates, front, back, state):
+    """After a pass, whoever was skipped takes its place again: count that, and see to it that there is another pass."""
+    counters = state.counters
+    held = counters[HELD]
+    counters[PASS] += 1
+    counters[WAKE] = now + WAKE_S if held > 0 else 0
+    if held == 0:
+        return
+    gaps = settings.algorithm != JUSTBF and settings.algorithm != CONSERVATIVE
+    if gaps:  # who is held back counts as started until here, and leaves the queues
+        pack(front, state.start)
+        if not settings.one_queue:
+            pack(back, state.start)
+    for i in range(held):
+        job = state.held[i]
+        state.start[job] = -1
+        state.skips[job] += 1
+        key = 1.0 * now  # a reservation that would begin now
+        if settings.algorithm != CONSERVATIVE:
+            key = primary_key(settings, job, now, jobs, estimates, counters)
+        procs, fit = jobs.procs[job], estimates.fit[job]
+        append(front, counters[WAITING], gaps, key, job, procs, fit)
+        if not settings.one_queue:
+            append(back, counters[WAITING], gaps, backfill_key(settings, job, now, jobs, estimates), job, procs, fit)
+        counters[WAITING] += 1
+    counters[HELD] = 0
+    insertion_sort(front, counters[WAITING])
+    if not settings.one_queue:
+        insertion_sort(back, counters[WAITING])

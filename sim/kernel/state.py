@@ -1,0 +1,212 @@
+"""The arrays a simulation works on, and the few ways they change. Everything is int64 seconds from the first submission, or counts.
+
+Jobs are rows in order of submission, so a job's row number settles every tie: earlier submission, then file order. A running job
+has a sequence number, the order of its start; an event is one integer, ``time << bits | sequence``, so sorting events needs one comparison.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from features.jit import apart, kernel
+
+(
+    NEXT,
+    FREE,
+    ENDS,
+    PLANS,
+    WAITING,
+    STARTED,
+    ENDED,
+    SHADOW,
+    EXTRA,
+    SHADOW_KNOWN,
+    ASKED,
+    CHANGED,
+    STARVING,
+    PROFILE,
+    RESERVED,
+    DOUBTED,
+    ANSWER,
+    STATED,
+    DUE,
+    TOLD,
+    CLAMPED,
+    UNUSABLE,
+    EXPIRED,
+    TICKED,
+    MOST_SKIPS,
+    PASS,
+    UNDECIDED,
+    HELD,
+    WAKE,
+    MOMENT,
+    SEEN_STARTS,
+    SEEN_ENDS,
+    COUNTERS,
+) = range(33)
+"""Slots of ``State.counters``: the next job to be submitted; free processors; running jobs (in the heap of ends, in the plan); waiting
+jobs; jobs started and ended so far; the reservation last computed and whether it still holds; the jobs just submitted whose
+estimates are asked for outside; whether anything but submissions has happened since the last full pass; the row below which every
+waiting job starves; the length of the profile, and the jobs at the head of the queue that are planned in it; the running job whose
+end is asked for anew outside, and the answer, 0 for none; with dependencies, the next row that is submitted at a stated time, and
+the rows in the heap of those due; of a compiled predictor, the starts it was told of, its answers that were clamped, and the last job for which it
+had none that is a number, plus one; whether predictions have expired since the last pass for that reason; the second of the last pass of the timer,
+plus one; of start decisions (:mod:`sim.kernel.start_decision`), how often a job may be
+skipped, the number of the pass, the job whose decision is asked for outside, plus one, the jobs skipped in this pass, and when a pass is due
+for their sake, 0 for never; where jobs run on a monitored cluster, when it has to be seen to next, and the starts and ends it was told of."""
+
+
+LET_START, SKIP = range(2)
+"""What may be decided of a start: ``State.verdict`` is that beside the number of the pass in which it was decided."""
+
+
+class Jobs(NamedTuple):
+    """What is given, int64 [jobs]; ``user`` is a code, -1 for nobody known."""
+
+    submit: np.ndarray
+    runtime: np.ndarray
+    procs: np.ndarray
+    requested: np.ndarray
+    user: np.ndarray
+
+
+class Estimates(NamedTuple):
+    """Predicted runtimes for the three questions of :mod:`models.runtime.protocol`, int64 [jobs], final once a job is submitted."""
+
+    order: np.ndarray
+    fit: np.ndarray
+    end: np.ndarray
+
+
+class Profile(NamedTuple):
+    """Free processors over time, for algorithms that plan: ``free[i]`` from ``time[i]`` to ``time[i + 1]``, the last one for ever."""
+
+    time: np.ndarray
+    free: np.ndarray
+
+
+class State(NamedTuple):
+    """Everything that changes. ``ends`` is a binary heap of actual ends, ``plan`` the sorted predicted ends with ``plan_procs`` beside it."""
+
+    counters: np.ndarray
+    ends: np.ndarray
+    plan: np.ndarray
+    plan_procs: np.ndarray
+    running: np.ndarray  # sequence number -> job
+    ended: np.ndarray  # jobs in the order of their ends
+    start: np.ndarray
+    planned: np.ndarray  # job -> its predicted end, as corrected so far
+    corrections: np.ndarray
+    held: np.ndarray  # jobs skipped in this pass
+    verdict: np.ndarray  # job -> what was last decided of its start, and in which pass
+    skips: np.ndarray  # job -> how often it was skipped
+    deciding: bool | None  # None if nobody decides on starts: compiled by itself, so that this costs little
+
+
+@kernel
+def heap_push(heap, size, event):
+    i = size
+    while i > 0:
+        parent = (i - 1) >> 1
+        if heap[parent] <= event:
+            break
+        heap[i] = heap[parent]
+        i = parent
+    heap[i] = event
+
+
+@kernel
+def heap_pop(heap, size):
+    """Remove the least event, which is ``heap[0]``, from a heap of ``size``."""
+    last = heap[size - 1]
+    size -= 1
+    i = 0
+    child = 1
+    while child < size:
+        if child + 1 < size and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= last:
+            break
+        heap[i] = heap[child]
+        i = child
+        child = 2 * i + 1
+    heap[i] = last
+
+
+@kernel
+def plan_insert(plan, plan_procs, size, event, procs):
+    i = size
+    while i > 0 and plan[i - 1] > event:
+        plan[i] = plan[i - 1]
+        plan_procs[i] = plan_procs[i - 1]
+        i -= 1
+    plan[i] = event
+    plan_procs[i] = procs
+
+
+@kernel
+def plan_remove(plan, plan_procs, size, event):
+    low, high = 0, size - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if plan[middle] < event:
+            low = middle + 1
+        else:
+            high = middle
+    for i in range(low, size - 1):
+        plan[i] = plan[i + 1]
+        plan_procs[i] = plan_procs[i + 1]
+
+
+@kernel
+def start_job(job, now, jobs, estimates, state, bits):
+    """``job`` leaves for the machine, or is held back by a start decision and takes its place again after the pass; returns whether it started.
+    In both cases the caller takes it out of the queue."""
+    counters = state.counters
+    if state.deciding is not None and held_back(job, now, state):
+        return False
+    sequence = counters[STARTED]
+    counters[STARTED] = sequence + 1
+    state.running[sequence] = job
+    state.start[job] = now
+    procs = jobs.procs[job]
+    counters[FREE] -= procs
+    planned = now + estimates.end[job]
+    state.planned[job] = planned
+    heap_push(state.ends, counters[ENDS], (now + jobs.runtime[job]) << bits | sequence)
+    counters[ENDS] += 1
+    plan_insert(state.plan, state.plan_procs, counters[PLANS], planned << bits | sequence, procs)
+    counters[PLANS] += 1
+    return True
+
+
+@kernel
+def undecided(job, state):
+    """Has nobody decided yet whether ``job``, which may start, does? Then the pass stops, and goes on from there with the answer. To be called before
+    the job is taken out of the queue."""
+    return state.deciding is not None and to_be_asked(job, state)
+
+
+@apart
+def to_be_asked(job, state):
+    """Note that ``job`` is to be decided on, if it is."""
+    counters = state.counters
+    if state.skips[job] >= counters[MOST_SKIPS] or state.verdict[job] >> 1 == counters[PASS]:
+        return False
+    counters[UNDECIDED] = job + 1
+    return True
+
+
+@apart
+def held_back(job, now, state):
+    """Is ``job``, which may start, skipped in this pass? Then it keeps waiting."""
+    counters = state.counters
+    if state.skips[job] >= counters[MOST_SKIPS] or state.verdict[job] != counters[PASS] << 1 | SKIP:
+        return False
+    state.held[counters[HELD]] = job
+    counters[HELD] += 1
+    state.start[job] = now  # does not wait, as far as this pass is concerned
+    return True

@@ -1,0 +1,173 @@
+"""Schedules of one trace against a baseline, with paired confidence intervals over weeks and over replicates (:mod:`features.statistics`).
+
+Jobs of a week share its load, so whole weeks of submission are resampled, and the same weeks for both schedules: what the weeks
+themselves differ by cancels. Schedules are chaotic, so one replay is one draw: where a policy was simulated several times with
+shaken submissions (:mod:`features.jobs.shaking`), each replay is compared with the baseline's of the same shake, and the interval
+contains what replays differ by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from features.clock import WEEK_S
+from features.errors import InputError
+from features.statistics import FEWEST_BLOCKS, Ratio, drawn, of_replicates, remark
+from sim.metrics.schedule_metrics import TAU_S, evaluate, ratios
+from sim.schedule import Schedule
+
+METRICS = (
+    "mean_bounded_slowdown",
+    "mean_slowdown",
+    "mean_wait_s",
+    "mean_response_s",
+    "awf_s",
+    "p2sf_s",
+    "underprediction_rate",
+    "max_bounded_slowdown",
+    "utilization",
+    "makespan_s",
+)
+"""The default metrics; all but the last three are ratios of sums over jobs and get intervals."""
+
+_SAME_JOBS = ("job_id", "submit_s", "procs", "runtime_s")
+
+
+def compare(
+    schedules: Sequence[Schedule],
+    baseline: tuple[str, str] = ("EASY", "requested"),
+    metrics: Sequence[str] = METRICS,
+    resamples: int = 2000,
+    confidence: float = 0.95,
+    seed: int = 0,
+    tau_s: float = TAU_S,
+) -> pd.DataFrame:
+    """One row a policy and metric: ``scheduler predictor correction metric value baseline relative low high replicates least most weeks note``.
+
+    Schedules of one policy with different seeds are its replicates; each is compared with the baseline's of the same seed, and ``replicates`` says
+    how many there are. ``baseline`` is the (scheduler, predictor) compared with, the first that matches; ``value`` is over all replicates,
+    ``relative`` is value/baseline - 1, ``low`` and ``high`` its interval at ``confidence``, over weeks and replicates
+    (:func:`features.statistics.of_replicates`; with one replicate chaos is not in it), ``least`` and ``most`` the extremes of single replicates.
+    ``weeks`` counts the weeks of submission that hold jobs, from the first submission. ``relative`` is null where the baseline is 0, the
+    interval also where a metric is no ratio of sums or there are fewer than ``FEWEST_BLOCKS``; ``note`` says why, or how rough it is.
+    Raises InputError for an absent baseline, a replicate that the baseline lacks, an unknown metric, two schedules of one policy and seed, and
+    schedules that do not hold the same jobs in the same order.
+    """
+    policies = _by_policy(schedules)
+    base = policies[_find(policies, baseline)]
+    submit = next(iter(base.values())).jobs["submit_s"].to_numpy(np.int64)
+    _, week = np.unique((submit - submit.min()) // WEEK_S, return_inverse=True)
+    weeks = int(week.max()) + 1
+    draws = drawn(weeks, resamples, seed)
+
+    against = {each: (_terms(schedule, week, tau_s), _values(schedule, tau_s)) for each, schedule in base.items()}
+    rows = []
+    for policy, replicates in policies.items():
+        for each, schedule in replicates.items():
+            if each not in base:
+                raise InputError(
+                    f"{' / '.join(policy)} has a replicate of seed {each}, and the baseline has none to compare it with"
+                )
+            _check_same_jobs(schedule, base[each])
+        mine = [(_terms(schedule, week, tau_s), _values(schedule, tau_s)) for schedule in replicates.values()]
+        theirs = [against[each] for each in replicates]
+        for metric in metrics:
+            if metric not in mine[0][1]:
+                raise InputError(f"unknown metric {metric!r}: known are {', '.join(mine[0][1])}")
+            row = dict(zip(("scheduler", "predictor", "correction"), policy, strict=True)) | {"metric": metric}
+            rows.append(row | _compared(metric, mine, theirs, draws, confidence))
+    return pd.DataFrame(rows).astype(dict.fromkeys(("value", "baseline", "relative", "low", "high", "least", "most"), "float64"))
+
+
+_Measured: TypeAlias = tuple[dict[str, Ratio], dict[str, float]]
+"""Of one schedule: weekly sums of the metrics that are ratios of sums, and the values of all."""
+
+
+def _compared(
+    metric: str, mine: Sequence[_Measured], theirs: Sequence[_Measured], draws: np.ndarray, confidence: float
+) -> dict[str, Any]:
+    """What the replicates of a policy and of the baseline, pair by pair, say of one metric."""
+    weeks = draws.shape[1]
+    note, low, high = remark(weeks), None, None
+    value, reference = (float(np.mean([values[metric] for _, values in each])) for each in (mine, theirs))
+    if metric in mine[0][0]:
+        terms, base = (stacked([terms[metric] for terms, _ in each]) for each in (mine, theirs))
+        if len(mine) > 1:
+            value, reference = terms.value(), base.value()
+    singly = [(ours[metric], base[metric]) for (_, ours), (_, base) in zip(mine, theirs, strict=True)]
+    if reference == 0:
+        note = "no change: the baseline is 0"
+    elif metric not in mine[0][0]:
+        note = "no interval: not a mean over jobs"
+    elif weeks >= FEWEST_BLOCKS:
+        low, high = of_replicates(draws, terms, base, confidence)
+        if low is None:
+            note = "no interval: the baseline is 0 in some resamples"
+    changes = [ours / base - 1.0 for ours, base in singly if base]
+    return {
+        "value": value,
+        "baseline": reference,
+        "relative": None if reference == 0 else value / reference - 1.0,
+        "low": low,
+        "high": high,
+        "replicates": len(mine),
+        "least": min(changes, default=None),
+        "most": max(changes, default=None),
+        "weeks": weeks,
+        "note": note,
+    }
+
+
+def stacked(replicates: Sequence[Ratio]) -> Ratio:
+    """Sums of several replicates, float64 [blocks] each, as one, [replicates, blocks]."""
+    return Ratio(*(np.stack(parts) for parts in zip(*replicates, strict=True)))
+
+
+def _by_policy(schedules: Sequence[Schedule]) -> dict[tuple[str, str, str], dict[int, Schedule]]:
+    """Replicates by seed by policy; InputError where two would not be told apart."""
+    policies: dict[tuple[str, str, str], dict[int, Schedule]] = {}
+    for schedule in schedules:
+        replicates = policies.setdefault((schedule.scheduler, schedule.predictor, schedule.correction), {})
+        if schedule.seed in replicates:
+            names = f"{schedule.scheduler} / {schedule.predictor} / {schedule.correction}"
+            raise InputError(f"two schedules are of {names}, seed {schedule.seed}: nothing in the comparison would tell them apart")
+        replicates[schedule.seed] = schedule
+    return policies
+
+
+def _find(policies: Iterable[tuple[str, str, str]], baseline: tuple[str, str]) -> tuple[str, str, str]:
+    for policy in policies:
+        if policy[:2] == tuple(baseline):
+            return policy
+    present = "; ".join(" / ".join(part for part in policy[:2] if part) for policy in policies) or "none"
+    raise InputError(f"no schedule of the baseline {' / '.join(baseline)} to compare with; there are: {present}")
+
+
+def _check_same_jobs(schedule: Schedule, base: Schedule) -> None:
+    names = f"{schedule.label} and {base.label}"
+    if len(schedule.jobs) != len(base.jobs):
+        raise InputError(f"{names} hold {len(schedule.jobs)} and {len(base.jobs)} jobs: only schedules of the same jobs compare")
+    for column in _SAME_JOBS:
+        differs = schedule.jobs[column].to_numpy() != base.jobs[column].to_numpy()
+        if differs.any():
+            row = int(differs.argmax())
+            ours, theirs = schedule.jobs[column].iloc[row], base.jobs[column].iloc[row]
+            raise InputError(f"{names} do not hold the same jobs in the same order: {column} of row {row} is {ours} and {theirs}")
+
+
+def _values(schedule: Schedule, tau_s: float) -> dict[str, float]:
+    record = evaluate(schedule, tau_s)
+    values = {str(name): float(value) for name, value in record.items() if name != "jobs"}
+    return {**values, "underprediction_rate": record["underpredicted_jobs"] / record["jobs"]}
+
+
+def _terms(schedule: Schedule, week: np.ndarray, tau_s: float) -> dict[str, Ratio]:
+    """Ratios of weekly sums, float64 [weeks], from ratios over jobs."""
+    return {
+        name: Ratio(np.bincount(week, ratio.numerator), np.bincount(week, ratio.denominator))
+        for name, ratio in ratios(schedule, tau_s).items()
+    }

@@ -1,0 +1,166 @@
+"""Metrics of a schedule: waits, responses, slowdowns, and the packing and fairness metrics of Goponenko et al. 2022.
+
+With submission s, start, runtime p and n processors: wait Q = start - s, response F = Q + p, area n*p. Bounded slowdown follows
+Feitelson et al. 1997; AWF and P^alpha SF follow Goponenko, Lamar, Peterson, Allan, Brandt & Dechev, "Metrics for packing
+efficiency and fairness of HPC cluster batch job scheduling" (SBAC-PAD 2022). Lower is better for all but utilization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from features.statistics import Ratio
+from sim.schedule import Schedule
+
+TAU_S = 10.0
+"""The usual threshold of bounded slowdown, seconds: runtimes below it count as it."""
+_WAITS, _SLOWED = 0.01, 1.1
+"""Nothing waits where mean waits are below this share of the mean runtime and mean bounded slowdowns below this."""
+
+
+class Columns(NamedTuple):
+    """What metrics are made of, [jobs] each: times in seconds and processors, float64, and the number of corrections. ``first_s`` and ``last_s`` are the
+    first submission and the last end."""
+
+    wait: np.ndarray
+    runtime: np.ndarray
+    response: np.ndarray
+    procs: np.ndarray
+    predicted: np.ndarray
+    corrections: np.ndarray
+    first_s: int
+    last_s: int
+
+
+def as_columns(
+    submit: np.ndarray, start: np.ndarray, runtime: np.ndarray, procs: np.ndarray, predicted: np.ndarray, corrections: np.ndarray
+) -> Columns:
+    """The columns of a schedule from whole seconds, int64 [jobs] each."""
+    wait = start - submit
+    first, last = int(submit.min()), int((start + runtime).max())
+    waited, ran = wait.astype(np.float64), runtime.astype(np.float64)
+    return Columns(waited, ran, waited + ran, procs.astype(np.float64), predicted.astype(np.float64), corrections, first, last)
+
+
+def evaluate(schedule: Schedule, tau_s: float = TAU_S) -> pd.Series:
+    """All metrics of ``schedule``, named; counts are ``int``, the rest ``float`` (dtype object), times in seconds.
+
+    Raises InputError for a schedule without jobs, and for one with a job that starts before its submission or has no runtime.
+    """
+    record = measure(_columns(schedule), schedule.procs, tau_s)
+    record |= {"clamped_predictions": int(schedule.clamped_predictions), "simulate_s": float(schedule.simulate_s)}
+    return pd.Series(record, dtype=object, name=schedule.label)
+
+
+def measure(columns: Columns, procs: int, tau_s: float = TAU_S) -> dict[str, int | float]:
+    """The metrics that follow from a schedule's columns on a machine of ``procs`` processors, by name."""
+    terms = _ratios(columns, tau_s)
+    makespan = columns.last_s - columns.first_s
+    area = float((columns.procs * columns.runtime).sum())
+    return {
+        "jobs": len(columns.wait),
+        **{name: terms[name].value() for name in ("mean_wait_s", "mean_response_s", "mean_slowdown", "mean_bounded_slowdown")},
+        "max_bounded_slowdown": float(terms["mean_bounded_slowdown"].numerator.max()),
+        "awf_s": terms["awf_s"].value(),
+        "p2sf_s": terms["p2sf_s"].value(),
+        "utilization": area / (procs * makespan),
+        "makespan_s": makespan,
+        "underpredicted_jobs": int((columns.predicted < columns.runtime).sum()),
+        "corrections": int(columns.corrections.sum()),
+    }
+
+
+def nothing_waits(rows: Iterable[Mapping[Any, Any]], procs: int) -> str:
+    """One sentence if nothing waits under any policy, else nothing: then a comparison of schedules says nothing.
+
+    ``rows`` hold ``mean_wait_s mean_response_s mean_bounded_slowdown utilization`` by name, a row a schedule or mean of schedules.
+    """
+    found = list(rows)
+    waits = max(row["mean_wait_s"] for row in found)
+    share = max(row["mean_wait_s"] / max(row["mean_response_s"] - row["mean_wait_s"], 1.0) for row in found)
+    if share >= _WAITS or max(row["mean_bounded_slowdown"] for row in found) >= _SLOWED:
+        return ""
+    busy = max(row["utilization"] for row in found)
+    return (
+        f"nothing waits here: mean waits are at most {waits:,.1f} s, and {busy:.1%} of {procs:,} processors are used at most; "
+        "this comparison says nothing about schedulers or predictors: check --procs"
+    )
+
+
+def ratios(schedule: Schedule, tau_s: float = TAU_S) -> dict[str, Ratio]:
+    """Every metric that is a ratio of two sums over jobs, by name, in the order of the jobs; errors as :func:`evaluate`."""
+    return _ratios(_columns(schedule), tau_s)
+
+
+def psf_s(schedule: Schedule, alpha: int = 2) -> float:
+    """P^alpha SF, seconds: the mean specific time of all processor-seconds, weighted by age^alpha; ``alpha`` 0, 1, 2, ...
+
+    (alpha+1)/(alpha+2) * sum n(F^(alpha+2) - Q^(alpha+2)) / sum n(F^(alpha+1) - Q^(alpha+1)); Goponenko et al. take alpha = 2.
+    """
+    if alpha != int(alpha) or alpha < 0:
+        raise InputError(f"alpha of P^alpha SF is {alpha}: it must be a whole number, 0 or more")
+    return _priority_specific(_columns(schedule), int(alpha))[0].value()
+
+
+def bounded_slowdown(schedule: Schedule, tau_s: float = TAU_S) -> np.ndarray:
+    """max(1, (w+p)/max(p, tau)) of each job, float64 [jobs]; errors as :func:`evaluate`."""
+    return _bounded_slowdown(_columns(schedule), tau_s)
+
+
+def _columns(schedule: Schedule) -> Columns:
+    jobs = schedule.jobs
+    name = f"schedule {schedule.label}" + (f" of {schedule.trace}" if schedule.trace else "")
+    if len(jobs) == 0:
+        raise InputError(f"{name}: has no jobs")
+    submit, start, runtime, procs = (jobs[column].to_numpy(np.int64) for column in ("submit_s", "start_s", "runtime_s", "procs"))
+    columns = as_columns(submit, start, runtime, procs, jobs["predicted_s"].to_numpy(), jobs["corrections"].to_numpy())
+    if columns.wait.min() < 0:
+        raise InputError(f"{name}: job {jobs['job_id'].iloc[int(columns.wait.argmin())]} starts before its submission")
+    if columns.runtime.min() <= 0:
+        raise InputError(f"{name}: job {jobs['job_id'].iloc[int(columns.runtime.argmin())]} has no runtime")
+    return columns
+
+
+def _ratios(columns: Columns, tau_s: float) -> dict[str, Ratio]:
+    each = np.ones(len(columns.wait))
+    area = columns.procs * columns.runtime
+    specific, scale = _priority_specific(columns, 2)
+    return {
+        "mean_wait_s": Ratio(columns.wait, each),
+        "mean_response_s": Ratio(columns.response, each),
+        "mean_slowdown": Ratio(columns.response / columns.runtime, each),
+        "mean_bounded_slowdown": Ratio(_bounded_slowdown(columns, tau_s), each),
+        "awf_s": Ratio(area * columns.response, area),
+        # in seconds again, so that sums of several schedules add up
+        "p2sf_s": Ratio(*(part * scale**3 for part in specific)),
+        "underprediction_rate": Ratio((columns.predicted < columns.runtime).astype(np.float64), each),
+    }
+
+
+def _bounded_slowdown(columns: Columns, tau_s: float) -> np.ndarray:
+    return np.maximum(1.0, columns.response / np.maximum(columns.runtime, tau_s))
+
+
+def _priority_specific(columns: Columns, alpha: int) -> tuple[Ratio, float]:
+    """P^alpha SF as a ratio, both of whose sums are divided by a power of the scale, and that scale, seconds."""
+    # Scaling by a power of two is exact, and keeps F^(alpha+2) below 1 for every alpha.
+    scale = 2.0 ** np.ceil(np.log2(columns.response.max()))
+    response, wait, weight = columns.response / scale, columns.wait / scale, columns.procs * (columns.runtime / scale)
+    above = weight * _power_quotient(response, wait, alpha + 2)
+    below = weight * _power_quotient(response, wait, alpha + 1)
+    return Ratio(above * (scale * (alpha + 1) / (alpha + 2)), below), scale
+
+
+def _power_quotient(response: np.ndarray, wait: np.ndarray, k: int) -> np.ndarray:
+    """(F^k - Q^k) / (F - Q) as the sum of F^i Q^(k-1-i): all terms are positive, so nothing cancels when p << Q."""
+    total = np.ones_like(response)
+    power = np.ones_like(wait)
+    for _ in range(k - 1):
+        power = power * wait
+        total = total * response + power
+    return total

@@ -1,0 +1,1 @@
+"""How good the predictions of simulated schedules were."""

@@ -1,0 +1,109 @@
+"""Predictions made as if every job's runtime were known before the next submission: without the delay of running, and of waiting to.
+
+No system can: a job's runtime is known when it ends. But published accuracies may have been measured so, job by job in order of submission, and what the
+delay costs a predictor is the difference to a simulation. Nothing is scheduled here; the predictors are those of the simulator.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pandas as pd
+
+from features.clock import Clock
+from features.jit import njit
+from models.runtime.dispatch import estimate, learn, started, wants_starts
+from models.runtime.protocol import ORDER, CompiledPredictor, OnlinePredictor, Predictor
+from sim.kernel.state import Jobs
+from sim.prepare import as_estimates, as_predictor, prepare, whole_seconds
+from sim.schedule import Schedule, schedule_table
+from sim.simulate import TRACE_SECONDS
+
+AT_ONCE = "at-once"
+"""What stands for the scheduler of such a Schedule, in which every job starts at its submission."""
+
+
+def predict_at_once(
+    jobs: pd.DataFrame,
+    *,
+    procs: int,
+    predictor: str | Predictor = "requested",
+    clock: Clock = TRACE_SECONDS,
+    trace: str = "",
+    generated: bool = False,
+) -> Schedule:
+    """Predict each job of ``jobs`` at its submission, by the runtimes of all jobs submitted before it.
+
+    Arguments and errors are those of :func:`sim.simulate`. A predictor that learns anew each midnight does so from the jobs submitted by then.
+    """
+    jobs, arrays, origin, procs = prepare(jobs, procs)
+    source = as_predictor(predictor)
+    estimates, clamped, code, memory = as_estimates(source, jobs, arrays, clock)
+    began, retraining = time.perf_counter(), 0.0
+    predicted, told = estimates.order, None
+    if isinstance(source, CompiledPredictor):
+        answers, start = np.zeros(len(jobs)), np.full(len(jobs), -1)
+        first = 0
+        while first < len(jobs):
+            last = len(jobs)
+            if source.retrain is not None:
+                midnight = clock.next_midnight(int(arrays.submit[first]) + origin) - origin
+                last = int(np.searchsorted(arrays.submit, midnight))
+            _walk(code, memory, arrays, start, first, last, answers)
+            first = last
+            if source.retrain is not None and last < len(jobs):
+                stopped = time.perf_counter()
+                memory = source.retrain(memory, np.arange(last), arrays.runtime)
+                retraining += time.perf_counter() - stopped
+        predicted, clamped = whole_seconds(answers, arrays.requested, source.name, jobs["job_id"].to_numpy())
+        told = source.distribution(memory) if source.distribution is not None else None
+    elif isinstance(source, OnlinePredictor):
+        answers = _asked(source, jobs, arrays, origin)
+        predicted, clamped = whole_seconds(answers, arrays.requested, source.name, jobs["job_id"].to_numpy())
+    seconds = time.perf_counter() - began
+    return Schedule(
+        jobs=schedule_table(jobs, arrays.submit + origin, predicted),
+        procs=procs,
+        trace=trace,
+        scheduler=AT_ONCE,
+        predictor=source.name,
+        correction="",
+        semantics="",
+        generated=generated,
+        clamped_predictions=clamped,
+        simulate_s=seconds,
+        retrain_s=retraining,
+        quantiles=told,
+    )
+
+
+def told_at(schedule: Schedule) -> tuple[np.ndarray, np.ndarray]:
+    """When the predictor was told of each job's submission and end, int64 [jobs]: seconds, or where all is known at once turns."""
+    if schedule.scheduler == AT_ONCE:
+        turn = np.arange(len(schedule.jobs))
+        return 2 * turn, 2 * turn + 1
+    return schedule.jobs["submit_s"].to_numpy(np.int64), schedule.jobs["end_s"].to_numpy(np.int64)
+
+
+@njit
+def _walk(code, memory, jobs, start, first, last, answers):
+    """Estimate the jobs ``first`` to ``last`` one after the other, each of them learned before the next."""
+    for job in range(first, last):
+        answers[job] = estimate(code, memory, job, jobs, start)
+        start[job] = jobs.submit[job]
+        if wants_starts(code):
+            started(code, memory, job, jobs)
+        learn(code, memory, job, jobs, jobs.submit[job])
+
+
+def _asked(source: OnlinePredictor, jobs: pd.DataFrame, arrays: Jobs, origin: int) -> np.ndarray:
+    """The answers of a predictor in Python, told of each job's submission, start and end before the next."""
+    source.begin(jobs)
+    answers = np.zeros(len(jobs))
+    for job, submit in enumerate((arrays.submit + origin).tolist()):
+        source.submitted(job, submit)
+        answers[job] = source.estimate(ORDER, job, submit, 0)
+        source.started(job, submit)
+        source.ended(job, submit)
+    return answers

@@ -1,0 +1,57 @@
+"""What a predictor costs inside a simulation: a run with it, less a run that reads the very same predictions from a table.
+
+Both make the same schedule, so that what is left is the predictor: an estimate for each submission and an update for each end.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from features.clock import Clock
+from models.runtime.names import predictor as named_predictor
+from models.runtime.protocol import Predictor, TablePredictor
+from sim.kernel.scratch import Scratch
+from sim.schedule import Schedule
+from sim.simulate import TRACE_SECONDS, simulate
+
+REPEATS = 5
+ENOUGH_S = 10.0
+"""Runs of one predictor that have taken this long in all are not repeated."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Microseconds for each job's prediction and update together, the median of ``repeats`` pairs of runs, and the share of it that nightly
+    retraining took. Setting a predictor up for a trace, before the first job, is not in it."""
+
+    microseconds: float
+    retraining_share: float
+    repeats: int
+
+
+def prediction_cost(
+    jobs: pd.DataFrame, schedule: Schedule, source: str | Predictor, repeats: int = REPEATS, clock: Clock = TRACE_SECONDS
+) -> Cost | None:
+    """The cost of ``source``, the predictor that ``schedule`` of ``jobs`` was made with by that ``clock``; None where it is a table, made beforehand."""
+    beforehand = isinstance(named_predictor(source) if isinstance(source, str) else source, TablePredictor)
+    if beforehand or repeats < 1:
+        return None
+    policy = {name: getattr(schedule, name) for name in ("procs", "scheduler", "correction", "semantics", "starvation_s")}
+    policy |= {"dependencies": schedule.dependencies, "scratch": Scratch()}
+    seconds = schedule.jobs["predicted_s"].to_numpy(np.float64)
+    table = TablePredictor(schedule.predictor, lambda jobs: seconds, capped=False)
+    added: list[float] = []
+    shares: list[float] = []
+    run, spent = schedule, 0.0
+    while len(added) < repeats and spent < ENOUGH_S:
+        if added:
+            run = simulate(jobs, predictor=source, clock=clock, **policy)
+        read = simulate(jobs, predictor=table, **policy)
+        added.append(run.simulate_s - read.simulate_s)
+        shares.append(run.retrain_s / max(added[-1], 1e-9))
+        spent += run.simulate_s
+    return Cost(1e6 * statistics.median(added) / len(jobs), statistics.median(shares), len(added))

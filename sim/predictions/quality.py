@@ -1,0 +1,238 @@
+"""How good the predictions of simulated schedules were: what each job was predicted at its submission, judged by its runtime.
+
+The simulation is what makes this walk-forward: a predictor answers with only what had ended by then in that very schedule. Experience is counted
+there too. Intervals are of a block bootstrap over weeks of submission, differences to the baseline are paired (:mod:`features.statistics`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from features.clock import DAY_S, WEEK_S
+from features.errors import InputError
+from features.jobs.history import history
+from features.jobs.schema import codes
+from features.statistics import mean_intervals, remark
+from models.runtime.calibration import calibration_curve
+from models.runtime.evaluation import EXPERIENCE, OKCM_THRESHOLD, doubling_bins, error_distribution, experience, measures
+from sim.predictions.at_once import AT_ONCE
+from sim.predictions.sharpness import Judged, Sharpness, sharpness
+from sim.schedule import Schedule
+
+PARTS = ("all", "first-half", "second-half")
+"""Which jobs are judged: of n jobs in order of submission the first n // 2 are the first half. All are simulated, whichever are judged."""
+BASELINES = ("last2", "requested")
+"""What predictors are compared with, if it is there and nothing else is asked for."""
+MONTH_S = 30 * DAY_S
+GROUPS = ("all", "experience", "completed", "month")
+"""What ``Quality.measures`` groups jobs by: nothing, the user's stage of experience, its number of completed jobs in doubling bins, and 30 days
+of the trace."""
+STAGES = dict(zip(EXPERIENCE, ("first jobs", f"1-{OKCM_THRESHOLD} completed", f"over {OKCM_THRESHOLD}"), strict=True))
+"""The stages of experience in words."""
+UNKNOWN = "unknown user"
+"""The stage of jobs that name no user, where others do."""
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How good the predictions of some schedules of one trace were, over the ``jobs`` jobs of ``part`` submitted in ``weeks`` weeks.
+
+    ``measures`` is tidy: ``predictor by group begin measure jobs weeks value low high difference difference_low difference_high note``; ``by`` is one
+    of :data:`GROUPS`, ``begin`` where the group begins (completed jobs, or seconds from the first submission). ``difference`` is that to ``baseline``
+    over the jobs that are in this group in the simulations of both: elsewhere one of the two knew more. Months have no intervals.
+    ``calibration`` is empty unless predictors answered with distributions: :func:`models.runtime.calibration.calibration_curve` with ``predictor``, and
+    intervals of ``at_most``. ``sharpness`` scores all predictions as distributions. ``errors`` is :func:`models.runtime.evaluation.error_distribution` with
+    ``predictor``.
+    """
+
+    part: str
+    baseline: str
+    jobs: int
+    weeks: int
+    confidence: float
+    measures: pd.DataFrame
+    calibration: pd.DataFrame
+    sharpness: Sharpness
+    errors: pd.DataFrame
+
+    @property
+    def knows_users(self) -> bool:
+        """Whether anything could be said by experience."""
+        return bool((self.measures["by"] == "experience").any())
+
+    def figures(self, predictor: str, by: str = "all", group: str = "all") -> dict[str, dict[str, Any]]:
+        """The rows of ``measures`` of one predictor and group, by measure."""
+        table = self.measures
+        rows = table[(table["predictor"] == predictor) & (table["by"] == by) & (table["group"] == group)]
+        return {row["measure"]: {str(name): value for name, value in row.items()} for row in rows.to_dict("records")}
+
+
+def judge(
+    jobs: pd.DataFrame,
+    schedules: Sequence[Schedule],
+    local_s: np.ndarray,
+    *,
+    part: str = "all",
+    baseline: str | None = None,
+    levels: Sequence[float] = (0.5,),
+    leave_out: np.ndarray | None = None,
+    resamples: int = 2000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Quality:
+    """Judge the predictions of ``schedules``, simulated from the canonical table ``jobs``, one a predictor.
+
+    ``local_s`` int64 [jobs] is the local wall clock at submission (``features.clock.local_clock_s``), ``baseline`` the predictor compared with
+    (:data:`BASELINES`, else the first), ``levels`` those of the quantile losses, ``leave_out`` bool [jobs] are jobs not to be judged.
+    Raises InputError for an unknown part, level or baseline, two schedules of one predictor, and where there is nothing to judge.
+    """
+    names = [schedule.predictor for schedule in schedules]
+    base = schedules[names.index(baseline_of(names, baseline))]
+    judged = _judged(jobs, local_s, part, np.zeros(len(jobs), bool) if leave_out is None else leave_out)
+    if not all(0 < level < 1 for level in levels):
+        raise InputError(
+            f"quantile levels are above 0 and below 1, unlike {next(level for level in levels if not 0 < level < 1):g}"
+        )
+
+    runtime = jobs["runtime_s"].to_numpy(np.float64)[judged.rows]
+    against = measures(_predicted(base, judged), runtime, levels)
+    its_groups = dict(_groups(jobs, base, local_s, judged))
+    nobody = np.zeros(len(judged.rows), bool)
+    bootstrap = {"resamples": resamples, "confidence": confidence, "seed": seed}
+    rows: list[dict[str, Any]] = []
+    curves, errors = [], []
+    for schedule in schedules:
+        predicted = _predicted(schedule, judged)
+        values = measures(predicted, runtime, levels)
+        change = values - against
+        for group, chosen in _groups(jobs, schedule, local_s, judged):
+            both = chosen & its_groups.get(group, nobody)
+            own = _means(values[chosen], judged.week[chosen], group, bootstrap)
+            rows += _measured(schedule.predictor, group, own, _means(change[both], judged.week[both], group, bootstrap))
+        errors.append(error_distribution(predicted, runtime).assign(predictor=schedule.predictor))
+        quantiles = schedule.quantiles
+        if quantiles is not None:
+            asked = quantiles.iloc[judged.rows]
+            curves.append(_curve(asked, runtime, judged, bootstrap).assign(predictor=schedule.predictor))
+    return Quality(
+        part=part,
+        baseline=base.predictor,
+        jobs=len(judged.rows),
+        weeks=int(judged.week.max()) + 1,
+        confidence=confidence,
+        measures=pd.DataFrame(rows).astype({"begin": "float64"}),
+        calibration=pd.concat(curves, ignore_index=True) if curves else pd.DataFrame(),
+        sharpness=sharpness(schedules, judged, bootstrap, seed),
+        errors=pd.concat(errors, ignore_index=True),
+    )
+
+
+def baseline_of(names: Sequence[str], wanted: str | None = None) -> str:
+    """The predictor of ``names`` that the others are compared with; InputError as :func:`judge`."""
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"each predictor is judged once, and {twice} is given again")
+    if wanted is None:
+        return next((name for name in BASELINES if name in names), names[0])
+    if wanted not in names:
+        raise InputError(f"baseline {wanted!r} is none of the predictors judged: {', '.join(names)}")
+    return wanted
+
+
+def _judged(jobs: pd.DataFrame, local_s: np.ndarray, part: str, leave_out: np.ndarray) -> Judged:
+    if part not in PARTS:
+        raise InputError(f"unknown part {part!r}: known are {', '.join(PARTS)}")
+    half = len(jobs) // 2
+    chosen = ~leave_out
+    if part != "all":
+        chosen = chosen & ((np.arange(len(jobs)) < half) == (part == "first-half"))
+    rows = np.flatnonzero(chosen)
+    if len(rows) == 0:
+        left_out = f", {int(leave_out.sum()):,} of all {len(jobs):,} left out" if leave_out.any() else ""
+        raise InputError(f"no job is left to judge predictions by (part {part}{left_out})")
+    since = jobs["submit_s"].to_numpy(np.int64) - int(jobs["submit_s"].iloc[0])
+    user, day = codes(jobs, "user"), np.asarray(local_s, np.int64) // DAY_S
+    cluster = np.unique(np.column_stack([user, day]), axis=0, return_inverse=True)[1].ravel()
+    week = np.unique(since[rows] // WEEK_S, return_inverse=True)[1]
+    return Judged(rows, week, since[rows] // MONTH_S, cluster, user[rows])
+
+
+def _predicted(schedule: Schedule, judged: Judged) -> np.ndarray:
+    return schedule.jobs["predicted_s"].to_numpy(np.float64)[judged.rows]
+
+
+Group = tuple[str, str, float | None]
+"""``by``, ``group`` and ``begin`` of a group of jobs."""
+EVERYONE: Group = ("all", "all", None)
+
+
+def _groups(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray, judged: Judged) -> Iterator[tuple[Group, np.ndarray]]:
+    """Every group of jobs with where its jobs are among those judged; a stage of experience may be empty, other groups are not."""
+    yield EVERYONE, np.ones(len(judged.rows), bool)
+    known = judged.user >= 0
+    if known.any():
+        done = _completed(jobs, schedule, local_s)[judged.rows]
+        stage, first_count = experience(done), doubling_bins(done)
+        for number, name in enumerate(EXPERIENCE):
+            yield ("experience", name, None), known & (stage == number)
+        if not known.all():
+            yield ("experience", UNKNOWN, None), ~known
+        for begin in np.unique(first_count[known]):
+            last = 2 * (begin - 1)
+            yield ("completed", f"{begin}" if begin <= 2 else f"{begin}-{last}", float(begin)), known & (first_count == begin)
+    for month in np.unique(judged.month):
+        yield ("month", f"{month + 1}", float(month * MONTH_S)), judged.month == month
+
+
+def _completed(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray) -> np.ndarray:
+    """How many jobs of its user the predictor knew the runtimes of when each job was submitted, int64 [jobs]."""
+    if schedule.scheduler == AT_ONCE:
+        return jobs.groupby(codes(jobs, "user")).cumcount().to_numpy(np.int64)
+    return history(jobs, schedule.jobs["start_s"].to_numpy(np.int64), local_s)["completed_jobs"].to_numpy(np.int64)
+
+
+class _Means(NamedTuple):
+    """Means of measures over some jobs, with intervals, and over how many jobs and weeks: a row a measure, columns ``value low high``."""
+
+    table: pd.DataFrame
+    jobs: int
+    weeks: int
+
+
+def _means(values: pd.DataFrame, week: np.ndarray, group: Group, bootstrap: dict[str, Any]) -> _Means:
+    found, block = np.unique(week, return_inverse=True)
+    columns = values.to_numpy()
+    table = pd.DataFrame({"value": values.mean(), "low": np.nan, "high": np.nan})
+    if group[0] != "month":
+        table["low"], table["high"] = mean_intervals(columns, block, **bootstrap)
+    return _Means(table, len(values), len(found))
+
+
+def _measured(predictor: str, group: Group, own: _Means, change: _Means) -> list[dict[str, Any]]:
+    """The rows of one group, a row a measure."""
+    by, name, begin = group
+    identity = {"predictor": predictor, "by": by, "group": name, "begin": begin, "jobs": own.jobs, "weeks": own.weeks}
+    note = "" if by == "month" else remark(own.weeks)
+    rows = []
+    for measure, mean in own.table.iterrows():
+        row: dict[str, Any] = {**identity, "measure": str(measure), **dict(mean)}
+        for figure, column in (("difference", "value"), ("difference_low", "low"), ("difference_high", "high")):
+            row[figure] = change.table.at[measure, column]
+        rows.append({**row, "note": note})
+    return rows
+
+
+def _levels(quantiles: pd.DataFrame) -> np.ndarray:
+    return np.array(quantiles.columns, np.float64)
+
+
+def _curve(quantiles: pd.DataFrame, runtime: np.ndarray, judged: Judged, bootstrap: dict[str, Any]) -> pd.DataFrame:
+    predicted = quantiles.to_numpy(np.float64)
+    curve = calibration_curve(predicted, _levels(quantiles), runtime)
+    low, high = mean_intervals((runtime[:, None] <= predicted).astype(np.float64), judged.week, **bootstrap)
+    return curve.assign(at_most_low=low, at_most_high=high)

@@ -1,0 +1,208 @@
+"""How sharp the distributions were that predictors gave the jobs of simulated schedules, beside what knows nothing and is calibrated all the same.
+
+Every predictor is scored alike: one that answers with a number is that number at every level. Beside a distribution stand three references, made of the
+very same schedule: the quantiles of all runtimes ended so far, cut at the request; and one constant for every job, and a random number, put through the
+same adaptive update as the distribution (:mod:`models.runtime.adaptive`). Those come out calibrated too: only the losses tell them apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from features.statistics import mean_intervals
+from models.runtime.adaptive import adapted, feedback_band, order_of_events
+from models.runtime.calibration import chance_band
+from models.runtime.distribution import LEVELS, SHOWN, at_levels, coverage, crps, deciles, losses, point, runtimes_so_far
+from models.runtime.evaluation import doubling_bins
+from models.runtime.options import parse
+from models.runtime.quantile import USUAL
+from sim.predictions.at_once import told_at
+from sim.schedule import Schedule
+
+NO_FEATURES, CONSTANT, RANDOM = "(no features)", "(constant, adapted)", "(random, adapted)"
+REFERENCES = (NO_FEATURES, CONSTANT, RANDOM)
+"""Names of the references, in brackets as no predictor's name is."""
+CONSTANT_S = 3600.0
+"""The constant for every job; the random number is drawn between a second and the request, evenly in its logarithm."""
+KINDS = ("point", "distribution", "reference")
+
+
+class Judged(NamedTuple):
+    """The jobs that are judged: ``rows`` of the trace, and for each of them its week, its 30 days and its user.
+
+    ``cluster`` numbers for every job of the trace, judged or not, the jobs of one user's day that it belongs to.
+    """
+
+    rows: np.ndarray
+    week: np.ndarray
+    month: np.ndarray
+    cluster: np.ndarray
+    user: np.ndarray
+
+
+@dataclass(frozen=True)
+class Sharpness:
+    """Scores of predicted distributions over the jobs judged; ``kind`` is one of :data:`KINDS`.
+
+    ``scores`` has a row a predictor: ``predictor kind crps_s low high difference difference_low difference_high``, the difference being that to the bare
+    request. ``losses`` has a row a predictor and level: ``predictor kind level pinball_s``. Both hold every predictor; the rest only those that
+    answer with a distribution, and the references. ``coverage``: ``predictor by begin`` and the columns of
+    :func:`models.runtime.distribution.coverage`, by ``all``, by tenths of the ``request`` and by ``width``, ``begin`` being the least request in
+    seconds or number of processors. ``windows``: a row a predictor, level and 30 days of :func:`models.runtime.calibration.chance_band`, which
+    ``month`` counts; and ``feedback_low feedback_high feedback_inside``, the narrower band of :func:`models.runtime.adaptive.feedback_band`, null where
+    nothing is updated.
+    """
+
+    scores: pd.DataFrame
+    losses: pd.DataFrame
+    coverage: pd.DataFrame
+    windows: pd.DataFrame
+
+
+class _Distribution(NamedTuple):
+    """Quantiles [all jobs, levels] and how fast their levels are moved."""
+
+    kind: str
+    quantiles: np.ndarray
+    levels: np.ndarray
+    rate: float
+
+
+def sharpness(schedules: Sequence[Schedule], judged: Judged, bootstrap: Mapping[str, Any], seed: int = 0) -> Sharpness:
+    """Score the predictions of ``schedules`` of one trace as distributions.
+
+    ``bootstrap`` are the settings of :func:`features.statistics.mean_intervals`, ``seed`` draws the random reference and the bands.
+    """
+    known = {schedule.predictor: _of_schedule(schedule) for schedule in schedules}
+    told = next((schedule for schedule in schedules if schedule.quantiles is not None), None)
+    references = {} if told is None else _references(told, seed)
+    runtime = schedules[0].jobs["runtime_s"].to_numpy(np.float64)[judged.rows]
+    request = schedules[0].jobs["requested_s"].to_numpy(np.float64)[judged.rows]
+    bare = np.abs(request - runtime)
+    scores, level_losses = [], []
+    for name, each in (known | references).items():
+        quantiles = _at(each, LEVELS)[judged.rows]
+        score = crps(quantiles, LEVELS, runtime)
+        scores.append({"predictor": name, "kind": each.kind, **_scored(score, bare, judged.week, bootstrap)})
+        mean = losses(quantiles, LEVELS, runtime).mean(axis=0)
+        level_losses.append(pd.DataFrame({"predictor": name, "kind": each.kind, "level": LEVELS, "pinball_s": mean}))
+    covered, windows = [], []
+    for name, each in (known | references).items():
+        if each.kind != "point" and told is not None:
+            schedule = next((one for one in schedules if one.predictor == name), told)
+            covered.append(_covered(schedule, each, judged).assign(predictor=name))
+            windows.append(_windows(schedule, each, judged, np.random.default_rng(seed)).assign(predictor=name))
+    return Sharpness(
+        scores=pd.DataFrame(scores),
+        losses=pd.concat(level_losses, ignore_index=True),
+        coverage=pd.concat(covered, ignore_index=True) if covered else pd.DataFrame(),
+        windows=pd.concat(windows, ignore_index=True) if windows else pd.DataFrame(),
+    )
+
+
+def outside(windows: pd.DataFrame) -> pd.DataFrame:
+    """How often rates of :attr:`Sharpness.windows` left their bands: a row a predictor and level.
+
+    Columns ``predictor level rate worst windows by_chance with_feedback``: the rate over all jobs, that of the window which strays most, how many windows there
+    are, and how many are outside either band; null where nothing is updated.
+    """
+    rows = []
+    groups: Any = windows.groupby(["predictor", "level"], sort=False)
+    for (predictor, level), mine in groups:
+        strays = (mine["rate"] - (1.0 - level)).abs().to_numpy()
+        told = bool(mine["feedback_low"].notna().all())
+        rows.append(
+            {
+                "predictor": predictor,
+                "level": level,
+                "rate": float(mine["rate"] @ mine["jobs"]) / int(mine["jobs"].sum()),
+                "worst": float(mine["rate"].iloc[int(strays.argmax())]),
+                "windows": len(mine),
+                "by_chance": int((~mine["inside"].astype(bool)).sum()),
+                "with_feedback": int((~mine["feedback_inside"].astype(bool)).sum()) if told else None,
+            }
+        )
+    return pd.DataFrame(rows).astype({"with_feedback": "Int64"})
+
+
+def update_rate(predictor: str) -> float:
+    """How fast the predictor called this moves its levels when a job ends; 0 if it does not."""
+    found = re.fullmatch(r"quantile(?:\((.*)\))?", predictor)
+    return 0.0 if found is None else float((USUAL | parse(found[1] or ""))["rate"])
+
+
+def _of_schedule(schedule: Schedule) -> _Distribution:
+    if schedule.quantiles is None:
+        return _Distribution("point", point(schedule.jobs["predicted_s"].to_numpy(), LEVELS), LEVELS, 0.0)
+    levels = np.array(schedule.quantiles.columns, np.float64)
+    return _Distribution("distribution", schedule.quantiles.to_numpy(np.float64), levels, update_rate(schedule.predictor))
+
+
+def _references(schedule: Schedule, seed: int) -> dict[str, _Distribution]:
+    """The references, of one schedule's own submissions and ends; they are updated as fast as its predictor, or as is usual."""
+    jobs = schedule.jobs
+    (submit, end), (runtime, request) = told_at(schedule), (jobs[name].to_numpy(np.int64) for name in ("runtime_s", "requested_s"))
+    events, rate = order_of_events(submit, end), update_rate(schedule.predictor) or float(USUAL["rate"])
+    constant = np.full(len(jobs), CONSTANT_S)
+    random = np.exp(np.random.default_rng(seed).random(len(jobs)) * np.log(request))
+    made = {NO_FEATURES: _Distribution("reference", runtimes_so_far(submit, end, runtime, request, LEVELS), LEVELS, 0.0)}
+    for name, points in ((CONSTANT, constant), (RANDOM, random)):
+        made[name] = _Distribution("reference", adapted(points, events, runtime, request, LEVELS, rate), LEVELS, rate)
+    return made
+
+
+def _at(each: _Distribution, levels: np.ndarray) -> np.ndarray:
+    return at_levels(pd.DataFrame(each.quantiles, columns=list(each.levels)), levels)
+
+
+def nearest(levels: np.ndarray, wanted: Sequence[float] = SHOWN) -> list[float]:
+    """Those of ``levels`` that are nearest to the ``wanted``, each once."""
+    return list(dict.fromkeys(float(levels[np.abs(levels - level).argmin()]) for level in wanted))
+
+
+def _scored(score: np.ndarray, bare: np.ndarray, week: np.ndarray, bootstrap: Mapping[str, Any]) -> dict[str, float]:
+    both = np.column_stack([score, score - bare])
+    low, high = mean_intervals(both, week, **bootstrap)
+    ends = {"low": low[0], "high": high[0], "difference": both[:, 1].mean(), "difference_low": low[1], "difference_high": high[1]}
+    return {"crps_s": float(score.mean()), **{name: float(value) for name, value in ends.items()}}
+
+
+def _covered(schedule: Schedule, each: _Distribution, judged: Judged) -> pd.DataFrame:
+    jobs = schedule.jobs.iloc[judged.rows]
+    runtime, procs, request = (jobs[name].to_numpy() for name in ("runtime_s", "procs", "requested_s"))
+    levels = np.array(nearest(each.levels))
+    quantiles = _at(each, levels)[judged.rows]
+    tenth = deciles(request)
+    least = {number: float(request[tenth == number].min()) for number in np.unique(tenth)}
+    groups = {"all": np.zeros(len(jobs), np.int64), "request": tenth, "width": doubling_bins(procs)}
+    tables = []
+    for by, group in groups.items():
+        table = coverage(quantiles, levels, runtime, group, 1.0 * procs * runtime)
+        begin = table["group"].map(least) if by == "request" else table["group"].astype(float)
+        tables.append(table.assign(by=by, begin=begin))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _windows(schedule: Schedule, each: _Distribution, judged: Judged, rng: np.random.Generator) -> pd.DataFrame:
+    runtime = schedule.jobs["runtime_s"].to_numpy(np.float64)
+    month = np.full(len(runtime), -1)
+    month[judged.rows] = judged.month
+    tables = []
+    for level in nearest(each.levels):
+        under = runtime > _at(each, np.array([level]))[:, 0]
+        target = 1.0 - level
+        band = chance_band(under[judged.rows], target, judged.month, judged.cluster[judged.rows])
+        band = band.assign(level=level, feedback_low=np.nan, feedback_high=np.nan, feedback_inside=None)
+        if each.rate > 0:
+            own = feedback_band(under, target, month, judged.cluster, order_of_events(*told_at(schedule)), each.rate, rng)
+            band = band.assign(
+                **{f"feedback_{name}": own[name] for name in ("low", "high")}, feedback_inside=own["inside"].tolist()
+            )
+        tables.append(band.rename(columns={"window": "month"}))
+    return pd.concat(tables, ignore_index=True)

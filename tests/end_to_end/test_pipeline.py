@@ -1,0 +1,305 @@
+"""The pipeline as Dagster runs it: all definitions, one whole run on a small generated workload, what it leaves, and what a failure leaves."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.errors import InputError
+from features.jobs.cleaning import CleanTrace, clean
+from features.jobs.schema import Trace, conform
+from pipelines.definitions import defs
+from pipelines.storage.lake import Lake
+from pipelines.storage.parquet import write_parquet
+
+CATALOGUE = """
+[traces.small]
+title = "a small generated workload"
+format = "generated"
+options = { jobs = 1500, procs = 64, users = 20, load = 0.7, seed = 3 }
+"""
+
+
+def queuecast(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "QUEUECAST_HOME": str(cwd / "home")}
+    for name in ("DAGSTER_HOME", "MLFLOW_TRACKING_URI"):
+        environment.pop(name, None)
+    return subprocess.run(
+        [sys.executable, "-m", "pipelines", *arguments], capture_output=True, text=True, env=environment, cwd=cwd, timeout=400
+    )
+
+
+@pytest.fixture(scope="session")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    directory = tmp_path_factory.mktemp("run")
+    (directory / "queuecast.toml").write_text(CATALOGUE)
+    return directory, queuecast("run", "--trace", "small", cwd=directory)
+
+
+def test_all_definitions_load_and_every_stage_has_checks() -> None:
+    dg.Definitions.validate_loadable(defs)
+    graph = defs.resolve_asset_graph()
+    stages = {
+        "jobs",
+        "rejected_jobs",
+        "user_history",
+        "predictions",
+        "prediction_metrics",
+        "runtime_model",
+        "schedules",
+        "comparison",
+        "report",
+        "night",
+    }
+    of_systems = {
+        "counters",
+        "control_runs",
+        "variability_features",
+        "variability_model",
+        "cluster_experiments",
+        "variability_night",
+    }
+    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {*stages, *of_systems, "counters_by_day"}
+    checked = {key.asset_key.to_user_string() for key in graph.asset_check_keys}
+    assert checked == {*stages, *of_systems} - {"rejected_jobs"}
+    for key in graph.get_all_asset_keys():
+        node = graph.get(key)
+        assert node.description
+        assert node.group_name in {"ingest", "features", "predictors", "simulation", "comparison", "variability", "nights"}
+        by_system = node.group_name == "variability" or key.to_user_string() == "variability_night"
+        partitions = node.partitions_def
+        if isinstance(partitions, dg.MultiPartitionsDefinition):
+            partitions = partitions.get_partitions_def_for_dimension("system")
+        assert isinstance(partitions, dg.DynamicPartitionsDefinition)
+        assert partitions.name == ("systems" if by_system else "traces")
+
+
+def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    directory, done = ran
+    assert done.returncode == 0, done.stderr
+    assert "16 of 16 checks passed" in done.stderr
+    assert "generated" in done.stdout
+    report = (directory / "home" / "reports" / "small.html").read_text()
+    assert "generated workload" in report
+    table, metadata = Lake(directory / "home" / "lake").read("comparison", "small")
+    assert metadata["generated"] is True
+    combinations = set(zip(table["scheduler"], table["predictor"], strict=True))
+    assert combinations == {
+        (s, p) for s in ("EASY", "EASY-SJBF", "EASY-SRF") for p in ("requested", "last2", "lightgbm", "quantile", "clairvoyant")
+    }
+    models, _ = Lake(directory / "home" / "lake").read("runtime_model", "small")
+    assert set(models["method"]) == {"last2", "lightgbm-users", "quantile(order=accuracy)"}
+    assert sorted(models["alias"]) == ["", "challenger", "champion"]
+    champion = models.set_index("alias").loc["champion"]
+    assert (
+        f"registry    runtime-small@champion is version {champion['version']}, {champion['method']}: accuracy {champion['accuracy']:.1%}"
+        in done.stdout
+    )
+    assert not list(directory.glob("ml*"))  # nothing of MLflow's in the working directory
+
+
+def test_a_name_means_one_thing_in_metrics_predictions_and_registry(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    lake = Lake(ran[0] / "home" / "lake")
+    predictions, _ = lake.read("predictions", "small")
+    schedules, made = lake.read("schedules", "small")
+    for name in ("lightgbm", "quantile"):
+        number = next(i for i, each in enumerate(made["schedules"]) if (each["scheduler"], each["predictor"]) == ("EASY", name))
+        of_metrics = schedules.loc[schedules["schedule"] == number, "predicted_s"].to_numpy()
+        np.testing.assert_array_equal(predictions[name], of_metrics)
+    measured = set(lake.read("prediction_metrics", "small")[0]["predictor"])
+    versions, _ = lake.read("runtime_model", "small")
+    assert set(versions["method"]) <= measured
+    assert "quantile" not in set(versions["method"])  # what is registered under it is not the median
+    page = (ran[0] / "home" / "reports" / "small.html").read_text()
+    champion = versions.set_index("alias")["method"]["champion"]
+    assert re.search(rf"{re.escape(champion)}</th><td>champion</td>", page)
+
+
+def test_the_champion_predicts_submissions_from_a_file(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    directory, _ = ran
+    jobs = directory / "jobs.csv"
+    jobs.write_text("user,procs,requested_s,submit_time\nuser-1,4,3600,2024-03-01 09:00:00\nnobody,1,60,2024-03-02 10:00:00\n")
+    done = queuecast("predict", "--model", "runtime-small", str(jobs), cwd=directory)
+    assert done.returncode == 0, done.stderr
+    answers = pd.read_csv(pd.io.common.StringIO(done.stdout))
+    assert list(answers["user"]) == ["user-1", "nobody"]
+    assert (answers["predicted_s"] >= 1).all()
+    assert (answers["predicted_s"] <= answers["requested_s"]).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("user,procs,requested_s\nu,1,60\n", ["jobs.csv:1", "submit_time"]),
+        ("user,procs,requested_s,submit_time\nu,1,0,2024-03-01\n", ["jobs.csv:2", "requested_s '0'"]),
+        ("user,procs,requested_s,submit_time\nu,1,60,2024-03-01\nu,x,60,2024-03-01\n", ["jobs.csv:3", "procs 'x'"]),
+        ("user,procs,requested_s,submit_time\nu,1,60,yesterday\n", ["jobs.csv:2", "'yesterday'"]),
+    ],
+)
+def test_bad_submissions_are_refused_by_line(
+    ran: tuple[Path, subprocess.CompletedProcess[str]], text: str, words: list[str]
+) -> None:
+    directory, _ = ran
+    (directory / "jobs.csv").write_text(text)
+    done = queuecast("predict", "--model", "runtime-small", str(directory / "jobs.csv"), cwd=directory)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    for word in words:
+        assert word in done.stderr.splitlines()[-1]
+
+
+def test_an_unknown_model_is_one_line(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    directory, _ = ran
+    jobs = directory / "fine.csv"
+    jobs.write_text("user,procs,requested_s,submit_time\nu,1,60,2024-03-01\n")
+    done = queuecast("predict", "--model", "runtime-nowhere", str(jobs), cwd=directory)
+    assert done.returncode == 2
+    assert "runtime-nowhere@champion" in done.stderr.splitlines()[-1]
+
+
+def test_a_failed_run_leaves_the_previous_result_in_place(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    directory, _ = ran
+    lake = Lake(directory / "home" / "lake")
+    tables = {path: path.read_bytes() for path in lake.root.rglob("*.parquet")}
+    report = (directory / "home" / "reports" / "small.html").read_bytes()
+    broken = CATALOGUE.replace("jobs = 1500", "jobs = -1")
+    (directory / "queuecast.toml").write_text(broken)
+    try:
+        done = queuecast("run", "--trace", "small", cwd=directory)
+    finally:
+        (directory / "queuecast.toml").write_text(CATALOGUE)
+    assert done.returncode == 2
+    assert "-1" in done.stderr.splitlines()[-1]
+    assert {path: path.read_bytes() for path in lake.root.rglob("*.parquet")} == tables
+    assert (directory / "home" / "reports" / "small.html").read_bytes() == report
+
+
+def test_same_seed_same_tables(ran: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
+    directory, _ = ran
+    (tmp_path / "queuecast.toml").write_text(CATALOGUE)
+    assert queuecast("run", "--trace", "small", cwd=tmp_path).returncode == 0
+    for table in ("jobs", "rejected_jobs", "user_history", "predictions", "prediction_metrics", "schedules", "comparison"):
+        first, _ = Lake(directory / "home" / "lake").read(table, "small")
+        second, _ = Lake(tmp_path / "home" / "lake").read(table, "small")
+        pd.testing.assert_frame_equal(first, second, check_exact=True)
+
+
+def test_every_known_trace_is_retrained_at_night() -> None:
+    schedule = defs.resolve_schedule_def("nightly_retraining")
+    with dg.instance_for_test() as instance:
+        night = datetime(2026, 3, 1, 2, tzinfo=UTC)
+        context = dg.build_schedule_context(instance, night, repository_def=defs.get_repository_def())
+        assert schedule.evaluate_tick(context).skip_message
+        instance.add_dynamic_partitions("traces", ["one", "two"])
+        requests = schedule.evaluate_tick(context).run_requests
+        assert requests is not None
+        assert [request.partition_key for request in requests] == ["one", "two"]
+        assert len({request.run_key for request in requests}) == 2
+
+
+def test_the_lake_refuses_what_was_never_made_and_other_kinds(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    with pytest.raises(InputError, match="materialise jobs of nothing first"):
+        lake.read("jobs", "nothing")
+    write_parquet(pd.DataFrame({"a": [1]}), lake.path("jobs", "odd"), kind="schedules", metadata={})
+    with pytest.raises(InputError, match=r"odd\.parquet"):
+        lake.read("jobs", "odd")
+
+
+def test_tables_of_other_jobs_are_refused(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    old, new = cleaned(runtime_s=[100, 50]), cleaned(runtime_s=[100, 51])
+    lake.write_clean(old)
+    lake.write_for(old, "predictions", pd.DataFrame({"requested": [200.0, 60.0]}))
+    lake.read_for(lake.read_clean("two"), "predictions")
+    lake.write_clean(new)
+    with pytest.raises(InputError, match="was made from other jobs than two has now: materialise predictions first"):
+        lake.read_for(lake.read_clean("two"), "predictions")
+    lake.write_for(old, "rejected_jobs", old.rejected_jobs)  # as if a run had died between the two tables
+    with pytest.raises(InputError, match="does not belong to the jobs beside it"):
+        lake.read_clean("two")
+
+
+def cleaned(runtime_s: list[int]) -> CleanTrace:
+    columns = {
+        "job_id": [1, 2],
+        "submit_s": [0, 10],
+        "runtime_s": runtime_s,
+        "procs": [1, 2],
+        "requested_s": [200, 60],
+        "user": ["a", None],
+    }
+    return clean(Trace("two", conform(columns, 2), procs=4))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "words"),
+    [
+        (
+            "cut.swf.gz",
+            gzip.compress(b"1 0 -1 100 2 -1 -1 2 200 -1 1 1 1 -1 -1 -1 -1 -1\n" * 500)[:-20],
+            ["--procs", "8"],
+            ["cut.swf.gz", "truncated"],
+        ),
+        ("wide.swf", b"1 0 -1 100 2 -1 -1 2 200 -1 1 1 1 -1 -1 -1 -1 -1\n", [], ["wide.swf", "--procs"]),
+        (
+            "generated.swf",
+            b"1 0 -1 100 2 -1 -1 2 200 -1 1 1 1 -1 -1 -1 -1 -1\n",
+            ["--procs", "8"],
+            ["generated.swf", "rename the file"],
+        ),
+        (
+            "fine.txt",
+            b"JobID|User|Submit|Start|End|State|Timelimit|ReqCPUS\n",
+            ["--procs", "8", "--time-zone", "Mars/Phobos"],
+            ["Mars/Phobos"],
+        ),
+    ],
+    ids=["truncated", "no-machine", "name-taken", "no-such-zone"],
+)
+def test_what_cannot_be_run_is_one_line_and_is_not_remembered(
+    tmp_path: Path, name: str, content: bytes, options: list[str], words: list[str]
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    done = queuecast("run", "--trace", str(tmp_path / name), *options, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "home" / "traces.toml").exists()
+
+
+def test_a_trace_is_remembered_with_its_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipelines.sources.traces import read_known, remember
+
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "Mine.swf"
+    path.write_text("1 0 -1 100 2 -1 -1 2 -1 -1 1 1 1 -1 -1 -1 -1 -1\n")
+    name = remember(str(path), procs=8, missing_request="runtime")
+    assert name == "mine"
+    trace, missing = read_known(name)
+    assert (trace.procs, missing, len(trace.jobs)) == (8, "runtime", 1)
+    for spec in ("mine", str(path)):  # by name or by path: what is not said anew stays
+        remember(spec, procs=16)
+        trace, missing = read_known(name)
+        assert (trace.procs, missing) == (16, "runtime")
+    remember(str(path))
+    assert read_known(name)[0].procs == 16
+    other = tmp_path / "elsewhere" / "mine.swf"
+    other.parent.mkdir()
+    other.write_text(path.read_text())
+    with pytest.raises(InputError, match="run before: rename one of the files"):
+        remember(str(other), procs=8, missing_request="runtime")
+    with pytest.raises(InputError, match="the machine is part of what is generated"):
+        remember("generated", procs=8)

@@ -1,0 +1,335 @@
+"""Counters, features, classifiers and trials as assets: a whole run of a small simulated cluster, a site's nights, what checks catch, what failures leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from features.errors import InputError
+from models.registry.variability_registration import registered_name
+from pipelines.assets.cluster_experiments import TrialConfig, cluster_experiments
+from pipelines.assets.resources import LakeResource
+from pipelines.definitions import defs
+from pipelines.sources import simulated_site
+from pipelines.sources.emission import emit
+from pipelines.sources.systems import SIMULATED, System, remember_system, system, systems
+from pipelines.storage.counters_store import CountersStore
+from pipelines.storage.lake import Lake
+from pipelines.storage.registry import tracking
+from pipelines.storage.run_store import RUNS, stored
+from pipelines.workflows import variability_night
+from pipelines.workflows.variability_checks import check_counters, check_features
+from pipelines.workflows.variability_models import TrainingTable, training_table
+from pipelines.workflows.variability_stages import FEATURES_TABLE, coverage, pack_table, sampled, still_metrics, unpack_table
+from sim.cluster.presets import calibration
+
+WHOLE = calibration("congested")
+SMALL = WHOLE.but(
+    name="tiny",
+    nodes=64,
+    nodes_per_leaf=16,
+    uplink=40.0,
+    core=WHOLE.core / 8,
+    storage=WHOLE.storage / 8,
+    noise_leaves=1,
+    interval_s=60,
+)
+NAME = "quartz"
+STAGES = ("counters", "control_runs", "variability_features", "variability_model", "cluster_experiments")
+
+
+def failed(results: list[dg.AssetCheckResult]) -> set[str]:
+    return {str(each.check_name) for each in results if not each.passed}
+
+
+def run(instance: dg.DagsterInstance, job: str, name: str, ops: dict | None = None, **tags: str) -> dg.ExecuteInProcessResult:
+    definition = defs.resolve_job_def(job)
+    instance.add_dynamic_partitions("systems", [name])
+    keys = [
+        key for key in definition.asset_layer.executable_asset_keys if key.path[-1] != "cluster_experiments" or name == SIMULATED
+    ]
+    return definition.execute_in_process(
+        partition_key=name, instance=instance, raise_on_error=False, run_config={"ops": ops or {}}, tags=tags, asset_selection=keys
+    )
+
+
+def checks_of(done: dg.ExecuteInProcessResult) -> dict[str, bool]:
+    return {f"{each.asset_key.to_user_string()}:{each.check_name}": each.passed for each in done.get_asset_check_evaluations()}
+
+
+@pytest.fixture(scope="module")
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.instance_for_test() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    place = tmp_path_factory.mktemp("variability")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("QUEUECAST_HOME", str(place))
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        patch.setattr("models.registry.tracking._SITE", None)
+        patch.setattr(simulated_site, "small_cluster", lambda: SMALL)
+        patch.setattr(simulated_site, "DAYS", 0.35)
+        patch.setattr(simulated_site, "EACH", 20)
+        patch.setattr(simulated_site, "_CLASSIFIERS", ("extra-trees",))
+        yield place
+
+
+@pytest.fixture(scope="module")
+def simulated(home: Path, instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
+    return run(instance, "variability", SIMULATED, {"cluster_experiments": {"config": {"trials": 2}}})
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a site would have recorded in a day, in files of two hours."""
+    place = tmp_path_factory.mktemp("site") / "files"
+    emit(SMALL, place, days=0.5, seed=5, each=20)
+    return place
+
+
+@pytest.fixture
+def half(home: Path, site: Path, tmp_path: Path) -> Path:
+    """The site's monitoring in the middle of the day, remembered under a name of its own."""
+    place = tmp_path / "half"
+    (place / "counters").mkdir(parents=True)
+    for path in sorted((site / "counters").iterdir()):
+        if int(path.name.split(".")[-1]) < 1_596_240_000 + 6 * 3600:
+            (place / "counters" / path.name).symlink_to(path)
+    runs = pd.read_csv(site / "runs.csv")
+    runs[runs["start_s"] + runs["runtime_s"] < 1_596_240_000 + 6 * 3600].to_csv(place / "runs.csv", index=False)
+    remember_system(
+        home,
+        f"{NAME}-{tmp_path.name}".replace("_", "-")[:40].rstrip("-"),
+        {
+            "counters": (str(place / "counters"),),
+            "runs": str(place / "runs.csv"),
+            "probes": str(site / "probes.csv"),
+            "types": str(site / "types.csv"),
+            "lag_s": 30.0,
+            "classifiers": ("extra-trees",),
+        },
+    )
+    return place
+
+
+def test_the_whole_of_the_simulated_cluster_comes_out_with_every_check_evaluated(
+    simulated: dg.ExecuteInProcessResult, home: Path, instance: dg.DagsterInstance
+) -> None:
+    assert simulated.success
+    found = checks_of(simulated)
+    graph = defs.resolve_asset_graph()
+    assert set(found) == {
+        f"{key.asset_key.to_user_string()}:{key.name}" for key in graph.asset_check_keys if key.asset_key.to_user_string() in STAGES
+    }
+    warnings = {
+        "cluster_experiments:fewer_runs_vary",
+        "variability_features:labels_balanced",
+    }  # of a tiny cluster nothing is claimed
+    assert {name for name, passed in found.items() if not passed} <= warnings
+    for asset in STAGES:
+        event = instance.get_latest_materialization_event(dg.AssetKey(asset))
+        assert event is not None
+        assert event.asset_materialization is not None
+        assert event.asset_materialization.metadata["simulated"].value is True
+    features, metadata = Lake(home / "lake").read(FEATURES_TABLE, SIMULATED)
+    assert metadata["generated"] is True
+    assert features.groupby("scope").size().to_dict() == {"own": 140, "all": 140}
+    page = (home / "reports" / "variability" / f"{SIMULATED}.html").read_text()
+    assert "simulated" in page.lower()
+    assert 'src="http' not in page
+
+
+def test_the_days_of_counters_are_partitions_of_their_own(
+    simulated: dg.ExecuteInProcessResult, home: Path, instance: dg.DagsterInstance
+) -> None:
+    store = CountersStore(home / "lake", SIMULATED)
+    told = instance.get_materialized_partitions(dg.AssetKey("counters_by_day"))
+    assert told >= {str(dg.MultiPartitionKey({"day": day, "system": SIMULATED})) for day in store.days("sysclassib")}
+
+
+def test_a_second_run_reads_nothing_twice_and_keeps_the_champion(
+    simulated: dg.ExecuteInProcessResult, home: Path, instance: dg.DagsterInstance
+) -> None:
+    lake = Lake(home / "lake")
+    before = lake.read(FEATURES_TABLE, SIMULATED)[0]
+    champion = tracking().client.get_model_version_by_alias(registered_name(SIMULATED), "champion").version
+    again = run(instance, "variability", SIMULATED, {"cluster_experiments": {"config": {"trials": 1}}})
+    assert again.success
+    pd.testing.assert_frame_equal(lake.read(FEATURES_TABLE, SIMULATED)[0], before)
+    assert tracking().client.get_model_version_by_alias(registered_name(SIMULATED), "champion").version == champion
+    assert not simulated_site.simulate_site(home)
+
+
+def test_nights_take_in_what_is_new_and_a_failed_one_changes_nothing(
+    half: Path, site: Path, home: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = next(known for known in systems(home) if known.startswith(NAME))
+    first = run(instance, "nightly_variability", name, **{"queuecast/night": "2020-08-01"})
+    assert first.success
+    assert checks_of(first)["variability_night:counters_move"]
+    lake, client = Lake(home / "lake"), tracking().client
+
+    def kept() -> tuple[list[bytes], dict[str, str]]:
+        tables = [FEATURES_TABLE, variability_night.MODEL_TABLE, variability_night.NIGHTS_TABLE]
+        return [lake.path(table, name).read_bytes() for table in tables], client.get_registered_model(registered_name(name)).aliases
+
+    before, runs = kept(), len(stored(lake, RUNS, name))
+    for path in (site / "counters").iterdir():
+        if not (half / "counters" / path.name).exists():
+            (half / "counters" / path.name).symlink_to(path)
+    (half / "counters" / "sysclassib.broken").write_text("#Time,Time_usec,ProducerName\nyesterday,0,node0001\n")
+    (half / "runs.csv").write_bytes((site / "runs.csv").read_bytes())
+
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("the disk is on fire")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(variability_night, "_row", fails)
+        assert not run(instance, "nightly_variability", name, **{"queuecast/night": "2020-08-02"}).success
+    assert kept() == before
+    second = run(instance, "nightly_variability", name, **{"queuecast/night": "2020-08-03"})
+    assert second.success
+    assert not checks_of(second)["variability_night:nothing_in_quarantine"]
+    nights, _ = lake.read(variability_night.NIGHTS_TABLE, name)
+    assert nights["night"].tolist() == ["2020-08-01", "2020-08-03"]
+    assert nights["quarantined"].tolist() == [0, 1]
+    assert nights["runs"].iloc[1] > nights["runs"].iloc[0]
+    assert len(stored(lake, RUNS, name)) == 140 > runs
+    versions = client.search_model_versions(f"name='{registered_name(name)}'")
+    assert len(versions) == 3  # the failed night's is registered, and nothing points to it
+    assert {str(version) for version in kept()[1].values()} <= {"1", "3"}
+
+
+def test_a_site_has_no_trials_and_an_unknown_one_is_refused(home: Path) -> None:
+    with pytest.raises(InputError, match="quartz: is no simulated cluster"):
+        cluster_experiments(dg.build_asset_context(partition_key=NAME), config=TrialConfig(), lake=LakeResource())
+    with pytest.raises(InputError, match=r"unknown system 'nowhere': known are simulated"):
+        system(home, "nowhere")
+    with pytest.raises(InputError, match="is the name of the simulated cluster"):
+        remember_system(home, SIMULATED, {})
+
+
+def test_every_remembered_system_has_its_night(home: Path, half: Path) -> None:
+    schedule = defs.resolve_schedule_def("nightly_variability_retraining")
+    with dg.instance_for_test() as fresh:
+        context = dg.build_schedule_context(
+            fresh, datetime(2026, 3, 1, 2, 30, tzinfo=UTC), repository_def=defs.get_repository_def()
+        )
+        fresh.add_dynamic_partitions("systems", [SIMULATED])
+        requests = schedule.evaluate_tick(context).run_requests
+        assert requests is not None
+        assert {request.partition_key for request in requests} == {SIMULATED, *systems(home)}
+        assert {request.tags["queuecast/night"] for request in requests} == {"2026-03-01"}
+
+
+def test_a_system_is_remembered_with_what_was_said_and_further_places_are_added(tmp_path: Path) -> None:
+    remember_system(tmp_path, "a", {"counters": ("/x",), "runs": "/r.csv", "job_name": ""})
+    remember_system(tmp_path, "a", {"counters": ("/y", "/x"), "probes": "/p.csv", "lag_s": 20.0})
+    known = system(tmp_path, "a")
+    assert known == System("a", counters=("/x", "/y"), runs="/r.csv", probes="/p.csv", lag_s=20.0)
+    path = tmp_path / "systems.toml"
+    for text, words in (
+        ("lag_s = -1", "lag_s"),
+        ("scope = 'some'", "own or all"),
+        ("nodes = 5", "unknown key nodes"),
+        ("runs = [1]", "runs"),
+    ):
+        path.write_text(f"[systems.a]\n{text}\n")
+        with pytest.raises(InputError, match=words) as raised:
+            systems(tmp_path)
+        assert str(path) in str(raised.value)
+
+
+@pytest.fixture(scope="module")
+def table(simulated: dg.ExecuteInProcessResult, home: Path) -> TrainingTable:
+    return training_table(home, SIMULATED)
+
+
+def changed(table: TrainingTable, **what: object) -> TrainingTable:
+    return TrainingTable(**{**{name: getattr(table, name) for name in table.__dataclass_fields__}, **what})
+
+
+def test_features_packed_and_unpacked_are_the_same(table: TrainingTable) -> None:
+    back = unpack_table(SIMULATED, *pack_table(table))
+    for scope in ("own", "all"):
+        pd.testing.assert_frame_equal(back.features[scope], table.features[scope])
+    pd.testing.assert_frame_equal(back.runs, table.runs[back.runs.columns])
+    assert back.generated
+
+
+def test_the_check_of_counters_sees_dead_sensors(table: TrainingTable) -> None:
+    assert "counters_move" not in failed(check_features(table))
+    some, most = ({scope: frame.copy() for scope, frame in table.features.items()} for _ in range(2))
+    metrics = [name.rsplit(".", 1)[0] for name in table.features["own"].columns if name.endswith(".max")]
+    for frames, dead in ((some, metrics[:3]), (most, metrics[: len(metrics) * 2 // 3])):
+        for frame in frames.values():
+            frame.loc[:, [name for name in frame.columns if name.rsplit(".", 1)[0] in dead]] = 7.0
+    assert still_metrics(changed(table, features=some)) == [*metrics[:3], *still_metrics(table)]
+    assert "counters_move" not in failed(check_features(changed(table, features=some)))
+    assert "counters_move" in failed(check_features(changed(table, features=most)))
+
+
+def test_the_check_of_coverage_sees_silent_nodes_and_missing_samples(table: TrainingTable) -> None:
+    whole = coverage(table)
+    assert whole["nodes"].to_numpy() == pytest.approx(1.0)
+    assert whole["minutes"].between(0.95, 1.05).all()
+    for part, factor in (("nodes", 0.8), ("samples", 0.7)):
+        poorer = table.coverage.copy()
+        poorer[f"lustre2_client.own.{part}"] = (poorer[f"lustre2_client.own.{part}"] * factor).astype(int)
+        assert "coverage_of_nodes_and_minutes" in failed(check_features(changed(table, coverage=poorer)))
+    assert "coverage_of_nodes_and_minutes" not in failed(check_features(table))
+
+
+def test_the_checks_of_labels_see_too_many_too_few_and_applications_with_too_few_runs(table: TrainingTable) -> None:
+    alike = table.runs.assign(runtime_s=100.0)
+    assert "labels_balanced" in failed(check_features(changed(table, runs=alike)))
+    worst = alike.copy()
+    worst["runtime_s"] = np.where(worst.groupby("application").cumcount() % 4 == 0, 200.0, 100.0)  # a quarter, at z = sqrt(3)
+    assert "labels_balanced" in failed(check_features(changed(table, runs=worst)))
+    few = table.runs.copy()
+    few.loc[:2, "application"] = "HPL"
+    assert "every_application_has_runs" in failed(check_features(changed(table, runs=few)))
+
+
+def test_the_check_of_samples_sees_one_that_is_there_twice(
+    simulated: dg.ExecuteInProcessResult, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pipelines.ingest.ldms_ingest import IngestReport, read_quarantine
+
+    store = CountersStore(home / "lake", SIMULATED)
+    good = sampled(store, IngestReport())
+    assert failed(check_counters(read_quarantine(store), good)) == set()
+
+    def batches(*_: object, **__: object) -> Iterator[pa.RecordBatch]:
+        node = pa.array(["n1", "n2"]).dictionary_encode()
+        for time in (0.0, 60.0, 60.0):
+            yield pa.record_batch({"time_s": [time, time], "node": node})
+
+    monkeypatch.setattr(store, "batches", batches)
+    doubled = sampled(store, IngestReport())
+    assert (doubled["repeated"] == 1).all()  # n2 then n1 again at the same time: out of order; n1 before n2 stays in order
+    assert failed(check_counters(read_quarantine(store), doubled)) == {"no_duplicate_samples"}
+
+
+def test_other_settings_simulate_anew_and_forget_what_was_read(
+    simulated: dg.ExecuteInProcessResult, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulated_site, "DAYS", 0.02)
+    assert simulated_site.simulate_site(tmp_path)
+    assert not simulated_site.simulate_site(tmp_path)
+    variability_night.ingest(tmp_path, system(tmp_path, SIMULATED))
+    assert CountersStore(tmp_path / "lake", SIMULATED).samplers
+    monkeypatch.setattr(simulated_site, "small_cluster", lambda: SMALL.but(sensor_noise=0.2))
+    assert simulated_site.simulate_site(tmp_path)
+    assert CountersStore(tmp_path / "lake", SIMULATED).samplers == ()
+    assert len(stored(Lake(tmp_path / "lake"), RUNS, SIMULATED)) == 0

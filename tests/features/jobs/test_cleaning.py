@@ -1,0 +1,246 @@
+"""The cleaning rules: each on its own, all against a plain-Python reading of them, and on the trace that pins the published count."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from features.errors import InputError
+from features.jobs.cleaning import MISSING_REQUEST, CleanTrace, clean
+from features.jobs.schema import Trace, conform
+from pipelines.ingest.swf import read_swf
+from tests.conftest import SHARED, needs_shared
+
+FIELDS = ("submit_s", "runtime_s", "procs", "allocated_procs", "requested_s", "queue")
+GOOD = (0, 10, 4, 4, 60, "a")
+
+
+def trace(*rows: tuple, procs: int | None = 8) -> Trace:
+    columns: dict[str, object] = {"job_id": np.arange(1, len(rows) + 1)}
+    for place, name in enumerate(FIELDS):
+        values = [row[place] for row in rows]
+        columns[name] = pd.Categorical(pd.array(values, dtype="str")) if name == "queue" else pd.array(values, dtype="Int64")
+    columns["submit_s"] = [row[0] for row in rows]
+    return Trace(name="t", jobs=conform(columns, len(rows)), procs=procs, source="t.swf")
+
+
+def touched(cleaned: CleanTrace) -> list[tuple]:
+    """What was done, as (job_id, action, rule, column, before, after)."""
+    rows = cleaned.rejected_jobs[["job_id", "action", "rule", "column", "before", "after"]]
+    return [tuple(None if pd.isna(value) else value for value in row) for row in rows.itertuples(index=False)]
+
+
+@pytest.mark.parametrize(
+    ("row", "done"),
+    [
+        (GOOD, []),
+        ((0, 10, None, 4, 60, "a"), [("altered", "procs-from-allocated", "procs", None, 4)]),
+        ((0, 10, 0, 4, 60, "a"), [("altered", "procs-from-allocated", "procs", 0, 4)]),
+        ((0, 10, None, 0, 60, "a"), [("dropped", "no-procs", "procs", None, None)]),
+        ((0, 10, 0, None, 60, "a"), [("dropped", "no-procs", "procs", 0, None)]),
+        ((0, 0, 4, 4, 60, "a"), [("dropped", "no-runtime", "runtime_s", 0, None)]),
+        ((0, None, 4, 4, 60, "a"), [("dropped", "no-runtime", "runtime_s", None, None)]),
+        ((-1, 10, 4, 4, 60, "a"), [("dropped", "negative-submit", "submit_s", -1, None)]),
+        ((0, 10, 4, 4, None, "a"), [("dropped", "no-request", "requested_s", None, None)]),
+        ((0, 10, 4, 4, 0, "a"), [("dropped", "no-request", "requested_s", 0, None)]),
+        ((0, 10, 8, 4, 60, "a"), []),
+        ((0, 10, 9, 4, 60, "a"), [("dropped", "wider-than-machine", "procs", 9, None)]),
+        ((0, 60, 4, 4, 60, "a"), []),
+        ((0, 61, 4, 4, 60, "a"), [("altered", "runtime-cut-to-request", "runtime_s", 61, 60)]),
+        (
+            (0, 61, None, 4, 60, "a"),
+            [("altered", "procs-from-allocated", "procs", None, 4), ("altered", "runtime-cut-to-request", "runtime_s", 61, 60)],
+        ),
+        ((-1, 0, None, None, None, "a"), [("dropped", "no-procs", "procs", None, None)]),
+    ],
+)
+def test_each_rule_and_its_edge(row: tuple, done: list[tuple]) -> None:
+    cleaned = clean(trace(GOOD, row))
+    assert touched(cleaned) == [(2, *what) for what in done]
+    assert cleaned.jobs["job_id"].tolist() == (
+        [1] if any(what[0] == "dropped" for what in done) else [1, 2] if row[0] >= 0 else [1]
+    )
+    for _, rule, column, _, after in done:
+        if rule in ("procs-from-allocated", "runtime-cut-to-request"):
+            assert cleaned.jobs.loc[1, column] == after
+
+
+def test_missing_requests_by_each_option() -> None:
+    jobs = trace(
+        GOOD,
+        (0, 30, 4, 4, None, "a"),
+        (0, 10, 4, 4, 90, "a"),
+        (0, 20, 4, 4, None, "b"),
+        (0, 500, 4, 4, None, None),
+        (0, 5, 4, 4, 70, None),
+    )
+    assert clean(jobs).jobs["job_id"].tolist() == [1, 3, 6]
+    runtime = clean(jobs, missing_request="runtime")
+    assert runtime.jobs["requested_s"].tolist() == [60, 30, 90, 20, 500, 70]
+    longest = clean(jobs, missing_request="queue-max")
+    # jobs that state no queue are one queue, and job 5 is its first
+    assert longest.jobs.set_index("job_id")["requested_s"].to_dict() == {1: 60, 2: 60, 3: 90, 6: 70}
+    assert touched(longest) == [
+        (2, "altered", "request-from-queue-max", "requested_s", None, 60),
+        (4, "dropped", "no-request-yet", "requested_s", None, None),
+        (5, "dropped", "no-request-yet", "requested_s", None, None),
+    ]
+
+
+def test_jobs_come_in_order_of_submission_and_in_source_order_within_a_second() -> None:
+    submits = np.random.default_rng(0).integers(0, 20, 500).tolist()
+    cleaned = clean(trace(*((submit, *GOOD[1:]) for submit in submits)))
+    assert cleaned.jobs["job_id"].tolist() == [job + 1 for job in sorted(range(500), key=lambda job: submits[job])]
+    assert cleaned.jobs.index.tolist() == list(range(500))
+
+
+def test_the_machine_size_given_overrules_the_one_stated() -> None:
+    assert clean(trace(GOOD, procs=None), procs=4).procs == 4
+    assert len(clean(trace(GOOD, (0, 10, 2, 2, 60, "a")), procs=3).jobs) == 1
+
+
+def test_the_trace_is_left_as_it_was() -> None:
+    jobs = trace(GOOD, (0, 61, None, 4, 60, "a"))
+    before = jobs.jobs.copy()
+    clean(jobs)
+    pd.testing.assert_frame_equal(jobs.jobs, before)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "options", "message"),
+    [
+        (trace(GOOD, procs=None), {}, "t.swf: says nowhere how many processors there are; give --procs N"),
+        (trace(GOOD), {"procs": 0}, "t.swf: a machine of 0 processors cannot run anything"),
+        (trace(), {}, "t.swf: has no jobs"),
+        (
+            trace((0, 10, 4, 4, None, "a")),
+            {},
+            "t.swf: no job states a requested time, so --missing-request drop has nothing to go by; --missing-request runtime takes each job's runtime instead",
+        ),
+        (
+            trace(GOOD),
+            {"missing_request": "guess"},
+            "unknown way to treat missing requests 'guess': known are drop, runtime, queue-max",
+        ),
+        (
+            trace((0, 0, 4, 4, 60, "a"), (0, 10, 99, 4, 60, "a"), (0, 10, 98, 4, 60, "a")),
+            {},
+            "t.swf: no job of 3 is left after cleaning (no-runtime: 1, wider-than-machine: 2)",
+        ),
+    ],
+)
+def test_what_cannot_be_cleaned_is_refused_in_one_line(jobs: Trace, options: dict, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        clean(jobs, **options)
+    assert str(caught.value) == message
+
+
+def plain_rules(rows: list[tuple], procs: int, missing_request: str) -> tuple[list[tuple], list[tuple]]:
+    """The rules one job at a time: (what was done as (job, action, rule)), kept jobs as (job, submit, runtime, procs, requested)."""
+    before: dict[int, int | None] = {}  # by job: the longest request stated in its queue so far
+    longest: dict[object, int] = {}
+    for number in sorted(range(1, len(rows) + 1), key=lambda number: rows[number - 1][0]):
+        *_, requested, queue = rows[number - 1]
+        before[number] = longest.get(queue)
+        if (requested or 0) > 0:
+            longest[queue] = max(longest.get(queue, 0), requested)
+    done, kept = [], []
+    for number, (submit, runtime, wanted, allocated, requested, _) in enumerate(rows, 1):
+        if (wanted or 0) <= 0 and (allocated or 0) > 0:
+            wanted = allocated
+            done.append((number, "altered", "procs-from-allocated"))
+        if (wanted or 0) <= 0:
+            done.append((number, "dropped", "no-procs"))
+            continue
+        if (runtime or 0) <= 0:
+            done.append((number, "dropped", "no-runtime"))
+            continue
+        if submit < 0:
+            done.append((number, "dropped", "negative-submit"))
+            continue
+        if (requested or 0) <= 0:
+            requested = {"drop": None, "runtime": runtime, "queue-max": before[number]}[missing_request]
+            if requested is None:
+                done.append((number, "dropped", "no-request" if missing_request == "drop" else "no-request-yet"))
+                continue
+            done.append((number, "altered", f"request-from-{missing_request}"))
+        if wanted > procs:
+            done.append((number, "dropped", "wider-than-machine"))
+            continue
+        if runtime > requested:
+            runtime = requested
+            done.append((number, "altered", "runtime-cut-to-request"))
+        kept.append((number, submit, runtime, wanted, requested))
+    return sorted(done), sorted(kept, key=lambda job: job[1])
+
+
+MAYBE = st.one_of(st.none(), st.integers(0, 12))
+ROWS = st.lists(
+    st.tuples(st.integers(-1, 5), MAYBE, MAYBE, MAYBE, MAYBE, st.sampled_from(["a", "b", None])), min_size=1, max_size=12
+)
+
+
+@given(ROWS, st.sampled_from(MISSING_REQUEST))
+def test_the_rules_together_are_the_rules_one_job_at_a_time(rows: list[tuple], missing_request: str) -> None:
+    done, kept = plain_rules(rows, 8, missing_request)
+    try:
+        cleaned = clean(trace(*rows), missing_request=missing_request)
+    except InputError:
+        assert not kept
+        return
+    assert sorted(cleaned.rejected_jobs[["job_id", "action", "rule"]].itertuples(index=False, name=None)) == done
+    columns = ["job_id", "submit_s", "runtime_s", "procs", "requested_s"]
+    assert list(cleaned.jobs[columns].itertuples(index=False, name=None)) == kept
+    assert cleaned.jobs[columns].dtypes.eq("int64").all()
+    assert cleaned.counts().sum() == len(done)
+
+
+def test_queue_max_knows_nothing_of_what_is_submitted_later() -> None:
+    # In file order A B C, submitted A (5) C (7) B (9): A comes before any request is stated, C before B's.
+    rows = [
+        (5, 10, 4, 4, None, "a"),
+        (9, 10, 4, 4, 90, "a"),
+        (7, 10, 4, 4, None, "a"),
+        (6, 10, 4, 4, 50, "a"),
+        (9, 10, 4, 4, None, "a"),
+    ]
+    cleaned = clean(trace(*rows), missing_request="queue-max")
+    assert touched(cleaned)[-1] == (1, "dropped", "no-request-yet", "requested_s", None, None)
+    assert cleaned.jobs.set_index("job_id")["requested_s"].to_dict() == {4: 50, 3: 50, 2: 90, 5: 90}
+    rows[1] = (9, 10, 4, 4, 5000, "a")
+    later = clean(trace(*rows), missing_request="queue-max").jobs.set_index("job_id")["requested_s"].to_dict()
+    assert later == {4: 50, 3: 50, 2: 5000, 5: 5000}
+
+
+def test_what_is_cut_off_a_runtime_is_kept_beside_it() -> None:
+    cleaned = clean(trace(GOOD, (1, 61, 4, 4, 60, "a"), (2, 7000, 4, 4, 60, "a")))
+    assert cleaned.jobs["runtime_s"].tolist() == [10, 60, 60]
+    assert cleaned.jobs["overrun_s"].tolist() == [0, 1, 6940]
+    assert cleaned.jobs["overrun_s"].dtype == np.int64
+
+
+@needs_shared
+def test_the_raw_kth_log_gives_the_published_28481_jobs_and_exactly_those() -> None:
+    cleaned = clean(read_swf(SHARED / "traces" / "KTH-SP2-1996-2.swf.gz"))
+    assert len(cleaned.jobs) == 28_481
+    published = read_swf(SHARED / "traces" / "KTH-SP2-filtered.swf.gz").jobs
+    columns = ["job_id", "submit_s", "runtime_s", "requested_s"]
+    assert (cleaned.jobs[columns].to_numpy() == published[columns].to_numpy(np.int64)).all()
+    assert (cleaned.jobs["procs"].to_numpy() == published["procs"].to_numpy(np.int64)).all()
+
+
+def test_a_cleaned_table_kept_as_canonical_parquet_is_cleaned_to_itself(tmp_path):
+    from features.jobs.schema import Trace
+    from pipelines.ingest.canonical import read_canonical, write_canonical
+
+    jobs = conform(
+        {"job_id": [1, 2], "submit_s": [0, 5], "wait_s": [0, 0], "runtime_s": [90, 30], "procs": [1, 1], "requested_s": [60, 60]}, 2
+    )
+    made = clean(Trace(jobs=jobs, name="t", procs=4))
+    assert made.jobs["overrun_s"].tolist() == [30, 0]
+    write_canonical(Trace(jobs=made.jobs, name="t", procs=4), tmp_path / "t.parquet")
+    again = clean(read_canonical(tmp_path / "t.parquet"))
+    pd.testing.assert_frame_equal(again.jobs, made.jobs)

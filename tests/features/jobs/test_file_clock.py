@@ -1,0 +1,61 @@
+"""The file's own clock: rows that reach far beyond everything else do not set it, and are left out; the ends of real logs are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from features.clock import DAY_S
+from features.jobs.cleaning import AHEAD, clean
+from features.jobs.file_clock import file_clock
+from features.jobs.schema import Trace, conform, masked
+from pipelines.ingest.read import read_trace
+from tests.conftest import SHARED, needs_shared
+
+YEAR_S = 365 * DAY_S
+
+
+def trace(count: int = 600, **changed: tuple[int, int]) -> Trace:
+    """``count`` jobs an hour apart; ``changed`` is a row and its value by column."""
+    columns = {
+        "job_id": np.arange(count),
+        "submit_s": np.arange(count) * 3600,
+        "wait_s": np.full(count, 60),
+        "runtime_s": np.full(count, 1800),
+        "procs": np.ones(count, np.int64),
+        "requested_s": np.full(count, 9 * YEAR_S),
+    }
+    for name, (row, value) in changed.items():
+        columns[name][row] = value
+    return Trace("clocked", conform({**columns, "wait_s": masked(columns["wait_s"], np.ones(count, bool))}, count), procs=4)
+
+
+@pytest.mark.parametrize("column", ["submit_s", "wait_s", "runtime_s"])
+@pytest.mark.parametrize("row", [3, 599])
+def test_one_row_far_ahead_is_left_out_with_the_column_that_puts_it_there(column: str, row: int) -> None:
+    made = clean(trace(**{column: (row, 3 * YEAR_S)}))
+    assert len(made.jobs) == 599
+    assert made.rejected_jobs[["rule", "action", "column", "before"]].to_numpy().tolist() == [
+        [AHEAD, "dropped", column, 3 * YEAR_S]
+    ]
+
+
+def test_what_the_trace_itself_reaches_is_not_ahead() -> None:
+    assert len(clean(trace(wait_s=(3, 20 * DAY_S))).jobs) == 600
+    assert len(clean(trace(runtime_s=(599, 29 * DAY_S))).jobs) == 600
+    assert len(clean(trace(count=40, wait_s=(3, 3 * YEAR_S))).jobs) == 40  # too few to tell
+
+
+def test_the_clock_leaves_out_ten_rows_and_not_eleven() -> None:
+    submit, stay = np.arange(600.0) * 3600, np.full(600, 100.0)
+    for many, moved in ((10, False), (11, True)):
+        late = np.where(np.arange(600) < many, 3.0 * YEAR_S, stay)
+        assert (file_clock(submit, late) > YEAR_S) == moved
+
+
+@needs_shared
+def test_the_job_that_ends_three_weeks_after_the_last_submission_stays() -> None:
+    made = clean(read_trace(str(SHARED / "traces" / "CERIT-wagap-2013.swf.gz"), procs=2176))
+    assert AHEAD not in set(made.rejected_jobs["rule"])
+    end = made.jobs["submit_s"] + made.jobs["wait_s"] + made.jobs["runtime_s"]
+    assert end.max() - made.jobs["submit_s"].max() > 21 * DAY_S

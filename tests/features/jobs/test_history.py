@@ -1,0 +1,422 @@
+"""The user-history features against their definition in plain Python, against a perturbed future and the papers' tables."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from features.clock import local_clock_s
+from features.errors import InputError
+from features.jobs.cleaning import CleanTrace, clean
+from features.jobs.history import HISTORY, history
+from features.jobs.inputs import FEATURES, model_inputs
+from features.jobs.published import GAUSSIER, OKCM, gaussier, okcm
+from features.jobs.schema import Trace, conform, masked
+from features.jobs.schema import start_s as recorded_start_s
+from models.registry.accounting import accounting
+from pipelines.workflows.night_replay import Replay
+from pipelines.workflows.stages import user_history
+from tests.conftest import SHARED, needs_shared
+
+CLOCK = ["cos_day", "sin_day", "cos_week", "sin_week"]
+NOT_CLOCK = [name for name in HISTORY if name not in CLOCK]
+NAN = math.nan
+
+
+def table(rows: list[dict]) -> pd.DataFrame:
+    """A cleaned canonical table of ``rows``, in their order; what they leave out is null, requests are ample."""
+    columns = {name: [row.get(name) for row in rows] for name in ("allocated_procs", "user")}
+    numbers = {name: np.array([row[name] for row in rows], np.int64) for name in ("submit_s", "runtime_s", "procs")}
+    jobs = conform(
+        {
+            **numbers,
+            **columns,
+            "job_id": np.arange(1, len(rows) + 1),
+            "requested_s": [row.get("requested_s", row["runtime_s"] + 100) for row in rows],
+        },
+        len(rows),
+    )
+    return jobs.astype({"runtime_s": "int64", "procs": "int64", "requested_s": "int64"})
+
+
+def random_trace(jobs: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
+    """A dense random trace, full of same-second events and jobs that run at a time, and its start times."""
+    rows = [
+        {
+            "submit_s": int(submit),
+            "runtime_s": int(rng.integers(1, 60)),
+            "procs": int(rng.integers(1, 9)),
+            "allocated_procs": None if rng.random() < 0.3 else int(rng.integers(1, 17)),
+            "user": (None, "a", "b", "c", "d")[int(rng.choice(5, p=[0.1, 0.5, 0.2, 0.15, 0.05]))],
+        }
+        for submit in np.cumsum(rng.integers(0, 6, jobs))
+    ]
+    return table(rows), np.array([row["submit_s"] for row in rows]) + rng.integers(0, 20, jobs)
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> tuple[pd.DataFrame, np.ndarray]:
+    """Short traces in which everything meets: one second, no wait, no user, one user."""
+    users = draw(st.sampled_from([(None, "a", "b"), ("a",), ("a", "b", "c")]))
+    rows, starts, submit = [], [], draw(st.integers(0, 10**9))
+    for _ in range(draw(st.integers(1, 25))):
+        submit += draw(st.integers(0, 3))
+        rows.append(
+            {
+                "submit_s": submit,
+                "runtime_s": draw(st.integers(1, 8)),
+                "procs": draw(st.integers(1, 5)),
+                "allocated_procs": draw(st.none() | st.integers(1, 5)),
+                "user": draw(st.sampled_from(users)),
+            }
+        )
+        starts.append(submit + draw(st.integers(0, 4)))
+    return table(rows), np.array(starts)
+
+
+def kth(jobs: int | None = None) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """The first jobs of cleaned KTH-SP2, their recorded starts and their local clock; read apart from the product's reader."""
+    path = SHARED / "traces" / "KTH-SP2-1996-2.1-cln.swf.gz"
+    fields = pd.read_csv(path, sep=r"\s+", comment=";", header=None)
+    columns: dict[str, object] = {"job_id": fields[0], "submit_s": fields[1], "user": fields[11].astype("str")}
+    for name, field in {"wait_s": 2, "runtime_s": 3, "allocated_procs": 4, "procs": 7, "requested_s": 8}.items():
+        columns[name] = masked(fields[field].to_numpy(), (fields[field] >= 0).to_numpy())
+    cleaned = clean(
+        Trace("kth-sp2", conform(columns, len(fields)), procs=100, origin_unix_s=843_480_031, timezone="Europe/Stockholm")
+    )
+    kept = cleaned.jobs.iloc[:jobs]
+    start = recorded_start_s(kept)
+    assert start is not None
+    return kept, start, local_clock_s(kept["submit_s"].to_numpy(), cleaned.origin_unix_s, cleaned.timezone)
+
+
+def local(jobs: pd.DataFrame) -> np.ndarray:
+    return jobs["submit_s"].to_numpy(np.int64)
+
+
+# The definition, job by job and without any state.
+
+
+def defined(jobs: pd.DataFrame, start_s: np.ndarray) -> list[dict[str, float]]:
+    """The history (clock apart) of every job of ``jobs``, from the definition alone: look at all the jobs of its user."""
+    everything = []
+    for row, job in enumerate(jobs.itertuples()):
+        known = {"row": row, "start": int(start_s[row]), "end": int(start_s[row]) + job.runtime_s}
+        allocated = job.procs if pd.isna(job.allocated_procs) else int(job.allocated_procs)
+        everything.append({**known, "runtime": job.runtime_s, "procs": job.procs, "allocated": allocated, "user": job.user})
+    of_user: dict[str, list[dict]] = {}
+    for job in everything:
+        of_user.setdefault("" if pd.isna(job["user"]) else job["user"], []).append(job)
+    of_user[""] = []
+    return [
+        known_of(now, job["procs"], of_user["" if pd.isna(job["user"]) else job["user"]])
+        for job, now in zip(everything, jobs["submit_s"].tolist(), strict=True)
+    ]
+
+
+def known_of(now: int, procs: int, of_user: list[dict]) -> dict[str, float]:
+    ended = sorted((job for job in of_user if job["end"] <= now), key=lambda job: (job["end"], job["start"], job["row"]))
+    running = [job for job in of_user if job["start"] < now < job["end"]]
+    runtimes = [job["runtime"] for job in reversed(ended)]
+    mean_procs = mean([job["procs"] for job in ended])
+    return {
+        "completed_jobs": len(ended),
+        "last_runtime_s": runtimes[0] if len(runtimes) > 0 else NAN,
+        "second_last_runtime_s": runtimes[1] if len(runtimes) > 1 else NAN,
+        "third_last_runtime_s": runtimes[2] if len(runtimes) > 2 else NAN,
+        "mean_last2_runtime_s": mean(runtimes[:2]) if len(runtimes) > 1 else NAN,
+        "mean_last3_runtime_s": mean(runtimes[:3]) if len(runtimes) > 2 else NAN,
+        "mean_runtime_s": mean(runtimes),
+        "sum_runtime_s": sum(runtimes),
+        "mean_procs": mean_procs,
+        "mean_allocated_procs": mean([job["allocated"] for job in ended]),
+        "procs_over_mean": procs / mean_procs,
+        "running_jobs": len(running),
+        "running_mean_procs": mean([job["procs"] for job in running]),
+        "occupied_procs": sum(job["procs"] for job in running),
+        "longest_running_s": max((now - job["start"] for job in running), default=NAN),
+        "sum_running_s": sum(now - job["start"] for job in running),
+        "break_s": now - ended[-1]["end"] if ended else NAN,
+    }
+
+
+def mean(values: list[int]) -> float:
+    return sum(values) / len(values) if values else NAN
+
+
+def assert_as_defined(jobs: pd.DataFrame, start_s: np.ndarray) -> None:
+    known = history(jobs, start_s, local(jobs))
+    assert tuple(known.columns) == HISTORY
+    assert (known.dtypes == "float64").all()
+    pd.testing.assert_frame_equal(known[NOT_CLOCK], pd.DataFrame(defined(jobs, start_s), dtype="float64"), check_exact=True)
+
+
+@settings(max_examples=150, deadline=None)
+@given(traces())
+def test_history_is_its_definition_on_short_traces(trace: tuple[pd.DataFrame, np.ndarray]) -> None:
+    assert_as_defined(*trace)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_history_is_its_definition_on_random_traces(seed: int) -> None:
+    assert_as_defined(*random_trace(400, np.random.default_rng(seed)))
+
+
+@needs_shared
+def test_history_is_its_definition_on_kth() -> None:
+    jobs, start, _ = kth(3_000)
+    assert len(jobs) == 3_000
+    assert_as_defined(jobs, start)
+
+
+def test_edges_of_a_second() -> None:
+    """At 10, a job that ends at 10 has ended, one that starts at 10 does not run yet."""
+    jobs = table(
+        [
+            {"submit_s": 0, "runtime_s": 10, "procs": 2, "user": "a"},
+            {"submit_s": 1, "runtime_s": 5, "procs": 4, "user": "a"},
+            {"submit_s": 1, "runtime_s": 2, "procs": 8, "user": "a"},
+            {"submit_s": 10, "runtime_s": 1, "procs": 1, "user": "a"},
+        ]
+    )
+    last = history(jobs, np.array([0, 10, 9, 10]), local(jobs)).iloc[-1]
+    assert (last["completed_jobs"], last["last_runtime_s"], last["break_s"]) == (1, 10, 0)
+    assert (last["running_jobs"], last["occupied_procs"], last["longest_running_s"]) == (1, 8, 1)
+
+
+def test_ends_of_one_second_count_in_order_of_start() -> None:
+    jobs = table([{"submit_s": 0, "runtime_s": runtime, "procs": 1, "user": "a"} for runtime in (3, 9, 6)] * 2)
+    start = np.array([6, 0, 3] * 2)
+    after = table([{"submit_s": 9, "runtime_s": 1, "procs": 1, "user": "a"}])
+    both = pd.concat([jobs, after], ignore_index=True)
+    last = history(both, np.append(start, 9), local(both)).iloc[-1]
+    assert last[["last_runtime_s", "second_last_runtime_s", "third_last_runtime_s"]].tolist() == [3, 3, 6]
+
+
+def test_null_users_know_nothing_of_each_other() -> None:
+    jobs = table([{"submit_s": 100 * number, "runtime_s": 5, "procs": 1} for number in range(3)])
+    known = history(jobs, local(jobs), local(jobs))[NOT_CLOCK]
+    zero = ["completed_jobs", "sum_runtime_s", "running_jobs", "occupied_procs", "sum_running_s"]
+    assert (known[zero] == 0).all(axis=None)
+    assert known.drop(columns=zero).isna().all(axis=None)
+
+
+def test_clock_is_the_wall_clock_from_monday() -> None:
+    jobs = table([{"submit_s": number, "runtime_s": 1, "procs": 1, "user": "a"} for number in range(4)])
+    instants = ["1997-03-31 00:00:00", "1997-03-31 06:00:00", "1997-04-02 12:00:00", "1997-04-03 12:00:00"]  # 31 March: a Monday
+    clock = pd.DatetimeIndex(instants).to_numpy().astype("datetime64[s]").astype(np.int64)
+    known = history(jobs, local(jobs), clock)
+    days = 2 * np.pi * np.array([0, 0.25, 2.5, 3.5])
+    for name, expected in {
+        "cos_day": np.cos(days),
+        "sin_day": np.sin(days),
+        "cos_week": np.cos(days / 7),
+        "sin_week": np.sin(days / 7),
+    }.items():
+        np.testing.assert_allclose(known[name], expected, atol=1e-12)
+
+
+# Nothing of the future.
+
+
+def perturbed(jobs: pd.DataFrame, start_s: np.ndarray, row: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
+    """``jobs`` with all that happens after the submission of ``row`` made different, as far as it can be."""
+    now = int(jobs["submit_s"].iloc[row])
+    after = np.arange(len(jobs)) > row
+    submit = jobs["submit_s"].to_numpy().copy()
+    submit[after] = now + np.sort(rng.integers(0, 200, after.sum()))
+    start = start_s.copy()
+    waiting = start_s >= now  # whoever has not started before now may start at any time from now on
+    start[waiting] = np.maximum(submit, now)[waiting] + rng.integers(0, 50, waiting.sum())
+    runtime = jobs["runtime_s"].to_numpy().copy()
+    unended = start_s + runtime > now
+    runtime[unended] = np.maximum(now - start, 0)[unended] + rng.integers(1, 100, unended.sum())
+    changed = jobs.assign(submit_s=submit, runtime_s=runtime)
+    for name, values in {
+        "procs": rng.integers(1, 50, len(jobs)),
+        "requested_s": rng.integers(1, 1_000, len(jobs)),
+        "allocated_procs": rng.integers(1, 50, len(jobs)),
+    }.items():
+        changed[name] = changed[name].where(~after, pd.Series(values).astype(changed[name].dtype))
+    users = changed["user"].cat.codes.to_numpy().copy()
+    users[after] = rng.integers(-1, len(changed["user"].cat.categories), after.sum())
+    changed["user"] = pd.Categorical.from_codes(users, dtype=changed["user"].dtype)
+    return changed, start
+
+
+def assert_the_future_does_not_matter(jobs: pd.DataFrame, start: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> None:
+    inputs = model_inputs(jobs, history(jobs, start, local(jobs)))
+    for row in rows:
+        otherwise, otherwise_start = perturbed(jobs, start, row, rng)
+        assert not otherwise["runtime_s"].equals(jobs["runtime_s"])
+        past, past_start = jobs.iloc[: row + 1], start[: row + 1]
+        for table_, start_ in ((otherwise, otherwise_start), (past, past_start)):
+            again = model_inputs(table_, history(table_, start_, local(table_)))
+            pd.testing.assert_series_equal(again.iloc[row], inputs.iloc[row], check_exact=True)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_input_depends_on_the_future_of_a_random_trace(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    assert_the_future_does_not_matter(*random_trace(300, rng), np.arange(0, 300), rng)
+
+
+@needs_shared
+def test_no_input_depends_on_the_future_of_kth() -> None:
+    jobs, start, _ = kth(5_000)
+    rng = np.random.default_rng(7)
+    assert_the_future_does_not_matter(jobs, start, rng.choice(len(jobs), 150, replace=False), rng)
+
+
+# Bad input, and speed.
+
+
+def test_what_cannot_be_is_refused() -> None:
+    jobs = table([{"submit_s": submit, "runtime_s": 5, "procs": 1, "user": "a"} for submit in (3, 7)])
+    with pytest.raises(InputError, match="job 2 starts before its submission"):
+        history(jobs, np.array([3, 6]), local(jobs))
+    with pytest.raises(InputError, match="job 1 runs less than a second"):
+        history(jobs.assign(runtime_s=[0, 5]), np.array([3, 7]), local(jobs))
+    with pytest.raises(ValueError, match="not in order of submission"):
+        history(jobs.iloc[::-1], np.array([7, 3]), local(jobs))
+    with pytest.raises(ValueError, match="not of the same rows"):
+        model_inputs(jobs, history(jobs.iloc[:1], np.array([3]), local(jobs.iloc[:1])))
+
+
+def test_jobs_that_run_at_a_time_cost_nothing_more() -> None:
+    """One user with all of 100,000 jobs running at once takes no longer than a few times the same user one job at a time."""
+    jobs = 100_000
+    numbers = np.arange(jobs)
+    crowd = conform(
+        {
+            "job_id": numbers,
+            "submit_s": numbers,
+            "runtime_s": jobs * 2 - numbers,
+            "procs": numbers * 0 + 1,
+            "requested_s": numbers,
+            "user": ["a"] * jobs,
+        },
+        jobs,
+    )
+    alone = crowd.assign(runtime_s=1)
+    history(crowd, numbers, numbers)
+
+    def seconds(trace: pd.DataFrame) -> float:
+        begin = time.perf_counter()
+        history(trace, numbers, numbers)
+        return time.perf_counter() - begin
+
+    assert history(crowd, numbers, numbers)["running_jobs"].iloc[-1] == jobs - 1
+    assert statistics.median(seconds(crowd) for _ in range(5)) < 5 * statistics.median(seconds(alone) for _ in range(5))
+
+
+# The papers' tables.
+
+
+@pytest.fixture
+def example() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """One user: no history; one running; one ended; two ended and one running; three ended and another running."""
+    rows = [
+        {"submit_s": 0, "runtime_s": 100, "procs": 4, "allocated_procs": 8, "requested_s": 600},
+        {"submit_s": 60, "runtime_s": 50, "procs": 2, "allocated_procs": None, "requested_s": 300},
+        {"submit_s": 100, "runtime_s": 500, "procs": 6, "allocated_procs": 6, "requested_s": 900},
+        {"submit_s": 130, "runtime_s": 30, "procs": 9, "allocated_procs": 9, "requested_s": 60},
+        {"submit_s": 700, "runtime_s": 10, "procs": 3, "allocated_procs": 3, "requested_s": 20},
+    ]
+    jobs = table([{**row, "user": "a"} for row in rows])
+    return jobs, history(jobs, np.array([0, 70, 110, 680, 700]), np.full(5, 4 * 86_400 + 21_600))
+
+
+def test_gaussier_is_table_2(example: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    quarter = [0.0, 1.0, math.cos(math.pi / 14), math.sin(math.pi / 14)]  # Monday, six in the morning
+    expected = [
+        #  p~  p1   p2  p3  AVE2 AVE3 AVEall  q  AVEh q/AVEh AVEc cur long  sum occ break
+        [600, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0],
+        [300, 0, 0, 0, 0, 0, 0, 2, 0, 0, 4, 1, 60, 60, 4, 0],
+        [900, 100, 0, 0, 100, 100, 100, 6, 4, 1.5, 2, 1, 30, 30, 2, 0],
+        [60, 50, 100, 0, 75, 75, 75, 9, 3, 3, 6, 1, 20, 20, 6, 10],
+        [20, 500, 50, 100, 275, 650 / 3, 650 / 3, 3, 4, 0.75, 9, 1, 20, 20, 9, 90],
+    ]
+    known = gaussier(*example)
+    assert list(known.columns) == list(GAUSSIER)
+    np.testing.assert_allclose(known, [row + quarter for row in expected], atol=1e-12)
+
+
+def test_okcm_is_table_1(example: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    sines = [math.sin(math.pi / 14), 1.0]
+    expected = [
+        # x0  x1  x2   x3   x4   x5   x6  x7   x8  x9 x10 x11 then x14
+        ([4, 600, 600, 600, 600, 600, 600, 0, 600, 4, 4, 1], 0),
+        ([2, 300, 300, 300, 300, 300, 300, 0, 300, 2, 2, 1], 0),
+        ([6, 900, 100, 900, 100, 900, 100, 100, 100, 4, 8, 1.5], 0),
+        ([9, 60, 50, 100, 75, 60, 75, 150, 75, 3, 5, 3], 10),
+        ([3, 20, 500, 50, 275, 100, 650 / 3, 650, 650 / 3, 4, 16 / 3, 0.75], 90),
+    ]
+    known = okcm(*example)
+    assert list(known.columns) == list(OKCM)
+    assert list(OKCM.values()) == [f"x{number}" for number in range(15)]
+    np.testing.assert_allclose(known, [[*first, *sines, last] for first, last in expected], atol=1e-12)
+
+
+@needs_shared
+def test_published_tables_have_no_holes_on_kth() -> None:
+    jobs, start, clock = kth()
+    known = history(jobs, start, clock)
+    for features in (gaussier(jobs, known), okcm(jobs, known)):
+        assert np.isfinite(features.to_numpy()).all()
+        assert len(features) == len(jobs)
+
+
+def test_inputs_are_one_matrix_in_the_stated_order() -> None:
+    jobs, start = random_trace(50, np.random.default_rng(1))
+    known = history(jobs, start, local(jobs))
+    inputs = model_inputs(jobs, known)
+    assert tuple(inputs.columns) == FEATURES
+    assert inputs.to_numpy().flags.c_contiguous
+    pd.testing.assert_frame_equal(inputs[["requested_s", "procs"]], jobs[["requested_s", "procs"]].astype("float64"))
+    pd.testing.assert_frame_equal(inputs[list(HISTORY)], known)
+
+
+def overrunning(recorded_s: int) -> CleanTrace:
+    """Of one user, A asks for 100 s and runs ``recorded_s`` from 0 on; B is submitted at 500."""
+    columns = {"job_id": [1, 2], "submit_s": [0, 500], "wait_s": [0, 0], "runtime_s": [recorded_s, 10], "procs": [4, 1]}
+    return clean(Trace("t", conform({**columns, "requested_s": [100, 10], "user": ["a", "a"]}, 2), procs=8))
+
+
+def test_a_job_that_runs_beyond_its_request_is_learned_from_when_it_has_ended() -> None:
+    cleaned, start = overrunning(1000), np.array([0, 500])
+    assert cleaned.jobs["runtime_s"].tolist() == [100, 10]
+    known = accounting(cleaned.jobs, start)
+    assert known.end_s.tolist() == [1000, 510]
+    assert known.ended(999).tolist() == [1]
+    for told in (known.inputs, user_history(cleaned).table):
+        assert told[["completed_jobs", "running_jobs", "occupied_procs", "longest_running_s"]].iloc[1].tolist() == [0, 1, 4, 500]
+    at_600 = known.snapshot(600).iloc[0]
+    assert (at_600["completed_jobs"], at_600["last_runtime_s"]) == (1, 10)  # B alone
+    at_1000 = known.snapshot(1000).iloc[0]
+    assert (at_1000["completed_jobs"], at_1000["last_runtime_s"], at_1000["last_end_s"]) == (2, 100, 1000)
+    replayed = Replay(cleaned, start, "recorded")
+    assert replayed.accounting(999).jobs["job_id"].tolist() == [2]
+    assert replayed.accounting(1000).jobs["job_id"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("recorded_s", [501, 2000, 50_000])
+def test_nothing_known_at_a_submission_depends_on_how_long_a_running_job_still_runs(recorded_s: int) -> None:
+    start = np.array([0, 500])
+    one, other = (accounting(overrunning(seconds).jobs, start).inputs for seconds in (recorded_s, 700))
+    pd.testing.assert_frame_equal(one, other)
+    ended = accounting(overrunning(500).jobs, start).inputs  # which it has just
+    assert ended["completed_jobs"].tolist() == [0, 1]
+
+
+def test_an_end_before_a_runtime_is_over_is_refused() -> None:
+    jobs = table([{"submit_s": 0, "runtime_s": 10, "procs": 1, "user": "a"}])
+    with pytest.raises(InputError, match="job 1 ends before its runtime is over"):
+        history(jobs, np.array([0]), np.array([0]), np.array([9]))

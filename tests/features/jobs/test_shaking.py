@@ -1,0 +1,166 @@
+"""Shaken replays: what moves, what does not, that replays are paired, and that a seed does something or is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from features.errors import InputError
+from features.jobs.cleaning import clean
+from features.jobs.shaking import moves, shaken
+from models.runtime.names import predictor, takes_seed
+from pipelines.cli import cli
+from pipelines.ingest.canonical import write_canonical
+from pipelines.ingest.workload import Workload, generate
+from sim import Campaign, campaign_schedules, evaluate, run_campaign, simulate
+from sim.campaigns.campaign import serial
+from sim.campaigns.windows import split_windows
+
+PROCS = 64
+SPEC = Workload(jobs=1500, procs=PROCS, users=15, load=0.9, seed=3)
+JOBS = clean(generate(SPEC)).jobs
+POLICY = {"scheduler": "EASY-SJBF", "predictor": "last2", "correction": "tsafrir"}
+
+
+def test_every_move_within_bounds_is_as_likely_and_a_seed_draws_the_same_again():
+    by = moves(70_000, 3, 5)
+    values, counts = np.unique(by, return_counts=True)
+    assert values.tolist() == [-3, -2, -1, 0, 1, 2, 3]
+    assert np.abs(counts - 10_000).max() < 500
+    assert (by == moves(70_000, 3, 5)).all()
+    assert (by != moves(70_000, 3, 0)).any()
+    assert not moves(9, 0, 1).any()
+    for wrong in ((9, -1, 0), (9, 60, -1)):
+        with pytest.raises(InputError):
+            moves(*wrong)
+
+
+def test_shaken_jobs_are_in_order_of_their_submission_and_otherwise_as_recorded():
+    by = moves(len(JOBS), 600, 1)
+    table, rows = shaken(JOBS, by)
+    assert table["submit_s"].is_monotonic_increasing
+    assert sorted(rows) == list(range(len(JOBS)))
+    assert (rows != np.arange(len(JOBS))).any()
+    assert (table["submit_s"].to_numpy() == (JOBS["submit_s"].to_numpy() + by)[rows]).all()
+    others = JOBS.columns.drop("submit_s")
+    pd.testing.assert_frame_equal(table[others], JOBS[others].iloc[rows].reset_index(drop=True))
+
+
+def test_jobs_moved_to_one_second_stay_in_order():
+    few = JOBS.head(4).assign(submit_s=[0, 10, 20, 20])
+    assert shaken(few, np.array([15, 5, -10, -5]))[1].tolist() == [2, 0, 1, 3]
+
+
+def test_with_dependencies_no_job_comes_before_the_one_it_names():
+    few = JOBS.head(3).assign(submit_s=[0, 10, 20], job_id=[1, 2, 3], preceding_job=[-1, 1, -1], think_s=[-1, 0, -1])
+    by = np.array([15, -5, 0])
+    assert shaken(few, by)[1].tolist() == [1, 0, 2]
+    table, rows = shaken(few, by, dependencies=True)
+    assert rows.tolist() == [0, 1, 2]
+    assert table["submit_s"].tolist() == [15, 15, 20]
+
+
+def test_a_shaken_schedule_is_that_of_the_moved_jobs_in_the_order_of_the_trace():
+    made = simulate(JOBS, procs=PROCS, seed=4, shake_s=60, **POLICY)
+    table, rows = shaken(JOBS, moves(len(JOBS), 60, 4))
+    plain = simulate(table, procs=PROCS, **POLICY)
+    assert (made.jobs["job_id"].to_numpy() == JOBS["job_id"].to_numpy()).all()
+    assert np.abs(made.jobs["submit_s"] - JOBS["submit_s"]).max() == 60
+    for column in plain.jobs:
+        assert (made.jobs[column].to_numpy()[rows] == plain.jobs[column].to_numpy()).all(), column
+    assert (made.seed, made.shake_s) == (4, 60)
+    assert not made.jobs["start_s"].equals(simulate(JOBS, procs=PROCS, **POLICY).jobs["start_s"])
+    again, other = (simulate(JOBS, procs=PROCS, seed=seed, shake_s=60, **POLICY) for seed in (4, 0))
+    pd.testing.assert_frame_equal(again.jobs, made.jobs)
+    assert not other.jobs["start_s"].equals(made.jobs["start_s"])
+
+
+def test_predictions_known_beforehand_follow_their_jobs():
+    given = JOBS["runtime_s"].to_numpy(float)
+    made = simulate(JOBS, procs=PROCS, seed=1, shake_s=3600, predictor=given)
+    assert (made.jobs["predicted_s"] == made.jobs["runtime_s"]).all()
+    expected = simulate(JOBS, procs=PROCS, seed=1, shake_s=3600, predictor="clairvoyant")
+    assert (made.jobs["start_s"] == expected.jobs["start_s"]).all()
+
+
+def test_a_seed_that_would_change_nothing_is_refused():
+    with pytest.raises(InputError, match=r"seed 3 changes nothing: .* predictions by last2; move the submissions"):
+        simulate(JOBS, procs=PROCS, seed=3, **POLICY)
+    with pytest.raises(InputError, match="changes nothing"):
+        simulate(JOBS, procs=PROCS, seed=3, predictor="quantile(seed=2)")
+    with pytest.raises(InputError, match=r"seed 1 changes nothing: .* requested, svr"):
+        Campaign(("EASY",), ("requested", "svr"), seeds=(0, 1))
+    with pytest.raises(InputError, match="must be 0 or more"):
+        Campaign(("EASY",), seeds=(-1,), shake_s=60)
+
+
+def test_a_learner_takes_the_seed_and_keeps_its_name():
+    assert [takes_seed(name) for name in ("quantile", "lightgbm(trees=9)", "quantile(seed=1)", "sp3", "sp(seed=0.5)", "svr")] == [
+        *(True, True, False),
+        *(False, False, False),
+    ]
+    assert predictor("lightgbm(trees=9)", seed=7).name == "lightgbm(trees=9)"
+    made, stated, other = (
+        simulate(JOBS, procs=PROCS, predictor=name, seed=seed)
+        for name, seed in (("quantile", 5), ("quantile(seed=5)", 0), ("quantile", 0))
+    )
+    assert made.predictor == "quantile"
+    assert made.jobs["predicted_s"].equals(stated.jobs["predicted_s"])
+    assert not made.jobs["predicted_s"].equals(other.jobs["predicted_s"])
+
+
+def test_a_campaign_shakes_each_seed_alike_for_all_policies():
+    asked = Campaign(("EASY", "EASY-SJBF"), ("requested", "last2"), ("tsafrir",), seeds=(0, 3), shake_s=60)
+    made = campaign_schedules(JOBS, asked, procs=PROCS)
+    assert {schedule.shake_s for schedule in made} == {60}
+    submits = {schedule.seed: schedule.jobs["submit_s"].to_numpy() for schedule in made}
+    assert (submits[0] != submits[3]).any()
+    for schedule in made:
+        assert (schedule.jobs["submit_s"].to_numpy() == submits[schedule.seed]).all()
+    [one] = [each for each in made if (each.scheduler, each.predictor, each.seed) == ("EASY-SJBF", "last2", 3)]
+    alone = simulate(JOBS, procs=PROCS, seed=3, shake_s=60, **POLICY)
+    pd.testing.assert_frame_equal(one.jobs, alone.jobs)
+    table = run_campaign(JOBS, asked, procs=PROCS, map_points=serial)
+    [row] = table[(table[["scheduler", "predictor", "seed"]] == ["EASY-SJBF", "last2", 3]).all(axis=1)].to_dict("records")
+    assert row["shake_s"] == 60
+    for metric in ("mean_wait_s", "awf_s", "mean_bounded_slowdown"):
+        assert row[metric] == pytest.approx(evaluate(alone)[metric], rel=1e-12)
+
+
+def test_windows_are_those_of_the_recorded_submissions_and_moves_those_of_the_trace():
+    asked = Campaign(("EASY",), seeds=(2,), shake_s=60)
+    windows = split_windows(JOBS, "weeks", skip_first=False, drop="none")
+    table = run_campaign(JOBS, asked, procs=PROCS, windows=windows)
+    assert table["jobs"].sum() == len(JOBS)
+    last = windows.windows[-1]
+    expected = simulate(shaken(last.jobs, moves(len(JOBS), 60, 2)[last.rows])[0], procs=PROCS)
+    assert table["mean_wait_s"].iloc[-1] == pytest.approx(evaluate(expected)["mean_wait_s"], rel=1e-12)
+
+
+def test_the_command_shakes_says_so_and_refuses_a_seed_without_effect(tmp_path):
+    path = tmp_path / "few.parquet"
+    write_canonical(generate(SPEC), path)
+    said = {}
+    for shake in (["--shake", "--seed", "3"], ["--shake", "60", "--seed", "3"], []):
+        done = CliRunner().invoke(cli, ["simulate", str(path), "--procs", "64", "--json", *shake])
+        assert done.exit_code == 0, done.output
+        said[len(shake)] = json.loads(done.stdout)
+    shaken_row, plain = said[4], said[0]
+    assert (shaken_row["seed"], shaken_row["shake_s"], plain["seed"], plain["shake_s"]) == (3, 60, 0, 0)
+    assert said[3]["mean_wait_s"] == shaken_row["mean_wait_s"] != plain["mean_wait_s"]
+    refused = CliRunner().invoke(cli, ["simulate", str(path), "--procs", "64", "--seed", "3"])
+    assert isinstance(refused.exception, InputError)
+    assert "seed 3 changes nothing" in str(refused.exception)
+
+
+def test_a_command_on_a_machine_on_which_nothing_waits_says_that_it_says_nothing(tmp_path):
+    path = tmp_path / "few.parquet"
+    write_canonical(generate(SPEC), path)
+    for procs, told in (("64", False), ("100000", True)):
+        done = CliRunner().invoke(cli, ["simulate", str(path), "--procs", procs, "--scheduler", "EASY", "--json"])
+        assert ("nothing waits here" in done.stderr) is told
+        assert ("check --procs" in done.stderr) is told

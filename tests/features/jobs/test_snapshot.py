@@ -1,0 +1,179 @@
+"""A snapshot gives new submissions the inputs that the whole trace would, and knows nothing later than its instant."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+import statistics
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from features.jobs import inputs as whole_trace
+from features.jobs.history import history
+from features.jobs.inputs import model_inputs
+from features.jobs.snapshot import snapshot
+from models.packed import snapshot_inputs
+from models.packed.snapshot_inputs import FEATURES, KNOWN, History, inputs_from_snapshot
+from tests.conftest import needs_shared
+from tests.features.jobs.test_history import kth, local, perturbed, random_trace, table, traces
+
+PACKED = Path(snapshot_inputs.__file__)
+
+
+def submissions(jobs: pd.DataFrame, local_s: np.ndarray) -> pd.DataFrame:
+    """What a job says of itself: the columns that the packed code may see."""
+    return jobs[["user", "procs", "requested_s", "submit_s"]].assign(local_s=local_s)
+
+
+def assert_as_from_the_trace(jobs: pd.DataFrame, start: np.ndarray, local_s: np.ndarray, rows: np.ndarray) -> None:
+    """For a job submitted at the snapshot's instant, column by column and to the last bit (the sine tables of numpy aside)."""
+    expected = model_inputs(jobs, history(jobs, start, local_s))
+    asked = submissions(jobs, local_s)
+    for row in rows:
+        now = int(jobs["submit_s"].iloc[row])
+        got = inputs_from_snapshot(asked.iloc[[row]], snapshot(jobs, start, now))
+        pd.testing.assert_frame_equal(got.iloc[:, :-4], expected.iloc[[row], :-4], check_exact=True)
+        np.testing.assert_allclose(got.iloc[:, -4:], expected.iloc[[row], -4:], rtol=0, atol=1e-15)
+
+
+@settings(max_examples=60, deadline=None)
+@given(traces())
+def test_snapshot_gives_the_inputs_of_a_job_submitted_then_in_short_traces(trace: tuple[pd.DataFrame, np.ndarray]) -> None:
+    jobs, start = trace
+    assert_as_from_the_trace(jobs, start, local(jobs), np.arange(len(jobs)))
+
+
+def test_snapshot_gives_the_inputs_of_a_job_submitted_then_in_a_random_trace() -> None:
+    jobs, start = random_trace(300, np.random.default_rng(3))
+    assert_as_from_the_trace(jobs, start, local(jobs), np.arange(300))
+
+
+@needs_shared
+def test_snapshot_gives_the_inputs_of_a_job_submitted_then_in_kth() -> None:
+    jobs, start, clock = kth()
+    assert_as_from_the_trace(jobs, start, clock, np.random.default_rng(5).choice(len(jobs), 300, replace=False))
+
+
+@settings(max_examples=60, deadline=None)
+@given(traces(), st.integers(0, 40), st.integers(0, 30), st.sampled_from(["a", "b", "c", "nobody's"]))
+def test_clock_alone_moves_on_after_the_snapshot(trace: tuple[pd.DataFrame, np.ndarray], after: int, wait: int, user: str) -> None:
+    """As long as nothing more of the user starts or ends, a later submission gets the inputs the whole trace would give it."""
+    jobs, start = trace
+    at = int(jobs["submit_s"].iloc[0]) + after
+    now = at + wait
+    end = start + jobs["runtime_s"].to_numpy()
+    of_user = (jobs["user"] == user).to_numpy(bool)
+    if (of_user & (((start >= at) & (start < now)) | ((end > at) & (end <= now)))).any():
+        now = at
+    new = {"submit_s": now, "runtime_s": 1, "procs": 3, "user": user}
+    before = jobs["submit_s"].to_numpy() <= now
+    users = jobs["user"].astype("str")
+    rows = jobs[before].assign(user=users[before]).to_dict("records")
+    everything = table([*rows, new])
+    starts = np.append(start[before], now)
+    expected = model_inputs(everything, history(everything, starts, local(everything))).iloc[[-1]]
+    asked = submissions(everything, local(everything)).iloc[[-1]]
+    pd.testing.assert_frame_equal(inputs_from_snapshot(asked, snapshot(jobs, start, at)), expected)
+
+
+def test_many_rows_are_the_rows_one_by_one() -> None:
+    jobs, start = random_trace(300, np.random.default_rng(11))
+    known = History.from_frame(snapshot(jobs, start, int(jobs["submit_s"].iloc[200])))
+    asked = submissions(jobs, local(jobs)).iloc[200:]
+    one_by_one = pd.concat([known.inputs(asked.iloc[[row]]) for row in range(len(asked))])
+    pd.testing.assert_frame_equal(known.inputs(asked), one_by_one, atol=1e-15, rtol=0)
+    assert known.inputs(asked.iloc[:0]).shape == (0, len(FEATURES))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_snapshot_holds_nothing_later_than_its_instant(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    jobs, start = random_trace(300, rng)
+    for row in range(0, 300, 3):
+        now = int(jobs["submit_s"].iloc[row])
+        taken = snapshot(jobs, start, now)
+        pd.testing.assert_frame_equal(snapshot(*perturbed(jobs, start, row, rng), now), taken)
+        pd.testing.assert_frame_equal(snapshot(jobs.iloc[: row + 1], start[: row + 1], now), taken)
+
+
+def test_snapshot_of_a_morning_worked_by_hand() -> None:
+    jobs = table(
+        [
+            {"submit_s": 0, "runtime_s": 40, "procs": 2, "allocated_procs": 16, "user": "ann"},
+            {"submit_s": 5, "runtime_s": 30, "procs": 4, "user": "ann"},
+            {"submit_s": 6, "runtime_s": 900, "procs": 8, "user": "ann"},
+            {"submit_s": 7, "runtime_s": 900, "procs": 1, "user": "ann"},
+            {"submit_s": 8, "runtime_s": 900, "procs": 3, "user": "bob"},
+            {"submit_s": 9, "runtime_s": 1, "procs": 1, "user": "queued"},
+            {"submit_s": 10, "runtime_s": 1, "procs": 1, "user": None},
+        ]
+    )
+    taken = snapshot(jobs, np.array([0, 10, 20, 30, 50, 60, 10]), 60)
+    assert list(taken.columns) == ["user", "at_s", *KNOWN]
+    expected = [
+        ["ann", 60, 2, 30, 40, pd.NA, 70, 6, 20, 40, 2, 9, 50, 20],
+        ["bob", 60, 0, pd.NA, pd.NA, pd.NA, 0, 0, 0, pd.NA, 1, 3, 50, 50],
+    ]
+    pd.testing.assert_frame_equal(taken, pd.DataFrame(expected, columns=taken.columns).astype(taken.dtypes))
+
+
+def test_submission_from_before_the_snapshot_is_answered_as_at_its_instant() -> None:
+    jobs, start = random_trace(50, np.random.default_rng(2))
+    known = History.from_frame(snapshot(jobs, start, 200))
+    asked = submissions(jobs, local(jobs)).iloc[:5]
+    pd.testing.assert_frame_equal(known.inputs(asked.assign(submit_s=3)), known.inputs(asked.assign(submit_s=200)))
+    assert known.at_s == 200
+
+
+def test_unknown_and_null_users_and_an_empty_snapshot_mean_no_history() -> None:
+    jobs, start = random_trace(50, np.random.default_rng(2))
+    asked = pd.DataFrame({"user": ["stranger", None], "procs": 2, "requested_s": 60, "submit_s": 90, "local_s": 90})
+    expected = model_inputs(jobs, history(jobs, start, local(jobs))).iloc[0]  # a trace's first job knows nobody
+    for at_s in (90, -1):
+        known = History.from_frame(snapshot(jobs, start, at_s))
+        got = known.inputs(asked)
+        for row in (0, 1):
+            pd.testing.assert_series_equal(got.iloc[row, 2:-4], expected.iloc[2:-4], check_names=False)
+    assert known.at_s is None
+
+
+def test_snapshot_survives_parquet(tmp_path: Path) -> None:
+    jobs, start = random_trace(200, np.random.default_rng(4))
+    taken = snapshot(jobs, start, 300)
+    taken.to_parquet(tmp_path / "snapshot.parquet")
+    again = pd.read_parquet(tmp_path / "snapshot.parquet")
+    asked = submissions(jobs, local(jobs))
+    pd.testing.assert_frame_equal(inputs_from_snapshot(asked, again), inputs_from_snapshot(asked, taken))
+
+
+def test_columns_are_those_of_training() -> None:
+    assert FEATURES == whole_trace.FEATURES
+
+
+def test_packed_file_needs_numpy_and_pandas_alone() -> None:
+    imports = [node for node in ast.walk(ast.parse(PACKED.read_text())) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    modules = {
+        name for node in imports for name in ([node.module] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
+    }
+    assert modules == {"__future__", "collections.abc", "numpy", "pandas"}
+    assert runpy.run_path(str(PACKED), run_name="_a_private_name")["FEATURES"] == FEATURES
+
+
+def test_one_submission_is_answered_in_two_milliseconds() -> None:
+    users = [f"user{number}" for number in range(5_000)]
+    rng = np.random.default_rng(0)
+    jobs = table([{"submit_s": number, "runtime_s": 5, "procs": 1, "user": users[rng.integers(5_000)]} for number in range(20_000)])
+    known = History.from_frame(snapshot(jobs, local(jobs), 20_000))
+    asked = pd.DataFrame({"user": ["user17"], "procs": 2, "requested_s": 60, "submit_s": 20_001, "local_s": 20_001})
+    seconds = []
+    for _ in range(50):
+        begin = time.perf_counter()
+        known.inputs(asked)
+        seconds.append(time.perf_counter() - begin)
+    assert statistics.median(seconds) < 0.002

@@ -1,0 +1,165 @@
+"""Labels, probes and types as paper 004 defines them, and the 282 columns that classifiers learn from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from features.errors import InputError
+from features.monitoring.labels import (
+    BINARY,
+    THREE_CLASSES,
+    baselines,
+    feature_matrix,
+    labels,
+    probe_features,
+    type_features,
+    z_scores,
+)
+from features.monitoring.samplers import FEATURES, PROBES, SAMPLERS
+from tests.features.monitoring.test_windows_of_counters import papers_windows
+from tests.support.counters_by_hand import ORIGIN_S
+
+runtimes = st.lists(st.tuples(st.sampled_from("ABC"), st.floats(0.5, 1e5)), min_size=1, max_size=40)
+
+
+@given(runtimes)
+def test_z_scores_are_those_of_each_application_by_itself(runs: list[tuple[str, float]]) -> None:
+    application, runtime = (np.array(column) for column in zip(*runs, strict=True))
+    usual = baselines(application, runtime)
+    z = z_scores(application, runtime, usual)
+    for name in np.unique(application):
+        own = runtime[application == name]
+        assert usual.loc[name, "runs"] == len(own)
+        if own.std() < 1e-6 * own.mean():
+            continue
+        np.testing.assert_allclose(z[application == name], stats.zscore(own), rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(usual.loc[name, ["mean_s", "sigma_s"]].astype(float), [own.mean(), own.std()], rtol=1e-9)
+
+
+@given(runtimes)
+def test_of_n_runs_none_is_beyond_the_root_of_n_minus_1(runs: list[tuple[str, float]]) -> None:
+    application, runtime = (np.array(column) for column in zip(*runs, strict=True))
+    usual = baselines(application, runtime)
+    z = z_scores(application, runtime, usual)
+    limit = np.sqrt(usual.loc[application, "runs"].to_numpy() - 1)
+    assert (np.abs(z[~np.isnan(z)]) <= (limit * 1.001 + 1e-6)[~np.isnan(z)]).all()
+
+
+def test_without_baseline_or_variation_there_is_no_z_score_and_no_label() -> None:
+    usual = baselines(["A", "A", "B", "B", "B"], [10, 20, 0.1, 0.1, 0.1])  # three times 0.1 divided by three is not 0.1
+    assert usual["sigma_s"].tolist() == [5, 0]
+    z = z_scores(["A", "B", "C"], [25, 0.1, 5], usual)
+    np.testing.assert_array_equal(z, [2, np.nan, np.nan])
+    with pytest.raises(InputError, match="2 of 3 runs have no z-score"):
+        labels(z)
+
+
+def test_labels_are_one_sided_with_the_threshold_below() -> None:
+    z = np.array([-9, 0, 1.2, 1.2000001, 1.5, 1.5000001, 9])
+    assert labels(z).tolist() == labels(z, BINARY).tolist() == [0, 0, 0, 0, 0, 1, 1]
+    assert labels(z, THREE_CLASSES).tolist() == [0, 0, 0, 1, 1, 2, 2]
+    assert labels(z).dtype == np.int64
+    for wrong in ((), (1.5, 1.2), (1.5, 1.5)):
+        with pytest.raises(InputError, match="ascend"):
+            labels(z, wrong)
+
+
+def test_pure_noise_is_labelled_as_the_normal_distribution_says() -> None:
+    runtime = np.random.default_rng(0).normal(100, 5, 200_000)
+    application = np.repeat(["A"], len(runtime))
+    share = labels(z_scores(application, runtime, baselines(application, runtime))).mean()
+    assert abs(share - 0.0668) < 0.002
+
+
+def test_bad_runs_are_refused() -> None:
+    for runtime in (np.nan, np.inf, 0.0, -1.0):
+        with pytest.raises(InputError, match="run 1"):
+            baselines(["A", "A"], [5.0, runtime])
+    with pytest.raises(InputError, match=r"run 1 .* has no application"):
+        baselines(["A", None], [5.0, 6.0])  # type: ignore[list-item]
+
+
+def probes(*rows: tuple[str, str, float, float, float]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["run_id", "node", *PROBES])
+
+
+def test_probe_features_are_over_the_nodes_of_each_run() -> None:
+    table = probes(("b", "n1", 1, 2, 3), ("a", "n1", 5, 6, 7), ("b", "n2", 3, np.nan, 9), ("unasked", "n1", 0, 0, 0))
+    made = probe_features(table, ["a", "b", "unprobed"])
+    assert made.index.tolist() == ["a", "b", "unprobed"]
+    assert made.loc["a"].tolist() == [5, 5, 5, 6, 6, 6, 7, 7, 7]
+    assert made.loc["b"].tolist() == [1, 3, 2, 2, 2, 2, 3, 9, 6]
+    assert made.loc["unprobed"].isna().all()
+    assert tuple(made.columns) == FEATURES[270:279]
+    assert probe_features(table.iloc[:0], ["a"]).isna().all().all()
+
+
+def test_probe_results_that_cannot_be_are_refused() -> None:
+    with pytest.raises(InputError, match="'a' has several probe results of node 'n'"):
+        probe_features(probes(("a", "n", 1, 1, 1), ("a", "n", 1, 1, 1)), ["a"])
+    for wait in (-0.1, np.inf):
+        with pytest.raises(InputError, match="'a' has probe results of node 'n' that are no waiting times"):
+            probe_features(probes(("a", "n", 1, wait, 1)), ["a"])
+
+
+def test_types_are_one_hot_and_missing_where_the_site_gives_none() -> None:
+    made = type_features(["LBANN", "PENNANT", "unknown", "LBANN"], {"LBANN": "io", "PENNANT": "compute"})
+    np.testing.assert_array_equal(made, [[0, 0, 1], [1, 0, 0], [np.nan] * 3, [0, 0, 1]])
+    assert tuple(made.columns) == FEATURES[279:]
+    with pytest.raises(InputError, match="'AMG' is of type 'fast'"):
+        type_features([], {"AMG": "fast"})
+
+
+def runs() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "run_id": ["second", "first"],
+            "application": ["AMG", "LBANN"],
+            "nodes": [["n1", "n2"], ["n3"]],
+            "start_s": [ORIGIN_S + 350, ORIGIN_S + 50],
+            "runtime_s": [90.0, 80.0],
+        }
+    )
+
+
+TABLE = probes(("first", "n3", 1, 2, 3), ("second", "n1", 4, 5, 6), ("second", "n2", 6, 7, 8))
+
+
+def test_the_papers_samplers_make_the_282_features() -> None:
+    types = {"AMG": "network", "LBANN": "io"}
+    backwards = papers_windows(runs(), tuple(reversed(SAMPLERS)))
+    assert backwards.own is not None
+    made = feature_matrix(backwards.own.iloc[::-1], TABLE, types, runs())
+    assert tuple(made.columns) == FEATURES
+    assert (made.dtypes == np.float64).all()
+    assert made.index.tolist() == ["second", "first"]
+    assert made["sysclassib.qp1_dropped.mean"].tolist() == [21, 21]
+    assert made["probe.recv_s.max"].tolist() == [7, 2]
+    assert made["type.io"].tolist() == [0, 1]
+
+
+def test_a_site_with_fewer_samplers_has_their_columns_and_the_twelve() -> None:
+    windows = papers_windows(runs(), ("lustre2_client",))
+    assert windows.all is not None
+    made = feature_matrix(windows.all, TABLE, {}, runs())
+    assert tuple(made.columns) == FEATURES[168:]
+    assert made.filter(like="type.").isna().all().all()
+
+
+def test_other_samplers_come_after_the_papers() -> None:
+    windows = papers_windows(runs(), ("lustre2_client",))
+    assert windows.all is not None
+    wide = pd.concat([windows.all.iloc[:, :3].add_prefix("site."), windows.all], axis=1)
+    assert tuple(feature_matrix(wide, TABLE, {}, runs()).columns[102:105]) == tuple(wide.columns[:3])
+
+
+def test_a_run_without_window_features_is_an_error() -> None:
+    windows = papers_windows(runs().iloc[:1], ("lustre2_client",))
+    assert windows.own is not None
+    with pytest.raises(InputError, match="1 runs have no window features, 'first' first"):
+        feature_matrix(windows.own, TABLE, {}, runs())

@@ -1,0 +1,117 @@
+"""What a cumulative counter says of the time between two samples, against whole-number arithmetic; and which metrics are cumulative."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from features.errors import InputError
+from features.monitoring.rates import KINDS, increments
+from features.monitoring.samplers import FEATURES, SAMPLERS, Sampler, sampler_of
+from tests.conftest import SHARED, needs_shared
+from tests.support.counters_by_hand import growth_by_hand
+
+
+def grown(previous: float, value: float, width_bits: int | None = None) -> tuple[str, float]:
+    growth, kind = increments(np.array([previous]), np.array([value]), width_bits)
+    return KINDS[kind[0]], growth[0]
+
+
+near = st.one_of(
+    *(st.integers(max(0, edge - 2**12), edge + 2**12) for edge in (0, 2**28, 2**32 // 16 * 15, 2**32, 2**60, 2**64 // 16 * 15))
+)
+below = st.integers(2**64 - 2**20, 2**64)
+
+
+@given(st.one_of(near, below, st.integers(0, 2**64)), st.one_of(near, below, st.integers(0, 2**64)))
+def test_growth_is_what_whole_numbers_say_of_the_stored_values(previous: int, value: int) -> None:
+    stored = float(previous), float(value)
+    kind, exact = growth_by_hand(int(stored[0]), int(stored[1]))
+    assert grown(*stored)[0] == kind
+    if exact is None:
+        assert np.isnan(grown(*stored)[1])
+    else:
+        assert abs(int(grown(*stored)[1]) - exact) <= exact * 2**-52
+
+
+def test_wraps_are_added_up_at_the_width_that_holds_the_value() -> None:
+    assert grown(2**32 - 100, 50) == ("wrap_32", 150)
+    assert grown(2.0**64 - 2048, 4096) == ("wrap_64", 6144)
+    assert grown(float(2**64 - 1), 10) == ("wrap_64", 10), "stored as 2^64, from which it grew by ten"
+    assert grown(2**32, 50)[0] == "reset", "a counter of 64 bits, far from its end"
+
+
+def test_a_wrap_goes_from_the_last_sixteenth_to_the_first() -> None:
+    last, first = 2**32 // 16 * 15, 2**32 // 16
+    assert grown(last, first - 1)[0] == "wrap_32"
+    assert grown(last - 1, first - 1)[0] == "reset"
+    assert grown(last, first)[0] == "reset"
+
+
+def test_a_stated_width_is_the_only_one() -> None:
+    assert grown(2**32 - 100, 50, 32) == ("wrap_32", 150)
+    assert grown(2**32 - 100, 50, 64)[0] == "reset"
+    assert grown(2.0**64 - 2048, 0, 32)[0] == "reset"
+    with pytest.raises(InputError, match="not 16"):
+        grown(1, 2, 16)
+
+
+def test_what_no_counter_says_gives_no_growth() -> None:
+    for pair, kind in (
+        ((np.nan, 1), "null"),
+        ((1, np.nan), "null"),
+        ((-1, 1), "invalid"),
+        ((1, -1), "invalid"),
+        ((1, np.inf), "invalid"),
+    ):
+        said, growth = grown(*pair)
+        assert said == kind
+        assert np.isnan(growth)
+    assert grown(5, 5) == ("difference", 0)
+
+
+def test_the_papers_samplers_are_known_by_name() -> None:
+    assert len(FEATURES) == 282
+    for name, sampler in SAMPLERS.items():
+        assert sampler_of(name, sampler.metrics) == sampler
+
+
+@needs_shared
+def test_the_gauges_of_a_cray_are_named_and_all_else_counts_up() -> None:
+    with (SHARED / "counters" / "ldms-aries-sample.csv").open() as file:
+        names = [name.split("::") for name in next(csv.reader(file)) if "::" in name]
+    samplers = {
+        name: sampler_of(name, [metric for metric, of in names if of == name]) for name in dict.fromkeys(of for _, of in names)
+    }
+    assert {name: (len(sampler.metrics), len(sampler.gauges)) for name, sampler in samplers.items()} == {
+        "metric_set_nic": (18, 0),
+        "meminfo": (26, 26),
+        "cray_aries_r": (16, 6),
+        "vmstat": (56, 19),
+        "procstat": (15, 2),
+    }
+    assert samplers["cray_aries_r"].gauges == {
+        *("current_freemem", "power(W)"),
+        *("loadavg_5min(x100)", "loadavg_latest(x100)", "loadavg_running_processes", "loadavg_total_processes"),
+    }
+
+
+def test_events_since_the_boot_are_no_gauges_though_named_like_them() -> None:
+    sampler = sampler_of(
+        "vmstat", ["nr_dirty", "nr_dirtied", "nr_written", "nr_writeback", "nr_tlb_remote_flush", "nr_free_pages", "pgfault"]
+    )
+    assert sampler.gauges == {"nr_dirty", "nr_writeback", "nr_free_pages"}
+
+
+def test_an_unknown_sampler_is_what_the_site_states() -> None:
+    with pytest.raises(InputError, match=r"'gpu' is not known .* state whether"):
+        sampler_of("gpu", ["power"])
+    assert sampler_of("gpu", ["power"], "gauge") == Sampler("gpu", ("power",), frozenset({"power"}))
+    assert sampler_of("gpu", ["power"], "cumulative") == Sampler("gpu", ("power",))
+    assert sampler_of("procstat", ["user"], "gauge").gauges == {"user"}, "stored as differences"
+    with pytest.raises(InputError, match="not 'rate'"):
+        sampler_of("gpu", ["power"], "rate")  # type: ignore[arg-type]

@@ -1,0 +1,260 @@
+"""Minimum, maximum and mean of counters before each run, against every pair of run and sample looked at one by one."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from features.errors import InputError
+from features.monitoring.rates import KINDS
+from features.monitoring.samplers import FEATURES, SAMPLERS, Sampler
+from features.monitoring.windows import WindowFeatures, side_by_side, window_features
+from tests.support.counters_by_hand import ORIGIN_S, SAMPLER, features_by_hand, random_case, said_by_hand
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@given(seeds)
+@settings(max_examples=150)
+def test_every_feature_of_every_run_is_the_one_by_hand(seed: int) -> None:
+    case = random_case(seed)
+    made = window_features(case.batches(np.random.default_rng(seed)), case.runs, SAMPLER, **case.options)
+    for scope, frame in (("own", made.own), ("all", made.all)):
+        features, coverage = features_by_hand(case, scope)
+        assert frame is not None
+        pd.testing.assert_frame_equal(frame, features, rtol=1e-12, atol=0)
+        pd.testing.assert_frame_equal(made.coverage[coverage.columns], coverage, check_dtype=False)
+    _, counts = said_by_hand(case)
+    assert made.counts.to_dict() == {f"net.{kind}": counts[kind] for kind in (*KINDS, "duplicate", "samples", "nodes", "vanished")}
+
+
+def test_random_cases_hold_what_they_are_to_show() -> None:
+    total = sum(
+        (
+            window_features(case.batches(np.random.default_rng(0)), case.runs, SAMPLER, **case.options).counts
+            for case in map(random_case, range(40))
+        ),
+        0,
+    )
+    assert (total > 20).all(), total
+
+
+def test_pandas_says_the_same_of_a_regular_cluster() -> None:
+    rng = np.random.default_rng(1)
+    steps, nodes = 200, 32
+    samples = pd.DataFrame(
+        {"time_s": ORIGIN_S + np.repeat(np.arange(steps) * 10.0, nodes), "node": np.tile([f"n{n}" for n in range(nodes)], steps)}
+    )
+    samples["sent"] = rng.gamma(0.5, 1e6, (steps, nodes)).cumsum(0).reshape(-1)
+    runs = pd.DataFrame({"run_id": [str(run) for run in range(50)], "start_s": rng.integers(ORIGIN_S, ORIGIN_S + 10 * steps, 50)})
+    runs["nodes"] = [list(rng.choice(samples["node"].unique(), 4, replace=False)) for _ in range(50)]
+    made = window_features([samples], runs, Sampler("net", ("sent",)))
+    rates = samples.assign(rate=samples.groupby("node")["sent"].diff() / samples.groupby("node")["time_s"].diff()).dropna()
+    pairs = runs.merge(rates, how="cross")
+    pairs = pairs[(pairs["time_s"] >= pairs["start_s"] - 300) & (pairs["time_s"] < pairs["start_s"])]
+    own = [row.node in row.nodes for row in pairs.itertuples()]
+    for frame, chosen in ((made.all, pairs), (made.own, pairs[own])):
+        expected = chosen.groupby("run_id")["rate"].agg(["min", "max", "mean"]).reindex(runs["run_id"])
+        np.testing.assert_allclose(frame, expected, rtol=1e-12)
+
+
+def one(
+    times: list[float], values: list[float], start: int = 1_000, gauge: bool = False, **options: Any
+) -> tuple[float, float, float]:
+    """Minimum, maximum and mean of one metric of one node before a run that starts at ``start``; times count from the origin."""
+    samples = pd.DataFrame({"time_s": ORIGIN_S + np.array(times), "node": "a", "m": values})
+    runs = pd.DataFrame({"run_id": ["r"], "nodes": [["a"]], "start_s": [ORIGIN_S + start]})
+    made = window_features([samples], runs, Sampler("s", ("m",), frozenset({"m"} if gauge else ())), **options)
+    assert made.own is not None
+    assert made.all is not None
+    pd.testing.assert_frame_equal(made.own, made.all)
+    return tuple(made.own.iloc[0])
+
+
+def test_the_window_holds_its_begin_and_not_the_start() -> None:
+    assert one([699.999999, 700, 999.999999, 1_000], [1, 2, 3, 4], gauge=True) == (2, 3, 2.5)
+
+
+def test_a_lag_ends_the_window_earlier_even_inside_a_second() -> None:
+    times, values = [970, 989.499999, 989.5, 990, 999], [1, 2, 3, 4, 5]
+    assert one(times, values, gauge=True, lag_s=10)[1] == 3
+    assert one(times, values, gauge=True, lag_s=10.5)[1] == 2
+    assert one(times, values, gauge=True, lag_s=10.499999)[1] == 3
+
+
+def test_a_rate_belongs_to_its_later_sample() -> None:
+    assert one([690, 710], [0, 40]) == (2, 2, 2), "an interval that began before the window and ended inside counts"
+    assert np.isnan(one([990, 1_000], [0, 40])).all(), "one that ends at the start does not"
+
+
+def test_the_earlier_value_may_lie_before_nulls_but_not_too_far_back() -> None:
+    assert one([800, 810, 820], [0, np.nan, 60]) == (3, 3, 3)
+    assert one([600, 900, 910], [0, 900, 910]) == (1, 3, 2)
+    assert one([599.999999, 900, 910], [0, 900, 910]) == (1, 1, 1), "longer than 300 s: a gap"
+    assert one([599, 900, 910], [0, 301, 311], longest_interval_s=301) == (1, 1, 1)
+
+
+def test_after_a_reset_counting_goes_on_from_the_new_value() -> None:
+    assert one([900, 910, 920], [5_000, 10, 30]) == (2, 2, 2)
+
+
+def test_rates_of_a_day_far_from_the_origin_are_exact_to_the_microsecond() -> None:
+    assert one([999.000001, 999.000004], [0, 3])[2] == 1e6
+
+
+def test_a_run_without_samples_is_missing_not_zero() -> None:
+    assert np.isnan(one([1_001, 1_002], [0, 1])).all()
+    empty = window_features([], pd.DataFrame({"run_id": ["r"], "nodes": [["a"]], "start_s": [5]}), SAMPLER)
+    assert empty.own is not None
+    assert empty.own.isna().all().all()
+    assert empty.coverage.filter(like="samples").eq(0).all().all()
+    assert empty.interval_s.isna().all()
+
+
+@given(seeds)
+@settings(max_examples=50)
+def test_batches_change_nothing(seed: int) -> None:
+    case = random_case(seed)
+    whole = window_features([case.samples], case.runs, SAMPLER, **case.options)
+    cut = window_features(case.batches(np.random.default_rng(seed)), case.runs, SAMPLER, **case.options)
+    assert same_bytes(whole.own, cut.own)
+    assert same_bytes(whole.all, cut.all)
+
+
+def same_bytes(first: pd.DataFrame | None, second: pd.DataFrame | None) -> bool:
+    assert first is not None
+    assert second is not None
+    return first.to_numpy().tobytes() == second.to_numpy().tobytes() and first.columns.equals(second.columns)
+
+
+def test_one_scope_alone_is_the_same_as_beside_the_other() -> None:
+    case = random_case(3)
+    both = window_features([case.samples], case.runs, SAMPLER, **case.options)
+    own = window_features([case.samples], case.runs, SAMPLER, scope="own", **case.options)
+    total = window_features([case.samples], case.runs, SAMPLER, scope="all", **case.options)
+    assert own.all is None
+    assert total.own is None
+    assert same_bytes(own.own, both.own)
+    assert same_bytes(total.all, both.all)
+    pd.testing.assert_frame_equal(pd.concat([own.coverage, total.coverage], axis=1), both.coverage)
+
+
+def regular(steps: int, nodes: int, metrics: int, batch: int = 50) -> Iterator[pa.RecordBatch]:
+    """A sample a second, never held as a whole."""
+    names = pa.array([f"n{node}" for node in range(nodes)])
+    for begin in range(0, steps, batch):
+        time = ORIGIN_S + np.repeat(np.arange(begin, begin + batch, dtype=float), nodes)
+        node = pa.DictionaryArray.from_arrays(np.tile(np.arange(nodes, dtype=np.int32), batch), names)
+        columns = {f"m{metric}": time * metric for metric in range(metrics)}
+        yield pa.RecordBatch.from_pydict({"time_s": time, "node": node, **columns})
+
+
+def test_memory_does_not_grow_with_the_data() -> None:
+    runs = pd.DataFrame({"run_id": ["a", "b"], "nodes": [["n0"], ["n1"]], "start_s": [ORIGIN_S + 100, ORIGIN_S + 900]})
+    sampler = Sampler("s", tuple(f"m{metric}" for metric in range(20)))
+    peaks = []
+    for steps in (100, 1_000, 10_000):
+        tracemalloc.start()
+        made = window_features(regular(steps, 32, 20), runs, sampler)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert made.counts["s.samples"] == steps * 32
+    assert peaks[2] < 1.1 * peaks[1] < 1.3 * peaks[0], peaks
+
+
+def test_coverage_compares_samples_with_the_usual_interval() -> None:
+    runs = pd.DataFrame(
+        {"run_id": ["late", "early"], "nodes": [["n0", "n1", "absent"], ["n2"]], "start_s": [ORIGIN_S + 400, ORIGIN_S + 100]}
+    )
+    made = window_features(regular(1_000, 4, 2), runs, Sampler("s", ("m0", "m1")), lag_s=50)
+    assert made.interval_s.to_dict() == {"s": 1.0}
+    assert made.coverage.loc["late"].to_dict() == {
+        **{"s.own.samples": 500, "s.own.nodes": 2, "s.own.expected": 750},
+        **{"s.all.samples": 1_000, "s.all.nodes": 4, "s.all.expected": 1_000},
+    }
+    assert made.coverage.loc["early", "s.own.samples"] == 49, "fifty samples, of which the first says no rate"
+
+
+def test_a_node_that_comes_after_the_window_is_not_missed_in_it() -> None:
+    samples = pd.DataFrame({"time_s": ORIGIN_S + np.array([0.0, 10, 20, 30, 30]), "node": ["a", "a", "a", "a", "b"], "m": 1.0})
+    runs = pd.DataFrame({"run_id": ["before", "after"], "nodes": [[], []], "start_s": [ORIGIN_S + 30, ORIGIN_S + 31]})
+    made = window_features([samples], runs, Sampler("s", ("m",), frozenset({"m"})))
+    assert made.coverage["s.all.expected"].tolist() == [30, 60]
+    assert made.coverage["s.all.nodes"].tolist() == [1, 2]
+
+
+def papers_windows(runs: pd.DataFrame, samplers: tuple[str, ...] = tuple(SAMPLERS)) -> WindowFeatures:
+    """All that the samplers of paper 004 give, of a small cluster."""
+    parts = []
+    for name in samplers:
+        metrics = SAMPLERS[name].metrics
+        batches = (batch.rename_columns(["time_s", "node", *metrics]) for batch in regular(400, 4, len(metrics)))
+        parts.append(window_features(batches, runs, name))
+    return side_by_side(parts)
+
+
+def test_the_papers_samplers_give_the_papers_columns() -> None:
+    runs = pd.DataFrame({"run_id": ["r"], "nodes": [["n1"]], "start_s": [ORIGIN_S + 300]})
+    made = papers_windows(runs)
+    assert made.own is not None
+    assert tuple(made.own.columns) == FEATURES[:270]
+    assert len(made.coverage.columns) == 18
+    assert made.own["opa_info.link_quality_indicator.max"].item() == 27 * (ORIGIN_S + 299), "a gauge is read as it is"
+    assert made.own["opa_info.vl0_xmit_data.mean"].item() == 28
+
+
+def test_a_metric_that_a_batch_lacks_is_null_there_and_a_new_one_is_refused() -> None:
+    case = random_case(5)
+    without = case.samples.iloc[20:].drop(columns="level")
+    nulls = case.samples.copy()
+    nulls.loc[20:, "level"] = np.nan
+    made = window_features([case.samples.iloc[:20], without], case.runs, SAMPLER, **case.options)
+    typeless = pa.Table.from_pandas(without, preserve_index=False).append_column("level", pa.nulls(len(without)))
+    assert same_bytes(made.own, window_features([case.samples.iloc[:20], typeless], case.runs, SAMPLER, **case.options).own)
+    assert same_bytes(made.own, window_features([nulls], case.runs, SAMPLER, **case.options).own)
+    with pytest.raises(InputError, match="batch 2 of net has metrics that the sampler does not name: extra"):
+        window_features([case.samples.iloc[:20], case.samples.iloc[20:].assign(extra=1.0)], case.runs, SAMPLER)
+
+
+def refused(match: str, samples: dict[str, Any], runs: dict[str, Any], **options: Any) -> None:
+    with pytest.raises(InputError, match=match):
+        window_features([pd.DataFrame(samples)], pd.DataFrame(runs), Sampler("s", ("m",)), **options)
+
+
+def test_bad_input_is_refused_in_one_line() -> None:
+    good = {"time_s": [1.0, 2.0], "node": ["a", "b"], "m": [1.0, 2.0]}
+    runs = {"run_id": ["r", "q"], "nodes": [["a"], ["b"]], "start_s": [3, 4]}
+    refused("goes back in time: a sample of b at 0.500000 s", good | {"time_s": [1.0, 0.5]}, runs)
+    refused("no column 'node'", {"time_s": [1.0]}, runs)
+    refused("1 samples have no time_s", good | {"time_s": [1.0, None]}, runs)
+    refused("time is no number", good | {"time_s": [1.0, np.inf]}, runs)
+    refused("no numbers but", good | {"m": ["x", "y"]}, runs)
+    refused("'r' stands for several", good, runs | {"run_id": ["r", "r"]})
+    refused("run 'q' names a node twice", good, runs | {"nodes": [["a"], ["b", "b"]]})
+    refused("run 'q' has no list of nodes", good, runs | {"nodes": [["a"], None]})
+    refused("run 'q' has no start", good, runs | {"start_s": [3, None]})
+    refused("no column 'start_s'", good, {"run_id": ["r"], "nodes": [["a"]]})
+    refused("holds nothing", good, runs, lag_s=300)
+    refused("scope", good, runs, scope="mine")
+    refused("longest interval", good, runs, longest_interval_s=0)
+    with pytest.raises(InputError, match="'gpu' is not known"):
+        window_features([pd.DataFrame(good)], pd.DataFrame(runs), "gpu")
+    with pytest.raises(InputError, match="no counters of vmstat"):
+        window_features([], pd.DataFrame(runs), "vmstat")
+
+
+def test_parts_of_different_runs_or_scopes_do_not_go_together() -> None:
+    case, other = random_case(3), random_case(4)
+    first = window_features([case.samples], case.runs, SAMPLER)
+    with pytest.raises(InputError, match="different runs"):
+        side_by_side([first, window_features([other.samples], other.runs, SAMPLER)])
+    with pytest.raises(InputError, match="different scopes"):
+        side_by_side([first, window_features([case.samples], case.runs, SAMPLER, scope="own")])

@@ -1,0 +1,108 @@
+"""Predictions as served: nothing that ended after the night is known, last2 equals a plain reading of it, and what is remembered changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.clock import DAY_S
+from models.packed.methods import Last2, Requested
+from models.registry.accounting import accounting
+from models.registry.as_served import predict_served
+from models.registry.candidates import TRAINERS
+from tests.support.learning import ORIGIN_S, ZONE, workload
+
+
+@pytest.fixture(scope="module")
+def known():
+    jobs, start = workload(1500, weeks=3)
+    return accounting(jobs, start, ORIGIN_S, ZONE)
+
+
+def some(known, days=4):
+    instants = [known.until_s - number * DAY_S for number in range(days, 0, -1)]
+    return np.flatnonzero(known.jobs["submit_s"].to_numpy() >= instants[0]), instants
+
+
+def test_no_model_and_no_history_knows_what_ended_after_the_night(known):
+    rows, instants = some(known)
+    before = predict_served(known, rows, instants)
+    late = known.end_s > instants[0]
+    # what ends after the first night ends at another time, but after that night still
+    runtime = known.jobs["runtime_s"].to_numpy().copy()
+    least = np.maximum(instants[0] + 1 - known.start_s, 1)
+    runtime[late] = np.maximum(runtime[late] // 3, least[late])
+    jobs = known.jobs.assign(runtime_s=runtime, requested_s=np.maximum(known.jobs["requested_s"], runtime))
+    other = predict_served(accounting(jobs, known.start_s, ORIGIN_S, ZONE), rows, instants)
+    assert (runtime != known.jobs["runtime_s"]).sum() > 100
+    first = before["at_s"] == instants[0]
+    same = first & (jobs["requested_s"].to_numpy()[rows] == known.jobs["requested_s"].to_numpy()[rows])
+    assert same.sum() > 30
+    for name in TRAINERS:
+        np.testing.assert_array_equal(before.loc[same, name], other.loc[same, name])
+    assert (before.loc[~first, "last2"] != other.loc[~first, "last2"]).any()  # later nights do know
+
+
+def test_last2_as_served_is_the_mean_of_the_last_two_that_had_ended_by_the_night(known):
+    rows, instants = some(known)
+    served = predict_served(known, rows, instants, names=("last2",))
+    user, runtime, requested = (
+        known.jobs["user"].to_numpy(),
+        known.jobs["runtime_s"].to_numpy(),
+        known.jobs["requested_s"].to_numpy(),
+    )
+    for place, row in enumerate(rows):
+        at = max(instant for instant in instants if instant <= known.jobs["submit_s"].iloc[row])
+        ended = [j for j in range(len(user)) if user[j] == user[row] and known.end_s[j] <= at]
+        ended.sort(key=lambda j: (known.end_s[j], known.start_s[j], j))
+        last = [runtime[j] for j in ended[-2:]]
+        expected = min(sum(last) // 2, requested[row]) if len(last) == 2 else requested[row]
+        assert served["last2"].iloc[place] == expected
+        assert served["at_s"].iloc[place] == at
+
+
+def test_what_was_trained_before_changes_nothing(known):
+    rows, instants = some(known)
+    models = {}
+    first = predict_served(known, rows, instants, models=models)
+    assert {name for name, _ in models} == set(TRAINERS)
+    pd.testing.assert_frame_equal(first, predict_served(known, rows, instants, models=models))
+    pd.testing.assert_frame_equal(first, predict_served(known, rows, instants))
+
+
+def test_the_champion_answers_what_it_served(known):
+    rows, instants = some(known)
+
+    def champion(at_s, asked):
+        if at_s == instants[1]:
+            yield known.jobs["procs"].to_numpy()[asked] > 4, "7", Requested()
+            yield known.jobs["procs"].to_numpy()[asked] <= 4, "8", Last2()
+
+    served = predict_served(known, rows, instants, names=("last2",), champion=champion)
+    second = served["at_s"] == instants[1]
+    wide = known.jobs["procs"].to_numpy()[rows] > 4
+    assert served.loc[~second, "champion"].isna().all()
+    assert (served.loc[second & wide, "champion"] == served.loc[second & wide, "requested"]).all()
+    assert (served.loc[second & ~wide, "champion"] == served.loc[second & ~wide, "last2"]).all()
+    assert set(served.loc[second & wide, "champion_version"]) == {"7"}
+
+
+def test_before_anything_has_ended_the_request_answers(known):
+    rows = np.arange(5)
+    served = predict_served(known, rows, [int(known.jobs["submit_s"].iloc[0])])
+    for name in TRAINERS:
+        assert (served[name] == served["requested"]).all()
+
+
+def test_jobs_of_before_the_first_night_are_refused(known):
+    with pytest.raises(ValueError, match="before the first night"):
+        predict_served(known, np.arange(5), [known.until_s])
+
+
+def test_without_users_there_is_no_history_and_every_job_is_answered(known):
+    nameless = known.jobs.assign(user=pd.Categorical.from_codes([-1] * len(known.jobs), categories=pd.Index([], dtype="str")))
+    rows, instants = some(known)
+    served = predict_served(accounting(nameless, known.start_s, ORIGIN_S, ZONE), rows, instants)
+    assert (served["last2"] == served["requested"]).all()
+    assert served["lightgbm-users"].between(1, served["requested"]).all()

@@ -1,0 +1,242 @@
+"""The self-contained model: equal to the in-process path, strict about input, alone in the world."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.clock import local_clock_s
+from features.jobs.snapshot import snapshot
+from models.packed.methods import Boosting, Last2, Quantile, Requested
+from models.packed.predictor import FORMAT, RuntimePredictor
+from models.registry.accounting import accounting
+from models.registry.packing import assemble, content_hash, private_name
+from models.registry.quantile_training import grow
+from models.runtime.gradient_boosting import GradientBoosting, fit, predict
+from tests.support.learning import ORIGIN_S, ZONE, inputs_of, workload
+
+
+@pytest.fixture(scope="module")
+def learned():
+    jobs, start = workload()
+    inputs = inputs_of(jobs, start)
+    row = len(jobs) - 1
+    at = int(jobs["submit_s"].iloc[row])
+    booster = fit(GradientBoosting(), inputs.iloc[:2000], jobs["runtime_s"].to_numpy()[:2000])
+    forest = grow(accounting(jobs, start, ORIGIN_S, ZONE), at, seed=0)
+    return jobs, inputs, row, at, snapshot(jobs, start, at), booster, forest
+
+
+def pack(directory, learned, method="lightgbm-users", table=None):
+    directory.mkdir()
+    _, _, _, at, users, booster, forest = learned
+    table = users if table is None else table
+    made = {
+        "lightgbm-users": Boosting(booster),
+        "last2": Last2(),
+        "requested": Requested(),
+        "quantile(order=accuracy)": Quantile(forest),
+    }[method]
+    return assemble(directory, made, table, at, origin_unix_s=ORIGIN_S, timezone=ZONE)
+
+
+def submission(learned, **changes):
+    jobs, _, row, at, *_ = learned
+    local = local_clock_s(np.array([at]), ORIGIN_S, ZONE).astype("datetime64[s]")
+    asked = {
+        "user": [jobs["user"].iloc[row]],
+        "procs": jobs["procs"].to_numpy()[[row]],
+        "requested_s": jobs["requested_s"].to_numpy()[[row]],
+    }
+    return pd.DataFrame({**asked, "submit_time": local, **changes})
+
+
+def test_predictions_equal_those_of_the_process_that_trained_it(tmp_path, learned):
+    _, inputs, row, _, _, booster, _ = learned
+    answer = RuntimePredictor(pack(tmp_path / "a", learned).data).predict(submission(learned))
+    assert answer["predicted_s"].iloc[0] == pytest.approx(predict(booster, inputs.iloc[[row]])[0], rel=1e-12)
+    assert answer["snapshot_age_s"].iloc[0] == 0
+
+
+def test_last2_and_requested_need_no_booster(tmp_path, learned):
+    jobs, inputs, row, *_ = learned
+    requested = jobs["requested_s"].iloc[row]
+    answers = {
+        m: RuntimePredictor(pack(tmp_path / m, learned, m).data).predict(submission(learned)) for m in ("requested", "last2")
+    }
+    assert answers["requested"]["predicted_s"].iloc[0] == requested
+    assert answers["last2"]["predicted_s"].iloc[0] == min(requested, inputs["mean_last2_runtime_s"].iloc[row] // 1)
+
+
+def test_an_unknown_user_is_answered_and_the_age_grows_with_the_clock(tmp_path, learned):
+    later = submission(learned)["submit_time"] + pd.Timedelta(hours=2)
+    answer = RuntimePredictor(pack(tmp_path / "a", learned).data).predict(
+        submission(learned, user=["never seen"], submit_time=later)
+    )
+    assert answer["snapshot_age_s"].iloc[0] == 7200
+    assert 1 <= answer["predicted_s"].iloc[0] <= submission(learned)["requested_s"].iloc[0]
+
+
+@pytest.mark.parametrize("method", ["last2", "lightgbm-users", "quantile(order=accuracy)"])
+def test_an_answer_says_whether_the_user_is_known_and_null_is_nobody(tmp_path, learned, method):
+    predictor = RuntimePredictor(pack(tmp_path / "a", learned, method).data)
+    one = submission(learned)
+    users = [one["user"].iloc[0], "never seen", None, np.nan, pd.NA]
+    answers = predictor.predict(pd.concat([one] * 5, ignore_index=True).assign(user=pd.Series(users, dtype=object)))
+    assert answers["user_known"].tolist() == [True, False, False, False, False]
+    assert answers["user_known"].dtype == bool
+    assert answers["predicted_s"].iloc[1:].nunique() == 1
+
+
+def test_what_the_forest_says_travels_with_it(tmp_path, learned):
+    jobs, _, row, at, *_, forest = learned
+    answer = RuntimePredictor(pack(tmp_path / "a", learned, "quantile(order=accuracy)").data).predict(submission(learned))
+    asked = jobs.iloc[[row]][["user", "procs", "requested_s"]].assign(submit_s=at)
+    point, quantiles = forest.answer(asked)
+    assert list(answer.columns) == [
+        "predicted_s",
+        "predicted_50_s",
+        "predicted_80_s",
+        "predicted_95_s",
+        "snapshot_age_s",
+        "user_known",
+    ]
+    assert answer["predicted_s"].iloc[0] == point[0]
+    for name, seconds in quantiles.items():
+        assert answer[name].iloc[0] == seconds[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"user": pd.Series([7], dtype=object)}, "row 0 .*column user: 7 is not text"),
+        ({"requested_s": [0]}, "row 0 .*column requested_s: 0 is below 1"),
+        ({"requested_s": pd.array([None], dtype="Int64")}, "row 0 .*column requested_s: .* is missing"),
+        ({"procs": [-3]}, "row 0 .*column procs: -3 is below 1"),
+        ({"procs": [1.5]}, "column procs holds float64"),
+        ({"submit_time": ["yesterday"]}, "column submit_time holds"),
+        ({"submit_time": pd.to_datetime([1709283600])}, "row 0 .*column submit_time: 1970-.*was a Unix number taken for a time"),
+        ({"submit_time": pd.to_datetime([1709283600000], unit="us")}, "row 0 .*column submit_time: 1970-.*was a Unix number"),
+        ({"submit_time": pd.to_datetime(["2024-01-01"]).tz_localize("UTC")}, "without time zone"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused_by_row_and_column(tmp_path, learned, changes, says):
+    predictor = RuntimePredictor(pack(tmp_path / "a", learned, "requested").data)
+    with pytest.raises(ValueError, match=says):
+        predictor.predict(submission(learned, **changes))
+
+
+def test_a_group_that_is_not_text_is_refused_where_it_is_looked_at(tmp_path, learned):
+    odd = submission(learned, group=pd.Series([3], dtype=object))
+    with pytest.raises(ValueError, match=r"row 0 .*column group: 3 is not text"):
+        RuntimePredictor(pack(tmp_path / "a", learned, "quantile(order=accuracy)").data).predict(odd)
+    RuntimePredictor(pack(tmp_path / "b", learned, "last2").data).predict(odd)
+
+
+@pytest.mark.parametrize("number", [0, 1, 3, None])
+def test_another_format_is_refused(tmp_path, learned, number):
+    settings = pack(tmp_path / "a", learned, "requested").data / "model.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"format": number}))
+    with pytest.raises(ValueError, match=f"format {number}, this code reads format {FORMAT}"):
+        RuntimePredictor(settings.parent)
+
+
+def save(directory, learned, **kwargs):
+    parts = pack(directory / "parts", learned, **kwargs)
+    mlflow.pyfunc.save_model(
+        directory / "model",
+        python_model=parts.script,
+        code_paths=[str(parts.code)],
+        artifacts={"runtime_model": str(parts.data)},
+        pip_requirements=["mlflow"],
+    )
+    shutil.rmtree(directory / "parts")
+    return directory / "model"
+
+
+def test_two_versions_in_one_process_keep_their_own_data_and_code(tmp_path, learned):
+    table = learned[4]
+    slower = table.assign(last_runtime_s=table["last_runtime_s"] + 50, second_last_runtime_s=table["second_last_runtime_s"] + 50)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    paths = save(tmp_path / "a", learned, method="last2"), save(tmp_path / "b", learned, method="last2", table=slower)
+    home = next((paths[1] / "code").iterdir())
+    source = (home / "methods.py").read_text()
+    assert source.count("np.floor(") == 1
+    (home / "methods.py").write_text(source.replace("np.floor(", "0.5 * np.floor("))  # a later version of the code ...
+    modules = [path.name for path in home.glob("*.py")]
+    home.rename(home.with_name(f"{home.name.rsplit('_', 1)[0]}_{content_hash(home, modules)}"))  # ... has another hash
+    long = submission(learned, requested_s=[10**6])
+    first, second = (mlflow.pyfunc.load_model(str(path)) for path in paths)
+    for _ in range(2):
+        one, two = (model.predict(long)["predicted_s"].iloc[0] for model in (first, second))
+        assert one > 100
+        assert two == pytest.approx((one + 50) / 2, abs=1)
+
+
+@pytest.mark.parametrize("loaded_before", [False, True])
+def test_packed_code_that_is_not_what_was_packed_is_not_run(tmp_path, learned, loaded_before):
+    path = save(tmp_path, learned, method="last2")
+    if loaded_before:
+        mlflow.pyfunc.load_model(str(path))
+    module = next(path.glob("code/*/methods.py"))
+    module.write_text(module.read_text().replace("np.floor(", "0.5 * np.floor("))
+    with pytest.raises(Exception, match=r"its code is not what was packed .*: the model is damaged or was tampered with"):
+        mlflow.pyfunc.load_model(str(path))
+
+
+BLOCKED = """
+import sys
+blocked = {"features", "models", "sim", "pipelines", "numba", *sys.argv[3:]}
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in blocked:
+            raise ModuleNotFoundError(f"{name} is not installed here", name=name)
+sys.meta_path.insert(0, Absent())
+import mlflow, pandas as pd
+model = mlflow.pyfunc.load_model(sys.argv[1])
+asked = pd.read_json(sys.argv[2], dtype={"user": str}, convert_dates=["submit_time"])
+print(model.predict(asked).to_json(double_precision=15))
+assert not blocked & set(sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "absent"), [("lightgbm-users", []), ("quantile(order=accuracy)", ["lightgbm", "scipy", "sklearn"])]
+)
+def test_it_loads_and_predicts_where_queuecast_cannot_be_imported(tmp_path, learned, method, absent):
+    (tmp_path / "a").mkdir()
+    path = save(tmp_path / "a", learned, method=method)
+    asked = submission(learned)
+    asked.to_json(tmp_path / "asked.json", date_format="iso")
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED, path, tmp_path / "asked.json", *absent],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    here = mlflow.pyfunc.load_model(str(path)).predict(asked)
+    there = pd.DataFrame(json.loads(done.stdout.strip().splitlines()[-1]))
+    assert list(there.columns) == list(here.columns)
+    np.testing.assert_allclose(there.astype(float), here.astype(float), rtol=1e-14)
+
+
+def test_the_private_name_changes_with_the_code(tmp_path, monkeypatch):
+    import models.registry.packing as packing
+
+    before = private_name()
+    copy = shutil.copytree(packing._PACKED, tmp_path / "packed")
+    monkeypatch.setattr(packing, "_PACKED", copy)
+    assert private_name() == before
+    (copy / "boosting.py").write_text((copy / "boosting.py").read_text() + "\n# edited\n")
+    assert private_name() != before

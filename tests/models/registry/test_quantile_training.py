@@ -1,0 +1,198 @@
+"""The registered form of ``quantile``: as the simulator's kernel with the same memory, no future, and an answer for everybody."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.clock import DAY_S
+from models.packed.forest import Forest
+from models.packed.methods import Quantile
+from models.registry import quantile_training
+from models.registry.accounting import accounting
+from models.registry.candidates import carried_on, outdated, train
+from models.registry.quantile_training import carry_on, grow, up_to_the_second
+from models.runtime import job_features, quantile
+from tests.support.learning import ORIGIN_S, ZONE, workload
+
+
+def people(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Groups, executables and, of some jobs, nobody known."""
+    random = np.random.default_rng(7)
+    user = jobs["user"].astype(object).where(random.random(len(jobs)) > 0.05, None)
+    group = jobs["user"].astype(object).map(lambda name: f"group{int(name[4:]) % 3}").where(random.random(len(jobs)) > 0.05, None)
+    executable = pd.Series(random.choice(["a.out", "solver", None], len(jobs)), dtype=object, index=jobs.index)
+    named = {"user": user, "group": group, "executable": executable}
+    return jobs.assign(**{name: pd.Categorical(values.astype("str")) for name, values in named.items()})
+
+
+@pytest.fixture(scope="module")
+def known():
+    jobs, start = workload(2500, weeks=5)
+    return accounting(people(jobs), start, ORIGIN_S, ZONE)
+
+
+@pytest.fixture(scope="module")
+def at(known):
+    return known.until_s - 6 * DAY_S
+
+
+@pytest.fixture(scope="module")
+def forest(known, at):
+    return grow(known, at, seed=0)
+
+
+def asked_after(known, at):
+    return np.flatnonzero(known.jobs["submit_s"].to_numpy() > at)
+
+
+def kernel_says(known, walk, rows, order):
+    """Features, quantiles and points of ``rows`` by the simulator's kernel and what ``walk`` remembers."""
+    place = np.argsort(order)[rows]
+    for job in place:
+        quantile.estimate(walk.memory, job, walk.columns)
+    features = walk.memory.keys.shape[1] * job_features.PER_LEVEL + job_features.COMMON
+    said = walk.memory.jobs[place]
+    return said[:, :features], said[:, features : features + len(walk.plan.levels)], walk.points()[place]
+
+
+@pytest.mark.parametrize("nights", [1, 12])
+def test_every_job_is_told_what_the_kernel_says_with_the_same_memory(known, at, nights):
+    order = quantile_training._by_end(known)
+    walk = quantile_training._Walk(known, order, 0)
+    for night in range(nights):
+        until = at - (nights - 1 - night) * DAY_S
+        walk.go(until, since_s=at - 15 * DAY_S)
+        if nights > 1:  # else there is one leaf
+            walk.retrain(until)
+    made, rows = walk.forest(at), asked_after(known, at)
+    assert len(made.nodes) == (1 if nights == 1 else quantile.TREES)
+    features, quantiles, points = kernel_says(known, walk, rows, order)
+    asked = known.asked(rows)
+    assert asked["user"].isna().any()
+    assert asked["executable"].isna().any()
+    np.testing.assert_allclose(made.describe(asked)[0], features, rtol=1e-12, atol=1e-12)
+    found, levels = made.predict(asked)
+    np.testing.assert_allclose(levels, quantiles, rtol=0, atol=1.0)  # whole seconds, which rounding may tell apart
+    assert (levels != quantiles).mean() < 0.001
+    assert (found != points).mean() < 0.005
+    assert len(np.unique(found)) > (3 if nights == 1 else 100)
+
+
+def test_what_is_written_is_read_back(known, at, forest, tmp_path):
+    forest.write(tmp_path)
+    again, asked = Forest.read(tmp_path), known.asked(asked_after(known, at))
+    for one, other in zip(forest.predict(asked), again.predict(asked), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert quantile_training.fits(again)
+    (tmp_path / "groups.parquet").unlink()
+    with pytest.raises(OSError, match="groups"):
+        Forest.read(tmp_path)
+
+
+def test_a_night_knows_no_end_after_it(known, at, forest):
+    late = known.end_s > at
+    runtime = known.jobs["runtime_s"].to_numpy().copy()
+    runtime[late] = np.maximum(at + 1 - known.start_s[late], 1) + 77
+    jobs = known.jobs.assign(runtime_s=runtime, requested_s=np.maximum(known.jobs["requested_s"], runtime))
+    other = accounting(jobs, known.start_s, ORIGIN_S, ZONE)
+    earlier = grow(known, at - 3 * DAY_S, seed=0)
+    for one, two in ((forest, grow(other, at, seed=0)), (carry_on(earlier, known, at), carry_on(earlier, other, at))):
+        for name in ("nodes", "thresholds", "counts", "calibrated", "tilt", "work"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+        pd.testing.assert_frame_equal(one.groups, two.groups)
+    assert int(forest.groups["last_end_s"].max()) <= at
+
+
+def test_carried_on_the_trees_stay_and_the_rest_is_what_ended_since(known, at):
+    earlier = grow(known, at - 3 * DAY_S, seed=0)
+    later = carry_on(earlier, known, at)
+    np.testing.assert_array_equal(later.nodes, earlier.nodes)
+    new = ((known.end_s > at - 3 * DAY_S) & (known.end_s <= at)).sum()
+    assert new > 100
+    added = (later.counts.astype(np.int64) - earlier.counts)[:, :, : quantile.BINS].sum(axis=(1, 2))
+    np.testing.assert_array_equal(added, new)
+    assert (later.calibrated != earlier.calibrated).mean() > 0.9
+    assert later.work[-1] - earlier.work[-1] == new
+    users = later.groups[(later.groups["level"] == 3)].set_index("user")
+    ended = known.jobs["user"][known.end_s <= at].value_counts()
+    np.testing.assert_array_equal(users["ended"], ended[users.index])
+    assert carry_on(later, known, at - DAY_S) is later
+
+
+def test_two_nights_at_a_time_or_one_by_one_make_no_difference_to_what_is_served(known, at):
+    """Consumers got each night's version; what was served is told later from the training alone."""
+    earlier = grow(known, at - 3 * DAY_S, seed=0)
+    asked = known.asked(asked_after(known, at))
+    at_once = carry_on(earlier, known, at)
+    step = carry_on(carry_on(earlier, known, at - DAY_S), known, at)
+    np.testing.assert_array_equal(at_once.counts, step.counts)
+    for one, other in zip(at_once.predict(asked), step.predict(asked), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_up_to_the_second_a_job_is_told_what_a_night_at_its_submission_would_say(known, at, forest):
+    rows = asked_after(known, at)
+    now = up_to_the_second(forest, known, rows)
+    for place in range(5, 300, 30):
+        submit = int(known.jobs["submit_s"].iloc[rows[place]])
+        then = carry_on(forest, known, submit)
+        assert then.predict(known.asked(rows[[place]]))[0][0] == now[place]
+    assert (now != forest.predict(known.asked(rows))[0]).mean() > 0.5
+    assert ((now >= 1) & (now <= known.jobs["requested_s"].to_numpy()[rows])).all()
+
+
+def test_a_user_never_seen_is_answered_like_nobody_known_and_by_group_or_request(known, at, forest):
+    asked = known.asked(asked_after(known, at)).head(40)
+
+    def say(**changes):
+        return forest.predict(asked.assign(**changes))[0]
+
+    stranger = say(user="a user never seen")
+    np.testing.assert_array_equal(stranger, say(user=None))
+    np.testing.assert_array_equal(say(user=None, group=None), forest.predict(asked.drop(columns="group").assign(user=None))[0])
+    np.testing.assert_array_equal(say(user=None, group="new", executable="new"), say(user="new", group=None, executable="newer"))
+    assert (stranger != say(user=None, group="new")).any()
+    assert ((stranger >= 1) & (stranger <= asked["requested_s"])).all()
+    # what they said of themselves matters, so the answers differ from job to job
+    assert len(np.unique(say(user="new", group="new", executable="new"))) > 5
+
+
+def test_quantiles_ascend_and_lie_within_the_request(known, at, forest):
+    asked = known.asked(asked_after(known, at))
+    _, quantiles = forest.predict(asked)
+    assert (np.diff(quantiles, axis=1) >= 0).all()
+    assert ((quantiles >= 1) & (quantiles <= asked["requested_s"].to_numpy()[:, None])).all()
+
+
+def test_quantiles_as_served_are_outlived_about_as_often_as_they_should(known):
+    outlived = []
+    for day in range(8, 1, -1):
+        at = known.until_s - day * DAY_S
+        submit = known.jobs["submit_s"].to_numpy()
+        rows = np.flatnonzero((submit > at) & (submit <= at + DAY_S))
+        _, told = grow(known, at, seed=0).answer(known.asked(rows))
+        outlived.append(np.column_stack([known.jobs["runtime_s"].to_numpy()[rows] > seconds for seconds in told.values()]))
+    np.testing.assert_allclose(np.concatenate(outlived).mean(axis=0), [0.5, 0.2, 0.05], atol=0.06)
+
+
+def test_before_there_are_enough_jobs_for_trees_there_is_one_leaf(known):
+    at = int(np.sort(known.end_s)[quantile.ENOUGH // 2])
+    made = grow(known, at, seed=0)
+    assert made.counts.shape[0] == 1
+    asked = known.asked(asked_after(known, at)[:30])
+    assert ((made.predict(asked)[0] >= 1) & (made.predict(asked)[0] <= asked["requested_s"])).all()
+    assert train(Quantile.name, known, int(known.jobs["submit_s"].iloc[0]), 0).name == "requested"
+    later = carry_on(made, known, at + DAY_S)
+    assert later.counts[:, :, : quantile.BINS].sum() == (known.end_s <= at + DAY_S).sum()
+
+
+def test_a_forest_grown_with_other_settings_is_not_carried_on(known, at, forest, monkeypatch):
+    from models.packed.methods import Quantile
+
+    assert not outdated(Quantile(forest))
+    monkeypatch.setattr(quantile, "STEP", 2 * quantile.STEP)
+    assert outdated(Quantile(forest))
+    with pytest.raises(ValueError, match="can only be trained anew"):
+        carried_on(Quantile(forest), known, known.until_s)

@@ -1,0 +1,236 @@
+"""Registration and promotion in a SQLite store: what a version records, who becomes champion, what survives a failure."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.errors import InputError
+from features.jobs.snapshot import snapshot
+from models.packed.methods import Boosting, Last2, Quantile, Requested
+from models.packed.predictor import FORMAT
+from models.registry import packing, registration, tracking
+from models.registry.accounting import accounting
+from models.registry.quantile_training import grow
+from models.registry.registration import (
+    Candidate,
+    Training,
+    champion,
+    load,
+    log_and_register,
+    promote,
+    rank_candidates,
+    signature,
+    trained_method,
+)
+from models.runtime.gradient_boosting import GradientBoosting, fit
+from tests.support.learning import ORIGIN_S, ZONE, inputs_of, workload
+
+JOBS = 6000
+
+
+@pytest.fixture(scope="session")
+def opened(tmp_path_factory):
+    place = tmp_path_factory.mktemp("mlflow")
+    before = mlflow.get_tracking_uri()
+    yield tracking.connect(f"sqlite:///{place}/mlflow.db", str(place / "artifacts"), "queuecast")
+    mlflow.set_tracking_uri(before)
+
+
+@pytest.fixture(scope="session")
+def learned():
+    jobs, start = workload()
+    at = int(jobs["submit_s"].iloc[-1])
+    done = np.flatnonzero(start + jobs["runtime_s"].to_numpy() < at)
+    booster = fit(GradientBoosting(), inputs_of(jobs, start).iloc[done], jobs["runtime_s"].to_numpy()[done])
+    return booster, snapshot(jobs, start, at), at
+
+
+def training(learned, trace):
+    _, users, at = learned
+    return Training(trace, "0123456789abcdef", JOBS, (0, at), users, at, ORIGIN_S, ZONE, generated=True)
+
+
+def register(opened, learned, trace, method, accuracy, judged=1500):
+    made = {"lightgbm-users": Boosting(learned[0]), "last2": Last2(), "requested": Requested()}[method]
+    return log_and_register(
+        opened,
+        made,
+        training(learned, trace),
+        {"mae_s": 12.0},
+        (accuracy, judged),
+        tags={"dagster_run_id": "r1"},
+    )
+
+
+def test_a_version_records_where_it_comes_from_and_predicts(opened, learned):
+    made = register(opened, learned, "one", "lightgbm-users", 0.6)
+    found = opened.client.get_model_version("runtime-one", made.version)
+    expected = {
+        "method": "lightgbm-users",
+        "data_fingerprint": "0123456789abcdef",
+        "generated": "true",
+        "seed": "0",
+        "dagster_run_id": "r1",
+    }
+    assert expected.items() <= found.tags.items()
+    assert found.tags["training_window_s"] == f"0..{learned[2]}"
+    run = mlflow.get_run(found.run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["mae_s"] == 12
+    model = mlflow.pyfunc.load_model(f"models:/runtime-one/{made.version}")
+    assert model.metadata.signature == signature(("predicted_s",))
+    answer = model.predict(model.input_example)
+    assert (answer["snapshot_age_s"] == 0).all()
+    assert answer["predicted_s"].between(1, 3600).all()
+
+
+def test_a_forest_tells_quantiles_and_looks_at_group_and_executable_only_if_they_are_given(opened, learned):
+    jobs, start = workload()
+    group = pd.Categorical(np.where(np.arange(len(jobs)) % 2, "even", "odd"))
+    known = accounting(jobs.assign(group=group), start, ORIGIN_S, ZONE)
+    method = Quantile(grow(known, learned[2], seed=0))
+    made = log_and_register(opened, method, training(learned, "forest"), {}, (0.5, 100))
+    model = mlflow.pyfunc.load_model(f"models:/runtime-forest/{made.version}")
+    answer = model.predict(model.input_example)
+    assert list(answer.columns) == [*method.outputs, "snapshot_age_s", "user_known"]
+    many = pd.DataFrame(
+        {
+            "user": ["user1", "user2", "a user never seen", "user1"],
+            "procs": [4, 4, 4, 4],
+            "requested_s": [3600] * 4,
+            "submit_time": pd.to_datetime(["2024-03-01 09:00"] * 4),
+        }
+    )
+    plain = model.predict(many)
+    nulls = model.predict(many.assign(group=None, executable=pd.array([None] * 4, dtype="str")))
+    pd.testing.assert_frame_equal(plain, nulls)
+    named = model.predict(many.assign(group=["even", None, "odd", "even"]))
+    assert named.iloc[1].equals(plain.iloc[1])
+    assert not named.iloc[2].equals(plain.iloc[2])  # of a stranger the group is all that tells
+    for answers in (plain, named):
+        told = answers[["predicted_50_s", "predicted_80_s", "predicted_95_s"]].to_numpy()
+        assert (np.diff(told, axis=1) >= 0).all()
+        assert (answers[list(method.outputs)] >= 1).all(axis=None)
+        assert (answers[list(method.outputs)] <= 3600).all(axis=None)
+
+
+def ranked_and_promoted(opened, trace, candidates):
+    first, second = rank_candidates(opened, trace, candidates)
+    promote(opened, trace, first, second)
+    return first, second
+
+
+def test_the_more_accurate_becomes_first_champion_and_the_next_challenger_with_the_reason(opened, learned):
+    made = {m: register(opened, learned, "two", m, a) for m, a in (("requested", 0.3), ("last2", 0.5), ("lightgbm-users", 0.6))}
+    assert ranked_and_promoted(opened, "two", list(made.values())) == (made["lightgbm-users"].version, made["last2"].version)
+    first = opened.client.get_model_version_by_alias("runtime-two", "champion")
+    assert str(first.version) == made["lightgbm-users"].version
+    assert (
+        "as served over 1,500 jobs (within 0.001 the simpler): lightgbm-users (version 3) 0.6000, last2 (version 2) 0.5000"
+        in first.description
+    )
+
+
+def test_a_tie_goes_to_the_simpler(opened, learned):
+    made = [register(opened, learned, "tie", m, a) for m, a in (("lightgbm-users", 0.5005), ("last2", 0.5))]
+    assert ranked_and_promoted(opened, "tie", made)[0] == made[1].version
+
+
+def test_what_a_version_learned_is_read_back_and_predicts_the_same(opened, learned):
+    made = register(opened, learned, "back", "lightgbm-users", 0.6)
+    jobs, start = workload()
+    inputs = inputs_of(jobs, start).tail(50)
+    again = trained_method(opened, "back", made.version).answer(inputs, inputs)["predicted_s"]
+    np.testing.assert_array_equal(again, Boosting(learned[0]).answer(inputs, inputs)["predicted_s"])
+    with pytest.raises(InputError, match="models:/runtime-back/99: cannot be read by this Queuecast"):
+        trained_method(opened, "back", "99")
+
+
+def test_a_failure_half_way_leaves_the_old_champion(opened, learned, monkeypatch):
+    old = register(opened, learned, "five", "last2", 0.5)
+    ranked_and_promoted(opened, "five", [old])
+    with monkeypatch.context() as broken:
+        broken.setattr(registration, "assemble", lambda *_, **__: (_ for _ in ()).throw(OSError("disk full")))
+        with pytest.raises(OSError, match="disk full"):
+            register(opened, learned, "five", "lightgbm-users", 0.9)
+    assert mlflow.search_runs([opened.experiment_id], "tags.method = 'lightgbm-users' and status = 'FAILED'", output_format="list")
+    new = [register(opened, learned, "five", m, a) for m, a in (("last2", 0.5), ("lightgbm-users", 0.9))]
+    with monkeypatch.context() as broken:
+        broken.setattr(registration, "_describe", lambda *_: (_ for _ in ()).throw(OSError("gone")))
+        with pytest.raises(OSError, match="gone"):
+            ranked_and_promoted(opened, "five", new)
+    assert str(champion(opened, "five").version) == old.version
+
+
+def test_candidates_judged_on_different_jobs_are_not_compared(opened):
+    with pytest.raises(ValueError, match="different jobs"):
+        rank_candidates(opened, "six", [Candidate("last2", "1", 0.5, 100, 900), Candidate("lightgbm-users", "2", 0.6, 101, 900)])
+
+
+def test_loading_refuses_what_is_absent_or_of_another_format(opened, learned):
+    with pytest.raises(InputError, match="no registered model runtime-nowhere@champion"):
+        load(opened, "runtime-nowhere")
+    made = register(opened, learned, "old", "requested", 0.5)
+    ranked_and_promoted(opened, "old", [made])
+    assert load(opened, "runtime-old").predict(_one())["predicted_s"].iloc[0] == 600
+    opened.client.set_model_version_tag("runtime-old", made.version, "queuecast_format", "0")
+    with pytest.raises(InputError, match=f"has format 0, this Queuecast reads format {FORMAT}"):
+        load(opened, "runtime-old")
+
+
+def test_a_version_packed_by_an_older_code_loads_and_can_be_refreshed_from(opened, learned, monkeypatch, tmp_path):
+    older = shutil.copytree(packing._PACKED, tmp_path / "packed")
+    with monkeypatch.context() as then:
+        then.setattr(packing, "_PACKED", older)
+        (older / "predictor.py").write_text((older / "predictor.py").read_text() + "\n# as it was then\n")
+        made = register(opened, learned, "elder", "lightgbm-users", 0.6)
+    assert packing.private_name() not in made.tags["code_version"]
+    promote(opened, "elder", made.version)
+    assert load(opened, "runtime-elder").predict(_one())["predicted_s"].between(1, 600).all()
+    assert trained_method(opened, "elder", made.version).name == "lightgbm-users"
+
+
+def _one():
+    return pd.DataFrame({"user": ["x"], "procs": [1], "requested_s": [600], "submit_time": pd.to_datetime(["2024-01-01 12:00"])})
+
+
+CONNECT = (
+    "import sys; from models.registry.tracking import connect; t = connect(sys.argv[1], sys.argv[2], 'e'); print(t.experiment_id)"
+)
+
+
+def test_two_processes_open_a_fresh_store_at_once_and_leave_the_working_directory_alone(tmp_path):
+    where = tmp_path / "here"
+    where.mkdir()
+    command = [sys.executable, "-c", CONNECT, f"sqlite:///{tmp_path}/store/mlflow.db", str(tmp_path / "artifacts")]
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(tracking.__file__).parents[2])}
+    started = [subprocess.Popen(command, cwd=where, env=environment, stdout=-1, stderr=-1, text=True) for _ in range(2)]
+    said = [process.communicate(timeout=120) for process in started]
+    assert [process.returncode for process in started] == [0, 0], said
+    assert said[0] == said[1]
+    assert said[0][1] == ""
+    assert list(where.iterdir()) == []
+
+
+def test_the_site_s_own_store_wins(tmp_path, monkeypatch):
+    chosen = []
+    monkeypatch.setattr(tracking, "_SITE", "https://mlflow.site.example")
+    monkeypatch.setattr(tracking, "_open", lambda *asked: chosen.append(asked))
+    tracking.connect(f"sqlite:///{tmp_path}/mlflow.db", str(tmp_path / "a"), "e")
+    assert chosen == [("https://mlflow.site.example", None, "e")]
+
+
+@pytest.mark.parametrize("asked", [("sqlite:///mlflow.db", "/tmp/a"), ("sqlite:////tmp/never/made/mlflow.db", "mlruns")])
+def test_relative_places_are_refused(tmp_path, monkeypatch, asked):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tracking, "_SITE", None)
+    with pytest.raises(ValueError, match=r"not (an )?absolute|is not absolute"):
+        tracking.connect(asked[0].replace("/tmp", str(tmp_path)), asked[1], "e")

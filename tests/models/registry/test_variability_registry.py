@@ -1,0 +1,289 @@
+"""Registered variability models: what a version records, that it stands alone, who becomes champion."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import f1_score
+
+from features.clock import DAY_S
+from features.errors import InputError
+from features.monitoring.labels import baselines
+from models.packed_variability.predictor import VariabilityPredictor
+from models.registry import tracking, variability_registration
+from models.registry.promotion import FEWEST_JOBS, Evidence
+from models.registry.registration import set_aliases
+from models.registry.variability_promotion import FEWEST_VARIED, JUDGED_DAYS, decide, duel, f1_evidence, f1_scores
+from models.registry.variability_registration import (
+    Candidate,
+    Training,
+    assemble,
+    from_directory,
+    load_variability,
+    log_and_register,
+    private_name,
+    rank_candidates,
+)
+from models.variability.model import CLASSIFIERS, fit
+from tests.support.contention import control_runs, labelled
+
+FAST = {"extra-trees": {"trees": 10}, "decision-forest": {"trees": 10}, "adaboost": {"trees": 5}, "lightgbm": {"trees": 10}}
+
+
+@pytest.fixture(scope="module")
+def made():
+    return control_runs(400, seed=2)
+
+
+@pytest.fixture(scope="module")
+def learned(made):
+    found = {}
+    for name in CLASSIFIERS:
+        thresholds = (1.2, 1.5) if name == "adaboost" else (1.5,)
+        features = made.features.mask(np.random.default_rng(3).random(made.features.shape) < 0.02).iloc[:, ::5]
+        usual = baselines(made.application, made.runtime_s)
+        found[name] = fit(name, features, labelled(made, thresholds), seed=0, options=FAST.get(name), baselines=usual)
+    return found
+
+
+def asked_of(made, model) -> pd.DataFrame:
+    """Rows with missing values, and applications of which one is unknown."""
+    rows = made.features[list(model.columns)].iloc[:60].copy()
+    rows.iloc[3, 2] = rows.iloc[7, 0] = np.nan
+    return rows.assign(application=["never seen", *made.application[1:60].astype(str)])
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_what_is_packed_answers_as_the_kernel_does(tmp_path, made, learned, name):
+    model = learned[name]
+    asked = asked_of(made, model)
+    answer = VariabilityPredictor(assemble(tmp_path, model, (1.5,)).data).predict(asked)
+    probability = answer[[f"probability_{label}" for label in range(model.classes)]].to_numpy()
+    np.testing.assert_allclose(probability, model.probabilities(asked), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(answer["predicted_class"], model.predict(asked))
+    np.testing.assert_array_equal(answer["predicted_to_vary"], model.varies(asked))
+    above = model.baselines["mean_s"] + 1.5 * model.baselines["sigma_s"]
+    assert np.isnan(answer["varies_above_s"].iloc[0])
+    np.testing.assert_allclose(answer["varies_above_s"].iloc[1:], above[made.application[1:60]])
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_what_is_packed_comes_back_as_it_was(tmp_path, learned, name):
+    model = learned[name]
+    back = from_directory(assemble(tmp_path, model, (1.5,)).data)
+    for ours, theirs in zip(model.arrays, back.arrays, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+        assert np.asarray(ours).dtype == np.asarray(theirs).dtype
+    assert (back.classifier, back.columns, back.classes, back.cutoff) == (name, model.columns, model.classes, model.cutoff)
+    np.testing.assert_array_equal(back.importance, model.importance)
+    pd.testing.assert_frame_equal(back.baselines, model.baselines)
+
+
+def test_another_format_and_broken_rows_are_refused(tmp_path, made, learned):
+    model = learned["lightgbm"]
+    data = assemble(tmp_path, model, (1.5,)).data
+    asked = made.features[list(model.columns)].iloc[:5].copy()
+    with pytest.raises(ValueError, match=r"1 of 57 columns are missing, the first is "):
+        VariabilityPredictor(data).predict(asked.iloc[:, 1:])
+    asked.iloc[2, 1] = np.inf
+    with pytest.raises(ValueError, match=f"row 2 .*column {asked.columns[1]}: inf"):
+        VariabilityPredictor(data).predict(asked)
+    settings = data / "model.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"format": 3}))
+    with pytest.raises(ValueError, match="format 3, this code reads format 2"):
+        VariabilityPredictor(data)
+
+
+BLOCKED = """
+import sys
+blocked = {"features", "models", "sim", "pipelines", "numba", "lightgbm", "sklearn", "scipy"}
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in blocked:
+            raise ModuleNotFoundError(f"{name} is not installed here", name=name)
+sys.meta_path.insert(0, Absent())
+import mlflow, pandas as pd
+model = mlflow.pyfunc.load_model(sys.argv[1])
+print(model.predict(pd.read_parquet(sys.argv[2])).to_json(double_precision=15))
+assert not blocked & set(sys.modules)
+"""
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    place = tmp_path_factory.mktemp("mlflow")
+    before = mlflow.get_tracking_uri()
+    yield tracking.connect(f"sqlite:///{place}/mlflow.db", str(place / "artifacts"), "variability", site=False)
+    mlflow.set_tracking_uri(before)
+
+
+def registered(opened, made, model, system="ours", f1=0.7) -> Candidate:
+    window = (int(made.start_s[0]), int(made.start_s[-1] + made.runtime_s[-1]))
+    training = Training(system, "own", "abc", 400, window, (1.5,), made.features, generated=True, seed=7)
+    return log_and_register(opened, model, training, {"f1": f1}, (f1, 300), why="because", tags={"dagster_run_id": "r1"})
+
+
+def test_a_version_stands_alone_and_records_where_it_comes_from(tmp_path, opened, made, learned):
+    model = learned["lightgbm"]
+    version = registered(opened, made, model).version
+    set_aliases(opened, "variability-ours", version)
+    found = opened.client.get_model_version_by_alias("variability-ours", "champion")
+    run = opened.client.get_run(found.run_id)
+    assert found.tags["generated"] == "true"
+    assert found.tags["data_fingerprint"] == "abc"
+    assert found.tags["dagster_run_id"] == "r1"
+    assert found.tags["training_window_s"] == f"{made.start_s[0]}..{int(made.start_s[-1] + made.runtime_s[-1])}"
+    assert found.description == "because"
+    assert run.data.metrics["f1"] == 0.7
+    assert run.data.params["seed"] == "7"
+    loaded = mlflow.pyfunc.load_model("models:/variability-ours@champion")
+    assert loaded.metadata.get_input_schema().input_names() == [*model.columns, "application"]
+    assert loaded.metadata.get_input_schema().required_input_names() == list(model.columns)
+    assert loaded.metadata.saved_input_example_info is not None
+    home = mlflow.artifacts.download_artifacts(found.source, dst_path=str(tmp_path / "copy"))
+    assert not list((tmp_path / "copy").rglob("*.pkl"))
+    asked = asked_of(made, model)
+    asked.to_parquet(tmp_path / "asked.parquet")
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED, home, tmp_path / "asked.parquet"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    there = pd.DataFrame(json.loads(done.stdout.strip().splitlines()[-1]))
+    np.testing.assert_allclose(there["probability_1"], model.probabilities(asked)[:, 1], rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(there["predicted_to_vary"], model.varies(asked))
+
+
+def test_the_simulator_gets_the_model_itself_or_one_line(opened, made, learned):
+    set_aliases(opened, "variability-theirs", registered(opened, made, learned["adaboost"], "theirs").version)
+    model = load_variability(opened, "variability-theirs")
+    rows = made.features.iloc[:50]
+    np.testing.assert_array_equal(model.probabilities(rows), learned["adaboost"].probabilities(rows))
+    with pytest.raises(InputError, match="no registered model variability-theirs@challenger"):
+        load_variability(opened, "variability-theirs", "challenger")
+
+
+def test_another_kind_of_model_is_refused(opened):
+    with mlflow.start_run(experiment_id=opened.experiment_id):
+        logged = mlflow.pyfunc.log_model(
+            name="other", python_model=lambda model_input: model_input, input_example=["x"], pip_requirements=["mlflow"]
+        )
+    opened.client.create_registered_model("runtime-x")
+    opened.client.create_model_version("runtime-x", logged.model_uri)
+    opened.client.set_registered_model_alias("runtime-x", "champion", "1")
+    with pytest.raises(InputError, match=r"models:/runtime-x/1: no variability model that this Queuecast reads"):
+        load_variability(opened, "runtime-x")
+
+
+def test_the_first_champion_has_the_highest_f1_and_of_equals_is_the_one_named_first():
+    made = [Candidate(name, str(number), f1, 300) for number, (name, f1) in enumerate([("lightgbm", 0.7005), ("knn", 0.7)])]
+    first, second, why = rank_candidates(made)
+    assert (first.classifier, second.classifier) == ("knn", "lightgbm")
+    assert "knn (version 1) 0.7000, lightgbm (version 0) 0.7005" in why
+    assert rank_candidates([made[0]])[1] is None
+    with pytest.raises(ValueError, match="judged on different runs"):
+        rank_candidates([made[0], Candidate("knn", "3", 0.9, 299)])
+
+
+def _days(rng, days: int, better: float):
+    """Runs of days whose state is shared; the challenger finds more of those that vary by ``better``."""
+    day = np.repeat(np.arange(days), 20)
+    varied = rng.random(len(day)) < np.repeat(rng.beta(1, 6, days), 20)
+    hits = [rng.random(len(day)) < 0.55 + more for more in (better, 0.0)]
+    alarms = [rng.random(len(day)) < 0.04 for _ in range(2)]
+    return [np.where(varied, hit, alarm) for hit, alarm in zip(hits, alarms, strict=True)], varied, day
+
+
+def test_the_mean_of_the_scores_is_f1():
+    (ours, _), varied, _ = _days(np.random.default_rng(0), 30, 0.1)
+    assert f1_scores(ours, varied).mean() == pytest.approx(f1_score(varied, ours), abs=1e-12)
+    assert np.isnan(f1_scores(np.zeros(3, bool), np.zeros(3, bool))).all()
+
+
+def test_their_interval_covers_the_difference_of_a_long_time():
+    (ours, theirs), varied, _ = _days(np.random.default_rng(1), 100_000, 0.1)
+    truth = f1_score(varied, ours) - f1_score(varied, theirs)
+    rng, covered = np.random.default_rng(2), 0
+    for _ in range(400):
+        (one, other), happened, day = _days(rng, 60, 0.1)
+        found = duel(one, other, happened, day, Evidence())
+        covered += found.low <= truth <= found.high
+    assert 0.92 <= covered / 400 <= 0.98
+
+
+def _judged(one: np.ndarray, other: np.ndarray, varied: np.ndarray, day: np.ndarray) -> list[bool]:
+    """Whether each night's decision promotes, on the runs of the days up to it."""
+    start, found = 1 + day * DAY_S + np.arange(len(day)) % 20, []
+    for tonight in range(14, day.max() + 1, 25):
+        known = day <= tonight
+        past = [each[known] for each in (one, other, varied)]
+        evidence = f1_evidence(*past, start[known], since_s=0, last_s=(tonight + 1) * DAY_S, recorded_f1=0.6)
+        recent = known & (day > tonight - JUDGED_DAYS)
+        last = [each[recent] for each in (one, other, varied)]
+        found.append(decide(duel(*last, day[recent], evidence), int(last[2].sum()), {})[0])
+    return found
+
+
+def test_an_equal_challenger_is_seldom_promoted_in_a_year_and_a_better_one_mostly_in_three_months():
+    rng = np.random.default_rng(3)
+
+    def promoted(better: float, days: int, times: int) -> float:
+        count = 0
+        for _ in range(times):
+            (one, other), varied, day = _days(rng, days, better)
+            count += any(_judged(one, other, varied, day))
+        return count / times
+
+    assert promoted(0.0, 365, 40) <= 0.05
+    assert promoted(0.3, 90, 20) >= 0.9
+
+
+def test_one_that_warns_less_and_has_the_same_f1_gathers_no_evidence():
+    """It misses more and has fewer false alarms; weighing each day's runs alike would prefer it."""
+    rng, promoted = np.random.default_rng(6), 0
+    for _ in range(60):
+        day = np.repeat(np.arange(365), 20)
+        varied = rng.random(len(day)) < np.repeat(rng.beta(1, 6, 365), 20)
+        said = [
+            np.where(varied, *(rng.random(len(day)) < chance for chance in chances)) for chances in ((0.45, 0.0023), (0.55, 0.04))
+        ]
+        found = f1_evidence(*said, varied, 1 + day * DAY_S, since_s=0, last_s=365 * DAY_S, recorded_f1=0.6)
+        promoted += found.enough
+    assert promoted <= 3
+
+
+def test_few_runs_few_variations_and_failed_checks_keep_the_champion():
+    (ours, theirs), varied, day = _days(np.random.default_rng(4), 200, 0.35)
+    found = duel(ours, theirs, varied, day, Evidence(20.0))
+    assert decide(found, int(varied.sum()), {"it loads back": True})[0]
+    assert not decide(replace(found, evidence=Evidence(19.9)), int(varied.sum()), {})[0]
+    promoted, why = decide(found, int(varied.sum()), {"it loads back": False})
+    assert not promoted
+    assert why.endswith("of which varied; its check failed: it loads back")
+    few = duel(*(each[: FEWEST_JOBS - 1] for each in (ours, theirs, varied, day)), Evidence(20.0))
+    assert decide(few, 50, {}) == (
+        False,
+        "only 199 runs of the last 90 days started after what the champion learned from; 200 must judge",
+    )
+    assert decide(found, FEWEST_VARIED - 1, {})[1] == "only 9 of the 4,000 judged runs varied; 10 must"
+
+
+def test_the_private_name_changes_with_the_code(tmp_path, monkeypatch):
+    before = private_name()
+    copy = shutil.copytree(variability_registration._PACKED, tmp_path / "packed")
+    monkeypatch.setattr(variability_registration, "_PACKED", copy)
+    assert private_name() == before
+    (copy / "predictor.py").write_text((copy / "predictor.py").read_text() + "\n# edited\n")
+    assert private_name() != before

@@ -1,0 +1,85 @@
+"""Measures of prediction against values worked out by hand and against scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import mean_absolute_error, mean_pinball_loss
+
+from models.runtime.evaluation import doubling_bins, error_distribution, evaluate_by_experience, evaluate_predictions
+
+
+def test_measures_equal_values_worked_out_by_hand():
+    measures = evaluate_predictions(np.array([100.0, 50.0, 200.0, 30.0]), np.array([100, 100, 100, 120]), quantiles=(0.5, 0.9))
+    assert measures["jobs"] == 4
+    assert measures["accuracy"] == pytest.approx((1 + 0.5 + 0.5 + 0.25) / 4)
+    assert measures["underprediction_rate"] == 0.5
+    assert measures["mae_s"] == pytest.approx((0 + 50 + 100 + 90) / 4)
+    assert measures["pinball_0.5_s"] == pytest.approx(measures["mae_s"] / 2)
+    assert measures["pinball_0.9_s"] == pytest.approx((0 + 0.9 * 50 + 0.1 * 100 + 0.9 * 90) / 4)
+
+
+def test_an_exact_prediction_is_not_an_underprediction():
+    assert evaluate_predictions(np.array([7.0]), np.array([7]))["underprediction_rate"] == 0
+
+
+@pytest.mark.parametrize("level", [0.05, 0.5, 0.98])
+def test_losses_agree_with_scikit_learn(level):
+    random = np.random.default_rng(3)
+    predicted, runtime = random.lognormal(6, 2, 500), random.lognormal(6, 2, 500)
+    measures = evaluate_predictions(predicted, runtime, quantiles=(level,))
+    assert measures[f"pinball_{level:g}_s"] == pytest.approx(mean_pinball_loss(runtime, predicted, alpha=level))
+    assert measures["mae_s"] == pytest.approx(mean_absolute_error(runtime, predicted))
+
+
+def test_accuracy_treats_over_and_underprediction_by_the_same_factor_alike():
+    over = evaluate_predictions(np.array([300.0]), np.array([100]))
+    under = evaluate_predictions(np.array([100.0]), np.array([300]))
+    assert over["accuracy"] == under["accuracy"] == pytest.approx(1 / 3)
+
+
+def test_experience_shares_out_every_job_at_25_completed():
+    completed = np.array([0, 0, 1, 25, 26, 900])
+    predicted = np.array([10.0, 20, 30, 40, 50, 60])
+    runtime = np.array([20, 20, 60, 40, 50, 30])
+    table = evaluate_by_experience(predicted, runtime, completed)
+    assert table["jobs"].to_dict() == {"first": 2, "learning": 2, "experienced": 2, "all": 6}
+    assert table["accuracy"].to_dict() == pytest.approx({"first": 0.75, "learning": 0.75, "experienced": 0.75, "all": 0.75})
+    assert table.loc["first", "underprediction_rate"] == 0.5
+    assert table.loc["experienced", "underprediction_rate"] == 0.0
+
+
+def test_a_segment_without_jobs_has_no_measures_rather_than_zeros():
+    table = evaluate_by_experience(np.array([5.0]), np.array([5]), np.array([0]))
+    assert table.loc["experienced", "jobs"] == 0
+    assert np.isnan(table.loc["experienced", "accuracy"])
+
+
+@pytest.mark.parametrize(
+    ("predicted", "runtime", "levels", "says"),
+    [
+        ([1.0, np.nan], [1, 1], (0.5,), "row 1: prediction nan"),
+        ([1.0, 2.0], [1, 0], (0.5,), "row 1: runtime 0.0"),
+        ([-1.0], [1], (0.5,), "row 0: prediction -1.0"),
+        ([1.0], [1, 2], (0.5,), "not two lists of the same jobs"),
+        ([1.0], [1], (1.0,), "not all between 0 and 1"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused(predicted, runtime, levels, says):
+    with pytest.raises(ValueError, match=says):
+        evaluate_predictions(np.array(predicted), np.array(runtime), levels)
+
+
+def test_bins_of_completed_jobs_double():
+    expected = {0: 0, 1: 1, 2: 2, 3: 3, 4: 3, 5: 5, 8: 5, 9: 9, 16: 9, 17: 17, 1024: 513, 1025: 1025}
+    assert doubling_bins(np.array(list(expected))).tolist() == list(expected.values())
+
+
+def test_errors_share_out_every_job_and_the_middle_bin_is_around_one():
+    ratio = np.array([2.0**-30, 0.5, 0.85, 1.0, 1.18, 1.2, 2.0**30])
+    table = error_distribution(100 * ratio, np.full(len(ratio), 100.0))
+    assert table["share"].sum() == pytest.approx(1.0)
+    middle = table[(table["at_least"] < 1) & (table["below"] > 1)].iloc[0]
+    assert middle["share"] == pytest.approx(3 / 7)
+    assert middle["at_least"] == pytest.approx(1 / middle["below"])
+    assert table["share"].iloc[0] == table["share"].iloc[-1] == pytest.approx(1 / 7)

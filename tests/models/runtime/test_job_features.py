@@ -1,0 +1,169 @@
+"""What the learners retrained each night know of a job: as counted in plain Python at every submission, and nothing of the future."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.runtime.job_features import KEPT, LEVELS, features, levels_of, names
+from models.runtime.memory import Memory
+from models.runtime.names import predictor
+from models.runtime.protocol import CompiledPredictor
+from sim import Schedule, simulate
+from sim.simulate import SEMANTICS
+from tests.oracle.nightly import LEVELS as LEVELS_BY_HAND
+from tests.oracle.nightly import Nightly
+from tests.support.workloads import (
+    Workload,
+    crowd,
+    dependent_crowd,
+    dependent_workloads,
+    described,
+    perturbed,
+    policy_of,
+    workloads,
+)
+
+SCHEDULER = "FCFS-EASY-SPF"
+
+
+def spy(name: str = "lightgbm", nights: bool = False) -> CompiledPredictor:
+    """The predictor, which tells its features of each job as if they were quantiles; ``nights``: it is still retrained."""
+    source = predictor(name)
+    assert isinstance(source, CompiledPredictor)
+    made: dict[str, list[str]] = {}
+
+    def memory(jobs: pd.DataFrame) -> Memory:
+        made["names"] = names(jobs)
+        return source.memory(jobs)
+
+    def distribution(memory: Memory) -> pd.DataFrame:
+        return pd.DataFrame(memory.jobs[np.argsort(memory.row), : len(made["names"])], columns=made["names"])
+
+    return replace(source, memory=memory, distribution=distribution, retrain=source.retrain if nights else None)
+
+
+def features_of(schedule: Schedule) -> pd.DataFrame:
+    assert schedule.quantiles is not None
+    return schedule.quantiles
+
+
+def agree(load: Workload, **policy: Any) -> Nightly:
+    """The kernel's features of every job are those by hand, on the same schedule; returns the latter."""
+    made = load.schedule(SCHEDULER, spy(), **policy)
+    hand = Nightly()
+    expected = load.jobs_by_oracle(**policy_of(SCHEDULER), predictor=hand, **policy)
+    assert made.jobs["start_s"].tolist() == [job.start for job in expected]
+    assert made.jobs["predicted_s"].tolist() == [job.order_s for job in expected]
+    by_hand = pd.DataFrame([hand.known[job] for job in range(len(load.submit))], dtype=float)
+    pd.testing.assert_frame_equal(features_of(made), by_hand, rtol=1e-12, atol=1e-12)
+    return hand
+
+
+semantics = st.sampled_from(SEMANTICS)
+
+
+@settings(max_examples=200)
+@given(described(workloads()), semantics)
+def test_on_any_small_workload_as_in_plain_python(load: Workload, semantics: str) -> None:
+    agree(load, semantics=semantics)
+
+
+@settings(max_examples=80)
+@given(described(dependent_workloads()), semantics)
+def test_where_jobs_follow_others_as_in_plain_python(load: Workload, semantics: str) -> None:
+    agree(load, semantics=semantics, dependencies=True)
+
+
+def busy(dependent: bool, seed: int = 3, size: int = 300) -> Workload:
+    """Jobs of few requests by few people over some days; half of the executables and groups are not named."""
+    rng = np.random.default_rng(seed)
+    load = (dependent_crowd if dependent else crowd)(rng, size)
+    executable, group, user = (
+        [None if drawn > 2 else f"{name}{drawn}" for drawn in rng.integers(0, most, size).tolist()]
+        for name, most in (("a", 6), ("g", 6), ("u", 4))
+    )
+    submit = (1_000_000 + 50 * (np.array(load.submit) - load.submit[0])).tolist()
+    requested = [600 * (1 + asked // 300) for asked in load.requested]
+    return replace(load, executable=executable, group=group, user=user, submit=submit, requested=requested)
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("dependent", [False, True])
+def test_on_a_busy_machine_as_in_plain_python(dependent: bool, semantics: str) -> None:
+    hand = agree(busy(dependent), semantics=semantics, dependencies=dependent)
+    counts = [len(past) for past in hand.past.values()]
+    assert max(counts) > 3 * 16, "the ring of runtimes has to come round"
+    assert len({features["weekday"] for features in hand.known.values()}) > 1
+
+
+def test_levels_are_those_whose_columns_the_trace_fills() -> None:
+    assert ["+".join(level) for level in LEVELS] == LEVELS_BY_HAND
+    full = busy(False)
+    assert len(levels_of(full.table())) == 7
+    without = replace(full, executable=[], group=[])
+    expected = [("user", "requested_s", "procs"), ("user", "requested_s"), ("user",), ("requested_s", "procs")]
+    assert levels_of(without.table()) == expected
+    nobody = replace(without, user=[None] * len(full.user))
+    assert levels_of(nobody.table()) == [("requested_s", "procs"), ("requested_s",)]
+
+
+@settings(max_examples=50)
+@given(described(workloads()))
+def test_there_is_a_name_for_every_feature(load: Workload) -> None:
+    jobs = load.table()
+    known = names(jobs)
+    assert len(known) == len(set(known)) == features(len(levels_of(jobs)))
+    source = predictor("lightgbm")
+    assert isinstance(source, CompiledPredictor)
+    assert source.memory(jobs).jobs.shape == (len(jobs), len(known) + KEPT)
+
+
+@pytest.mark.parametrize("name", ["lightgbm(trees=5)", "svr", "quantile", "quantile(order=accuracy)"])
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_no_feature_and_no_prediction_knows_what_lies_ahead(name: str, semantics: str) -> None:
+    rng = np.random.default_rng(1)
+    load = busy(False, seed=5, size=330)
+    schedule = load.schedule("EASY-SJBF", spy(name, nights=True), semantics=semantics)
+    told = load.schedule("EASY-SJBF", name, semantics=semantics).quantiles
+    rows = [row for row in range(40, 329, 60) if load.submit[row + 1] > load.submit[row]]
+    assert len(rows) > 2
+    changed = 0
+    for row in rows:
+        future = perturbed(load, schedule, row, rng)
+        other = future.schedule("EASY-SJBF", spy(name, nights=True), semantics=semantics)
+        upto = slice(0, row + 1)
+        pd.testing.assert_frame_equal(features_of(other)[upto], features_of(schedule)[upto], check_exact=True)
+        predicted, same = (made.jobs["predicted_s"].to_numpy() for made in (schedule, other))
+        assert np.array_equal(predicted[upto], same[upto])
+        changed += int((predicted[row + 1 :] != same[row + 1 :]).sum())
+        if told is not None:
+            otherwise = future.schedule("EASY-SJBF", name, semantics=semantics).quantiles
+            assert otherwise is not None
+            pd.testing.assert_frame_equal(otherwise[upto], told[upto], check_exact=True)
+    assert changed > 100, "a future that makes no difference later either would prove nothing"
+
+
+def test_the_first_guess_is_the_last_runtime_of_the_most_alike() -> None:
+    """Ann's third job has her executable, request and processors in common with the first, her request with the second."""
+    day = list(range(0, 50_000, 10_000))
+    load = Workload(
+        machine=4,
+        submit=day,
+        runtime=[100, 200, 1, 300, 1],
+        procs=[2, 1, 2, 2, 2],
+        requested=[900, 900, 900, 250, 60],
+        user=["ann", "ann", "ann", "bob", "ann"],
+        estimates=[1] * 5,
+        executable=["a", "a", "a", "b", "b"],
+    )
+    load = replace(load, runtime=[100, 200, 1, 250, 1])
+    made = simulate(load.table(), procs=4, predictor=spy()).jobs["predicted_s"].tolist()
+    # the first of its kind: its request; hers with another number of processors; the first again; nobody's: the request; her last of any kind, 1 s
+    assert made == [900, 100, 100, 250, 1]

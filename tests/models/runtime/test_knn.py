@@ -1,0 +1,257 @@
+"""The nearest neighbours compiled into the simulator: as in plain Python, as worked out by hand, blind to the future."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import pi, sin
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from features.errors import InputError
+from features.jobs.cleaning import clean
+from features.jobs.schema import conform
+from models.runtime.evaluation import accuracy
+from models.runtime.names import predictor
+from pipelines.ingest.read import read_trace
+from sim import simulate
+from sim.campaigns.campaign import Campaign, campaign_schedules
+from sim.campaigns.sweep import random_weights, sweep
+from sim.simulate import SEMANTICS
+from tests.conftest import SHARED, needs_shared
+from tests.support.walls import Wall, own
+from tests.support.workloads import EASY_NAMES, Workload, by_kernel, by_oracle, crowd, dependent_workloads, perturbed, workloads
+
+CORRECTIONS = ["requested", "tsafrir", "doubling", "conditional"]
+
+
+@dataclass(eq=False)
+class KnnByHand:
+    """The oracle: lists of ended jobs by user, told and asked as any predictor outside the kernel. Distances are rounded to nine digits."""
+
+    k: int = 1
+    window: int = 25
+    name: str = "knn-by-hand"
+    point: bool = True
+    clock: Wall = own
+    ended_jobs: dict[str | None, list[int]] = field(default_factory=dict)
+
+    def label(self) -> str:
+        return f"knn(k={self.k},window={self.window})"
+
+    def begin(self, jobs: pd.DataFrame) -> None:
+        names = ("submit_s", "runtime_s", "procs", "requested_s")
+        self.submit, self.runtime, self.procs, self.requested = (jobs[name].tolist() for name in names)
+        self.user: list[str | None] = [None if pd.isna(user) else str(user) for user in jobs["user"]]
+        self.ended_jobs = {}
+
+    def submitted(self, job: int, now: int) -> None:
+        self.submit[job] = now  # which it is not where it follows another job
+
+    def started(self, job: int, now: int) -> None: ...
+
+    def ended(self, job: int, now: int) -> None:
+        if self.user[job] is not None:
+            self.ended_jobs.setdefault(self.user[job], []).append(job)
+
+    def place(self, job: int) -> tuple[float, ...]:
+        return self.procs[job], self.requested[job], round(sin(2 * pi * (self.clock(self.submit[job]) % 86_400) / 86_400), 9)
+
+    def estimate(self, question: int, job: int, now: int, elapsed: int) -> float:
+        known = self.ended_jobs.get(self.user[job], [])[-self.window :]
+        if not known:
+            return self.requested[job]
+        points = np.array([self.place(one) for one in [*known, job]])
+        variance = np.var(points, axis=0, ddof=1)
+        differ = np.ptp(points, axis=0) > 0
+        distance = ((points - points[-1]) ** 2 / np.where(differ, variance, 1.0)).sum(axis=1).round(9)
+        nearest = sorted(range(len(known)), key=lambda i: (distance[i], -self.submit[known[i]], -i))
+        return round(median(self.runtime[known[i]] for i in nearest[: self.k]))
+
+
+semantics = st.sampled_from(SEMANTICS)
+learners = st.builds(KnnByHand, st.integers(1, 4), st.integers(4, 9))
+
+
+def agree(load: Workload, learner: Any, scheduler: str = "FCFS-EASY-SPF", **policy: Any) -> Any:
+    expected = by_oracle(load, scheduler, learner, **policy)
+    assert by_kernel(load, scheduler, learner.label(), **policy) == expected
+    return expected
+
+
+@settings(max_examples=200)
+@given(workloads(), learners, st.sampled_from(EASY_NAMES), semantics, st.sampled_from(CORRECTIONS))
+def test_on_any_small_workload_as_in_plain_python(
+    load: Workload, learner: KnnByHand, scheduler: str, semantics: str, correction: str
+) -> None:
+    agree(load, learner, scheduler, semantics=semantics, correction=correction)
+
+
+@settings(max_examples=60)
+@given(dependent_workloads(), learners, semantics, st.sampled_from(CORRECTIONS))
+def test_where_jobs_follow_others_as_in_plain_python(load: Workload, learner: KnnByHand, semantics: str, correction: str) -> None:
+    agree(load, learner, dependencies=True, semantics=semantics, correction=correction)
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize(("k", "window"), [(1, 1), (1, 25), (3, 5), (8, 200)])
+def test_on_a_busy_machine_as_in_plain_python(k: int, window: int, semantics: str) -> None:
+    load = crowd(np.random.default_rng(11), size=300, longest_s=36_000, origin_s=1_000_000)
+    made = agree(load, KnnByHand(k, window), semantics=semantics, correction="conditional")
+    assert len(set(made.predicted)) > 100, "a learner that always answers the same would agree too easily"
+
+
+DAY, MORNING = 86_400, 3 * 3600
+"""Jobs a whole number of days apart are at the same time of day."""
+
+
+def last_prediction(*rows: tuple[int, int, int, int], name: str = "knn(k=1)") -> int:
+    """Of one user's jobs, one after the other, given by submission, processors, request and runtime."""
+    submit, procs, requested, runtime = (list(column) for column in zip(*rows, strict=True))
+    columns = {"job_id": range(1, len(rows) + 1), "submit_s": submit, "runtime_s": runtime, "procs": procs}
+    table = conform(columns | {"requested_s": requested, "user": ["ann"] * len(rows)}, len(rows))
+    jobs = table.astype({"runtime_s": "int64", "procs": "int64", "requested_s": "int64"})
+    return int(simulate(jobs, procs=64, predictor=name).jobs["predicted_s"].iloc[-1])
+
+
+def test_the_first_job_is_its_request_and_the_second_the_runtime_of_the_first() -> None:
+    assert last_prediction((0, 4, 900, 100)) == 900
+    assert last_prediction((0, 4, 900, 100), (DAY, 64, 7000, 1)) == 100
+    assert last_prediction((0, 4, 900, 100), (50, 64, 7000, 1)) == 7000, "a job that has not ended is no neighbour"
+    assert last_prediction((0, 4, 900, 100), (DAY, 64, 60, 1)) == 60, "no prediction is above the request"
+
+
+@pytest.mark.parametrize("unlike", [(0, 9, 900), (0, 4, 600), (MORNING, 4, 900)])
+def test_each_of_the_three_features_finds_its_neighbour(unlike: tuple[int, int, int]) -> None:
+    second, procs, requested = unlike
+    asked = (4 * DAY, 4, 900, 1)
+    assert last_prediction((0, 4, 900, 100), (DAY + second, procs, requested, 200), asked) == 100
+    assert last_prediction((second, procs, requested, 200), (DAY, 4, 900, 100), asked) == 100
+
+
+def test_differences_count_in_standard_deviations() -> None:
+    # Processors 1, 9, 2 and 1: variance 44.75 / 3. Requests 9000, 9000, 7000 and 9000: 1e6. Of the second job: 64 / (44.75 / 3) = 4.29; of the third:
+    # 1 / (44.75 / 3) + 4e6 / 1e6 = 4.07, though its request differs by 2000.
+    jobs = [(0, 1, 9000, 100), (DAY, 9, 9000, 290), (2 * DAY, 2, 7000, 300), (3 * DAY, 1, 9000, 1)]
+    assert last_prediction(*jobs) == 100
+    assert last_prediction(*jobs, name="knn(k=2)") == (100 + 300) // 2
+    assert last_prediction(*jobs, name="knn(k=3)") == 290
+
+
+def test_equally_distant_jobs_go_by_submission() -> None:
+    asked = (9 * DAY, 4, 900, 1)
+    assert last_prediction((0, 4, 900, 100), (DAY, 4, 900, 200), asked) == 200
+    long_first = [(0, 4, 3 * DAY, 2 * DAY), (DAY, 4, 3 * DAY, 200)]  # the second ends before the first
+    assert last_prediction(*long_first, (9 * DAY, 4, 3 * DAY, 1)) == 200
+    # two processors less, two seconds more: as far, each being the only one that differs in its way
+    assert last_prediction((0, 2, 900, 100), (DAY, 4, 902, 200), asked) == 200
+    assert last_prediction((0, 4, 902, 100), (DAY, 2, 900, 200), asked) == 200
+    # submitted in one second: the one that ended last
+    assert last_prediction((0, 4, 900, 100), (0, 4, 900, 200), asked) == 200
+    assert last_prediction((0, 4, 900, 200), (0, 4, 900, 100), asked) == 200
+    # 03:00 and 09:00 have one sine
+    assert last_prediction((MORNING, 4, 900, 100), (DAY + 3 * MORNING, 4, 900, 200), (9 * DAY + MORNING, 4, 900, 1)) == 200
+
+
+def test_the_median_is_that_of_the_neighbours_and_halves_round_to_even() -> None:
+    same = [(day * DAY, 4, 900, seconds) for day, seconds in enumerate([800, 10, 30, 21, 40])]
+    asked = (9 * DAY, 4, 900, 1)
+    expected = {1: 40, 2: 30, 3: 30, 4: 26, 5: 30}  # 30.5, 25.5
+    assert {k: last_prediction(*same, asked, name=f"knn(k={k})") for k in expected} == expected
+    assert last_prediction(*same, asked, name="knn(k=25)") == 30, "fewer jobs than neighbours: all of them"
+
+
+def test_only_the_window_is_looked_at() -> None:
+    rows = [(0, 4, 900, 100), *[(day * DAY, 5, 600, 200 + day) for day in range(1, 5)], (9 * DAY, 4, 900, 1)]
+    assert last_prediction(*rows, name="knn(window=5)") == 100
+    assert last_prediction(*rows, name="knn(window=4)") == 204
+
+
+LOAD = crowd(np.random.default_rng(5), size=150, longest_s=7200)
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_no_prediction_knows_what_lies_ahead(semantics: str) -> None:
+    rng = np.random.default_rng(1)
+    name = "knn(k=2)"
+    schedule = LOAD.schedule("EASY-SJBF", name, semantics=semantics)
+    rows = [row for row in range(10, 149, 7) if LOAD.submit[row + 1] > LOAD.submit[row]]
+    assert len(rows) > 5
+    changed = 0
+    for row in rows:
+        other = perturbed(LOAD, schedule, row, rng).schedule("EASY-SJBF", name, semantics=semantics)
+        predicted, same = (made.jobs["predicted_s"].to_numpy() for made in (schedule, other))
+        assert np.array_equal(predicted[: row + 1], same[: row + 1])
+        changed += int((predicted[row + 1 :] != same[row + 1 :]).sum())
+    assert changed > 100, "a future that makes no difference later either would prove nothing"
+
+
+def test_jobs_of_nobody_known_have_no_history_and_leave_none() -> None:
+    nobody = replace(LOAD, user=[None] * len(LOAD.user))
+    assert by_kernel(nobody, predictor="knn").predicted == LOAD.requested
+    assert by_kernel(nobody, predictor="knn") != by_kernel(replace(LOAD, user=["one"] * len(LOAD.user)), predictor="knn")
+
+
+def test_sweeps_and_campaigns_start_from_a_fresh_memory() -> None:
+    weights = random_weights(3)
+    names = [f"MIXED({','.join(map(repr, row))})-EASY-SPF" for row in weights.tolist()]
+    alone = [LOAD.schedule(name, "knn(k=3)") for name in names]
+    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, predictor="knn(k=3)", workers=1)
+    waits = [float((made.jobs["start_s"] - made.jobs["submit_s"]).mean()) for made in alone]
+    np.testing.assert_allclose(swept["mean_wait_s"], waits, rtol=1e-12)
+    together = campaign_schedules(LOAD.table(), Campaign(tuple(names), (predictor("knn(k=3)"),)), procs=LOAD.machine)
+    assert all(one.jobs.equals(other.jobs) for one, other in zip(alone, together, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("knn(n=1)", "unknown option 'n': known are k, window"),
+        ("knn(k=0)", "k=0: must be a finite number, at least 1, at most 25"),
+        ("knn(k=26)", "k=26: must be a finite number, at least 1, at most 25"),
+        ("knn(k=4,window=3)", "k=4: must be a finite number, at least 1, at most 3"),
+        ("knn(k=1.5)", "k=1.5: must be a whole number"),
+        ("knn(window=1001)", "window=1001: must be a finite number, at least 1, at most 1000"),
+        ("knn(window=many)", "window=many: 'many' is not a number"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        predictor(name)
+    assert str(error.value) == f"predictor {name}: {message}"
+
+
+def test_a_schedule_says_what_differs_from_the_usual() -> None:
+    assert predictor("knn(window=25,k=1.0)").name == "knn"
+    assert predictor("knn(window=1e2,k=3)").name == "knn(k=3,window=100)"
+
+
+@needs_shared
+@pytest.mark.parametrize(("trace", "jobs", "procs"), [("KTH-SP2", 28_481, 100), ("SDSC-SP2", 54_006, 128)])
+def test_a_whole_trace_is_predicted_better_than_by_last2(trace: str, jobs: int, procs: int) -> None:
+    table = whole_trace(trace)
+    assert len(table) == jobs
+    assert second_half(table, procs, "knn") > second_half(table, procs, "last2")
+
+
+@needs_shared
+def test_on_ten_thousand_jobs_of_a_real_trace_as_in_plain_python() -> None:
+    table = whole_trace("KTH-SP2")[:10_000]
+    made, expected = (simulate(table, procs=100, scheduler="EASY-SJBF", predictor=one) for one in ("knn(k=3)", KnnByHand(3)))
+    pd.testing.assert_frame_equal(made.jobs[["start_s", "predicted_s"]], expected.jobs[["start_s", "predicted_s"]])
+    assert made.clamped_predictions == expected.clamped_predictions
+
+
+def whole_trace(trace: str) -> pd.DataFrame:
+    return clean(read_trace(str(SHARED / "traces" / f"{trace}-filtered.swf.gz"))).jobs
+
+
+def second_half(table: pd.DataFrame, procs: int, name: str) -> float:
+    """Mean accuracy over the second half, of predictions that learn from the first job on."""
+    made = simulate(table, procs=procs, scheduler="EASY-SJBF", predictor=name).jobs[len(table) // 2 :]
+    return float(accuracy(made["predicted_s"].to_numpy(), made["runtime_s"].to_numpy()).mean())

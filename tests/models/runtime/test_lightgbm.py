@@ -1,0 +1,215 @@
+"""``lightgbm`` retrained each night in the simulator: as LightGBM itself, trained and asked from outside on features counted by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.errors import InputError
+from models.runtime import lightgbm as nightly
+from models.runtime.gradient_boosting import loss_of_accuracy
+from models.runtime.lightgbm import USUAL
+from models.runtime.memory import Memory
+from models.runtime.names import predictor
+from models.runtime.protocol import CompiledPredictor
+from sim import simulate
+from sim.simulate import SEMANTICS
+from tests.conftest import needs_shared
+from tests.models.runtime.test_knn import second_half, whole_trace
+from tests.oracle.nightly import Nightly
+from tests.support.workloads import Workload, by_kernel, by_oracle, crowd, dependent_crowd
+
+DAY_S = 86_400
+
+
+def days(dependent: bool = False, seed: int = 7, size: int = 700) -> Workload:
+    """Ten days and more of jobs that are like others: by eight people, each with an executable whose runtime goes with its request and the day."""
+    rng = np.random.default_rng(seed)
+    load = (dependent_crowd if dependent else crowd)(rng, size)
+    begin_s = 12 * DAY_S + 50_000
+    gaps = np.diff(load.submit, prepend=load.submit[0])
+    submit = begin_s + np.cumsum(gaps * (11 * DAY_S) // max(gaps.sum(), 1))
+    requested = 900 * 2 ** rng.integers(0, 6, size)
+    person = rng.integers(0, 8, size)
+    share = np.array([0.03, 0.9, 0.3, 0.1, 0.5, 1.0, 0.02, 0.6])[person] * rng.lognormal(0, 0.3, size)
+    runtime = np.clip(requested * share * np.where(submit % DAY_S < DAY_S // 2, 1.0, 0.4), 1, requested).astype(int)
+    return replace(
+        load,
+        machine=24,
+        procs=[min(procs, 12) for procs in load.procs],
+        submit=submit.tolist(),
+        requested=requested.tolist(),
+        runtime=runtime.tolist(),
+        estimates=requested.tolist(),
+        user=[f"u{number}" if number else None for number in person],
+        executable=[f"a{number}" if number % 3 else None for number in rng.integers(0, 9, size)],
+        group=[f"g{number // 3}" for number in person],
+    )
+
+
+@dataclass(eq=False)
+class BoostedByHand(Nightly):
+    """The oracle: trees by ``lightgbm.train`` each midnight, predictions by ``Booster.predict``."""
+
+    trees: int = 50
+    leaves: int = 31
+    jobs: int = 12_000
+    seed: int = 0
+    booster: Any = None
+
+    def label(self) -> str:
+        return f"lightgbm(trees={self.trees},leaves={self.leaves},jobs={self.jobs},seed={self.seed})"
+
+    def begin(self, jobs: Any) -> None:
+        super().begin(jobs)
+        self.booster, self.trained = None, 0
+
+    def retrain(self) -> None:
+        rows = self.ended_jobs[-self.jobs :]
+        if len(rows) < 200:
+            return
+        x = self.x(rows)
+        target = np.log([self.runtime[job] for job in rows]) - [self.known[job]["alike"] for job in rows]
+        parameters = {
+            "objective": loss_of_accuracy,
+            "learning_rate": 0.3,
+            "num_leaves": self.leaves,
+            "min_data_in_leaf": 100,
+            "num_threads": 1,
+            "seed": self.seed,
+            "deterministic": True,
+            "force_row_wise": True,
+            "verbosity": -1,
+        }
+        binning = {"feature_pre_filter": False, "num_threads": 1, "max_bin": 63, "bin_construct_sample_cnt": 2000, "verbosity": -1}
+        self.booster = lightgbm.train(parameters, lightgbm.Dataset(x, target, params=binning), num_boost_round=self.trees)
+        self.trained += 1
+
+    def correction_of(self, job: int) -> float:
+        return 0.0 if self.booster is None else float(self.booster.predict(self.x([job]))[0])
+
+
+def agree(load: Workload, hand: BoostedByHand, **policy: Any) -> None:
+    expected = by_oracle(load, "FCFS-EASY-SPF", hand, **policy)
+    assert by_kernel(load, "FCFS-EASY-SPF", hand.label(), **policy) == expected
+    assert hand.trained > 4
+    guesses = [round(np.exp(hand.known[job]["alike"])) for job in range(len(load.submit))]
+    assert sum(one != other for one, other in zip(guesses, expected.predicted, strict=True)) > 200, "nothing was learned"
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("dependencies", [False, True])
+def test_over_ten_days_as_lightgbm_itself(dependencies: bool, semantics: str) -> None:
+    agree(days(dependencies), BoostedByHand(), semantics=semantics, dependencies=dependencies)
+
+
+@pytest.mark.parametrize(
+    "hand",
+    [BoostedByHand(trees=7), BoostedByHand(leaves=3), BoostedByHand(jobs=250), BoostedByHand(seed=3)],
+    ids=BoostedByHand.label,
+)
+def test_every_option_as_lightgbm_itself(hand: BoostedByHand) -> None:
+    agree(days(seed=8), hand, correction="tsafrir")
+
+
+def test_options_make_a_difference() -> None:
+    load = days(seed=8)
+    usual = by_kernel(load, predictor="lightgbm").predicted
+    for option in ("trees=7", "leaves=3", "jobs=250"):
+        assert by_kernel(load, predictor=f"lightgbm({option})").predicted != usual
+
+
+def test_before_enough_jobs_have_ended_the_last_alike_predicts_alone() -> None:
+    load = days(size=200)  # one of which is yet to come at the last midnight
+    hand = Nightly()
+    assert by_kernel(load, predictor="lightgbm") == by_oracle(load, predictor=hand)
+    assert len(hand.nights) > 5
+
+
+def unlike(count: int) -> Workload:
+    """That many jobs on one day of which no two have anything in common, and another two days later; half take a half of their request, half a tenth."""
+    requested = [1000 if job < count // 2 else 3000 for job in range(count + 1)]
+    runtime = [500 if asked == 1000 else 300 for asked in requested]
+    submit = [*range(count), 2 * DAY_S]
+    return Workload(
+        10**6, submit, runtime, list(range(1, count + 2)), requested, [f"u{job}" for job in range(count + 1)], requested
+    )
+
+
+@pytest.mark.parametrize(("count", "grown"), [(199, False), (200, True)])
+def test_two_hundred_ended_jobs_are_enough(count: int, grown: bool) -> None:
+    source = predictor("lightgbm")
+    assert isinstance(source, CompiledPredictor)
+    trees: list[float] = []
+
+    def distribution(memory: Memory) -> pd.DataFrame:
+        trees.append(memory.model[nightly.TREES])
+        return pd.DataFrame()
+
+    unlike(count).schedule("EASY", replace(source, distribution=distribution))
+    assert trees == [grown]  # and can split nothing: one leaf
+
+
+def test_of_more_than_two_thousand_jobs_the_seed_decides_from_which_the_bins_are_made() -> None:
+    load = days(size=4000)
+    hand = BoostedByHand(trees=2, seed=3)
+    made = by_kernel(load, predictor=hand.label())
+    assert made == by_oracle(load, predictor=hand)
+    assert made.predicted != by_kernel(load, predictor="lightgbm(trees=2)").predicted
+
+
+def test_a_prediction_is_within_one_second_and_the_request() -> None:
+    made = by_kernel(days(), predictor="lightgbm")
+    assert made.clamped == 0
+    assert all(1 <= seconds <= requested for seconds, requested in zip(made.predicted, days().requested, strict=True))
+
+
+def test_two_runs_are_the_same_and_leave_nothing_behind() -> None:
+    load, source = days(), predictor("lightgbm")
+    one, other = (simulate(load.table(), procs=load.machine, predictor=source) for _ in range(2))
+    assert one.jobs.equals(other.jobs)
+    assert one.retrain_s > 0
+    assert one.retrain_s < one.simulate_s
+    assert simulate(load.table(), procs=load.machine, predictor="last2").retrain_s == 0
+    assert one.quantiles is None
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("lightgbm(rate=1)", "unknown option 'rate': known are trees, leaves, jobs, seed"),
+        ("lightgbm(trees=0)", "trees=0: must be a finite number, at least 1, at most 10000"),
+        ("lightgbm(trees=10001)", "trees=10001: must be a finite number, at least 1, at most 10000"),
+        ("lightgbm(leaves=1)", "leaves=1: must be a finite number, at least 2, at most 10000"),
+        ("lightgbm(jobs=199)", "jobs=199: must be a finite number, at least 200, at most 1e+07"),
+        ("lightgbm(seed=-1)", "seed=-1: must be a finite number, at least 0, at most 2.14748e+09"),
+        ("lightgbm(seed=2147483648)", "seed=2147483648: must be a finite number, at least 0, at most 2.14748e+09"),
+        ("lightgbm(trees=1.5)", "trees=1.5: must be a whole number"),
+        ("lightgbm(trees=many)", "trees=many: 'many' is not a number"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        predictor(name)
+    assert str(error.value) == f"predictor {name}: {message}"
+
+
+def test_a_schedule_says_what_differs_from_the_usual() -> None:
+    assert predictor("lightgbm").name == "lightgbm"
+    usual = ",".join(f"{option}={value}" for option, value in USUAL.items())
+    assert predictor(f"lightgbm({usual})").name == "lightgbm"
+    for name in ("lightgbm(trees=7)", "lightgbm(leaves=3,jobs=250)", "lightgbm(trees=20,leaves=8,jobs=500,seed=2147483647)"):
+        assert predictor(name).name == name
+    for spelled, name in (("lightgbm(jobs=1e4)", "lightgbm(jobs=10000)"), (f"lightgbm(trees={USUAL['trees']}.0)", "lightgbm")):
+        assert predictor(spelled).name == name
+
+
+@needs_shared
+def test_four_thousand_jobs_of_a_real_trace_are_predicted_better_than_by_last2() -> None:
+    table = whole_trace("KTH-SP2")[:4000]
+    assert second_half(table, 100, "lightgbm") > second_half(table, 100, "last2")

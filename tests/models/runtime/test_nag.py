@@ -1,0 +1,198 @@
+"""The learners compiled into the simulator, ``cv-triple`` and ``nag``: as the plain-Python ones, blind to the future, and clear about their options."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from features.errors import InputError
+from models.runtime.names import predictor
+from sim.campaigns.campaign import Campaign, campaign_schedules
+from sim.campaigns.sweep import random_weights, sweep
+from sim.simulate import SEMANTICS
+from tests.oracle.nag import SLOPES, WEIGHTS, NagByHand
+from tests.support.workloads import (
+    EASY_NAMES,
+    Workload,
+    by_kernel,
+    by_oracle,
+    crowd,
+    dependent_crowd,
+    dependent_workloads,
+    perturbed,
+    workloads,
+)
+
+semantics = st.sampled_from(SEMANTICS)
+easy = st.sampled_from(EASY_NAMES)
+CORRECTIONS = ["requested", "tsafrir", "doubling", "conditional"]
+
+
+@st.composite
+def learners(draw: st.DrawFn) -> NagByHand:
+    """Any curves, weight and rates; an exponential's factor is kept small, for its slope grows without bounds."""
+
+    def curve() -> tuple[float, str]:
+        kind = draw(st.sampled_from(sorted(SLOPES)))
+        return draw(st.sampled_from([1e-4, 1e-3] if kind == "exponential" else [0.5, 1.0, 100.0])), kind
+
+    return NagByHand(
+        published=draw(st.booleans()),
+        over=curve(),
+        under=curve(),
+        threshold=draw(st.sampled_from([0.0, -3.0, 60.0])),
+        weight=draw(st.sampled_from(sorted(WEIGHTS))),
+        eta=draw(st.sampled_from([1.0, 100.0, 5000.0])),
+        lambda_=draw(st.sampled_from([0.0, 1.0, 4e9])),
+    )
+
+
+def agree(load: Workload, learner: NagByHand, scheduler: str = "FCFS-EASY-SPF", **policy: Any) -> Any:
+    try:
+        expected = by_oracle(load, scheduler, learner, **policy)
+    except OverflowError:
+        assume(False)
+    assert all(math.isfinite(weight) for weight in learner.w)
+    assert by_kernel(load, scheduler, learner.label(), **policy) == expected
+    return expected
+
+
+@settings(max_examples=150)
+@given(workloads(most=20), learners(), easy, semantics, st.sampled_from(CORRECTIONS))
+def test_on_any_small_workload_as_in_plain_python(
+    load: Workload, learner: NagByHand, scheduler: str, semantics: str, correction: str
+) -> None:
+    agree(load, learner, scheduler, semantics=semantics, correction=correction)
+
+
+@settings(max_examples=60)
+@given(dependent_workloads(most=20), learners(), semantics, st.sampled_from(CORRECTIONS))
+def test_where_jobs_follow_others_as_in_plain_python(load: Workload, learner: NagByHand, semantics: str, correction: str) -> None:
+    agree(load, learner, dependencies=True, semantics=semantics, correction=correction)
+
+
+@pytest.mark.parametrize("published", [True, False])
+@pytest.mark.parametrize("weight", WEIGHTS)
+@pytest.mark.parametrize("under", SLOPES)
+@pytest.mark.parametrize("over", SLOPES)
+def test_every_loss_and_weight_on_a_busy_machine_as_in_plain_python(over: str, under: str, weight: str, published: bool) -> None:
+    factors = {"absolute": 2.0, "square": 3.0, "exponential": 1e-4}
+    learner = NagByHand(published, (factors[over], over), (factors[under], under), 0.0, weight, 300.0, 10.0)
+    load = crowd(np.random.default_rng(11), size=120, longest_s=36_000, origin_s=1_000_000)
+    made = agree(load, learner, semantics="per-event", correction="conditional")
+    assert len(set(made.predicted)) > 25, "a learner that always answers the same would agree too easily"
+
+
+def test_on_a_busy_machine_whose_jobs_follow_others_as_in_plain_python() -> None:
+    load = dependent_crowd(np.random.default_rng(3), size=150)
+    for published in (True, False):
+        agree(load, NagByHand(published, lambda_=10.0), dependencies=True, correction="tsafrir")
+
+
+LOAD = crowd(np.random.default_rng(5), size=150, longest_s=7200)
+PRESETS = ("cv-triple", "nag")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_no_prediction_knows_what_lies_ahead(preset: str, semantics: str) -> None:
+    rng = np.random.default_rng(1)
+    schedule = LOAD.schedule("EASY-SJBF", preset, semantics=semantics)
+    rows = [row for row in range(10, 149, 7) if LOAD.submit[row + 1] > LOAD.submit[row]]
+    assert len(rows) > 5
+    changed = 0
+    for row in rows:
+        other = perturbed(LOAD, schedule, row, rng).schedule("EASY-SJBF", preset, semantics=semantics)
+        predicted, same = (made.jobs["predicted_s"].to_numpy() for made in (schedule, other))
+        assert np.array_equal(predicted[: row + 1], same[: row + 1])
+        changed += int((predicted[row + 1 :] != same[row + 1 :]).sum())
+    assert changed > 100, "a future that makes no difference later either would prove nothing"
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_jobs_of_nobody_known_have_no_history_and_leave_none(preset: str) -> None:
+    strangers = [f"user {row}" for row in range(len(LOAD.user))]
+    nobody = replace(LOAD, user=[None] * len(strangers))  # type: ignore[list-item]
+    assert by_kernel(nobody, predictor=preset) == by_kernel(replace(LOAD, user=strangers), predictor=preset)
+    assert by_kernel(nobody, predictor=preset) != by_kernel(replace(LOAD, user=["one"] * len(strangers)), predictor=preset)
+
+
+def test_before_anything_has_ended_the_program_says_one_second_and_nag_the_request() -> None:
+    load = Workload(4, [0, 5], [50, 60], [1, 1], [100, 200], ["ann", None], [1, 1])
+    assert by_kernel(load, predictor="cv-triple").predicted == [1, 1]
+    assert by_kernel(load, predictor="cv-triple").clamped == 2
+    assert by_kernel(load, predictor="nag").predicted == [100, 200]
+    assert by_kernel(load, predictor="nag").clamped == 0
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_sweeps_and_campaigns_start_from_a_fresh_memory(preset: str) -> None:
+    weights = random_weights(3)
+    names = [f"MIXED({','.join(map(repr, row))})-EASY-SPF" for row in weights.tolist()]
+    alone = [LOAD.schedule(name, preset) for name in names]
+    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, predictor=preset, workers=1)
+    waits = [float((made.jobs["start_s"] - made.jobs["submit_s"]).mean()) for made in alone]
+    np.testing.assert_allclose(swept["mean_wait_s"], waits, rtol=1e-12)
+    together = campaign_schedules(LOAD.table(), Campaign(tuple(names), (predictor(preset),)), procs=LOAD.machine)
+    assert all(one.jobs.equals(other.jobs) for one, other in zip(alone, together, strict=True))
+
+
+def test_a_learner_that_runs_away_is_an_error_and_names_the_job() -> None:
+    runs_away = "cv-triple(over=exponential,under=exponential,lambda=0)"
+    with pytest.raises(InputError, match=r"predictor cv-triple\(.+\): predicts something that is no finite number for job \d+$"):
+        LOAD.schedule("EASY", runs_away)
+    with pytest.raises(InputError, match="no finite number"):
+        sweep(LOAD.table(), random_weights(2), procs=LOAD.machine, predictor=runs_away)
+
+
+@pytest.mark.parametrize(
+    ("name", "canonical"),
+    [
+        ("cv-triple", "cv-triple"),
+        ("cv-triple(over=square,under=1*absolute,weight=large-area,eta=5e3,lambda=4e9,threshold=0)", "cv-triple"),
+        (
+            "cv-triple(weight=short-wide, under=square, over=100*square)",
+            "cv-triple(over=100*square,under=square,weight=short-wide)",
+        ),
+        ("nag(threshold=-60,eta=0.125)", "nag(threshold=-60,eta=0.125)"),
+        ("nag(lambda=1234567.5)", "nag(lambda=1234567.5)"),
+    ],
+)
+def test_a_schedule_says_what_differs_from_the_preset(name: str, canonical: str) -> None:
+    assert predictor(name).name == canonical
+    assert predictor(canonical).name == canonical
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nag(rate=1)", "unknown option 'rate': known are over, under, threshold, weight, eta, lambda"),
+        ("nag(weight=log-area)", "weight=log-area: known are constant, long-narrow, short-wide, small-area, large-area"),
+        ("nag(over=cubic)", "over=cubic: known are absolute, square, exponential, with a factor in front as in 100*square"),
+        ("nag(over=x*square)", "over=x*square: 'x' is not a number"),
+        ("nag(over=0*square)", "over=0*square: must be a finite number, above 0"),
+        ("nag(eta=0)", "eta=0: must be a finite number, above 0"),
+        ("nag(eta=nan)", "eta=nan: must be a finite number, above 0"),
+        ("cv-triple(lambda=-1)", "lambda=-1: must be a finite number, at least 0"),
+        ("cv-triple(threshold=inf)", "threshold=inf: must be a finite number"),
+        ("cv-triple(eta=)", "'eta=' is not of the form option=value"),
+        ("cv-triple(eta)", "'eta' is not of the form option=value"),
+        ("cv-triple(eta=1,eta=2)", "option eta is given twice"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_with_what_is_known(name: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        predictor(name)
+    assert str(error.value) == f"predictor {name}: {message}"
+
+
+@pytest.mark.parametrize("name", ["nag()", "nag(", "nag(eta=1", "last2(eta=1)", "nags", "nag(eta=1)x"])
+def test_names_that_cannot_be_are_refused_with_what_is_known(name: str) -> None:
+    with pytest.raises(InputError, match=r"unknown predictor '.+': known are .*cv-triple\[\(OPTION=VALUE,...\)\]"):
+        predictor(name)

@@ -1,0 +1,302 @@
+"""OKCM compiled into the simulator: as in plain Python, with the features of its table, as worked out by hand, blind to the future."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from features.errors import InputError
+from features.jobs.history import history
+from features.jobs.published import okcm as published
+from models.runtime.names import predictor
+from sim import simulate
+from sim.campaigns.campaign import Campaign, campaign_schedules
+from sim.campaigns.sweep import random_weights, sweep
+from sim.simulate import SEMANTICS
+from tests.conftest import needs_shared
+from tests.models.runtime.test_knn import CORRECTIONS, LOAD, KnnByHand, agree, second_half, whole_trace
+from tests.support.walls import Wall, own
+from tests.support.workloads import EASY_NAMES, Workload, by_kernel, crowd, dependent_workloads, perturbed, workloads
+
+DAY_S, WEEK_S, MONDAY_S = 86_400, 7 * 86_400, 4 * 86_400
+COUNT = 15
+
+
+class Regression:
+    """Weights, largest magnitudes, sums of squared gradients, normalised squares and examples so far, in the paper's letters."""
+
+    def __init__(self, delta: float, eta: float, lambda_: float) -> None:
+        self.delta, self.eta, self.lambda_ = delta, eta, lambda_
+        self.w, self.s, self.G, self.N, self.t = [0.0] * COUNT, [1e-9] * COUNT, [1e-9] * COUNT, 1e-9, 0
+
+    def predict(self, x: list[float], total: float = 0.0) -> float:
+        for w, s, feature in zip(self.w, self.s, x, strict=True):
+            total += w * (s / max(s, abs(feature))) * feature
+        return total
+
+    def learn(self, x: list[float], runtime: float) -> None:
+        predicted, norm = 0.0, 0.0
+        for i in range(COUNT):
+            if abs(x[i]) > self.s[i]:
+                self.w[i] *= self.s[i] / abs(x[i])
+                self.s[i] = abs(x[i])
+            norm += x[i] * x[i] / (self.s[i] * self.s[i])
+            predicted += self.w[i] * x[i]
+        self.t += 1
+        self.N += norm
+        error = predicted - runtime
+        slope = error if abs(error) <= self.delta else math.copysign(self.delta, error)
+        for i in range(COUNT):
+            g = slope * x[i] + 2.0 * self.lambda_ * self.w[i]
+            self.G[i] += g * g
+            self.w[i] -= self.eta * math.sqrt(self.t / self.N) * g / (self.s[i] * math.sqrt(self.G[i]))
+
+
+@dataclass(eq=False)
+class OkcmByHand:
+    """The oracle: everything from the list of the user's ended jobs each time anew."""
+
+    delta: float = 300.0
+    eta: float = 1000.0
+    lambda_: float = 0.0
+    k: int = 1
+    switch: int = 25
+    weights: str = "user"
+    base: str = "zero"
+    name: str = "okcm-by-hand"
+    point: bool = True
+    clock: Wall = own
+    allocated: list[int] = field(default_factory=list)
+
+    def label(self) -> str:
+        numbers = f"delta={self.delta!r},eta={self.eta!r},lambda={self.lambda_!r},k={self.k},switch={self.switch}"
+        return f"okcm({numbers},weights={self.weights},base={self.base})"
+
+    def begin(self, jobs: pd.DataFrame) -> None:
+        self.few = KnnByHand(self.k, 10**9, clock=self.clock)
+        self.few.begin(jobs)
+        self.allocated = jobs["allocated_procs"].fillna(jobs["procs"]).tolist()
+        self.learners: dict[str | None, Regression] = {}
+        self.last_end: dict[str | None, int] = {}
+        self.x: dict[int, list[float]] = {}
+
+    def ended_jobs(self, job: int) -> list[int]:
+        return self.few.ended_jobs.get(self.few.user[job], [])
+
+    def learner(self, job: int) -> Regression:
+        owner = self.few.user[job] if self.weights == "user" else None
+        return self.learners.setdefault(owner, Regression(self.delta, self.eta, self.lambda_))
+
+    def added_to(self, job: int) -> float:
+        return self.x[job][2] if self.base == "last" else 0.0
+
+    def submitted(self, job: int, now: int) -> None:
+        self.few.submitted(job, now)
+        self.x[job] = self.features(job, now)
+
+    def features(self, job: int, now: int) -> list[float]:
+        few, ended = self.few, self.ended_jobs(job)
+        procs, requested = few.procs[job], few.requested[job]
+        runtimes = [few.runtime[one] for one in ended]
+        last = runtimes[:-4:-1]
+
+        def mean(values: list[int], otherwise: float) -> float:
+            return sum(values) / len(values) if values else otherwise
+
+        first, second, third = [*last, requested, requested, requested][:3]
+        mean_procs = mean([few.procs[one] for one in ended], procs)
+        x = [procs, requested, first, second, mean(last[:2], requested), third, mean(last, requested), sum(runtimes)]
+        x += [mean(runtimes, requested), mean_procs, mean([self.allocated[one] for one in ended], procs), procs / mean_procs]
+        second = self.clock(now)
+        x += [math.sin(2 * math.pi * ((second - MONDAY_S) % WEEK_S) / WEEK_S), math.sin(2 * math.pi * (second % DAY_S) / DAY_S)]
+        x.append(now - self.last_end[few.user[job]] if ended else 0)
+        return [float(value) for value in x]
+
+    def started(self, job: int, now: int) -> None: ...
+
+    def ended(self, job: int, now: int) -> None:
+        if self.few.user[job] is not None:
+            self.learner(job).learn(self.x[job], self.few.runtime[job] - self.added_to(job))
+            self.few.ended(job, now)
+            self.last_end[self.few.user[job]] = now
+
+    def estimate(self, question: int, job: int, now: int, elapsed: int) -> float:
+        if len(self.ended_jobs(job)) <= self.switch or not self.ended_jobs(job):
+            return self.few.estimate(question, job, now, elapsed)
+        return round(self.learner(job).predict(self.x[job], self.added_to(job)))
+
+
+semantics = st.sampled_from(SEMANTICS)
+learners = st.builds(
+    OkcmByHand,
+    delta=st.sampled_from([1.0, 60.0, 1e5]),
+    eta=st.sampled_from([1.0, 100.0, 5000.0]),
+    lambda_=st.sampled_from([0.0, 1.0, 1e6]),
+    k=st.integers(1, 3),
+    switch=st.integers(0, 4),
+    weights=st.sampled_from(["user", "shared"]),
+    base=st.sampled_from(["zero", "last"]),
+)
+
+
+@settings(max_examples=200)
+@given(workloads(), learners, st.sampled_from(EASY_NAMES), semantics, st.sampled_from(CORRECTIONS))
+def test_on_any_small_workload_as_in_plain_python(
+    load: Workload, learner: OkcmByHand, scheduler: str, semantics: str, correction: str
+) -> None:
+    agree(load, learner, scheduler, semantics=semantics, correction=correction)
+
+
+@settings(max_examples=60)
+@given(dependent_workloads(), learners, semantics, st.sampled_from(CORRECTIONS))
+def test_where_jobs_follow_others_as_in_plain_python(load: Workload, learner: OkcmByHand, semantics: str, correction: str) -> None:
+    agree(load, learner, dependencies=True, semantics=semantics, correction=correction)
+
+
+@pytest.mark.parametrize(("weights", "semantics", "switch"), list(product(["user", "shared"], SEMANTICS, [0, 10, 25])))
+def test_on_a_busy_machine_as_in_plain_python(weights: str, semantics: str, switch: int) -> None:
+    load = crowd(np.random.default_rng(11), size=400, longest_s=36_000, origin_s=1_000_000)
+    learner = OkcmByHand(1000.0, 3000.0, 10.0, 3, switch, weights)
+    made = agree(load, learner, semantics=semantics, correction="conditional")
+    assert len(set(made.predicted)) > 100, "a learner that always answers the same would agree too easily"
+
+
+def test_with_allocated_processors_as_in_plain_python() -> None:
+    table = LOAD.table()
+    rng = np.random.default_rng(3)
+    allocated = pd.Series(rng.integers(1, 200, len(table))).astype("Int64").mask(rng.random(len(table)) < 0.3)
+    outcomes = []
+    for jobs in (table, table.assign(allocated_procs=allocated.to_numpy())):
+        oracle = OkcmByHand(switch=3)
+        made, expected = (simulate(jobs, procs=LOAD.machine, predictor=one).jobs for one in (oracle.label(), oracle))
+        assert made["predicted_s"].tolist() == expected["predicted_s"].tolist()
+        outcomes.append(made["predicted_s"].tolist())
+    assert outcomes[0] != outcomes[1]
+
+
+def test_the_features_are_those_of_the_paper_s_table() -> None:
+    """The oracle's; the kernel's predictions are equal to its."""
+    oracle = OkcmByHand()
+    load = crowd(np.random.default_rng(11), size=400, longest_s=36_000, origin_s=1_000_000)
+    jobs = load.table()
+    jobs["allocated_procs"] = (jobs["procs"] * 2).astype("Int64").mask(jobs.index % 3 == 0)
+    schedule = simulate(jobs, procs=load.machine, predictor=oracle).jobs
+    table = published(jobs, history(jobs, schedule["start_s"].to_numpy(), jobs["submit_s"].to_numpy()))
+    np.testing.assert_allclose(np.array([oracle.x[job] for job in range(len(jobs))]), table.to_numpy(), rtol=1e-12, atol=1e-12)
+
+
+def test_one_step_worked_out_by_hand() -> None:
+    """Ann's first job, at Monday, 00:00, asks for 1 processor and 100 s and runs 60 s: x0, x9, x10 and x11 are 1, x1 to x6 and x8 are 100, the others 0.
+    All 11 are as large as ever, so N is 11, and t is 1. With delta = 10 each gradient is -10 x and G its square, so each weight becomes
+    eta sqrt(1 / 11) / s, and a feature is worth that share of eta times its ratio to s."""
+    load = Workload(1, [MONDAY_S, MONDAY_S + WEEK_S], [60, 1], [1, 1], [100, 200], ["ann", "ann"], [1, 1])
+    weight = 30 * math.sqrt(1 / 11)
+    # her second has x2, x4, x6 and x8 of 60 s; x3 and x5 are its request, larger than any before and scaled down, as x1 is; x7 and x14 were 0 before
+    expected = weight * (4 + 3 + 4 * 0.6)
+    assert by_kernel(load, predictor="okcm(delta=10,eta=30,lambda=0,switch=0)").predicted == [100, round(expected)]
+    assert by_kernel(load, predictor="okcm(delta=10,eta=30,lambda=0,switch=0,weights=shared)").predicted == [100, round(expected)]
+    # lambda counts from the second step on, for weights are 0 until then
+    assert by_kernel(load, predictor="okcm(delta=10,eta=30,lambda=1e6,switch=0)").predicted == [100, round(expected)]
+    stranger = replace(load, user=["ann", "bob"])
+    assert by_kernel(stranger, predictor="okcm(delta=10,eta=30,lambda=0,switch=0,weights=shared)").predicted == [100, 200]
+
+
+def test_up_to_switch_ended_jobs_it_is_knn_and_then_no_longer() -> None:
+    user: list[str | None] = ["ann"] * 60
+    load = crowd(np.random.default_rng(2), size=60, machine=4, longest_s=600)
+    load = replace(load, user=user, submit=[1000 * job for job in range(60)])  # each has ended before the next is submitted
+    for switch, k in ((25, 1), (25, 3), (7, 2)):
+        whole = by_kernel(load, predictor=f"okcm(switch={switch},k={k})").predicted
+        near = by_kernel(load, predictor=f"knn(k={k},window=200)").predicted
+        assert whole[: switch + 1] == near[: switch + 1]
+        assert sum(a != b for a, b in zip(whole[switch + 1 :], near[switch + 1 :], strict=True)) > 10
+
+
+PRESETS = ("okcm(switch=3)", "okcm(switch=3,weights=shared)", "okcm(switch=3,weights=user)")
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_no_prediction_knows_what_lies_ahead(name: str, semantics: str) -> None:
+    rng = np.random.default_rng(1)
+    schedule = LOAD.schedule("EASY-SJBF", name, semantics=semantics)
+    rows = [row for row in range(10, 149, 7) if LOAD.submit[row + 1] > LOAD.submit[row]]
+    assert len(rows) > 5
+    changed = 0
+    for row in rows:
+        other = perturbed(LOAD, schedule, row, rng).schedule("EASY-SJBF", name, semantics=semantics)
+        predicted, same = (made.jobs["predicted_s"].to_numpy() for made in (schedule, other))
+        assert np.array_equal(predicted[: row + 1], same[: row + 1])
+        changed += int((predicted[row + 1 :] != same[row + 1 :]).sum())
+    assert changed > 100, "a future that makes no difference later either would prove nothing"
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_jobs_of_nobody_known_have_no_history_and_leave_none(name: str) -> None:
+    nobody = replace(LOAD, user=[None] * len(LOAD.user))
+    assert by_kernel(nobody, predictor=name).predicted == LOAD.requested
+    half = [user if job % 2 else None for job, user in enumerate(LOAD.user)]
+    known = by_kernel(replace(LOAD, user=half), predictor=name)
+    assert [known.predicted[job] for job in range(0, 150, 2)] == LOAD.requested[::2]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_sweeps_and_campaigns_start_from_a_fresh_memory(name: str) -> None:
+    weights = random_weights(3)
+    names = [f"MIXED({','.join(map(repr, row))})-EASY-SPF" for row in weights.tolist()]
+    alone = [LOAD.schedule(one, name) for one in names]
+    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, predictor=name, workers=1)
+    waits = [float((made.jobs["start_s"] - made.jobs["submit_s"]).mean()) for made in alone]
+    np.testing.assert_allclose(swept["mean_wait_s"], waits, rtol=1e-12)
+    together = campaign_schedules(LOAD.table(), Campaign(tuple(names), (predictor(name),)), procs=LOAD.machine)
+    assert all(one.jobs.equals(other.jobs) for one, other in zip(alone, together, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("okcm(rate=1)", "unknown option 'rate': known are delta, eta, lambda, k, switch, weights, base"),
+        ("okcm(delta=0)", "delta=0: must be a finite number, above 0"),
+        ("okcm(eta=inf)", "eta=inf: must be a finite number, above 0"),
+        ("okcm(lambda=-1)", "lambda=-1: must be a finite number, at least 0"),
+        ("okcm(k=0)", "k=0: must be a finite number, at least 1, at most 1000"),
+        ("okcm(switch=2.5)", "switch=2.5: must be a whole number"),
+        ("okcm(switch=-1)", "switch=-1: must be a finite number, at least 0, at most 1000"),
+        ("okcm(weights=mine)", "weights=mine: known are user, shared"),
+        ("okcm(base=first)", "base=first: known are zero, last"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        predictor(name)
+    assert str(error.value) == f"predictor {name}: {message}"
+
+
+def test_a_schedule_says_what_differs_from_the_usual() -> None:
+    assert predictor("okcm(switch=25.0)").name == "okcm"
+    assert predictor("okcm(eta=12.5,switch=1e2)").name == "okcm(eta=12.5,switch=100)"
+    assert predictor(predictor("okcm(delta=1234567.5)").name).name == "okcm(delta=1234567.5)"
+
+
+@needs_shared
+@pytest.mark.parametrize(("trace", "jobs", "procs"), [("KTH-SP2", 28_481, 100), ("SDSC-SP2", 54_006, 128)])
+def test_a_whole_trace_is_predicted_better_than_by_its_requests(trace: str, jobs: int, procs: int) -> None:
+    table = whole_trace(trace)
+    assert len(table) == jobs
+    assert second_half(table, procs, "okcm") > second_half(table, procs, "requested")
+
+
+@needs_shared
+def test_on_three_thousand_jobs_of_a_real_trace_as_in_plain_python() -> None:
+    table = whole_trace("KTH-SP2")[:3000]
+    oracle = OkcmByHand(delta=100.0, eta=1e4, lambda_=1e3, weights="shared")
+    made, expected = (simulate(table, procs=100, scheduler="EASY-SJBF", predictor=one) for one in (oracle.label(), oracle))
+    pd.testing.assert_frame_equal(made.jobs[["start_s", "predicted_s"]], expected.jobs[["start_s", "predicted_s"]])
+    assert made.clamped_predictions == expected.clamped_predictions

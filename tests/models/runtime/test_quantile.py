@@ -1,0 +1,566 @@
+"""``quantile``: every distribution as rebuilt from scratch, levels kept to in the long run, and answers given how long a job has run.
+
+The kernel's quantiles are inverses of sums of floating-point numbers, and a level may fall between two bins to the last digit. So each is held
+between the quantiles by hand of levels a billionth lower and higher; the oracle then answers with the kernel's, lest the two schedules part.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from features.errors import InputError
+from models.runtime import quantile
+from models.runtime.evaluation import pinball
+from models.runtime.memory import Memory
+from models.runtime.names import predictor
+from models.runtime.protocol import END, FIT, ORDER, CompiledPredictor
+from sim import Schedule, simulate
+from sim.simulate import SEMANTICS
+from tests.conftest import needs_shared
+from tests.models.runtime.test_knn import whole_trace
+from tests.models.runtime.test_lightgbm import days, unlike
+from tests.oracle.nightly import Nightly
+from tests.support.workloads import Workload, crowd, dependent_workloads, described, policy_of, workloads
+
+STEP, BINS, REACH, TREES = 0.0625, 256, 96, 40
+SHORT = [*(0.0625 * number for number in range(192, 0, -1)), 0.032, 0.016, 0.008, 0.004, 0.002, 0.001, 0.0005, 0.0]
+"""Where cells begin, in ln(request / runtime); the last is the request."""
+CENTRES = np.exp([-(begin + end) / 2 for begin, end in pairwise(SHORT)] + [0.0])
+UPPER = 0.75
+NEARLY = 1e-9
+KEPT = [round(0.025 * number, 3) for number in range(1, 40)]
+
+
+@dataclass(eq=False)
+class Tree:
+    """One of LightGBM's, by its number in a booster; the leaf of each job [jobs]; how many had ended before the first job it has learned from."""
+
+    booster: lightgbm.Booster
+    number: int
+    leaf: np.ndarray
+    first: int
+
+
+@dataclass(eq=False)
+class QuantileByHand(Nightly):
+    """The oracle: the ended jobs in a leaf are found, and their histograms drawn, anew for every job submitted."""
+
+    order: float | str = 0.5
+    fit: float = 0.8
+    end: float = 0.7
+    rate: float = 0.02
+    seed: int = 0
+    learned: int = 5_000  # most recent ended jobs that trees are grown from
+    kernel: Schedule | None = None  # whose answers are looked into and then given
+    name: str = "quantile-by-hand"
+
+    def label(self) -> str:
+        return f"quantile(order={self.order},fit={self.fit},end={self.end},rate={self.rate},seed={self.seed})"
+
+    def begin(self, jobs: pd.DataFrame) -> None:
+        super().begin(jobs)
+        asked = {self.fit, self.end} | ({self.order} if isinstance(self.order, float) else set())
+        self.levels = sorted({*KEPT, *asked})
+        self.calibrated, self.tilt = list(self.levels), [0.0] * len(self.levels)
+        self.trees: list[Tree] = []
+        self.bin, self.steps, self.cell = (np.zeros(len(jobs), np.int64) for _ in range(3))
+        self.oldest = self.edges = 0
+        assert self.kernel is not None
+        assert self.kernel.quantiles is not None
+        assert list(self.kernel.quantiles.columns) == self.levels
+        self.told = self.kernel.quantiles.to_numpy()
+        self.predicted = self.kernel.jobs["predicted_s"].to_numpy()
+
+    # the forest
+
+    def retrain(self) -> None:
+        if len(self.ended_jobs) < 100:
+            return
+        rows = self.ended_jobs[-self.learned :]
+        count = 2 if self.trees else TREES
+        parameters = {
+            "objective": "regression",
+            "boosting": "rf",
+            "num_leaves": 128,
+            "min_data_in_leaf": 8,
+            "feature_fraction_bynode": 0.6,
+            "bagging_fraction": 0.6,
+            "bagging_freq": 1,
+            "num_threads": 1,
+            "seed": (self.seed * 1_000_003 + len(rows) + self.arrived.index(rows[-1])) % 2**31,
+            "deterministic": True,
+            "force_row_wise": True,
+            "verbosity": -1,
+        }
+        binning = {"feature_pre_filter": False, "num_threads": 1, "max_bin": 63, "bin_construct_sample_cnt": 2000, "verbosity": -1}
+        data = lightgbm.Dataset(self.x(rows), np.log([self.runtime[job] for job in rows]), params=binning)
+        booster = lightgbm.train(parameters, data, num_boost_round=count)
+        first = len(self.ended_jobs) - len(rows)
+        leaves = np.full((len(self.runtime), count), -1)
+        leaves[self.arrived] = booster.predict(self.x(self.arrived), pred_leaf=True).reshape(len(self.arrived), count)
+        new = [Tree(booster, number, leaves[:, number], first) for number in range(count)]
+        if not self.trees:
+            self.trees = new
+            return
+        for tree in new:
+            self.trees[self.oldest] = tree
+            self.oldest = (self.oldest + 1) % TREES
+
+    def find_leaves(self, job: int) -> None:
+        for booster in {id(tree.booster): tree.booster for tree in self.trees}.values():
+            leaves = np.ravel(booster.predict(self.x([job]), pred_leaf=True)).tolist()
+            for tree in self.trees:
+                if tree.booster is booster:
+                    tree.leaf[job] = leaves[tree.number]
+
+    def distribution(self, job: int, shares: tuple[float, float, float, float]) -> np.ndarray | None:
+        """Shares of cells, from the shortest runtimes to the request; None where no leaf knows a job."""
+        mass = np.zeros(len(SHORT))
+        request, alike = np.log(self.requested[job]), self.known[job]["alike"]
+        ended = np.array(self.ended_jobs, np.int64)
+        members = [ended[t.first :][t.leaf[ended[t.first :]] == t.leaf[job]] for t in self.trees] if self.trees else [ended]
+        members = [jobs for jobs in members if len(jobs)]
+        if not members:
+            return None
+        for jobs in members:
+            weight = 1.0 / (len(jobs) * len(members))
+            np.add.at(mass, cells(request - (self.bin[jobs] + 0.5) * STEP), shares[0] * weight)
+            np.add.at(mass, cells(request - alike - self.steps[jobs] * STEP), shares[1] * weight)
+            np.add.at(mass, self.cell[jobs], shares[2] * weight)
+        learned = ended[self.trees[0].first :] if self.trees else ended
+        np.add.at(mass, cells(request - (self.bin[learned] + 0.5) * STEP), shares[3] / len(learned))
+        return mass
+
+    def taken(self, column: int, smaller: float) -> float:
+        """The level taken for one of the levels kept, of a job than which smaller ones took that share of the processor-seconds."""
+        level, calibrated = self.levels[column], self.calibrated[column]
+        return calibrated + self.tilt[column] * smaller if level >= UPPER and 0 < calibrated < 1 else calibrated
+
+    def smaller(self, job: int) -> float:
+        size, work = self.size(job), {other: self.work(other) for other in self.ended_jobs}
+        less = sum(done for other, done in work.items() if self.size(other) < size)
+        same = sum(done for other, done in work.items() if self.size(other) == size)
+        return (less + same / 2) / sum(work.values()) if work else 0.5
+
+    def work(self, job: int) -> int:
+        return self.procs[job] * self.runtime[job]
+
+    def size(self, job: int) -> int:
+        """Half octaves of the processor-seconds requested."""
+        return int(2 * np.log2(self.procs[job] * self.requested[job]) + NEARLY)
+
+    # what is checked
+
+    def submitted(self, job: int, now: int) -> None:
+        super().submitted(job, now)
+        self.find_leaves(job)
+        mass, request = self.distribution(job, (0.16, 0.16, 0.65, 0.03)), self.requested[job]
+        place = now % (7 * 86_400) * (5**0.5 - 1) / 2 % 1
+        low, high, smaller = 1.0, 1.0, self.smaller(job)
+        for column in range(len(self.levels)):
+            level = self.taken(column, smaller)
+            low = max(low, inverse(mass, level - NEARLY, request, place + NEARLY))
+            high = max(high, inverse(mass, level + NEARLY, request, place - NEARLY))
+            found = self.told[job, column]
+            assert np.rint(low - NEARLY) <= found <= np.rint(high + NEARLY), (job, self.levels[column])
+            self.edges += np.rint(low - NEARLY) != np.rint(high + NEARLY)
+        if self.order == "accuracy":
+            self.check_accurate(job)
+        else:
+            assert self.predicted[job] == self.told[job, self.levels.index(self.order)]
+
+    def check_accurate(self, job: int) -> None:
+        """The kernel's prediction is one of those of the highest expected accuracy, by trying all."""
+        mass, request, alike = self.distribution(job, (0.3, 0.2, 0.5, 0.0)), self.requested[job], self.known[job]["alike"]
+        if mass is None:
+            assert self.predicted[job] == request
+            return
+        accuracy = np.array([mass @ np.minimum(one / CENTRES, CENTRES / one) for one in CENTRES])
+        answers = set()
+        for best in np.flatnonzero(accuracy > accuracy.max() - NEARLY):
+            seconds = np.log(request * CENTRES[best])
+            near = best < len(SHORT) - 1 and abs(seconds - alike) <= STEP
+            answers.add(max(np.rint(np.exp(alike if near else seconds)), 1))
+        assert self.predicted[job] in answers
+
+    def ended(self, job: int, now: int) -> None:
+        super().ended(job, now)
+        runtime, request = np.log(self.runtime[job]), np.log(self.requested[job])
+        self.bin[job] = min(int(runtime // STEP), BINS - 1)
+        self.steps[job] = np.clip(np.floor((runtime - self.known[job]["alike"]) / STEP + 0.5), -REACH, REACH)
+        self.cell[job] = cells(np.array([request - runtime]))[0]
+        mean = sum(self.work(other) for other in self.ended_jobs) / len(self.ended_jobs)
+        weight = min(self.work(job) / mean, 20)
+        for column, level in enumerate(self.levels):
+            error = bool(self.runtime[job] > self.told[job, column]) - (1 - level)
+            self.calibrated[column] += self.rate * error
+            if level >= UPPER:
+                self.tilt[column] += 0.5 * self.rate * weight * error
+
+    def estimate(self, question: int, job: int, now: int, elapsed: int) -> float:
+        assert question in (ORDER, FIT, END)
+        if elapsed:
+            return given_elapsed(self.levels, self.told[job].tolist(), self.requested[job], self.end, elapsed)
+        if question == ORDER:
+            return self.predicted[job]
+        return self.told[job, self.levels.index(self.fit if question == FIT else self.end)]
+
+
+def cells(short: np.ndarray) -> np.ndarray:
+    """Where runtimes lie of which these are ln(request / runtime); a billionth is rounding."""
+    begins = np.array(SHORT)
+    return np.array(
+        [max(int((begins >= one - NEARLY).sum()) - 1, 0) if one > NEARLY else len(SHORT) - 1 for one in short], np.int64
+    )
+
+
+def inverse(mass: np.ndarray | None, level: float, request: int, place: float) -> float:
+    """The quantile in seconds: uniform logarithms within a cell; on the request it or, for as many jobs as the level does not need, a second less."""
+    if mass is None or level >= 1:
+        return request
+    if level <= 0:
+        return 1
+    reached = np.cumsum(mass)
+    cell = int(np.searchsorted(reached[:-1], level))
+    below = reached[cell] - mass[cell]
+    if cell == len(mass) - 1:
+        return request if level - below > place * mass[cell] else max(request - 1, 1)
+    share = (level - below) / mass[cell] if mass[cell] else 0.0
+    short = SHORT[cell] + np.clip(share, 0, 1) * (SHORT[cell + 1] - SHORT[cell])
+    return max(min(request * np.exp(-short), request - 1), 1)
+
+
+def given_elapsed(levels: list[float], quantiles: list[float], request: int, level: float, elapsed: int) -> int:
+    """The quantile ``level`` of the runtimes longer than ``elapsed``; between a second, the quantiles and the request logarithms are uniform."""
+    shares, seconds = [0.0, *levels, 1.0], [1.0, *quantiles, float(request)]
+    after = bisect_right(seconds, elapsed)
+    passed = np.interp(np.log(elapsed), np.log(seconds[after - 1 : after + 1]), shares[after - 1 : after + 1])
+    wanted = passed + level * (1 - passed)
+    after = bisect_left(shares, wanted)
+    answer = np.exp(np.interp(wanted, shares[after - 1 : after + 1], np.log(seconds[after - 1 : after + 1])))
+    return max(int(np.rint(answer)), elapsed + 1)
+
+
+def agree(load: Workload, hand: QuantileByHand, scheduler: str = "FCFS-EASY-SPF", **policy: Any) -> QuantileByHand:
+    hand.kernel = made = load.schedule(scheduler, hand.label(), **policy)
+    jobs = load.jobs_by_oracle(**policy_of(scheduler), predictor=hand, **policy)
+    assert made.jobs["start_s"].tolist() == [job.start for job in jobs]
+    assert made.jobs["corrections"].tolist() == [job.corrections for job in jobs]
+    assert made.clamped_predictions == sum(job.clamped for job in jobs) == 0
+    return hand
+
+
+semantics = st.sampled_from(SEMANTICS)
+corrections = st.sampled_from(["requested", "tsafrir", "conditional", "conditional(when=pass)"])
+schedulers = st.sampled_from(["FCFS-EASY", "FCFS-EASY-SPF", "SPF-EASY(reservations=2)-SPF", "SAF-JustBF", "FCFS-Conservative"])
+hands = st.builds(
+    QuantileByHand,
+    order=st.sampled_from([0.5, 0.33, "accuracy"]),
+    fit=st.sampled_from([0.8, 0.99, 0.1]),
+    end=st.sampled_from([0.7, 0.31]),
+    rate=st.sampled_from([0.0, 0.02, 0.5, 1.0]),
+)
+
+
+@settings(max_examples=60)
+@given(described(workloads()), hands, schedulers, semantics, corrections)
+def test_on_any_small_workload_as_in_plain_python(
+    load: Workload, hand: QuantileByHand, scheduler: str, semantics: str, correction: str
+) -> None:
+    """So few jobs are one leaf."""
+    agree(load, hand, scheduler, semantics=semantics, correction=correction)
+
+
+@settings(max_examples=30)
+@given(described(dependent_workloads()), hands, semantics, corrections)
+def test_where_jobs_follow_others_as_in_plain_python(load: Workload, hand: QuantileByHand, semantics: str, correction: str) -> None:
+    agree(load, hand, semantics=semantics, correction=correction, dependencies=True)
+
+
+@pytest.mark.parametrize(
+    ("hand", "policy"),
+    [
+        (QuantileByHand(), {"correction": "conditional"}),
+        (QuantileByHand(order="accuracy"), {"correction": "tsafrir", "dependencies": True}),
+        (QuantileByHand(0.3, 0.9, 0.45, rate=0.1, seed=5), {"correction": "conditional(when=pass)", "semantics": "per-event"}),
+    ],
+    ids=["usual", "accurate", "asked-each-pass"],
+)
+def test_over_ten_days_of_new_trees_as_in_plain_python(hand: QuantileByHand, policy: dict[str, Any]) -> None:
+    load = days(policy.get("dependencies", False), size=260)
+    agree(load, hand, **policy)
+    assert hand.oldest >= 8, "trees have to make room for others"
+    assert len(set(hand.predicted)) > 60
+    assert hand.edges <= 0.01 * hand.told.size, "bounds that are apart would let anything pass"
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize(("scheduler", "seed"), [("FCFS-EASY", 88), ("FCFS-EASY-SPF", 82)])
+def test_a_job_let_in_by_one_answer_is_planned_by_another_as_in_plain_python(scheduler: str, seed: int, semantics: str) -> None:
+    """On these the reservation has to be seen again by those it turned away, for it is moved by who was let in."""
+    load = crowd(np.random.default_rng(seed), size=200, machine=16)
+    agree(load, QuantileByHand(fit=0.3, end=0.6), scheduler, semantics=semantics)
+
+
+@pytest.mark.parametrize("order", [0.5, "accuracy"])
+def test_months_and_seconds_side_by_side_as_in_plain_python(order: float | str) -> None:
+    """Runtimes ten million times those of jobs alike, and beyond the last bin."""
+    rng = np.random.default_rng(1)
+    requested = rng.choice([3000, 4 * 10**6, 3 * 10**7], 120).tolist()
+    runtime = np.minimum(rng.choice([1, 2, 500, 3000, 9 * 10**6, 2 * 10**7, 3 * 10**7], 120), requested).tolist()
+    submit = np.cumsum(rng.integers(1, 10**6, 120)).tolist()
+    agree(Workload(4, submit, runtime, [1] * 120, requested, ["ann"] * 120, requested), QuantileByHand(order=order))
+
+
+def test_new_trees_learn_from_the_most_recent_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantile, "LEARNED_JOBS", 120)
+    hand = agree(days(size=240), QuantileByHand(learned=120))
+    assert max(tree.first for tree in hand.trees) > 50
+
+
+@pytest.mark.parametrize(("count", "grown"), [(99, 0), (100, 40)])
+def test_a_hundred_ended_jobs_are_enough(count: int, grown: int) -> None:
+    assert len(agree(unlike(count), QuantileByHand()).trees) == grown
+
+
+# Properties
+
+
+def told(load: Workload, name: str = "quantile", **policy: Any) -> pd.DataFrame:
+    made = load.schedule("EASY-SJBF", name, **policy).quantiles
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize("rate", [0.02, 1.0])
+def test_quantiles_rise_with_the_level_from_one_second_to_the_request(rate: float) -> None:
+    load = days(seed=2)
+    quantiles = told(load, f"quantile(order=0.001,fit=0.999,rate={rate})")
+    assert list(quantiles.columns) == sorted({0.001, *KEPT, 0.999})
+    assert (np.diff(quantiles, axis=1) >= 0).all()
+    assert (quantiles.min(axis=1) >= 1).all()
+    assert (quantiles.max(axis=1) <= load.requested).all()
+    assert (quantiles == np.rint(quantiles)).all(axis=None)
+    assert (np.diff(quantiles, axis=1) > 0).mean() > 0.05
+
+
+@pytest.mark.parametrize("name", ["quantile", "quantile(order=accuracy)", "quantile(order=0.001)"])
+def test_a_job_before_which_none_has_ended_gets_its_request(name: str) -> None:
+    load = days()
+    made = load.schedule("EASY", name)
+    first_end = made.jobs["end_s"].min()
+    early = made.jobs["submit_s"] < first_end
+    assert 1 <= early.sum() < len(early)
+    assert (made.jobs["predicted_s"] == made.jobs["requested_s"])[early].all()
+    assert made.quantiles is not None
+    assert (made.quantiles[early].to_numpy() == made.jobs["requested_s"].to_numpy()[early, None]).all()
+
+
+def pending(jobs: pd.DataFrame) -> int:
+    """The most jobs that were submitted and had not ended at a time."""
+    times = pd.concat([pd.Series(1, jobs["submit_s"]), pd.Series(-1, jobs["end_s"])])
+    return int(times.groupby(level=0).sum().sort_index().cumsum().max())
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.1])
+@pytest.mark.parametrize("liars", [False, True])
+def test_the_share_that_outlives_a_quantile_is_kept_to_whatever_happens(rate: float, liars: bool) -> None:
+    """Gibbs & Candes 2021, Proposition 4.1, with answers that come late: at most 1 - level + (1 - level + rate d) / (rate T) of T jobs are longer, for
+    where a level is calibrated to 1 and more, the quantile is the request, and only the up to d jobs that are under way can raise it further.
+    As no job is a second long, at least 1 - level - (level + rate (d + 1)) / (rate T) are, unless the quantile of a lower level stands in."""
+    rng = np.random.default_rng(6)
+    load = crowd(rng, size=1500, longest_s=7200)
+    load = replace(load, runtime=[max(runtime, 2) for runtime in load.runtime])
+    if liars:  # the second half has nothing in common with the first
+        half = [max(2, asked - 1) if job > 750 else 2 + job % 5 for job, asked in enumerate(load.requested)]
+        load = replace(load, runtime=half)
+    made = load.schedule("EASY", f"quantile(rate={rate})")
+    assert made.quantiles is not None
+    levels, ended, late = made.quantiles.columns.to_numpy(float), len(made.jobs), pending(made.jobs)
+    shares = (made.jobs["runtime_s"].to_numpy()[:, None] > made.quantiles.to_numpy()).mean(axis=0)
+    assert (shares <= 1 - levels + (1 - levels + rate * late) / (rate * ended)).all()
+    assert (shares >= 1 - levels - (levels + rate * (late + 1)) / (rate * ended)).all()
+    if liars:
+        frozen = told(load, "quantile(rate=0)").to_numpy()
+        assert abs((np.array(load.runtime)[:, None] > frozen).mean(axis=0) - (1 - levels)).max() > abs(shares - (1 - levels)).max()
+
+
+def held(made: Schedule, level: float) -> float:
+    """The share of processor-seconds of jobs that run no longer than their quantile."""
+    assert made.quantiles is not None
+    work = made.jobs["procs"] * made.jobs["runtime_s"]
+    return float(work[made.jobs["runtime_s"] <= made.quantiles[level]].sum() / work.sum())
+
+
+@pytest.mark.parametrize("to_the_request", [0.0, 0.5])
+def test_upper_quantiles_hold_for_as_much_work_as_for_jobs(to_the_request: float) -> None:
+    """Also where half of the jobs run to their request, at which a level can be kept to only if some of them get a second less."""
+    rng = np.random.default_rng(3)
+    load = crowd(rng, size=2500, longest_s=7200)
+    to_it = (rng.random(2500) < to_the_request).tolist()
+    load = replace(
+        load,
+        runtime=[asked if all_of_it else run for asked, run, all_of_it in zip(load.requested, load.runtime, to_it, strict=True)],
+    )
+    made = load.schedule("EASY", "quantile(rate=0.01)")
+    assert made.quantiles is not None
+    for level in (0.8, 0.9, 0.95):
+        assert abs((made.jobs["runtime_s"] <= made.quantiles[level]).mean() - level) < 0.015
+        assert abs(held(made, level) - level) < 0.02
+    assert held(made, 0.7) < 0.67, "below, jobs count alone"
+
+
+@needs_shared
+def test_on_a_whole_trace_each_level_is_kept_to_and_loses_less_than_the_request() -> None:
+    made = simulate(whole_trace("KTH-SP2"), procs=100, scheduler="EASY-SJBF", predictor="quantile")
+    assert made.quantiles is not None
+    runtime, requested = (made.jobs[name].to_numpy(float) for name in ("runtime_s", "requested_s"))
+    for level in (0.05, 0.2, 0.5, 0.8, 0.9, 0.95):
+        quantiles = made.quantiles[level].to_numpy()
+        assert abs((runtime > quantiles).mean() - (1 - level)) < 0.005, level
+        assert pinball(quantiles, runtime, level).mean() < pinball(requested, runtime, level).mean(), level
+    assert 0.75 < held(made, 0.8) < 0.85
+    assert 0.92 < held(made, 0.95) < 0.98
+
+
+def test_the_seed_decides_which_trees_grow() -> None:
+    load = days()
+    one, again, other = (told(load, name) for name in ("quantile(seed=1)", "quantile(seed=1)", "quantile(seed=2)"))
+    assert one.equals(again)
+    assert not one.equals(other)
+    assert told(load, "quantile(seed=0)").equals(told(load))
+    starts = [load.schedule("EASY-SJBF", f"quantile(seed={seed})").jobs["start_s"].tolist() for seed in (1, 1, 2)]
+    assert starts[0] == starts[1] != starts[2]
+
+
+# Given how long it has run
+
+
+@cache
+def memory_of(end: float) -> Memory:
+    """Of one job, with the levels ``KEPT`` and that answer."""
+    source = predictor(f"quantile(end={end})")
+    assert isinstance(source, CompiledPredictor)
+    return source.memory(Workload(1, [0], [1], [1], [1], ["u"], [1]).table())
+
+
+def asked_again(end: float, quantiles: list[float], request: int, elapsed: int) -> float:
+    """The kernel's answer for a job of which these are the quantiles of the levels ``KEPT``."""
+    memory = memory_of(end)
+    memory.jobs[0, -1 - len(KEPT) : -1] = quantiles
+    return float(quantile.estimate_again(memory, 0, request, elapsed))
+
+
+@settings(max_examples=200)
+@given(
+    st.integers(2, 10**6),
+    st.lists(st.floats(0, 1), min_size=39, max_size=39),
+    st.sampled_from([0.025, 0.1, 0.5, 0.7, 0.975]),
+    st.floats(0, 1),
+)
+def test_an_answer_is_the_quantile_of_the_runtimes_that_are_longer(
+    request: int, drawn: list[float], end: float, ran: float
+) -> None:
+    quantiles = sorted(max(1.0, float(round(request**share))) for share in drawn)
+    quantiles = [min(seconds, float(request)) for seconds in quantiles]
+    elapsed = max(0, min(request - 1, round(ran * request)))
+    answer = asked_again(end, quantiles, request, elapsed)
+    assert elapsed < answer <= request
+
+    def longer(seconds: float, inclusive: bool) -> float:
+        """The share of runtimes longer than ``seconds`` (or as long)."""
+        kept = [0.0, *KEPT, 1.0]
+        knots = [1.0, *quantiles, float(request)]
+        if seconds < 1:
+            return 1.0
+        at = (bisect_left if inclusive else bisect_right)(knots, seconds)
+        if at == 0 or at == len(knots):
+            return 1.0 if at == 0 else 0.0
+        return 1 - float(np.interp(np.log(seconds), np.log(knots[at - 1 : at + 1]), kept[at - 1 : at + 1]))
+
+    # of those that are longer than what it has run, 1 - end are longer than the answer, within its rounding to a whole second
+    share = (1 - end) * longer(elapsed, False)
+    assert longer(answer + 0.5, False) <= share + NEARLY
+    if answer > elapsed + 1:
+        assert longer(answer - 0.5, True) >= share - NEARLY
+    later = [asked_again(end, quantiles, request, min(elapsed + more, request - 1)) for more in (1, 7, request // 3)]
+    assert answer <= min(later)
+    assert later[0] <= later[1]
+
+
+@pytest.mark.parametrize("end", [0.025, 0.3, 0.7, 0.975])
+def test_of_a_job_that_has_not_run_yet_the_answer_is_its_quantile(end: float) -> None:
+    quantiles = [float(seconds) for seconds in range(100, 1000, 20)][:39]
+    answer = asked_again(end, quantiles, 5000, 0)
+    assert answer == quantiles[KEPT.index(end)]
+    assert asked_again(end, quantiles, 5000, 1) == pytest.approx(answer, abs=25)
+
+
+def test_a_distribution_worked_out_by_hand() -> None:
+    # Half of the jobs take 10 s, the other half 1000 s of 2000 (the last fortieth lies between 1000 and 2000 s).
+    quantiles = [10.0] * 20 + [1000.0] * 19
+    # 0.025 log 5 / log 10 = 0.0175 have ended by 5 s; with a half of the others that is 0.50875, 0.35 of the way, in logarithms, from 10 to 1000
+    assert asked_again(0.5, quantiles, 2000, 5) == 50
+    assert asked_again(0.7, quantiles, 2000, 5) == 1000
+    assert asked_again(0.5, quantiles, 2000, 10) == 1000
+    assert asked_again(0.025, quantiles, 2000, 10) == 100  # in the middle, in logarithms, of the 0.025 between 10 and 1000
+    assert asked_again(0.5, quantiles, 2000, 1000) == 1414  # the middle between 1000 and 2000
+    assert asked_again(0.025, quantiles, 2000, 1999) == 2000
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("quantile(level=0.5)", "unknown option 'level': known are order, fit, end, rate, seed"),
+        ("quantile(order=0)", "order=0: must be a finite number, at least 0.001, at most 0.999"),
+        ("quantile(order=1)", "order=1: must be a finite number, at least 0.001, at most 0.999"),
+        ("quantile(order=half)", "order=half: 'half' is not a number"),
+        ("quantile(fit=0.9995)", "fit=0.9995: must be a finite number, at least 0.001, at most 0.999"),
+        ("quantile(end=nan)", "end=nan: must be a finite number, at least 0.001, at most 0.999"),
+        ("quantile(fit=accuracy)", "fit=accuracy: 'accuracy' is not a number"),
+        ("quantile(end=accuracy)", "end=accuracy: 'accuracy' is not a number"),
+        ("quantile(rate=-0.1)", "rate=-0.1: must be a finite number, at least 0, at most 1"),
+        ("quantile(rate=1.5)", "rate=1.5: must be a finite number, at least 0, at most 1"),
+        ("quantile(seed=-1)", "seed=-1: must be a finite number, at least 0, at most 2.14748e+09"),
+        ("quantile(seed=0.5)", "seed=0.5: must be a whole number"),
+        ("quantile(seed=2147483648)", "seed=2147483648: must be a finite number, at least 0, at most 2.14748e+09"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        predictor(name)
+    assert str(error.value) == f"predictor {name}: {message}"
+
+
+def test_a_schedule_says_what_differs_from_the_usual() -> None:
+    for usual in ("quantile", "quantile(order=0.5,fit=0.8,end=0.7,rate=0.002,seed=0)", "quantile(order=5e-1,rate=2e-3)"):
+        assert predictor(usual).name == "quantile"
+    for name in (
+        "quantile(order=accuracy)",
+        "quantile(order=0.3,fit=0.9)",
+        "quantile(end=0.999,rate=0,seed=7)",
+        "quantile(rate=1)",
+    ):
+        assert predictor(name).name == name
+    assert predictor("quantile(fit=0.80,end=.5)").name == "quantile(end=0.5)"
+    assert days(size=20).schedule("EASY", "quantile(order=.25)").predictor == "quantile(order=0.25)"
+
+
+def test_levels_asked_for_are_kept_beside_the_usual_ones() -> None:
+    load = days(size=20)
+    assert list(told(load, "quantile(order=0.33,fit=0.999,end=0.5)").columns) == sorted([*KEPT, 0.33, 0.999])
+    assert list(told(load, "quantile(order=accuracy)").columns) == KEPT

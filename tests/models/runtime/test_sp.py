@@ -1,0 +1,304 @@
+"""SP-x compiled into the simulator: as in exact arithmetic, forgetting nothing that matters, blind to the future."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from features.errors import InputError
+from features.jobs.schema import conform
+from models.runtime import sp
+from models.runtime.names import predictor
+from models.runtime.protocol import CompiledPredictor
+from pipelines.ingest.swf import read_swf
+from sim import simulate
+from sim.campaigns.sweep import random_weights, sweep
+from sim.simulate import SEMANTICS
+from tests.conftest import SHARED, needs_shared
+from tests.support.workloads import Workload, crowd, dependent_crowd, dependent_workloads, workloads
+
+
+@dataclass(eq=False)
+class SurvivalByHand:
+    """The oracle, in whole numbers: every point ever, its weight times what makes it whole; told and asked as any other."""
+
+    x: str = "3"
+    decay: str = "0.9"
+    seed: str = "0.1"
+    name: str = "survival-by-hand"
+    points: dict[tuple, list[tuple[int, int]]] = field(default_factory=dict)  # runtimes and weights
+    unit: dict[tuple, int] = field(default_factory=dict)  # what makes a group's weights whole
+
+    def label(self) -> str:
+        return f"sp(x={self.x},decay={self.decay},seed={self.seed})"
+
+    def begin(self, jobs: pd.DataFrame) -> None:
+        keys = jobs[["executable", "user", "requested_s", "procs"]].astype(object)
+        self.keys = [tuple(None if pd.isna(key) else key for key in row) for row in keys.itertuples(index=False)]
+        self.runtime, self.requested = jobs["runtime_s"].tolist(), jobs["requested_s"].tolist()
+        self.points, self.unit = {}, {}
+
+    def submitted(self, job: int, now: int) -> None: ...
+    def started(self, job: int, now: int) -> None: ...
+
+    def of(self, job: int) -> list[tuple[int, int]]:
+        """The points of the job's group: at first its request, whose weight is a fraction of it."""
+        seed = Fraction(self.seed)
+        self.unit.setdefault(self.keys[job], seed.denominator)
+        return self.points.setdefault(self.keys[job], [(self.requested[job], seed.numerator * self.requested[job])])
+
+    def ended(self, job: int, now: int) -> None:
+        before, decay = self.of(job), Fraction(self.decay)
+        self.unit[self.keys[job]] *= decay.denominator
+        decayed = [(runtime, weight * decay.numerator) for runtime, weight in before]
+        self.points[self.keys[job]] = [*decayed, (self.runtime[job], self.runtime[job] * self.unit[self.keys[job]])]
+
+    def estimate(self, question: int, job: int, now: int, elapsed: int) -> float:
+        if self.keys[job][1] is None:
+            return self.requested[job]
+        points = sorted((runtime, weight) for runtime, weight in self.of(job) if runtime > elapsed and weight)
+        total, reached, x = sum(weight for _, weight in points), 0, Fraction(self.x)
+        for runtime, weight in points:
+            reached += weight
+            if reached * 100 * x.denominator >= (100 * x.denominator - x.numerator) * total:
+                return runtime
+        return self.requested[job]
+
+
+def outcome(jobs: pd.DataFrame, machine: int, source: Any, **policy: Any) -> tuple[pd.DataFrame, int]:
+    made = simulate(jobs, procs=machine, predictor=source, **policy)
+    return made.jobs[["start_s", "predicted_s", "corrections"]], made.clamped_predictions
+
+
+def agree(jobs: pd.DataFrame, machine: int, oracle: SurvivalByHand, **policy: Any) -> pd.DataFrame:
+    made, clamped = outcome(jobs, machine, oracle.label(), **policy)
+    expected, expected_clamped = outcome(jobs, machine, oracle, **policy)
+    pd.testing.assert_frame_equal(made, expected)
+    assert clamped == expected_clamped
+    return made
+
+
+def alike(load: Workload, executables: list, requests: int = 1) -> pd.DataFrame:
+    """The jobs of ``load`` with few requests, one or two processors and these executables: many have all in common."""
+    longest = max(load.requested)
+    requested = [longest + asked % requests for asked in load.requested]
+    jobs = replace(load, requested=requested, procs=[min(procs, 2) for procs in load.procs]).table()
+    jobs["executable"] = pd.Categorical(executables[: len(jobs)], categories=["a.out", "b.out"])
+    return jobs
+
+
+oracles = st.builds(
+    SurvivalByHand,
+    x=st.sampled_from(["2", "4", "10", "50", "100"]),
+    decay=st.sampled_from(["0.9", "0.5", "1", "0.01"]),
+    seed=st.sampled_from(["0.1", "0", "3"]),
+)
+
+
+@settings(max_examples=200)
+@given(
+    st.one_of(workloads(), dependent_workloads()),
+    st.lists(st.sampled_from(["a.out", "b.out", None]), min_size=30, max_size=30),
+    oracles,
+    st.sampled_from(SEMANTICS),
+    st.sampled_from(["requested", "tsafrir", "conditional"]),
+)
+def test_on_any_small_workload_as_in_exact_arithmetic(
+    load: Workload, executables: list, oracle: SurvivalByHand, semantics: str, correction: str
+) -> None:
+    policy = {"scheduler": "EASY-SJBF", "semantics": semantics, "correction": correction, "dependencies": bool(load.preceding)}
+    agree(alike(load, executables), load.machine, oracle, **policy)
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("dependencies", [False, True])
+def test_on_a_busy_machine_as_in_exact_arithmetic(semantics: str, dependencies: bool) -> None:
+    make = dependent_crowd if dependencies else crowd
+    jobs = alike(make(np.random.default_rng(3), size=300, machine=8), ["a.out", None] * 150, requests=2)
+    for oracle in (SurvivalByHand(), SurvivalByHand("20", "0.8", "0")):
+        made = agree(jobs, 8, oracle, semantics=semantics, dependencies=dependencies, correction="conditional")
+        assert made["predicted_s"].nunique() > 10, "a predictor that always answers the same would agree too easily"
+        assert made["corrections"].any()
+
+
+@needs_shared
+@pytest.mark.parametrize(("trace", "procs"), [("KTH-SP2", 100), ("SDSC-SP2", 128)])
+def test_on_a_whole_trace_as_in_exact_arithmetic(trace: str, procs: int) -> None:
+    jobs = read_swf(SHARED / "traces" / f"{trace}-filtered.swf.gz").jobs
+    agree(jobs, procs, SurvivalByHand("2"), scheduler="EASY-SJBF", correction="conditional")
+
+
+def table(*rows: tuple) -> pd.DataFrame:
+    """One job after the other, by executable, user, request, processors and runtime."""
+    executable, user, requested, procs, runtime = (list(column) for column in zip(*rows, strict=True))
+    columns = {"job_id": range(1, len(rows) + 1), "submit_s": [10_000 * row for row in range(len(rows))], "user": user}
+    columns |= {"executable": executable, "requested_s": requested, "procs": procs, "runtime_s": runtime}
+    return conform(columns, len(rows)).astype({"runtime_s": "int64", "procs": "int64", "requested_s": "int64"})
+
+
+SAME = ("a", "ann", 1000, 4)
+
+
+def after(*runtimes: int, name: str = "sp2") -> int:
+    """What is predicted for a job whose group had these runtimes."""
+    rows = [(*SAME, runtime) for runtime in (*runtimes, 1)]
+    return int(simulate(table(*rows), procs=8, predictor=name).jobs["predicted_s"].iloc[-1])
+
+
+def test_the_seed_holds_the_request_until_its_share_falls_to_x_percent() -> None:
+    """After n runs of half the request the seed's share is 100*0.9^n / (100*0.9^n + 5000*(1 - 0.9^n)): 3.7, 2.2, 1.8 % at 4, 6, 7."""
+    shares = [100 * 0.9**n / (100 * 0.9**n + 5000 * (1 - 0.9**n)) for n in range(9)]
+    for name, share in (("sp2", 0.02), ("sp3", 0.03), ("sp4", 0.04)):
+        assert [after(*[500] * n, name=name) for n in range(9)] == [1000 if seed > share else 500 for seed in shares]
+    assert [after(*[500] * n) for n in (0, 6, 7)] == [1000, 1000, 500]
+
+
+def test_one_long_run_in_a_while_is_not_forgotten_and_a_while_ago_is() -> None:
+    """With y = 0.9^n, n runs of 100 s later 800 s and the seed weigh 890*y of 1000 - 110*y: 2.01 % at 36, 1.8 % at 37."""
+    assert [after(800, *[100] * n) for n in (20, 36, 37)] == [800, 800, 100]
+
+
+def test_a_share_that_is_exactly_reached_suffices() -> None:
+    assert after(100, 200, 100, name="sp(x=50,decay=1,seed=0)") == 100
+    assert after(100, 200, 100, name="sp(x=49.99,decay=1,seed=0)") == 200
+    assert after(900, name="sp(x=10,decay=1)") == 900  # of which the seed's share is 100 of 1000
+    assert after(57, 43, name="sp(x=57,decay=1,seed=0)") == 43  # 57/100 as a double, times 100, is below 57
+    assert after(100, 200, 100, name="sp(x=100)") == 100
+
+
+def corrections_of(runtime: int, *history: int, name: str = "sp(x=40,decay=1,seed=0)") -> int:
+    made = simulate(table(*[(*SAME, past) for past in (*history, runtime)]), procs=8, predictor=name, correction="conditional")
+    return int(made.jobs["corrections"].iloc[-1])
+
+
+def test_a_job_that_outlives_its_prediction_is_predicted_from_what_is_longer() -> None:
+    """Predicted 100; after that 40 % of 300 + 400 may lie beyond, so 400; after that the request."""
+    history = (100, 100, 100, 100, 100, 100, 300, 400)
+    assert after(*history, name="sp(x=60,decay=1,seed=0)") == 100
+    assert after(*history, name="sp(x=40,decay=1,seed=0)") == 300
+    assert [corrections_of(runtime, *history) for runtime in (300, 301, 400, 401, 1000)] == [0, 1, 1, 2, 2]
+
+
+def test_only_jobs_alike_in_all_four_keys_count() -> None:
+    group = [(*SAME, 500)] * 9
+    others = [
+        ("b", "ann", 1000, 4, 1),
+        ("a", "bob", 1000, 4, 1),
+        ("a", "ann", 999, 4, 1),
+        ("a", "ann", 1000, 3, 1),
+        (None, "ann", 1000, 4, 1),
+    ]
+    for other in others:
+        made = simulate(table(*group, other, (*SAME, 1)), procs=8, predictor="sp2").jobs["predicted_s"].tolist()
+        assert made[-2:] == [other[2], 500]
+
+
+def test_an_executable_not_named_is_a_key_and_nobody_known_has_no_past() -> None:
+    for executable, user, predicted in ((None, "ann", 500), ("a", None, 1000), (None, None, 1000)):
+        rows = [(executable, user, 1000, 4, 500)] * 10
+        assert simulate(table(*rows), procs=8, predictor="sp2").jobs["predicted_s"].iloc[-1] == predicted
+
+
+def test_forgetting_bounds_the_lists_and_changes_no_prediction() -> None:
+    """Against all points ever, also for a job that has run for longer than any of late, where all that is left is old."""
+    rng = np.random.default_rng(8)
+    runtime = np.concatenate([rng.integers(1, 10_000, 1500), rng.integers(1, 50, 1500)])
+    jobs = table(*[("a", "ann", 20_000, 1, int(seconds)) for seconds in runtime])
+    compiled = predictor("sp2")
+    assert isinstance(compiled, CompiledPredictor)
+    memory = compiled.memory(jobs)
+    kept = []
+    for row, seconds in enumerate(runtime):
+        sp.learn(memory, row, seconds)
+        kept.append(int(memory.links[0, sp.END]))
+        if row % 5 == 0:
+            points = np.append(runtime[: row + 1], 20_000)
+            weights = np.append(runtime[: row + 1] * 0.9 ** np.arange(row, -1.0, -1.0), 2000 * 0.9 ** (row + 1))
+            order = np.argsort(points)
+            for elapsed in (0, 10, 40, 49, 100, 1000, 9000, 9990, 9999, 19_999):
+                left = order[points[order] > elapsed]
+                beyond = np.cumsum(weights[left][::-1])[::-1]  # of the point and all longer
+                expected = points[left][np.flatnonzero(beyond > 0.02 * beyond[0])[-1]]
+                assert sp.estimate(memory, row, 20_000, elapsed) == expected
+            assert sp.estimate(memory, row, 20_000, 20_000) == 20_000
+    assert max(kept[:1500]) < 500
+    assert max(kept) < 1000
+
+
+def test_no_prediction_knows_what_lies_ahead() -> None:
+    """Everything else after a job's submission: all of later submissions, and the runtimes of whatever had not ended by then."""
+    rng = np.random.default_rng(1)
+    load = crowd(rng, size=200, machine=8, longest_s=7200)
+    jobs = alike(load, ["a.out", "b.out"] * 100)
+    policy: dict[str, Any] = {"procs": 8, "scheduler": "EASY-SJBF", "predictor": "sp(x=20)"}
+    made = simulate(jobs, **policy).jobs
+    changed = 0
+    for row in range(10, 199, 7):
+        now, other = jobs["submit_s"].iloc[row], jobs.copy()
+        later, unknown = jobs["submit_s"] > now, made["end_s"] > now
+        ran = (now - made["start_s"]).clip(lower=0)
+        other.loc[unknown, "runtime_s"] = np.minimum(ran + rng.integers(1, 5000, 200), jobs["requested_s"])[unknown]
+        other.loc[later, "user"] = rng.choice(["u1", "u2"], later.sum())
+        other.loc[later, "executable"] = rng.choice(["a.out", "b.out"], later.sum())
+        other.loc[later, "procs"] = rng.integers(1, 3, later.sum())
+        same = simulate(other, **policy).jobs["predicted_s"]
+        assert same[~later].equals(made["predicted_s"][~later])
+        changed += int((same != made["predicted_s"]).sum())
+    assert changed > 100, "a future that makes no difference later either would prove nothing"
+
+
+def test_a_sweep_starts_every_policy_from_nothing() -> None:
+    jobs = alike(crowd(np.random.default_rng(4), size=100, machine=8), ["a.out"] * 100)
+    weights = random_weights(3)
+    swept = sweep(jobs, weights, procs=8, predictor="sp(x=20)", workers=1)
+    for row, wait in zip(weights.tolist(), swept["mean_wait_s"], strict=True):
+        made = simulate(jobs, procs=8, scheduler=f"MIXED({','.join(map(repr, row))})-EASY-SPF", predictor="sp(x=20)").jobs
+        assert wait == pytest.approx((made["start_s"] - made["submit_s"]).mean(), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("sp(alpha=1)", "unknown option 'alpha': known are x, decay, seed"),
+        ("sp(x=0)", "x=0: must be a finite number, above 0, at most 100"),
+        ("sp(x=101)", "x=101: must be a finite number, above 0, at most 100"),
+        ("sp(x=few)", "x=few: 'few' is not a number"),
+        ("sp(decay=0)", "decay=0: must be a finite number, above 0, at most 1"),
+        ("sp(decay=1.1)", "decay=1.1: must be a finite number, above 0, at most 1"),
+        ("sp(seed=-1)", "seed=-1: must be a finite number, at least 0"),
+        ("sp(seed=inf)", "seed=inf: must be a finite number, at least 0"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        predictor(name)
+    assert str(error.value) == f"predictor {name}: {message}"
+
+
+@pytest.mark.parametrize("name", ["sp5", "sp2(x=3)", "sp2()", "sp("])
+def test_names_that_cannot_be_are_refused(name: str) -> None:
+    with pytest.raises(InputError, match=r"unknown predictor '.+': known are .*sp2, sp3, sp4, .*sp\[\(OPTION=VALUE,...\)\]"):
+        predictor(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "canonical"),
+    [
+        ("sp2", "sp2"),
+        ("sp", "sp3"),
+        ("sp(x=4.0,decay=.9,seed=0.10)", "sp4"),
+        ("sp(x=5)", "sp(x=5)"),
+        ("sp(x=2,seed=0)", "sp(x=2,seed=0)"),
+        ("sp(decay=1)", "sp(decay=1)"),
+    ],
+)
+def test_a_schedule_says_what_differs_from_the_published_choice(name: str, canonical: str) -> None:
+    assert predictor(name).name == canonical
+    assert predictor(canonical).name == canonical

@@ -1,0 +1,129 @@
+"""``svr`` retrained each night in the simulator: as scikit-learn's own regression on features counted by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
+
+from features.errors import InputError
+from models.runtime.names import predictor
+from models.runtime.svr import USUAL
+from sim.simulate import SEMANTICS
+from tests.models.runtime.test_lightgbm import days, unlike
+from tests.oracle.nightly import Nightly
+from tests.support.workloads import Workload, by_kernel, by_oracle
+
+
+@dataclass(eq=False)
+class SvrByHand(Nightly):
+    """The oracle: standardised, trained and asked by scikit-learn."""
+
+    c: float = 1.0
+    epsilon: float = 0.1
+    gamma: float = 0.02
+    jobs: int = 2000
+    machine: Any = None
+
+    def label(self) -> str:
+        return f"svr(c={self.c},epsilon={self.epsilon},gamma={self.gamma},jobs={self.jobs})"
+
+    def begin(self, jobs: Any) -> None:
+        super().begin(jobs)
+        self.machine, self.trained = None, 0
+
+    def retrain(self) -> None:
+        rows = self.ended_jobs[-self.jobs :]
+        if len(rows) < 200:
+            return
+        x = self.x(rows)
+        target = np.log([self.runtime[job] for job in rows]) - [self.known[job]["alike"] for job in rows]
+        self.scaler = StandardScaler().fit(x)
+        self.machine = SVR(kernel="rbf", C=self.c, epsilon=self.epsilon, gamma=self.gamma).fit(self.scaler.transform(x), target)
+        self.trained += 1
+
+    def correction_of(self, job: int) -> float:
+        return 0.0 if self.machine is None else float(self.machine.predict(self.scaler.transform(self.x([job])))[0])
+
+
+def agree(load: Workload, hand: SvrByHand, **policy: Any) -> None:
+    expected = by_oracle(load, "FCFS-EASY-SPF", hand, **policy)
+    assert by_kernel(load, "FCFS-EASY-SPF", hand.label(), **policy) == expected
+    assert hand.trained > 4
+    guesses = [round(np.exp(hand.known[job]["alike"])) for job in range(len(load.submit))]
+    assert sum(one != other for one, other in zip(guesses, expected.predicted, strict=True)) > 200, "nothing was learned"
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("dependencies", [False, True])
+def test_over_ten_days_as_scikit_learn_itself(dependencies: bool, semantics: str) -> None:
+    agree(days(dependencies), SvrByHand(), semantics=semantics, dependencies=dependencies)
+
+
+@pytest.mark.parametrize(
+    "hand", [SvrByHand(c=10.0), SvrByHand(epsilon=0.5), SvrByHand(gamma=0.2), SvrByHand(jobs=250)], ids=SvrByHand.label
+)
+def test_every_option_as_scikit_learn_itself(hand: SvrByHand) -> None:
+    agree(days(seed=8), hand, correction="tsafrir")
+
+
+def test_what_was_the_same_of_all_jobs_learned_from_may_be_new_of_another() -> None:
+    load = days()
+    agree(replace(load, procs=[1] * 500 + [8] * 200), SvrByHand())
+
+
+def test_options_make_a_difference() -> None:
+    load = days(seed=8)
+    usual = by_kernel(load, predictor="svr").predicted
+    for option in ("c=10", "epsilon=0.5", "gamma=0.2", "jobs=250"):
+        assert by_kernel(load, predictor=f"svr({option})").predicted != usual
+
+
+def test_before_enough_jobs_have_ended_the_last_alike_predicts_alone() -> None:
+    load = days(size=200)
+    assert by_kernel(load, predictor="svr") == by_oracle(load, predictor=Nightly())
+
+
+@pytest.mark.parametrize(("count", "learned"), [(199, False), (200, True)])
+def test_two_hundred_ended_jobs_are_enough(count: int, learned: bool) -> None:
+    load, hand = unlike(count), SvrByHand()
+    made = by_kernel(load, predictor=hand.label())
+    assert made == by_oracle(load, predictor=hand)
+    assert (made.predicted[-1] < load.requested[-1] / 4) == learned == hand.trained
+
+
+def test_predictions_are_within_one_second_and_the_request() -> None:
+    load = days()
+    made = by_kernel(load, predictor="svr")
+    assert made.clamped == 0
+    assert all(1 <= seconds <= requested for seconds, requested in zip(made.predicted, load.requested, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("svr(kernel=rbf)", "unknown option 'kernel': known are c, epsilon, gamma, jobs"),
+        ("svr(c=0)", "c=0: must be a finite number, above 0"),
+        ("svr(epsilon=-1)", "epsilon=-1: must be a finite number, above 0"),
+        ("svr(gamma=nan)", "gamma=nan: must be a finite number, above 0"),
+        ("svr(gamma=scale)", "gamma=scale: 'scale' is not a number"),
+        ("svr(jobs=199)", "jobs=199: must be a finite number, at least 200, at most 100000"),
+        ("svr(jobs=200.5)", "jobs=200.5: must be a whole number"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        predictor(name)
+    assert str(error.value) == f"predictor {name}: {message}"
+
+
+def test_a_schedule_says_what_differs_from_the_usual() -> None:
+    usual = ",".join(f"{option}={value}0" if "." in value else f"{option}={value}" for option, value in USUAL.items())
+    assert predictor("svr").name == predictor(f"svr({usual})").name == "svr"
+    for name in ("svr(c=2)", "svr(epsilon=0.25,gamma=0.001)", "svr(c=1234567.5,jobs=300)"):
+        assert predictor(name).name == name
+    assert predictor("svr(jobs=3e2)").name == "svr(jobs=300)"

@@ -1,0 +1,217 @@
+"""Cross-validation of variability models: nothing of the judged part is known in training, measures are scikit-learn's, intervals cover."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score
+
+from features.clock import DAY_S
+from features.monitoring.labels import baselines, labels, z_scores
+from models.variability import evaluation
+from models.variability.elimination import SMALLEST, eliminate, sizes
+from models.variability.evaluation import BLOCKED, LEFT_OUT, PROTOCOLS, ceiling, difference, folds, measured, predictions
+from models.variability.time_blocks import Times
+from tests.support.contention import control_runs
+
+FAST = {
+    "extra-trees": {"trees": 12},
+    "lightgbm": {"trees": 8},
+}
+
+
+def table_of(made) -> pd.DataFrame:
+    return pd.DataFrame({"application": made.application, "start_s": made.start_s, "runtime_s": made.runtime_s})
+
+
+@pytest.fixture(scope="module")
+def made():
+    return control_runs(500, seed=1)
+
+
+@pytest.fixture(scope="module")
+def said(made):
+    """Own nodes, all nodes and the true contention with the type, by the two quick forests."""
+    told = made.contention[["network", "io"]].join(made.features.filter(like="type."))
+    sets = {"own": made.features.iloc[:, ::6], "all": made.all_nodes.iloc[:, ::6], "told": told}
+    return predictions(sets, table_of(made), names=("extra-trees", "lightgbm"), truth=made.truth, options=FAST)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_run_is_judged_once_by_a_model_that_never_saw_it(made, protocol):
+    found, left = folds(table_of(made), protocol)
+    assert left == 0
+    assert np.array_equal(np.sort(np.concatenate([fold.test for fold in found])), np.arange(500))
+    for fold in found:
+        assert not set(fold.train) & set(fold.test)
+
+
+def test_labels_of_a_fold_know_only_the_baselines_of_its_training_part(made):
+    runs = table_of(made)
+    fold = folds(runs, BLOCKED)[0][2]
+    slower = runs.copy()
+    slower.loc[fold.test, "runtime_s"] *= 1.2
+    mean = runs.loc[fold.train].groupby("application")["runtime_s"].mean()
+    sigma = runs.loc[fold.train].groupby("application")["runtime_s"].std(ddof=0)
+    judged = slower.loc[fold.test]
+    z = (judged["runtime_s"] - judged["application"].map(mean)) / judged["application"].map(sigma)
+    usual = baselines(runs["application"].to_numpy()[fold.train], runs["runtime_s"].to_numpy()[fold.train])
+    assert fold.usual.equals(usual)
+    ours = labels(z_scores(judged["application"], judged["runtime_s"], fold.usual))
+    np.testing.assert_array_equal(ours, (z > 1.5).to_numpy().astype(int))
+
+
+def test_an_application_left_out_is_judged_by_its_own_runs_and_not_trained_on(made):
+    for fold in folds(table_of(made), LEFT_OUT)[0]:
+        name = fold.name.split()[0]
+        assert set(made.application[fold.test]) == {name}
+        assert name not in set(made.application[fold.train])
+        assert name not in fold.usual.index
+        own = made.runtime_s[made.application == name]
+        np.testing.assert_array_equal(fold.test_label, (made.runtime_s[fold.test] > own.mean() + 1.5 * own.std()).astype(int))
+
+
+def test_runs_without_a_baseline_are_counted_not_labelled(made):
+    runs = table_of(made)
+    runs.loc[5, "application"] = "only once"
+    assert folds(runs, LEFT_OUT)[1] == 1
+    assert folds(runs, BLOCKED)[1] == 1
+
+
+def test_what_is_measured_is_what_scikit_learn_measures(made, said):
+    table = measured(said)
+    rows = said[(said["protocol"] == LEFT_OUT) & (said["features"] == "own") & (said["classifier"] == "lightgbm")]
+    for application, part in [("all", rows), ("LBANN", rows[rows["application"] == "LBANN"])]:
+        for against, truth in [("label", part["label"]), ("truth", part["truth"])]:
+            chosen = table[
+                (table["protocol"] == LEFT_OUT)
+                & (table["features"] == "own")
+                & (table["classifier"] == "lightgbm")
+                & (table["application"] == application)
+                & (table["against"] == against)
+            ].set_index("measure")
+            expected = {
+                "f1": f1_score(truth, part["varies"]),
+                "precision": precision_score(truth, part["varies"]),
+                "recall": recall_score(truth, part["varies"]),
+                "average_precision": average_precision_score(truth, part["probability"]),
+                "f1_likeliest": f1_score(truth, part["likeliest"]),
+            }
+            assert chosen["value"].to_dict() == pytest.approx(expected, abs=1e-12)
+            assert (chosen["varied"] == truth.sum()).all()
+            assert (chosen["predicted"] == part["varies"].sum()).all()
+
+
+def test_what_is_put_in_is_found_and_the_ceiling_is_above(said):
+    table = measured(said)
+    top = ceiling(table, "told").set_index("protocol")["value"]
+    f1 = table[(table["measure"] == "f1") & (table["application"] == "all") & (table["against"] == "label")]
+    own = f1[f1["features"] == "own"].groupby("protocol")["value"].max()
+    assert top[BLOCKED] > 0.75
+    assert top[LEFT_OUT] > 0.7  # how sensitive the application is that was left out, nobody is told
+    for protocol in PROTOCOLS:
+        assert 0.5 < own[protocol] <= top[protocol] + 0.05  # both from some 60 runs that varied
+
+
+def test_own_nodes_against_all_nodes_is_the_difference_of_both_on_the_same_runs(said):
+    chosen = said[(said["protocol"] == BLOCKED) & (said["classifier"] == "extra-trees")]
+    own, every = (chosen[chosen["features"] == kind] for kind in ("own", "all"))
+    found = difference(own, every.sample(frac=1, random_state=0)).set_index("measure")
+    expected = f1_score(own["label"], own["varies"]) - f1_score(every["label"], every["varies"])
+    assert found["value"]["f1"] == pytest.approx(expected, abs=1e-12)
+    assert found["low"]["f1"] < expected < found["high"]["f1"]
+    assert difference(own, own).set_index("measure").loc["f1"].tolist() == [0, 0, 0]
+    with pytest.raises(ValueError, match="same runs in the same folds"):
+        difference(own, every.iloc[1:])
+
+
+def _judged(rng: np.random.Generator, days: int, often: int) -> pd.DataFrame:
+    """Predictions of days that differ: each day has its own share of hits."""
+    skill = np.repeat(np.clip(rng.normal(0.7, 0.2, days), 0, 1), often)
+    varied = rng.random(days * often) < 0.3
+    hit = rng.random(days * often) < skill
+    says = np.where(varied, hit, ~hit & (rng.random(days * often) < 0.3))
+    return pd.DataFrame(
+        {
+            "protocol": "p", "features": "f", "classifier": "c", "application": "a", "fold": "0", "row": np.arange(days * often),
+            "start_s": np.repeat(np.arange(days), often) * DAY_S, "label": varied.astype(int), "varied": varied,
+            "probability": says + rng.random(days * often) / 10, "varies": says, "likeliest": says.astype(int),
+        }
+    )  # fmt: skip
+
+
+def test_intervals_cover_what_a_long_time_would_show(monkeypatch):
+    monkeypatch.setattr(evaluation, "_RESAMPLES", 300)
+    rng = np.random.default_rng(0)
+    endless = _judged(rng, 20_000, 20)
+    truth = f1_score(endless["label"], endless["varies"])
+    covered = 0
+    for _ in range(100):
+        row = measured(_judged(rng, 25, 20)).set_index(["application", "measure"]).loc[("all", "f1")]
+        covered += row["low"] <= truth <= row["high"]
+    assert 86 <= covered <= 100
+
+
+def test_few_days_have_no_interval():
+    table = measured(_judged(np.random.default_rng(1), 4, 30))
+    assert table["low"].isna().all()
+    assert table["value"].notna().all()
+    assert (table["days"] == 4).all()
+
+
+def test_three_classes_count_the_last_as_variation(made):
+    some = predictions(
+        {"own": made.features.iloc[:, ::3]},
+        table_of(made),
+        names=("lightgbm",),
+        protocols=(BLOCKED,),
+        thresholds=(1.2, 1.5),
+        options=FAST,
+    )
+    assert set(some["label"]) == {0, 1, 2}
+    assert some["varied"].equals(some["label"] == 2)
+    table = measured(some, classes=3).set_index(["application", "measure"])["value"]
+    assert table["all", "f1"] == pytest.approx(f1_score(some["label"] == 2, some["varies"]))
+    assert table["all", "f1_likeliest"] == pytest.approx(f1_score(some["label"] == 2, some["likeliest"] == 2))
+
+
+def test_the_same_seed_gives_the_same_predictions(made):
+    given = {"names": ("lightgbm", "extra-trees"), "protocols": (BLOCKED,), "options": FAST}
+    one, two = (predictions({"own": made.features.iloc[:, ::9]}, table_of(made), **given) for _ in range(2))
+    pd.testing.assert_frame_equal(one, two)
+
+
+def test_sizes_fall_by_the_root_of_two():
+    found = sizes(282)
+    assert found[:8] == [282, 199, 141, 100, 70, 50, 35, 25]
+    assert found[-1] >= SMALLEST
+
+
+def test_elimination_keeps_what_matters_and_prefers_the_smaller_of_equals():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(600, 40)), columns=[f"c{number}" for number in range(40)])
+    label = (table["c3"] + table["c17"] > 1.8).astype(np.int64).to_numpy()
+    times = Times(3600.0 * np.arange(600), 3600.0 * np.arange(600) + 60)
+    for name in ("extra-trees", "knn", "lightgbm"):
+        found = eliminate(name, table, label, times, seed=0, options=FAST.get(name))
+        assert set(found.columns[:2]) == {"c3", "c17"}, name
+        assert len(found.columns) <= 14, name
+        assert found.path["columns"].tolist() == sizes(40)
+        assert found.path["f1"].max() - found.path.set_index("columns")["f1"][len(found.columns)] <= 0.005
+
+
+def test_elimination_in_an_evaluation_sees_the_training_part_alone(made, monkeypatch):
+    seen = []
+
+    def watched(name, features, label, times, **given):
+        seen.append(features.index.to_numpy())
+        return eliminate(name, features.iloc[:, :20], label, times, **given)
+
+    monkeypatch.setattr(evaluation, "eliminate", watched)
+    runs = table_of(made)
+    given = {"names": ("lightgbm",), "protocols": (LEFT_OUT,), "options": {"lightgbm": {"trees": 5}}, "elimination": True}
+    found = predictions({"own": made.features}, runs, **given)
+    assert (found["columns"] <= 20).all()
+    judged = [fold.train for fold in folds(runs, LEFT_OUT)[0]]
+    assert sorted(map(tuple, seen)) == sorted(map(tuple, judged))

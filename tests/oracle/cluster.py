@@ -1,0 +1,198 @@
+"""The simulated cluster in plain Python: the oracle that :mod:`sim.cluster` is held against.
+
+Nodes know their job, jobs know their nodes, and all loads are added up anew whenever something happens, from what the docstrings of
+:mod:`sim.cluster.contention`, :mod:`sim.cluster.placement` and :mod:`sim.cluster.background` say. Whom to start is left to the oracle of scheduling,
+per second. Given to it are the machine, and what was drawn: work of each job, background.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import ceil
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sim.cluster.applications import Behaviour, application
+from sim.cluster.presets import Cluster
+from sim.cluster.simulate import behaviours, horizon_s
+from sim.prepare import prepare
+from tests.oracle.decisions import Deciding
+from tests.oracle.scheduler import Job, Simulation
+
+NOISE = -1  # number of the noise job
+
+
+@dataclass(eq=False)
+class Run:
+    """A job on its nodes. ``left`` is its work still to be done in seconds alone on the machine; stretches and slowdown are those of the moment."""
+
+    job: Job
+    behaviour: Behaviour
+    work: float
+    nodes: list[int] = field(default_factory=list)
+    exposed: list[float] = field(
+        default_factory=list
+    )  # by how much more than 1 each node's communication was stretched before the run itself began
+    left: float = 0.0
+    network: float = 1.0
+    io: float = 1.0
+    done: float | None = None  # when all its work is, as things stand
+    start_network: float = 0.0
+    start_io: float = 0.0
+    network_sum: float = 0.0
+    io_sum: float = 0.0
+
+    @property
+    def slowdown(self) -> float:
+        return 1.0 + self.behaviour.network * (self.network - 1.0) + self.behaviour.io * (self.io - 1.0)
+
+    @property
+    def runtime_s(self) -> float:
+        """Unrounded; cut at the request."""
+        return min(self.done - self.job.start, self.job.requested)
+
+
+class Machine:
+    """The nodes, who is on them, and what that makes of everybody's speed."""
+
+    def __init__(self, cluster: Cluster, background: np.ndarray) -> None:
+        self.cluster, self.background = cluster, background.tolist()
+        self.on: list[int | None] = [None] * cluster.nodes  # number of the job on each node
+        self.running: dict[int, Run] = {}
+        if cluster.noise_nodes:
+            for number in range(cluster.noise_leaves):
+                first = number * cluster.leaves // cluster.noise_leaves * cluster.nodes_per_leaf
+                for node in range(first, first + cluster.noise_nodes // cluster.noise_leaves):
+                    self.on[node] = NOISE
+
+    def begin(self, run: Run, now: int) -> None:
+        free = [node for node, number in enumerate(self.on) if number is None]
+        run.nodes = free[: run.job.procs]
+        assert len(run.nodes) == run.job.procs
+        stretch, away = self.loads(now)[0], self.away(run.nodes)
+        leaves = [node // self.cluster.nodes_per_leaf for node in run.nodes]
+        run.exposed = [away[leaf] * stretch[leaf] for leaf in leaves]
+        for node in run.nodes:
+            self.on[node] = run.job.index
+        run.left = run.work
+        self.running[run.job.index] = run
+
+    def end(self, run: Run) -> None:
+        assert all(self.on[node] == run.job.index for node in run.nodes)
+        for node in run.nodes:
+            self.on[node] = None
+        del self.running[run.job.index]
+
+    def at_work(self, seconds: int) -> None:
+        for run in self.running.values():
+            run.left = max(run.left - seconds / run.slowdown, 0.0)
+            run.network_sum += seconds * run.network
+            run.io_sum += seconds * run.io
+
+    def away(self, nodes: Sequence[int]) -> dict[int, float]:
+        """By leaf, the share of a node's partners that are under other leaves."""
+        there = Counter(node // self.cluster.nodes_per_leaf for node in nodes)
+        return {leaf: 1.0 - count / len(nodes) for leaf, count in there.items()}
+
+    def loads(self, now: int) -> tuple[list[float], float]:
+        """By how much more than 1 communication is stretched under each leaf, and I/O, by what is offered at ``now``."""
+        cluster = self.cluster
+        storage, core, busy = self.background[(now + cluster.warm_s) // cluster.tick_s]
+        senders = [(run.nodes, run.behaviour.traffic) for run in self.running.values()]
+        senders.append(([node for node, number in enumerate(self.on) if number == NOISE], cluster.noise_traffic * busy))
+        sent = [0.0] * cluster.leaves  # through the uplinks of each leaf, GB/s
+        for nodes, traffic in senders:
+            away = self.away(nodes)
+            for node in nodes:
+                leaf = node // cluster.nodes_per_leaf
+                sent[leaf] += traffic * away[leaf]
+        stored = sum((run.behaviour.read + run.behaviour.write) * len(run.nodes) for run in self.running.values())
+
+        def more(load: float, gain: float) -> float:
+            return gain * load**cluster.power
+
+        in_core = more(sum(sent) / cluster.core + core, cluster.network_gain)
+        under = [more(load / cluster.uplink, cluster.network_gain) + in_core for load in sent]
+        return under, more(stored / cluster.storage + storage, cluster.storage_gain)
+
+    def settle(self, now: int) -> None:
+        """Everybody's speed from ``now`` on, and so when they will be done."""
+        under, in_storage = self.loads(now)
+        for run in self.running.values():
+            run.network = 1.0 + max(share * under[leaf] for leaf, share in self.away(run.nodes).items())
+            run.io = 1.0 + in_storage
+            if run.done is None:
+                run.start_network, run.start_io = run.network, run.io
+            if run.done is None or run.done > now:  # else it is waiting for the whole second
+                run.done = now + run.left * run.slowdown
+            whole = max(ceil(run.done) - run.job.start, 1)
+            run.job.runtime = min(whole, run.job.requested)
+
+
+def simulated(
+    cluster: Cluster,
+    jobs: pd.DataFrame,
+    work: Sequence[float],
+    background: np.ndarray,
+    scaling: str = "weak",
+    *,
+    decision: Any = None,
+    skips: int = 10,
+    **policy: Any,
+) -> list[Run]:
+    """``jobs`` (canonical) on ``cluster``, each ``work`` seconds long alone on the machine, under ``background`` [ticks, 3].
+
+    ``policy`` says algorithm, order, backfill and reservations as the oracle of scheduling calls them; ``decision``, if there is one, is asked about
+    starts. All times are seconds from the first submission.
+    """
+    policy = {"algorithm": "EASY", "order": "FCFS", "backfill": "FCFS", "correction": "requested", "reservations": 1} | policy
+    make = Simulation if decision is None else partial(Deciding, decision=decision, most=skips)
+    sim = make(machine=cluster.procs, predictor=None, starvation_s=None, **policy)
+    first = int(jobs["submit_s"].min())
+    runs = []
+    for row in jobs.reset_index(drop=True).itertuples():
+        asks = int(row.requested_s)
+        job = Job(row.Index, int(row.submit_s) - first, asks, int(row.procs), asks, None, asks, asks, asks, 0, 0)
+        runs.append(Run(job, application(row.executable).on(job.procs, scaling), work[row.Index]))
+    machine, coming, then = Machine(cluster, background), list(runs), 0
+    while coming or machine.running or sim.wake is not None:
+        moments = [(then // cluster.tick_s + 1) * cluster.tick_s]
+        moments += [run.job.end for run in machine.running.values()]
+        moments += [run.job.submit for run in coming[:1]]
+        moments += [sim.wake] * (sim.wake is not None)
+        now = min(moments)
+        machine.at_work(now - then)
+        happened = sim.wake == now
+        for job in [job for job in sim.running if job.end == now]:
+            sim.finish(job)
+            machine.end(runs[job.index])
+            happened = True
+        while coming and coming[0].job.submit == now:
+            sim.submit(coming.pop(0).job)
+            happened = True
+        for job in sim.schedule(now) if happened else []:
+            machine.begin(runs[job.index], now)
+        machine.settle(now)
+        then = now
+    assert not sim.waiting
+    return runs
+
+
+def drawn(cluster: Cluster, jobs: pd.DataFrame, seed: int, scaling: str = "weak") -> tuple[np.ndarray, np.ndarray]:
+    """Work of each job [jobs] and background [ticks, 3], drawn as :func:`sim.cluster.simulate.simulate_on` does: first the applications' own noise."""
+    names = jobs["executable"].to_numpy()
+    alone, _, _ = behaviours(names, jobs["procs"].to_numpy(), scaling, {})
+    random = np.random.default_rng(seed)
+    noise = np.array([application(name).noise for name in names]) * cluster.own_noise
+    work = alone * np.exp(noise * random.standard_normal(len(jobs)))
+    whole = np.minimum(np.maximum(np.rint(alone), 1), jobs["requested_s"]).astype(np.int64)
+    ticks = (
+        horizon_s(cluster, prepare(jobs.assign(runtime_s=whole), cluster.procs).arrays, alone) + cluster.warm_s
+    ) // cluster.tick_s
+    levels = (cluster.storage_background, cluster.core_background, cluster.noise_background)
+    return work, np.column_stack([level.drawn(ticks + 1, cluster.tick_s, random) for level in levels])

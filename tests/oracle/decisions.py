@@ -1,0 +1,98 @@
+"""The oracle with start decisions: whom a pass would start, somebody may make wait (paper 004, algorithm 2; rules of :mod:`sim.kernel.start_decision`).
+
+Whoever is skipped is, for the rest of that pass, as if it were not there: what the pass decides then is what the algorithm decides of the others
+alone, from the beginning, since it is asked in the order in which it starts jobs. Plain Python like the oracle itself, and as slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from zlib import crc32
+
+from tests.oracle.scheduler import Job, Simulation
+from tests.support.workloads import Workload, policy_of, source_of
+
+WAKE_S = 30  # after a pass that skipped somebody, if nothing else causes one
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was asked, and when, and the answer."""
+
+    job: int
+    now_s: int
+    skipped: bool
+
+
+@dataclass
+class Whim:
+    """A start decision that depends on nothing but seed, job and time: skips so many in a hundred, and remembers what it said."""
+
+    seed: int = 0
+    percent: int = 50
+    name: str = "whim"
+    said: list[Answer] = field(default_factory=list)
+
+    def skip(self, row: int, now_s: int) -> bool:
+        skipped = crc32(repr((self.seed, int(row), int(now_s))).encode()) % 100 < self.percent
+        self.said.append(Answer(int(row), int(now_s), skipped))
+        return skipped
+
+
+@dataclass
+class Until:
+    """Skips jobs until a second of their own; those without one never."""
+
+    second: dict[int, int]
+    name: str = "until"
+    said: list[Answer] = field(default_factory=list)
+
+    def skip(self, row: int, now_s: int) -> bool:
+        skipped = now_s < self.second.get(int(row), 0)
+        self.said.append(Answer(int(row), int(now_s), skipped))
+        return skipped
+
+
+@dataclass
+class Deciding(Simulation):
+    """A simulation whose starts somebody decides on; a job is skipped ``most`` times at most."""
+
+    decision: Any = None
+    most: int = 10
+    skips: dict[int, int] = field(default_factory=dict)  # by job
+
+    def schedule(self, now: int) -> list[Job]:
+        self.wake = None  # whatever this pass was for, it is one
+        return super().schedule(now)
+
+    def chosen(self, now: int, queue: list[Job], rank: Callable) -> list[Job]:
+        reserved = {job: job.planned for job in queue}  # what a trial plan says of a start is forgotten
+        skipped: list[Job] = []
+        asked: set[Job] = set()
+        while True:
+            for job in queue:
+                job.planned = reserved[job]
+            started = super().chosen(now, [job for job in queue if job not in skipped], rank)
+            doubtful = (job for job in started if job not in asked and self.skips.get(job.index, 0) < self.most)
+            job = next(doubtful, None)
+            if job is None:
+                break
+            asked.add(job)
+            if self.decision.skip(job.index, now):
+                skipped.append(job)
+        for job in skipped:
+            self.skips[job.index] = self.skips.get(job.index, 0) + 1
+            if self.algorithm == "Conservative":
+                job.planned = now  # it could have started now, and nobody may take a better place
+        if skipped:
+            self.wake = now + WAKE_S
+        return started
+
+
+def decided(load: Workload, scheduler: str, decision: Any, *, skips: int = 10, predictor: Any = None, **policy: Any) -> list[Job]:
+    """The jobs as the oracle starts them under ``scheduler`` (its full name) when ``decision`` is asked."""
+    simulation = partial(Deciding, decision=decision, most=skips)
+    return load.jobs_by_oracle(**policy_of(scheduler) | source_of(load, predictor) | policy, simulation=simulation)

@@ -1,0 +1,509 @@
+"""The oracle: a scheduling simulator in plain Python, slow and obvious, that the compiled one is held against.
+
+One class holds the state (who waits, who runs, what was learnt), one function an algorithm says which jobs start now, and one
+loop a semantics says when it is asked. Event orders: per-second after Goponenko et al. 2022, per-event after Gaussier et al.
+2015. Whatever is in here can be checked by reading it; `test_oracle.py` checks it against published schedules and by hand.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import inf, log2, log10, sqrt
+from statistics import pstdev
+from typing import Any
+
+
+@dataclass(eq=False)
+class Job:
+    """One job; times in seconds.
+
+    ``submit`` is as recorded, except for a follower of another job: then it is ``think`` seconds after that one's end.
+    ``order_s``, ``fit_s`` and ``end_s`` are what its runtime was estimated at on submission, to place it in the queue, to see whether it
+    ends before a reservation, and to foresee its end once it runs; ``estimate`` is ``end_s`` as corrected since.
+    """
+
+    index: int
+    submit: int
+    runtime: int
+    procs: int
+    requested: int
+    user: Any
+    order_s: int
+    fit_s: int
+    end_s: int
+    think: int
+    first: int  # the first recorded submission of all
+    estimate: int = 0
+    corrections: int = 0
+    clamped: int = 0  # answers of the predictor about it that could not be used as they were
+    followers: list[Job] = field(default_factory=list, repr=False)
+    planned: int | None = None  # the start it is reserved for, under Conservative
+    start: int = -1
+    arrival: int = -1  # how many were submitted before
+
+    @property
+    def end(self) -> int:
+        return self.start + self.runtime
+
+    @property
+    def predicted_end(self) -> int:
+        return self.start + self.estimate
+
+    @property
+    def since_first(self) -> int:
+        return self.submit - self.first
+
+    def waits(self, now: int) -> float:
+        """How often its estimate it has waited."""
+        return (now - self.submit) / self.order_s
+
+
+ORDER, FIT, END = range(3)  # what a predictor is asked for
+
+# Orders: the lowest score is served first; ties go to the earlier submission, then to file order.
+Order = Callable[[Job, int], float]
+ORDERS: dict[str, Order] = {
+    "FCFS": lambda job, now: job.submit,
+    "LCFS": lambda job, now: -job.submit,
+    "SPF": lambda job, now: job.order_s,
+    "LPF": lambda job, now: -job.order_s,
+    "SQF": lambda job, now: job.procs,
+    "LQF": lambda job, now: -job.procs,
+    "SAF": lambda job, now: job.order_s * job.procs,
+    "LAF": lambda job, now: -job.order_s * job.procs,
+    "SRF": lambda job, now: job.order_s / job.procs,
+    "LRF": lambda job, now: -job.order_s / job.procs,
+    "SEXP": lambda job, now: (now - job.submit + job.order_s) / job.order_s,
+    "LEXP": lambda job, now: -(now - job.submit + job.order_s) / job.order_s,
+    "F1": lambda job, now: log10(job.order_s) * job.procs + 870 * log10(max(job.since_first, 1)),
+    "F2": lambda job, now: sqrt(job.order_s) * job.procs + 25600 * log10(max(job.since_first, 1)),
+    "F3": lambda job, now: job.order_s * job.procs + 6.86e6 * log10(max(job.since_first, 1)),
+    "F4": lambda job, now: job.order_s * sqrt(job.procs) + 5.3e5 * log10(max(job.since_first, 1)),
+    "WFP1": lambda job, now: -job.waits(now) * job.procs,
+    "WFP3": lambda job, now: -job.waits(now) * job.waits(now) * job.waits(now) * job.procs,
+    "UNICEF": lambda job, now: -(now - job.submit) / (log2(max(job.procs, 2)) * job.order_s),
+}
+
+
+def features(job: Job, now: int) -> tuple[float, ...]:
+    """What mixed policies weigh: processors, estimate, wait (negative: much of it is favoured), r/n, (wait + r)/r and r n."""
+    n, r, wait = job.procs, job.order_s, now - job.submit
+    return (n, r, -wait, r / n, (wait + r) / r, r * n)
+
+
+def mixed(n: float, r: float, wait: float, ratio: float = 0, expansion: float = 0, area: float = 0) -> Order:
+    """A mixed policy by its weights: a positive one favours little of its feature, but much wait."""
+    weights = (n, r, wait, ratio, expansion, area)
+    return lambda job, now: sum(weight * feature for weight, feature in zip(weights, features(job, now), strict=True))
+
+
+@dataclass(frozen=True)
+class Standardised:
+    """A mixed policy (three or six weights) of features in units of their standard deviation over all jobs waiting; one that all share counts as 0."""
+
+    weights: Sequence[float]
+
+    def among(self, waiting: list[Job], now: int) -> Order:
+        deviations = [pstdev(feature) for feature in zip(*(features(job, now) for job in waiting), strict=True)]
+        scaled = [weight / deviation if deviation else 0 for weight, deviation in zip(self.weights, deviations, strict=False)]
+        return mixed(*scaled)
+
+
+# Corrections: the next estimate of a running job that has outlived its estimate.
+TSAFRIR_S = [60, 300, 900, 1800, 3600, 7200, 18000, 36000, 72000, 180000, 360000, inf]  # added to the first
+OKCM_S = [60, *(900 * 2**step for step in range(50))]  # added to the last
+CORRECTIONS: dict[str, Callable[[Simulation, Job], int]] = {
+    "requested": lambda sim, job: job.requested,
+    "tsafrir": lambda sim, job: min(job.end_s + TSAFRIR_S[job.corrections], job.requested),
+    "tsafrir(steps=okcm)": lambda sim, job: min(job.estimate + OKCM_S[job.corrections], job.requested),
+    "doubling": lambda sim, job: 2 * job.estimate,
+    "conditional": lambda sim, job: sim.ask_again(job, job.predicted_end),
+    "conditional(when=pass)": lambda sim, job: sim.ask_again(job, job.predicted_end),
+}
+
+
+class Last2:
+    """A predictor: the mean of the user's last two completed runtimes, rounded down, at most the request.
+
+    The request where the user has not completed two, or where there is no user.
+    """
+
+    point = True  # knows but one number, however long the job has run
+
+    def __init__(self, jobs: list[Job]) -> None:
+        self.jobs = jobs
+        self.completed: dict[Any, list[int]] = {}  # runtimes of a user's jobs, in order of their ends
+
+    def submitted(self, job: int, now: int) -> None: ...
+    def started(self, job: int, now: int) -> None: ...
+    def ended(self, job: int, now: int) -> None:
+        self.completed.setdefault(self.jobs[job].user, []).append(self.jobs[job].runtime)
+
+    def estimate(self, question: int, job: int, now: int, elapsed: int) -> int:
+        user, request = self.jobs[job].user, self.jobs[job].requested
+        past = self.completed.get(user, [])
+        mean = (past[-1] + past[-2]) // 2 if user is not None and len(past) >= 2 else request
+        return min(mean, request)
+
+
+@dataclass
+class Simulation:
+    """The state of the machine and its queue, and the policy that rules them."""
+
+    machine: int
+    algorithm: str
+    order: str | Order | Standardised
+    backfill: str | Order | Standardised
+    correction: str
+    predictor: (
+        Any  # told of submissions, starts and ends, and asked for estimates, as models.runtime.protocol says; None: they are known
+    )
+    reservations: int
+    starvation_s: int | None
+    waiting: list[Job] = field(default_factory=list)
+    arrivals: Any = field(default_factory=itertools.count)
+    running: list[Job] = field(default_factory=list)  # in order of start
+    wake: int | None = None  # when a pass is due for its own sake (tests/oracle/decisions.py)
+    expiry: bool = False  # a pass when an estimate expires
+    every: int = 0  # a pass at each multiple of so many seconds
+
+    def submit(self, job: Job) -> None:
+        if self.predictor:
+            self.predictor.submitted(job.index, job.submit)
+            answers = [round(self.predictor.estimate(question, job.index, job.submit, 0)) for question in (ORDER, FIT, END)]
+            usable = [min(max(answer, 1), job.requested) for answer in answers]
+            job.clamped += answers != usable
+            job.order_s, job.fit_s, job.end_s = usable
+        job.estimate = job.end_s
+        self.waiting.append(job)
+        job.arrival = next(self.arrivals)
+
+    def finish(self, job: Job) -> list[Job]:
+        """``job`` has ended; returns its followers, whose submissions are known now."""
+        self.running.remove(job)
+        if self.predictor:
+            self.predictor.ended(job.index, job.end)
+        for follower in job.followers:
+            follower.submit = job.end + follower.think
+        return job.followers
+
+    def correct(self, job: Job) -> None:
+        """The estimate of ``job`` expires and it runs on."""
+        job.estimate = CORRECTIONS[self.correction](self, job)
+        job.corrections += 1
+
+    def renew(self, now: int) -> list[Job]:
+        """Before a pass, each running job may be asked about, not only those that have outlived their estimate; returns those asked about."""
+        asked = [job for job in self.running if job.start < now < job.predicted_end and self.correction == "conditional(when=pass)"]
+        for job in asked:
+            job.estimate = self.ask_again(job, now)
+        return asked
+
+    def ask_again(self, job: Job, now: int) -> int:
+        """The predictor's word on a job that has run until now; the request if that is too short or too long.
+
+        A point predictor may say no more than the job has run already: then its first estimate holds, until that has passed too.
+        """
+        elapsed = now - job.start
+        answer = round(self.predictor.estimate(END, job.index, now, elapsed))
+        if getattr(self.predictor, "point", False) and answer <= elapsed:
+            return job.end_s if job.end_s > elapsed else job.requested
+        usable = elapsed < answer <= job.requested
+        job.clamped += not usable
+        return answer if usable else job.requested
+
+    def free(self, now: int) -> int:
+        """Processors that nobody is predicted to hold after ``now`` (a job predicted to end now is as good as gone)."""
+        return self.machine - sum(job.procs for job in self.running if job.predicted_end > now)
+
+    def schedule(self, now: int) -> list[Job]:
+        """One scheduling pass: start what the algorithm says, and return it in order of start."""
+        if not self.waiting:
+            return []
+
+        def rank(order: str | Order | Standardised) -> Callable[[Job], tuple[float, int, int]]:
+            if isinstance(order, str):
+                order = ORDERS[order]
+            score = order.among(self.waiting, now) if isinstance(order, Standardised) else order
+            return lambda job: (score(job, now), job.arrival)
+
+        def starved(job: Job) -> bool:
+            return self.starvation_s is not None and now - job.submit > self.starvation_s
+
+        queue = sorted(filter(starved, self.waiting), key=rank("FCFS"))
+        queue += sorted((job for job in self.waiting if not starved(job)), key=rank(self.order))
+        started = self.chosen(now, queue, rank(self.backfill))
+        for job in started:
+            job.start = now
+            self.waiting.remove(job)
+            self.running.append(job)
+            if self.predictor:
+                self.predictor.started(job.index, now)
+        return started
+
+    def chosen(self, now: int, queue: list[Job], rank: Callable) -> list[Job]:
+        """Those of ``queue`` that start now, in order of start."""
+        return ALGORITHMS[self.algorithm](self, now, queue, rank)
+
+
+def strict(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
+    """In order, until one does not fit."""
+    free, started = sim.free(now), []
+    for job in queue:
+        if job.procs > free:
+            break
+        started.append(job)
+        free -= job.procs
+    return started
+
+
+def start_what_fits(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
+    """In order, whatever fits; nothing is reserved."""
+    free, started = sim.free(now), []
+    for job in queue:
+        if job.procs <= free:
+            started.append(job)
+            free -= job.procs
+    return started
+
+
+def easy(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
+    """EASY: the first job that does not fit has the only reservation, at its shadow time; the others must not delay it."""
+    started = strict(sim, now, queue, rank)
+    blocked = queue[len(started) :]
+    if not blocked:
+        return started
+    head, others = blocked[0], sorted(blocked[1:], key=rank)
+    free = sim.free(now) - sum(job.procs for job in started)
+    ends = [(job.predicted_end, job.procs) for job in sim.running if job.predicted_end > now]
+    ends += [(now + job.estimate, job.procs) for job in started]
+
+    def free_at(time: int) -> int:
+        return free + sum(procs for end, procs in ends if end <= time)
+
+    shadow = min(end for end, _ in ends if free_at(end) >= head.procs)
+    extra = free_at(shadow) - head.procs
+    for job in others:
+        in_time = now + job.fit_s <= shadow
+        if job.procs <= free and (in_time or job.procs <= extra):
+            started.append(job)
+            free -= job.procs
+            extra -= 0 if in_time else job.procs
+    return started
+
+
+def plan(
+    sim: Simulation, now: int, queue: list[Job], reservations: int | None = None, started: Sequence[Job] = ()
+) -> tuple[list[Job], list[Job], Callable]:
+    """Give each job in turn the earliest slot that delays none planned before it, until so many had to be reserved for later.
+
+    Returns the jobs whose slot is now, the jobs not planned, and the function that seats one more job and says when it starts.
+    """
+    slots = [(now, job.predicted_end, job.procs) for job in sim.running]
+    slots += [(now, now + job.estimate, job.procs) for job in started]
+
+    def free_at(time: int) -> int:
+        return sim.machine - sum(procs for begin, end, procs in slots if begin <= time < end)
+
+    def fits(job: Job, start: int) -> bool:
+        moments = [start] + [begin for begin, _, _ in slots if start < begin < start + job.fit_s]
+        return all(job.procs <= free_at(moment) for moment in moments)
+
+    def seat(job: Job, only_now: bool = False) -> int | None:
+        candidates = [now] if only_now else sorted({now} | {end for _, end, _ in slots if end > now})
+        start = next((time for time in candidates if fits(job, time)), None)
+        if start is not None:
+            slots.append((start, start + job.fit_s, job.procs))
+            job.planned = start
+        return start
+
+    seated_now, reserved, rest = [], 0, list(queue)
+    while rest and reserved != reservations:
+        job = rest.pop(0)
+        if seat(job) == now:
+            seated_now.append(job)
+        else:
+            reserved += 1
+    return seated_now, rest, seat
+
+
+def just_backfill(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
+    """JustBF: every job gets a slot, in order, from scratch at every pass; those planned for now start."""
+    return plan(sim, now, queue)[0]
+
+
+def conservative(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
+    """Conservative: a job keeps its place in the plan of starts; the plan is compressed in that order, and new jobs come after it.
+
+    Compressing at every pass is the same as compressing when a job has ended early: nothing else makes room for an earlier start. Only
+    a job that outlives its estimate can push starts back.
+    """
+    old = [job for job in queue if job.planned is not None]
+    new = [job for job in queue if job.planned is None]
+    return plan(sim, now, sorted(old, key=lambda job: (job.planned, job.arrival)) + new)[0]
+
+
+def easy_reserving(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
+    """EASY(reservations=k): the first k jobs that do not fit are reserved for, anew after each start; the rest may not delay them."""
+    started: list[Job] = []
+    while True:
+        seated_now, rest, seat = plan(sim, now, [job for job in queue if job not in started], sim.kernel.reservations, started)
+        if not seated_now:
+            return started + [job for job in sorted(rest, key=rank) if seat(job, only_now=True) is not None]
+        started.append(seated_now[0])
+
+
+ALGORITHMS: dict[str, Callable[[Simulation, int, list[Job], Callable], list[Job]]] = {
+    "Strict": strict,
+    "List": start_what_fits,
+    "EASY": lambda sim, *rest: (easy if sim.kernel.reservations == 1 else easy_reserving)(sim, *rest),
+    "JustBF": just_backfill,
+    "Conservative": conservative,
+}
+
+
+def per_second(sim: Simulation, jobs: list[Job]) -> None:
+    """All events of a second are applied (expiries, ends in order of start, submissions in file order), then there is one scheduling pass.
+
+    An expiry between two such seconds is dealt with at the second one: nothing is learnt or decided in between. Where it is to cause a pass, and jobs
+    wait, its second is one of them, and so are the multiples of ``sim.every``.
+    """
+    coming = [(job.submit, job.index, job) for job in jobs]
+    heapq.heapify(coming)
+    now = -1
+    while coming or sim.running or sim.wake is not None:
+        moments = [job.end for job in sim.running] + [time for time, _, _ in coming[:1]] + [sim.wake] * (sim.wake is not None)
+        if sim.waiting and sim.expiry:
+            moments += [job.predicted_end for job in sim.running]
+        if sim.waiting and sim.every:
+            moments.append((now // sim.every + 1) * sim.every)
+        now = min(moments)
+        while expired := [job for job in sim.running if job.predicted_end <= now and job.predicted_end < job.end]:
+            sim.correct(min(expired, key=lambda job: job.predicted_end))
+        sim.renew(now)
+        for job in [job for job in sim.running if job.end == now]:
+            for follower in sim.finish(job):
+                heapq.heappush(coming, (follower.submit, follower.index, follower))
+        while coming and coming[0][0] == now:
+            sim.submit(heapq.heappop(coming)[2])
+        sim.schedule(now)
+
+
+def per_event(sim: Simulation, jobs: list[Job]) -> None:
+    """Events one by one, at equal time expiries, submissions, ends; each submission and each end is followed by its own pass.
+
+    Within a kind expiries go by when they came to be known, submissions by file order, ends by order of start. The expiries of a second may have a
+    pass for them all, and a multiple of ``sim.every`` one behind all other events of its second, if jobs wait.
+    """
+    EXPIRED, SUBMITTED, ENDED, WOKEN, TICK = range(5)
+    count = itertools.count()
+    events = [(job.submit, SUBMITTED, job.index, job) for job in jobs]
+    heapq.heapify(events)
+    gated = (sim.algorithm, sim.order, sim.backfill, sim.kernel.reservations) == ("EASY", "FCFS", "FCFS", 1)
+
+    def expires(job: Job) -> None:
+        if job.predicted_end < job.end:
+            heapq.heappush(events, (job.predicted_end, EXPIRED, next(count), job))
+
+    corrected, now, ticked = False, 0, -1
+    while events:
+        if sim.every and sim.waiting:
+            tick = -(-max(now, ticked + 1) // sim.every) * sim.every
+            if tick < events[0][0]:
+                heapq.heappush(events, (tick, TICK, next(count), events[0][3]))
+        now, kind, _, job = heapq.heappop(events)
+        if kind == EXPIRED:
+            if job.predicted_end == now:  # else it was renewed meanwhile
+                sim.correct(job)
+                expires(job)
+                corrected = True
+            if events and events[0][:2] == (now, EXPIRED):
+                continue
+            passes, corrected = sim.expiry and corrected and bool(sim.waiting), False
+            if not passes:
+                continue
+        if kind == WOKEN and sim.wake != now:  # another pass came first
+            continue
+        if kind == TICK:
+            ticked = now
+        for renewed in sim.renew(now):
+            expires(renewed)
+        if kind == SUBMITTED:
+            sim.submit(job)
+            if gated and job.procs > sim.free(now):
+                continue
+        elif kind == ENDED:
+            for follower in sim.finish(job):
+                heapq.heappush(events, (follower.submit, SUBMITTED, follower.index, follower))
+        for started in sim.schedule(now):
+            heapq.heappush(events, (started.end, ENDED, next(count), started))
+            expires(started)
+        if sim.wake is not None:
+            heapq.heappush(events, (sim.wake, WOKEN, next(count), job))
+
+
+SEMANTICS = {"per-second": per_second, "per-event": per_event}
+
+
+def simulated(
+    submit: Sequence[int],
+    runtime: Sequence[int],
+    procs_needed: Sequence[int],
+    requested: Sequence[int],
+    machine: int,
+    *,
+    estimates: Sequence[int] | None = None,
+    fit: Sequence[int] | None = None,
+    end: Sequence[int] | None = None,
+    user: Sequence[Any] | None = None,
+    preceding: Sequence[int | None] | None = None,
+    think: Sequence[int | None] | None = None,
+    algorithm: str = "EASY",
+    order: str | Order | Standardised = "FCFS",
+    backfill: str | Order | Standardised = "FCFS",
+    correction: str = "requested",
+    predictor: Any = None,
+    reservations: int = 1,
+    starvation_s: int | None = None,
+    semantics: str = "per-second",
+    simulation: Callable[..., Simulation] = Simulation,
+) -> list[Job]:
+    """The jobs in the order given, as they were submitted and started in the simulation; seconds.
+
+    ``runtime`` is at least 1 and at most ``requested``; ``estimates`` are whole and at least 1, the request where there are none;
+    ``fit`` and ``end`` answer those two questions differently.
+    ``predictor="last2"`` learns from ``user`` during the run instead, as may any object with the methods of :class:`Last2`.
+    ``preceding`` says for each job the place in the list of the job it follows, if any, and ``think`` how long after that one's end.
+    """
+    estimates = estimates or requested
+    nothing = [None] * len(submit)
+    first = min(submit, default=0)
+    thinks = [pause or 0 for pause in think or nothing]
+    columns = (submit, runtime, procs_needed, requested, user or nothing, estimates, fit or estimates, end or estimates, thinks)
+    jobs = [Job(index, *row, first) for index, row in enumerate(zip(*columns, strict=True))]
+    for job in jobs:
+        assert 0 < job.runtime <= job.requested, f"cut the runtime at the request first: {job}"
+        assert 0 < job.procs <= machine, f"does not fit on {machine} processors: {job}"
+        assert min(job.order_s, job.fit_s, job.end_s) > 0, f"believed to end before it starts: {job}"
+    before = preceding or nothing
+    for job in jobs:
+        if before[job.index] is not None:
+            assert before[job.index] < job.index, f"follows a job below it: {job}"
+            jobs[before[job.index]].followers.append(job)
+    source = Last2(jobs) if predictor == "last2" else predictor
+    state = simulation(machine, algorithm, order, backfill, correction, source, reservations, starvation_s)
+    name, _, given = semantics.partition("(")
+    options = dict(option.split("=") for option in given.rstrip(")").split(",") if option)
+    state.expiry, state.every = options.get("expiry") == "pass", int(options.get("every", 0))
+    SEMANTICS[name](state, [job for job in jobs if before[job.index] is None])
+    assert not state.waiting + state.running
+    return jobs
+
+
+def simulate(*jobs: Any, **policy: Any) -> tuple[list[int], list[int], list[int]]:
+    """Starts, estimates at submission and numbers of corrections of the jobs of :func:`simulated`."""
+    done = simulated(*jobs, **policy)
+    return [job.start for job in done], [job.order_s for job in done], [job.corrections for job in done]

@@ -1,0 +1,299 @@
+"""``queuecast campaign`` as a user meets it: killed and taken up again, its journal, its tables, its page."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.clock import WEEK_S
+from features.errors import InputError
+from features.jobs.cleaning import CleanTrace, clean
+from pipelines.ingest.read import read_trace
+from pipelines.storage.parquet import read_parquet
+from pipelines.workflows.campaigns import KIND, Journal, identity, resumable_campaign
+from sim import Campaign, run_campaign
+from sim.campaigns.campaign import Point, serial
+from sim.campaigns.windows import Windows, split_windows
+from tests.pipelines.cli.test_cli import queuecast
+from tests.support.workloads import crowd
+
+WEEKS, JOBS = 7, 40
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A crowd in each of seven weeks, as an SWF file."""
+    rng = np.random.default_rng(2)
+    lines = ["; MaxProcs: 64"]
+    for week in range(WEEKS):
+        load = crowd(rng, JOBS, origin_s=week * WEEK_S + (week > 0) * 1000)
+        for job in zip(load.submit, load.runtime, load.procs, load.requested, load.user, strict=True):
+            submit, runtime, procs, requested, user = job
+            lines.append(
+                f"{len(lines)} {submit} -1 {runtime} {procs} -1 -1 {procs} {requested} -1 1 {str(user)[1:]} 1 -1 -1 -1 -1 -1"
+            )
+    path = tmp_path_factory.mktemp("traces") / "crowd.swf"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def workload(trace: Path) -> CleanTrace:
+    return clean(read_trace(str(trace)))
+
+
+@pytest.fixture
+def windows(workload: CleanTrace) -> Windows:
+    return split_windows(workload.jobs, "weeks")
+
+
+def without_times(path: Path) -> tuple[pd.DataFrame, dict]:
+    table, metadata = read_parquet(path, kind=KIND)
+    return table.drop(columns="simulate_s"), metadata
+
+
+def test_killed_and_taken_up_again_the_results_are_the_same_to_the_last_byte(trace: Path, tmp_path: Path) -> None:
+    seeds = [word for seed in range(40) for word in ("--seed", str(seed))]
+    arguments = ["campaign", str(trace), "--windows", "weeks", "--scheduler", "EASY", "--scheduler", "SAF-JustBF", *seeds]
+    arguments += ["--predictor", "last2", "--correction", "tsafrir", "--tau", "10", "--tau", "60", "--workers", "2", "--shake"]
+    out, undisturbed = tmp_path / "killed.parquet", tmp_path / "undisturbed.parquet"
+    journal = tmp_path / "killed.parquet.journal"
+
+    environment = {**os.environ, "QUEUECAST_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "pipelines", *arguments, "--out", str(out)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 120
+        while (
+            process.poll() is None
+            and time.monotonic() < deadline
+            and (not journal.exists() or journal.read_bytes().count(b"\n") < 40)
+        ):
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+    written = journal.read_bytes()
+    assert not out.exists()
+    assert 40 <= written.count(b"\n") < 1 + 6 * 2 * 40
+    whole = written[: written.rindex(b"\n") + 1]
+    journal.write_bytes(whole + b'{"point": {"window": 1, "sched')  # as if it had died in the middle of a line
+
+    resumed = queuecast(*arguments, "--out", str(out), home=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    assert not journal.exists()
+    done = queuecast(*arguments, "--out", str(undisturbed), home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (ours, our_metadata), (theirs, their_metadata) = without_times(out), without_times(undisturbed)
+    pd.testing.assert_frame_equal(ours, theirs, check_exact=True)
+    assert our_metadata == their_metadata
+    assert resumed.stdout == done.stdout
+    # what was done before was not done again: its measured times are those of the first run
+    before = [row["simulate_s"] for line in whole.splitlines()[1:] for row in json.loads(line)["rows"]]
+    assert set(before) <= set(read_parquet(out, kind=KIND)[0]["simulate_s"])
+
+
+def test_the_journal_of_another_campaign_is_refused_saying_what_differs(
+    workload: CleanTrace, windows: Windows, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.parquet"
+    first, other = Campaign(("EASY",)), Campaign(("EASY", "List"), taus_s=(60.0,))
+    with Journal(out, identity(workload, first, windows)) as journal:
+        journal.write(Point(1, "EASY", "requested", "requested", "per-second", None, 0), [])
+    kept = journal.path.read_bytes()
+    with pytest.raises(InputError, match=r"another campaign \(of other schedulers, taus_s\); give --restart"):
+        resumable_campaign(out, workload, other, windows, map_points=serial)
+    assert journal.path.read_bytes() == kept
+    resumable_campaign(out, workload, other, windows, map_points=serial, restart=True)
+    assert out.exists()
+    assert not journal.path.exists()
+
+
+def test_other_jobs_and_other_predictions_make_another_campaign(workload: CleanTrace, windows: Windows) -> None:
+    from dataclasses import replace
+
+    from models.runtime.protocol import TablePredictor
+
+    def stated(jobs: pd.DataFrame, factor: float) -> dict:
+        table = TablePredictor("mine", lambda jobs: factor * jobs["requested_s"].to_numpy())
+        return identity(replace(workload, jobs=jobs), Campaign(("EASY",), (table,)), windows)
+
+    same = stated(workload.jobs, 1.0)
+    assert stated(workload.jobs.copy(), 1.0) == same
+    assert stated(workload.jobs, 0.5)["predictions"] != same["predictions"]
+    assert stated(workload.jobs.assign(runtime_s=workload.jobs["runtime_s"] + 1), 1.0)["jobs"] != same["jobs"]
+    assert json.loads(json.dumps(same)) == same
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"precious\n", "is not the journal of a campaign; give --restart"),
+        (b"FIRST\n{torn}\n{}\n", "line 2: is damaged; give --restart"),
+    ],
+)
+def test_a_journal_that_is_none_or_damaged_is_left_alone(
+    workload: CleanTrace, windows: Windows, tmp_path: Path, content: bytes, words: str
+) -> None:
+    asked = Campaign(("EASY",))
+    with Journal(tmp_path / "out.parquet", identity(workload, asked, windows)) as journal:
+        first = journal.path.read_bytes().strip()
+    content = content.replace(b"FIRST", first)
+    journal.path.write_bytes(content)
+    with pytest.raises(InputError, match=words):
+        resumable_campaign(tmp_path / "out.parquet", workload, asked, windows, map_points=serial)
+    assert journal.path.read_bytes() == content
+
+
+def test_a_journal_without_a_finished_point_is_nobodys(workload: CleanTrace, windows: Windows, tmp_path: Path) -> None:
+    stated = identity(workload, Campaign(("EASY",)), windows)
+    with Journal(tmp_path / "out.parquet", stated) as journal:
+        first = journal.path.read_bytes()
+    assert not journal.path.exists()
+    other = first.replace(b"EASY", b"List")
+    for content in (b"", first[:5], first[:50], first, other, other + b'{"point": '):
+        journal.path.write_bytes(content)
+        with Journal(tmp_path / "out.parquet", stated) as again:
+            assert again.path.read_bytes() == first
+            assert not again.done
+
+
+def test_a_journal_may_be_torn_and_taken_up_again_any_number_of_times(
+    workload: CleanTrace, windows: Windows, tmp_path: Path
+) -> None:
+    stated = identity(workload, Campaign(("EASY",)), windows)
+    asked = [Point(number, "EASY", "requested", "requested", "per-second", None, 0) for number in (1, 2, 3)]
+    for before, point in enumerate(asked):
+        with Journal(tmp_path / "out.parquet", stated) as journal:
+            assert list(journal.done) == asked[:before]
+            journal.write(point, [{"mean_wait_s": 0.1 * before}])
+        with journal.path.open("ab") as file:
+            file.write(b'{"point": {"window"')
+    with Journal(tmp_path / "out.parquet", stated) as journal:
+        assert journal.done == {point: [{"mean_wait_s": 0.1 * number}] for number, point in enumerate(asked)}
+
+
+def test_two_processes_do_not_write_one_journal(workload: CleanTrace, windows: Windows, tmp_path: Path) -> None:
+    stated = identity(workload, Campaign(("EASY",)), windows)
+    with Journal(tmp_path / "out.parquet", stated), pytest.raises(InputError, match="another process is running this campaign"):
+        Journal(tmp_path / "out.parquet", stated)
+
+
+def test_a_failed_point_leaves_the_last_results_and_what_is_done(workload: CleanTrace, windows: Windows, tmp_path: Path) -> None:
+    from models.runtime.protocol import TablePredictor
+
+    out = tmp_path / "out.parquet"
+    out.write_text("the last results")
+    seconds = workload.jobs["requested_s"].to_numpy(np.float64).copy()
+    seconds[-1] = np.inf
+    broken = TablePredictor("broken", lambda jobs: seconds)
+    with pytest.raises(
+        InputError, match=r"EASY / broken / requested, per-second, seed 0, window 6: predictor broken: predicts inf"
+    ):
+        resumable_campaign(out, workload, Campaign(("EASY",), ("requested", broken)), windows, map_points=serial)
+    assert out.read_text() == "the last results"
+    assert (tmp_path / "out.parquet.journal").read_bytes().count(b"\n") == 1 + 6 + 5
+
+
+def test_the_command_says_what_it_left_out_and_writes_what_run_campaign_gives(
+    workload: CleanTrace, windows: Windows, trace: Path, tmp_path: Path
+) -> None:
+    out, page = tmp_path / "new" / "out.parquet", tmp_path / "out.html"
+    arguments = [
+        "--scheduler",
+        "EASY",
+        "--scheduler",
+        "SAF-EASY-SPF",
+        "--predictor",
+        "requested",
+        "--predictor",
+        "last2",
+        "--windows",
+        "weeks",
+    ]
+    arguments += [
+        "--starvation",
+        "none",
+        "--starvation",
+        "600",
+        "--tau",
+        "10",
+        "--tau",
+        "60",
+        "--out",
+        str(out),
+        "--report",
+        str(page),
+    ]
+    done = queuecast("campaign", str(trace), *arguments, home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "6 windows of 240 jobs (weeks); jobs dropped: first-window 40; judged by submission" in done.stderr
+    assert "48 of 48 points" in done.stderr
+    table, metadata = without_times(out)
+    asked = Campaign(("EASY", "SAF-EASY-SPF"), ("requested", "last2"), starvation_s=(None, 600), taus_s=(10.0, 60.0))
+    alone = run_campaign(workload.jobs, asked, procs=64, windows=windows, trace="crowd").drop(columns="simulate_s")
+    pd.testing.assert_frame_equal(table, alone, check_exact=True)
+    assert metadata["dropped"] == {"first-window": 40}
+    assert done.stdout.count("means over 6 windows (weeks)") == 2
+    assert "starvation after 600 s" in done.stdout
+
+    html = page.read_text(encoding="utf-8")
+    assert "Generated workload" not in html
+    assert not re.search(r'(?:src|href)="(?!data:)', html)
+    assert html.count("data:image/svg+xml") == 4  # two figures for each of two thresholds
+    waits = table[(table["tau_s"] == 10) & table["starvation_s"].isna()].groupby(["scheduler", "predictor"])["mean_wait_s"].mean()
+    for (scheduler, predictor), wait in waits.items():
+        assert f"{scheduler} / {predictor}" in html
+        assert f"{wait:,.0f}" in html
+
+
+def test_a_generated_workload_is_called_so_everywhere(tmp_path: Path) -> None:
+    out, page = tmp_path / "out.parquet", tmp_path / "out.html"
+    arguments = ["--scheduler", "EASY", "--scheduler", "EASY-SJBF", "--windows", "months", "--keep-first", "--drop-rule", "none"]
+    done = queuecast("campaign", "generated", *arguments, "--out", str(out), "--report", str(page), home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "a generated workload" in done.stdout
+    assert "jobs dropped: none" in done.stderr
+    table, metadata = without_times(out)
+    assert table["generated"].all()
+    assert metadata["generated"] is True
+    html = page.read_text(encoding="utf-8")
+    assert "Generated workload: these jobs were drawn from a model" in html
+    assert "No job was left out of the windows." in html
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--scheduler", "EASYY"], "unknown scheduler 'EASYY'"),
+        (["--scheduler", "EASY", "--scheduler", "EASY"], "takes each of its schedulers once, and EASY is given again"),
+        (["--starvation", "soon"], "'soon' is not a valid integer"),
+        (["--starvation", "-5"], "-5 is not in the range"),
+        (["--predictor", "oracle"], "unknown predictor 'oracle'"),
+    ],
+)
+def test_what_cannot_be_run_is_told_in_one_line(trace: Path, tmp_path: Path, arguments: list[str], words: str) -> None:
+    done = queuecast("campaign", str(trace), *arguments, "--out", str(tmp_path / "out.parquet"), home=tmp_path)
+    assert done.returncode == 2
+    assert words in done.stderr.splitlines()[-1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_progress_without_a_terminal_says_what_is_left(monkeypatch, capsys):
+    from pipelines.cli import campaign
+
+    clock = iter([0.0, 0.0, 20.0, 40.0])
+    monkeypatch.setattr(campaign.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(campaign.sys.stderr, "isatty", lambda: False, raising=False)
+    with campaign.shown_progress() as progress:
+        progress(100, 300)  # of an earlier call
+        progress(150, 300)
+        progress(300, 300)
+    assert capsys.readouterr().err.splitlines() == ["150 of 300 points, about 60 s left", "300 of 300 points"]

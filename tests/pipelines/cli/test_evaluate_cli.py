@@ -1,0 +1,258 @@
+"""``queuecast evaluate`` as a user meets it: JSON lines, a table, a Parquet file and a page that agree, and one line for what cannot be."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from features.clock import WEEK_S
+from features.jobs.cleaning import clean
+from models.runtime.names import ALL
+from pipelines.cli.sharpness_tables import print_sharpness
+from pipelines.ingest.read import read_trace
+from pipelines.report.evaluation import render_evaluation
+from pipelines.storage.parquet import read_parquet
+from pipelines.workflows.evaluation import BY_CHANCE, KIND, WITH_FEEDBACK, as_records, as_table, evaluate_predictors
+from sim import simulate
+from sim.predictions.sharpness import CONSTANT, REFERENCES
+from tests.conftest import SHARED, needs_shared
+from tests.pipelines.cli.test_cli import queuecast
+from tests.support.workloads import crowd
+
+WEEKS, JOBS = 8, 50
+LEFT_OUT = 20
+
+
+def swf(path: Path, users: bool = True, requests: str = "all") -> Path:
+    """A crowd in each of eight weeks; without users, or with ``some`` or ``no`` requests."""
+    rng = np.random.default_rng(2)
+    lines = ["; MaxProcs: 64"]
+    for week in range(WEEKS):
+        load = crowd(rng, JOBS, origin_s=week * WEEK_S + (week > 0) * 1000)
+        for job in zip(load.submit, load.runtime, load.procs, load.requested, load.user, strict=True):
+            submit, runtime, procs, requested, user = job
+            missing = requests == "no" or (requests == "some" and len(lines) % (WEEKS * JOBS // LEFT_OUT) == 0)
+            who = str(user)[1:] if users else -1
+            lines.append(
+                f"{len(lines)} {submit} -1 {runtime} {procs} -1 -1 {procs} {-1 if missing else requested} -1 1 {who} 1 -1 -1 -1 -1 -1"
+            )
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return swf(tmp_path_factory.mktemp("traces") / "crowd.swf")
+
+
+ASKED = ("--predictor", "requested", "--predictor", "last2", "--predictor", "hierarchy(alpha=0.5)", "--repeat", "1")
+
+
+def evaluated(trace: Path, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    done = queuecast("evaluate", str(trace), *ASKED, *arguments, home=home)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_json_parquet_and_the_simulation_itself_say_the_same(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "figures.parquet"
+    done = evaluated(trace, tmp_path, "--json", "--part", "all", "--part", "second-half", "--level", "0.2", "--out", str(out))
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    names = ["requested", "last2", "hierarchy(alpha=0.5)"]
+    assert [(record["part"], record["predictor"]) for record in records] == [
+        (part, name) for part in ("all", "second-half") for name in names
+    ]
+    workload = clean(read_trace(str(trace)))
+    table, metadata = read_parquet(out, kind=KIND)
+    assert metadata["predictors"] == names
+    for record in records:
+        made = simulate(workload.jobs, procs=64, predictor=record["predictor"]).jobs
+        judged = made.iloc[len(made) // 2 :] if record["part"] == "second-half" else made
+        short = judged["runtime_s"] - judged["predicted_s"]
+        ratio = judged["runtime_s"] / judged["predicted_s"]
+        expected = {
+            "jobs": len(judged),
+            "accuracy": np.minimum(ratio, 1 / ratio).mean(),
+            "underprediction_rate": (short > 0).mean(),
+            "mae_s": short.abs().mean(),
+            "pinball_0.2_s": np.maximum(0.2 * short, -0.8 * short).mean(),
+        }
+        assert {name: record[name] for name in expected} == pytest.approx(expected)
+        assert (record["trace"], record["scheduler"], record["baseline"], record["procs"]) == ("crowd", "EASY", "last2", 64)
+        assert record["weeks"] == (4 if record["part"] == "second-half" else 8)
+        assert (record["accuracy_low"] is None) == (record["weeks"] < 5)
+        assert (record["microseconds"] is None) == (record["predictor"] == "requested")
+        assert sum(row["jobs"] for row in record["by_experience"]) == len(judged)
+        assert record["calibration"] == record["windows"] == record["references"] == []
+        assert record["crps_s"] == pytest.approx(expected["mae_s"]), "of one number, the score is its absolute error"
+        [loss] = [row["pinball_s"] for row in record["losses"] if row["level"] == pytest.approx(0.2)]
+        assert loss == pytest.approx(expected["pinball_0.2_s"])
+        rows = table[(table["predictor"] == record["predictor"]) & (table["part"] == record["part"]) & (table["by"] == "all")]
+        found = rows.set_index("measure")["value"].to_dict()
+        assert found == pytest.approx({name: expected[name] for name in list(expected)[1:]} | {"crps_s": expected["mae_s"]})
+
+
+def test_the_table_and_the_page_name_every_predictor_and_its_accuracy(trace: Path, tmp_path: Path) -> None:
+    page_file = tmp_path / "page.html"
+    done = evaluated(trace, tmp_path, "--report", str(page_file))
+    page = page_file.read_text()
+    workload = clean(read_trace(str(trace)))
+    for name in ("requested", "last2", "hierarchy(alpha=0.5)"):
+        made = simulate(workload.jobs, procs=64, predictor=name).jobs
+        ratio = made["runtime_s"] / made["predicted_s"]
+        accuracy = np.minimum(ratio, 1 / ratio).mean()
+        [line] = [line for line in done.stdout.splitlines() if line.startswith(f"│ {name} ")]
+        assert f"{accuracy:.2%} [" in line
+        row = re.search(rf"<th>{re.escape(name)}</th>\s*<td>([\d.]+ %)<", page)
+        assert row is not None
+        assert row[1] == f"{100 * accuracy:.1f} %"
+    assert "Generated workload" not in page
+    assert page.count('<img src="data:image/svg') == 4
+    assert "http" not in re.sub(r"data:image/[^\"]*", "", page), "the page needs nothing outside itself"
+
+
+def test_a_generated_workload_says_so_and_a_distribution_is_drawn_and_stored(trace: Path) -> None:
+    workload = clean(read_trace("generated"))
+    evaluation = evaluate_predictors(workload, ["requested", "last2"], repeats=0, levels=(0.8,))
+    runtime = workload.jobs["runtime_s"].to_numpy(float)
+    levels = [0.25, 0.5, 0.9]
+    object.__setattr__(evaluation.schedules[1], "quantiles", pd.DataFrame({level: 2 * level * runtime for level in levels}))
+    from features.clock import local_clock_s
+    from sim.predictions.quality import judge
+
+    local = local_clock_s(workload.jobs["submit_s"].to_numpy(), workload.origin_unix_s, workload.timezone)
+    evaluation.qualities[:] = [judge(workload.jobs, evaluation.schedules, local)]
+    page = render_evaluation(evaluation, {"seed": 0}, ["a note & more"])
+    assert "Generated workload" in page
+    assert "Calibration of last2" in page
+    assert "A note &amp; more." in page
+    record = as_records(evaluation)[1]
+    # 0.5 times the runtime is too short for everybody, the runtime itself and 1.8 times it for nobody
+    assert [row["at_most"] for row in record["calibration"]] == [0.0, 1.0, 1.0]
+    assert [row["below"] for row in record["calibration"]] == [0.0, 0.0, 1.0]
+    assert json.loads(json.dumps(record)) == record
+    table = as_table(evaluation)
+    assert table.loc[(table["by"] == "level") & (table["measure"] == "at_most"), "value"].tolist() == [0.0, 1.0, 1.0]
+    months = table[(table["by"] == "level, month") & (table["predictor"] == "last2")]
+    assert len(months) == len(record["windows"]) > 1
+    # nothing is updated here, but for the references
+    assert set(months["note"]) == {BY_CHANCE}
+    constant = table[(table["predictor"] == CONSTANT) & (table["by"] == "level, month")]
+    assert set(constant["note"]) == {BY_CHANCE, WITH_FEEDBACK}
+    assert [each["name"] for each in record["references"]] == list(REFERENCES)
+    covered = table[(table["predictor"] == "last2") & (table["by"] == "level, all") & (table["measure"] == "work_at_most")]
+    assert covered["value"].tolist() == [1.0, 1.0], "the levels nearest to 0.5, 0.8 and 0.95 are 0.5 and 0.9"
+    assert page.count("(constant, adapted)") == 4, "the scores, and the windows of three levels"
+
+
+def test_distributions_are_printed_in_80_columns_with_all_their_digits(trace: Path) -> None:
+    evaluation = evaluate_predictors(
+        clean(read_trace(str(trace))), ["requested", "quantile", "quantile(order=accuracy)"], repeats=0
+    )
+    [quality] = evaluation.qualities
+    scores = quality.sharpness.scores.set_index("predictor")["crps_s"]
+    console = Console(width=80, file=io.StringIO())
+    print_sharpness(quality, console)
+    printed = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert max(map(len, printed)) <= 80
+    assert "…" not in "".join(printed)
+    for name, score in scores.items():
+        [line] = [line for line in printed if line.startswith(f"│ {name} ") and line.count("│") == 8 and "%" not in line]
+        assert line.split("│")[2].strip() == f"{score:,.0f}"
+    widest = quality.sharpness.coverage[quality.sharpness.coverage["by"] == "width"].iloc[0]
+    assert f"{100 * widest['work_at_most']:.1f}" in "".join(printed)
+
+
+def test_by_default_all_predictors_are_judged_and_the_two_answers_of_the_forest_by_names_of_their_own(
+    trace: Path, tmp_path: Path
+) -> None:
+    done = queuecast("evaluate", str(trace), "--repeat", "0", "--json", home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    records = {record["predictor"]: record for record in map(json.loads, done.stdout.splitlines())}
+    assert list(records) == list(ALL)
+    assert {"lightgbm", "svr", "quantile", "quantile(order=accuracy)", "cv-triple", "sp4"} <= set(records)
+    workload = clean(read_trace(str(trace)))
+    for name, level in (("quantile", "0.5"), ("quantile(order=accuracy)", "accuracy")):
+        made = simulate(workload.jobs, procs=64, predictor=f"quantile(order={level})").jobs
+        ratio = made["runtime_s"] / made["predicted_s"]
+        assert records[name]["accuracy"] == pytest.approx(np.minimum(ratio, 1 / ratio).mean())
+
+
+def test_nights_of_predictors_that_learn_anew_are_told_of(trace: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    workload = clean(read_trace(str(trace)))
+    evaluate_predictors(workload, ["last2", "quantile"], repeats=0, nights=lambda *each: told.append(each))
+    assert {name for name, _, _ in told} == {"quantile"}
+    assert [night for _, night, _ in told][:3] == [1, 2, 3]
+    assert {of for _, _, of in told} == {int(workload.jobs["submit_s"].max() // 86_400)}
+    assert max(night for _, night, _ in told) <= told[0][2]
+
+
+def test_without_users_a_trace_is_judged_as_a_whole_and_that_is_said(tmp_path: Path) -> None:
+    done = evaluated(swf(tmp_path / "nobody.swf", users=False), tmp_path, "--report", str(tmp_path / "page.html"))
+    assert "nobody: names no users, so there is nothing by experience" in done.stderr
+    assert "first jobs" not in done.stdout
+    assert "The trace names no users." in (tmp_path / "page.html").read_text()
+
+
+def test_jobs_without_a_request_are_not_judged_by_their_own_runtime(tmp_path: Path) -> None:
+    some = swf(tmp_path / "some.swf", requests="some")
+    done = evaluated(some, tmp_path, "--missing-request", "runtime", "--json")
+    record = json.loads(done.stdout.splitlines()[0])
+    assert (record["jobs"], record["left_out_jobs"]) == (WEEKS * JOBS - LEFT_OUT, LEFT_OUT)
+    assert f"some: {LEFT_OUT} jobs, whose request was taken from their runtime, are simulated and not judged" in done.stderr
+    nothing = queuecast("evaluate", str(swf(tmp_path / "no.swf", requests="no")), "--missing-request", "runtime", home=tmp_path)
+    assert nothing.returncode == 2
+    assert nothing.stderr.splitlines()[-1].startswith("queuecast: no: every request was taken from the job's runtime")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--predictor", "oracle"], ["unknown predictor 'oracle'", "clairvoyant", "last2"]),
+        (["--scheduler", "ESAY"], ["unknown scheduler 'ESAY'", "EASY"]),
+        (["--predictor", "last2", "--predictor", "last2"], ["each predictor is judged once, and last2 is given again"]),
+        (["--predictor", "last2", "--baseline", "sp2"], ["baseline 'sp2' is none of the predictors judged: last2"]),
+        (["--level", "1"], ["--level", "0<x<1"]),
+        (["--part", "third"], ["--part", "second-half"]),
+    ],
+)
+def test_bad_requests_get_one_line_before_anything_is_simulated(
+    trace: Path, tmp_path: Path, arguments: list[str], words: list[str]
+) -> None:
+    done = queuecast("evaluate", str(trace), *arguments, home=tmp_path)
+    assert done.returncode == 2
+    assert "simulated in" not in done.stderr
+    for word in words:
+        assert word in done.stderr.splitlines()[-1]
+
+
+@needs_shared
+def test_on_kth_sp2_last2_is_surely_more_accurate_than_requests_and_experience_is_of_its_own_schedule(tmp_path: Path) -> None:
+    file = SHARED / "traces" / "KTH-SP2-filtered.swf.gz"
+    arguments = ["--predictor", "requested", "--predictor", "last2", "--baseline", "requested", "--repeat", "0", "--json"]
+    done = queuecast("evaluate", str(file), *arguments, home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    last2 = json.loads(done.stdout.splitlines()[1])
+    made = simulate(clean(read_trace(str(file))).jobs, procs=100, predictor="last2").jobs
+    ends = {user: np.sort(rows["end_s"].to_numpy()) for user, rows in made.groupby("user", observed=True)}
+    done_before = np.array(
+        [np.searchsorted(ends[user], at, "right") for user, at in zip(made["user"], made["submit_s"], strict=True)]
+    )
+    ratio = (made["predicted_s"] / made["runtime_s"]).to_numpy()
+    accuracy = np.minimum(ratio, 1 / ratio)
+    stages = {row["group"]: row for row in last2["by_experience"]}
+    for name, chosen in {"first": done_before == 0, "experienced": done_before > 25}.items():
+        assert stages[name]["jobs"] == chosen.sum()
+        assert stages[name]["accuracy"] == pytest.approx(accuracy[chosen].mean())
+    assert last2["accuracy"] == pytest.approx(accuracy.mean())
+    assert last2["accuracy_difference_low"] > 0.03
+    assert last2["weeks"] == 49

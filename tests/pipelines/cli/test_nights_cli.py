@@ -1,0 +1,68 @@
+"""``queuecast nights``: which nights, where they go on, and what it says to what it cannot do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from features.jobs.schema import Trace
+from pipelines.ingest.canonical import write_canonical
+from pipelines.storage.lake import Lake
+from tests.support.arriving import arriving
+
+
+def nights(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "QUEUECAST_HOME": str(path.parent / "home"), "PYTHONPATH": str(Path(__file__).parents[3])}
+    # a replay must not touch the site's registry, not even ask for it
+    environment |= {"MLFLOW_TRACKING_URI": "http://127.0.0.1:9/"}
+    command = [sys.executable, "-m", "pipelines", "nights", str(path), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=path.parent, timeout=300, check=False)
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("nights") / "arriving.parquet"
+    made = arriving(jobs=1500)
+    write_canonical(Trace("arriving", made.jobs, made.procs, made.origin_unix_s, made.timezone), path)
+    return path
+
+
+def test_nights_are_chosen_by_number_or_date_and_the_command_goes_on_where_it_ended(trace: Path) -> None:
+    done = nights(trace, "--start", "20", "--nights", "2")
+    assert done.returncode == 0, done.stderr
+    assert "2/2 2023-12-06: " in done.stderr
+    assert done.stdout.rstrip().endswith("home/replays/arriving/reports/nights/arriving/index.html")
+    again = nights(trace, "--nights", "3", "--until", "2023-12-07")
+    assert again.returncode == 0, again.stderr
+    assert "the night 2023-12-06 is done, 1 night left" in again.stderr
+    assert "\n1 night in " in again.stderr
+    ledger, _ = Lake(trace.parent / "home" / "replays" / "arriving" / "lake").read("nights", "arriving")
+    assert ledger["night"].tolist() == ["2023-12-05", "2023-12-06", "2023-12-07"]
+    assert {path.name for path in (trace.parent / "home").iterdir()} == {"replays"}
+    shown = nights(trace, "--clear", "--home", str(trace.parent / "home" / "replays" / "arriving"))
+    assert shown.returncode == 0, shown.stderr
+    first, second, *rest = shown.stdout.splitlines()
+    assert first == "cleared     there was nothing to clear"
+    assert second.startswith("nights      the last night done is 2023-12-07, on accounting up to 2023-12-")
+    assert rest == ["stuck       no", "failed      no"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--start", "3", "--until", "2023-12-06"), "give one of them"),
+        (("--until", "1999-01-01"), "the nights of arriving are 2023-11-16 to 2023-12-26"),
+        (("--start", "99"), "arriving has 41 nights"),
+        (("--nights", "0"), "0 is not in the range"),
+        (("--status",), "no night of arriving was done or tried here"),
+    ],
+)
+def test_nights_that_do_not_exist_are_one_line(trace: Path, arguments: tuple[str, ...], said: str) -> None:
+    done = nights(trace, *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr

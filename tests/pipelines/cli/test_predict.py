@@ -1,0 +1,184 @@
+"""Submissions in files: what is read, and what is refused with its place in the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from features.errors import InputError
+from pipelines.cli.predict import command, read_submissions
+
+HEAD = "user,procs,requested_s,submit_time\n"
+GOOD = "ada,4,3600,2024-03-01 09:00\n"
+
+
+def csv_of(directory: Path, *rows: str, head: str = HEAD) -> Path:
+    path = directory / "jobs.csv"
+    path.write_text(head + "".join(f"{row}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def parquet_of(directory: Path, **columns: object) -> Path:
+    path = directory / "jobs.parquet"
+    given = {"user": "ada", "procs": 4, "requested_s": 3600, "submit_time": pd.to_datetime(["2024-03-01 09:00"] * 3)}
+    pd.DataFrame({**given, **columns}).to_parquet(path)
+    return path
+
+
+def complaint(path: Path) -> str:
+    with pytest.raises(InputError) as refused:
+        read_submissions(path)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def test_times_with_and_without_seconds_stand_in_one_file(tmp_path):
+    rows = [f"ada,4,3600,{time}" for time in ("2024-03-01 09:00", "2024-03-01 09:00:30", "2024-03-01T09:01:00.5", "2024-03-02")]
+    table = read_submissions(csv_of(tmp_path, *rows))
+    expected = ["2024-03-01 09:00:00", "2024-03-01 09:00:30", "2024-03-01 09:01:00.500", "2024-03-02 00:00:00"]
+    assert table["submit_time"].tolist() == [pd.Timestamp(time) for time in expected]
+    assert table["submit_time"].dtype == "datetime64[ns]"
+
+
+def test_columns_get_the_types_a_model_wants_and_others_stay(tmp_path):
+    table = read_submissions(csv_of(tmp_path, "007,4,3600,2024-03-01 09:00,NA", head=HEAD.replace("\n", ",note\n")))
+    assert table.iloc[0].tolist() == ["007", 4, 3600, pd.Timestamp("2024-03-01 09:00"), "NA"]
+    assert table[["procs", "requested_s"]].dtypes.tolist() == [np.dtype("int64")] * 2
+    same = read_submissions(parquet_of(tmp_path))
+    assert same.dtypes.tolist() == table.dtypes.tolist()[:4]
+
+
+@pytest.mark.parametrize("zone", ["Z", "+01:00", "-0500", "+01", " +01:00"])
+def test_a_time_with_a_zone_is_refused_on_its_line(tmp_path, zone):
+    path = csv_of(tmp_path, GOOD.strip(), f"bob,4,3600,2024-03-01 09:00:00{zone}", f"eve,4,3600,2024-03-01T09:00{zone}")
+    assert complaint(path).startswith(f"{path}:3: submit_time '2024-03-01 09:00:00{zone}' has a time zone")
+    assert "(2 such rows)" in complaint(path)
+
+
+def test_a_date_alone_has_no_zone(tmp_path):
+    assert read_submissions(csv_of(tmp_path, "ada,4,3600,2024-03-01"))["submit_time"].iloc[0] == pd.Timestamp("2024-03-01")
+
+
+@pytest.mark.parametrize("time", ["yesterday", "now", "", "1709283600", "2024-13-01 09:00", "9999-01-01", "1901-01-01"])
+def test_what_is_no_time_is_refused_on_its_line(tmp_path, time):
+    path = csv_of(tmp_path, GOOD.strip(), f"bob,4,3600,{time}")
+    assert complaint(path).startswith(f"{path}:3: submit_time '{time}' is not ")
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ("bob,0,3600", "procs '0' is not a whole number of at least 1"),
+        ("bob,2.5,3600", "procs '2.5' is not a whole number of at least 1"),
+        ("bob,four,3600", "procs 'four' is not a whole number of at least 1"),
+        ("bob,4,", "requested_s '' is not a whole number of at least 1"),
+        ("bob,4,inf", "requested_s 'inf' is not a whole number of at least 1"),
+        ("bob,1000000001,3600", "procs '1000000001' is more than 1,000,000,000"),
+        ("bob,99999999999999999999,3600", "procs '99999999999999999999' is more than 1,000,000,000"),
+        ("bob,4,10000000001", "requested_s '10000000001' is more than 10,000,000,000"),
+        ("bob,4,1e30", "requested_s '1e30' is more than 10,000,000,000"),
+    ],
+)
+def test_numbers_out_of_bounds_are_refused_on_their_line(tmp_path, row, what):
+    path = csv_of(tmp_path, GOOD.strip(), f"{row},2024-03-01 09:00")
+    assert complaint(path) == f"{path}:3: {what} (1 such row)"
+
+
+def test_the_largest_numbers_pass(tmp_path):
+    table = read_submissions(csv_of(tmp_path, "ada,1000000000,10000000000,2024-03-01 09:00"))
+    assert table.loc[0, ["procs", "requested_s"]].tolist() == [10**9, 10**10]
+
+
+def test_lines_are_counted_as_an_editor_does(tmp_path):
+    path = csv_of(tmp_path, '"a\nb",4,3600,2024-03-01 09:00', "", "bob,none,3600,2024-03-01 09:00")
+    assert complaint(path).startswith(f"{path}:5: procs 'none'")
+
+
+@pytest.mark.parametrize("row", ["ada,4,3600", "ada,4,3600,2024-03-01 09:00,more"])
+def test_a_row_with_too_few_or_too_many_values_is_refused_on_its_line(tmp_path, row):
+    path = csv_of(tmp_path, GOOD.strip(), row)
+    assert complaint(path) == f"{path}:3: has {row.count(',') + 1} values for 4 columns"
+
+
+def test_an_empty_user_is_an_unknown_one(tmp_path):
+    table = read_submissions(csv_of(tmp_path, GOOD.strip(), GOOD.strip().removeprefix("ada")))
+    assert table["user"].isna().tolist() == [False, True]
+    assert table["user"].dtype == "str"
+    assert read_submissions(parquet_of(tmp_path, user=["ada", None, "bob"]))["user"].isna().tolist() == [False, True, False]
+
+
+def test_predict_says_how_many_users_are_unknown(tmp_path, monkeypatch):
+    def answered(spec, submitted):
+        return pd.DataFrame({"predicted_s": 60.0, "user_known": submitted["user"].eq("ada").fillna(False).to_numpy(bool)})
+
+    monkeypatch.setattr("pipelines.storage.registry.predict_registered", answered)
+    path = csv_of(tmp_path, GOOD.strip(), GOOD.strip().replace("ada", "bob"), GOOD.strip().removeprefix("ada"))
+    done = CliRunner().invoke(command, ["--model", "m", str(path)], standalone_mode=False)
+    assert done.exception is None
+    assert done.stderr == "m: has no history of the user of 2 of 3 jobs (user_known is False): those of others answer\n"
+    assert [line.rsplit(",", 1)[1] for line in done.stdout.splitlines()] == ["user_known", "True", "False", "False"]
+
+
+def test_group_and_executable_are_text_and_an_empty_cell_is_unknown(tmp_path):
+    head = HEAD.replace("\n", ",group,executable\n")
+    table = read_submissions(csv_of(tmp_path, GOOD.strip() + ",7,", GOOD.strip() + ",,solver", head=head))
+    assert table["group"].tolist()[0] == "7"
+    assert table["executable"].tolist()[1] == "solver"
+    np.testing.assert_array_equal(table[["group", "executable"]].isna(), [[False, True], [True, False]])
+    stored = read_submissions(parquet_of(tmp_path, group=pd.Categorical(["a", None, "b"])))
+    assert stored["group"].isna().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    "taken", [["predicted_95_s"], ["predicted_s"], ["snapshot_age_s"], ["user_known"], ["predicted_s", "snapshot_age_s"]]
+)
+def test_columns_of_the_answer_are_refused_in_the_input(tmp_path, taken):
+    path = csv_of(tmp_path, head=HEAD.replace("\n", f",{','.join(taken)}\n"))
+    assert complaint(path).startswith(f"{path}:1: already has {' and '.join(taken)}")
+    stored = parquet_of(tmp_path, **dict.fromkeys(taken, 1.0))
+    assert complaint(stored).startswith(f"{stored}: already has {' and '.join(taken)}")
+
+
+def test_an_open_quote_is_refused_where_it_begins(tmp_path):
+    path = csv_of(tmp_path, GOOD.strip(), '"bob,4,3600,2024-03-01 09:00', GOOD.strip())
+    assert complaint(path).startswith(f"{path}:3: ")
+    assert complaint(csv_of(tmp_path, head='"user')).startswith(f"{path}:1: ")
+
+
+def test_absent_and_doubled_columns_are_named(tmp_path):
+    path = csv_of(tmp_path, head="user,procs\n")
+    assert complaint(path) == f"{path}:1: lacks the columns requested_s, submit_time"
+    assert complaint(csv_of(tmp_path, head=HEAD.replace("\n", ",user\n"))) == f"{path}:1: has the column user twice"
+
+
+@pytest.mark.parametrize(
+    ("columns", "what"),
+    [
+        ({"procs": [4, 4, 0]}, "row 3: procs '0' is not a whole number"),
+        ({"procs": [4, None, 4]}, "row 2: procs 'nan' is not a whole number"),
+        ({"requested_s": [1, 2**62, 1]}, f"row 2: requested_s '{2**62}' is more than"),
+        ({"submit_time": pd.to_datetime(["2024-03-01", None, "2024-03-01"])}, "row 2: submit_time 'NaT' is not a time"),
+        ({"submit_time": [1709283600] * 3}, "row 1: submit_time '1709283600' is not a time"),
+        (
+            {"submit_time": pd.to_datetime(["2024-03-01"] * 3, utc=True)},
+            "row 1: submit_time '2024-03-01 00:00:00+00:00' has a time zone",
+        ),
+    ],
+)
+def test_parquet_is_blamed_by_row(tmp_path, columns, what):
+    path = parquet_of(tmp_path, **columns)
+    assert complaint(path).startswith(f"{path}: {what}")
+
+
+def test_files_that_cannot_be_read_say_why(tmp_path):
+    assert complaint(tmp_path / "none.csv") == f"{tmp_path}/none.csv: no such file"
+    broken = tmp_path / "jobs.parquet"
+    broken.write_bytes(b"no Parquet")
+    assert complaint(broken).startswith(f"{broken}: cannot be read: ")
+    other = tmp_path / "jobs.csv"
+    other.write_bytes(b"\xff\xfe\x00")
+    assert complaint(other).startswith(f"{other}: cannot be read: ")

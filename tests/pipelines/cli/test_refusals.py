@@ -1,0 +1,77 @@
+"""What the command line refuses before it does any work: files it would lose, numbers that are none, corrections nobody can make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.pipelines.cli.test_cli import SWF, queuecast, trace
+
+__all__ = ["trace"]  # the fixture
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["campaign", "TRACE", "--out", "TRACE"],
+        ["campaign", "TRACE", "--out", "x.parquet", "--report", "TRACE"],
+        ["simulate", "TRACE", "--schedule-out", "TRACE"],
+        ["simulate", "TRACE", "--predictor", "table:TRACE", "--schedule-out", "TRACE"],
+        ["bench", "--trace", "TRACE", "--quick", "--out", "TRACE"],
+    ],
+    ids=lambda arguments: " ".join(arguments),
+)
+def test_what_is_read_is_never_overwritten(trace: Path, tmp_path: Path, arguments: list[str]) -> None:
+    done = queuecast(*(part.replace("TRACE", str(trace)) for part in arguments), home=tmp_path)
+    assert done.returncode == 2
+    assert "would overwrite what is read" in done.stderr.splitlines()[-1]
+    assert trace.read_text() == SWF
+
+
+def test_two_outputs_do_not_overwrite_each_other_and_go_where_they_can(trace: Path, tmp_path: Path) -> None:
+    both = str(tmp_path / "x")
+    done = queuecast("campaign", str(trace), "--out", both, "--report", both, home=tmp_path)
+    assert done.returncode == 2
+    assert "is what --out writes" in done.stderr
+    nowhere = str(trace / "x.html")  # below a file
+    done = queuecast("campaign", str(trace), "--out", both, "--report", nowhere, home=tmp_path)
+    assert done.returncode == 2
+    assert "no directory that can be written to" in done.stderr.splitlines()[-1]
+    assert not Path(both).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--scheduler", "MIXED(nan,0,1)-EASY"], "finite weights"),
+        (["--scheduler", "MIXED(inf,0,1)-EASY"], "finite weights"),
+        (["--scheduler", "EASY(reservations=99999999999999999999)"], "unknown scheduler"),
+        (["--tau", "nan"], "tau"),
+        (["--tau", "inf"], "not a finite number"),
+        (["--tau", "0"], "tau"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_numbers_that_are_none_are_refused_in_one_line(trace: Path, tmp_path: Path, arguments: list[str], words: str) -> None:
+    done = queuecast("simulate", str(trace), *arguments, "--json", home=tmp_path)
+    assert done.returncode == 2
+    assert words in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_campaign_says_before_its_first_point_that_nobody_can_be_asked_again(trace: Path, tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("job_id,predicted_s\n1,100\n2,100\n3,1\n")
+    policy = ("--predictor", f"table:{tmp_path / 'p.csv'}", "--correction", "conditional")
+    done = queuecast("campaign", str(trace), *policy, "--windows", "whole", "--out", str(tmp_path / "o.parquet"), home=tmp_path)
+    assert done.returncode == 2
+    assert "is a table of one answer a job" in done.stderr.splitlines()[-1]
+    assert "window" not in done.stderr.splitlines()[-1]
+
+
+def test_a_number_of_a_job_beyond_all_numbers_is_refused_by_line(trace: Path, tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("job_id,predicted_s\n1,100\n2,100\n3,1\n99999999999999999999,5\n")
+    done = queuecast("simulate", str(trace), "--predictor", f"table:{tmp_path / 'p.csv'}", home=tmp_path)
+    assert done.returncode == 2
+    assert "p.csv:5: job_id '99999999999999999999' is not a job's number" in done.stderr.splitlines()[-1]

@@ -1,0 +1,75 @@
+"""What ``queuecast run`` simulates: every predictor under the same corrections, and nothing under a correction that it cannot need."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from features.errors import InputError
+from features.jobs.cleaning import clean
+from pipelines.assets.schedules import CampaignConfig
+from pipelines.cli import cli
+from pipelines.ingest.workload import Workload, generate
+from pipelines.workflows.stages import campaign, never_outlived
+from sim import simulate
+from sim.names import scheduler
+
+
+def test_every_learned_predictor_is_simulated_under_every_correction():
+    trace = clean(generate(Workload(jobs=300, procs=64)))
+    told = []
+    made = campaign(
+        trace,
+        ("EASY", "EASY-SJBF"),
+        ("requested", "last2", "knn", "clairvoyant"),
+        ("tsafrir", "requested"),
+        progress=lambda done, total: told.append((done, total)),
+    )
+    one = [
+        ("requested", "requested"),
+        *((name, fix) for name in ("last2", "knn") for fix in ("tsafrir", "requested")),
+        ("clairvoyant", "requested"),
+    ]
+    assert [(each.scheduler, each.predictor, each.correction) for each in made] == [
+        (name, *rest) for name in ("EASY", "EASY-SJBF") for rest in one
+    ]
+    assert sorted(told)[-1] == (12, 12)
+    again = simulate(trace.jobs, procs=trace.procs, scheduler="EASY-SJBF", predictor="last2", correction="tsafrir")
+    found = next(each for each in made if (each.scheduler, each.predictor, each.correction) == ("EASY-SJBF", "last2", "tsafrir"))
+    assert (again.jobs["start_s"] == found.jobs["start_s"]).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "never"),
+    [("requested", True), ("clairvoyant", True), ("requested*2", True), ("requested*0.5", False), ("last2", False)],
+)
+def test_predictions_that_no_job_outlives(name, never):
+    assert never_outlived(name) is never
+
+
+def test_by_default_all_learned_predictors_share_one_correction():
+    config = CampaignConfig()
+    assert len(config.corrections) == 1
+    assert {"requested", "clairvoyant"} < set(config.predictors)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--predictor", "lats2"], "unknown predictor 'lats2'"),
+        (["--correction", "tsafir"], "unknown correction 'tsafir'"),
+        (["--scheduler", "ESAY"], "unknown scheduler 'ESAY'"),
+    ],
+)
+def test_a_wrong_name_is_said_before_anything_runs(arguments, words, tmp_path, monkeypatch):
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
+    done = CliRunner().invoke(cli, ["run", "--trace", "generated", *arguments])
+    assert isinstance(done.exception, InputError)
+    assert words in str(done.exception)
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize("name", ["FCFS", "SJF", "saf"])
+def test_an_order_alone_is_refused_with_what_it_could_be_part_of(name):
+    with pytest.raises(InputError, match=f"is an order of the queue and no algorithm.*{name}-EASY"):
+        scheduler(name)

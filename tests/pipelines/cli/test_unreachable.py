@@ -1,0 +1,44 @@
+"""A registry that cannot be reached is said in one line, soon, and not after minutes of retries."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+UNREACHABLE = ("http://127.0.0.1:9/", "sqlite:////proc/nowhere/mlflow.db", "sqlite:///{file}", "postgresql://127.0.0.1:9/mlflow")
+
+
+@pytest.mark.parametrize(
+    ("command", "uri"),
+    [*(("predict", uri) for uri in UNREACHABLE), ("run", UNREACHABLE[0])],
+    ids=["server", "directory", "no database", "no driver or server", "run"],
+)
+def test_a_registry_that_cannot_be_reached_is_one_line_and_soon(tmp_path: Path, command: str, uri: str) -> None:
+    (tmp_path / "no.db").write_text("this is no database, and long enough to be told apart from an empty file" * 20)
+    (tmp_path / "jobs.csv").write_text("user,procs,requested_s,submit_time\nu,1,60,2024-03-01\n")
+    arguments = ["predict", "--model", "runtime-x", "jobs.csv"] if command == "predict" else ["run"]
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "pipelines", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "MLFLOW_TRACKING_URI": uri.format(file=tmp_path / "no.db"),
+            "QUEUECAST_HOME": str(tmp_path / "home"),
+            "PYTHONPATH": str(Path(__file__).parents[3]),
+        },
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert len([line for line in done.stderr.splitlines() if line]) == 1, done.stderr
+    assert done.stderr.startswith("queuecast: registry ")
+    assert time.monotonic() - began < 60

@@ -1,0 +1,301 @@
+"""Control runs, probes and types: what a CSV or Slurm's accounting says becomes the canonical table, the rest is counted or named by line."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from features.errors import InputError
+from pipelines.ingest.control_runs import ControlRuns, read_accounting_runs, read_runs
+from pipelines.ingest.node_list import expand_nodes
+from pipelines.ingest.probes import read_probes, read_types
+from pipelines.storage.lake import Lake
+from pipelines.storage.run_store import PROBE_RESULTS, RUNS, TYPES, application_types, keep, stored
+from tests.conftest import SHARED, needs_shared
+
+ZONE = "America/Los_Angeles"
+SACCT = "JobID|JobIDRaw|JobName|NodeList|Start|End|Elapsed|State"
+PATTERN = r"ctl-(?P<application>\w+)-(?P<input>\w+)"
+
+
+def written(tmp_path: Path, *lines: str) -> Path:
+    path = tmp_path / "file.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def refusal(read, path: Path, *rest: object) -> str:
+    with pytest.raises(InputError) as caught:
+        read(path, *rest)
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{path}:")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("quartz[1-3,20]", "quartz1 quartz2 quartz3 quartz20"),
+        ("quartz[08-11]", "quartz08 quartz09 quartz10 quartz11"),
+        ("quartz[1-2],login1;rz[3] a b", "quartz1 quartz2 login1 rz3 a b"),
+        ("rack[0-1]node[1-2]-ib", "rack0node1-ib rack0node2-ib rack1node1-ib rack1node2-ib"),
+        ("n[009-010,7]", "n009 n010 n7"),
+        ("", ""),
+    ],
+)
+def test_a_slurm_node_list_names_its_nodes(text: str, names: str) -> None:
+    assert expand_nodes(text) == tuple(names.split())
+
+
+@given(st.lists(st.integers(0, 300), unique=True, min_size=1, max_size=40), st.integers(1, 4))
+def test_a_folded_list_expands_to_what_was_folded(numbers: list[int], width: int) -> None:
+    pieces = [
+        f"{first:0{width}d}-{last:0{width}d}" if first < last else f"{first:0{width}d}" for first, last in _runs(sorted(numbers))
+    ]
+    assert expand_nodes(f"n[{','.join(pieces)}]") == tuple(f"n{number:0{width}d}" for number in sorted(numbers))
+
+
+def _runs(numbers: list[int]) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = runs[-1][0], number
+        else:
+            runs.append((number, number))
+    return runs
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("n[1-3", "a list of nodes: its brackets do not match"),
+        ("n1]", "a list of nodes: its brackets do not match"),
+        ("n[1-x]", "a list of nodes: [1-x] holds '1-x', no number or range"),
+        ("n[]", "a list of nodes: [] holds '', no number or range"),
+        ("n[3-1]", "a list of nodes: the range 3-1 goes down"),
+        ("n[1-3] n2", "a list of nodes: it names n2 twice"),
+        ("n[1-99999999]", "a list of nodes: it names more than 1,000,000"),
+        ("n[1-2000]m[1-2000]", "a list of nodes: it names more than 1,000,000"),
+    ],
+)
+def test_a_broken_node_list_is_refused(text: str, what: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        expand_nodes(text)
+    assert str(caught.value) == what
+
+
+def test_a_csv_of_control_runs_becomes_the_canonical_table(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        "run_id,application,input,nodes,start_s,runtime_s",
+        "r1,AMG,weak 16,n1 n2;n3,1500000000.75,61.5",
+        'r2,Kripke,,"quartz[1-2,7]",1500000100,62',
+    )
+    found = read_runs(path)
+    assert found.runs.to_dict("records") == [
+        {"run_id": "r1", "application": "AMG", "input": "weak 16", "nodes": ["n1", "n2", "n3"], "start_s": 1500000000, "runtime_s": 61.5},
+        {"run_id": "r2", "application": "Kripke", "input": "", "nodes": ["quartz1", "quartz2", "quartz7"], "start_s": 1500000100, "runtime_s": 62},
+    ]  # fmt: skip
+    assert found.notes == ("Starts are rounded down to the second: 1.",)
+    assert found.runs.dtypes.map(str).to_dict()["start_s"] == "int64"
+
+
+@needs_shared
+def test_real_runs_that_only_count_their_nodes_are_read_and_said_to_lack_them() -> None:
+    path = SHARED / "clusters" / "volta-proxy-runs.csv"
+    found, plain = read_runs(path), pd.read_csv(path)
+    assert len(found.runs) == 462
+    assert found.runs["runtime_s"].tolist() == plain["duration_s"].tolist()
+    assert found.runs["start_s"].tolist() == plain["start_unix"].tolist()
+    assert found.runs["nodes"].isna().all()
+    assert "not which" in found.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (",AMG,x,n1,1,2", "3: run_id '' says nothing"),
+        ("r1,AMG,x,n1,1,2", "3: run_id 'r1' is on an earlier line too"),
+        ("r2,,x,n1,1,2", "3: application '' says nothing"),
+        ("r2,AMG,x,n[1-,1,2", "3: nodes 'n[1-' is not a list of nodes: its brackets do not match"),
+        ("r2,AMG,x,,1,2", "3: nodes '' names no node"),
+        ("r2,AMG,x,n1,noon,2", "3: start_s 'noon' is not a number"),
+        ("r2,AMG,x,n1,1,0", "3: runtime_s '0' is not above 0"),
+        ("r2,AMG,x,n1,1,", "3: runtime_s '' says nothing"),
+        ("r2,AMG,x,n1,1", "3: 5 fields between ',', where the header has 6; is there one in a job's name?"),
+    ],
+)
+def test_a_broken_line_of_runs_is_named(tmp_path: Path, row: str, message: str) -> None:
+    path = written(tmp_path, "run_id,application,input,nodes,start_s,runtime_s", "r1,AMG,x,n1,1,2", row)
+    assert refusal(read_runs, path) == message.replace("; is there one in a job's name?", "")
+
+
+def test_runs_without_a_column_or_a_row_are_refused(tmp_path: Path) -> None:
+    header = "run_id,application,nodes,start_s"
+    assert refusal(read_runs, written(tmp_path, header)) == " holds no run, only a header line"
+    expected = f" the header line has no column end_s or end_unix, only {header.replace(',', ', ')}"
+    assert refusal(read_runs, written(tmp_path, header, "r,a,n1,5")) == expected
+
+
+def sacct(tmp_path: Path, *rows: str) -> Path:
+    return written(tmp_path, SACCT, *rows)
+
+
+def job(number: int, name: str = "ctl-AMG-weak", nodes: str = "quartz[1-2]", state: str = "COMPLETED", **fields: str) -> str:
+    start, end, elapsed = (
+        fields.get(key, default)
+        for key, default in (("start", "2017-10-11T01:43:39"), ("end", "2017-10-11T01:45:00"), ("elapsed", "00:01:21"))
+    )
+    return f"{number}|{number}|{name}|{nodes}|{start}|{end}|{elapsed}|{state}"
+
+
+def test_completed_jobs_whose_name_matches_are_control_runs_and_others_are_counted(tmp_path: Path) -> None:
+    path = sacct(
+        tmp_path,
+        job(1),
+        "1.batch|1.0|batch|quartz1|2017-10-11T01:43:39|2017-10-11T01:45:00|00:01:21|COMPLETED",
+        job(2, "ctl-Kripke-strong", "quartz7"),
+        job(3, "simulation"),
+        job(4, state="FAILED"),
+        job(5, state="CANCELLED by 1234"),
+        job(6, state="RUNNING", end="Unknown"),
+        job(7, state="TIMEOUT"),
+        job(8, nodes="None assigned"),
+        job(9, start="Unknown"),
+        job(10, elapsed="00:00:00"),
+        job(11, "my-ctl-AMG-weak"),
+    )
+    found = read_accounting_runs(path, PATTERN, ZONE)
+    start = int(datetime(2017, 10, 11, 1, 43, 39, tzinfo=ZoneInfo(ZONE)).timestamp())
+    assert found.runs.to_dict("records") == [
+        {
+            "run_id": "1",
+            "application": "AMG",
+            "input": "weak",
+            "nodes": ["quartz1", "quartz2"],
+            "start_s": start,
+            "runtime_s": 81.0,
+        },
+        {"run_id": "2", "application": "Kripke", "input": "strong", "nodes": ["quartz7"], "start_s": start, "runtime_s": 81.0},
+    ]
+    assert found.left_out == {
+        "another job name": 2,
+        "job step": 1,
+        "state FAILED": 1,
+        "state CANCELLED": 1,
+        "state RUNNING": 1,
+        "state TIMEOUT": 1,
+        "no nodes": 1,
+        "no start": 1,
+        "no runtime": 1,
+    }
+
+
+def test_without_elapsed_the_end_says_how_long_a_job_ran(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, "JobID,JobName,NodeList,Start,End,State", 'a,ctl-x-y,"n[1,3]",2017-11-05T01:30:00,2017-11-05T01:10:00,COMPLETED'
+    )
+    runs = read_accounting_runs(path, PATTERN, ZONE).runs
+    assert runs["runtime_s"].tolist() == [2400.0]  # the clocks were put back in between
+    assert runs["nodes"].tolist() == [["n1", "n3"]]
+
+
+def test_errors_in_accounting_are_one_line(tmp_path: Path) -> None:
+    path = sacct(tmp_path, job(1), job(2, state="WHAT"))
+    assert refusal(read_accounting_runs, path, PATTERN, ZONE).startswith("3: State 'WHAT' is not one of COMPLETED, ")
+    assert (
+        refusal(read_accounting_runs, sacct(tmp_path, job(1), job(1)), PATTERN, ZONE)
+        == "3: JobIDRaw '1' completed on an earlier line too"
+    )
+    assert refusal(read_accounting_runs, sacct(tmp_path, job(1, nodes="q[1")), PATTERN, ZONE).startswith(
+        "2: NodeList 'q[1' is not a list"
+    )
+    assert "--time-zone" in refusal(read_accounting_runs, path, PATTERN, None)
+    assert refusal(read_accounting_runs, path, "ctl", ZONE) == "--job-name 'ctl': has no group (?P<application>...)"
+    assert refusal(read_accounting_runs, path, "(", ZONE).startswith("--job-name '(': is no regular expression: ")
+    path = written(tmp_path, "JobID,JobName,Start,End,State", "1,a,Unknown,Unknown,FAILED")
+    assert refusal(read_accounting_runs, path, PATTERN, ZONE).startswith(" the header line has no column nodelist")
+
+
+def test_probes_and_types_are_read_and_broken_ones_named(tmp_path: Path) -> None:
+    header = "run_id,node,send_s,recv_s,allreduce_s"
+    frame = read_probes(written(tmp_path, header, "r,n1,0.5,1,2.25", "r,n2,0,0,0"))
+    assert frame.to_dict("list") == {
+        "run_id": ["r", "r"],
+        "node": ["n1", "n2"],
+        "send_s": [0.5, 0],
+        "recv_s": [1, 0],
+        "allreduce_s": [2.25, 0],
+    }
+    for row, message in {
+        "r,n1,1,1,1": "3: node 'n1' has a result of run r on an earlier line too",
+        "r,n2,,1,1": "3: send_s '' says nothing",
+        "r,n2,-1,1,1": "3: send_s '-1' is not a number",
+        "r,,1,1,1": "3: node '' says nothing",
+    }.items():
+        assert refusal(read_probes, written(tmp_path, header, "r,n1,1,1,1", row)) == message
+    assert refusal(read_probes, written(tmp_path, "run_id,node", "r,n")).startswith(" the header line has no column send_s")
+    assert read_types(written(tmp_path, "application,type", "AMG,network")).to_dict("list") == {
+        "application": ["AMG"],
+        "type": ["network"],
+    }
+    for row, message in {
+        "AMG,io": "3: application 'AMG' is on an earlier line too",
+        "X,cpu": "3: type 'cpu' is not one of compute, network, io",
+    }.items():
+        assert refusal(read_types, written(tmp_path, "application,type", "AMG,network", row)) == message
+
+
+def test_rows_are_kept_once_and_what_was_first_stays(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    path = sacct(tmp_path, job(1), job(2, "ctl-Kripke-strong", "quartz7"))
+    runs = read_accounting_runs(path, PATTERN, ZONE).runs
+    assert keep(lake, RUNS, "q", runs).added == 2
+    before = lake.path(RUNS, "q").read_bytes()
+    assert keep(lake, RUNS, "q", runs).same == 2
+    changed = runs.assign(runtime_s=[81.0, 99.0])
+    assert keep(lake, RUNS, "q", changed).contradicting == ("2",)
+    assert lake.path(RUNS, "q").read_bytes() == before
+    found = stored(lake, RUNS, "q")
+    pd.testing.assert_frame_equal(found, runs)
+    assert isinstance(found["nodes"][0], list)
+    counted = ControlRuns(runs.assign(run_id=["8", "9"], nodes=None)).runs
+    assert keep(lake, RUNS, "q", counted).added == 2
+    assert stored(lake, RUNS, "q")["nodes"].tolist() == [["quartz1", "quartz2"], ["quartz7"], None, None]
+
+
+def test_two_that_add_control_runs_at_once_lose_none(tmp_path: Path) -> None:
+    known = {number: read_accounting_runs(sacct(tmp_path, job(number)), PATTERN, ZONE).runs for number in (1, 2)}
+    for trial in range(10):
+        lake, ready = Lake(tmp_path / str(trial)), threading.Barrier(2)
+
+        def add(number: int, lake: Lake = lake, ready: threading.Barrier = ready) -> int:
+            runs = known[number]
+            ready.wait(60)
+            return keep(lake, RUNS, "q", pd.concat([runs.assign(run_id=f"{number}-{row}") for row in range(50)])).added
+
+        with ThreadPoolExecutor(2) as pool:
+            assert list(pool.map(add, (1, 2))) == [50, 50]
+        assert len(stored(lake, RUNS, "q")) == 100
+        assert [path.suffix for path in lake.path(RUNS, "q").parent.iterdir() if not path.name.startswith(".")] == [".parquet"]
+
+
+def test_a_later_word_on_types_holds_and_probes_are_told_apart_by_run_and_node(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    types = pd.DataFrame({"application": ["AMG", "LBANN"], "type": ["network", "io"]})
+    assert keep(lake, TYPES, "q", types).added == 2
+    assert keep(lake, TYPES, "q", types.assign(type=["network", "compute"])).contradicting == ("LBANN",)
+    assert application_types(lake, "q") == {"AMG": "network", "LBANN": "compute"}
+    probes = pd.DataFrame({"run_id": ["r"], "node": ["n1"], "send_s": [1.0], "recv_s": [1.0], "allreduce_s": [1.0]})
+    assert keep(lake, PROBE_RESULTS, "q", probes).added == 1
+    assert keep(lake, PROBE_RESULTS, "q", pd.concat([probes, probes.assign(node="n2")])).added == 1
+    assert keep(lake, PROBE_RESULTS, "q", probes.assign(send_s=2.0)).contradicting == ("n1 of r",)
+    np.testing.assert_array_equal(stored(lake, PROBE_RESULTS, "q")["send_s"], [1.0, 1.0])

@@ -1,0 +1,488 @@
+"""Slurm accounting: sacct's own output and CSV exports, local times over changes of the clocks, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from features.errors import InputError
+from features.jobs.cleaning import clean
+from features.jobs.schema import Trace, UnreadLine
+from pipelines.ingest.accounting import duration
+from pipelines.ingest.canonical import read_canonical, write_canonical
+from pipelines.ingest.localtime import to_unix
+from pipelines.ingest.slurm import STATUS, UNFINISHED, parse_sacct, read_sacct
+from pipelines.ingest.slurm_ids import tasks_in
+from pipelines.ingest.source import Source
+from pipelines.storage.lake import Lake
+from pipelines.workflows.inspection import inspect_trace
+
+ZONE = "Europe/Berlin"
+COLUMNS = "JobID|JobIDRaw|User|Group|Account|Partition|QOS|JobName|State|Submit|Start|End|Elapsed|Timelimit|AllocNodes|ReqNodes|AllocCPUS|ReqCPUS"
+JOB = "7|7|ann|staff|physics|batch|normal|sim|COMPLETED|2024-05-01T10:00:00|2024-05-01T10:00:30|2024-05-01T11:00:30|01:00:00|1-02:03:04|2|2|64|48"
+
+
+def parse(text: str, zone: str | None = ZONE, processors: str = "cpus") -> Trace:
+    return parse_sacct(Source("sacct.txt", text.encode(), ""), zone, processors)
+
+
+def job(**values: str) -> str:
+    """JOB with some columns replaced, by their name in lower case; JobIDRaw follows JobID unless given."""
+    fields = dict(zip(COLUMNS.lower().split("|"), JOB.split("|"), strict=True))
+    if "jobid" in values:
+        values.setdefault("jobidraw", values["jobid"])
+    return "|".join((fields | values).values())
+
+
+def sacct(*jobs: str) -> str:
+    return "\n".join([COLUMNS, *jobs]) + "\n"
+
+
+def table(columns: str, *rows: str) -> str:
+    return "\n".join([columns, *rows]) + "\n"
+
+
+def unix(local: str, zone: str = ZONE, fold: int = 0) -> int:
+    return int(datetime.fromisoformat(local).replace(tzinfo=ZoneInfo(zone), fold=fold).timestamp())
+
+
+def test_the_columns_go_where_they_belong() -> None:
+    trace = parse(sacct(JOB))
+    assert trace.origin_unix_s == unix("2024-05-01T10:00:00") == datetime(2024, 5, 1, 8, tzinfo=UTC).timestamp()
+    assert trace.timezone == ZONE
+    assert trace.procs is None
+    assert trace.notes == ()
+    assert trace.jobs.iloc[0].dropna().to_dict() == {
+        "job_id": 7,
+        "submit_s": 0,
+        "wait_s": 30,
+        "runtime_s": 3600,
+        "procs": 48,
+        "allocated_procs": 64,
+        "requested_s": ((1 * 24 + 2) * 60 + 3) * 60 + 4,
+        "user": "ann",
+        "group": "physics",
+        "executable": "sim",
+        "queue": "normal",
+        "partition": "batch",
+        "status": 1,
+    }
+
+
+def test_parsable_parsable2_byte_order_mark_crlf_and_blank_lines_read_alike() -> None:
+    plain = sacct(JOB, job(jobid="8"))
+    trailing = "".join(f"{line}|\n" for line in plain.splitlines())
+    for text in (trailing, "\ufeff" + plain, plain.replace("\n", "\r\n"), "\n" + plain.replace("\n", "\n\n"), plain.rstrip()):
+        assert parse(text).jobs.equals(parse(plain).jobs)
+    assert parse(plain).jobs["job_id"].tolist() == [7, 8]
+    assert parse(plain.replace(COLUMNS, COLUMNS.upper())).jobs.equals(parse(plain).jobs)
+
+
+def test_quotation_marks_are_part_of_a_name_in_sacct_output() -> None:
+    assert parse(sacct(job(jobname='say "hi'), job(jobid="8", jobname='"'))).jobs["executable"].tolist() == ['say "hi', '"']
+
+
+def test_steps_are_skipped_and_counted() -> None:
+    steps = [job(jobid=f"7{step}", jobidraw=f"7{step}", user="", timelimit="") for step in (".batch", ".extern", ".0")]
+    trace = parse(sacct(JOB, *steps, job(jobid="8_3", jobidraw="12"), job(jobid="8_3.0", jobidraw="12.0")))
+    assert trace.jobs["job_id"].tolist() == [7, 12]
+    assert trace.notes == ("Job steps are not read: 4 of 6 lines.",)
+    with pytest.raises(InputError, match=r"^sacct\.txt: holds no job, only 3 job steps$"):
+        parse(sacct(*steps))
+
+
+def test_array_and_heterogeneous_jobs_without_raw_ids_are_numbered_anew() -> None:
+    columns = "JobID|Submit|Elapsed|ReqCPUS"
+    rows = [f"{name}|2024-05-01T10:00:00|00:00:10|1" for name in ("123_4", "123+1", "9", "123_[5-10%2]", "9.batch")]
+    trace = parse(table(columns, *rows))
+    assert trace.jobs["job_id"].tolist() == [1, 2, 3, 4]
+    assert trace.notes[3] == (
+        "Job ids are not all whole numbers (array or heterogeneous jobs, and no JobIDRaw): jobs are numbered from 1 instead."
+    )
+    assert parse(table(columns, rows[2], rows[2])).notes == ("Job ids that an earlier line has too: 1.",)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("00:00:10", 10), ("10:59", 659), ("1-00:00:00", 86_400), ("100:00:00", 360_000), ("12-23:59:59", 12 * 86_400 + 86_399)],
+)
+def test_durations(text: str, seconds: int) -> None:
+    assert parse(sacct(job(elapsed=text))).jobs["runtime_s"].tolist() == [seconds]
+
+
+@given(st.integers(0, 10**7))
+def test_a_duration_as_slurm_writes_it_is_read_back(seconds: int) -> None:
+    minutes, secs = divmod(seconds, 60)
+    hours, mins = divmod(minutes, 60)
+    days, hrs = divmod(hours, 24)
+    assert duration(f"{days}-{hrs:02}:{mins:02}:{secs:02}" if days else f"{hrs:02}:{mins:02}:{secs:02}") == seconds
+
+
+def test_raw_columns_come_first_and_minutes_are_minutes() -> None:
+    columns = "JobIDRaw|Submit|Elapsed|ElapsedRaw|Timelimit|TimelimitRaw|NNodes"
+    trace = parse(table(columns, "1|2024-05-01T10:00:00|00:01:00|61|01:00:00|90|4"))
+    assert trace.jobs[["runtime_s", "requested_s", "allocated_procs"]].iloc[0].tolist() == [61, 5400, 4]
+    assert trace.notes == ("The file states no cpus: nodes are taken as processors.",)
+
+
+def test_limits_that_are_no_number_are_missing_and_counted() -> None:
+    limits = ["UNLIMITED", "Partition_Limit", "", "01:00"]
+    trace = parse(sacct(*(job(jobid=str(number), timelimit=limit) for number, limit in enumerate(limits))))
+    assert trace.jobs["requested_s"].isna().tolist() == [True, True, True, False]
+    assert trace.notes == ("Time limits UNLIMITED or Partition_Limit are taken as missing: 2.",)
+
+
+def test_states_become_swf_status_and_what_has_not_ended_has_no_runtime() -> None:
+    states = [
+        "COMPLETED",
+        "FAILED",
+        "TIMEOUT",
+        "CANCELLED by 1000",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "RUNNING",
+        "PENDING",
+    ]
+    jobs = [job(jobid=str(number), state=state) for number, state in enumerate(states)]
+    trace = parse(sacct(*jobs))
+    assert trace.jobs["status"].fillna(-1).tolist() == [1, 0, 0, 5, 0, 0, 5, -1, -1]
+    assert trace.jobs["runtime_s"].isna().tolist() == [False] * 7 + [True] * 2
+    assert trace.notes == ("Jobs that had started and not ended, so that they have no runtime: 2.",)
+    assert not set(STATUS) & set(UNFINISHED)
+
+
+def test_jobs_that_never_started_have_no_wait_and_no_runtime() -> None:
+    never = [
+        job(jobid=str(n), state="CANCELLED by 0", start=start, elapsed="00:00:00") for n, start in enumerate(("Unknown", "None"))
+    ]
+    running = job(jobid="9", state="RUNNING", end="Unknown")
+    trace = parse(sacct(*never, running, JOB))
+    assert trace.jobs["wait_s"].isna().tolist() == [True, True, False, False]
+    assert trace.jobs["runtime_s"].isna().tolist() == [True, True, True, False]
+    assert trace.notes == (
+        "Jobs that never started, so that they have no runtime: 2.",
+        "Jobs that had started and not ended, so that they have no runtime: 1.",
+    )
+
+
+def test_without_elapsed_the_runtime_is_end_minus_start() -> None:
+    columns = "JobID|Submit|Start|End|ReqCPUS"
+    trace = parse(table(columns, "1|2024-05-01T10:00:00|2024-05-01T10:10:00|2024-05-01T10:30:00|1"))
+    assert trace.jobs["runtime_s"].tolist() == [1200]
+
+
+def test_starts_before_the_submission_are_noted() -> None:
+    trace = parse(sacct(JOB, job(jobid="8", start="2024-05-01T09:59:59", elapsed="01:00:31")))
+    assert trace.jobs["wait_s"].isna().tolist() == [False, True]
+    assert trace.notes == ("Starts before the submission are taken as missing waits: 1.",)
+
+
+def test_suspended_is_said_only_of_jobs_that_were() -> None:
+    columns = "JobID|Submit|Start|End|ElapsedRaw|State|ReqCPUS"
+    hour = "2024-05-01T10:00:00|2024-05-01T10:00:30|2024-05-01T11:00:30"
+    rows = (f"1|{hour}|3540|COMPLETED|1", f"2|{hour}|3600|COMPLETED|1", f"3|{hour}|3599|COMPLETED|1", f"4|{hour}|0|RUNNING|1")
+    trace = parse(table(columns, *rows))
+    shorter = "Jobs whose elapsed time is shorter than the time between start and end: 1 ({})."
+    assert trace.jobs["runtime_s"].fillna(-1).tolist() == [3540, 3600, 3599, -1]
+    assert trace.notes[0] == shorter.format("no column Suspended says why")
+    for suspended, count in (("00:01:00", 1), ("00:00:00", 0), ("", 0)):
+        trace = parse(table(f"{columns}|Suspended", *(f"{row}|{suspended}" for row in rows)))
+        assert trace.notes[0] == shorter.format(f"{count} of them were suspended")
+
+
+def test_ended_runs_of_requeued_jobs_are_jobs() -> None:
+    """sacct --duplicates has a line for every run of a job that was requeued; jobs that wait again have no end."""
+    again = job(jobid="9", state="REQUEUED", start="Unknown", end="Unknown", elapsed="00:00:00")
+    resized = job(jobid="9", state="RESIZING", elapsed="00:10:00", end="2024-05-01T10:10:30")
+    trace = parse(sacct(job(jobid="8", state="REQUEUED"), again, resized, job(jobid="9")))
+    assert trace.jobs["runtime_s"].fillna(-1).tolist() == [3600, -1, 600, 3600]
+    assert trace.jobs["status"].fillna(-1).tolist() == [5, -1, 2, 1]
+    assert trace.notes == (
+        "Job ids that an earlier line has too: 2.",
+        "Ended runs of jobs that were requeued or resized are read as jobs of their own: 2.",
+        "Jobs that never started, so that they have no runtime: 1.",
+    )
+
+
+def test_components_of_heterogeneous_jobs_are_named() -> None:
+    parts = [job(jobid=f"123+{part}", jobidraw=str(123 + part)) for part in range(3)]
+    trace = parse(sacct(*parts, job(jobid="130+0", jobidraw="130"), job(jobid="7_2+1", jobidraw="140"), JOB))
+    assert trace.jobs["job_id"].tolist() == [123, 124, 125, 130, 140, 7]
+    assert trace.notes == ("Components of heterogeneous jobs are read as jobs of their own: 5 of 3 jobs.",)
+
+
+@pytest.mark.parametrize(
+    ("text", "tasks"),
+    [
+        ("123_[7-100%4]", (94, True)),
+        ("123_[7]", (1, True)),
+        ("123_[0-15:4,20,30-31]", (7, True)),
+        ("123_[1-5,...]", (5, False)),
+        ("123_4", None),
+        ("123", None),
+    ],
+)
+def test_a_line_of_waiting_array_tasks_counts_its_tasks(text: str, tasks: tuple[int, bool] | None) -> None:
+    assert tasks_in(text) == tasks
+    waiting = {"state": "PENDING", "start": "Unknown", "end": "Unknown", "elapsed": "00:00:00"}
+    notes = parse(sacct(JOB, job(jobid=text, jobidraw="123", **waiting))).notes
+    if tasks is not None:
+        count = f"{tasks[0]}" if tasks[1] else f"at least {tasks[0]}"
+        assert notes[0] == f"Array tasks that had not started share a line, which is read as one job: 1 for {count} tasks."
+    else:
+        assert len(notes) == 1
+
+
+# Lines with the delimiter in a name
+
+
+def test_a_name_with_the_delimiter_is_put_together_again() -> None:
+    names = ["a|b", "sim", "|", "a||b|", "x|COMPLETED|2024-05-01T10:00:00", "1|2|3|4|5|6", "sim"]
+    trace = parse(sacct(*(job(jobid=str(number), jobname=name) for number, name in enumerate(names))))
+    assert trace.jobs["executable"].tolist() == names
+    assert trace.jobs["job_id"].tolist() == list(range(7))
+    assert trace.jobs["runtime_s"].tolist() == [3600] * 7
+    assert trace.notes == ("Lines with '|' in a column of free text are recovered: 5.",)
+    assert trace.unread == ()
+    last = table(
+        "JobID|Submit|Elapsed|ReqCPUS|JobName", "1|2024-05-01T10:00:00|00:00:10|1|a|b", "2|2024-05-01T10:00:00|00:00:10|1|c"
+    )
+    for text in (last, "".join(f"{line}|\n" for line in last.splitlines())):  # parsable2 and parsable
+        assert parse(text).jobs["executable"].tolist() == ["a|b", "c"]
+
+
+def test_two_columns_of_free_text_are_told_apart_where_only_one_way_makes_sense() -> None:
+    columns = "JobID|JobName|State|Submit|Elapsed|ReqCPUS|Comment|WorkDir"
+    rest = "COMPLETED|2024-05-01T10:00:00|00:00:10|1"
+    trace = parse(table(columns, f"1|a|b|{rest}||/x", f"2|a|{rest}|c|d|/x", f"3|c|{rest}||"))
+    assert trace.jobs["executable"].tolist() == ["a|b", "c"]
+    assert trace.jobs["job_id"].tolist() == [1, 3]
+    assert [(line.line, line.job_id) for line in trace.unread] == [(3, 2)]  # is it the comment or the directory?
+
+
+def test_lines_that_cannot_be_split_are_dropped_counted_named_and_kept(tmp_path: Path) -> None:
+    long = "|".join(["8", *["x"] * 20])
+    columns = "JobID|Submit|Elapsed|Timelimit|ReqCPUS|JobName"
+    good = "1|2024-05-01T10:00:00|00:00:10|10:00|1|a"
+    text = table(columns, good, "8|2024-05-01", "", long, "8.batch|x", good.replace("|1|", "|2|"))
+    trace = parse(text)
+    assert trace.jobs["procs"].tolist() == [1, 2]
+    assert trace.unread == (UnreadLine(3, 8, "8|2024-05-01"), UnreadLine(5, 8, long))
+    assert "Lines that cannot be split into the header's columns are dropped, as unreadable-line: 2 (3, 5)." in trace.notes
+    cleaned = clean(trace, procs=4)
+    assert cleaned.touched() == {"unreadable-line dropped": 2}
+    assert cleaned.jobs_read == 4 == len(cleaned.jobs) + len(cleaned.rejected_jobs)
+    assert cleaned.rejected_jobs[["job_id", "line", "text"]].values.tolist() == [[8, 3, "8|2024-05-01"], [8, 5, long]]
+    found = inspect_trace(trace, procs=4)
+    assert (found.jobs, found.unreadable_lines) == (2, 2)
+    assert found.cleaning["drop"].dropped == {"unreadable-line": 2}
+    Lake(tmp_path).write_clean(cleaned)
+    assert Lake(tmp_path).read_clean("sacct").rejected_jobs.equals(cleaned.rejected_jobs)
+    write_canonical(trace, tmp_path / "sacct.parquet")
+    assert read_canonical(tmp_path / "sacct.parquet").unread == trace.unread
+
+
+def test_errors_name_the_line_behind_recovered_and_dropped_ones() -> None:
+    with pytest.raises(InputError, match=r"^sacct\.txt:6: Elapsed 'x' is not a duration"):
+        parse(sacct(JOB, "8|8", " ", job(jobname="a|b"), job(elapsed="x")))
+    with pytest.raises(InputError, match=r"^sacct\.txt:2: 2 fields between '\|', where the header has 18$"):
+        parse(sacct("8|8", "9|9"))
+
+
+def test_nodes_can_be_asked_for_and_stand_in_for_missing_cpus() -> None:
+    assert parse(sacct(JOB), processors="nodes").jobs[["procs", "allocated_procs"]].iloc[0].tolist() == [2, 2]
+    only = parse(table("JobID|Submit|Elapsed|ReqNodes|NNodes", "1|2024-05-01T10:00:00|10:00|3|4"))
+    assert only.jobs[["procs", "allocated_procs"]].iloc[0].tolist() == [3, 4]
+    assert only.notes == ("The file states no cpus: nodes are taken as processors.",)
+
+
+def test_an_export_with_quoted_values_and_seconds_with_fractions() -> None:
+    columns = "job_id,user,wallclock_req,processors_req,submit_time,start_time,end_time,run_time,state,name,work_dir"
+    first = '5,ann,3600.0,8,2024-05-01 10:00:00,2024-05-01 10:00:01,2024-05-01 10:00:05,3.5,COMPLETED,"a, ""b""\nc",/x'
+    second = "4,,600.0,1.0,2024-05-01 09:00:00,,,,PENDING,d,/y"
+    trace = parse(table(columns, first, second))
+    assert trace.jobs["submit_s"].tolist() == [3600, 0]
+    assert trace.jobs["runtime_s"].fillna(-1).tolist() == [4, -1]
+    assert trace.jobs["executable"].tolist() == ['a, "b"\nc', "d"]
+    assert trace.jobs["user"].isna().tolist() == [False, True]
+    assert "Fractional times are rounded to the second: run_time (1)." in trace.notes
+    assert "Columns that are not read: work_dir." in trace.notes
+
+
+def test_the_hour_that_autumn_repeats_is_told_apart_by_order() -> None:
+    """On 2024-10-27 Berlin showed 02:00 to 03:00 twice, from 00:00 and from 01:00 UTC."""
+    rows = [
+        ("02:50:00", "02:55:00", "02:58:00"),  # all first
+        ("02:50:00", "02:10:00", "02:20:00"),  # started in the repetition
+        ("02:50:00", "02:55:00", "02:05:00"),  # ended in the repetition
+        ("01:59:00", "02:30:00", "03:30:00"),
+    ]
+    columns = "JobID|Submit|Start|End|ReqCPUS"
+    trace = parse(table(columns, *(f"{n}|" + "|".join(f"2024-10-27T{time}" for time in row) + "|1" for n, row in enumerate(rows))))
+    first, second = unix("2024-10-27T02:50:00", fold=0), unix("2024-10-27T02:50:00", fold=1)
+    assert second - first == 3600
+    assert trace.origin_unix_s == unix("2024-10-27T01:59:00")
+    assert (trace.origin_unix_s + trace.jobs["submit_s"]).tolist() == [first, first, first, trace.origin_unix_s]
+    assert trace.jobs["wait_s"].tolist() == [300, 1200, 300, 1860]
+    assert trace.jobs["runtime_s"].tolist() == [180, 600, 600, 2 * 3600]
+    assert trace.notes == ("Local times that the clocks showed twice, and are told apart by order: 10 in 4 jobs.",)
+
+
+def test_the_hour_that_spring_skips_is_the_moment_of_the_change() -> None:
+    """On 2024-03-31 Berlin went from 02:00 to 03:00, at 01:00 UTC."""
+    columns = "JobID|Submit|Start|Elapsed|ReqCPUS"
+    trace = parse(
+        table(columns, "1|2024-03-31T01:30:00|2024-03-31T02:30:00|10:00|1", "2|2024-03-31T01:59:59|2024-03-31T03:00:01|10:00|1")
+    )
+    assert trace.jobs["wait_s"].tolist() == [1800, 2]
+    assert trace.notes == ("Local times that the clocks showed never, and are taken as the moment of the change: 1 in 1 jobs.",)
+
+
+def test_the_elapsed_time_settles_starts_and_ends_where_the_clocks_change() -> None:
+    """On 2024-10-27 Berlin showed 02:00 to 03:00 twice; on 2024-03-31 never."""
+    columns = "JobID|Submit|Start|End|ElapsedRaw|State|ReqCPUS"
+    rows = [
+        (
+            "10-27T01:00:00",
+            "10-27T02:30:00",
+            "10-27T04:00:00",
+            5400,
+            9000,
+        ),  # started in the repetition: by order alone an hour early
+        ("10-27T01:00:00", "10-27T02:30:00", "10-27T04:00:00", 9000, 5400),
+        ("10-27T01:00:00", "10-27T01:30:00", "10-27T02:20:00", 6600, 1800),  # ended in the repetition
+        ("10-27T01:00:00", "10-27T02:10:00", "10-27T02:20:00", 4200, 4200),
+        ("10-27T01:00:00", "10-27T02:10:00", "10-27T02:20:00", 600, 4200),
+        (
+            "03-31T01:00:00",
+            "03-31T02:30:00",
+            "03-31T04:00:00",
+            2700,
+            4500,
+        ),  # the moment of the change would be 3600 s before its end
+    ]
+    lines = [f"{n}|2024-{a}|2024-{b}|2024-{c}|{ran}|COMPLETED|1" for n, (a, b, c, ran, _) in enumerate(rows)]
+    trace = parse(table(columns, *lines))
+    assert trace.jobs["wait_s"].tolist() == [wait for *_, wait in rows]
+    assert trace.jobs["runtime_s"].tolist() == [ran for *_, ran, _ in rows]
+    assert trace.notes == (
+        "Local times that the clocks showed twice, and are settled by the elapsed time: 7 in 5 jobs.",
+        "Local times that the clocks showed never, and are settled by the elapsed time: 1 in 1 jobs.",
+    )
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/Denver", "Europe/Dublin", "Australia/Lord_Howe", "UTC", "Asia/Kolkata"])
+@given(second=st.integers(0, 4 * 10**9))
+def test_local_times_find_their_way_back(zone: str, second: int) -> None:
+    """Unix to local by the standard library, and back by ours: the same, or the earlier of two when the clocks repeat."""
+    place = ZoneInfo(zone)
+    local = datetime.fromtimestamp(second, place).replace(tzinfo=None)
+    found = to_unix(np.array([local], "datetime64[s]"), place)
+    earlier = int(local.replace(tzinfo=place, fold=0).timestamp())
+    later = int(local.replace(tzinfo=place, fold=1).timestamp())
+    assert found.unix_s.tolist() == [earlier]
+    assert second in (earlier, later)
+    assert found.repeated.tolist() == [earlier != later]
+    assert not found.skipped.any()
+    assert to_unix(np.array([local], "datetime64[s]"), place, np.array([second])).unix_s.tolist() == [second]
+
+
+BAD = {
+    "no zone": (
+        sacct(JOB),
+        None,
+        ": Slurm writes local times; say of which zone with --time-zone, as in --time-zone America/Denver",
+    ),
+    "no submission column": (
+        table("JobID|Elapsed|ReqCPUS", "1|10:00|1"),
+        ZONE,
+        ": the header line has no column Submit, only JobID, Elapsed, ReqCPUS",
+    ),
+    "no job column": (table("User|Submit", "x|y"), ZONE, ": the header line has no column JobID, only User, Submit"),
+    "no processors": (
+        table("JobID|Submit|Elapsed", "1|2024-05-01T10:00:00|10:00"),
+        ZONE,
+        ": the header line has no column of processors or nodes: ReqCPUS, AllocCPUS, ReqNodes or AllocNodes",
+    ),
+    "no runtime": (
+        table("JobID|Submit|Start|ReqCPUS", "1|2024-05-01T10:00:00|None|1"),
+        ZONE,
+        ": the header line has no column Elapsed, nor Start and End",
+    ),
+    "no header": (table(JOB, JOB), ZONE, f": the header line has no column JobID, only {JOB.replace('|', ', ')}"[:190]),
+    "only a header": (COLUMNS + "\n\n", ZONE, ": holds no job, only a header line"),
+    "nothing but white space": ("\n \n", ZONE, ": holds no job, only an empty line"),
+    "too many fields on every line": (
+        sacct("", f"{JOB}|"),
+        ZONE,
+        ":3: 19 fields between '|', where the header has 18; is there one in a job's name?",
+    ),
+    "a duration": (sacct(JOB, "", job(elapsed="1:2:3:4")), ZONE, ":4: Elapsed '1:2:3:4' is not a duration [D-]HH:MM:SS"),
+    "sixty minutes": (sacct(job(timelimit="01:60:00")), ZONE, ":2: Timelimit '01:60:00' is not a duration [D-]HH:MM:SS"),
+    "a time": (sacct(JOB, job(start="yesterday")), ZONE, ":3: Start 'yesterday' is not a time YYYY-MM-DDTHH:MM:SS"),
+    "a date that does not exist": (
+        sacct(job(submit="2024-02-30T10:00:00")),
+        ZONE,
+        ":2: Submit '2024-02-30T10:00:00' is not a time YYYY-MM-DDTHH:MM:SS",
+    ),
+    "no submission": (sacct(JOB, job(submit="Unknown")), ZONE, ":3: Submit 'Unknown' says no time of submission"),
+    "a count": (sacct(JOB, JOB, job(reqcpus="4K")), ZONE, ":4: ReqCPUS '4K' is not a whole number"),
+    "half a count": (sacct(job(reqcpus="1.5")), ZONE, ":2: ReqCPUS '1.5' is not a whole number"),
+    "a state": (
+        sacct(JOB, job(state="EXPLODED")),
+        ZONE,
+        f":3: State 'EXPLODED' is not one of {', '.join([*STATUS, *UNFINISHED])}",
+    ),
+    "a raw id": (sacct(JOB, job(jobidraw="8_1")), ZONE, ":3: JobIDRaw '8_1' is not a whole number"),
+    "an unknown zone": (sacct(JOB), "Berlin", None),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_file_is_refused_with_file_line_and_cause(kind: str, tmp_path: Path) -> None:
+    text, zone, message = BAD[kind]
+    path = tmp_path / "sacct.txt"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_sacct(path, zone)
+    if message is None:
+        assert str(caught.value) == "unknown time zone 'Berlin': use a name such as Europe/Stockholm"
+    else:
+        assert str(caught.value).startswith(f"{path}{message}")
+        assert "\n" not in str(caught.value)
+        if kind != "no header":
+            assert str(caught.value) == f"{path}{message}"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_line_of_an_error_counts_lines_within_quotes() -> None:
+    columns = "job_id,submit_time,run_time,processors_req,name"
+    with pytest.raises(InputError, match=r"^sacct\.txt:4: run_time 'x' is not a number$"):
+        parse(table(columns, '1,2024-05-01 10:00:00,5,1,"two\nlines"', "2,2024-05-01 10:00:00,x,1,b"))
+
+
+def test_text_that_is_not_utf8_is_refused_by_line_and_gzip_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "sacct"
+    path.write_bytes(sacct(JOB, job(jobname="Köln")).encode("latin-1"))
+    with pytest.raises(InputError) as caught:
+        read_sacct(path, ZONE)
+    assert str(caught.value) == f"{path}:3: is not UTF-8 text (byte 0xf6)"
+    path.write_bytes(gzip.compress(sacct(JOB, job(jobname="Köln")).encode()))
+    assert read_sacct(path, ZONE).jobs["executable"].tolist() == ["sim", "Köln"]
+
+
+def test_a_file_of_many_blocks_is_read_whole() -> None:
+    rows = 120_000
+    text = sacct(*(job(jobid=str(number), jobname=f"n{number % 7}" + "x" * 100) for number in range(rows)))
+    assert len(text) > 17 << 20
+    jobs = parse(text).jobs
+    assert jobs["job_id"].tolist() == list(range(rows))
+    assert jobs["executable"].str[:2].tolist() == [f"n{number % 7}" for number in range(rows)]

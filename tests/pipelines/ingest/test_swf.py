@@ -1,0 +1,358 @@
+"""The SWF reader: what it reads, what it says of the rest, and every way in which a file can be bad."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from features.errors import InputError
+from features.jobs.schema import COLUMNS, Trace
+from pipelines.ingest.source import Source, trace_name
+from pipelines.ingest.swf import parse_swf, read_swf
+
+LINE = "1 10 5 100 4 -1 -1 8 3600 -1 1 3 2 7 1 2 -1 -1"
+"""A job with every field the jobs table has, but preceding job and think time."""
+
+
+def parse(text: str) -> Trace:
+    return parse_swf(Source("test.swf", text.encode(), ""))
+
+
+def job(**fields: object) -> str:
+    """LINE with some fields, named f1..f18, replaced."""
+    values: list[object] = list(LINE.split())
+    for name, value in fields.items():
+        values[int(name[1:]) - 1] = value
+    return " ".join(map(str, values))
+
+
+def test_the_fields_go_where_the_format_says() -> None:
+    row = parse(job(f17=9, f18=60)).jobs.iloc[0]
+    expected = {
+        "job_id": 1,
+        "submit_s": 10,
+        "wait_s": 5,
+        "runtime_s": 100,
+        "allocated_procs": 4,
+        "procs": 8,
+        "requested_s": 3600,
+        "status": 1,
+        "user": "3",
+        "group": "2",
+        "executable": "7",
+        "queue": "1",
+        "partition": "2",
+        "preceding_job": 9,
+        "think_s": 60,
+    }
+    assert row.to_dict() == expected
+    assert set(expected) == set(COLUMNS)
+
+
+def test_minus_one_is_null_everywhere_but_in_the_submission() -> None:
+    trace = parse(" ".join(["7", "-1", *["-1"] * 16]))
+    row = trace.jobs.iloc[0]
+    assert row["job_id"] == 7
+    assert row["submit_s"] == -1
+    assert row.drop(["job_id", "submit_s"]).isna().all()
+    assert trace.notes == ()
+
+
+def test_other_negative_values_are_null_and_counted_but_submissions_are_left_to_cleaning() -> None:
+    trace = parse("\n".join([job(f3=-7), job(f1=2, f3=-2, f12=-5), job(f1=3, f2=-40)]))
+    assert trace.jobs["wait_s"].isna().tolist() == [True, True, False]
+    assert trace.jobs["user"].isna().tolist() == [False, True, False]
+    assert trace.jobs["submit_s"].tolist() == [10, 10, -40]
+    assert trace.notes == ("Negative values other than -1 are taken as missing: wait time (2), user (1).",)
+
+
+def test_identities_are_categories_of_strings_in_numeric_order() -> None:
+    users = parse("\n".join(job(f1=number, f12=user) for number, user in enumerate([12, 3, -1, 100, 12]))).jobs["user"]
+    assert users.cat.categories.tolist() == ["3", "12", "100"]
+    assert users.cat.codes.tolist() == [1, 0, -1, 2, 1]
+    assert users.cat.categories.dtype == "str"
+
+
+def test_fractional_times_are_rounded_and_counted_and_unread_fields_may_be_anything_numeric() -> None:
+    trace = parse(
+        "\n".join([job(f3="1.5", f4="2.4999", f6="489.00", f7="1e400", f10="0.33333333333333333333333"), job(f1=2, f3="3.0")])
+    )
+    assert trace.jobs["wait_s"].tolist() == [2, 3]
+    assert trace.jobs["runtime_s"].tolist() == [2, 100]
+    assert trace.notes == ("Fractional times are rounded to the second: wait time (1), run time (1).",)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1e3", 1000),
+        ("+1.5E+2", 150),
+        ("25000e-3", 25),
+        ("007", 7),
+        (".6", 1),
+        ("5.", 5),
+        ("-0", 0),
+        ("999999999999999999", 10**18 - 1),
+    ],
+)
+def test_numbers_may_be_written_in_any_usual_way(text: str, seconds: int) -> None:
+    assert parse(job(f4=text)).jobs["runtime_s"].tolist() == [seconds]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_every_kind_of_line_end_blank_lines_and_comments_in_the_middle(end: str) -> None:
+    lines = [
+        "; MaxProcs: 64",
+        "",
+        LINE,
+        "   ",
+        "; in the middle",
+        " ;; and again",
+        job(f1=2) + " ; behind a job",
+        "\t" + job(f1=3),
+        "",
+    ]
+    for text in (end.join(lines), end.join(lines).rstrip()):
+        trace = parse(text)
+        assert trace.jobs["job_id"].tolist() == [1, 2, 3]
+        assert trace.procs == 64
+        assert trace.header == {"MaxProcs": "64"}
+        assert trace.notes == ("Comment lines between jobs are not read as header: 2.",)
+
+
+def test_lines_are_numbered_alike_with_every_kind_of_line_end() -> None:
+    for end in ("\n", "\r\n", "\r"):
+        with pytest.raises(InputError, match=r"^test\.swf:4: 3 fields, where SWF has 18$"):
+            parse(end.join(["; header", "", LINE, "1 2 3", LINE]))
+
+
+def test_columns_after_the_18th_are_reported_and_not_read() -> None:
+    trace = parse("\n".join([LINE + " {1,1} q_1d 1:ppn=2#excl", job(f1=2), job(f1=3) + " 0.5"]))
+    assert len(trace.jobs) == 3
+    assert trace.notes == ("Columns after the 18th are not read: 1 to 3 on 2 of 3 job lines.",)
+
+
+HEADER = """\
+; Version: 2.2
+; Information: http://www.pdc.kth.se/
+;              http://www.cs.huji.ac.il/labs/parallel/workload/
+; MaxProcs: 100
+; UnixStartTime: 843480031
+; TimeZone: 3600
+; TimeZoneString: Europe/Stockholm
+; Note: uses the EASY scheduler
+; Queue:  0  interactive
+; Queue:  1  batch
+;
+; Note: A CLEANED VERSION
+;       filter: user=50 and submit<=2006-12-18 00:00:00
+;MaxNodes:50
+"""
+
+
+def test_header_keys_repeat_and_continue() -> None:
+    trace = parse(HEADER.replace(";MaxNodes:50", "; MaxNodes: 50") + LINE)
+    assert trace.header == {
+        "Version": "2.2",
+        "Information": "http://www.pdc.kth.se/\nhttp://www.cs.huji.ac.il/labs/parallel/workload/",
+        "MaxProcs": "100",
+        "UnixStartTime": "843480031",
+        "TimeZone": "3600",
+        "TimeZoneString": "Europe/Stockholm",
+        "Note": "uses the EASY scheduler\nA CLEANED VERSION\nfilter: user=50 and submit<=2006-12-18 00:00:00",
+        "Queue": "0  interactive\n1  batch",
+        "MaxNodes": "50",
+    }
+    assert (trace.procs, trace.origin_unix_s, trace.timezone, trace.notes) == (100, 843480031, "Europe/Stockholm", ())
+
+
+@pytest.mark.parametrize(
+    ("header", "procs", "note"),
+    [
+        ("; MaxNodes: 50", 50, "The header has no MaxProcs: MaxNodes, 50, is taken as the number of processors."),
+        ("; MaxProcs: 0\n; MaxNodes: 50", 50, "The header has no MaxProcs: MaxNodes, 50, is taken as the number of processors."),
+        ("; MaxProcs: 512 (since June)", 512, "The header's MaxProcs says '512 (since June)': 512 is taken."),
+        ("; MaxProcs: unknown", None, None),
+        ("; MaxRecords: 3", None, "The header announces MaxRecords 3, the file holds 1 jobs."),
+        (
+            "; TimeZoneString: Mars/Olympus",
+            None,
+            "The header's TimeZoneString 'Mars/Olympus' is no zone of the IANA database: not used.",
+        ),
+        ("; TimeZone: 12345", None, "The header's TimeZone 12345 is no whole number of hours: not used."),
+    ],
+)
+def test_what_the_header_leaves_open_is_said(header: str, procs: int | None, note: str | None) -> None:
+    trace = parse(f"{header}\n{LINE}")
+    assert trace.procs == procs
+    assert trace.timezone is None
+    assert trace.notes == ((note,) if note else ())
+
+
+@pytest.mark.parametrize(("offset", "zone"), [("3600", "Etc/GMT-1"), ("-25200", "Etc/GMT+7"), ("0", "Etc/UTC")])
+def test_a_time_zone_offset_stands_in_for_a_missing_name(offset: str, zone: str) -> None:
+    from zoneinfo import ZoneInfo
+
+    trace = parse(f"; TimeZone: {offset}\n{LINE}")
+    assert trace.timezone == zone
+    from datetime import datetime
+
+    assert datetime(2020, 7, 1, tzinfo=ZoneInfo(zone)).utcoffset().total_seconds() == int(offset)  # type: ignore[union-attr]
+    assert trace.notes == (
+        f"The header names no time zone: its TimeZone, {offset} s, is taken as {zone}, without daylight saving.",
+    )
+
+
+def test_unix_submissions_make_unix_time_0_the_origin() -> None:
+    for header, missing in (("", "no UnixStartTime"), ("; UnixStartTime: 0\n", "UnixStartTime 0")):
+        trace = parse(header + job(f2=1356996147))
+        assert (trace.origin_unix_s, trace.jobs["submit_s"][0]) == (0, 1356996147)
+        assert trace.notes == (
+            f"The header states {missing} and submissions look like Unix times: second 0 is taken as Unix time 0.",
+        )
+        assert parse(header + LINE).origin_unix_s is None
+    assert parse("; UnixStartTime: 5\n" + job(f2=1356996147)).origin_unix_s == 5
+
+
+def test_doubtful_values_are_noted_and_kept() -> None:
+    lines = [job(f17=1, f18=1), job(f17=1, f18=1), job(f1=3, f11=17, f17=1, f18=1)]
+    trace = parse("\n".join(lines))
+    assert trace.jobs["preceding_job"].tolist() == [1, 1, 1]
+    assert trace.jobs["status"].isna().tolist() == [False, False, True]
+    assert trace.notes == (
+        "Statuses other than 0 to 5 are taken as missing: 1.",
+        "Job numbers that an earlier line has too: 1.",
+        "The preceding job is 1 on all 3 lines: it means nothing.",
+    )
+
+
+BAD = {
+    "not a number": (f"; header\n{job(f9='1h')}\n", ":2: field 9 (requested time) is '1h', not a number"),
+    "NaN": (job(f4="nan"), ":1: field 4 (run time) is 'nan', not a number"),
+    "a lone sign": (job(f4="-"), ":1: field 4 (run time) is '-', not a number"),
+    "two points": (job(f4="1.2.3"), ":1: field 4 (run time) is '1.2.3', not a number"),
+    "an exponent without digits": (job(f4="1e"), ":1: field 4 (run time) is '1e', not a number"),
+    "in a field that is not kept": (job(f6="x"), ":1: field 6 (average CPU time) is 'x', not a number"),
+    "a comment sign in a number": (job(f18="1;"), ":1: field 18 (think time) is '1;', not a number"),
+    "a long text": (job(f5="a" * 100), f":1: field 5 (allocated processors) is '{'a' * 40}...', not a number"),
+    "half a processor": (job(f8="1.5"), ":1: field 8 (requested processors) is '1.5', not a whole number"),
+    "half a user": (job(f12="1e-1"), ":1: field 12 (user) is '1e-1', not a whole number"),
+    "more than fits": (job(f4="1" + "0" * 18), f":1: field 4 (run time) is '1{'0' * 18}', too large a number"),
+    "an exponent too far": (job(f4="1e18"), ":1: field 4 (run time) is '1e18', too large a number"),
+    "too few fields": (f"{LINE}\n\n1 2 3\n{LINE}", ":3: 3 fields, where SWF has 18"),
+    "a comment before the 18th field": (f"{LINE[:-3]} ; -1", ":1: 17 fields, where SWF has 18"),
+    "a truncated last line": (f"{LINE}\n{LINE}\n{LINE[:30]}", ":3: 11 fields, where SWF has 18"),
+    "comma separated": (LINE.replace(" ", ","), f":1: field 1 (job number) is '{LINE.replace(' ', ',')[:40]}...', not a number"),
+    "binary rubbish": ("\x00\x01\x02\ufffd", r":1: field 1 (job number) is '\x00\x01\x02�', not a number"),
+    "nothing": ("", ": is empty"),
+    "only comments": ("; MaxProcs: 5\n\n;\n", ": holds no job, only comments and blank lines"),
+    "only white space": (" \n\n", ": holds no job, only comments and blank lines"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+def test_a_bad_file_is_refused_with_file_line_and_cause_and_leaves_nothing_behind(kind: str, packed: bool, tmp_path: Path) -> None:
+    text, message = BAD[kind]
+    path = tmp_path / "bad.swf"
+    path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    with pytest.raises(InputError) as caught:
+        read_swf(path)
+    assert str(caught.value) == f"{path}{message}"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_bad_container_is_refused(tmp_path: Path) -> None:
+    packed = gzip.compress((LINE + "\n").encode() * 1000)
+    for data, message in (
+        (packed[:-20], "truncated: the gzip data end before their end mark"),
+        (packed[:5], "truncated: the gzip data end before their end mark"),
+        (packed[:-8] + bytes(8), "damaged gzip data: CRC check failed"),
+        (packed[:12] + b"\xff" * 40, "damaged gzip data: "),
+        (packed + b"more", "damaged gzip data: Not a gzipped file (b'mo')"),
+    ):
+        path = tmp_path / "bad.swf.gz"
+        path.write_bytes(data)
+        with pytest.raises(InputError) as caught:
+            read_swf(path)
+        assert str(caught.value).startswith(f"{path}: {message}")
+        assert "\n" not in str(caught.value)
+    with pytest.raises(InputError) as caught:
+        read_swf(tmp_path)
+    assert str(caught.value) == f"{tmp_path}: is a directory, not a file"
+    with pytest.raises(InputError) as caught:
+        read_swf(tmp_path / "none.swf")
+    assert str(caught.value) == f"{tmp_path / 'none.swf'}: no such file"
+
+
+def test_gzip_is_known_by_content_and_the_checksum_is_of_the_file(tmp_path: Path) -> None:
+    from hashlib import sha256
+
+    packed = gzip.compress(LINE.encode()) + gzip.compress(f"\n{job(f1=2)}".encode())  # two members, as cat makes them
+    for name, data in (("packed.swf", packed), ("plain.swf.gz", f"{LINE}\n{job(f1=2)}".encode())):
+        (tmp_path / name).write_bytes(data)
+        trace = read_swf(tmp_path / name)
+        assert trace.jobs["job_id"].tolist() == [1, 2]
+        assert trace.sha256 == sha256(data).hexdigest()
+        assert trace.source == str(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/a/b/KTH-SP2-1996-2.swf.gz", "kth-sp2-1996-2"),
+        ("NREL Eagle_sample.CSV", "nrel-eagle-sample"),
+        ("a.txt.parquet", "a"),
+        ("log.2024-01.swf", "log.2024-01"),
+        ("jobs", "jobs"),
+        ("Köln.swf", "k-ln"),
+    ],
+)
+def test_a_trace_is_named_after_its_file(path: str, name: str) -> None:
+    assert trace_name(path) == name
+
+
+NUMBER = st.one_of(
+    st.integers(-3, 10**15).map(str),
+    st.decimals(0, 10**9, places=4).map(str),
+    st.floats(0, 1e12, allow_nan=False).map(lambda value: f"{value:.3e}"),
+)
+WHOLE = st.integers(-3, 10**6).map(str)
+SPACE = st.sampled_from([" ", "  ", "\t", " \t "])
+
+
+def expected(text: str) -> int:
+    """The plain-Python reading of a number: halves away from zero."""
+    return int(Decimal(text).quantize(Decimal(1), ROUND_HALF_UP))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            *[NUMBER if field in (1, 2, 3, 5, 6, 8, 9, 17) else WHOLE for field in range(18)],
+            SPACE,
+            st.sampled_from(["", " 7", "\tx y"]),
+            st.sampled_from(["\n", "\r\n", "\n\n; note\n"]),
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_any_table_written_as_swf_is_read_back(rows: list[tuple[str, ...]]) -> None:
+    jobs = parse("".join(space.join(fields) + extra + end for *fields, space, extra, end in rows)).jobs
+    where = {"wait_s": 2, "runtime_s": 3, "procs": 7, "allocated_procs": 4, "requested_s": 8, "preceding_job": 16, "think_s": 17}
+    assert jobs["job_id"].tolist() == [int(row[0]) for row in rows]
+    assert jobs["submit_s"].tolist() == [expected(row[1]) for row in rows]
+    for name, field in where.items():
+        read = [None if value is np.nan or value is jobs[name].array.dtype.na_value else value for value in jobs[name]]
+        assert read == [None if expected(row[field]) < 0 else expected(row[field]) for row in rows], name
+    for name, field in {"user": 11, "group": 12, "executable": 13, "queue": 14, "partition": 15}.items():
+        read = [None if isinstance(value, float) and math.isnan(value) else value for value in jobs[name]]
+        assert read == [None if int(row[field]) < 0 else row[field] for row in rows], name

@@ -1,0 +1,67 @@
+"""No table on a terminal cuts a figure, however narrow the terminal is."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from pipelines.cli import cli
+from pipelines.report.terminal import print_table
+
+WIDE = [f"{number:,.4f}" for number in (123456.789, 71.7224, 1234567.25, 0.125)]
+
+
+def printed(width: int, headings: list[str], rows: list[list[str]], **more) -> str:
+    screen = Console(width=width, file=io.StringIO())
+    print_table(headings, rows, to=screen, **more)
+    return screen.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 80, 120, 250])
+def test_every_cell_is_whole_at_any_width(width):
+    headings = ["scheduler", *(f"mean of quantity {number}" for number in range(6))]
+    rows = [["EASY-SJBF", *WIDE, "-12.5% [-20.1, -4.0]", "7"], ["EASY", *WIDE, "", "8"]]
+    text = printed(width, headings, rows)
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= width
+    for cell in (cell for row in rows for cell in row[1:] if len(cell) < width - 16):
+        assert cell in text
+
+
+def test_parts_repeat_what_names_a_row():
+    text = printed(40, ["policy", "a", "b", "c"], [["EASY", *WIDE[:3]]])
+    assert text.count("EASY") == text.count("policy") > 1
+
+
+def test_a_wide_terminal_takes_one_table():
+    assert printed(250, ["policy", "a", "b"], [["EASY", *WIDE[:2]]]).count("policy") == 1
+
+
+def test_a_long_name_is_folded_and_its_figures_stay_whole():
+    name = "quantile(order=accuracy,fit=0.8,end=0.7,rate=0.005,seed=17)"
+    text = printed(40, ["predictor", "accuracy"], [[name, "63.31% [62.0%, 64.5%]"]])
+    assert "63.31% [62.0%, 64.5%]" in text
+    assert "".join(line[1:-1].split("│")[0].strip() for line in text.splitlines() if line.startswith("│")) == name
+
+
+def test_brackets_in_a_cell_are_no_markup():
+    assert "[red]" in printed(80, ["job"], [["[red]"]], title="a [b] c")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["simulate", "generated", "--scheduler", "EASY", "--scheduler", "EASY-SJBF", "--predictor", "last2"],
+        ["inspect", "generated"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_commands_keep_their_digits(width, arguments):
+    done = CliRunner().invoke(cli, arguments, env={"COLUMNS": str(width)})
+    assert done.exit_code == 0, done.output
+    assert "…" not in done.stdout
+    assert max(len(line) for line in done.stdout.splitlines() if "│" in line) <= width

@@ -1,0 +1,457 @@
+"""The catalogue, what TRACE may be, and fetching from an archive: a local server stands in for it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections.abc import Iterator
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from features.errors import InputError
+from features.jobs.cleaning import clean
+from features.jobs.schema import Trace
+from features.names import RULE
+from pipelines.cli.inspect import command as inspect_command
+from pipelines.cli.traces import command as traces_command
+from pipelines.ingest.canonical import write_canonical
+from pipelines.ingest.read import find_entry, read_trace
+from pipelines.sources.catalogue import PACKAGED, Entry, load_catalogue, remembered
+from pipelines.sources.fetch import fetch
+from pipelines.sources.traces import forget, read_known, remember
+from pipelines.storage.home import archive, home
+from pipelines.storage.instance import instance
+from pipelines.storage.lake import Lake
+from tests.conftest import SHARED, needs_shared
+
+SWF = "; MaxProcs: 64\n1 0 5 100 4 -1 -1 4 3600 -1 1 3 2 7 1 2 -1 -1\n"
+SACCT = "JobID|Submit|Elapsed|ReqCPUS|ReqNodes\n1|2024-05-01T10:00:00|10:00|8|2\n"
+KEYS = "title, place, sha256, sha256_content, procs, timezone, missing_request, processors, cpus_per_node, format, options"
+PACKED = gzip.compress(SWF.encode(), mtime=0)
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty directory, without a site's settings."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("QUEUECAST_CATALOGUE", raising=False)
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    return tmp_path
+
+
+def message(call: object, *arguments: object, **options: object) -> str:
+    with pytest.raises(InputError) as caught:
+        call(*arguments, **options)  # type: ignore[operator]
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# The catalogue
+
+
+def test_every_packaged_trace_can_be_made_or_fetched_and_checked() -> None:
+    entries = load_catalogue()
+    assert "generated" in entries
+    for entry in entries.values():
+        assert entry.format == "generated" or (entry.remote and entry.checked)
+        assert entry.title
+        assert entry.stated_in == PACKAGED
+
+
+@needs_shared
+@pytest.mark.parametrize("name", [entry.name for entry in load_catalogue().values() if entry.remote])
+def test_the_checksums_of_the_packaged_traces_are_those_of_their_content(name: str) -> None:
+    entry = load_catalogue()[name]
+    content = gzip.decompress((SHARED / "traces" / entry.path.name).read_bytes())
+    assert entry.sha256_content == sha256(content).hexdigest()
+
+
+def test_a_site_adds_traces_and_replaces_packaged_ones(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (elsewhere / "logs").mkdir()
+    (elsewhere / "logs" / "june.txt").write_text(SACCT)
+    (elsewhere / "queuecast.toml").write_text(
+        '[traces.june]\nplace = "logs/june.txt"\ntimezone = "Europe/Berlin"\nprocs = 16\nprocessors = "nodes"\nmissing_request = "runtime"\n'
+        '[traces.generated]\nformat = "generated"\noptions = { jobs = 50 }\n'
+    )
+    entries = load_catalogue()
+    assert entries["june"] == Entry(
+        "june",
+        place="logs/june.txt",
+        timezone="Europe/Berlin",
+        procs=16,
+        processors="nodes",
+        missing_request="runtime",
+        stated_in=elsewhere / "queuecast.toml",
+    )
+    trace = read_trace("june")
+    assert (trace.name, trace.procs, trace.timezone, trace.jobs["procs"][0]) == ("june", 16, "Europe/Berlin", 2)
+    assert len(read_trace("generated").jobs) == 50
+    assert "kth-sp2-1996-2.1-cln" in entries
+
+    (elsewhere / "other.toml").write_text(f'[traces.other]\nplace = "{elsewhere}/logs/june.txt"\n')
+    monkeypatch.setenv("QUEUECAST_CATALOGUE", "other.toml")
+    assert {"other"} == set(load_catalogue()) - set(entries)
+    assert "june" not in load_catalogue()
+    assert load_catalogue()["other"].path == elsewhere / "logs" / "june.txt"
+
+
+def test_traces_that_were_run_are_known_from_then_on(elsewhere: Path) -> None:
+    remembered().parent.mkdir()
+    remembered().write_text(f'[traces.a]\nplace = "{elsewhere}/a.swf"\nprocs = 5\n')
+    (elsewhere / "a.swf").write_text(SWF)
+    assert read_trace("a").procs == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("[traces.a\n", ":1: Expected ']' at the end of a table declaration"),
+        ("[traces.a]\nplace = 'x'\nprocs = \n", ":3: Invalid value"),
+        ("[traces.a]\nplace = 'x'\nplace = 'y'\n", ":3: Cannot overwrite a value"),
+        ("[traces.a]\nplace = 'x", ":2: Expected \"'\" (at end of document)"),
+        ("[trace.a]\n", ": unknown key 'trace': traces are tables [traces.NAME]"),
+        ("traces = 3\n", ": traces must be tables [traces.NAME]"),
+        ("[traces]\na = 3\n", ": traces must be tables [traces.NAME]"),
+        ("[traces.Ab]\nplace = 'x'\n", ": traces: 'Ab' is no name (such as ab): " + RULE),
+        ("[traces.a]\nplace = 'x'\nprocz = 3\n", ": traces.a: procz is unknown: known are " + KEYS),
+        ("[traces.a]\nplace = 'x'\nprocs = '3'\n", ": traces.a: procs must be a whole number, not '3'"),
+        ("[traces.a]\nplace = 'x'\nprocs = true\n", ": traces.a: procs must be a whole number, not True"),
+        ("[traces.a]\nplace = 'x'\nprocs = 0\n", ": traces.a: procs must be at least 1"),
+        ("[traces.a]\nplace = 3\n", ": traces.a: place must be a string, not 3"),
+        ("[traces.a]\nplace = 'x'\nmissing_request = 'guess'\n", ": traces.a: missing_request must be one of drop, runtime, queue-max, not 'guess'"),
+        ("[traces.a]\nplace = 'x'\nformat = 'csv'\n", ": traces.a: format must be one of swf, slurm, parquet, generated, not 'csv'"),
+        ("[traces.a]\nplace = 'x'\nsha256 = 'abc'\n", ": traces.a: sha256 must be 64 hexadecimal digits in lower case"),
+        ("[traces.a]\nplace = 'x'\ntimezone = 'Berlin'\n", ": traces.a: timezone is an unknown time zone 'Berlin': use a name such as Europe/Stockholm"),
+        ("[traces.a]\ntitle = 'x'\n", ": traces.a: place is missing"),
+        ("[traces.a]\nformat = 'generated'\nplace = 'x'\n", ": traces.a: place has no meaning for a generated workload"),
+    ],
+)  # fmt: skip
+def test_a_bad_catalogue_is_refused_with_file_entry_and_key(text: str, error: str, elsewhere: Path) -> None:
+    path = elsewhere / "queuecast.toml"
+    path.write_text(text)
+    assert message(load_catalogue) == f"{path}{error}"
+
+
+def test_a_catalogue_that_is_named_must_be_there(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUEUECAST_CATALOGUE", "none.toml")
+    assert message(load_catalogue) == f"{elsewhere}/none.toml: the catalogue cannot be read: No such file or directory"
+
+
+# What TRACE may be
+
+
+@pytest.mark.parametrize("name", ["swf.csv", "swf.parquet", "swf"])
+def test_a_file_is_told_by_its_content_not_its_name(name: str, elsewhere: Path) -> None:
+    for data in (SWF.encode(), PACKED, ("\n\n" + SWF).encode(), SWF.splitlines()[1].encode()):
+        (elsewhere / name).write_bytes(data)
+        assert read_trace(f"./{name}").jobs["runtime_s"].tolist() == [100]
+    for data in (SACCT.encode(), gzip.compress(SACCT.encode()), b"\xef\xbb\xbf" + SACCT.replace("|", ",").encode()):
+        (elsewhere / name).write_bytes(data)
+        assert read_trace(f"./{name}", timezone="UTC").jobs["runtime_s"].tolist() == [600]
+    write_canonical(Trace("x", read_trace(f"./{name}", timezone="UTC").jobs), elsewhere / name)
+    assert read_trace(f"./{name}").jobs["runtime_s"].tolist() == [600]
+
+
+def test_what_is_given_overrules_the_catalogue_and_that_the_file(elsewhere: Path) -> None:
+    (elsewhere / "a.swf").write_text("; TimeZoneString: Europe/Stockholm\n" + SWF)
+    (elsewhere / "queuecast.toml").write_text("[traces.b]\nplace = 'a.swf'\nprocs = 32\ntimezone = 'Europe/Paris'\n")
+    for spec, options, found in (
+        ("a.swf", {}, ("a", 64, "Europe/Stockholm")),
+        ("a.swf", {"procs": 5, "timezone": "UTC"}, ("a", 5, "UTC")),
+        ("b", {}, ("b", 32, "Europe/Paris")),
+        ("B", {"procs": 5, "timezone": "UTC"}, ("b", 5, "UTC")),
+    ):
+        trace = read_trace(spec, **options)  # type: ignore[arg-type]
+        assert (trace.name, trace.procs, trace.timezone) == found
+
+
+def test_a_name_of_the_catalogue_goes_before_a_file(elsewhere: Path) -> None:
+    (elsewhere / "generated").write_text(SWF)
+    assert find_entry("generated") is not None
+    assert find_entry("./generated") is None
+
+
+ARCHIVED = f"""[traces."a-1"]
+place = "https://archive.example/A-1.swf.gz"
+procs = 32
+sha256_content = "{sha256(SWF.encode()).hexdigest()}"
+missing_request = "runtime"
+"""
+
+
+def test_a_file_under_its_archive_name_is_that_trace_if_it_has_its_content(elsewhere: Path) -> None:
+    (elsewhere / "queuecast.toml").write_text(ARCHIVED)
+    path = elsewhere / "A-1.swf.gz"
+    for data in (PACKED, SWF.encode()):
+        path.write_bytes(data)
+        for spec in (str(path), "A-1.swf.gz"):
+            entry = find_entry(spec)
+            assert entry is not None
+            assert (entry.name, entry.path, entry.missing_request) == ("a-1", path, "runtime")
+            assert read_trace(spec).procs == 32
+        assert read_trace(path).procs == 32
+    assert remember("A-1.swf.gz") == "a-1"
+    trace, missing_request = read_known("a-1")
+    assert (trace.source, trace.procs, missing_request) == (str(path), 32, "runtime")
+    (elsewhere / "copy").mkdir()
+    (elsewhere / "copy" / "A-1.swf").write_text(SWF)
+    assert remember("copy/A-1.swf", procs=16) == "a-1"
+    assert read_known("a-1")[0].source == str(elsewhere / "copy" / "A-1.swf")
+    assert read_known("a-1")[0].procs == 16
+
+
+def test_a_file_under_an_archive_name_with_other_content_is_its_own_trace_and_not_remembered(elsewhere: Path) -> None:
+    (elsewhere / "queuecast.toml").write_text(ARCHIVED)
+    (elsewhere / "A-1.swf").write_text(SWF.replace("100", "101"))
+    assert find_entry("A-1.swf") is None
+    assert read_trace("A-1.swf").procs == 64
+    assert message(remember, "A-1.swf") == (
+        f"{elsewhere}/A-1.swf: would be called a-1, which is a trace of queuecast.toml with other content: rename the file"
+    )
+    (elsewhere / "damaged").mkdir()
+    (elsewhere / "damaged" / "A-1.swf.gz").write_bytes(PACKED[:-9])
+    assert message(read_trace, "damaged/A-1.swf.gz") == "damaged/A-1.swf.gz: truncated: the gzip data end before their end mark"
+
+
+@needs_shared
+@pytest.mark.parametrize("file", ["NASA-iPSC-1993-3.1-cln", "LLNL-Atlas-2006-2.1-cln", "LANL-CM5-1994-4.1-cln"])
+def test_the_archives_files_are_the_catalogues_traces(file: str) -> None:
+    entry = find_entry(str(SHARED / "traces" / f"{file}.swf.gz"))
+    assert entry is not None
+    assert entry.name == file.lower()
+    if entry.missing_request == "runtime":
+        assert remember(str(entry.path)) == entry.name
+        assert read_known(entry.name)[0].source == str(entry.path)
+
+
+WHOLE_NODES = (
+    "JobID|Submit|Elapsed|ReqCPUS|AllocCPUS|ReqNodes\n1|2024-05-01T10:00:00|10:00|8|8|2\n2|2024-05-01T10:00:00|10:00|1|1|1\n"
+)
+
+
+def test_what_a_processor_is_can_be_said_without_a_settings_file(elsewhere: Path) -> None:
+    (elsewhere / "june.txt").write_text(WHOLE_NODES)
+    for options, procs, allocated in (
+        ((), [8, 1], [8, 1]),
+        (("--processors", "nodes"), [2, 1], []),
+        (("--cpus-per-node", "64"), [128, 64], []),
+    ):
+        arguments = ["june.txt", "--time-zone", "UTC", "--procs", "4096", *options]
+        shown = CliRunner().invoke(inspect_command, [*arguments, "--json"], standalone_mode=False)
+        found = json.loads(shown.stdout)["distributions"]
+        assert (found["procs"]["q0"], found["procs"]["q100"]) == (min(procs), max(procs))
+        assert found.get("allocated_procs", {"count": 0})["count"] == len(allocated)
+    given = {"procs": 4096, "timezone": "UTC", "missing_request": "runtime", "processors": None, "cpus_per_node": 64}
+    assert remember("june.txt", **given) == "june"
+    assert read_known("june")[0].jobs["procs"].tolist() == [128, 64]
+    (elsewhere / "cpus.txt").write_text(WHOLE_NODES.replace("ReqNodes", "Comment"))
+    assert message(read_trace, "cpus.txt", timezone="UTC", cpus_per_node=64) == (
+        "cpus.txt: the header line has no column ReqNodes or AllocNodes, so --cpus-per-node has nothing to count"
+    )
+
+
+def test_a_trace_that_was_run_can_be_forgotten(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No night runs it then; what was made of it stays, and it can be run again."""
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    (elsewhere / "a.swf").write_text(SWF)
+    (elsewhere / "b.swf").write_text(SWF)
+    lake = Lake(home() / "lake")
+    for name in (remember("a.swf"), remember("b.swf", procs=8)):
+        lake.write_clean(clean(read_known(name)[0]))
+        with instance() as store:
+            store.add_dynamic_partitions("traces", [name])
+    done = CliRunner().invoke(traces_command, ["--forget", "a"], standalone_mode=False)
+    assert done.exception is None
+    assert (
+        done.stderr == f"a: forgotten: no night runs it; {remembered()} has no entry of it. Its tables, reports and models stay.\n"
+    )
+    with instance() as store:
+        assert list(store.get_dynamic_partitions("traces")) == ["b"]
+    assert message(read_known, "a").startswith("a: no longer in the catalogue")
+    assert read_known("b")[0].procs == 8
+    assert len(lake.read_clean("a").jobs) == 1
+    assert message(forget, "a") == "a: is not a trace that was run, so there is nothing to forget: known are b"
+    assert remember("a.swf") == "a"
+
+
+def test_the_generated_trace_says_so_and_refuses_bad_options(elsewhere: Path) -> None:
+    (elsewhere / "queuecast.toml").write_text(
+        '[traces.small]\nformat = "generated"\noptions = { jobs = 20, procs = 32, seed = 7 }\n'
+    )
+    trace = read_trace("small")
+    assert (trace.name, trace.generated, len(trace.jobs), trace.procs) == ("small", True, 20, 32)
+    for options, error in (
+        ("{ jobz = 3 }", "options.jobz is unknown: known are jobs, procs, users, load, seed"),
+        ("{ jobs = -3 }", "generated workload: jobs must be a whole number of at least 2, not -3"),
+    ):
+        (elsewhere / "queuecast.toml").write_text(f'[traces.small]\nformat = "generated"\noptions = {options}\n')
+        assert message(read_trace, "small") == f"{elsewhere}/queuecast.toml: traces.small: {error}"
+
+
+def test_what_is_no_trace_is_refused(elsewhere: Path) -> None:
+    (elsewhere / "prose.txt").write_text("Dear colleague,\n")
+    (elsewhere / "rubbish.swf").write_bytes(bytes(range(256)))
+    (elsewhere / "empty.swf").write_bytes(b"")
+    (elsewhere / "damaged.parquet").write_bytes(b"PAR1 and no more")
+    known = ", ".join(sorted(load_catalogue()))
+    for spec, error in (
+        ("kth-sp2", f"kth-sp2: no such file and no trace of the catalogue; did you mean kth-sp2-1996-2.1-cln? known are {known}"),
+        ("xyz", f"xyz: no such file and no trace of the catalogue; known are {known}"),
+        ("xyz.swf", "xyz.swf: no such file"),
+        ("logs/xyz", "logs/xyz: no such file"),
+        (str(elsewhere), f"{elsewhere}: is a directory, not a file"),
+        ("empty.swf", "empty.swf: is empty"),
+        ("nasa-ipsc-1993-3.1-cln", "nasa-ipsc-1993-3.1-cln: not fetched yet: run `queuecast fetch nasa-ipsc-1993-3.1-cln`"),
+    ):
+        assert message(read_trace, spec) == error
+    neither = "is no trace: neither SWF (numbers, ; before comments), nor Slurm accounting (a header line with | or , between names), nor canonical Parquet"
+    assert message(read_trace, "rubbish.swf") == f"rubbish.swf: {neither}"
+    assert message(read_trace, "prose.txt") == f"prose.txt: {neither}"
+    assert message(read_trace, "damaged.parquet").startswith("damaged.parquet: is damaged or no Parquet file: ")
+
+
+def test_a_file_that_is_not_what_the_catalogue_states_is_refused(elsewhere: Path) -> None:
+    (elsewhere / "a.swf").write_text(SWF)
+    right = sha256(SWF.encode()).hexdigest()
+    for key in ("sha256", "sha256_content"):
+        (elsewhere / "queuecast.toml").write_text(f"[traces.a]\nplace = 'a.swf'\n{key} = '{right}'\n")
+        assert len(read_trace("a").jobs) == 1
+        (elsewhere / "queuecast.toml").write_text(f"[traces.a]\nplace = 'a.swf'\n{key} = '{'0' * 64}'\n")
+        assert message(read_trace, "a") == (
+            f"{elsewhere}/a.swf: is not the trace a of queuecast.toml: {key} is {right[:12]}..., not 000000000000..."
+        )
+
+
+def test_home_is_where_the_environment_says(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert home() == elsewhere / "home"
+    assert archive() == elsewhere / "home" / "archive"
+    monkeypatch.delenv("QUEUECAST_HOME")
+    assert home() == elsewhere / ".queuecast"
+
+
+# Fetching
+
+
+class _Archive(BaseHTTPRequestHandler):
+    """Sends a trace in the way its address asks for."""
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)  # type: ignore[attr-defined]
+        if "missing" in self.path:
+            return self.send_error(404)
+        self.send_response(200)
+        body = b"<html>gone</html>" if "html" in self.path else PACKED
+        offered = "gzip" in self.headers.get("Accept-Encoding", "")
+        if "unpacking" in self.path or ("negotiating" in self.path and offered):
+            self.send_header("Content-Encoding", "gzip")
+        if "chunked" not in self.path:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[:-10] if "truncated" in self.path or "chunked" in self.path else body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[HTTPServer]:
+    with HTTPServer(("127.0.0.1", 0), _Archive) as running:
+        running.asked = []  # type: ignore[attr-defined]
+        threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
+        yield running
+        running.shutdown()
+
+
+def remote(server: HTTPServer, path: str, **keys: str) -> dict[str, Entry]:
+    checks = keys or {"sha256": sha256(PACKED).hexdigest()}
+    return {"a": Entry("a", place=f"http://127.0.0.1:{server.server_port}/{path}", stated_in=Path("site.toml"), **checks)}  # type: ignore[arg-type]
+
+
+def test_a_trace_is_fetched_once_and_then_read(server: HTTPServer, elsewhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    catalogue = remote(server, "l_a/A-1.swf.gz")
+    path = fetch("a", catalogue, archive())
+    assert path == elsewhere / "home" / "archive" / "A-1.swf.gz"
+    assert path.read_bytes() == PACKED
+    assert list(archive().iterdir()) == [path]
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "A-1.swf.gz" in printed.err
+    assert fetch("A", catalogue, archive()) == path
+    assert server.asked == ["/l_a/A-1.swf.gz"]  # type: ignore[attr-defined]
+    assert read_trace("a", catalogue=catalogue).procs == 64
+
+
+def test_a_damaged_file_is_fetched_anew(server: HTTPServer) -> None:
+    catalogue = remote(server, "A-1.swf.gz")
+    archive().mkdir(parents=True)
+    (archive() / "A-1.swf.gz").write_bytes(PACKED[:-3])
+    assert fetch("a", catalogue, archive()).read_bytes() == PACKED
+
+
+def test_a_server_that_unpacks_on_the_way_does_no_harm_where_the_content_is_checked(server: HTTPServer) -> None:
+    catalogue = remote(server, "unpacking/A-1.swf.gz", sha256_content=sha256(SWF.encode()).hexdigest())
+    assert fetch("a", catalogue, archive()).read_bytes() == SWF.encode()
+    assert read_trace("a", catalogue=catalogue).procs == 64
+
+
+def test_a_server_is_asked_not_to_unpack_so_that_the_file_is_the_archives(server: HTTPServer) -> None:
+    catalogue = remote(server, "negotiating/A-1.swf.gz")
+    assert fetch("a", catalogue, archive()).read_bytes() == PACKED
+
+
+@pytest.mark.parametrize(
+    ("path", "keys", "error"),
+    [
+        ("A-1.swf.gz", {"sha256": "0" * 64}, "is not the trace a of site.toml: sha256 is {found}..., not 000000000000..."),
+        ("html/A-1.swf.gz", {"sha256_content": "0" * 64}, "is not the trace a of site.toml: sha256_content is {html}..., not 000000000000..."),
+        ("truncated/A-1.swf.gz", {}, "cannot be fetched: the connection ended before the file did"),
+        ("chunked/A-1.swf.gz", {}, "truncated: the gzip data end before their end mark"),
+        ("missing/A-1.swf.gz", {}, "cannot be fetched: the server answers 404 Not Found"),
+    ],
+)  # fmt: skip
+def test_what_does_not_arrive_whole_and_right_leaves_nothing_and_keeps_what_was_there(
+    path: str, keys: dict[str, str], error: str, server: HTTPServer
+) -> None:
+    catalogue = remote(server, path, **keys)
+    found, html = sha256(PACKED).hexdigest()[:12], sha256(b"<html>gone</html>").hexdigest()[:12]
+    expected = f"{catalogue['a'].place}: {error.format(found=found, html=html)}"
+    assert message(fetch, "a", catalogue, archive()) == expected
+    assert list(archive().iterdir()) == []
+    (archive() / "A-1.swf.gz").write_bytes(b"old")
+    assert message(fetch, "a", catalogue, archive()) == expected
+    assert [file.read_bytes() for file in archive().iterdir()] == [b"old"]
+
+
+def test_no_network_is_said_in_one_line() -> None:
+    with HTTPServer(("127.0.0.1", 0), _Archive) as closed:
+        catalogue = remote(closed, "A-1.swf.gz")
+    assert (
+        message(fetch, "a", catalogue, archive())
+        == f"{catalogue['a'].place}: cannot be fetched: no connection (is there a network?)"
+    )
+    assert list(archive().iterdir()) == []
+
+
+def test_a_disk_that_takes_nothing_is_said_in_one_line(server: HTTPServer, elsewhere: Path) -> None:
+    (elsewhere / "file").write_text("")
+    catalogue = remote(server, "A-1.swf.gz")
+    assert message(fetch, "a", catalogue, elsewhere / "file") == f"{elsewhere}/file/A-1.swf.gz: cannot be written: File exists"
+    assert server.asked == []  # type: ignore[attr-defined]
+
+
+def test_what_cannot_be_fetched_is_refused_before_anything_is_asked(server: HTTPServer) -> None:
+    unchecked = {"a": Entry("a", place=f"http://127.0.0.1:{server.server_port}/A-1.swf.gz", stated_in=Path("site.toml"))}
+    assert message(fetch, "a", unchecked, archive()) == (
+        f"site.toml: traces.a: has neither sha256 nor sha256_content, so what {unchecked['a'].place} sends could not be checked"
+    )
+    local = {"a": Entry("a", place="b.swf", stated_in=Path("/x/site.toml")), "g": Entry("g", format="generated")}
+    assert message(fetch, "a", local, archive()) == "a: needs no fetching, it is /x/b.swf"
+    assert message(fetch, "g", local, archive()) == "g: needs no fetching, it is generated"
+    assert message(fetch, "z", remote(server, "x"), archive()) == "z: no trace of the catalogue; to be fetched are a"
+    assert server.asked == []  # type: ignore[attr-defined]

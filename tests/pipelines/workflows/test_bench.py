@@ -1,0 +1,309 @@
+"""The benchmark measures what it says it measures: the right workloads, each with its own peak, and the same schedules as the oracle's."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from features.errors import InputError
+from features.jobs.cleaning import clean
+from pipelines.cli import bench as cli
+from pipelines.ingest.workload import Workload, generate
+from pipelines.report.bench import Listing, exponent, listings, render
+from pipelines.workflows import bench
+from pipelines.workflows.bench import SECTIONS, Case, Plan
+from sim import simulate
+from sim.metrics.timeline import queue_length
+
+SWF = """; MaxProcs: 4
+1 0 -1 100 2 -1 -1 2 200 -1 1 1 1 -1 -1 -1 -1 -1
+2 10 -1 100 4 -1 -1 4 100 -1 1 2 1 -1 -1 -1 -1 -1
+3 20 -1 50 2 -1 -1 2 60 -1 1 1 1 -1 -1 -1 -1 -1
+4 30 -1 -1 2 -1 -1 2 60 -1 1 1 1 -1 -1 -1 -1 -1
+"""
+
+
+def tiny(jobs: int, *schedulers: str, load: float = 0.6) -> Case:
+    return Case(f"generated-{jobs}", Workload(jobs=jobs, procs=16, load=load), schedulers)
+
+
+def tiny_plan(trace: Path) -> Plan:
+    return Plan(
+        figures=[tiny(60, "EASY", "JustBF"), Case("small", str(trace), ("Strict",))],
+        long_queue=[tiny(90, "List", load=2.0)],
+        growth=[tiny(60, "EASY"), tiny(120, "EASY")],
+        oracle=tiny(50, "EASY", "MIXED(1,1,1)-EASY"),
+    )
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("traces") / "small.swf"
+    path.write_text(SWF)
+    return path
+
+
+@pytest.fixture(scope="module")
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def document(trace: Path, said: list[str]) -> dict[str, Any]:
+    """What a run on tiny workloads measured."""
+    return bench.run(tiny_plan(trace), 3, said.append)
+
+
+def test_every_section_has_a_row_for_each_workload_and_scheduler(document: dict[str, Any]) -> None:
+    found = {section: [(row["trace"], row["scheduler"], row["jobs"]) for row in document[section]] for section in SECTIONS}
+    assert found == {
+        "figures": [("generated-60", "EASY", 60), ("generated-60", "JustBF", 60), ("small", "Strict", 3)],
+        "long_queue": [("generated-90", "List", 90)],
+        "growth": [("generated-60", "EASY", 60), ("generated-120", "EASY", 120)],
+    }
+    for row in (row for section in SECTIONS for row in document[section]):
+        assert row["jobs_per_s"] == pytest.approx(row["jobs"] / row["median_s"])
+        assert 0 < row["fastest_s"] <= row["median_s"] <= row["slowest_s"]
+        assert row["repeat"] == 3
+        assert row["generated"] == row["trace"].startswith("generated")
+    assert document["growth"][0] is document["figures"][0]  # one workload, measured once
+
+
+def test_the_document_says_what_it_was_measured_with_and_survives_json(document: dict[str, Any]) -> None:
+    assert document["format"] == 1
+    assert {"processor", "cores", "memory_gib", "system"} <= document["machine"].keys()
+    assert "numba" in document["software"]
+    assert re.match(r"\d+\.\d+", document["queuecast"])
+    assert "jobs 60, procs 16" in document["figures"][0]["source"]
+    assert json.loads(json.dumps(document)) == document
+
+
+def test_what_cleaning_dropped_is_said(document: dict[str, Any], said: list[str]) -> None:
+    assert "small: 4 jobs read, 3 kept (no-runtime dropped 1)" in said
+
+
+def test_waiting_is_that_of_the_queue_over_time() -> None:
+    workload = clean(generate(Workload(jobs=400, procs=16, load=1.2)))
+    schedule = simulate(workload.jobs, procs=workload.procs, scheduler="EASY")
+    times, values = queue_length(schedule)
+    mean, most = bench.waiting(schedule)
+    assert most == values.max() > 10
+    assert mean == pytest.approx((values[:-1] * np.diff(times)).sum() / (times[-1] - times[0]))
+    alone = simulate(workload.jobs.head(1), procs=workload.procs, scheduler="EASY")
+    assert bench.waiting(alone) == (0.0, 0)  # a job that starts in the second of its submission has not waited
+
+
+def test_the_full_workload_has_thousands_waiting() -> None:
+    [case] = cli.plan([], [], large=False, quick=False, growth=False).long_queue
+    workload = bench.prepared(case)
+    assert len(workload.jobs) == 300_000
+    schedule = simulate(workload.jobs, procs=workload.procs, scheduler="EASY")
+    times, values = queue_length(schedule)
+    assert bench.waiting(schedule)[0] > 2_000
+    assert np.diff(times)[values[:-1] > 1_000].sum() / (times[-1] - times[0]) > 0.85
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="told by Linux only")
+def test_a_peak_is_the_workloads_own_and_not_its_parents() -> None:
+    held = np.ones(2**26)  # 512 MiB
+    assert bench.peak_bytes() > held.nbytes
+    own = bench.apart("nothing", bench.peak_bytes)
+    assert 2**24 < own < held.nbytes
+
+
+def test_a_process_that_is_ended_from_outside_is_named() -> None:
+    with pytest.raises(InputError, match=r"generated-60: .* ended from outside"):
+        bench.apart("generated-60", os._exit, 1)
+
+
+def test_simulating_for_long_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "PATIENCE_S", 0.0)
+    rows, _ = bench.measure(tiny(60, "EASY"), 5)
+    assert [row["repeat"] for row in rows] == [1]
+    assert rows[0]["fastest_s"] == rows[0]["slowest_s"]
+
+
+# The oracle
+
+
+def test_the_oracle_of_this_tree_makes_the_same_schedules() -> None:
+    schedulers = (*cli.SCHEDULERS, "SAF-EASY-SPF", "MIXED(1,1,1)-EASY")
+    compared = bench.compare_with_oracle(tiny(120, *schedulers, load=1.0), 2, bench.ORACLE)
+    assert [row["scheduler"] for row in compared["rows"]] == list(schedulers[:-1])
+    assert compared["left_out"] == ["MIXED(1,1,1)-EASY"]
+    for row in compared["rows"]:
+        assert row["times"] == pytest.approx(row["oracle_s"] / row["median_s"])
+
+
+def test_another_schedule_than_the_oracles_is_an_error(tmp_path: Path) -> None:
+    late = tmp_path / "oracle.py"
+    late.write_text(
+        "from tests.oracle.scheduler import ALGORITHMS, ORDERS, simulate as right\n"
+        "def simulate(*jobs, **policy):\n"
+        "    start, predicted, corrections = right(*jobs, **policy)\n"
+        "    return start[:-1] + [start[-1] + 1], predicted, corrections\n"
+    )
+    with pytest.raises(RuntimeError, match="EASY: 1 of 50 jobs do not start when the oracle says, first job 50"):
+        bench.compare_with_oracle(tiny(50, "EASY"), 1, late)
+
+
+def test_without_the_source_tree_there_is_no_oracle_and_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(bench, "ORACLE", tmp_path / "tests" / "oracle.py")
+    document = bench.run(Plan(figures=[], oracle=tiny(50, "EASY")), 1, lambda text: None)
+    assert document["oracle"]["rows"] == []
+    [table] = listings(document, {})
+    assert table.note == "no oracle here: it comes with the source tree"
+
+
+# What is measured by default
+
+
+def names(cases: Any) -> list[str]:
+    return [case.name for case in cases]
+
+
+def test_by_default_the_size_of_kth_a_long_one_and_a_full_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
+    plan = cli.plan([], [], large=False, quick=False, growth=False)
+    assert (names(plan.figures), names(plan.long_queue), names(plan.growth)) == (
+        ["generated-28k", "generated-300k"],
+        ["generated-300k-full"],
+        [],
+    )
+    kth, long = plan.figures
+    assert (kth.source, kth.schedulers) == (Workload(jobs=28_481, procs=100), cli.SCHEDULERS)
+    assert long.schedulers == cli.LASTING
+    larger = cli.plan([], [], large=True, quick=False, growth=True)
+    assert names(larger.figures)[-1] == names(larger.growth)[-1] == "generated-10m"
+    assert [len(case.schedulers) for case in larger.growth] == [6, 6, 6, 6, 3, 3, 3]
+    bench.merged([*larger.figures, *larger.growth])  # of one name, of one workload
+    quick = cli.plan([], [], large=False, quick=True, growth=True)
+    assert all(case.source.jobs <= 30_000 for case in (*quick.figures, *quick.long_queue, *quick.growth))
+
+
+def test_schedulers_that_look_at_everyone_are_kept_from_the_long_queue() -> None:
+    given = ["JustBF", "SAF-EASY", "EASY(reservations=4)"]
+    plan = cli.plan([], given, large=False, quick=False, growth=False)
+    assert all(case.schedulers == tuple(given) for case in plan.figures)
+    assert [case.schedulers for case in plan.long_queue] == [("SAF-EASY",)]
+    assert cli.plan([], ["JustBF"], large=False, quick=False, growth=False).long_queue == []
+
+
+def test_real_traces_are_measured_where_they_are_at_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trace: Path) -> None:
+    site = tmp_path / "site.toml"
+    site.write_text(f'[traces.sdsc-sp2]\nplace = "{trace}"\n[traces.kth-sp2-lost]\nplace = "gone.swf"\n')
+    monkeypatch.setenv("QUEUECAST_CATALOGUE", str(site))
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
+    plan = cli.plan(["SDSC-SP2", str(trace)], [], large=False, quick=True, growth=False)
+    assert names(plan.figures) == ["generated-28k", "sdsc-sp2", "small"]
+    assert len(bench.prepared(plan.figures[1]).jobs) == 3
+
+
+def test_two_workloads_of_one_name_are_refused(tmp_path: Path, trace: Path) -> None:
+    other = tmp_path / "small.swf"
+    other.write_text(SWF)
+    with pytest.raises(InputError, match="would both be called small"):
+        cli.plan([str(trace), str(other)], [], large=False, quick=True, growth=False)
+
+
+@pytest.mark.parametrize(("traces", "schedulers"), [(["no-such.swf"], []), ([], ["ESAY"])])
+def test_what_is_unknown_is_refused_before_anything_is_measured(traces: list[str], schedulers: list[str]) -> None:
+    with pytest.raises(InputError, match=re.escape((traces + schedulers)[0])):
+        cli.plan(traces, schedulers, large=False, quick=False, growth=False)
+
+
+# The command, a stored run, the page
+
+
+def queuecast_bench(monkeypatch: pytest.MonkeyPatch, document: dict[str, Any], *arguments: str) -> Result:
+    """The command with figures that were measured already."""
+    monkeypatch.setattr(cli, "run", lambda *_: document)
+    return CliRunner().invoke(cli.command, list(arguments), env={"COLUMNS": "200"})
+
+
+def column(table: Listing, heading: str) -> list[str]:
+    place = list(table.headings).index(heading)
+    return [row[place] for row in table.rows]
+
+
+def test_an_earlier_run_is_compared_row_by_row(monkeypatch: pytest.MonkeyPatch, document: dict[str, Any], tmp_path: Path) -> None:
+    stored = tmp_path / "figures.json"
+    written = queuecast_bench(monkeypatch, document, "--out", str(stored))
+    assert written.exit_code == 0, written.output
+    assert json.loads(stored.read_text()) == document
+    now = copy.deepcopy(document)
+    now["figures"][0]["jobs_per_s"] *= 2
+    now["figures"][2]["jobs"] += 1  # another workload of the same name
+    earlier, machine = cli.read_stored(stored)
+    assert machine == document["machine"]
+    figures, *_ = listings(now, earlier)
+    assert column(figures, "times as fast as before") == ["2.00", "1.00", ""]
+    now["machine"]["processor"] = "another"
+    done = queuecast_bench(monkeypatch, now, "--against", str(stored))
+    assert "times as fast as before" in done.stdout
+    assert "was measured on another machine" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda stored: "{}", "holds no figures"),
+        (lambda stored: "[1]", "holds no figures"),
+        (lambda stored: "{", "holds no figures"),
+        (lambda stored: json.dumps({**stored, "figures": [{}]}), "holds no figures"),
+        (lambda stored: json.dumps({**stored, "growth": None}), "holds no figures"),
+        (lambda stored: json.dumps(stored).replace('"jobs_per_s": ', '"jobs_per_s": -'), "holds no figures"),
+        (lambda stored: json.dumps({**stored, "format": 99}), "is of format 99, not 1"),
+    ],
+)
+def test_a_file_that_is_no_stored_run_is_refused(document: dict[str, Any], tmp_path: Path, change: Any, words: str) -> None:
+    path = tmp_path / "figures.json"
+    path.write_text(change(document))
+    with pytest.raises(InputError, match=rf"figures\.json: {words}"):
+        cli.read_stored(path)
+
+
+def test_files_that_cannot_be_read_or_written_are_named(
+    monkeypatch: pytest.MonkeyPatch, document: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=r"nowhere\.json: cannot be read"):
+        cli.read_stored(tmp_path / "nowhere.json")
+    (tmp_path / "file").write_text("")
+    done = queuecast_bench(monkeypatch, document, "--out", str(tmp_path / "file" / "figures.json"))
+    assert isinstance(done.exception, InputError)
+    assert "cannot be written" in str(done.exception)
+
+
+def test_quick_and_large_exclude_each_other(monkeypatch: pytest.MonkeyPatch, document: dict[str, Any]) -> None:
+    done = queuecast_bench(monkeypatch, document, "--quick", "--large")
+    assert done.exit_code == 2
+
+
+def test_exponents_are_those_of_a_power() -> None:
+    rows = [{"jobs": jobs, "median_s": 3e-7 * jobs**1.5} for jobs in (1_000, 10_000, 50_000)]
+    assert exponent(rows) == pytest.approx(1.5)
+    assert exponent(rows[:1]) is None
+
+
+def test_the_page_needs_nothing_else_and_holds_every_figure(
+    monkeypatch: pytest.MonkeyPatch, document: dict[str, Any], tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    done = queuecast_bench(monkeypatch, document, "--report", str(page))
+    assert done.exit_code == 0, done.output
+    html = page.read_text()
+    assert re.findall(r'(?:src|href)="(?!data:)', html) == []
+    assert html.count("data:image/svg+xml") == 2
+    for row in (row for section in SECTIONS for row in document[section]):
+        assert f"<td>{row['median_s']:.4f}</td>" in html
+    assert f"{document['oracle']['rows'][0]['times']:,.0f}" in html
+    assert "not known to the oracle: MIXED(1,1,1)-EASY" in html
+    assert render({**document, "growth": []}, {}, "").count("data:image/svg+xml") == 1

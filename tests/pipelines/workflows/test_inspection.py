@@ -1,0 +1,155 @@
+"""What inspect says of a trace: facts counted by hand, every way of cleaning, and refusals shown instead of raised."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from features.errors import InputError
+from features.jobs.cleaning import MISSING_REQUEST, clean
+from features.jobs.schema import Trace, conform
+from pipelines.ingest.read import read_trace
+from pipelines.ingest.source import Source
+from pipelines.ingest.swf import parse_swf
+from pipelines.workflows.inspection import Inspection, Outlier, inspect_trace, render
+from tests.conftest import SHARED, needs_shared
+
+DAY = 86_400
+HEADER = "; MaxProcs: 8\n; UnixStartTime: 1704067200\n; TimeZoneString: Europe/Berlin\n"
+LINES = [  # job submit wait run allocated - - procs requested - status user
+    "1 0 5 100 4 -1 -1 4 60 -1 1 1 -1 -1 0 -1 -1 -1",
+    f"2 {10 * DAY} -1 50 4 -1 -1 -1 -1 -1 1 2 -1 -1 0 -1 -1 -1",
+    f"3 {9 * DAY} 5 0 4 -1 -1 4 60 -1 1 2 -1 -1 1 -1 -1 -1",
+    f"4 {11 * DAY} 5 10 16 -1 -1 16 60 -1 1 -1 -1 -1 0 -1 -1 -1",
+]
+
+
+def trace(header: str = HEADER, lines: list[str] = LINES) -> Trace:
+    return parse_swf(Source("a.swf", (header + "\n".join(lines)).encode(), "ab" * 32))
+
+
+def shown(inspection: Inspection) -> str:
+    console = Console(file=io.StringIO(), width=200, color_system=None)
+    render(inspection, console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_the_facts_of_a_small_trace() -> None:
+    found = inspect_trace(trace())
+    assert (found.jobs, found.procs, found.out_of_order) == (4, 8, 1)
+    assert found.distinct == {"user": 2, "group": 0, "executable": 0, "queue": 2, "partition": 0}
+    assert (found.first_submit_s, found.last_submit_s) == (0, 11 * DAY)
+    assert (found.first_local, found.last_local) == ("2024-01-01 01:00:00", "2024-01-12 01:00:00")
+    assert [(gap.from_s, gap.length_s, gap.from_local) for gap in found.gaps] == [
+        (0, 9 * DAY, "2024-01-01 01:00:00"),
+        (9 * DAY, DAY, "2024-01-10 01:00:00"),
+        (10 * DAY, DAY, "2024-01-11 01:00:00"),
+    ]
+    assert found.gaps_over_a_week == 1
+    assert {name: number for name, number in found.missing.items() if 0 < number < 4} == {
+        "wait_s": 1,
+        "procs": 1,
+        "requested_s": 1,
+        "user": 1,
+    }
+    assert (found.requests_stated, found.requests_exceeded) == (3, 1)
+    runtime = found.distributions["runtime_s"]
+    assert (runtime["count"], runtime["mean"], runtime["q0"], runtime["q50"], runtime["q100"]) == (4, 40.0, 0, 10, 100)
+    assert found.distributions["wait_s"]["count"] == 3
+
+
+def test_every_way_of_cleaning_is_shown_as_cleaning_does_it() -> None:
+    found = inspect_trace(trace(), missing_request="runtime")
+    assert {way: cleaning.kept for way, cleaning in found.cleaning.items()} == {"drop": 1, "runtime": 2, "queue-max": 2}
+    assert found.cleaning["drop"].dropped == {"no-runtime": 1, "no-request": 1, "wider-than-machine": 1}
+    assert found.cleaning["queue-max"].altered == {
+        "procs-from-allocated": 1,
+        "request-from-queue-max": 1,
+        "runtime-cut-to-request": 1,
+    }
+    assert found.cleaning["runtime"].offered_load == (4 * 60 + 4 * 50) / (8 * 10 * DAY)
+    assert found.refused is None
+    assert inspect_trace(trace(), procs=16).cleaning["drop"].kept == 2
+    for way, cleaning in found.cleaning.items():
+        assert cleaning.kept == len(clean(trace(), missing_request=way).jobs)
+
+
+@pytest.mark.parametrize(
+    ("case", "refusal"),
+    [
+        (trace(header=""), "a.swf: says nowhere how many processors there are; give --procs N"),
+        (trace(lines=[LINES[2]]), "a.swf: no job of 1 is left after cleaning (no-runtime: 1)"),
+        (trace(lines=[LINES[1]]), "a.swf: no job states a requested time, so --missing-request drop has nothing to go by; "),
+    ],
+)  # fmt: skip
+def test_a_trace_that_cannot_be_cleaned_is_inspected_all_the_same(case: Trace, refusal: str) -> None:
+    found = inspect_trace(case)
+    assert found.refused is not None
+    assert found.refused.startswith(refusal)
+    assert refusal in shown(found).replace("\n", "")
+    assert found.jobs == len(case.jobs)
+
+
+def test_what_is_shown_and_what_is_json_say_the_same() -> None:
+    found = inspect_trace(trace(lines=[line + " 7" for line in LINES]))
+    as_json = json.loads(json.dumps(found.to_json()))
+    assert as_json["jobs"] == 4
+    assert as_json["cleaning"]["drop"]["dropped"] == {"no-runtime": 1, "no-request": 1, "wider-than-machine": 1}
+    assert set(as_json["cleaning"]) == set(MISSING_REQUEST)
+    text = shown(found)
+    for part in (
+        "2024-01-01 01:00:00 to 2024-01-12 01:00:00 (Europe/Berlin)",
+        "1 of 3 jobs (33.3%) ran for longer than they had requested",
+        "dropped: wider-than-machine",
+        "Columns after the 18th are not read: 1 on 4 of 4 job lines.",
+        "UnixStartTime",
+        "1 of over a week",
+    ):
+        assert part in text
+
+
+def test_times_of_over_a_year_are_told_of() -> None:
+    long = [
+        f"5 {12 * DAY} {366 * DAY} 100 4 -1 -1 4 {365 * DAY} -1 1 1 -1 -1 0 -1 -1 -1",
+        f"6 {13 * DAY} 1 100 4 -1 -1 4 {400 * DAY} -1 1 1 -1 -1 0 -1 -1 -1",
+        f"7 {13 * DAY} 1 100 4 -1 -1 4 {730 * DAY} -1 1 1 -1 -1 0 -1 -1 -1",
+    ]
+    found = inspect_trace(trace(lines=[*LINES, *long]))
+    assert found.over_a_year == {"wait_s": Outlier(1, 366 * DAY, 5), "requested_s": Outlier(2, 730 * DAY, 7)}
+    assert json.loads(json.dumps(found.to_json()))["over_a_year"]["requested_s"]["jobs"] == 2
+    text = shown(found)
+    assert "1 job of over a year, the longest 31,622,400 s (1.0 years) of job 5: is it a mistake?" in text
+    assert "2 jobs of over a year, the longest 63,072,000 s (2.0 years) of job 7: is it a mistake?" in text
+    assert inspect_trace(trace()).over_a_year == {}
+
+
+@needs_shared
+def test_the_request_of_23_years_in_atlas_is_told_of() -> None:
+    found = inspect_trace(read_trace(str(SHARED / "traces" / "LLNL-Atlas-2006-2.1-cln.swf.gz")))
+    assert {name: (each.jobs, each.longest_s) for name, each in found.over_a_year.items()} == {"requested_s": (1, 738_738_720)}
+
+
+def test_a_generated_trace_says_so_and_markup_in_a_header_is_harmless() -> None:
+    case = trace(header=HEADER + "; Note: [/bold] [red]\n")
+    text = shown(inspect_trace(Trace(**{**vars(case), "generated": True})))
+    assert "(generated)" in text
+    assert "[/bold] [red]" in text
+
+
+def test_an_empty_trace_and_an_unknown_way_are_refused() -> None:
+    with pytest.raises(InputError, match=r"^empty: has no jobs$"):
+        inspect_trace(Trace("empty", conform({"job_id": [], "submit_s": []}, 0)))
+    with pytest.raises(InputError, match=r"^unknown way to treat missing requests 'guess'"):
+        inspect_trace(trace(), missing_request="guess")
+
+
+@needs_shared
+def test_the_gaps_between_the_chunks_of_theta_are_seen() -> None:
+    found = inspect_trace(read_trace(str(SHARED / "traces" / "ALCF-Theta-2022-chunks.swf.gz")))
+    assert found.gaps_over_a_week == 6
+    assert [round(gap.length_s / DAY, 1) for gap in found.gaps] == [13.2, 13.1, 13.0, 11.8, 10.2]
+    assert found.requests_exceeded == 7_093
+    assert found.first_local == "2021-12-23 22:23:27"

@@ -1,0 +1,141 @@
+"""Which candidate is the challenger, what is asked of its schedules, and from which nights a retraining without nights judges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.clock import DAY_S
+from features.jobs.inputs import model_inputs
+from models.packed.methods import Boosting
+from models.registry.accounting import Accounting
+from models.registry.judged_window import STRAGGLERS, JudgedWindow
+from models.registry.promotion import JUDGED_DAYS
+from pipelines.workflows.judging import judge, judging_instants
+from pipelines.workflows.night_schedules import REPLICATES, against_the_champion
+from pipelines.workflows.stages import user_history
+from tests.support.arriving import arriving
+
+DAYS = 60
+
+
+def answered(jobs: int = 6000, seed: int = 0) -> pd.DataFrame:
+    """Jobs of 40 users answered by a champion and two candidates: ``last2`` better until the last days, ``lightgbm-users`` for the last few jobs."""
+    rng = np.random.default_rng(seed)
+    end = np.sort(rng.integers(1, DAYS * DAY_S, jobs))
+    runtime = np.full(jobs, 1000.0)
+    late, recent = np.arange(jobs) >= jobs - 12, end > (DAYS - JUDGED_DAYS) * DAY_S
+    noise = rng.uniform(-100, 100, jobs)
+    return pd.DataFrame(
+        {
+            "submit_s": end - 1,
+            "end_s": end,
+            "at_s": np.maximum(end // DAY_S * DAY_S, 0),
+            "runtime_s": runtime.astype(np.int64),
+            "user": [f"user{number}" for number in rng.integers(0, 40, jobs)],
+            "champion": 600.0 + noise,
+            "champion_version": "1",
+            "last2": np.where(recent, 602.0, 650.0) + noise,
+            Boosting.name: np.where(late, 1000.0, 600.0 + noise),
+            **{f"champion_{level}_s": np.nan for level in (50, 80, 95)},
+        }
+    )
+
+
+def verdict(served: pd.DataFrame, schedules=None, names=("last2", Boosting.name), version="1"):
+    until = DAYS * DAY_S
+    recent = served[served["end_s"] > until - JUDGED_DAYS * DAY_S]
+    return judge(served, recent, names, (version, 0), until, schedules)
+
+
+def worse(name: str) -> pd.DataFrame:
+    return pd.DataFrame([{"scheduler": "EASY-SJBF", "metric": "awf_s", "relative": 0.5, "low": 0.1, "high": 0.9, "of": name}])
+
+
+def test_of_the_candidates_with_enough_evidence_the_most_accurate_challenges() -> None:
+    served = answered()
+    found = verdict(served)
+    assert found.challenger == "last2"
+    assert found.found.evidence.enough
+    without = verdict(
+        served.assign(last2=np.where(served["end_s"] > (DAYS - JUDGED_DAYS) * DAY_S, served["last2"], served["champion"]))
+    )
+    assert without.challenger == Boosting.name  # of none is there evidence, so the most accurate of the last days
+    assert not without.found.evidence.enough
+
+
+def test_jobs_that_another_champion_answered_do_not_judge() -> None:
+    assert verdict(answered(), version="2").found.evidence.units == 0
+
+
+def test_schedules_are_asked_for_only_where_they_could_decide() -> None:
+    assert verdict(answered(), worse).vetoes == ("EASY-SJBF with its predictions has a surely worse AWF: +50.0% [+10.0%, +90.0%]",)
+
+    def never(name: str) -> pd.DataFrame:
+        raise AssertionError(name)
+
+    served = answered()
+    assert verdict(served.assign(last2=served["champion"]), never).vetoes == ()
+
+
+def window(until_s: int) -> JudgedWindow:
+    since_s = until_s - JUDGED_DAYS * DAY_S
+    return JudgedWindow(since_s, since_s - STRAGGLERS * DAY_S, until_s)
+
+
+def test_retrainings_on_several_days_ask_for_the_same_nights() -> None:
+    trained, until = 1_000_003, 1_000_003 + 50 * DAY_S + 4321
+    first, second = (judging_instants(window(until + later), trained) for later in (0, DAY_S))
+    assert set(second[:-1]) <= set(first)
+    assert first[0] <= until - (JUDGED_DAYS + STRAGGLERS) * DAY_S
+    assert first[-1] < until
+    assert {(each - trained) % DAY_S for each in first} == {0}
+    fresh = judging_instants(window(until), until - 5 * DAY_S)
+    assert fresh[0] <= until - (JUDGED_DAYS + STRAGGLERS) * DAY_S
+    assert until - 5 * DAY_S in fresh
+    assert len(judging_instants(window(until), None)) == JUDGED_DAYS + STRAGGLERS
+
+
+@pytest.fixture(scope="module")
+def crowded():
+    clean = replace(arriving(jobs=5000), procs=24)
+    history = user_history(clean)
+    known = Accounting(clean.jobs, history.start_s, model_inputs(clean.jobs, history.table), clean.origin_unix_s, clean.timezone)
+    runtime = clean.jobs["runtime_s"].to_numpy(np.float64)
+    requested = clean.jobs["requested_s"].to_numpy(np.float64)
+    served = pd.DataFrame(
+        {
+            "job_id": clean.jobs["job_id"],
+            "submit_s": clean.jobs["submit_s"],
+            "end_s": known.end_s,
+            "at_s": int(clean.jobs["submit_s"].iloc[0]),
+            "requested": requested,
+            "champion": runtime,
+            "inverse": np.maximum(requested - runtime, 1.0),
+        }
+    )
+    return clean, known, served
+
+
+def test_schedules_with_the_challenger_s_predictions_are_compared_with_the_champion_s(crowded) -> None:
+    clean, known, served = crowded
+    found = against_the_champion(clean, known, served.sample(frac=1, random_state=0), 0, ("EASY-SJBF",))("inverse")
+    slowdown = found.set_index("metric").loc["mean_bounded_slowdown"]
+    assert set(found["scheduler"]) == {"EASY-SJBF"}
+    assert slowdown["relative"] > 0.1  # the worst order of all against the best
+    assert (found["replicates"] == REPLICATES).all()
+    assert slowdown["least"] < slowdown["relative"] < slowdown["most"]
+    same = against_the_champion(clean, known, served, 0, ("EASY-SJBF",))("champion")
+    assert (same["value"] == same["baseline"]).all()
+
+
+def test_jobs_submitted_before_the_champion_was_trained_are_left_out(crowded) -> None:
+    clean, known, served = crowded
+    trained = known.until_s - 8 * DAY_S
+    recent = served[served["submit_s"] > trained]
+    part = against_the_champion(clean, known, recent.assign(at_s=trained), trained, ("EASY",))("inverse")
+    assert part["weeks"].max() <= 2
+    assert against_the_champion(clean, known, served, known.until_s, ("EASY",))("inverse").empty

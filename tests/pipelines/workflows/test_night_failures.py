@@ -1,0 +1,326 @@
+"""A failed night changes nothing: whatever stage it dies in, aliases, tables and pages are those of the night before, and the next night works."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import mlflow
+import pytest
+
+from features.clock import DAY_S
+from features.errors import InputError
+from features.jobs.cleaning import AHEAD, CleanTrace
+from features.jobs.cleaning import clean as cleaned
+from features.jobs.schema import Trace
+from models.packed.predictor import FORMAT
+from models.registry import registration
+from models.registry.versions import all_versions
+from pipelines.workflows import night_commit, night_status, nights, retraining
+from pipelines.workflows.night_replay import own_registry
+from pipelines.workflows.nights import night
+from tests.support.arriving import CHANGE_DAY, contents, source
+
+FIRST = CHANGE_DAY - 3
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory):
+    """A home with one night done."""
+    before = mlflow.get_tracking_uri()
+    home, trace = tmp_path_factory.mktemp("failures") / "home", source(jobs=3000)
+    do(home, trace, 0)
+    yield home, trace
+    mlflow.set_tracking_uri(before)
+
+
+@pytest.fixture
+def home(prepared, tmp_path: Path):
+    """A copy of it; the registry's database holds absolute places of artifacts, which stay readable where they are."""
+    return Path(shutil.copytree(prepared[0], tmp_path / "home"))
+
+
+def do(home: Path, trace, number: int, read=None, connect=None):
+    midnight = trace.midnights[FIRST + number]
+    return night(
+        "arriving",
+        trace.label(midnight),
+        read or (lambda: trace.accounting(midnight)),
+        connect or (lambda: own_registry(home)),
+        home,
+    )
+
+
+def aliases(home: Path) -> dict[str, str]:
+    client = own_registry(home).client
+    return {name: str(version) for name, version in client.get_registered_model("runtime-arriving").aliases.items()}
+
+
+def registered(home: Path) -> set[str]:
+    return {str(each.version) for each in all_versions(own_registry(home), "runtime-arriving")}
+
+
+def served_by_the_champion(home: Path) -> str:
+    own_registry(home)
+    return mlflow.pyfunc.load_model("models:/runtime-arriving@champion").metadata.model_uuid
+
+
+def boom(*_: object, **__: object):
+    raise RuntimeError("boom")
+
+
+STAGES = {
+    "ingesting": (nights, "user_history"),
+    "reading the champion": (retraining, "Incumbent"),
+    "predicting as served": (nights, "predict_served"),
+    "training": (retraining, "fingerprint"),
+    "registering": (registration, "assemble"),
+    "refreshing": (retraining, "_refresh"),
+    "looking for drift": (nights, "input_drift"),
+    "comparing": (nights, "served_schedules"),
+    "keeping the ledger": (nights, "ledger_row"),
+    "moving the aliases": (registration, "promote"),
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_night_that_raises_leaves_the_night_before_and_the_next_one_works(
+    prepared, home: Path, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = prepared[1]
+    before, named, champion, versions = contents(home), aliases(home), served_by_the_champion(home), registered(home)
+    with monkeypatch.context() as broken:
+        broken.setattr(*STAGES[stage], boom)
+        with pytest.raises(RuntimeError, match="boom"):
+            do(home, trace, 1)
+    assert contents(home) == before
+    assert aliases(home) == named
+    assert registered(home) == versions
+    assert served_by_the_champion(home) == champion
+    label = trace.label(trace.midnights[FIRST + 1])
+    said = (home / "reports/nights/arriving" / f"{label}.failed.txt").read_text()
+    assert said.count("\n") == 1
+    assert said.startswith(f"night {label} of arriving, while ")
+    assert said.endswith("boom; champion, tables and reports stay those of the night before\n")
+    made = do(home, trace, 2)
+    assert aliases(home)["champion"] == made.row["champion"] != named["champion"]
+    assert len(made.nights) == 2
+    assert said.strip() in (home / "reports/nights/arriving/index.html").read_text()
+
+
+def cut(folder: Path) -> None:
+    file = folder / "history.parquet"
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def of_another_night(folder: Path) -> None:
+    settings = json.loads((folder / "model.json").read_text())
+    (folder / "model.json").write_text(json.dumps(settings | {"snapshot_s": settings["snapshot_s"] - 86_400}))
+
+
+DAMAGES = {
+    "the refreshed champion": (2, cut, "does not answer when it is loaded back"),
+    "the challenger": (1, of_another_night, "is damaged: of its last submissions not true: .*it has the histories of now"),
+}
+"""Which of a night's new versions, what happens to it, and what is said."""
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_version_damaged_on_its_way_into_the_registry_fails_the_night_and_changes_nothing(
+    prepared, home: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number, harm, said = DAMAGES[damage]
+    before, named, versions = contents(home), aliases(home), registered(home)
+    real, made = registration.new_version, []
+
+    def damaged(tracking, name, logged, *rest):
+        made.append(name)
+        if len(made) == number:
+            harm(Path(mlflow.artifacts.download_artifacts(logged.model_uri)) / "artifacts" / "runtime_model")
+        return real(tracking, name, logged, *rest)
+
+    monkeypatch.setattr(registration, "new_version", damaged)
+    with pytest.raises(InputError, match=said):
+        do(home, prepared[1], 1)
+    assert len(made) == number
+    assert contents(home) == before
+    assert aliases(home) == named
+    assert registered(home) == versions
+
+
+def test_accounting_that_cannot_be_read_and_a_registry_that_is_away_are_failed_nights(prepared, home: Path) -> None:
+    trace = prepared[1]
+    before = contents(home)
+
+    def gone():
+        raise InputError("accounting.txt: no such file")
+
+    for broken in ({"read": gone}, {"connect": gone}):
+        with pytest.raises(InputError, match="no such file"):
+            do(home, trace, 1, **broken)
+        assert contents(home) == before
+    assert do(home, trace, 1).row["new_jobs"] > 0
+
+
+def test_aliases_half_moved_are_put_back(prepared, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = prepared[1]
+    named = aliases(home)
+    with monkeypatch.context() as broken:
+        real = mlflow.MlflowClient.set_registered_model_alias
+
+        def set_alias(self, name, alias, version):
+            if alias == "champion" and str(version) != named["champion"]:
+                raise mlflow.exceptions.MlflowException("the registry is gone")
+            return real(self, name, alias, version)
+
+        broken.setattr(mlflow.MlflowClient, "set_registered_model_alias", set_alias)
+        with pytest.raises(mlflow.exceptions.MlflowException, match="gone"):
+            do(home, trace, 1)
+    assert aliases(home) == named
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from pipelines.workflows import night_commit, nights
+from tests.pipelines.workflows.test_night_failures import do, source
+module, name, after = sys.argv[2:5]
+owner = {"nights": nights, "Staging": night_commit.Staging, "os": night_commit.os}[module]
+real = getattr(owner, name)
+left = int(after)
+def dies(*arguments, **keywords):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*arguments, **keywords)
+if int(after) >= 0:
+    setattr(owner, name, dies)
+do(Path(sys.argv[1]), source(jobs=3000), 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "after", "happened"),
+    [
+        ("nights", "served_schedules", 0, False),
+        ("Staging", "commit", 0, False),
+        ("nights", "_crown", 0, True),
+        ("Staging", "clear", 0, True),
+    ],
+    ids=["comparing", "before the journal", "before the aliases", "before the journal is removed"],
+)
+def test_a_night_that_is_killed_has_happened_or_not_and_the_next_one_works(
+    prepared, home: Path, module: str, name: str, after: int, happened: bool
+) -> None:
+    trace = prepared[1]
+    before, named = contents(home), aliases(home)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(home), module, name, str(after)],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    if not happened:
+        assert contents(home) == before
+        assert aliases(home) == named
+    made = do(home, trace, 2)
+    assert len(made.nights) == (3 if happened else 2)
+    assert aliases(home)["champion"] == made.row["champion"]
+    label = trace.label(trace.midnights[FIRST + 1])
+    told = " ".join(made.notes)
+    assert ("that was finished" if happened else f"night {label} had died while") in told
+    assert (home / f"reports/nights/arriving/{label}.html").exists() == happened
+    assert not list((home / "nights/arriving").glob("[!.]*"))
+
+
+def test_two_nights_of_a_trace_do_not_run_at_once(prepared, home: Path) -> None:
+    with night_commit.staged(home, "arriving"), pytest.raises(InputError, match="another night or run of arriving is running"):
+        do(home, prepared[1], 1)
+
+
+def test_a_champion_of_an_older_format_is_replaced_and_the_note_says_so(prepared, home: Path) -> None:
+    store = own_registry(home)
+    old = aliases(home)["champion"]
+    store.client.set_model_version_tag("runtime-arriving", old, "queuecast_format", "0")
+    with pytest.raises(InputError, match=f"version {old}.* has format 0, this Queuecast reads format {FORMAT}: register it again"):
+        registration.load(store, "runtime-arriving")
+    made = do(home, prepared[1], 1)
+    assert made.row["promoted"]
+    assert f"version {old}, is of format 0, not {FORMAT}" in str(made.row["why"])
+    assert registration.load(own_registry(home), "runtime-arriving") is not None
+
+
+def test_a_champion_chosen_by_hand_stays_and_is_not_refreshed(prepared, home: Path) -> None:
+    store = own_registry(home)
+    chosen = aliases(home)["champion"]
+    for tag in ("judged_accuracy", "method"):
+        store.client.delete_model_version_tag("runtime-arriving", chosen, tag)
+    made = do(home, prepared[1], 1)
+    assert aliases(home)["champion"] == chosen == made.row["champion"]
+    assert "somebody chose it by hand, and it stays" in str(made.row["why"])
+    assert do(home, prepared[1], 2).row["champion"] == chosen
+
+
+def with_a_wait_of_three_years(clean: CleanTrace) -> CleanTrace:
+    """The same accounting with one row that started three years after it was submitted, cleaned as it is read."""
+    jobs = clean.jobs.copy()
+    jobs.loc[jobs.index[-50], "wait_s"] = 3 * 365 * DAY_S
+    return cleaned(Trace("arriving", jobs, clean.procs, clean.origin_unix_s, clean.timezone))
+
+
+def test_a_wait_of_three_years_is_left_out_and_a_night_that_went_too_far_is_taken_back(prepared, home: Path) -> None:
+    trace = prepared[1]
+    accounting = [with_a_wait_of_three_years(trace.accounting(trace.midnights[FIRST + number])) for number in range(4)]
+    named = aliases(home)
+    far = do(home, trace, 3, read=lambda: accounting[3])
+    assert far.row["until_s"] <= trace.midnights[FIRST + 3]
+    assert far.clean.rejected_jobs[["rule", "column", "before"]].to_numpy().tolist() == [[AHEAD, "wait_s", 3 * 365 * DAY_S]]
+    assert f"1 job ahead of the accounting&#39;s own clock was left out (rejected_jobs, {AHEAD})" in far.report.read_text()
+
+    with pytest.raises(InputError, match="accounting is missing"):
+        do(home, trace, 1, read=lambda: accounting[1])
+    found = night_status.status(home, accounting[1])
+    assert far.label in found.done
+    assert f"before that of the night {far.label}" in found.stuck[0]
+    said = night_status.clear(home, accounting[1], own_registry(home))
+    assert said == [
+        f"the night {far.label}: taken back, since accounting ends before; version {named['champion']} is champion again",
+        "1 note of failed nights: removed",
+    ]
+    assert aliases(home) == named
+    assert night_status.clear(home, accounting[1], own_registry(home)) == []
+    made = do(home, trace, 1, read=lambda: accounting[1])
+    assert len(made.nights) == 2
+    assert made.row["champion_before"] == named["champion"]
+    assert night_status.status(home, accounting[1]).stuck == []
+
+
+def test_a_commit_that_cannot_be_finished_is_shown_and_cleared(prepared, home: Path) -> None:
+    trace, named = prepared[1], aliases(home)
+    clean = trace.accounting(trace.midnights[FIRST])
+    journal = home / "nights" / "arriving" / "commit.json"
+    journal.write_text(json.dumps({"files": [], "aliases": {"champion": "99", "challenger": "98"}}))
+    with pytest.raises(mlflow.exceptions.MlflowException, match="98"):
+        do(home, trace, 1)
+    found = night_status.status(home, clean)
+    assert "died while its results were moved into place" in found.stuck[0]
+    assert "while opening the registry" in found.failed[0]
+    said = night_status.clear(home, clean, own_registry(home))
+    assert said[0].startswith("a night before could not be finished")
+    assert said[1] == "1 note of failed nights: removed"
+    assert aliases(home) == named
+    assert night_status.status(home, clean).stuck == night_status.status(home, clean).failed == []
+    with night_commit.alone(home, "arriving"):
+        assert night_status.status(home, clean).stuck == ["a night or a run is at it now"]
+        with pytest.raises(InputError, match="another night or run of arriving is running"):
+            night_status.clear(home, clean, own_registry(home))

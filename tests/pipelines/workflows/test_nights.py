@@ -1,0 +1,310 @@
+"""Nights of a trace that arrives day by day: what consumers load each morning, when the champion changes, and that the scheduled job does the same."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import dagster as dg
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.clock import DAY_S
+from features.errors import InputError
+from features.jobs.schema import Trace, fingerprint
+from models.packed.methods import DATED, Boosting, Quantile
+from models.registry import tracking
+from models.registry.promotion import JUDGED_DAYS, served_evidence
+from pipelines.ingest.canonical import write_canonical
+from pipelines.storage.lake import Lake
+from pipelines.storage.registry import submissions
+from pipelines.workflows.night_replay import own_registry, replay_nights
+from pipelines.workflows.nights import night
+from tests.support.arriving import CHANGE_DAY, arriving, source
+
+FIRST, NIGHTS = CHANGE_DAY - 3, 10
+"""The first night, counted in days, and how many there are: a few before people change their ways, some after."""
+
+
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory: pytest.TempPathFactory):
+    before = mlflow.get_tracking_uri()
+    home = tmp_path_factory.mktemp("nights")
+    trace = source()
+    made = list(replay_nights(trace, trace.midnights[FIRST : FIRST + NIGHTS], home))
+    yield home, trace, made, own_registry(home)
+    mlflow.set_tracking_uri(before)
+
+
+def versions(store) -> dict[str, object]:
+    return {str(each.version): each for each in store.client.search_model_versions("name = 'runtime-arriving'")}
+
+
+def test_every_morning_the_champion_has_the_histories_of_the_night(replayed) -> None:
+    _home, _, made, store = replayed
+    found = versions(store)
+    for each in made:
+        version = found[str(each.row["champion"])]
+        assert version.tags["snapshot_s"] == str(each.row["until_s"])
+        assert version.tags["snapshot_fingerprint"] == each.row["fingerprint"]
+        assert version.tags["night"] == each.label
+        assert version.tags["data_fingerprint"]
+    assert len({each.row["champion"] for each in made}) == NIGHTS
+    assert str(store.client.get_model_version_by_alias("runtime-arriving", "champion").version) == made[-1].row["champion"]
+
+
+def test_a_refreshed_version_has_the_old_model_and_says_whose_it_is(replayed) -> None:
+    _, _, made, store = replayed
+    found = versions(store)
+    refreshed = [each for each in made if not each.row["promoted"]]
+    assert len(refreshed) >= 5
+    for each in refreshed:
+        version = found[str(each.row["champion"])]
+        trained = found[str(each.row["trained_version"])]
+        assert version.tags["refreshed_from"] == str(trained.version)
+        assert "refreshed_from" not in trained.tags
+        for tag in ("method", "training_window_s", "training_jobs", "data_fingerprint", "recorded_accuracy"):
+            assert version.tags[tag] == trained.tags[tag]
+        old, new = (learned(number) for number in (trained.version, version.version))
+        assert old == new
+        assert ("trees.txt" in new) == (version.tags["method"] == "lightgbm-users")
+        assert ("forest.npz" in new) == (version.tags["method"] == "quantile(order=accuracy)")
+
+
+def learned(number: object) -> dict[str, bytes]:
+    """Files of a version but for settings and what is dated: what was learned."""
+    folder = Path(mlflow.artifacts.download_artifacts(f"models:/runtime-arriving/{number}")) / "artifacts" / "runtime_model"
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name not in ("model.json", "history.parquet", *DATED)}
+
+
+def test_what_counts_as_served_is_what_a_consumer_got_that_morning(replayed) -> None:
+    """Loaded from the registry as anybody would, each night's version is asked for the next day's submissions."""
+    home, trace, made, _ = replayed
+    served, _ = Lake(home / "lake").read("served", "arriving")
+    everything = submissions(trace.clean).set_index(trace.clean.jobs["job_id"])
+    compared = 0
+    for each in made[:-1]:
+        rows = served[(served["at_s"] == each.row["until_s"]) & served["champion"].notna()]
+        model = mlflow.pyfunc.load_model(f"models:/runtime-arriving/{each.row['champion']}")
+        answers = model.predict(everything.loc[rows["job_id"]].reset_index(drop=True))
+        np.testing.assert_allclose(answers["predicted_s"], rows["champion"], rtol=1e-9)
+        assert (answers["snapshot_age_s"] >= 0).all()
+        compared += len(rows)
+    assert compared > 800
+    assert served["job_id"].is_unique
+
+
+def test_nobody_is_promoted_until_people_change_their_ways_and_then_somebody_is(replayed) -> None:
+    _, trace, made, store = replayed
+    change = trace.midnights[CHANGE_DAY - 1]
+    assert made[0].row["promoted"]
+    assert made[0].row["champion_before"] == ""
+    promoted = [each for each in made[1:] if each.row["promoted"]]
+    assert promoted
+    assert all(each.row["until_s"] > change for each in promoted)
+    for each in promoted:
+        assert each.row["evidence"] >= each.row["evidence_needed"]
+        why = versions(store)[str(each.row["champion"])].description
+        assert why.startswith("Promoted over version")
+        assert f"difference {each.row['difference']:+.4f} [{each.row['low']:+.4f}, {each.row['high']:+.4f}]" in why
+    stays = next(each for each in made[1:] if not each.row["promoted"])
+    assert "200 must judge" in str(stays.row["why"])
+    for each in made[1:]:
+        assert each.row["promoted"] <= (each.row["evidence"] >= each.row["evidence_needed"])
+
+
+def test_the_evidence_begins_anew_with_a_champion_and_can_be_told_again_from_what_was_served(replayed) -> None:
+    home, _, made, store = replayed
+    served, _ = Lake(home / "lake").read("served", "arriving")
+    found = versions(store)
+    for before, each in itertools.pairwise(made):
+        trained = str(before.row["trained_version"])
+        trained_until = int(found[trained].tags["training_window_s"].split("..")[1])
+        name, until = str(each.row["challenger_method"]), int(each.row["until_s"])
+        rows = served[(served["champion_version"] == trained) & (served["end_s"] <= until)]
+        score = {
+            column: np.minimum(rows[column] / rows["runtime_s"], rows["runtime_s"] / rows[column]) for column in (name, "champion")
+        }
+        user, end = pd.factorize(rows["user"])[0], rows["end_s"].to_numpy()
+        again = served_evidence((score[name] - score["champion"]).to_numpy(), user, end, trained_until, until, 3, trained_until)
+        assert again.value == pytest.approx(each.row["evidence"], rel=1e-9)
+        if before.row["promoted"]:
+            assert each.row["evidence"] == 1.0
+
+
+def test_quantiles_are_kept_as_they_were_served(replayed) -> None:
+    home, _, _, _ = replayed
+    served, _ = Lake(home / "lake").read("served", "arriving")
+    answered = served[served["champion"].notna()]
+    for name in (Quantile.name, "champion"):
+        told = answered[[f"{name}_50_s", f"{name}_80_s", f"{name}_95_s"]].to_numpy()
+        assert (np.diff(told, axis=1) >= 0).all()
+    assert not {f"{Boosting.name}_80_s", "last2_80_s"} & set(served.columns)
+
+
+def test_only_jobs_that_no_judged_model_has_seen_judge(replayed) -> None:
+    home, trace, made, store = replayed
+    served, _ = Lake(home / "lake").read("served", "arriving")
+    found = versions(store)
+    submit, end = trace.clean.jobs["submit_s"].to_numpy(), trace.start_s + trace.clean.jobs["runtime_s"].to_numpy()
+    for before, each in itertools.pairwise(made):
+        trained_until = int(found[str(before.row["trained_version"])].tags["training_window_s"].split("..")[1])
+        until = each.row["until_s"]
+        since = submit[end <= until].max() - JUDGED_DAYS * DAY_S
+        judges = served[(served["submit_s"] > trained_until) & (served["end_s"] > since) & (served["end_s"] <= until)]
+        assert len(judges) == each.row["judged_jobs"]
+        ratio = judges["champion"] / judges["runtime_s"]
+        assert np.minimum(ratio, 1 / ratio).mean() == pytest.approx(each.row["champion_accuracy"], rel=1e-12)
+
+
+def test_new_rows_only_appear_and_the_fingerprint_changes(replayed) -> None:
+    home, trace, made, _ = replayed
+    assert len({each.row["fingerprint"] for each in made}) == NIGHTS
+    assert all(each.row["gone_jobs"] == 0 for each in made)
+    for before, each in itertools.pairwise(made):
+        assert each.row["jobs"] == before.row["jobs"] + each.row["new_jobs"]
+    jobs, _ = Lake(home / "lake").read("jobs", "arriving")
+    end = trace.start_s + trace.clean.jobs["runtime_s"].to_numpy()
+    assert set(jobs["job_id"]) == set(trace.clean.jobs["job_id"][end <= trace.midnights[FIRST + NIGHTS - 1]])
+    assert fingerprint(jobs) == made[-1].row["fingerprint"]
+
+
+def test_every_night_leaves_a_page_and_the_index_links_them(replayed) -> None:
+    home, _, made, _ = replayed
+    index = (home / "reports" / "nights" / "arriving" / "index.html").read_text()
+    for each in made:
+        assert f'href="{each.label}.html"' in index
+        page = each.report.read_text()
+        assert str(each.row["why"])[:40] in page
+        assert "up to the" in page
+        assert 'src="http' not in page + index
+    assert not list((home / "nights" / "arriving").glob("*"))[1:]  # nothing but the lock
+
+
+def test_accuracy_as_served_is_logged_beside_that_up_to_the_second(replayed) -> None:
+    home, _, made, store = replayed
+    version = versions(store)[str(made[-1].retrained.registered["version"].iloc[0])]  # the one trained that night
+    metrics = store.client.get_run(version.run_id).data.metrics
+    served, _ = Lake(home / "lake").read("served", "arriving")
+    window = served[served["end_s"] > made[-1].clean.jobs["submit_s"].max() - JUDGED_DAYS * DAY_S]
+    for name, column in (("served_accuracy", ""), ("up_to_second_accuracy", "_now")):
+        ratio = window[version.tags["method"] + column] / window["runtime_s"]
+        assert metrics[name] == pytest.approx(np.minimum(ratio, 1 / ratio).mean(), rel=1e-12)
+    assert metrics["served_accuracy"] != metrics["up_to_second_accuracy"]
+    model = mlflow.pyfunc.load_model(f"models:/runtime-arriving/{version.version}")
+    assert model.metadata.signature is not None
+    assert len(model.input_example) == 2
+
+
+def test_the_change_is_reported_as_drift_of_the_champion(replayed) -> None:
+    _, _, made, _ = replayed
+    assert any("accuracy" in each.drifted for each in made)
+    assert not any(each.drifted for each in made[:3])
+
+
+def test_the_scheduled_job_leaves_the_same(replayed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two nights by way of Dagster, the accounting a file that grows, against the same two nights of the replay."""
+    from pipelines.definitions import defs
+    from pipelines.sources.traces import remember
+
+    _, trace, made, _ = replayed
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(tracking, "_SITE", None)
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "arriving.parquet"
+    job = defs.resolve_job_def("nightly")
+    with dg.instance_for_test() as instance:
+        instance.add_dynamic_partitions("traces", ["arriving"])
+        for each in made[:2]:
+            kept = trace.accounting(trace.midnights[FIRST + made.index(each)])
+            write_canonical(Trace("arriving", kept.jobs, kept.procs, kept.origin_unix_s, kept.timezone), path)
+            remember(str(path))
+            result = job.execute_in_process(partition_key="arriving", instance=instance, tags={"queuecast/night": each.label})
+            assert result.success
+            assert {check.check_name for check in result.get_asset_check_evaluations()} == {
+                "champion_serves_this_night",
+                "inputs_as_before",
+                "champion_as_good_as_when_promoted",
+            }
+            assert instance.get_latest_materialization_event(dg.AssetKey("jobs")) is not None
+    lake = Lake(tmp_path / "home" / "lake")
+    theirs = pd.DataFrame([each.row for each in made[:2]])
+    pd.testing.assert_frame_equal(lake.read("nights", "arriving")[0][theirs.columns], theirs, check_dtype=False)
+    assert [each.name for each in sorted((tmp_path / "home" / "reports" / "nights" / "arriving").iterdir())] == [
+        *(f"{each.label}.html" for each in made[:2]),
+        "index.html",
+    ]
+
+
+def test_nights_that_remember_nothing_leave_the_same(replayed, tmp_path: Path) -> None:
+    _, trace, made, _ = replayed
+    for midnight, each in zip(trace.midnights[FIRST : FIRST + 3], made, strict=False):
+        again = night(
+            "arriving",
+            each.label,
+            lambda at=midnight: trace.accounting(at),
+            lambda: own_registry(tmp_path),
+            tmp_path,
+            run_id="replay",
+        )
+        pd.testing.assert_series_equal(pd.Series(dict(again.row)), pd.Series(dict(each.row)))
+
+
+def test_a_night_without_news_is_a_night(replayed, tmp_path: Path) -> None:
+    _, trace, _, _ = replayed
+    kept = trace.accounting(trace.midnights[FIRST])
+    made = [
+        night("arriving", label, lambda: kept, lambda: own_registry(tmp_path), tmp_path, run_id="replay")
+        for label in ("one", "two")
+    ]
+    assert made[1].row["new_jobs"] == 0
+    assert made[1].row["champion"] == made[1].row["trained_version"] == made[0].row["champion"]
+    assert made[1].row["challenger"] == made[0].row["challenger"]
+    assert "nothing was registered" in made[1].report.read_text()
+    registered = own_registry(tmp_path).client.search_model_versions("name = 'runtime-arriving'")
+    assert {str(each.version) for each in registered} == set(made[0].retrained.registered["version"].astype(str))
+    assert made[1].retrained.registered.set_index("alias")["accuracy"]["champion"] > 0
+
+
+def test_accounting_that_changed_is_counted_and_answered_anew(replayed, tmp_path: Path) -> None:
+    _, trace, _, _ = replayed
+    kept = [trace.accounting(trace.midnights[FIRST + number]) for number in range(2)]
+    jobs = kept[1].jobs
+    recent = jobs.index[-400]
+    changed = jobs.assign(runtime_s=jobs["runtime_s"].where(jobs.index != recent, jobs["runtime_s"] - 1)).drop(index=recent - 100)
+    from dataclasses import replace
+
+    second = replace(kept[1], jobs=changed.reset_index(drop=True), jobs_read=len(changed))
+    for label, clean in (("one", kept[0]), ("two", second)):
+        made = night("arriving", label, lambda each=clean: each, lambda: own_registry(tmp_path), tmp_path)
+    assert made.row["gone_jobs"] == 2
+    assert "2 jobs of the accounting of before changed or are gone" in made.report.read_text()
+    with pytest.raises(InputError, match="accounting is missing"):
+        night("arriving", "three", lambda: kept[0], lambda: own_registry(tmp_path), tmp_path)
+
+
+def test_a_trace_without_users_and_waits_has_nights_too(tmp_path: Path) -> None:
+    trace = source(users=False, waits=False, jobs=2500)
+    made = list(replay_nights(trace, trace.midnights[-3:-1], tmp_path))
+    assert len(made) == 2
+    assert "Waits are not recorded; starts were simulated" in " ".join(made[0].clean.notes)
+    model = mlflow.pyfunc.load_model("models:/runtime-arriving@champion")
+    asked = submissions(arriving(users=False, jobs=100))
+    assert model.predict(asked)["predicted_s"].between(1, asked["requested_s"]).all()
+    unseen = asked.assign(user="a user never seen")
+    assert model.predict(unseen)["predicted_s"].between(1, asked["requested_s"]).all()
+    with pytest.raises(mlflow.exceptions.MlflowException, match="column requested_s: 0 is below 1"):
+        model.predict(asked.assign(requested_s=0))
+
+
+def test_one_row_is_answered_as_among_many(replayed) -> None:
+    home, trace, made, _ = replayed
+    own_registry(home)
+    model = mlflow.pyfunc.load_model(f"models:/runtime-arriving/{made[-1].row['champion']}")
+    asked = submissions(trace.clean).head(20)
+    together = model.predict(asked)
+    for row in (0, 7, 19):
+        alone = model.predict(asked.iloc[[row]].reset_index(drop=True))
+        pd.testing.assert_frame_equal(alone, together.iloc[[row]].reset_index(drop=True))

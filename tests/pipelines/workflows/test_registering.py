@@ -1,0 +1,161 @@
+"""The stage of a run that registers: what it leaves in the registry, and that a failure, a re-run and a night at the same time leave it whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import Mock
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.clock import DAY_S
+from features.errors import InputError
+from models.packed.methods import Boosting, Quantile
+from models.registry import registration, versions
+from models.registry.candidates import TRAINERS
+from models.registry.tracking import Tracking
+from models.registry.versions import Keep, aliases, all_versions, prune
+from pipelines.storage.registry import kept_versions
+from pipelines.workflows import stages
+from pipelines.workflows.night_commit import alone
+from pipelines.workflows.night_replay import own_registry, replay
+from tests.support.arriving import arriving
+
+NAME = "runtime-arriving"
+
+
+def trace(jobs: int = 700):
+    """A small trace whose last job runs on for 40 days after everything else has ended."""
+    clean = arriving(jobs=jobs)
+    long = clean.jobs.index == len(clean.jobs) - 1
+    columns = {name: clean.jobs[name].where(~long, 40 * DAY_S) for name in ("runtime_s", "requested_s")}
+    return replace(clean, jobs=clean.jobs.assign(**columns))
+
+
+def register(home: Path, jobs: int = 700, name: str = "arriving") -> stages.Registered:
+    clean = replace(trace(jobs), name=name)
+    return stages.register_predictors(clean, stages.user_history(clean), pd.DataFrame(), own_registry(home), home, "r")
+
+
+@pytest.fixture(scope="module")
+def registered(tmp_path_factory: pytest.TempPathFactory):
+    """A home in which one run registered, of the methods but the one that takes long to train."""
+    before = mlflow.get_tracking_uri()
+    home = tmp_path_factory.mktemp("registering")
+    with pytest.MonkeyPatch.context() as quick:
+        quick.delitem(TRAINERS, Quantile.name)
+        yield home, register(home)
+    mlflow.set_tracking_uri(before)
+
+
+def numbers(store: Tracking) -> set[str]:
+    return {str(each.version) for each in all_versions(store, NAME)}
+
+
+def test_one_long_job_at_the_tail_leaves_jobs_to_judge(registered) -> None:
+    home, made = registered
+    assert sorted(made.versions["alias"]) == ["challenger", "champion"]
+    assert (made.versions["judged_jobs"] >= 200).all()
+    assert made.versions["accuracy"].between(0, 1).all()
+    assert numbers(own_registry(home)) == {"1", "2"}
+    np.testing.assert_allclose(made.answers["predicted_s"], made.answers["expected_s"], rtol=1e-9)
+
+
+def test_nights_are_chosen_up_to_the_last_submission_and_not_the_last_end() -> None:
+    source = replay(trace())
+    count = source.up_to_the_last_submission()
+    last = int(source.clean.jobs["submit_s"].iloc[-1])
+    assert source.midnights[count - 2] <= last < source.midnights[count - 1]
+    assert len(source.midnights) >= count + 39
+
+
+def test_a_re_run_over_the_same_jobs_registers_nothing_and_shows_what_serves(registered) -> None:
+    home, made = registered
+    store = own_registry(home)
+    before = numbers(store)
+    again = register(home)
+    assert again.nothing_new
+    assert numbers(store) == before
+    pd.testing.assert_frame_equal(again.versions, made.versions.sort_values("version", ignore_index=True), check_dtype=False)
+    assert again.versions.set_index("alias")["accuracy"]["champion"] > 0
+    assert (again.answers["predicted_s"] == made.answers["predicted_s"]).all()
+
+
+@pytest.mark.parametrize("name", ["arriving", "another"], ids=["beside a champion", "the first of its trace"])
+def test_a_run_that_fails_leaves_nothing_in_the_registry(registered, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = registered[0]
+    monkeypatch.delitem(TRAINERS, Boosting.name)
+    store = own_registry(home)
+    files = set((home / "mlartifacts").rglob("model.json"))
+    before, named, models = numbers(store), aliases(store, NAME), store.client.search_registered_models()
+    gone = OSError("the registry is gone")
+    monkeypatch.setattr(registration, "promote", Mock(side_effect=gone))
+    with pytest.raises(OSError, match="gone"):
+        register(home, 690, name)
+    assert [each.name for each in store.client.search_registered_models()] == [each.name for each in models] == [NAME]
+    assert numbers(store) == before
+    assert aliases(store, NAME) == named
+    assert set((home / "mlartifacts").rglob("model.json")) == files
+
+
+def test_a_run_does_not_move_aliases_while_a_night_of_its_trace_is_running(registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = registered[0]
+    named = aliases(own_registry(home), NAME)
+    monkeypatch.setattr(stages, "RUN_WAITS_S", 0.1)
+    with (
+        alone(home, "arriving"),
+        pytest.raises(InputError, match=r"another night or run of arriving is running, and still is after 0\.1 s"),
+    ):
+        register(home, jobs=690)
+    assert aliases(own_registry(home), NAME) == named
+
+
+@pytest.fixture
+def plain(registered):
+    """A model with eight versions that MLflow knows nothing else of; the champion is refreshed from the first."""
+    store, name = own_registry(registered[0]), "runtime-plain"
+    store.client.create_registered_model(name)
+    for number in range(1, 9):
+        tags = {"refreshed_from": "1"} if number == 4 else {}
+        run = store.client.create_run(store.experiment_id, tags={"registered_model": name})
+        store.client.create_model_version(name, f"runs:/{run.info.run_id}/m", run.info.run_id, tags=tags)
+    store.client.set_registered_model_alias(name, "champion", "4")
+    store.client.set_registered_model_alias(name, "challenger", "3")
+    store.client.set_terminated(store.client.create_run(store.experiment_id, tags={"registered_model": name}).info.run_id, "FAILED")
+    return store, name
+
+
+def test_old_versions_go_with_their_runs_but_not_what_serves_nor_what_it_was_refreshed_from(plain, monkeypatch) -> None:
+    store, name = plain
+    runs = {str(each.version): each.run_id for each in all_versions(store, name)}
+    assert str(prune(store, name, Keep(2, 1.0))) == "nothing"  # none is a day old
+    later = versions.time.time() + 5 * 86_400
+    monkeypatch.setattr(versions.time, "time", lambda: later)
+    assert str(prune(store, name, Keep(2, 10.0))) == "nothing"
+    assert str(prune(store, name, Keep(2, 1.0))) == "3 old versions with their runs, 1 failed runs"
+    assert {str(each.version) for each in all_versions(store, name)} == {"1", "3", "4", "7", "8"}
+    deleted = {number for number, run in runs.items() if store.client.get_run(run).info.lifecycle_stage == "deleted"}
+    assert deleted == {"2", "5", "6"}
+    assert str(prune(store, name, Keep(2, 1.0))) == "nothing"
+
+
+def test_a_site_says_how_many_versions_it_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("QUEUECAST_CATALOGUE", "QUEUECAST_KEEP_VERSIONS", "QUEUECAST_KEEP_DAYS"):
+        monkeypatch.delenv(name, raising=False)
+    assert kept_versions() == Keep()
+    (tmp_path / "queuecast.toml").write_text("[registry]\nkeep_versions = 7\nkeep_days = 1.5\n")
+    assert kept_versions() == Keep(7, 1.5)
+    monkeypatch.setenv("QUEUECAST_KEEP_VERSIONS", "3")
+    assert kept_versions() == Keep(3, 1.5)
+    monkeypatch.setenv("QUEUECAST_KEEP_VERSIONS", "0")
+    with pytest.raises(InputError, match=r"\$QUEUECAST_KEEP_VERSIONS: 0 is not a whole number from 1"):
+        kept_versions()
+    (tmp_path / "queuecast.toml").write_text("[registry]\nkeep = 7\n")
+    with pytest.raises(
+        InputError, match=r"queuecast\.toml: unknown key 'keep' in \[registry\]: known are keep_versions, keep_days"
+    ):
+        kept_versions()

@@ -1,0 +1,136 @@
+"""Every check of a trace's tables can fail, and fails for what it names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import dagster as dg
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.jobs.cleaning import CleanTrace, clean
+from pipelines.assets.checks import broken, specs
+from pipelines.cli.run import _explain
+from pipelines.ingest.workload import Workload, generate
+from pipelines.workflows.stages import user_history
+from pipelines.workflows.trace_checks import (
+    HISTORY,
+    JOBS,
+    LEARNED,
+    PREDICTION_METRICS,
+    PREDICTIONS,
+    SCHEDULES,
+    check_history,
+    check_jobs,
+    check_prediction_metrics,
+    check_predictions,
+    check_schedules,
+)
+from sim import Schedule, simulate
+
+
+@pytest.fixture(scope="module")
+def trace() -> CleanTrace:
+    return clean(generate(Workload(jobs=600, procs=64)))
+
+
+@pytest.fixture(scope="module")
+def schedule(trace: CleanTrace) -> Schedule:
+    return simulate(trace.jobs, procs=trace.procs, scheduler="EASY")
+
+
+def failed(results: list[dg.AssetCheckResult]) -> set[str]:
+    return {str(result.check_name) for result in results if not result.passed}
+
+
+def test_a_sound_trace_passes(trace, schedule):
+    history = user_history(trace)
+    end = history.start_s + trace.jobs["runtime_s"].to_numpy(np.int64)
+    jobs, schedules = check_jobs(trace, trace), check_schedules([schedule], [schedule])
+    counted = check_history(trace.jobs, history.table, end)
+    assert failed([*jobs, *schedules, *counted]) == set()
+    for results, claims in ((jobs, JOBS), (schedules, SCHEDULES), (counted, HISTORY)):
+        assert {str(result.check_name) for result in results} == set(claims)
+
+
+def test_a_table_that_reads_back_otherwise(trace, schedule):
+    other = replace(trace, jobs=trace.jobs.assign(runtime_s=trace.jobs["runtime_s"].to_numpy() + (np.arange(600) == 7)))
+    assert failed(check_jobs(trace, other)) == {"reads_back_as_written"}
+    moved = replace(schedule, jobs=schedule.jobs.assign(start_s=schedule.jobs["start_s"] + 1))
+    assert failed(check_schedules([schedule], [moved])) == {"reads_back_as_written"}
+    assert failed(check_schedules([schedule], [])) == {"reads_back_as_written"}
+
+
+@pytest.mark.parametrize("procs", [6_400_000, 3])
+def test_a_wrong_number_of_processors_shows_in_the_load(trace, procs):
+    wrong = replace(trace, procs=procs)
+    assert "load_is_plausible" in failed(check_jobs(wrong, wrong))
+
+
+def test_many_dropped_jobs(trace):
+    gone = pd.DataFrame({"action": ["dropped"] * 60})
+    poor = replace(trace, rejected_jobs=gone, jobs_read=660)
+    assert failed(check_jobs(poor, poor)) == {"few_jobs_dropped"}
+
+
+def test_recorded_waits_that_the_machine_could_not_have_given(trace):
+    together = trace.jobs.assign(wait_s=pd.array(trace.jobs["submit_s"].max() - trace.jobs["submit_s"], dtype="Int64"))
+    wrong = replace(trace, jobs=together)
+    assert failed(check_jobs(wrong, wrong)) == {"recorded_schedule_fits"}
+
+
+def test_a_history_that_miscounts(trace):
+    history = user_history(trace)
+    end = history.start_s + trace.jobs["runtime_s"].to_numpy(np.int64)
+    shifted = history.table.assign(completed_jobs=history.table["completed_jobs"].shift(1, fill_value=0))
+    assert failed(check_history(trace.jobs, shifted, end)) == {"recounted_by_hand"}
+    future = history.table.assign(last_runtime_s=trace.jobs["runtime_s"].to_numpy(np.float64))
+    assert failed(check_history(trace.jobs, future, end)) == {"recounted_by_hand"}
+
+
+def test_predictions_that_are_shifted_against_the_history_or_never_learned():
+    table = pd.DataFrame({"requested": [60.0, 90.0, 120.0, 600.0], "last2": [60.0, 90.0, 50.0, 40.0]})
+    completed = np.array([0, 1, 2, 5])
+    assert failed(check_predictions(table, completed, 2)) == set()
+    assert failed(check_predictions(table, np.roll(completed, 1), 2)) == {"first_jobs_get_their_request"}
+    assert failed(check_predictions(table, completed, 3)) == {"models_take_over"}
+    assert {str(result.check_name) for result in check_predictions(table, completed, 2)} == set(PREDICTIONS)
+
+
+def test_learning_that_does_not_help():
+    accuracy = pd.Series({**dict.fromkeys(LEARNED, 0.6), "requested": 0.5})
+    assert failed(check_prediction_metrics(accuracy)) == set()
+    accuracy[LEARNED[-1]] = 0.4
+    assert failed(check_prediction_metrics(accuracy)) == {"learning_helps"}
+    assert set(PREDICTION_METRICS) == {"learning_helps"}
+
+
+def test_a_schedule_that_cannot_be(schedule):
+    early = replace(schedule, jobs=schedule.jobs.assign(start_s=schedule.jobs["submit_s"] - 1))
+    assert "no_start_before_submission" in failed(check_schedules([early], [early]))
+    narrow = replace(schedule, procs=3)
+    assert failed(check_schedules([narrow], [narrow])) == {"never_more_processors_than_there_are"}
+
+
+def test_a_failed_check_blocks_what_comes_after_and_is_told_in_words(capsys):
+    made = []
+
+    @dg.asset(check_specs=specs("first", {"sound": "It is sound."}))
+    def first() -> dg.MaterializeResult:
+        return dg.MaterializeResult(check_results=[broken("sound", 3, of=4)])
+
+    @dg.asset(deps=[first])
+    def second() -> None:
+        made.append("second")
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = dg.materialize([first, second], instance=instance, raise_on_error=False)
+    assert not result.success
+    assert made == []
+    with pytest.raises(SystemExit) as ended:
+        _explain(result, ["first"])
+    assert ended.value.code == 1
+    said = capsys.readouterr().err
+    assert "check failed: first sound (broken 3, of 4)" in said
+    assert "defect" not in said

@@ -1,0 +1,120 @@
+"""Asking a champion about a start: the features a training run would have, from what was ingested, and an answer that says what it rests on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from features.errors import InputError
+from models.variability.model import fit
+from pipelines.cli.variability.ask import command, moment
+from pipelines.ingest.ldms_ingest import ingest_counters
+from pipelines.sources.systems import remember_system
+from pipelines.storage.counters_store import CountersStore
+from pipelines.storage.lake import Lake
+from pipelines.storage.run_store import keep
+from pipelines.workflows import variability_ask
+from pipelines.workflows.variability_ask import ask
+from pipelines.workflows.variability_models import training_table
+
+FIRST_S, RUNS = 1_600_000_000, 40
+TAGS = {"scope": "own", "thresholds": "1.2 1.5"}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two nodes whose writing grows ever faster, sampled every minute, and runs on either of them."""
+    place = tmp_path_factory.mktemp("home")
+    times = FIRST_S + 60 * np.arange(200)
+    lines = ["#Time,Time_usec,ProducerName,component_id,job_id,write_bytes,open"]
+    lines += [f"{t}.0,0,n{n},{n},0,{(n + 1) * (t - FIRST_S) ** 2},{5 * (t - FIRST_S)}" for t in times for n in range(2)]
+    (place / "lustre2_client.csv").write_text("\n".join(lines) + "\n")
+    lake = Lake(place / "lake")
+    ingest_counters(CountersStore(lake.root, "small"), [place / "lustre2_client.csv"], sampler="lustre2_client")
+    start = FIRST_S + 900 + 240 * np.arange(RUNS)
+    nodes = [["n0"] if row % 2 else ["n0", "n1"] for row in range(RUNS)]
+    runs = {"run_id": [f"r{row}" for row in range(RUNS)], "application": "AMG", "input": "", "nodes": nodes, "start_s": start}
+    keep(lake, "control_runs", "small", pd.DataFrame(runs).assign(runtime_s=100.0 + np.arange(RUNS)))
+    keep(lake, "application_types", "small", pd.DataFrame({"application": ["AMG"], "type": ["network"]}))
+    remember_system(place, "small", {"lag_s": 70.0})
+    return place
+
+
+@pytest.fixture(scope="module")
+def model(home: Path):
+    table = training_table(home, "small", ("own",))
+    label = (np.arange(RUNS) >= RUNS // 2).astype(np.int64)
+    usual = pd.DataFrame({"mean_s": [100.0], "sigma_s": [20.0], "runs": [RUNS]}, index=pd.Index(["AMG"], name="application"))
+    return fit("decision-forest", table.features["own"], label, seed=0, options={"trees": 10}, classes=3, baselines=usual)
+
+
+@pytest.fixture
+def registered(model, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    monkeypatch.setattr(variability_ask, "version_at", lambda *_: SimpleNamespace(version=7, tags=TAGS))
+    monkeypatch.setattr(variability_ask, "_loaded", lambda *_: model)
+    return SimpleNamespace(uri="here")
+
+
+def test_a_start_is_asked_about_with_the_features_of_a_run_that_began_there(home: Path, model, registered) -> None:
+    table = training_table(home, "small", ("own",))
+    expected = model.probabilities(table.features["own"])
+    for row in (0, 1, 38, 39):
+        run = table.runs.iloc[row]
+        answer = ask(home, registered, "small", run["nodes"], "AMG", float(run["start_s"]))
+        assert answer.probabilities == tuple(expected[row])
+        assert answer.varies == (expected[row, -1] >= model.cutoff)
+    assert (answer.model, answer.version, answer.varies_above_s) == ("variability-small", "7", 130.0)
+    assert answer.samples == 4  # five minutes, the last 70 s of which cannot be read yet
+    assert len(answer.missing) == 9
+    assert all(name.startswith("probe.") for name in answer.missing)
+
+
+def test_probes_count_where_they_are_given(home: Path, registered) -> None:
+    probes = pd.DataFrame({"run_id": "x", "node": ["n0", "n9"], "send_s": 1.0, "recv_s": 2.0, "allreduce_s": 3.0})
+    assert ask(home, registered, "small", ["n0"], "AMG", FIRST_S + 3000, probes).missing == ()
+    assert len(ask(home, registered, "small", ["n1"], "AMG", FIRST_S + 3000, probes).missing) == 9
+
+
+def test_what_cannot_be_answered_is_said_in_a_line(home: Path, registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(
+        InputError, match=r"no counter of n0 was sampled in the 300 s before 2020-09-14.*the last of all is of 2020-09-13T15:45:40"
+    ):
+        ask(home, registered, "small", ["n0"], "AMG", FIRST_S + 86_400)
+    with pytest.raises(InputError, match="no counter of n5 and 1 others was sampled"):
+        ask(home, registered, "small", ["n5", "n6"], "AMG", FIRST_S + 3000)
+    assert np.isnan(ask(home, registered, "small", ["n0"], "HPL", FIRST_S + 3000).varies_above_s)
+    monkeypatch.setattr(variability_ask, "version_at", lambda *_: None)
+    with pytest.raises(
+        InputError, match="no registered model variability-small@champion at here: queuecast run --system small makes one"
+    ):
+        ask(home, registered, "small", ["n0"], "AMG", FIRST_S + 3000)
+
+
+def test_the_command_prints_the_answer(home: Path, registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUEUECAST_HOME", str(home))
+    monkeypatch.setattr("pipelines.storage.registry.tracking", lambda: registered)
+    asked = ["--system", "small", "--nodes", "n[0-1]", "--application", "AMG", "--at", str(FIRST_S + 11_000)]
+    said = CliRunner().invoke(command, asked, catch_exceptions=False).stdout
+    assert said.startswith("AMG on 2 nodes at 2020-09-13T15:30:00+00:00: will ")
+    assert "varies above  130 s" in said
+    assert "variability-small version 7, decision-forest, counters of own nodes" in said
+    row = json.loads(CliRunner().invoke(command, [*asked, "--json"], catch_exceptions=False).stdout)
+    assert row["nodes"] == ["n0", "n1"]
+    assert sum(row["probabilities"]) == pytest.approx(1)
+    for wrong in (["--nodes", "n[0-"], ["--at", "noon"], ["--at", "2020-09-13T15:30:00"], ["--nodes", " "]):
+        with pytest.raises(InputError, match=wrong[0]):
+            CliRunner().invoke(command, [*asked, *wrong], catch_exceptions=False)
+    assert moment("2020-09-13T17:30:00+02:00") == FIRST_S + 11_000
+
+
+def test_asking_imports_no_dagster() -> None:
+    code = "import sys, pipelines.workflows.variability_ask, pipelines.storage.registry, pipelines.cli.variability.ask; sys.exit('dagster' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], check=False).returncode == 0

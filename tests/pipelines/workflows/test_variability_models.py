@@ -1,0 +1,303 @@
+"""Variability models from a system's tables: what is read, who is promoted, what the commands say."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from features.clock import DAY_S
+from features.errors import InputError
+from features.jobs.schema import fingerprint
+from models.registry import tracking
+from models.registry.variability_registration import load_variability
+from models.registry.versions import all_versions
+from models.variability import learners
+from models.variability.evaluation import forward
+from pipelines.assets import variability_model as variability_asset
+from pipelines.assets.resources import LakeResource
+from pipelines.cli.variability.evaluate import command as evaluate_command
+from pipelines.cli.variability.train import command as train_command
+from pipelines.report.importances import TOP, importances
+from pipelines.sources.systems import remember_system, remembered, systems
+from pipelines.storage.lake import Lake
+from pipelines.workflows import variability_models, variability_night
+from pipelines.workflows.variability_checks import asked_back
+from pipelines.workflows.variability_models import TOLD, TrainingTable, evaluate, retrain
+from tests.support.contention import Runs, control_runs
+
+FAST = {"extra-trees": {"trees": 15}, "lightgbm": {"trees": 15}}
+NAMES = ("extra-trees", "lightgbm")
+
+
+def table_of(made: Runs, rows: slice = slice(None), system: str = "ours") -> TrainingTable:
+    runs = pd.DataFrame({"application": made.application, "start_s": made.start_s, "runtime_s": made.runtime_s})
+    sets = {"own": made.features.iloc[:, ::3], "all": made.all_nodes.iloc[:, ::3]}
+    told = made.contention[["network", "io"]].join(made.features.filter(like="type."))
+    return TrainingTable(
+        system,
+        runs.iloc[rows].reset_index(drop=True),
+        {name: each.iloc[rows].reset_index(drop=True) for name, each in sets.items()},
+        told.iloc[rows].reset_index(drop=True),
+        made.truth[rows],
+        generated=True,
+        left_out={"no counter sampled in the window": 3},
+    )
+
+
+@pytest.fixture(scope="module")
+def made():
+    return control_runs(900, seed=4)
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    place = tmp_path_factory.mktemp("mlflow")
+    before = mlflow.get_tracking_uri()
+    yield tracking.connect(f"sqlite:///{place}/mlflow.db", str(place / "artifacts"), "variability", site=False)
+    mlflow.set_tracking_uri(before)
+
+
+def test_an_evaluation_compares_scopes_and_knows_the_ceiling(made):
+    found = evaluate(table_of(made, slice(0, 500)), names=NAMES, protocols=("blocks-of-time",), options=FAST)
+    assert set(found.measures["features"]) == {"own", "all", TOLD}
+    assert set(found.own_against_all["classifier"]) == set(NAMES)
+    assert set(found.ceilings["against"]) == {"label", "truth"}
+    f1 = found.measures[(found.measures["measure"] == "f1") & (found.measures["application"] == "all")]
+    told = f1[f1["features"] == TOLD].groupby("against")["value"].max()
+    assert found.ceilings.set_index("against")["value"].to_dict() == told.to_dict()
+    assert found.left_out == {
+        "no counter sampled in the window": 3,
+        "no baseline, or nothing to train on apart from them (blocks-of-time)": 0,
+    }
+
+
+def test_the_first_champion_is_the_best_of_all_and_the_simulator_can_load_it(opened, made):
+    table = table_of(made, slice(0, 400), "first")
+    found = retrain(table, "own", opened, names=NAMES, options=FAST, tags={"dagster_run_id": "r9"})
+    assert found.promoted
+    assert found.registered["f1"].between(0.3, 1).all()
+    champion = found.registered.set_index("alias").loc["champion"]
+    assert champion["f1"] >= found.registered["f1"].max() - 0.001
+    model = load_variability(opened, "variability-first")
+    assert model.classifier == champion["method"]
+    assert model.classes == 3
+    assert set(model.baselines.index) == set(made.application)
+    tags = opened.client.get_model_version_by_alias("variability-first", "champion").tags
+    runs = table.runs[["application", "start_s", "runtime_s"]]
+    assert tags["data_fingerprint"] == fingerprint(pd.concat([runs, table.features["own"]], axis=1))
+    assert tags["generated"] == "true"
+    assert tags["dagster_run_id"] == "r9"
+    with pytest.raises(InputError, match="looks at own nodes, not all"):
+        retrain(table, "all", opened, names=NAMES, options=FAST)
+
+
+def test_a_champion_that_learned_little_is_replaced_by_what_learned_more(opened, made):
+    """A champion trained on a few runs whose counters said nothing is judged on runs it never saw, and loses."""
+    blind = table_of(made, slice(0, 150), "second")
+    shuffled = blind.features["own"].sample(frac=1, random_state=0).reset_index(drop=True)
+    blind = TrainingTable("second", blind.runs, {"own": shuffled})
+    retrain(blind, "own", opened, names=("lightgbm",), options=FAST)
+    found = retrain(table_of(made, system="second"), "own", opened, names=NAMES, options=FAST)
+    assert found.promoted, found.why
+    assert (found.champion, found.challenger) == ("2", "1")
+    assert found.found.low > 0
+    first, last = blind.runs["start_s"].max(), made.start_s.max()
+    expected = (made.start_s > max(first, last - 90 * DAY_S)).sum()
+    assert 0.9 * expected <= found.judged_runs <= expected
+    assert found.found.evidence.value >= found.found.evidence.needed == 40
+    assert f"Promoted over version 1 (lightgbm): {found.found.evidence}; F1 0." in found.why
+    assert opened.client.get_model_version_by_alias("variability-second", "champion").version == 2
+
+
+def test_what_is_said_of_a_run_that_judges_stays_as_runs_are_added(made):
+    few, many = (table_of(made, slice(0, count)) for count in (400, 480))
+    since = int(made.start_s[150])
+    told = [forward(each.features["own"], each.runs, since, names=("lightgbm",), options=FAST) for each in (few, many)]
+    assert len(told[1]) > len(told[0]) > 200
+    pd.testing.assert_frame_equal(told[0], told[1].iloc[: len(told[0])])
+
+
+def test_over_the_same_data_nothing_is_registered_and_what_serves_is_shown(opened, made):
+    table = table_of(made, slice(0, 300), "third")
+    first = retrain(table, "own", opened, names=("lightgbm",), options=FAST)
+    found = retrain(table, "own", opened, names=("lightgbm",), options=FAST, tags={"dagster_run_id": "another"})
+    assert found.nothing_new
+    assert not found.promoted
+    assert "Nothing new" in found.why
+    assert [each.version for each in all_versions(opened, "variability-third")] == [1]
+    assert (found.champion, found.challenger, found.model_version) == ("1", "", "1")
+    row = found.registered.iloc[0]
+    assert (row["version"], row["alias"], row["f1"], row["judged_runs"]) == (1, "champion", first.registered["f1"].iloc[0], 300)
+    assert asked_back(found, table.features["own"]) == (pytest.approx(0, abs=1e-9), 50)
+    again = retrain(table, "own", opened, names=("lightgbm",), options=FAST, seed=1)  # other settings are something new
+    assert not again.nothing_new
+    assert (again.champion, again.challenger) == ("1", "2")
+    assert "only 0 runs" in again.why
+    assert again.registered["alias"].tolist() == ["champion", "challenger"]
+    assert again.registered["f1"].iloc[0] == row["f1"]
+    description = opened.client.get_registered_model("variability-third").description
+    assert "`predicted_to_vary`" in description
+    assert "of the 300 s before the start" in description
+
+
+def test_a_champion_chosen_by_hand_stays(opened, made):
+    table = table_of(made, slice(0, 300), "fourth")
+    retrain(table, "own", opened, names=("lightgbm",), options=FAST)
+    opened.client.delete_model_version_tag("variability-fourth", "1", "training_window_s")
+    found = retrain(table, "own", opened, names=("lightgbm",), options=FAST, seed=1)
+    assert not found.promoted
+    assert (found.champion, found.challenger) == ("1", "2")
+    assert "chosen by hand" not in found.why
+    assert "somebody chose it by hand, and it stays" in found.why
+
+
+class Asked(Exception):
+    """A retraining that is not done."""
+
+
+def test_nights_and_assets_eliminate_where_the_system_says_so(monkeypatch, tmp_path):
+    remember_system(tmp_path, "sixth", {"scope": "all"})
+    text = remembered(tmp_path).read_text() + "elimination = true\nclassifiers = ['knn']\n"
+    remembered(tmp_path).write_text(text)
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
+    asked = []
+
+    def retrain(table, scope, store, **given):
+        asked.append((scope, given["elimination"], given["names"]))
+        raise Asked
+
+    came = SimpleNamespace(quarantine=None, days=None, contradicting=0)
+    monkeypatch.setattr(variability_night, "ingest", lambda *_: came)
+    monkeypatch.setattr(variability_night, "training_table", lambda *_: None)
+    monkeypatch.setattr(variability_night, "pack_table", lambda _: (pd.DataFrame({"scope": []}), {}))
+    for name in ("check_counters", "check_control_runs", "check_features"):
+        monkeypatch.setattr(f"pipelines.workflows.variability_checks.{name}", lambda *_: [])
+    monkeypatch.setattr(variability_models, "retrain", retrain)
+    monkeypatch.setattr(variability_asset, "retrain", retrain)
+    monkeypatch.setattr(variability_asset, "tracking", lambda: None)
+    monkeypatch.setattr(variability_asset, "unpack_table", lambda *_: None)
+    with pytest.raises(Asked):
+        variability_night.night(tmp_path, "sixth", "2026-03-01", lambda: None)
+    monkeypatch.setattr(Lake, "read", lambda *_: (None, None))
+    context = SimpleNamespace(partition_key="sixth", run=SimpleNamespace(run_id="r"))
+    asset = variability_asset.variability_model.op.compute_fn.decorated_fn
+    with pytest.raises(Asked):
+        asset(context, variability_asset.VariabilityConfig(), LakeResource())
+    assert asked == [("all", True, ("knn",))] * 2
+    remembered(tmp_path).write_text(text.replace("true", "1"))
+    with pytest.raises(InputError, match="system sixth: elimination is to be true or false, not 1"):
+        systems(tmp_path)
+
+
+def test_elimination_shortens_what_is_registered(opened, made):
+    small = table_of(made, slice(0, 300), "fifth")
+    few = TrainingTable("fifth", small.runs, {"own": small.features["own"].iloc[:, 22:36]})
+    found = retrain(few, "own", opened, names=("lightgbm",), options={"lightgbm": {"trees": 5}}, elimination=True)
+    assert len(found.model.columns) < 14
+    version = opened.client.get_model_version("variability-fifth", "1")
+    assert version.tags["columns"] == str(len(found.model.columns))
+    wanted = mlflow.models.get_model_info("models:/variability-fifth/1").signature.inputs.required_input_names()
+    assert wanted == list(found.model.columns)
+    assert opened.client.get_run(version.run_id).data.params["elimination"] == "True"
+    assert found.importance.index.tolist() == sorted(found.model.columns, key=lambda name: -found.importance[name])
+
+
+def test_the_commands_say_what_was_found(opened, made, monkeypatch, tmp_path):
+    monkeypatch.setitem(learners.OPTIONS["lightgbm"], "trees", 15)
+    monkeypatch.setattr(variability_models, "training_table", lambda *_: table_of(made, slice(0, 300), "sixth"))
+    monkeypatch.setattr("pipelines.storage.registry.tracking", lambda: opened)
+    plot = tmp_path / "importances.png"
+    arguments = ["--system", "sixth", "--classifier", "lightgbm", "--classes", "2", "--plot", str(plot)]
+    done = CliRunner().invoke(train_command, arguments, catch_exceptions=False)
+    assert "variability-sixth, simulated: 300 runs" in done.output
+    assert "champion    version 1: F1 over 300 runs" in done.output
+    assert "3 of 303 runs left out: no counter sampled in the window" in done.output
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    arguments = ["--system", "sixth", "--classifier", "lightgbm", "--protocol", "blocks-of-time"]
+    done = CliRunner().invoke(evaluate_command, arguments, catch_exceptions=False)
+    assert "own less all nodes, blocks-of-time, lightgbm: F1 " in done.output
+    assert "told the contention, blocks-of-time, against truth: F1 " in done.output
+    done = CliRunner().invoke(evaluate_command, [*arguments, "--scope", "own", "--json"], catch_exceptions=False)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {"system", "generated", "protocol", "classifier", "measure", "value", "low", "high"} <= rows[0].keys()
+    assert all(row["generated"] is True for row in rows)
+
+
+def test_too_few_days_are_said_in_a_line_and_no_interval_is_printed(made, monkeypatch):
+    monkeypatch.setitem(learners.OPTIONS["lightgbm"], "trees", 5)
+    few = table_of(made, slice(0, 60), "seventh")
+    monkeypatch.setattr(variability_models, "training_table", lambda *_: few)
+    days = len(np.unique(few.runs["start_s"] // DAY_S))
+    assert days < 5
+    asked = ["--system", "seventh", "--classifier", "lightgbm", "--protocol", "blocks-of-time"]
+    done = CliRunner().invoke(evaluate_command, asked, catch_exceptions=False)
+    assert f"seventh: no intervals: the runs are of {days} days, and 5 are needed" in done.output
+    assert "own less all nodes, blocks-of-time, lightgbm: F1 " in done.output
+    assert "nan" not in done.output
+
+
+def test_importances_are_drawn_alike_each_time_and_name_the_simulated():
+    names = [f"{sampler}.metric{number}.mean" for sampler in ("sysclassib", "probe", "type") for number in range(15)]
+    share = pd.Series(np.random.default_rng(0).dirichlet(np.ones(45)), index=names)
+    one, two = (importances(share, "lightgbm", "ours", generated=True, image="svg") for _ in range(2))
+    assert one == two
+    assert one != importances(share, "lightgbm", "ours", generated=False, image="svg")
+    assert len(share) > TOP
+
+
+def test_a_table_is_made_of_what_was_ingested(tmp_path):
+    """Two nodes that write steadily, at different rates; a run of each, one of both, and one from before there were counters."""
+    from pipelines.ingest.ldms_ingest import ingest_counters
+    from pipelines.storage.counters_store import CountersStore
+    from pipelines.storage.lake import Lake
+    from pipelines.storage.run_store import keep
+
+    times = 1_600_000_000 + 60 * np.arange(30)
+    lines = ["#Time,Time_usec,ProducerName,component_id,job_id,write_bytes,open"]
+    lines += [f"{t}.000000,0,n{n},{n},0,{(n + 1) * 100 * (t - times[0])},{5 * (t - times[0])}" for t in times for n in range(2)]
+    (tmp_path / "lustre2_client.csv").write_text("\n".join(lines) + "\n")
+    lake = Lake(tmp_path / "lake")
+    ingest_counters(CountersStore(lake.root, "small"), [tmp_path / "lustre2_client.csv"], sampler="lustre2_client")
+    start = times[0] + 900
+    runs = pd.DataFrame(
+        {
+            "run_id": ["a", "b", "c", "early", "where"],
+            "application": ["AMG", "LBANN", "AMG", "AMG", "AMG"],
+            "input": "",
+            "nodes": [["n0"], ["n1"], ["n0", "n1"], ["n0"], None],
+            "start_s": np.array([start, start, start, times[0] - 900, start], np.int64),
+            "runtime_s": [10.0, 20.0, 11.0, 12.0, 13.0],
+        }
+    )
+    keep(lake, "control_runs", "small", runs)
+    assert variability_models.training_table(tmp_path, "small").features["own"].filter(like="probe").isna().all(axis=None)
+    probes = pd.DataFrame({"run_id": ["a", "c", "c"], "node": ["n0", "n0", "n1"]})
+    keep(lake, "probes", "small", probes.assign(send_s=[1.0, 2.0, 4.0], recv_s=0.5, allreduce_s=0.25))
+    kinds = pd.DataFrame({"application": ["AMG", "LBANN"], "type": ["network", "io"]})
+    keep(lake, "application_types", "small", kinds)
+    table = variability_models.training_table(tmp_path, "small")
+    assert table.runs["run_id"].tolist() == ["a", "b", "c"]
+    assert table.left_out == {"nodes not known": 1, "no counter sampled in the window": 1}
+    assert not table.generated
+    assert table.told is None
+    column = "lustre2_client.write_bytes"
+    assert table.features["own"][f"{column}.mean"].tolist() == pytest.approx([100, 200, 150])
+    assert table.features["own"][f"{column}.max"].tolist() == pytest.approx([100, 200, 200])
+    assert table.features["all"][f"{column}.mean"].tolist() == pytest.approx([150, 150, 150])
+    assert table.features["own"]["probe.send_s.max"].tolist() == pytest.approx([1, np.nan, 4], nan_ok=True)
+    assert table.features["own"]["type.io"].tolist() == [0, 1, 0]
+    assert set(variability_models.training_table(tmp_path, "small", ("all",)).features) == {"all"}
+    slowed = pd.DataFrame({"run_id": ["early", "c", "b", "a"], "slowed": [0, 1, 0, 1], "network": [0.0, 3.0, 2.0, 1.0]})
+    lake.write("contention", "small", slowed)
+    told = variability_models.training_table(tmp_path, "small")
+    assert told.generated
+    assert told.truth.tolist() == [1, 0, 1]
+    assert told.told["network"].tolist() == [1, 2, 3]
+    with pytest.raises(InputError, match="no control runs of other: ingest them first"):
+        variability_models.training_table(tmp_path, "other")

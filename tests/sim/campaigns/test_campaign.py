@@ -1,0 +1,270 @@
+"""A campaign's rows are what its simulations give one by one, whoever computes them, in whatever order, and however often interrupted."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.clock import WEEK_S
+from features.errors import InputError
+from models.runtime.protocol import TablePredictor
+from sim import Campaign, Point, campaign_schedules, evaluate, run_campaign, simulate
+from sim.campaigns.campaign import IDENTITY, points, serial, threads
+from sim.campaigns.windows import Windows, split_windows
+from tests.conftest import SHARED, needs_shared
+from tests.support.workloads import crowd
+
+WIDTH = 64
+METRICS = list(evaluate(simulate(crowd(np.random.default_rng(0), 3).table(), procs=WIDTH)).index)
+
+
+def workload(weeks: int = 6, jobs: int = 60) -> pd.DataFrame:
+    """A crowd in the middle of each week, so that nothing crosses windows."""
+    rng = np.random.default_rng(7)
+    parts = [crowd(rng, jobs, WIDTH, origin_s=week * WEEK_S + (week > 0) * 1000).table() for week in range(weeks)]
+    return pd.concat(parts, ignore_index=True).assign(
+        job_id=range(1, weeks * jobs + 1), user=pd.Categorical(["ann", "bob"] * (weeks * jobs // 2))
+    )
+
+
+JOBS = workload()
+WEEKS = split_windows(JOBS, "weeks")
+ASKED = Campaign(
+    schedulers=("EASY", "SAF-EASY-SPF", "JustBF"),
+    predictors=("requested", "last2"),
+    corrections=("requested", "tsafrir"),
+    semantics=("per-second", "per-event"),
+    starvation_s=(None, 300),
+    taus_s=(10.0, 60.0),
+)
+
+
+def run(asked: Campaign = ASKED, windows: Windows | None = WEEKS, **given: Any) -> pd.DataFrame:
+    return run_campaign(JOBS, asked, procs=WIDTH, windows=windows, trace="toy", **given)
+
+
+def assert_same(one: pd.DataFrame, other: pd.DataFrame) -> None:
+    """Equal to the last bit, measured times aside."""
+    pd.testing.assert_frame_equal(one.drop(columns="simulate_s"), other.drop(columns="simulate_s"), check_exact=True)
+
+
+def test_rows_are_what_simulate_and_evaluate_give_one_by_one() -> None:
+    table = run()
+    assert list(table.columns) == [*IDENTITY, *METRICS]
+    assert len(table) == 5 * 3 * 2 * 2 * 2 * 2 * 2
+    by_number = {window.number: window for window in WEEKS.windows}
+    for row in table.sample(60, random_state=1).to_dict("records"):
+        window = by_number[row["window"]]
+        policy = {name: row[name] for name in ("scheduler", "predictor", "correction", "semantics", "seed")}
+        starvation_s = None if pd.isna(row["starvation_s"]) else int(row["starvation_s"])
+        alone = evaluate(simulate(window.jobs, procs=WIDTH, starvation_s=starvation_s, **policy), row["tau_s"])
+        assert {name: row[name] for name in METRICS[:-1]} == alone[METRICS[:-1]].to_dict()
+        assert (row["trace"], row["window_begin_s"], row["procs"], row["generated"]) == ("toy", window.begin_s, WIDTH, False)
+
+
+def test_rows_are_in_the_order_of_the_points_window_by_window() -> None:
+    asked = Campaign(("EASY", "List"), ("requested", "clairvoyant"), taus_s=(10.0, 60.0))
+    table = run(asked)
+    order = [(row.window, row.scheduler, row.predictor, row.tau_s) for row in table.itertuples()]
+    names = [(s, p, t) for s in asked.schedulers for p in asked.predictors for t in asked.taus_s]
+    assert order == [(window.number, *name) for window in WEEKS.windows for name in names]
+
+
+def processes(function: Callable[[Point], Any], asked: Sequence[Point]) -> Iterable[Any]:
+    """What a cluster would do: function and points are pickled, results come back."""
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(function, asked, chunksize=50)
+
+
+def backwards(function: Callable[[Point], Any], asked: Sequence[Point]) -> Iterable[Any]:
+    return map(function, reversed(asked))
+
+
+@pytest.mark.parametrize("map_points", [threads(1), threads(4), backwards, processes])
+def test_whoever_computes_the_points_the_table_is_the_same(map_points) -> None:
+    table = TablePredictor("half", lambda jobs: jobs["requested_s"].to_numpy() / 2)
+    asked = Campaign(("EASY", "SAF-EASY-SPF"), (table, "last2"), ("tsafrir",))
+    assert_same(run(asked, map_points=map_points), run(asked, map_points=serial))
+
+
+def test_a_table_of_predictions_is_made_once_for_the_whole_trace_and_cut_to_each_window() -> None:
+    seconds = JOBS["requested_s"].to_numpy() * np.random.default_rng(3).random(len(JOBS))
+    asked_with = []
+
+    def estimate(jobs: pd.DataFrame) -> np.ndarray:
+        asked_with.append(len(jobs))
+        return seconds
+
+    table = run(Campaign(("EASY-SJBF",), (TablePredictor("mine", estimate),), ("doubling",)))
+    assert asked_with == [len(JOBS)]
+    expected = [
+        evaluate(simulate(window.jobs, procs=WIDTH, scheduler="EASY-SJBF", predictor=seconds[window.rows], correction="doubling"))
+        for window in WEEKS.windows
+    ]
+    assert table["mean_wait_s"].tolist() == [each["mean_wait_s"] for each in expected]
+    assert table["corrections"].tolist() == [each["corrections"] for each in expected]
+    assert table["corrections"].sum() > 0
+
+
+class Learner:
+    """A Python predictor that would notice if it were shared: it keeps the state of one simulation, and knows its thread."""
+
+    name = "half-learnt"
+    made = 0
+
+    def __init__(self) -> None:
+        type(self).made += 1
+        self.begun, self.ends = 0, 0
+
+    def begin(self, jobs: pd.DataFrame) -> None:
+        self.begun += 1
+        assert self.begun == 1, "used for a second simulation"
+        self.requested, self.thread = jobs["requested_s"].to_numpy(), threading.get_ident()
+
+    def submitted(self, job: int, now_s: int) -> None:
+        assert threading.get_ident() == self.thread
+
+    def started(self, job: int, now_s: int) -> None: ...
+
+    def ended(self, job: int, now_s: int) -> None:
+        self.ends += 1
+
+    def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
+        return self.requested[job] / (1 + self.ends % 3)
+
+
+def test_a_python_predictor_is_made_anew_for_each_simulation() -> None:
+    table = run(Campaign(("EASY", "EASY-SJBF"), (Learner,)), map_points=threads(4))
+    assert Learner.made >= len(table) == 2 * 5
+    assert set(table["predictor"]) == {"half-learnt"}
+    alone = simulate(WEEKS.windows[2].jobs, procs=WIDTH, scheduler="EASY-SJBF", predictor=Learner())
+    assert table.query("window == 3 and scheduler == 'EASY-SJBF'")["mean_wait_s"].item() == evaluate(alone)["mean_wait_s"]
+
+
+def test_a_python_predictor_that_is_an_object_already_is_refused() -> None:
+    with pytest.raises(InputError, match=r"half-learnt: an object that learns holds the state of one simulation.*its class"):
+        Campaign(("EASY",), (Learner(),))
+
+
+def test_what_is_done_is_not_computed_again_and_the_table_is_the_same() -> None:
+    journal: dict[Point, Any] = {}
+    whole = run(finished=journal.__setitem__)
+    asked = points(ASKED, WEEKS)
+    assert journal.keys() == set(asked)
+    before = {point: journal[point] for point in asked[::3]}
+    again: dict[Point, Any] = {}
+    counts: list[tuple[int, int]] = []
+    resumed = run(done=before, finished=again.__setitem__, progress=lambda done, total: counts.append((done, total)))
+    assert_same(resumed, whole)
+    assert again.keys() == set(asked) - before.keys()
+    assert counts == [(done, len(asked)) for done in range(len(before) + 1, len(asked) + 1)]
+    done_ones = resumed.set_index(list(Point.__dataclass_fields__))["simulate_s"]
+    assert set(done_ones) >= {row["simulate_s"] for rows in before.values() for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (Campaign(("EASY", "EASYY")), "unknown scheduler 'EASYY'"),
+        (Campaign(("EASY",), ("requested", "oracle")), "unknown predictor 'oracle'"),
+        (Campaign(("EASY",), corrections=("requested", "twice")), "unknown correction 'twice'"),
+        (Campaign(("EASY",), semantics=("per-hour",)), "unknown semantics 'per-hour'"),
+        (Campaign(("Conservative",), starvation_s=(None, 60)), "Conservative keeps every job's reservation"),
+    ],
+)
+def test_a_name_that_is_not_known_is_refused_before_anything_is_simulated(asked: Campaign, words: str) -> None:
+    simulated: dict[Point, Any] = {}
+    with pytest.raises(InputError, match=words):
+        run(asked, finished=simulated.__setitem__)
+    assert not simulated
+
+
+def test_a_choice_that_is_empty_or_given_twice_is_refused() -> None:
+    with pytest.raises(InputError, match="takes each of its schedulers once, and EASY is given again"):
+        Campaign(("EASY", "List", "EASY"))
+    with pytest.raises(InputError, match="takes each of its predictors once, and requested is given again"):
+        Campaign(("EASY",), ("requested", TablePredictor("requested", lambda jobs: jobs["requested_s"].to_numpy())))
+    with pytest.raises(InputError, match="without taus_s has nothing to do"):
+        Campaign(("EASY",), taus_s=())
+
+
+@pytest.mark.parametrize("map_points", [serial, threads(2)])
+def test_an_error_names_the_point(map_points) -> None:
+    seconds = JOBS["requested_s"].to_numpy(np.float64).copy()
+    seconds[WEEKS.windows[1].rows[3]] = np.nan
+    broken = TablePredictor("broken", lambda jobs: seconds)
+    with pytest.raises(
+        InputError, match=r"^EASY / broken / requested, per-second, seed 0, window 2: predictor broken: predicts nan"
+    ):
+        run(Campaign(("EASY",), (broken,)), map_points=map_points)
+
+
+def test_threads_drop_what_has_not_begun_when_a_point_fails() -> None:
+    begun: list[int] = []
+
+    def fail(point: int) -> None:
+        begun.append(point)
+        if point == 0:
+            raise InputError("point 0")
+        time.sleep(0.01)
+
+    with pytest.raises(InputError, match="point 0"):
+        list(threads(1)(fail, range(1000)))
+    assert len(begun) < 1000
+
+
+def test_schedules_of_the_whole_workload_come_in_the_order_of_the_points() -> None:
+    asked = Campaign(("EASY", "List"), ("requested", "last2"))
+    made = campaign_schedules(JOBS, asked, procs=WIDTH, trace="toy", generated=True, map_points=backwards)
+    assert [(each.scheduler, each.predictor, each.trace, each.generated) for each in made] == [
+        (scheduler, predictor, "toy", True) for scheduler in asked.schedulers for predictor in asked.predictors
+    ]
+    alone = simulate(JOBS, procs=WIDTH, scheduler="List", predictor="last2")
+    pd.testing.assert_frame_equal(made[3].jobs, alone.jobs)
+
+
+def test_dependencies_are_those_of_simulate_and_stay_within_their_window() -> None:
+    first = WEEKS.windows[0].rows[0]
+    preceding = pd.array([pd.NA] * len(JOBS), dtype="Int64")
+    preceding[first + 5], preceding[first] = JOBS["job_id"][first], JOBS["job_id"][first - 1]  # the latter in the week before
+    jobs = JOBS.assign(preceding_job=preceding, think_s=pd.array([50_000] * len(JOBS), dtype="Int64"))
+    weeks = split_windows(jobs, "weeks")
+    made = {
+        follow: run_campaign(jobs, Campaign(("EASY",), dependencies=follow), procs=WIDTH, windows=weeks)["makespan_s"]
+        for follow in (False, True)
+    }
+    alone = evaluate(simulate(weeks.windows[0].jobs, procs=WIDTH, dependencies=True))
+    assert made[True][0] == alone["makespan_s"] >= made[False][0] + 40_000
+    assert made[True][1:].tolist() == made[False][1:].tolist()
+    with pytest.raises(InputError, match="no job names a preceding job"):
+        run(Campaign(("EASY",), dependencies=True))
+
+
+PURE = ("FCFS", "LCFS", "SPF", "LPF", "SQF", "LQF", "SAF", "LAF", "SRF", "LRF", "SEXP", "LEXP")
+
+
+@needs_shared
+def test_saf_is_best_and_laf_worst_over_the_weeks_of_kth_sp2() -> None:
+    from features.jobs.cleaning import clean
+    from pipelines.ingest.read import read_trace
+    from sim.campaigns.window_comparison import over_windows
+
+    trace = clean(read_trace(str(SHARED / "traces" / "KTH-SP2-1996-2.swf.gz")))
+    asked = Campaign(tuple(f"{order}-EASY-SPF" for order in PURE), taus_s=(10.0, 60.0))
+    table = run_campaign(trace.jobs, asked, procs=100, windows=split_windows(trace.jobs, "weeks"))
+    published = pd.read_csv(SHARED / "reference" / "mixed_policies_published.csv").query("table == 5 and column == 'no threshold'")
+    order = published.sort_values("sum_of_weekly_mean_bounded_slowdown")["policy"].tolist()
+    summary = over_windows(table, metrics=["mean_bounded_slowdown"]).assign(
+        policy=lambda rows: rows["scheduler"].str.split("-").str[0]
+    )
+    for tau_s in (10.0, 60.0):
+        ours = summary[summary["tau_s"] == tau_s].sort_values("mean")["policy"].tolist()
+        assert (ours[0], ours[-1]) == (order[0], order[-1]) == ("SAF", "LAF")

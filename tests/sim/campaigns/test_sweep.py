@@ -1,0 +1,119 @@
+"""A sweep says of each policy what simulating and evaluating it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from features.errors import InputError
+from sim import evaluate
+from sim.campaigns.sweep import random_weights, sweep
+from sim.kernel.run import METRICS
+from tests.support.workloads import crowd
+
+LOAD = crowd(np.random.default_rng(7), size=150, machine=32)
+
+
+def by_simulation(weights: np.ndarray, backfill: str, standardised: bool, tau_s: float, **policy: Any) -> list[list[float]]:
+    end = ";standardised" if standardised else ""
+    names = [f"MIXED({','.join(map(repr, row))}{end})-EASY-{backfill}" for row in weights.tolist()]
+    return [evaluate(LOAD.schedule(name, **policy), tau_s=tau_s)[list(METRICS)].tolist() for name in names]
+
+
+@pytest.mark.parametrize("features", [3, 6])
+@pytest.mark.parametrize("standardised", [False, True])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"predictor": "requested"},
+        {"predictor": "last2", "correction": "tsafrir", "semantics": "per-event"},
+        {"predictor": "requested", "starvation_s": 300},
+        {"predictor": "last2", "correction": "conditional"},
+    ],
+    ids=lambda policy: " ".join(map(str, policy.values())),
+)
+def test_a_sweep_agrees_with_simulations_one_by_one(features: int, standardised: bool, policy: dict[str, Any]) -> None:
+    weights = random_weights(6, features, seed=features)
+    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, standardised=standardised, tau_s=60.0, workers=1, **policy)
+    expected = by_simulation(weights, "SPF", standardised, 60.0, **policy)
+    np.testing.assert_allclose(swept[list(METRICS)].to_numpy(), expected, rtol=1e-12)
+    assert swept["mean_wait_s"].nunique() > 1, "policies that all do the same would hide that weights are not used"
+
+
+def test_the_order_behind_and_a_table_of_predictions_are_taken() -> None:
+    weights = random_weights(3)
+    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, backfill="LAF", predictor=np.array(LOAD.estimates, float))
+    np.testing.assert_allclose(
+        swept.to_numpy(), by_simulation(weights, "LAF", False, 10.0, predictor=np.array(LOAD.estimates, float)), rtol=1e-12
+    )
+
+
+def test_policies_with_and_without_expansion_go_together_in_one_sweep() -> None:
+    """Expansion lets the order of waiting jobs change; the policies before and after it in the sweep do not."""
+    weights = random_weights(6, 6, seed=5)
+    weights[::2, 4] = 0.0
+    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, workers=1)
+    np.testing.assert_allclose(swept.to_numpy(), by_simulation(weights, "SPF", False, 10.0, predictor="requested"), rtol=1e-12)
+
+
+def test_threads_and_chunks_change_nothing_and_progress_reaches_the_end() -> None:
+    weights = random_weights(600)
+    told: list[tuple[int, int]] = []
+    one = sweep(LOAD.table(), weights, procs=LOAD.machine, predictor="last2", workers=1)
+    two = sweep(LOAD.table(), weights, procs=LOAD.machine, predictor="last2", workers=2, progress=lambda *done: told.append(done))
+    assert one.equals(two)
+    assert told[-1] == (600, 600)
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def test_random_weights_lie_on_the_unit_sphere_of_the_l1_norm_in_all_directions() -> None:
+    weights = random_weights(4000, 3, seed=1)
+    np.testing.assert_allclose(np.abs(weights).sum(axis=1), 1.0)
+    np.testing.assert_allclose((weights > 0).mean(axis=0), 0.5, atol=0.05)
+    np.testing.assert_allclose(np.abs(weights).mean(axis=0), 1 / 3, atol=0.02)
+    assert np.array_equal(weights, random_weights(4000, 3, seed=1))
+
+
+class InPython:
+    """A predictor that the kernel would have to ask."""
+
+    name = "mine"
+
+    def begin(self, jobs: Any) -> None: ...
+    def submitted(self, job: int, now_s: int) -> None: ...
+    def started(self, job: int, now_s: int) -> None: ...
+    def ended(self, job: int, now_s: int) -> None: ...
+    def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
+        return 1.0
+
+
+@pytest.mark.parametrize(
+    ("weights", "predictor", "message"),
+    [
+        ([[1.0, 2.0]], "requested", "policies, 3 or 6"),
+        ([[0.0, 0.0, 0.0]], "requested", "in no row all zero"),
+        ([[float("nan"), 0.0, 1.0]], "requested", "finite"),
+        ([[1.0, 0.0, 0.0]], InPython(), "mine is in Python"),
+        ([[1.0, 0.0, 0.0]], [-5.0], "predictions for 150 jobs"),
+    ],
+)
+def test_what_a_sweep_cannot_take_is_refused_in_one_line(weights: list, predictor: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        sweep(LOAD.table(), weights, procs=LOAD.machine, predictor=predictor)
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ({"correction": "nonsense"}, "unknown correction 'nonsense'"),
+        ({"semantics": "per-minute"}, "unknown semantics 'per-minute'"),
+        ({"starvation_s": -1}, "is negative"),
+        ({"backfill": "XYZ"}, "unknown order"),
+        ({"predictor": np.array(LOAD.estimates, float), "correction": "conditional"}, "a table of one answer a job"),
+    ],
+)
+def test_a_sweep_refuses_what_a_simulation_refuses(policy: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        sweep(LOAD.table(), random_weights(2), procs=LOAD.machine, **policy)

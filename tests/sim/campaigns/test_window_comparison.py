@@ -1,0 +1,154 @@
+"""Windows are averaged, compared and resampled as pairs, and what they cannot say is left unsaid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.errors import InputError
+from sim.campaigns.window_comparison import over_windows, policy_labels
+
+BASE, OTHER = ("EASY", "requested", "requested"), ("SAF-EASY", "requested", "requested")
+
+
+def results(values: dict[tuple[str, str, str], list[float]], **identity: object) -> pd.DataFrame:
+    """What a campaign returns, as far as it matters here: a value a policy and window."""
+    rows = [
+        {
+            "window": window,
+            "scheduler": s,
+            "predictor": p,
+            "correction": c,
+            "seed": 0,
+            "mean_wait_s": value,
+            "utilization": 1 / (1 + value),
+        }
+        for (s, p, c), column in values.items()
+        for window, value in enumerate(column, 1)
+    ]
+    setting = {"trace": "toy", "semantics": "per-second", "starvation_s": pd.NA, "tau_s": 10.0, **identity}
+    return pd.DataFrame(rows).assign(**setting).astype({"starvation_s": "Int64"})
+
+
+def row_of(summary: pd.DataFrame, policy: tuple[str, str, str], metric: str = "mean_wait_s") -> pd.Series:
+    chosen = (summary[["scheduler", "predictor", "correction"]] == list(policy)).all(axis=1) & (summary["metric"] == metric)
+    return summary[chosen].squeeze()
+
+
+def test_means_ratios_and_ranks_are_those_of_the_windows_values() -> None:
+    table = results({BASE: [1.0, 2.0, 9.0], OTHER: [2.0, 1.0, 3.0]})
+    summary = over_windows(table, metrics=["mean_wait_s", "utilization"])
+    assert row_of(summary, BASE)[["windows", "mean", "ratio", "rank"]].tolist() == [3, 4.0, 1.0, 2]
+    assert row_of(summary, OTHER)[["windows", "mean", "ratio", "rank"]].tolist() == [3, 2.0, 0.5, 1]
+    assert row_of(summary, OTHER, "utilization")["rank"] == 1  # higher is better
+    assert row_of(summary, OTHER, "utilization")["mean"] == pytest.approx((1 / 3 + 1 / 2 + 1 / 4) / 3)
+
+
+def test_what_windows_differ_by_in_both_policies_cancels() -> None:
+    base = [1.0, 10.0, 100.0, 1000.0, 50.0, 5.0, 500.0, 2.0]
+    row = row_of(over_windows(results({BASE: base, OTHER: [value / 2 for value in base]}), metrics=["mean_wait_s"]), OTHER)
+    assert row[["ratio", "low", "high"]].tolist() == pytest.approx([0.5, 0.5, 0.5])
+    assert row["note"] == ""
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(5)
+    covered = 0
+    for _ in range(120):
+        base = rng.lognormal(0, 1, 20)
+        other = base * rng.lognormal(-0.125, 0.5, 20)  # the ratio's mean is 1, independent of the base: so is that of the means
+        row = row_of(over_windows(results({BASE: list(base), OTHER: list(other)}), metrics=["mean_wait_s"], resamples=400), OTHER)
+        covered += row["low"] <= 1 <= row["high"]
+    assert 0.87 <= covered / 120 <= 0.99
+
+
+@pytest.mark.parametrize(
+    ("windows", "note", "has_interval"),
+    [
+        (1, "no interval: 1 window is too few", False),
+        (4, "no interval: 4 windows are too few", False),
+        (5, "rough interval: only 5 windows", True),
+        (8, "", True),
+    ],
+)
+def test_few_windows_give_no_interval_or_a_rough_one(windows: int, note: str, has_interval: bool) -> None:
+    rng = np.random.default_rng(1)
+    row = row_of(
+        over_windows(results({BASE: list(rng.random(windows)), OTHER: list(rng.random(windows))}), metrics=["mean_wait_s"]), OTHER
+    )
+    assert row["note"] == note
+    assert (not pd.isna(row["low"]), not pd.isna(row["high"])) == (has_interval, has_interval)
+    assert not pd.isna(row["ratio"])
+
+
+def test_where_the_baseline_is_zero_there_is_no_ratio_and_where_it_may_be_no_interval() -> None:
+    never = row_of(over_windows(results({BASE: [0.0] * 9, OTHER: [1.0] * 9}), metrics=["mean_wait_s"]), OTHER)
+    assert pd.isna(never["ratio"])
+    assert never["note"] == "no ratio: the baseline is 0"
+    rarely = row_of(over_windows(results({BASE: [0.0] * 8 + [1.0], OTHER: [1.0] * 9}), metrics=["mean_wait_s"]), OTHER)
+    assert rarely["ratio"] == 9.0
+    assert pd.isna(rarely["low"])
+    assert rarely["note"] == "no interval: the baseline is 0 in some resamples"
+
+
+def test_settings_are_summarised_apart_each_against_its_own_baseline() -> None:
+    slow = results({BASE: [4.0, 4.0], OTHER: [2.0, 2.0]}, starvation_s=60)
+    summary = over_windows(pd.concat([results({BASE: [1.0, 1.0], OTHER: [1.0, 1.0]}), slow]), metrics=["mean_wait_s"])
+    assert summary["ratio"].tolist() == [1.0, 1.0, 1.0, 0.5]
+    assert summary["rank"].tolist() == [1, 1, 2, 1]
+    assert summary["starvation_s"].isna().tolist() == [True, True, False, False]
+
+
+def test_seeds_are_averaged_within_their_window() -> None:
+    table = pd.concat([results({BASE: [1.0, 2.0]}), results({BASE: [3.0, 6.0]}).assign(seed=1)])
+    row = row_of(over_windows(table, metrics=["mean_wait_s"]), BASE)
+    assert (row["windows"], row["mean"]) == (2, 3.0)
+
+
+def test_the_baseline_is_the_first_policy_or_the_one_that_is_named() -> None:
+    table = results({BASE: [1.0, 1.0], OTHER: [2.0, 2.0]})
+    assert row_of(over_windows(table, metrics=["mean_wait_s"]), OTHER)["ratio"] == 2.0
+    assert row_of(over_windows(table, ("SAF-EASY", "requested"), ["mean_wait_s"]), BASE)["ratio"] == 0.5
+    with pytest.raises(InputError, match="no results of the baseline List / requested"):
+        over_windows(table, ("List", "requested"), ["mean_wait_s"])
+
+
+def test_a_policy_that_lacks_a_window_is_refused_by_name() -> None:
+    table = results({BASE: [1.0, 1.0, 1.0], OTHER: [2.0, 2.0]})
+    with pytest.raises(InputError, match="SAF-EASY / requested / requested has no mean_wait_s in window 3"):
+        over_windows(table, metrics=["mean_wait_s"])
+    with pytest.raises(InputError, match="unknown metric 'mean_sleep_s'"):
+        over_windows(table, metrics=["mean_sleep_s"])
+
+
+def test_labels_leave_out_what_all_policies_share() -> None:
+    other = ("EASY", "last2", "tsafrir")
+    assert list(policy_labels(results({BASE: [1.0], OTHER: [1.0]})).values()) == ["EASY", "SAF-EASY"]
+    assert policy_labels(results({BASE: [1.0], other: [1.0]}))[other] == "EASY / last2 / tsafrir"
+
+
+def test_seeds_are_replicates_that_are_paired_and_widen_the_interval() -> None:
+    rng = np.random.default_rng(6)
+    base = rng.lognormal(0, 1, 12)
+    chaos = [0.6, 1.0, 1.7]
+    one, other = [base * 0.9 * factor for factor in chaos], [base * factor for factor in (1.0, 1.1, 0.9)]
+    table = pd.concat(
+        [results({BASE: list(other[seed]), OTHER: list(one[seed])}).assign(seed=seed) for seed in range(3)], ignore_index=True
+    )
+    row = row_of(over_windows(table, metrics=["mean_wait_s"]), OTHER)
+    assert (row["replicates"], row["windows"]) == (3, 12)
+    assert row["ratio"] == pytest.approx(np.sum(one) / np.sum(other))
+    assert row["low"] < 0.9 * 0.7
+    assert row["high"] > 0.9 * 1.6
+    first = row_of(over_windows(table[table["seed"] == 0], metrics=["mean_wait_s"]), OTHER)
+    assert first["high"] - first["low"] < 1e-9  # one replay alone shows nothing of it
+    with pytest.raises(InputError, match="has no mean_wait_s in window 12 with seed 2"):
+        over_windows(table.iloc[:-1], metrics=["mean_wait_s"])
+
+
+def test_ties_are_counted() -> None:
+    third = ("LCFS-EASY", "requested", "requested")
+    summary = over_windows(results({BASE: [2.0, 4.0], OTHER: [4.0, 2.0], third: [1.0, 1.0]}), metrics=["mean_wait_s"])
+    found = {policy: row_of(summary, policy)[["rank", "tied"]].tolist() for policy in (BASE, OTHER, third)}
+    assert found == {BASE: [2, 1], OTHER: [2, 1], third: [1, 0]}

@@ -1,0 +1,300 @@
+"""The simulated cluster: what the plain-Python oracle makes of the same jobs, and what is conserved whatever the draw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.errors import InputError
+from features.jobs.schema import conform
+from sim import simulate
+from sim.cluster.applications import APPLICATIONS, application
+from sim.cluster.background import Level
+from sim.cluster.presets import CALIBRATIONS, Cluster
+from sim.cluster.simulate import ClusterRun, simulate_on
+from sim.cluster.workloads import EXPERIMENTS, trial
+from tests.oracle.cluster import Run, drawn, simulated
+from tests.oracle.decisions import Whim
+
+BUSY = Level(0.3, spread=0.5, memory_s=600, pause_s=900, lasting_s=300, height=0.5, most=1.5)
+SMALL = Cluster(
+    "small",
+    nodes=64,
+    nodes_per_leaf=16,
+    uplink=40.0,
+    core=150.0,
+    storage=12.0,
+    noise_leaves=2,
+    storage_background=BUSY,
+    core_background=BUSY,
+    noise_background=Level(0.5, spread=0.6, memory_s=600, most=1.0),
+    warm_s=300,
+)
+CLUSTERS = {
+    "small": SMALL,
+    "wide": SMALL.but(nodes=128, nodes_per_leaf=16, noise_leaves=4, uplink=25.0, core=250.0, storage=30.0, power=2.0),
+    "narrow leaves": SMALL.but(nodes=32, nodes_per_leaf=4, noise_leaves=2, uplink=12.0, core=60.0, storage=6.0, power=1.0),
+    "slow ticks": SMALL.but(tick_s=60, interval_s=60, own_noise=3.0),
+    "no noise job": SMALL.but(noise_share=0.0, noise_leaves=0),
+}
+
+
+def jobs_of(seed: int, count: int = 40, *, widest: int = 32, over_s: int = 2000, requested_s: int = 36_000) -> pd.DataFrame:
+    """Jobs of any application, on 8, 16 or 32 nodes, many of them submitted in the same second."""
+    random = np.random.default_rng(seed)
+    names = random.choice(list(APPLICATIONS), count)
+    return conform(
+        {
+            "job_id": np.arange(1, count + 1),
+            "submit_s": 100_000 + np.sort(random.integers(0, over_s // 50, count)) * 50,
+            "runtime_s": np.ones(count, np.int64),
+            "procs": random.choice([nodes for nodes in (8, 16, 32) if nodes <= widest], count),
+            "requested_s": np.full(count, requested_s),
+            "user": ["control"] * count,
+            "executable": names,
+        },
+        count,
+    )
+
+
+def by_oracle(cluster: Cluster, jobs: pd.DataFrame, seed: int, scaling: str = "weak", **policy: Any) -> list[Run]:
+    return simulated(cluster, jobs, *drawn(cluster, jobs, seed, scaling), scaling, **policy)
+
+
+def agree(made: ClusterRun, runs: Iterable[Run]) -> None:
+    """Starts to the second, everything else to rounding."""
+    found, runs = made.runs, list(runs)
+    first = found["submit_s"].min()
+    assert (found["start_s"] - first).tolist() == [run.job.start for run in runs]
+    assert made.schedule.jobs["runtime_s"].tolist() == [run.job.runtime for run in runs]
+    expected = {
+        "runtime_s": [run.runtime_s for run in runs],
+        "work_s": [run.work for run in runs],
+        "contention": [run.runtime_s / run.work for run in runs],
+        "start_network": [run.start_network for run in runs],
+        "start_io": [run.start_io for run in runs],
+        "mean_network": [run.network_sum / run.job.runtime for run in runs],
+        "mean_io": [run.io_sum / run.job.runtime for run in runs],
+        "cut": [run.done - run.job.start > run.job.requested for run in runs],
+    }
+    for column, values in expected.items():
+        np.testing.assert_allclose(found[column].to_numpy(np.float64), np.array(values, np.float64), rtol=1e-9, err_msg=column)
+
+
+# Against the oracle
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_starts_and_runtimes_are_the_oracles(name: str, seed: int) -> None:
+    cluster = CLUSTERS[name]
+    jobs = jobs_of(seed, widest=min(32, cluster.procs))
+    made = simulate_on(cluster, jobs, seed=seed)
+    agree(made, by_oracle(cluster, jobs, seed))
+    assert made.runs["contention"].max() > 1.2  # there is something to agree on
+
+
+@pytest.mark.parametrize("scaling", ["weak", "strong"])
+@pytest.mark.parametrize(
+    ("scheduler", "policy"),
+    [
+        ("EASY-SJBF", {"backfill": "SPF"}),
+        ("SQF-List", {"algorithm": "List", "order": "SQF"}),
+        ("FCFS-JustBF", {"algorithm": "JustBF"}),
+        ("Conservative", {"algorithm": "Conservative"}),
+    ],
+)
+def test_under_any_scheduler_and_scaling(scheduler: str, policy: dict, scaling: str) -> None:
+    jobs = jobs_of(7)
+    made = simulate_on(SMALL, jobs, scheduler=scheduler, seed=7, scaling=scaling)
+    agree(made, by_oracle(SMALL, jobs, 7, scaling, **policy))
+
+
+def test_jobs_that_ask_for_too_little_are_cut() -> None:
+    jobs = jobs_of(3, requested_s=300)
+    made = simulate_on(SMALL, jobs, seed=3)
+    agree(made, by_oracle(SMALL, jobs, 3))
+    assert 0 < made.runs["cut"].sum() < len(jobs)
+    assert (made.runs.loc[made.runs["cut"], "runtime_s"] == 300.0).all()
+
+
+@pytest.mark.parametrize("scheduler", ["EASY", "Conservative", "FCFS-JustBF"])
+def test_with_start_decisions(scheduler: str) -> None:
+    jobs, told, heard = jobs_of(11), Whim(1, 40), Whim(1, 40)
+    made = simulate_on(SMALL, jobs, scheduler=f"{scheduler}+RUSH(skips=3)", seed=11, start_decision=heard)
+    runs = by_oracle(
+        SMALL, jobs.assign(submit_s=jobs["submit_s"]), 11, algorithm=scheduler.split("-")[-1], decision=Shifted(told), skips=3
+    )
+    agree(made, runs)
+    assert heard.said == told.said
+    assert made.runs["skips"].tolist() == [sum(said.skipped for said in told.said if said.job == row) for row in range(len(jobs))]
+    assert made.runs["skips"].max() == 3
+
+
+class Shifted:
+    """The oracle counts seconds from the first submission; decisions are asked in the trace's time."""
+
+    def __init__(self, whim: Whim) -> None:
+        self.whim, self.name = whim, whim.name
+
+    def skip(self, row: int, now_s: int) -> bool:
+        return self.whim.skip(row, now_s + 100_000)
+
+
+def test_a_trial_of_paper_004_on_the_congested_cluster() -> None:
+    jobs = trial(EXPERIMENTS["WS"], 1)
+    agree(simulate_on(CALIBRATIONS["congested"], jobs, seed=1), by_oracle(CALIBRATIONS["congested"], jobs, 1))
+
+
+def test_what_is_asked_for_features_changes_no_run() -> None:
+    jobs = jobs_of(5)
+    bare = simulate_on(SMALL, jobs, seed=5).runs
+    pd.testing.assert_frame_equal(simulate_on(SMALL, jobs, seed=5, features=np.ones(len(jobs), bool)).runs, bare, check_exact=True)
+    pd.testing.assert_frame_equal(simulate_on(SMALL, jobs, seed=5, record=lambda first, grown: None).runs, bare, check_exact=True)
+
+
+# By hand
+
+
+def alone(cluster: Cluster, name: str, nodes: int) -> pd.Series:
+    jobs = jobs_of(0, 1).assign(executable=name, procs=nodes)
+    return simulate_on(cluster, jobs, seed=0).runs.iloc[0]
+
+
+def test_the_slowdown_of_one_job_on_two_leaves_is_the_formula() -> None:
+    # 16 nodes of LBANN, 8 free ones on each of two leaves: each sends half of its traffic through the uplink.
+    flat = Level(0.2)
+    cluster = SMALL.but(
+        noise_leaves=4, noise_share=0.5, noise_background=Level(0.25), storage_background=flat, core_background=flat
+    )
+    lbann = application("LBANN").on(16)
+    noise = 8 * 0.25 * cluster.noise_traffic  # of 8 nodes on each of the four leaves, with 3/4 of their partners elsewhere
+    sent = 8 * lbann.traffic / 2
+    in_core = 2.0 * ((4 * noise * 0.75 + 2 * sent) / cluster.core + 0.2) ** 3
+    network = 1.0 + 0.5 * (2.0 * ((noise * 0.75 + sent) / cluster.uplink) ** 3 + in_core)
+    io = 1.0 + 0.3 * (16 * (lbann.read + lbann.write) / cluster.storage + 0.2) ** 3
+    run = alone(cluster, "LBANN", 16)
+    assert run["start_network"] == pytest.approx(network, rel=1e-12)
+    assert run["start_io"] == pytest.approx(io, rel=1e-12)
+    slowdown = 1.0 + lbann.network * (network - 1.0) + lbann.io * (io - 1.0)
+    assert run["contention"] == pytest.approx(slowdown, rel=1e-12)
+
+
+def test_a_job_under_one_leaf_switch_does_not_feel_the_network() -> None:
+    run = alone(SMALL.but(noise_share=0.0, noise_leaves=0, core_background=Level(5.0)), "SWFFT", 16)
+    assert run["mean_network"] == 1.0
+    assert alone(SMALL.but(noise_share=0.0, noise_leaves=0, core_background=Level(5.0)), "SWFFT", 32)["mean_network"] > 10
+
+
+# What is conserved
+
+
+def test_no_node_is_ever_shared() -> None:
+    for seed in range(3):
+        runs = by_oracle(SMALL, jobs_of(seed), seed)  # whose nodes are the kernel's, as its runtimes depend on them
+        for node in range(SMALL.nodes):
+            held = sorted((run.job.start, run.job.end) for run in runs if node in run.nodes)
+            assert all(before[1] <= after[0] for before, after in pairwise(held))
+        made = simulate_on(SMALL, jobs_of(seed), seed=seed).schedule.jobs
+        steps = [(row.start_s, row.procs) for row in made.itertuples()] + [(row.end_s, -row.procs) for row in made.itertuples()]
+        assert np.cumsum([procs for _, procs in sorted(steps)]).max() <= SMALL.procs
+
+
+CALM = SMALL.but(network_gain=0.0, storage_gain=0.0)
+
+
+def test_without_gains_every_run_takes_its_work() -> None:
+    jobs = jobs_of(2)
+    runs = simulate_on(CALM, jobs, seed=2).runs
+    np.testing.assert_allclose(runs["runtime_s"], runs["work_s"], rtol=1e-12)
+    assert (runs[["start_network", "start_io"]] == 1.0).all(axis=None)
+    np.testing.assert_allclose(runs[["mean_network", "mean_io"]], 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("semantics", ["per-second", "per-event"])
+@pytest.mark.parametrize("scheduler", ["EASY", "SAF-EASY-SPF", "EASY(reservations=3)", "LQF-JustBF", "Conservative", "Strict"])
+def test_without_gains_schedules_are_those_of_a_trace_of_fixed_runtimes(scheduler: str, semantics: str) -> None:
+    jobs = jobs_of(4, 80)
+    made = simulate_on(CALM, jobs, scheduler=scheduler, seed=4, semantics=semantics)
+    fixed = jobs.assign(runtime_s=np.ceil(made.runs["work_s"]).astype(np.int64))
+    as_trace = simulate(fixed, procs=CALM.procs, scheduler=scheduler, semantics=semantics)
+    assert made.schedule.jobs["start_s"].tolist() == as_trace.jobs["start_s"].tolist()
+    assert made.schedule.jobs["end_s"].tolist() == as_trace.jobs["end_s"].tolist()
+
+
+@pytest.mark.parametrize("which", ["storage_background", "core_background", "noise_background"])
+def test_more_background_makes_no_run_faster(which: str) -> None:
+    jobs = jobs_of(6, 5, widest=8).assign(submit_s=0)  # who all start at once: no other order can make up for it
+    longest = np.zeros(len(jobs))
+    for level in (0.0, 0.3, 0.6, 1.0):
+        runs = simulate_on(SMALL.but(**{which: Level(level)}), jobs, seed=6).runs
+        assert (runs["wait_s"] == 0).all()
+        assert (runs["runtime_s"] >= longest).all()
+        longest = runs["runtime_s"].to_numpy()
+
+
+def test_the_same_seed_is_the_same_run_byte_for_byte_and_another_seed_is_not() -> None:
+    jobs, wanted = jobs_of(8), np.ones(40, bool)
+    one, same, other = (simulate_on(SMALL, jobs, seed=seed, features=wanted) for seed in (8, 8, 9))
+    for left, right in ((one.runs, same.runs), (one.own, same.own), (one.all, same.all), (one.schedule.jobs, same.schedule.jobs)):
+        assert left.to_numpy().tobytes() == right.to_numpy().tobytes() or left.equals(right)
+    assert not one.runs.equals(other.runs)
+
+
+def test_background_and_own_noise_are_the_same_under_any_scheduler() -> None:
+    jobs = jobs_of(9, 30)
+    for scheduler, policy in (("EASY", {}), ("LQF-List", {"algorithm": "List", "order": "LQF"})):
+        made = simulate_on(SMALL, jobs, scheduler=scheduler, seed=9)
+        agree(made, by_oracle(SMALL, jobs, 9, **policy))  # which draws them without knowing the scheduler
+    coin = simulate_on(SMALL, jobs, scheduler="EASY+RUSH(model=coin)", coin=0.5, seed=9)
+    assert coin.skipped > 0
+    assert coin.runs["work_s"].tolist() == made.runs["work_s"].tolist()
+
+
+def test_a_coin_that_never_skips_leaves_the_schedule_as_it_is() -> None:
+    jobs = jobs_of(10)
+    plain = simulate_on(SMALL, jobs, seed=10)
+    asked = simulate_on(SMALL, jobs, scheduler="EASY+RUSH(model=coin)", coin=0.0, seed=10)
+    assert (asked.asked, asked.skipped) == (len(jobs), 0)
+    pd.testing.assert_frame_equal(asked.runs, plain.runs, check_exact=True)
+
+
+def test_a_coin_that_always_skips_is_asked_as_often_as_allowed() -> None:
+    jobs = jobs_of(10)
+    asked = simulate_on(SMALL, jobs, scheduler="EASY+RUSH(model=coin,skips=4)", coin=1.0, seed=10)
+    assert (asked.runs["skips"] == 4).all()
+    assert asked.asked == asked.skipped == 4 * len(jobs)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "given", "says"),
+    [
+        ("EASY+RUSH(model=nobody)", {}, "+RUSH(model=nobody): known models are oracle, nowcast, coin"),
+        ("EASY+RUSH", {}, "+RUSH(model=): known models are oracle, nowcast, coin"),
+        ("EASY", {"start_decision": Whim()}, "scheduler 'EASY' asks nobody whether a job may start"),
+        ("EASY", {"scaling": "odd"}, "unknown scaling 'odd': known are weak, strong"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(scheduler: str, given: dict, says: str) -> None:
+    with pytest.raises(InputError) as refused:
+        simulate_on(SMALL, jobs_of(0), scheduler=scheduler, **given)
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_application_nobody_knows_is_refused() -> None:
+    with pytest.raises(InputError, match="unknown application 'HPL': the simulated cluster knows AMG, Kripke"):
+        simulate_on(SMALL, jobs_of(0).assign(executable="HPL"))
+
+
+def test_jobs_wider_than_what_the_noise_job_leaves_are_refused() -> None:
+    with pytest.raises(InputError, match="wider than the machine's 60 processors"):
+        simulate_on(SMALL, jobs_of(0).assign(procs=61))

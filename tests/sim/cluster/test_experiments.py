@@ -1,0 +1,299 @@
+"""Experiments on the simulated cluster: who is compared with whom, what counts as varied, and that tables and pages say what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pipelines.workflows.cluster_experiments as experiments
+from benchmarks import rush
+from benchmarks.calibrations import busy, quiet, relative, variation, volta
+from benchmarks.marked import marks, replace_parts
+from benchmarks.rush_page import PICTURES
+from features.errors import InputError
+from pipelines.report import cluster_plots
+from pipelines.report.cluster import render_cluster
+from pipelines.report.cluster_tables import beside, looked_up, overall, signed
+from pipelines.workflows.cluster_experiments import (
+    ALL,
+    METRICS,
+    Conducted,
+    Plan,
+    asking_rate,
+    by_trial,
+    compared,
+    conduct,
+    decisions,
+    described,
+    label,
+    maxima,
+)
+from sim.cluster.experiments import LOAD, VARIES
+from sim.cluster.presets import calibration
+from sim.cluster.simulate import Adviser
+from sim.cluster.workloads import EXPERIMENTS
+from tests.conftest import SHARED, needs_shared
+
+RUSH, ORACLE, COIN = "EASY+RUSH(model=extra-trees,skips=10)", "EASY+RUSH(model=oracle,skips=10)", "EASY+RUSH(model=coin,skips=10)"
+SMALL = calibration("congested").but(name="small", nodes=128, nodes_per_leaf=16, noise_leaves=2, uplink=40.0, storage=20.0)
+
+
+def plan(*names: str, schedulers: Sequence[str] = ("EASY", RUSH, ORACLE, COIN), trials: int = 3) -> Plan:
+    return Plan(SMALL, tuple(EXPERIMENTS[name] for name in names), tuple(schedulers), trials=trials, days=0.4)
+
+
+@pytest.fixture(scope="module")
+def learned() -> dict[str, object]:
+    """ADAA and PDPA on a small cluster, and the models that were learned for them."""
+    models: list[Adviser] = []
+    real = experiments.learn
+
+    def listened(*given: object, **named: object) -> Adviser:
+        models.append(real(*given, **named))  # type: ignore[arg-type]
+        return models[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(experiments, "learn", listened)
+        conducted = conduct(plan("ADAA", "PDPA"))
+    return {"conducted": conducted, "models": models}
+
+
+@pytest.fixture(scope="module")
+def conducted(learned: dict[str, list[Conducted]]) -> list[Conducted]:
+    return learned["conducted"]
+
+
+def test_trials_of_all_schedulers_are_of_the_same_jobs_with_the_same_luck(conducted: list[Conducted]) -> None:
+    for made in conducted:
+        assert made.trials == 3
+        alone = made.runs.pivot(index=["seed", "job_id"], columns="scheduler", values="work_s")
+        assert set(alone.columns) == set(made.schedulers)
+        assert (alone.nunique(axis=1) == 1).all()
+        assert len(made.runs) == 4 * 3 * made.experiment.jobs
+
+
+def test_the_model_of_pdpa_has_not_seen_the_applications_it_is_asked_about(learned: dict[str, list]) -> None:
+    full, partial = (set(adviser.model.baselines.index) for adviser in learned["models"])
+    asked = set(learned["conducted"][1].runs["application"])
+    assert asked == {"Laghos", "LBANN", "PENNANT"}
+    assert not partial & asked
+    assert asked < full
+
+
+def test_the_coin_skips_as_often_as_the_model(conducted: list[Conducted]) -> None:
+    for made in conducted:
+        of_model = made.runs[made.runs["scheduler"] == RUSH].drop_duplicates("seed")
+        assert made.coin == of_model["skipped"].sum() / of_model["asked"].sum() > 0
+        tossed = asking_rate(made.runs, COIN)
+        asked = made.runs[made.runs["scheduler"] == COIN].drop_duplicates("seed")["asked"].sum()
+        assert abs(tossed - made.coin) < 4 * np.sqrt(made.coin * (1 - made.coin) / asked) + 1e-9
+
+
+def test_who_may_not_skip_is_easy() -> None:
+    made = conduct(plan("ADPA", schedulers=("EASY", "EASY+RUSH(model=oracle,skips=0)"), trials=1))[0]
+    first, second = (rows.drop(columns=["scheduler", "asked"]) for _, rows in made.runs.groupby("scheduler", sort=False))
+    pd.testing.assert_frame_equal(first.reset_index(drop=True), second.reset_index(drop=True))
+
+
+def test_control_runs_and_the_baseline_judge_apart(conducted: list[Conducted]) -> None:
+    runs, known = conducted[0].runs, conducted[0].known
+    for name, rows in runs.groupby("application"):
+        usual = known.loc[(name, 16)]
+        assert (rows["varied"] == (rows["runtime_s"] > usual["mean_s"] + VARIES * usual["sigma_s"])).all()
+        easy = rows.loc[rows["scheduler"] == "EASY", "runtime_s"].to_numpy()
+        limit = easy.sum() / len(easy) + 1.5 * np.sqrt(((easy - easy.mean()) ** 2).sum() / len(easy))
+        assert (rows["varied_pooled"] == (rows["runtime_s"] > limit)).all()
+    assert (runs["varied"] != runs["varied_pooled"]).any()
+
+
+def test_what_is_measured_of_a_trial_is_what_anybody_would_count(conducted: list[Conducted]) -> None:
+    made = conducted[0]
+    values = by_trial(made.runs)
+    seed = values.index[1]
+    rows = [row for row in made.runs.to_dict("records") if row["seed"] == seed and row["scheduler"] == RUSH]
+    found = values.loc[seed, RUSH]
+    assert found[ALL, "makespan_s"] == max(row["start_s"] + row["runtime_s"] for row in rows)
+    assert found[ALL, "varied"] == sum(row["varied"] for row in rows)
+    laghos = [row for row in rows if row["application"] == "Laghos"]
+    later = [row["start_s"] - row["submit_s"] for row in laghos if row["submit_s"] > 0]
+    assert len(later) < len(laghos)
+    assert found["Laghos", "wait_later_s"] == pytest.approx(sum(later) / len(later))
+    assert found["Laghos", "worst"] == pytest.approx(
+        max(row["runtime_s"] for row in laghos) / made.known.loc[("Laghos", 16), "mean_s"]
+    )
+
+
+def shifted(trials: int, by: np.ndarray) -> pd.DataFrame:
+    """Values of ``trials`` trials that differ wildly, and under B by ``by`` from those under A."""
+    first = np.random.default_rng(1).uniform(100, 1000, trials)
+    columns = pd.MultiIndex.from_tuples([("A", ALL, "wait_s"), ("B", ALL, "wait_s")], names=["scheduler", "application", "metric"])
+    return pd.DataFrame(np.column_stack([first, first + by]), columns=columns)
+
+
+def test_differences_are_paired_by_trial() -> None:
+    row = looked_up(compared(shifted(20, np.full(20, 10.0)), "A"))["B", ALL, "wait_s"]
+    assert (row["difference"], row["low"], row["high"]) == pytest.approx((10, 10, 10))
+    assert row["relative_low"] < 10 / row["baseline"] < row["relative_high"]
+
+
+def test_intervals_hold_the_true_difference_as_often_as_they_say() -> None:
+    held = 0
+    for number in range(200):
+        by = np.random.default_rng(number + 7).normal(5.0, 20.0, 20)
+        row = looked_up(compared(shifted(20, by), "A", seed=number))["B", ALL, "wait_s"]
+        held += row["low"] <= 5.0 <= row["high"]
+    assert 180 <= held <= 199
+
+
+def test_with_fewer_than_five_trials_there_is_no_interval_and_it_is_said(conducted: list[Conducted]) -> None:
+    found = conducted[0].found
+    assert found["low"].isna().all()
+    assert found["relative_low"].isna().all()
+    assert set(found["note"]) == {"no interval: 3 trials are too few"}
+    assert np.isfinite(found.loc[found["metric"] == "makespan_s", "difference"]).all()
+
+
+def test_largest_runtimes_are_those_of_all_trials(conducted: list[Conducted]) -> None:
+    runs = conducted[0].runs
+    rows = maxima(runs, "EASY").set_index(["scheduler", "application"])
+    largest = {
+        name: runs[(runs["scheduler"] == name) & (runs["application"] == "AMG")]["runtime_s"].max() for name in ("EASY", ORACLE)
+    }
+    assert rows.loc[(ORACLE, "AMG"), "max_s"] == largest[ORACLE]
+    assert rows.loc[(ORACLE, "AMG"), "improvement"] == pytest.approx((largest["EASY"] - largest[ORACLE]) / largest["EASY"])
+
+
+def test_decisions_are_counted_by_trial_and_by_job(conducted: list[Conducted]) -> None:
+    made = conducted[0]
+    table = decisions(made.runs, made.schedulers).set_index("scheduler")
+    assert table.loc["EASY", ["asked", "skipped", "most_skips"]].tolist() == [0, 0, 0]
+    of_model = made.runs[made.runs["scheduler"] == RUSH]
+    assert table.loc[RUSH, "skipped"] * 3 == of_model["skips"].sum()
+    assert table.loc[RUSH, "most_skips"] <= 10
+
+
+@pytest.mark.parametrize(
+    ("schedulers", "said"),
+    [
+        ((RUSH, "EASY"), "compared with"),
+        (("EASY", "EASY"), "twice"),
+        (("EASY", "EASY+RUSH(model=nobody)"), "known models"),
+        (("EASY", "EASY+RUSH"), "known models"),
+        (("EASY", COIN), "as a model does"),
+        (("EASY", "nothing"), "unknown scheduler"),
+    ],
+)
+def test_schedulers_that_cannot_be_compared_are_refused(schedulers: tuple[str, ...], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        plan("ADAA", schedulers=schedulers)
+
+
+def test_a_registered_model_is_asked_if_it_is_given(learned: dict[str, list]) -> None:
+    registered = "EASY+RUSH(model=registered,skips=10)"
+    asked = plan("PDPA", schedulers=("EASY", registered), trials=1)
+    with pytest.raises(InputError, match="none is given"):
+        conduct(asked)
+    made = conduct(asked, registered=learned["models"][0])[0]
+    assert made.runs.loc[made.runs["scheduler"] == registered, "asked"].iloc[0] > 0
+    assert "may have learned" in made.notes[0]
+
+
+def test_the_page_says_that_it_is_simulated_and_prints_what_was_found(conducted: list[Conducted]) -> None:
+    page = render_cluster("small", conducted, {"seed": 0, "schedulers": ["EASY"]}, notes=["a note of ours"])
+    assert "Simulated: cluster, counters and runtimes" in page
+    assert page.count("data:image/svg+xml;base64,") == 6
+    for made in conducted:
+        row = looked_up(made.found)[RUSH, ALL, "makespan_s"]
+        assert f"{row['mean']:,.0f}<small" in page
+        assert signed(row["difference"], ",.0f") in page
+    assert "17 to 4" in page
+    assert "a note of ours" in page
+    assert "no interval: 3 trials are too few" in page.lower()
+
+
+def test_a_page_of_the_baseline_alone_can_be_made() -> None:
+    made = conduct(plan("ADPA", schedulers=("EASY",), trials=1))
+    assert "nothing to sum up" in render_cluster("small", made, {})
+    assert beside(made) == []
+
+
+def test_tables_have_all_metrics_and_all_schedulers(conducted: list[Conducted]) -> None:
+    rows = overall(conducted[1])
+    assert [title for title, _ in rows] == list(METRICS.values())
+    assert all(len(cells) == 4 and cells[0]["change"] == "" for _, cells in rows)
+    assert [label(name) for name in conducted[1].schedulers] == ["EASY", "RUSH extra-trees", "oracle", "coin"]
+    assert label("SJF-EASY+RUSH(model=lightgbm,skips=2,classes=little)") == "SJF-EASY RUSH lightgbm, 2 skips, little too"
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_every_picture_is_drawn_the_same_twice(conducted: list[Conducted], name: str) -> None:
+    draw = getattr(cluster_plots, name)
+    assert draw(conducted, image="png") == draw(conducted, image="png")
+
+
+def ladder_of(rows: dict[float, tuple[float, float, float]]) -> pd.DataFrame:
+    """What ``rush.choice`` sees: by cutoff, runs with variation, and relative changes of makespan and wait."""
+    table = []
+    for cutoff in rush.CUTOFFS:
+        varied, makespan, wait = rows.get(cutoff, (9.0, 0.5, 0.5))
+        for metric, mean, change in (("varied", varied, 0.0), ("makespan_s", 1.0, makespan), ("wait_s", 1.0, wait)):
+            table.append({"scheduler": f"{cutoff:g}", "application": ALL, "metric": metric, "mean": mean, "relative": change})
+    return pd.DataFrame(table)
+
+
+def test_the_cutoff_chosen_leaves_fewest_runs_with_variation_at_no_more_than_the_price() -> None:
+    first, second, third = rush.CUTOFFS[:3]
+    assert rush.choice(ladder_of({first: (1, 0.0, 0.02), second: (2, 0.0, 0.01), third: (3, 0.0, 0.0)})) == second
+    assert rush.choice(ladder_of({first: (1, 0.03, 0.02), second: (2, 0.04, 0.0)})) == first
+
+
+def test_the_benchmark_keeps_what_it_made(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = rush.Bench(tmp_path, trials=5, quiet=True)
+    table = pd.DataFrame({"a": [1.0]})
+    made: list[int] = []
+    for _ in range(2):
+        pd.testing.assert_frame_equal(bench.kept("x", (1, "y"), lambda: (made.append(1), table)[1]), table)
+    assert len(made) == 1
+    bench.kept("x", (2, "y"), lambda: (made.append(1), table)[1])
+    monkeypatch.setattr("benchmarks.pages.code", lambda: "other code")
+    bench.kept("x", (1, "y"), lambda: (made.append(1), table)[1])
+    assert len(made) == 3
+
+
+def test_fewer_trials_are_judged_by_themselves(conducted: list[Conducted]) -> None:
+    made = rush.first_trials(conducted[0], 2)
+    assert made.trials == 2
+    again = described(conducted[0].runs[conducted[0].runs["seed"].isin(made.runs["seed"])], made.known, "EASY")
+    assert made.runs["varied_pooled"].tolist() == again["varied_pooled"].tolist()
+
+
+def test_parts_of_a_page_are_replaced_and_its_text_stays(tmp_path) -> None:
+    page = tmp_path / "page.md"
+    begin, end = marks("one")
+    page.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
+    replace_parts(page, {"one": "| new |"})
+    assert page.read_text() == f"before\n{begin}\n| new |\n{end}\nafter\n"
+    with pytest.raises(ValueError, match="no place for two"):
+        replace_parts(page, {"two": ""})
+
+
+@needs_shared
+def test_quiet_spreads_as_real_runs_do() -> None:
+    real, made = volta(SHARED), quiet(0, days=0.3)
+    assert (len(variation(real)), len(variation(made))) == (17, 21)
+    for share in (0.25, 0.5, 0.75):
+        assert 0.6 < variation(made).quantile(share) / variation(real).quantile(share) < 1.6
+    central = [np.quantile(relative(runs), [0.25, 0.75]) for runs in (real, made)]
+    assert np.abs(central[0] - central[1]).max() < 0.003
+
+
+def test_congested_has_ratios_like_the_papers_figure() -> None:
+    runs = busy("congested", 0, days=10)
+    top = runs.groupby("application")["ratio"].max()
+    assert (runs.groupby("application")["ratio"].min() == 1).all()
+    assert (runs["application"].value_counts() == 25).all()
+    assert 1.5 < top.max() < 30
+    assert LOAD < 1

@@ -1,0 +1,189 @@
+"""What the simulated cluster lets a model see: counters, probes and types, against features made of the recorded samples by other code."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.monitoring.samplers import FEATURES, PROBE_FEATURES, SAMPLERS, TYPE_FEATURES, TYPES, counter_features
+from features.monitoring.windows import side_by_side, window_features
+from models.variability.model import fit
+from models.variability.time_blocks import times_of
+from sim.cluster.applications import application
+from sim.cluster.presets import Cluster
+from sim.cluster.simulate import Adviser, ClusterRun, simulate_on
+from tests.oracle.cluster import Run
+from tests.sim.cluster.test_cluster import SMALL, by_oracle, jobs_of
+
+INTERVALS = {
+    "30 s, seen 30 s later": {},
+    "10 s, seen at once": {"interval_s": 10, "lag_s": 0},
+    "60 s, seen 90 s later": {"interval_s": 60, "lag_s": 90},
+    "70 s, which do not divide the window, seen 45 s later": {"interval_s": 70, "lag_s": 45, "warm_s": 350},
+    "20 s, seen 290 s later": {"interval_s": 20, "lag_s": 290},
+}
+
+
+def names(cluster: Cluster) -> list[str]:
+    return [f"n{node:03d}" for node in range(cluster.nodes)]
+
+
+@cache
+def recorded(interval: str) -> tuple[Cluster, pd.DataFrame, ClusterRun, np.ndarray, list[Run]]:
+    """Cluster, jobs, run, increments [samples, counters, nodes] from the first sample on, and the oracle's runs, which know their nodes."""
+    cluster = SMALL.but(probe_noise=0.0, **INTERVALS[interval])
+    jobs, taken = jobs_of(21), []
+
+    def record(first: int, grown: np.ndarray) -> None:
+        assert first == 1 - cluster.warm_s // cluster.interval_s + sum(map(len, taken))
+        taken.append(grown.copy())
+
+    made = simulate_on(cluster, jobs, seed=21, features=np.ones(len(jobs), bool), record=record)
+    return cluster, jobs, made, np.concatenate(taken), by_oracle(cluster, jobs, 21)
+
+
+@pytest.mark.parametrize("interval", INTERVALS)
+def test_features_at_the_start_are_those_of_the_recorded_samples(interval: str) -> None:
+    cluster, jobs, made, grown, runs = recorded(interval)
+    first = 1 - cluster.warm_s // cluster.interval_s
+    time = jobs["submit_s"].min() + cluster.interval_s * np.arange(first - 1, first + len(grown))
+    started = pd.DataFrame(
+        {
+            "run_id": [f"r{run.job.index}" for run in runs],
+            "nodes": [[names(cluster)[node] for node in run.nodes] for run in runs],
+            "start_s": made.runs["start_s"],
+        }
+    )
+    parts, at = [], 0
+    for sampler in SAMPLERS.values():
+        columns = {}
+        for metric in sampler.metrics:
+            if metric in sampler.gauges:
+                values = np.vstack([np.full((1, cluster.nodes), np.nan), grown[:, at]])
+            else:  # a counter that began at 0 a sample before
+                values = np.vstack([np.zeros((1, cluster.nodes)), np.cumsum(grown[:, at], axis=0)])
+            columns[metric] = values.ravel()
+            at += 1
+        keys = {"time_s": np.repeat(time, cluster.nodes).astype(float), "node": np.tile(names(cluster), len(time))}
+        parts.append(window_features([pd.DataFrame(keys | columns)], started, sampler, lag_s=cluster.lag_s))
+    made_of = side_by_side(parts)
+    for table, expected in ((made.own, made_of.own), (made.all, made_of.all)):
+        assert tuple(table.columns) == FEATURES
+        counters = list(counter_features())
+        np.testing.assert_allclose(table[counters], expected[counters], rtol=1e-12, equal_nan=True)
+        assert table["sysclassib.port_xmit_wait.mean"].nunique() > 10  # there is something to agree on
+
+
+@pytest.mark.parametrize("interval", list(INTERVALS)[:2])
+def test_probes_are_the_formula_of_what_each_node_is_exposed_to(interval: str) -> None:
+    _, _, made, _, runs = recorded(interval)
+    for row, run in enumerate(runs):
+        worst = max(run.exposed)
+        waited = {
+            "send_s": [0.16 * (1.0 + mine) for mine in run.exposed],
+            "recv_s": [0.16 * (1.0 + (mine + worst) / 2.0) for mine in run.exposed],
+            "allreduce_s": [0.24 * (1.0 + worst) for mine in run.exposed],
+        }
+        expected = [summary(seconds) for seconds in waited.values() for summary in (min, max, np.mean)]
+        for table in (made.own, made.all):
+            np.testing.assert_allclose(table.loc[row, list(PROBE_FEATURES)].to_numpy(float), expected, rtol=1e-12)
+
+
+def test_noise_of_probes_is_relative_and_every_nodes_own() -> None:
+    jobs = jobs_of(22).assign(procs=32)
+    quiet = SMALL.but(network_gain=0.0, probe_noise=0.05)  # where nobody waits but for the probes themselves
+    found = simulate_on(quiet, jobs, seed=22, features=np.ones(len(jobs), bool)).own
+    assert found["probe.send_s.mean"].mean() == pytest.approx(0.16, rel=0.01)
+    assert found["probe.send_s.mean"].std() == pytest.approx(0.16 * 0.05 / np.sqrt(32), rel=0.3)
+    assert (found["probe.send_s.min"] < 0.155).all()
+    assert (found["probe.send_s.max"] > 0.165).all()
+
+
+def test_types_are_those_of_the_applications() -> None:
+    _, _, made, _, _ = recorded("10 s, seen at once")
+    expected = [[float(application(name).type == kind) for kind in TYPES] for name in made.runs["application"]]
+    for table in (made.own, made.all):
+        assert table[list(TYPE_FEATURES)].to_numpy().tolist() == expected
+
+
+def test_what_a_counter_counts_without_noise_is_what_was_sent() -> None:
+    # A job alone on 16 nodes of one leaf sends its traffic at the pace of its work; the counter of words counts a word of 4 bytes, and 3e4 a second more.
+    cluster = SMALL.but(sensor_noise=0.0, noise_share=0.0, noise_leaves=0, own_noise=0.0, lag_s=0)
+    jobs, grown = jobs_of(0, 1).assign(executable="AMG", procs=16), []
+    run = simulate_on(cluster, jobs, seed=0, record=lambda first, some: grown.append(some.copy())).runs.iloc[0]
+    sent = np.concatenate(grown)[10:, 0]  # port_xmit_data: sent, and written
+    amg = application("AMG").on(16)
+    seconds = cluster.interval_s * len(sent)
+    assert seconds - run["runtime_s"] < 2 * cluster.interval_s
+    assert sent[:, 16:].sum(axis=0) == pytest.approx(3e4 * seconds, abs=len(sent))
+    while_it_ran = (amg.traffic + amg.write) * run["work_s"] * 2.5e8 + 3e4 * seconds
+    assert sent[:, :16].sum(axis=0) == pytest.approx(while_it_ran, rel=1e-2)  # what was sent after the last sample is not in it
+
+
+def test_no_feature_sees_what_is_submitted_later() -> None:
+    jobs, keep = jobs_of(23, 60, over_s=4000), 30
+    features = np.ones(len(jobs), bool)
+    made = simulate_on(SMALL, jobs, seed=23, features=features)
+    later = np.random.default_rng(0).permutation(np.arange(keep, len(jobs)))
+    changed = jobs.copy()
+    for column in ("executable", "procs"):  # others come, though as many and as long: the same is drawn
+        changed[column] = jobs[column].to_numpy()[np.concatenate([np.arange(keep), later])]
+    other = simulate_on(SMALL, changed, seed=23, features=features)
+    before = (made.runs["start_s"] < jobs["submit_s"].iloc[keep]).to_numpy()
+    assert before.sum() > 15
+    for one, two in ((made.own, other.own), (made.all, other.all)):
+        pd.testing.assert_frame_equal(one[before], two[before], check_exact=True)
+        assert not one[~before].equals(two[~before])
+
+
+@pytest.mark.parametrize("scope", ["own", "all"])
+def test_the_model_is_asked_with_the_features_of_the_job_that_starts(scope: str) -> None:
+    learned = simulate_on(SMALL, jobs_of(31, 200, over_s=8000), seed=31, features=np.ones(200, bool))
+    label = (learned.runs["contention"] > learned.runs["contention"].quantile(0.7)).astype(np.int64).to_numpy()
+    columns = [*counter_features(("opa_info", "lustre2_client")), *TYPE_FEATURES]  # probes are run anew for every look
+    model = fit("decision-forest", getattr(learned, scope), label, seed=1, columns=columns)
+    jobs = jobs_of(32, 80)
+    advisers = {"forest": Adviser(model, scope)}
+    asked = simulate_on(
+        SMALL, jobs, scheduler="EASY+RUSH(model=forest,skips=3)", seed=32, advisers=advisers, features=np.ones(len(jobs), bool)
+    )
+    last_word = (asked.runs["skips"] < 3).to_numpy()  # the others started unasked
+    assert last_word.sum() > 5
+    assert asked.skipped > 20
+    expected = model.probabilities(getattr(asked, scope))[:, -1]
+    np.testing.assert_allclose(asked.runs["predicted"][last_word], expected[last_word], rtol=1e-9)
+    assert (asked.runs["predicted"][last_word] < model.cutoff).all()
+    assert (asked.runs["predicted"][~last_word] >= model.cutoff).all()
+
+
+def test_little_variation_is_compared_with_its_own_cutoff() -> None:
+    """AdaBoost gives every class some third: two of them together are always above the cutoff of the last alone."""
+    learned = simulate_on(SMALL, jobs_of(31, 200, over_s=8000), seed=31, features=np.ones(200, bool))
+    label = np.digitize(learned.runs["contention"], learned.runs["contention"].quantile([0.6, 0.8]))
+    columns = [*counter_features(("opa_info", "lustre2_client")), *TYPE_FEATURES]
+    given = {"seed": 1, "columns": columns, "options": {"trees": 20}, "times": times_of(learned.runs)}
+    model = fit("adaboost", learned.own, label, classes=3, **given)
+    assert model.cutoffs[0] > model.cutoffs[1]
+    for classes, first in (("little", 1), ("variation", 2)):
+        jobs, name = jobs_of(32, 80), f"EASY+RUSH(model=boosted,skips=3,classes={classes})"
+        advisers = {"boosted": Adviser(model, "own")}
+        asked = simulate_on(SMALL, jobs, scheduler=name, seed=32, advisers=advisers, features=np.ones(len(jobs), bool))
+        answered = (asked.runs["skips"] < 3).to_numpy()
+        assert 0 < asked.skipped < asked.asked
+        assert answered.sum() > 5
+        said = model.probabilities(asked.own)[:, first:].sum(axis=1)
+        np.testing.assert_allclose(asked.runs["predicted"][answered], said[answered], rtol=1e-9)
+        assert (said[answered] < model.cutoffs[first - 1]).all()
+
+
+@pytest.mark.parametrize(("name", "nodes"), [("LBANN", 16), ("SWFFT", 32), ("sw4lite", 8)])
+def test_the_oracle_foresees_to_the_digit_how_long_a_job_alone_will_take(name: str, nodes: int) -> None:
+    jobs = jobs_of(0, 1).assign(executable=name, procs=nodes)
+    runtime = simulate_on(SMALL, jobs, seed=3).runs["runtime_s"].iloc[0]
+    for factor, skips in ((1.0 + 1e-9, 0), (1.0 - 1e-9, 1)):
+        limits = {(name, nodes): runtime * factor}
+        made = simulate_on(SMALL, jobs, scheduler="EASY+RUSH(model=oracle,skips=1)", seed=3, limits=limits)
+        assert (made.asked, made.skipped) == (1, skips)

@@ -1,0 +1,81 @@
+"""Over queues of hundreds and thousands, where blocks of waiting jobs are looked at before the jobs, schedules stay the oracle's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sim.kernel.queue import GROUP_BITS, LONG, width_classes
+from tests.sim.test_simulate_oracle import columns, policy_of
+from tests.support.workloads import Workload, crowd
+
+
+def flood(seed: int, size: int, machine: int = 48) -> Workload:
+    """A crowd of which three quarters come a hundred times as fast as they can be served, and the rest at their own pace into the long queue."""
+    load = crowd(np.random.default_rng(seed), size=size, machine=machine)
+    submit = np.array(load.submit)
+    turn = submit[3 * size // 4]
+    return replace(load, submit=np.where(submit < turn, submit // 100, submit - turn + turn // 100).tolist())
+
+
+def waiting(load: Workload, start: list[int]) -> int:
+    """The most jobs that waited at a time, just after a submission."""
+    starts = np.sort(start)
+    return int((np.arange(1, len(starts) + 1) - np.searchsorted(starts, load.submit, side="right")).max())
+
+
+@pytest.mark.parametrize("scheduler", ["FCFS-EASY-FCFS", "FCFS-EASY-SPF", "SAF-EASY-SPF", "LCFS-EASY-LQF", "FCFS-List", "SPF-List"])
+def test_schedules_over_a_long_queue_are_the_oracles(scheduler: str) -> None:
+    load = flood(3, 1500)
+    made = columns(load.schedule(scheduler))
+    assert waiting(load, made[0]) > LONG + (1 << GROUP_BITS), "not long enough to use blocks and groups of blocks"
+    assert made == load.by_oracle(**policy_of(scheduler), estimates=load.estimates)
+
+
+@pytest.mark.parametrize("policy", [{"starvation_s": 2000}, {"semantics": "per-event", "correction": "tsafrir"}], ids=str)
+def test_starving_and_corrections_over_a_long_queue(policy: dict) -> None:
+    load = flood(4, 1000)
+    scheduler = "SAF-EASY-SPF"
+    made = columns(load.schedule(scheduler, **policy))
+    assert waiting(load, made[0]) > LONG
+    assert made == load.by_oracle(**policy_of(scheduler), estimates=load.estimates, **policy)
+
+
+def test_ten_thousand_waiting_jobs_are_served_as_by_a_plain_scan() -> None:
+    """Against List written down as a scan: each second, whoever fits, in order. The oracle would take minutes."""
+    load = flood(5, 10_000)
+    made = load.schedule("SPF-List", load.requested).jobs["start_s"].to_numpy()
+    assert waiting(load, made.tolist()) > 5_000
+    submit, runtime, procs = np.array(load.submit), np.array(load.runtime), np.array(load.procs)
+    rank = np.lexsort((np.arange(len(submit)), submit, load.requested))
+    start = np.full(len(submit), -1)
+    ends: dict[int, int] = {}
+    free, came = load.machine, 0
+    moments = sorted(set(submit.tolist()))
+    waits = np.zeros(len(submit), bool)
+    while moments or ends:
+        now = min([*moments[:1], *ends])
+        if moments and moments[0] == now:
+            moments.pop(0)
+        free += ends.pop(now, 0)
+        upto = int(np.searchsorted(submit, now, side="right"))
+        waits[came:upto] = True
+        came = upto
+        for job in rank[waits[rank] & (procs[rank] <= free)]:
+            if procs[job] <= free:
+                start[job], waits[job] = now, False
+                free -= procs[job]
+                ends[now + runtime[job]] = ends.get(now + runtime[job], 0) + procs[job]
+    assert np.array_equal(made, start)
+
+
+@pytest.mark.parametrize("procs", [1, 2, 3, 100, 4096])
+def test_classes_of_widths_grow_with_the_width_and_leave_nobody_out(procs: int) -> None:
+    classes = width_classes(procs)
+    assert len(classes) == procs + 1
+    assert classes[1] == 1
+    assert set(np.diff(classes[1:])) <= {0, 1}
+    begins = np.flatnonzero(np.diff(classes, prepend=0))
+    assert (begins[1:] <= 2 * begins[:-1]).all()

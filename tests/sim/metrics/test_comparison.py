@@ -1,0 +1,261 @@
+"""The paired bootstrap against a slow, plain one, and its intervals against what they promise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from features.clock import WEEK_S
+from features.errors import InputError
+from features.statistics import FEWEST_BLOCKS
+from sim.metrics.comparison import METRICS, compare
+from sim.metrics.schedule_metrics import evaluate
+from sim.schedule import Schedule
+from tests.conftest import needs_shared
+from tests.sim.metrics.test_schedule_metrics import reference, schedule_of
+
+MEANS = METRICS[:7]
+
+
+def pair_of(rng: np.random.Generator, weeks: int, jobs_a_week: int = 20) -> tuple[Schedule, Schedule]:
+    """A baseline and another schedule of the same jobs; weeks differ in load, and the other's waits are about 0.8 of the baseline's."""
+    jobs = weeks * jobs_a_week
+    submit = np.sort(rng.integers(0, weeks * WEEK_S, jobs))
+    submit[0] = 0
+    runtime, procs = rng.integers(1, 5000, jobs), rng.integers(1, 9, jobs)
+    load = rng.gamma(4.0, 250.0, weeks)[submit // WEEK_S]
+    base = rng.exponential(load).astype(int)
+    other = (base * 0.8 + rng.exponential(0.1 * load)).astype(int)
+    predicted = runtime * rng.uniform(0.5, 3.0, jobs)
+    common = {"runtime": runtime, "procs": procs, "predicted": predicted}
+    return schedule_of(submit, base, **common), replace(schedule_of(submit, other, **common), scheduler="EASY-SJBF")
+
+
+def row(table: pd.DataFrame, scheduler: str, metric: str) -> pd.Series:
+    return table[(table["scheduler"] == scheduler) & (table["metric"] == metric)].iloc[0]
+
+
+def slow_metric(metric: str, jobs: pd.DataFrame) -> float:
+    """A metric over a table in which resampled jobs stand as often as they were drawn."""
+    wait = (jobs["start_s"] - jobs["submit_s"]).astype(float)
+    runtime, procs = jobs["runtime_s"].astype(float), jobs["procs"].astype(float)
+    response = wait + runtime
+    if metric == "awf_s":
+        return float(np.average(response, weights=procs * runtime))
+    if metric == "p2sf_s":
+        return float(0.75 * (procs * (response**4 - wait**4)).sum() / (procs * (response**3 - wait**3)).sum())
+    return {
+        "mean_wait_s": wait.mean(),
+        "mean_response_s": response.mean(),
+        "mean_slowdown": (response / runtime).mean(),
+        "mean_bounded_slowdown": np.maximum(1.0, response / np.maximum(runtime, 10.0)).mean(),
+        "underprediction_rate": (jobs["predicted_s"] < runtime).mean(),
+    }[metric]
+
+
+@pytest.mark.parametrize("weeks", [5, 30])
+def test_intervals_are_those_of_a_plain_bootstrap_over_repeated_jobs(weeks):
+    base, other = pair_of(np.random.default_rng(1), weeks)
+    resamples, confidence = 60, 0.9
+    table = compare([base, other], resamples=resamples, confidence=confidence, seed=3)
+
+    draws = np.random.default_rng(3).multinomial(weeks, np.full(weeks, 1 / weeks), size=resamples)
+    changes: dict[str, list[float]] = {metric: [] for metric in MEANS}
+    week = base.jobs["submit_s"] // WEEK_S
+    for counts in draws:
+        copies = np.repeat(np.arange(len(week)), counts[week])
+        for metric in MEANS:
+            changes[metric].append(slow_metric(metric, other.jobs.iloc[copies]) / slow_metric(metric, base.jobs.iloc[copies]) - 1)
+    t = stats.t.ppf(1 - (1 - confidence) / 2, weeks - 1)
+    tail = stats.norm.sf(t * np.sqrt(weeks / (weeks - 1)))
+    for metric in MEANS:
+        found = row(table, "EASY-SJBF", metric)
+        assert [found["low"], found["high"]] == pytest.approx(np.quantile(changes[metric], [tail, 1 - tail]), rel=1e-9), metric
+        assert found["weeks"] == weeks
+
+
+def test_values_and_changes_are_those_of_evaluate():
+    base, other = pair_of(np.random.default_rng(2), 10)
+    table = compare([base, other], resamples=10)
+    ours, theirs = evaluate(other), evaluate(base)
+    for metric in METRICS:
+        found = row(table, "EASY-SJBF", metric)
+        if metric == "underprediction_rate":
+            assert found["value"] == ours["underpredicted_jobs"] / ours["jobs"]
+            continue
+        assert (found["value"], found["baseline"]) == (ours[metric], theirs[metric])
+        assert found["relative"] == ours[metric] / theirs[metric] - 1
+    assert list(table["metric"]) == [*METRICS, *METRICS]
+
+
+@pytest.mark.parametrize("weeks", [6, 25])
+def test_intervals_of_95_per_cent_cover_the_true_change_about_95_times_in_100(weeks):
+    rng = np.random.default_rng(5)
+    trials = 200
+    many_base, many_other = pair_of(np.random.default_rng(6), 20_000)
+    truth = evaluate(many_other)["mean_wait_s"] / evaluate(many_base)["mean_wait_s"] - 1
+    covered = 0
+    for _ in range(trials):
+        table = compare(pair_of(rng, weeks), metrics=("mean_wait_s",), resamples=500, seed=int(rng.integers(2**31)))
+        found = row(table, "EASY-SJBF", "mean_wait_s")
+        covered += bool(found["low"] <= truth <= found["high"])
+    assert 0.90 <= covered / trials <= 0.985
+
+
+def test_a_schedule_against_itself_has_not_changed_and_its_interval_is_nothing():
+    base, _ = pair_of(np.random.default_rng(7), 12)
+    table = compare([base, replace(base, scheduler="same")], resamples=100)
+    means = table[table["metric"].isin(MEANS)]
+    assert (means[["relative", "low", "high"]] == 0.0).all(axis=None)
+    assert (table["relative"] == 0.0).all()
+
+
+def test_pairing_makes_intervals_narrower_than_the_weeks_differ():
+    base, other = pair_of(np.random.default_rng(8), 30)
+    found = row(compare([base, other]), "EASY-SJBF", "mean_wait_s")
+    weekly = (
+        base.jobs.assign(wait=base.jobs["start_s"] - base.jobs["submit_s"]).groupby(base.jobs["submit_s"] // WEEK_S)["wait"].mean()
+    )
+    unpaired = 2 * 1.96 * weekly.std() / np.sqrt(30) / weekly.mean()
+    assert found["high"] - found["low"] < unpaired / 3
+
+
+def test_the_seed_decides_the_intervals_and_nothing_else():
+    schedules = pair_of(np.random.default_rng(9), 12)
+    first, again, other = (compare(schedules, seed=seed, resamples=200) for seed in (1, 1, 2))
+    pd.testing.assert_frame_equal(first, again)
+    assert first["relative"].equals(other["relative"])
+    assert not first["low"].equals(other["low"])
+
+
+def test_metrics_that_are_not_means_have_a_change_and_no_interval():
+    table = compare(pair_of(np.random.default_rng(10), 12))
+    for metric in ("max_bounded_slowdown", "utilization", "makespan_s"):
+        found = row(table, "EASY-SJBF", metric)
+        assert np.isfinite(found["relative"])
+        assert found[["low", "high"]].isna().all()
+        assert found["note"] == "no interval: not a mean over jobs"
+
+
+def test_few_weeks_are_said_to_be_few():
+    for weeks in (5, 7):
+        rough = compare(pair_of(np.random.default_rng(11), weeks), metrics=("awf_s",))
+        assert (rough["note"] == f"rough interval: only {weeks} weeks").all()
+        assert rough[["low", "high"]].notna().all(axis=None)
+    enough = compare(pair_of(np.random.default_rng(11), 8), metrics=("awf_s",))
+    assert (enough["note"] == "").all()
+
+
+@pytest.mark.parametrize(("weeks", "said"), [(1, "1 week is"), (2, "2 weeks are"), (4, "4 weeks are")])
+def test_too_few_weeks_have_a_change_and_no_interval(weeks, said):
+    table = compare(pair_of(np.random.default_rng(11), weeks), metrics=("awf_s",))
+    assert (table["note"] == f"no interval: {said} too few").all()
+    assert table[["low", "high"]].isna().all(axis=None)
+    assert table["relative"].notna().all()
+    assert (table["weeks"] == weeks).all()
+
+
+def test_intervals_begin_where_their_tail_is_no_rarer_than_the_rarest_resample():
+    def tail(weeks):
+        return stats.norm.sf(stats.t.ppf(0.975, weeks - 1) * np.sqrt(weeks / (weeks - 1)))
+
+    assert next(weeks for weeks in range(2, 30) if tail(weeks) > weeks**-weeks) == FEWEST_BLOCKS
+
+
+def test_weeks_without_jobs_do_not_count():
+    base, _ = pair_of(np.random.default_rng(12), 10)
+    kept = replace(base, jobs=base.jobs[base.jobs["submit_s"] // WEEK_S != 4].reset_index(drop=True))
+    assert (compare([kept], metrics=("awf_s",))["weeks"] == 9).all()
+
+
+def test_a_baseline_of_zero_gives_no_change_and_says_so():
+    submit, common = np.arange(6) * WEEK_S, ([10] * 6, [1] * 6)
+    base = schedule_of(submit, [0] * 6, *common)
+    other = replace(schedule_of(submit, [5, 0, 0, 0, 0, 0], *common), scheduler="late")
+    found = row(compare([base, other]), "late", "mean_wait_s")
+    assert found["value"] > 0
+    assert found[["relative", "low", "high"]].isna().all()
+    assert found["note"] == "no change: the baseline is 0"
+    sometimes = row(compare([replace(other, scheduler="EASY"), replace(base, scheduler="late")]), "late", "mean_wait_s")
+    assert sometimes["relative"] == -1.0
+    assert sometimes["note"] == "no interval: the baseline is 0 in some resamples"
+
+
+def change_one(schedule: Schedule, column: str, scheduler: str = "other") -> Schedule:
+    jobs = schedule.jobs.copy()
+    jobs.loc[3, column] += 1
+    return replace(schedule, jobs=jobs, scheduler=scheduler)
+
+
+@pytest.mark.parametrize("column", ["job_id", "submit_s", "procs", "runtime_s"])
+def test_schedules_of_other_jobs_are_refused(column):
+    base, _ = pair_of(np.random.default_rng(13), 3)
+    with pytest.raises(InputError, match=rf"other / requested and EASY / requested .* {column} of row 3"):
+        compare([base, change_one(base, column)])
+
+
+def test_bad_requests_are_refused_with_what_there_is():
+    base, other = pair_of(np.random.default_rng(14), 3)
+    fewer = replace(other, jobs=other.jobs.iloc[:-1])
+    with pytest.raises(InputError, match="hold 59 and 60 jobs"):
+        compare([base, fewer])
+    with pytest.raises(
+        InputError, match=r"no schedule of the baseline FCFS / requested .* EASY / requested; EASY-SJBF / requested"
+    ):
+        compare([base, other], baseline=("FCFS", "requested"))
+    with pytest.raises(InputError, match=r"unknown metric 'speed': known are mean_wait_s"):
+        compare([base, other], metrics=("speed",))
+    with pytest.raises(InputError, match="two schedules are of EASY / requested / requested"):
+        compare([base, base])
+
+
+def test_replicates_are_compared_with_the_baseline_of_their_seed_and_widen_the_interval():
+    rng = np.random.default_rng(15)
+    pairs = [pair_of(np.random.default_rng(16), 20)]
+    for seed in range(1, 4):  # the same jobs, other waits
+        base, other = (
+            replace(
+                each, seed=seed, jobs=each.jobs.assign(start_s=each.jobs["submit_s"] + (waits * rng.uniform(0.5, 2)).astype(int))
+            )
+            for each in pairs[0]
+            for waits in [each.jobs["start_s"] - each.jobs["submit_s"]]
+        )
+        pairs.append((base, other))
+    found = row(compare([each for pair in pairs for each in pair]), "EASY-SJBF", "mean_wait_s")
+    singly = [row(compare(list(pair)), "EASY-SJBF", "mean_wait_s") for pair in pairs]
+    assert found["replicates"] == 4
+    assert singly[0]["replicates"] == 1
+    assert found["value"] == pytest.approx(np.mean([each["value"] for each in singly]))
+    assert found["baseline"] == pytest.approx(np.mean([each["baseline"] for each in singly]))
+    changes = [each["relative"] for each in singly]
+    assert (found["least"], found["most"]) == (min(changes), max(changes))
+    assert found["high"] - found["low"] > max(each["high"] - each["low"] for each in singly)
+    with pytest.raises(InputError, match="has a replicate of seed 2, and the baseline has none"):
+        compare([pairs[0][0], pairs[2][1]])
+
+
+def test_replicates_weigh_the_same_however_long_their_longest_wait_is():
+    base, other = pair_of(np.random.default_rng(17), 6)
+    waits = base.jobs["start_s"] - base.jobs["submit_s"]
+    longer = replace(base, seed=1, jobs=base.jobs.assign(start_s=base.jobs["submit_s"] + 9 * waits))
+    table = compare([base, longer, other, replace(other, seed=1)])
+    both = pd.concat([base.jobs, longer.jobs], ignore_index=True)
+    assert row(table, "EASY", "p2sf_s")["value"] == pytest.approx(slow_metric("p2sf_s", both), rel=1e-9)
+
+
+@needs_shared
+def test_kth_sp2_shows_what_the_papers_say_of_sjbf_with_predictions():
+    schedules = [
+        reference("kth-sp2", "easy_requested"),
+        replace(reference("kth-sp2", "sjbf_last2_tsafrir"), scheduler="EASY-SJBF", predictor="last2"),
+    ]
+    table = compare(schedules)
+    assert (table["weeks"] == 49).all()
+    slowdown, awf, p2sf = (row(table, "EASY-SJBF", metric) for metric in ("mean_bounded_slowdown", "awf_s", "p2sf_s"))
+    assert slowdown["relative"] == pytest.approx(63.5006770 / 92.5765397 - 1, rel=1e-6)
+    assert slowdown["high"] < 0 < awf["low"], "better slowdown, worse packing (Goponenko et al. 2022)"
+    assert p2sf["low"] > 0

@@ -1,0 +1,252 @@
+"""Metrics against published numbers, exact rational arithmetic and hand-made schedules."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from features.errors import InputError
+from sim.metrics.schedule_metrics import bounded_slowdown, evaluate, psf_s, ratios
+from sim.schedule import Schedule
+from tests.conftest import SHARED, needs_shared
+
+NAMES = [
+    *(
+        "jobs",
+        "mean_wait_s",
+        "mean_response_s",
+        "mean_slowdown",
+        "mean_bounded_slowdown",
+        "max_bounded_slowdown",
+        "awf_s",
+        "p2sf_s",
+    ),
+    *("utilization", "makespan_s", "underpredicted_jobs", "corrections", "clamped_predictions", "simulate_s"),
+]
+
+
+def schedule_of(submit, wait, runtime, procs, *, predicted=None, requested=None, user=None, machine=10, **fields) -> Schedule:
+    submit, wait, runtime = (np.asarray(values, np.int64) for values in (submit, wait, runtime))
+    jobs = pd.DataFrame(
+        {
+            "job_id": np.arange(1, len(submit) + 1),
+            "submit_s": submit,
+            "start_s": submit + wait,
+            "end_s": submit + wait + runtime,
+            "procs": np.asarray(procs, np.int64),
+            "runtime_s": runtime,
+            "requested_s": runtime if requested is None else np.asarray(requested, np.int64),
+            "user": pd.Categorical(["u"] * len(submit) if user is None else user),
+            "predicted_s": np.asarray(runtime if predicted is None else predicted, np.float64),
+            "corrections": np.zeros(len(submit), np.int64),
+        }
+    )
+    return Schedule(jobs=jobs, procs=machine, **fields)
+
+
+def reference(name: str, column: str, machine: int = 100) -> Schedule:
+    """A schedule of the reference material, ``start_<column>`` of ``<name>.parquet``."""
+    table = pd.read_parquet(SHARED / "schedules" / f"{name}.parquet")
+    predicted = table.get(f"predicted_{column}", table["requested"])
+    wait = table[f"start_{column}"] - table["submit"]
+    schedule = schedule_of(
+        table["submit"],
+        wait,
+        table["runtime"],
+        table["procs"],
+        predicted=predicted,
+        requested=table["requested"],
+        user=table["user"],
+        machine=machine,
+    )
+    schedule.jobs["corrections"] = table.get(f"corrections_{column}", 0)
+    return schedule
+
+
+def exact_psf(schedule: Schedule, alpha: int) -> Fraction:
+    above = below = Fraction(0)
+    for job in schedule.jobs.itertuples():
+        wait = int(job.start_s - job.submit_s)
+        response = wait + int(job.runtime_s)
+        above += int(job.procs) * (response ** (alpha + 2) - wait ** (alpha + 2))
+        below += int(job.procs) * (response ** (alpha + 1) - wait ** (alpha + 1))
+    return Fraction(alpha + 1, alpha + 2) * above / below
+
+
+jobs_of_any_size = st.lists(
+    st.tuples(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(1, 10**7), st.integers(1, 10**5)), min_size=1, max_size=8
+)
+
+
+def test_every_metric_of_two_jobs_worked_out_by_hand():
+    # Job 1: 4 processors, starts at once, runs 100 s. Job 2: 2 processors, waits 90 s, runs 5 s (below tau).
+    schedule = schedule_of([0, 10], [0, 90], [100, 5], [4, 2], predicted=[200, 4], clamped_predictions=3, simulate_s=0.5)
+    schedule.jobs["corrections"] = [0, 2]
+    record = evaluate(schedule)
+    assert list(record.index) == NAMES
+    above, below = 4 * 100**4 + 2 * (95**4 - 90**4), 4 * 100**3 + 2 * (95**3 - 90**3)
+    expected = {
+        "jobs": 2,
+        "mean_wait_s": 45.0,
+        "mean_response_s": (100 + 95) / 2,
+        "mean_slowdown": (1 + 19) / 2,
+        "mean_bounded_slowdown": (1 + 9.5) / 2,
+        "max_bounded_slowdown": 9.5,
+        "awf_s": (400 * 100 + 10 * 95) / 410,
+        "p2sf_s": 0.75 * above / below,
+        "utilization": 410 / (10 * 105),
+        "makespan_s": 105,
+        "underpredicted_jobs": 1,
+        "corrections": 2,
+        "clamped_predictions": 3,
+        "simulate_s": 0.5,
+    }
+    assert record.to_dict() == pytest.approx(expected, rel=1e-14)
+
+
+def test_the_record_is_json_with_whole_counts():
+    text = json.dumps(evaluate(schedule_of([0], [5], [10], [1])).to_dict())
+    assert '"jobs": 1,' in text
+    assert '"makespan_s": 15,' in text
+
+
+def test_bounded_slowdown_is_at_least_one_and_takes_tau_from_the_caller():
+    schedule = schedule_of([0, 0, 0], [0, 3, 90], [1, 1, 10], [1, 1, 1])
+    np.testing.assert_array_equal(bounded_slowdown(schedule), [1.0, 1.0, 10.0])
+    np.testing.assert_array_equal(bounded_slowdown(schedule, tau_s=1.0), [1.0, 4.0, 10.0])
+    assert evaluate(schedule, tau_s=1.0)["mean_bounded_slowdown"] == 5.0
+
+
+@settings(deadline=None, max_examples=60)
+@given(jobs_of_any_size, st.integers(0, 6))
+def test_psf_agrees_with_exact_fractions(jobs, alpha):
+    schedule = schedule_of(*zip(*jobs, strict=True))
+    assert psf_s(schedule, alpha) == pytest.approx(float(exact_psf(schedule, alpha)), rel=1e-13)
+    assert evaluate(schedule)["p2sf_s"] == psf_s(schedule, 2)
+
+
+def test_psf_does_not_cancel_where_the_wait_dwarfs_the_runtime():
+    schedule = schedule_of([0], [10**12], [1], [1])
+    response, wait = 1e12 + 1, 1e12
+    naive = 0.75 * (response**4 - wait**4) / (response**3 - wait**3)
+    exact = float(exact_psf(schedule, 2))
+    assert abs(naive / exact - 1) > 1e-6, "the example must be one where the plain formula fails"
+    assert psf_s(schedule, 2) == pytest.approx(exact, rel=1e-15)
+
+
+def test_psf_does_not_overflow():
+    schedule = schedule_of([0, 5], [4 * 10**9, 0], [10**7, 1], [10**6, 1])
+    assert psf_s(schedule, 60) == pytest.approx(float(exact_psf(schedule, 60)), rel=1e-12)
+
+
+@settings(deadline=None, max_examples=60)
+@given(jobs_of_any_size)
+def test_psf_of_alpha_zero_is_awf_less_half_the_area_weighted_runtime(jobs):
+    schedule = schedule_of(*zip(*jobs, strict=True))
+    procs, runtime = (schedule.jobs[name].to_numpy(np.float64) for name in ("procs", "runtime_s"))
+    half = math.fsum(procs * runtime**2) / (2 * math.fsum(procs * runtime))
+    assert psf_s(schedule, 0) == pytest.approx(evaluate(schedule)["awf_s"] - half, rel=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [-1, 0.5])
+def test_psf_refuses_an_alpha_it_is_not_defined_for_here(alpha):
+    with pytest.raises(InputError, match="whole number"):
+        psf_s(schedule_of([0], [0], [1], [1]), alpha)
+
+
+@settings(deadline=None, max_examples=60)
+@given(jobs_of_any_size)
+def test_ratios_of_sums_give_the_metrics(jobs):
+    schedule = schedule_of(*zip(*jobs, strict=True), predicted=[100.0] * len(jobs))
+    record = evaluate(schedule)
+    for name, ratio in ratios(schedule).items():
+        expected = record["underpredicted_jobs"] / record["jobs"] if name == "underprediction_rate" else record[name]
+        assert ratio.numerator.sum() / ratio.denominator.sum() == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "cause"),
+    [
+        (schedule_of([], [], [], []), "has no jobs"),
+        (schedule_of([0, 9], [0, -1], [1, 1], [1, 1], trace="t"), "of t: job 2 starts before its submission"),
+        (schedule_of([0, 9], [0, 0], [0, 1], [1, 1]), "job 1 has no runtime"),
+    ],
+)
+def test_a_schedule_that_cannot_be_measured_is_refused(schedule, cause):
+    with pytest.raises(InputError, match=cause):
+        evaluate(schedule)
+
+
+def test_metrics_import_nothing_slow():
+    slow = {"scipy.special", "scipy.stats", "matplotlib", "lightgbm", "mlflow", "dagster"}
+    code = f"import sys, sim.metrics.schedule_metrics; print(*{slow} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert found.strip() == ""
+
+
+PUBLISHED = [
+    ("EASY", "requested", "none", "easy_requested"),
+    ("EASY", "clairvoyant", "none", "easy_clairvoyant"),
+    ("EASY-SJBF", "clairvoyant", "none", "sjbf_clairvoyant"),
+    ("EASY-SJBF", "last2", "tsafrir", "sjbf_last2_tsafrir"),
+]
+
+
+@needs_shared
+@pytest.mark.parametrize("trace", ["kth-sp2", "sdsc-sp2"])
+@pytest.mark.parametrize(("scheduler", "prediction", "correction", "column"), PUBLISHED)
+def test_slowdown_and_response_are_those_gaussier_et_al_published(trace, scheduler, prediction, correction, column):
+    rows = pd.read_csv(SHARED / "reference" / "sc15_published.csv").set_index(["trace", "scheduler", "prediction", "correction"])
+    row = rows.loc[(trace, scheduler, prediction, correction)]
+    record = evaluate(reference(trace, column))
+    assert record["jobs"] == row["jobs"]
+    assert record["mean_bounded_slowdown"] == pytest.approx(row["mean_bounded_slowdown"], rel=1e-13)
+    assert record["max_bounded_slowdown"] == pytest.approx(row["max_bounded_slowdown"], rel=1e-13)
+    assert record["mean_response_s"] == pytest.approx(row["mean_flow_time_s"], rel=1e-13)
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("name", "column", "expected"),
+    [
+        ("kth-sp2", "easy_requested", {"mean_response_s": 15696.80, "awf_s": 75545.78, "p1sf_s": 99223.19, "p2sf_s": 140657.81}),
+        ("kth-sp2", "sjbf_clairvoyant", {"awf_s": 74462.66, "p2sf_s": 138628.28}),
+        ("kth-sp2-per-second", "strict_fcfs", {"mean_bounded_slowdown": 6814.9733, "mean_wait_s": 353776.4091}),
+        ("kth-sp2-per-second", "list_fcfs", {"mean_bounded_slowdown": 71.4535, "mean_wait_s": 5719.3615}),
+        ("kth-sp2-per-second", "easy_requested", {"mean_bounded_slowdown": 92.6877, "mean_wait_s": 6834.5873}),
+        ("kth-sp2-per-second", "sjbf_requested", {"mean_bounded_slowdown": 69.3936}),
+        ("kth-sp2-per-second", "justbf_requested", {"mean_bounded_slowdown": 101.83, "awf_s": 74724, "p2sf_s": 132225}),
+    ],
+)
+def test_metrics_of_reference_schedules_are_the_verified_ones(name, column, expected):
+    schedule = reference(name, column)
+    record = evaluate(schedule).to_dict() | {"p1sf_s": psf_s(schedule, 1)}
+    for metric, value in expected.items():
+        digits = len(str(value).partition(".")[2])
+        assert round(record[metric], digits) == value, metric
+
+
+@needs_shared
+@pytest.mark.parametrize("column", ["easy_requested", "sjbf_last2_tsafrir"])
+def test_psf_of_a_whole_trace_agrees_with_exact_fractions(column):
+    schedule = reference("kth-sp2", column)
+    for alpha in (0, 1, 2, 3):
+        assert psf_s(schedule, alpha) == pytest.approx(float(exact_psf(schedule, alpha)), rel=1e-14)
+
+
+@needs_shared
+def test_corrections_are_those_of_jobs_that_outlived_their_prediction():
+    schedule = reference("kth-sp2", "sjbf_last2_tsafrir")
+    record = evaluate(schedule)
+    table = pd.read_parquet(SHARED / "schedules" / "kth-sp2.parquet")
+    assert record["corrections"] == table["corrections_sjbf_last2_tsafrir"].sum()
+    assert record["underpredicted_jobs"] == (table["predicted_sjbf_last2_tsafrir"] < table["runtime"]).sum() > 10_000

@@ -1,0 +1,194 @@
+"""Predictors are retrained once for each midnight that the simulation passes: with what had ended before, and before anything else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from features.clock import Clock
+from features.errors import InputError
+from models.runtime.memory import Memory
+from models.runtime.names import predictor
+from models.runtime.protocol import CompiledPredictor
+from sim import simulate
+from sim.campaigns.campaign import Campaign, campaign_schedules
+from sim.campaigns.sweep import random_weights, sweep
+from sim.simulate import SEMANTICS
+from tests.models.runtime.test_lightgbm import days
+from tests.oracle.nightly import DAY_S, Nightly
+from tests.support.walls import wall
+from tests.support.workloads import Workload, dependent_workloads, policy_of, workloads
+
+
+class Awake:
+    """``lightgbm`` that only notes when it is retrained: what has ended, as rows of the jobs table, and how many jobs were described by then."""
+
+    def __init__(self) -> None:
+        self.nights: list[list[int]] = []
+        self.described: list[int] = []
+        plain = predictor("lightgbm(trees=1)")
+        assert isinstance(plain, CompiledPredictor)
+        self.predictor = replace(plain, retrain=self.retrain)
+
+    def retrain(self, memory: Memory, ended: np.ndarray, runtime: np.ndarray) -> Memory:
+        assert ended.dtype == runtime.dtype == np.int64
+        assert len(runtime) == len(memory.jobs)
+        self.nights.append(memory.row[ended].tolist())
+        self.described.append(int(memory.jobs.any(axis=1).sum()))
+        self.runtimes = dict(zip(memory.row[ended].tolist(), runtime[ended].tolist(), strict=True))
+        return memory
+
+
+def nights(load: Workload, scheduler: str = "FCFS-EASY", clock: Clock | None = None, **policy: Any) -> list[list[int]]:
+    """What had ended at each midnight; the same as in plain Python."""
+    awake, hand = Awake(), Nightly()
+    if clock is not None and clock.origin_unix_s is not None:
+        hand.clock = wall(clock.origin_unix_s, clock.timezone)
+    made = load.schedule(scheduler, awake.predictor, clock=clock or Clock(), **policy)
+    expected = load.jobs_by_oracle(**policy_of(scheduler), predictor=hand, **policy)
+    assert made.jobs["start_s"].tolist() == [job.start for job in expected]
+    assert awake.nights == hand.nights
+    if awake.nights:
+        assert awake.runtimes == {row: load.runtime[row] for row in awake.nights[-1]}
+    return awake.nights
+
+
+def spread(load: Workload, hours: int, origin_s: int) -> Workload:
+    """The same with that many hours to a second of the gaps, and much longer jobs."""
+    submit = origin_s + 3600 * hours * (np.array(load.submit) - load.submit[0])
+    longer = {name: [3000 * hours * seconds for seconds in getattr(load, name)] for name in ("runtime", "requested", "estimates")}
+    think = [None if pause is None else 1800 * pause for pause in load.think]
+    return replace(load, submit=submit.tolist(), think=think, **longer)
+
+
+hours, origins = st.integers(1, 9), st.sampled_from([0, 1, DAY_S - 1, DAY_S, 7 * DAY_S + 4000, 10**9])
+semantics = st.sampled_from(SEMANTICS)
+
+
+@settings(max_examples=200)
+@given(workloads(), hours, origins, st.sampled_from(["FCFS-EASY", "SAF-JustBF"]), semantics)
+def test_on_any_workload_of_days_as_in_plain_python(
+    load: Workload, hours: int, origin_s: int, scheduler: str, semantics: str
+) -> None:
+    nights(spread(load, hours, origin_s), scheduler, semantics=semantics)
+
+
+@settings(max_examples=100)
+@given(dependent_workloads(), hours, origins, semantics)
+def test_where_jobs_follow_others_as_in_plain_python(load: Workload, hours: int, origin_s: int, semantics: str) -> None:
+    nights(spread(load, hours, origin_s), semantics=semantics, dependencies=True)
+
+
+def load_of(*jobs: tuple[int, int], origin_s: int = 0) -> Workload:
+    """Jobs of one processor on a machine that has enough, by submission and runtime."""
+    submit, runtime = (list(column) for column in zip(*jobs, strict=True))
+    ones: list[int] = [1] * len(jobs)
+    return Workload(100, [origin_s + second for second in submit], runtime, ones, runtime, [None] * len(jobs), runtime)
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("origin_s", [0, 5 * DAY_S, 5 * DAY_S + 1000, 6 * DAY_S - 1])
+def test_midnights_are_the_trace_s_own(origin_s: int, semantics: str) -> None:
+    to_midnight = DAY_S - origin_s % DAY_S
+    just_before = load_of((0, 1), (to_midnight - 1, 1), origin_s=origin_s)
+    at = load_of((0, 1), (to_midnight, 1), origin_s=origin_s)
+    assert nights(just_before, semantics=semantics) == []
+    # the first has ended before, unless it ends in that very second
+    assert nights(at, semantics=semantics) == ([[]] if to_midnight == 1 else [[0]])
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_a_midnight_is_before_everything_in_its_second(semantics: str) -> None:
+    # A ends a second before midnight, B at midnight, C a second later; D is submitted at midnight, E later.
+    load = load_of((0, DAY_S - 1), (0, DAY_S), (0, DAY_S + 1), (DAY_S, 5), (DAY_S + 9, 5))
+    assert nights(load, semantics=semantics) == [[0]]
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_after_a_long_gap_there_is_one_night_and_the_next_is_the_next(semantics: str) -> None:
+    load = load_of((0, 10), (5 * DAY_S + 7, 10), (6 * DAY_S - 1, 10), (6 * DAY_S, 10), (8 * DAY_S, 1))
+    assert nights(load, semantics=semantics) == [[0], [0, 1], [0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_after_the_last_submission_there_is_none(semantics: str) -> None:
+    load = load_of((0, 10), (0, 3 * DAY_S), (100, 5 * DAY_S))
+    assert nights(load, semantics=semantics) == []
+    # the last submission itself may be the first thing of a day
+    assert nights(load_of((0, 10), (DAY_S, 3 * DAY_S)), semantics=semantics) == [[0]]
+    # ends alone pass midnights while somebody is yet to come
+    assert nights(load_of((0, DAY_S + 1), (0, 2 * DAY_S + 1), (9 * DAY_S, 1)), semantics=semantics) == [[], [0], [0, 1]]
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_jobs_of_the_second_are_not_described_yet(semantics: str) -> None:
+    awake = Awake()
+    load = load_of((0, 10), (0, 10), (DAY_S, 10), (DAY_S, 10), (3 * DAY_S, 10))
+    load.schedule("EASY", awake.predictor, semantics=semantics)
+    assert awake.described == [2, 4]
+
+
+def test_ended_jobs_come_in_the_order_of_their_ends() -> None:
+    load = load_of((0, 50), (0, 20), (1, 30), (2, 18), (3, 17), (DAY_S, 1))
+    # of those that end in the same second, 20, the one that started first
+    assert nights(load) == [[1, 3, 4, 2, 0]]
+
+
+def test_the_simulation_goes_on_with_the_memory_that_is_returned() -> None:
+    load = days()
+    source = predictor("svr")
+    assert isinstance(source, CompiledPredictor)
+    kept: list[Memory] = []
+    train = source.retrain
+    assert train is not None
+
+    def retrain(memory: Memory, ended: np.ndarray, runtime: np.ndarray) -> Memory:
+        assert not kept or memory.model is kept[-1].model
+        kept.append(train(memory, ended, runtime))
+        return kept[-1]
+
+    last: list[Memory] = []
+
+    def distribution(memory: Memory) -> pd.DataFrame:
+        last.append(memory)
+        return pd.DataFrame({0.5: np.zeros(len(load.submit))})
+
+    made = load.schedule("EASY", replace(source, retrain=retrain, distribution=distribution))
+    assert last[0].model is kept[-1].model
+    assert len({len(memory.model) for memory in kept}) > 2
+    assert made.quantiles is not None
+    ignored = load.schedule("EASY", replace(source, retrain=lambda memory, ended, runtime: memory))
+    assert made.jobs["predicted_s"].tolist() != ignored.jobs["predicted_s"].tolist()
+
+
+RETRAINED = ("lightgbm(trees=5)", "svr", "quantile", "quantile(order=accuracy)")
+
+
+@pytest.mark.parametrize("name", RETRAINED)
+def test_sweeps_refuse_what_is_retrained(name: str) -> None:
+    load = days(size=50)
+    with pytest.raises(InputError, match=r"a sweep cannot stop to retrain a predictor, and .+ is retrained each night"):
+        sweep(load.table(), random_weights(2), procs=load.machine, predictor=name)
+
+
+def test_in_campaigns_as_alone() -> None:
+    load = days()
+    jobs, schedulers = load.table(), ("EASY", "EASY-SJBF")
+    together = campaign_schedules(jobs, Campaign(schedulers, RETRAINED, ("tsafrir", "conditional")), procs=load.machine)
+    count = 0
+    for one in together:
+        alone = simulate(jobs, procs=load.machine, scheduler=one.scheduler, predictor=one.predictor, correction=one.correction)
+        pd.testing.assert_frame_equal(one.jobs, alone.jobs)
+        assert (one.quantiles is None) == (not one.predictor.startswith("quantile"))
+        if one.quantiles is not None and alone.quantiles is not None:
+            pd.testing.assert_frame_equal(one.quantiles, alone.quantiles)
+        assert one.clamped_predictions == alone.clamped_predictions
+        assert one.retrain_s > 0
+        count += 1
+    assert count == 2 * len(RETRAINED) * 2

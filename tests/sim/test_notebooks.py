@@ -1,0 +1,188 @@
+"""What a notebook gives: plain DataFrames, Series as predictions, paths, and slips that are refused in one line."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import features.jobs.frames
+from features import CleanTrace, InputError, Trace, clean, jobs_from
+from features.jobs.schema import COLUMNS
+from pipelines.ingest.read import read_trace
+from sim import simulate
+
+FRAME = pd.DataFrame(
+    {
+        "submit_s": [30, 0, 10, 10, 20],
+        "runtime_s": [40, 100, 60, 20, 30],
+        "requested_s": [50, 200, 100, 60, 100],
+        "procs": [2, 3, 4, 1, 1],
+        "user": ["ann", "bob", None, "bob", "eve"],
+    },
+    index=list("abcde"),
+)
+
+
+def message(call: object, *arguments: object, **options: object) -> str:
+    with pytest.raises(InputError) as caught:
+        call(*arguments, **options)  # type: ignore[operator]
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_the_page_prints_what_it_says() -> None:
+    page = Path(__file__).parents[2] / "docs" / "notebooks.md"
+    failed, attempted = doctest.testfile(str(page), module_relative=False, optionflags=doctest.IGNORE_EXCEPTION_DETAIL)
+    assert attempted > 10
+    assert failed == 0
+    assert doctest.testmod(features.jobs.frames).failed == 0
+
+
+def test_a_frame_becomes_a_jobs_table_in_order_of_submission_with_its_labels() -> None:
+    jobs = jobs_from(FRAME)
+    assert jobs.columns.tolist() == list(COLUMNS)
+    assert jobs.index.tolist() == list("bcdea")
+    assert jobs["job_id"].tolist() == [2, 3, 4, 5, 1]
+    assert jobs["user"].tolist()[0] == "bob"
+    assert jobs["user"].isna().tolist() == [False, True, False, False, False]
+    assert jobs["wait_s"].isna().all()
+    assert jobs_from(FRAME.assign(submit_s=FRAME["submit_s"].astype(float), user=[1, 2, None, 2, 3])).equals(
+        jobs.assign(user=pd.Categorical(["2.0", None, "2.0", "3.0", "1.0"]))
+    )
+    partly = jobs_from(FRAME.assign(requested_s=[50, 200, np.nan, 60, 100], wait_s=pd.array([0, 1, None, 3, 4], "Int64")))
+    assert partly["requested_s"].isna().tolist() == [False, True, False, False, False]
+    assert partly["wait_s"].fillna(-1).tolist() == [1, -1, 3, 4, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"requested": 1}, "unknown column 'requested': known are " + ", ".join(COLUMNS)),
+        ({"procs": None}, "column procs is of type object, not of whole numbers"),
+        ({"procs": "4"}, "column procs is of type str, not of whole numbers"),
+        ({"procs": True}, "column procs is of type bool, not of whole numbers"),
+        ({"runtime_s": [1, 2, 3.5, 4, 5]}, "row 'c': runtime_s np.float64(3.5) is no whole number (1 such rows)"),
+        (
+            {"runtime_s": [1, -1, 3, -1, 5]},
+            "row 'b': runtime_s np.int64(-1) is below 0: what is unknown is left empty (2 such rows)",
+        ),
+        ({"submit_s": [1, np.nan, 3, 4, 5]}, "row 'b': submit_s np.float64(nan) is missing (1 such rows)"),
+        ({"submit_s": [1, np.inf, 3, 4, 5]}, "row 'b': submit_s np.float64(inf) is no whole number (1 such rows)"),
+        (
+            {"submit_s": pd.Timestamp("2024-05-01")},
+            "column submit_s is of type datetime64[us], not of whole numbers (seconds since the first: (t - t.min()).dt.total_seconds())",
+        ),
+        ({"status": 7}, "row 'a': status np.int64(7) is no status of 0 to 5 (5 such rows)"),
+    ],
+    ids=str,
+)
+def test_what_is_no_jobs_table_is_refused_by_column_and_row(change: dict[str, object], error: str) -> None:
+    assert message(jobs_from, FRAME.assign(**change)) == error
+
+
+def test_columns_that_are_absent_or_there_twice_are_refused() -> None:
+    assert message(jobs_from, FRAME.drop(columns="procs")) == "column procs is missing: a job needs submit_s, runtime_s, procs"
+    assert message(jobs_from, pd.concat([FRAME, FRAME[["user"]]], axis=1)) == "column user is there twice"
+    assert message(jobs_from, FRAME["procs"]) == "jobs_from makes a jobs table of a DataFrame, not of a Series"
+
+
+@pytest.mark.parametrize("predictor", ["requested", "last2", "hierarchy", "knn", "nag"])
+def test_index_labels_change_no_schedule(predictor: str) -> None:
+    jobs = jobs_from(FRAME)
+    labelled = simulate(jobs, procs=4, scheduler="EASY-SJBF", predictor=predictor, correction="tsafrir")
+    plain = simulate(jobs.reset_index(drop=True), procs=4, scheduler="EASY-SJBF", predictor=predictor, correction="tsafrir")
+    pd.testing.assert_frame_equal(labelled.jobs, plain.jobs)
+
+
+def test_a_series_of_predictions_finds_its_jobs_by_label() -> None:
+    jobs = jobs_from(FRAME)
+    by_position = simulate(jobs, procs=4, scheduler="EASY-SJBF", predictor=jobs["runtime_s"].to_numpy())
+    for series in (FRAME["runtime_s"], FRAME["runtime_s"].iloc[::-1], FRAME["runtime_s"].astype("Int64"), jobs["runtime_s"]):
+        found = simulate(jobs, procs=4, scheduler="EASY-SJBF", predictor=series)
+        pd.testing.assert_frame_equal(found.jobs, by_position.jobs)
+    assert by_position.jobs["predicted_s"].tolist() == [100, 60, 20, 30, 40]
+
+
+def test_a_series_that_cannot_be_aligned_is_refused() -> None:
+    jobs, runtimes = jobs_from(FRAME), FRAME["runtime_s"]
+    end = "by the index of the table of 5 jobs: give it that index, or an array to go by position"
+    for series, error in (
+        (runtimes.reset_index(drop=True), f"predictions are a Series with no value for 5 of 5 jobs {end}"),
+        (runtimes.iloc[:4], f"predictions are a Series with no value for 1 of 5 jobs {end}"),
+        (pd.concat([runtimes, pd.Series([1], ["f"])]), f"predictions are a Series with 6 values {end}"),
+        (runtimes.rename({"a": "b"}), "the index of the predictions has 'b' twice, so a Series cannot be aligned"),
+        (runtimes.mask(FRAME["procs"] == 4), "predictor given: predicts nan for job 3"),
+        (FRAME["user"], "a Series is no predictor: give a name, a predictor, or seconds, one a job"),
+    ):
+        assert message(simulate, jobs, procs=4, predictor=series) == error
+    twice = jobs.rename(index={"a": "b"})
+    assert message(simulate, twice, procs=4, predictor=runtimes) == (
+        "the index of the jobs has 'b' twice, so a Series cannot be aligned"
+    )
+
+
+JOBS = jobs_from(FRAME)
+DAY = pd.Timestamp("2024-05-01")
+MORE = "features.jobs_from tells more"
+BAD = {
+    "procs": ((JOBS,), {"procs": "100"}, "procs is '100', not a whole number of at least 1 processor"),
+    "half": ((JOBS,), {"procs": 4.5}, "procs is 4.5, not a whole number of at least 1 processor"),
+    "none": ((JOBS,), {"procs": None}, "procs is None, not a whole number of at least 1 processor"),
+    "column": ((JOBS.drop(columns="runtime_s"),), {}, "the jobs table has no column runtime_s: features.jobs_from makes a table of what there is"),
+    "twice": ((pd.concat([JOBS, JOBS[["procs"]]], axis=1),), {}, "the jobs table has the column procs twice"),
+    "unsorted": ((JOBS.iloc[::-1],), {}, "3 jobs submitted before the job above it, the first is job 5: clean the trace first"),
+    "nan": ((JOBS.assign(runtime_s=np.nan),), {}, "runtime_s is missing for 5 jobs: clean the trace first"),
+    "one nan": ((JOBS.assign(procs=[1, 2, np.nan, 1, 1]),), {}, "procs is missing for 1 jobs: clean the trace first"),
+    "fraction": ((JOBS.assign(runtime_s=[1, 2, 3.5, 1, 1]),), {}, "runtime_s 3.5 of job 4 is no whole number"),
+    "text": ((JOBS.assign(procs="4"),), {}, "column procs is of type str, not of whole numbers: " + MORE),
+    "times": ((JOBS.assign(submit_s=DAY),), {}, "column submit_s is of type datetime64[us], not of whole numbers: " + MORE),
+    "users": ((JOBS.assign(user="ann"),), {}, "column user is of type str, not of categories: features.jobs_from makes them"),
+    "series": ((JOBS["procs"],), {}, "a Series is no jobs table: features.jobs_from makes one of a DataFrame"),
+    "trace": ((clean(Trace("t", JOBS, procs=4)),), {}, "a CleanTrace is no jobs table: give its .jobs"),
+    "predictor": ((JOBS,), {"predictor": {}}, "a dict is no predictor: give a name, a predictor, or seconds, one a job"),
+    "too few": ((JOBS,), {"predictor": [1, 2]}, "predictor given: (2,) predictions for 5 jobs"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("slip", BAD)
+def test_every_misuse_of_simulate_is_one_line(slip: str) -> None:
+    arguments, options, error = BAD[slip]
+    assert message(simulate, *arguments, **{"procs": 4} | options) == error
+
+
+def test_a_scheduler_that_is_no_text_is_an_unknown_one() -> None:
+    assert message(simulate, JOBS, procs=4, scheduler=None).startswith("unknown scheduler None: known are ")
+
+
+def test_cleaning_takes_a_trace_and_a_number() -> None:
+    assert message(clean, FRAME["procs"]) == (
+        "a Series is no Trace: read_trace reads one, and Trace(name, jobs_from(frame)) makes one"
+    )
+    for procs, kind in (("4", "str"), (FRAME["procs"], "Series"), (4.0, "float")):
+        assert message(clean, Trace("t", JOBS), procs=procs) == f"t: procs is a {kind}, not a whole number of processors"
+    assert isinstance(clean(Trace("t", JOBS), procs=np.int64(4)), CleanTrace)
+
+
+def test_index_labels_change_no_cleaning() -> None:
+    some = FRAME.assign(requested_s=[50, 200, np.nan, 60, np.nan], queue=["a", "b", "b", "a", "a"])
+    for way in ("drop", "runtime", "queue-max"):
+        plain = clean(Trace("t", jobs_from(some.reset_index(drop=True)), procs=4), missing_request=way)
+        for labels in (list("abcde"), ["x"] * 5):
+            found = clean(Trace("t", jobs_from(some.set_axis(labels)), procs=4), missing_request=way)
+            pd.testing.assert_frame_equal(found.jobs, plain.jobs)
+            pd.testing.assert_frame_equal(found.rejected_jobs, plain.rejected_jobs)
+
+
+def test_a_trace_is_read_from_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "; MaxProcs: 64\n1 0 5 100 4 -1 -1 4 3600 -1 1 3 2 7 1 2 -1 -1\n"
+    Path("a.swf").write_text(text)
+    Path("generated").write_text(text)
+    assert read_trace(Path("a.swf")).name == "a"
+    assert len(read_trace(Path("generated")).jobs) == 1
+    assert message(read_trace, Path("b.swf")) == "b.swf: no such file"
+    assert message(read_trace, None) == "a NoneType is neither a name of the catalogue nor a path"

@@ -1,0 +1,190 @@
+"""Passes that no event causes: when a prediction expires, and every so many seconds. By hand, and against the oracle on random workloads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from features.errors import InputError
+from pipelines.cli.simulate import as_row
+from sim import simulate
+from sim.campaigns.campaign import Campaign, run_campaign
+from sim.campaigns.sweep import sweep
+from sim.kernel.corrections import CORRECTIONS
+from sim.semantics import SEMANTICS, Semantics, semantics
+from tests.support.workloads import (
+    CONSERVATIVE,
+    EASY_NAMES,
+    PREDICTORS,
+    TABLE_CORRECTIONS,
+    Moody,
+    Outcome,
+    Workload,
+    by_kernel,
+    by_oracle,
+    crowd,
+    dependent_workloads,
+    schedulers,
+    workloads,
+)
+
+OPTIONS = ["expiry=pass", "every={}", "expiry=pass,every={}"]
+timed = st.builds("{}({})".format, st.sampled_from(SEMANTICS), st.sampled_from(OPTIONS))
+parts = st.sampled_from([1, 3, 10, 19])
+starvation = st.sampled_from([None, 0, 3, 50])
+
+
+def semantics_for(load: Workload, name: str, part: int) -> str:
+    """The timer is due ``part`` times or so while the longest job runs, so that it is due often and no simulation takes long."""
+    return name.format(1 + max(load.requested) // part)
+
+
+def agree(load: Workload, scheduler: str, predictor: Any = None, **policy: Any) -> Outcome:
+    if scheduler == CONSERVATIVE and policy.get("starvation_s") is not None:
+        reject()  # refused: there nobody starves
+    expected = by_oracle(load, scheduler, predictor, **policy)
+    assert by_kernel(load, scheduler, predictor, **policy) == expected
+    return expected
+
+
+@settings(max_examples=250)
+@given(workloads(), schedulers, st.sampled_from(PREDICTORS), timed, parts, st.sampled_from(TABLE_CORRECTIONS), starvation)
+def test_on_any_small_workload_as_in_plain_python(
+    load: Workload, scheduler: str, predictor: str | None, name: str, part: int, correction: str, starvation_s: int | None
+) -> None:
+    agree(load, scheduler, predictor, semantics=semantics_for(load, name, part), correction=correction, starvation_s=starvation_s)
+
+
+@settings(max_examples=120)
+@given(
+    workloads(most=60),
+    st.sampled_from(["FCFS-EASY", "FCFS-EASY-SPF", "SEXP-JustBF"]),
+    timed,
+    parts,
+    st.sampled_from(TABLE_CORRECTIONS),
+)
+def test_outlived_predictions_as_in_plain_python(load: Workload, scheduler: str, name: str, part: int, correction: str) -> None:
+    agree(load, scheduler, semantics=semantics_for(load, name, part), correction=correction)
+
+
+@settings(max_examples=100)
+@given(
+    dependent_workloads(),
+    st.sampled_from(["FCFS-EASY", "SAF-EASY-SPF", "FCFS-JustBF"]),
+    timed,
+    parts,
+    st.sampled_from(TABLE_CORRECTIONS),
+)
+def test_where_jobs_follow_others_as_in_plain_python(load: Workload, scheduler: str, name: str, part: int, correction: str) -> None:
+    agree(load, scheduler, semantics=semantics_for(load, name, part), correction=correction, dependencies=True)
+
+
+@settings(max_examples=100)
+@given(workloads(), schedulers, timed, parts, st.integers(0, 99))
+def test_a_predictor_that_changes_its_mind_as_in_plain_python(
+    load: Workload, scheduler: str, name: str, part: int, seed: int
+) -> None:
+    agree(load, scheduler, Moody(seed), semantics=semantics_for(load, name, part), correction="conditional")
+
+
+@settings(max_examples=100)
+@given(workloads(), st.sampled_from(EASY_NAMES), timed, parts, st.sampled_from(sorted(CORRECTIONS)), st.integers(1, 3))
+def test_a_predictor_that_learns_as_in_plain_python(
+    load: Workload, scheduler: str, name: str, part: int, correction: str, reservations: int
+) -> None:
+    scheduler = scheduler.replace("EASY", f"EASY(reservations={reservations})")
+    agree(load, scheduler, "last2", semantics=semantics_for(load, name, part), correction=correction)
+
+
+@pytest.mark.parametrize("scheduler", ["FCFS-EASY", "FCFS-EASY-SPF", "SAF-JustBF", CONSERVATIVE, "LEXP-EASY-SPF"])
+@pytest.mark.parametrize("base", SEMANTICS)
+def test_on_a_busy_machine_they_start_other_jobs(scheduler: str, base: str) -> None:
+    load = crowd(np.random.default_rng(11), longest_s=3000, origin_s=1_000_001)
+    plain = by_kernel(load, scheduler, semantics=base, correction="tsafrir")
+    for options in OPTIONS:
+        made = agree(load, scheduler, semantics=semantics_for(load, f"{base}({options})", 40), correction="tsafrir")
+        assert made.start != plain.start
+
+
+def load_of(origin_s: int) -> Workload:
+    """A holds 6 of 10 processors for 100 of 200 s and is predicted 10. B needs all. C takes 4 for 50 s: too long before 10, and not before 70."""
+    submit = [origin_s, origin_s + 1, origin_s + 2]
+    return Workload(10, submit, [100, 5, 50], [6, 10, 4], [200, 5, 50], [None] * 3, [10, 5, 50])
+
+
+@pytest.mark.parametrize("simulator", [by_oracle, by_kernel])
+@pytest.mark.parametrize("base", SEMANTICS)
+@pytest.mark.parametrize(
+    ("options", "origin_s", "started_s"),
+    [
+        ("", 0, None),  # nothing happens until A ends
+        ("(expiry=plan)", 0, None),
+        ("(expiry=pass)", 0, 10),  # Tsafrir's first correction: A until 70, and C until 60
+        ("(expiry=pass)", 3, 13),
+        ("(every=7)", 0, 14),  # the first multiple behind 10
+        ("(every=7)", 3, 14),  # of the trace's seconds, not of those since the first submission
+        ("(every=10)", 0, 10),
+        ("(every=21)", 0, 84),  # at 21 it is too late, C until 71; at 70 A is taken to run until 200
+        ("(expiry=pass,every=7)", 0, 10),
+    ],
+)
+def test_an_expired_prediction_makes_room_for_a_job_that_waits(
+    simulator: Any, base: str, options: str, origin_s: int, started_s: int | None
+) -> None:
+    made = simulator(load_of(origin_s), "FCFS-EASY", semantics=base + options, correction="tsafrir")
+    starts = (origin_s + 100, origin_s + 105) if started_s is None else (max(origin_s + 100, started_s + 50), started_s)
+    assert made.start == [origin_s, *starts]
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("per-second", Semantics()),
+        ("per-event", Semantics(per_event=True)),
+        ("per-second(expiry=plan)", Semantics()),
+        ("per-event(every=30)", Semantics(per_event=True, every_s=30)),
+        ("per-second( every = 5 , expiry = pass )", Semantics(False, True, 5)),
+    ],
+)
+def test_names_become_settings(name: str, read: Semantics) -> None:
+    assert semantics(name) == read
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "per-minute",
+            "unknown semantics 'per-minute': known are per-second, per-event, with options as in per-second(expiry=pass,every=30)",
+        ),
+        ("per-second(", "unknown semantics 'per-second(': known are per-second, per-event"),
+        ("per-second()", "unknown semantics 'per-second()': known are per-second, per-event"),
+        ("per-second(each=3)", "semantics per-second(each=3): unknown option 'each': known are expiry, every"),
+        ("per-event(expiry=never)", "semantics per-event(expiry=never): expiry=never: known are plan, pass"),
+        ("per-second(every=0)", "semantics per-second(every=0): every=0: must be a finite number, at least 1, at most 1e+09"),
+        ("per-second(every=1.5)", "semantics per-second(every=1.5): every=1.5: must be a whole number"),
+        ("per-second(every)", "semantics per-second(every): 'every' is not of the form option=value"),
+    ],
+)
+def test_anything_else_is_refused_with_what_is_known(name: str, message: str) -> None:
+    load = load_of(0)
+    with pytest.raises(InputError) as error:
+        simulate(load.table(), procs=10, semantics=name)
+    assert str(error.value).startswith(message)
+
+
+def test_schedules_campaigns_and_sweeps_go_by_the_name_as_typed() -> None:
+    load, name = crowd(np.random.default_rng(3), longest_s=3000, origin_s=77), "per-second(expiry=pass,every=30)"
+    alone = simulate(load.table(), procs=load.machine, predictor="last2", correction="tsafrir", semantics=name)
+    assert as_row(alone, 10.0)["semantics"] == name  # a line of JSON
+    rows = run_campaign(load.table(), Campaign(("EASY",), ("last2",), ("tsafrir",), (name,)), procs=load.machine)
+    wait_s = float((alone.jobs["start_s"] - alone.jobs["submit_s"]).mean())
+    assert (rows["semantics"].tolist(), rows["mean_wait_s"].tolist()) == ([name], [wait_s])
+    swept = sweep(
+        load.table(), [(0, 0, 1)], procs=load.machine, backfill="FCFS", predictor="last2", correction="tsafrir", semantics=name
+    )
+    assert swept["mean_wait_s"][0] == pytest.approx(wait_s)

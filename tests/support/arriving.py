@@ -1,0 +1,48 @@
+"""A trace that arrives day by day, and in which people change their ways: what the tests of nights are done on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from features.clock import DAY_S
+from features.jobs.cleaning import CleanTrace, clean
+from features.jobs.schema import Trace, conform, masked
+from pipelines.workflows.night_replay import Replay, replay
+
+ORIGIN_S, ZONE = 1_700_006_400, "Europe/Stockholm"  # a midnight of UTC
+CHANGE_DAY, DAYS, PROCS = 28, 40, 64
+
+
+def arriving(jobs: int = 6000, users: bool = True, waits: bool = True, seed: int = 5) -> CleanTrace:
+    """Wide jobs run nearly to their request and narrow ones a twentieth of it; from day ``CHANGE_DAY`` on the other way round."""
+    random = np.random.default_rng(seed)
+    submit = np.sort(random.integers(0, DAYS * DAY_S, jobs))
+    procs = 2 ** random.integers(0, 5, jobs)
+    requested = 600 * 2 ** random.integers(0, 6, jobs)
+    long = (procs >= 4) == (submit < CHANGE_DAY * DAY_S)
+    runtime = np.clip((np.where(long, 0.9, 0.05) * requested * random.lognormal(0, 0.1, jobs)).astype(np.int64), 1, requested)
+    columns = {
+        "job_id": np.arange(1, jobs + 1),
+        "submit_s": submit,
+        "runtime_s": runtime,
+        "procs": procs,
+        "requested_s": requested,
+        "user": np.array([f"user{u:02d}" for u in random.integers(0, 60, jobs)]) if users else None,
+    }
+    if waits:
+        columns["wait_s"] = masked(random.integers(0, 900, jobs), np.ones(jobs, bool))
+    trace = Trace("arriving", conform({k: v for k, v in columns.items() if v is not None}, jobs), PROCS, ORIGIN_S, ZONE)
+    return clean(trace)
+
+
+def source(**kwargs: object) -> Replay:
+    """The trace, ready to arrive."""
+    return replay(arriving(**kwargs))  # type: ignore[arg-type]
+
+
+def contents(home: Path) -> dict[str, bytes]:
+    """Every table and page of ``home`` but those that say of a night that it failed."""
+    files = [path for part in ("lake", "reports") for path in (home / part).rglob("*") if path.is_file()]
+    return {path.relative_to(home).as_posix(): path.read_bytes() for path in files if not path.name.endswith(".failed.txt")}

@@ -1,0 +1,36 @@
+"""A small seeded workload and what the learners need of it, for the tests of prediction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from features.clock import local_clock_s
+from features.jobs.history import history
+from features.jobs.inputs import model_inputs
+from features.jobs.schema import conform
+
+ORIGIN_S, ZONE = 1_700_000_000, "Europe/Stockholm"
+
+
+def workload(jobs: int = 3000, weeks: int = 6, seed: int = 1) -> tuple[pd.DataFrame, np.ndarray]:
+    """A canonical jobs table over ``weeks`` weeks, users repeating themselves, and starts a few minutes after submission."""
+    random = np.random.default_rng(seed)
+    submit = np.sort(random.integers(0, weeks * 7 * 86_400, jobs))
+    user = random.integers(0, 12, jobs)
+    requested = 600 * 2 ** random.integers(0, 6, jobs)
+    runtime = np.clip((requested * (user + 1) / 16 * random.lognormal(0, 0.3, jobs)).astype(np.int64), 1, requested)
+    columns = {
+        "job_id": np.arange(1, jobs + 1),
+        "submit_s": submit,
+        "runtime_s": runtime,
+        "procs": 2 ** random.integers(0, 5, jobs),
+    }
+    table = conform({**columns, "requested_s": requested, "user": pd.array([f"user{u}" for u in user], dtype="str")}, jobs)
+    table = table.astype({"runtime_s": "int64", "procs": "int64", "requested_s": "int64"})
+    return table, submit + random.integers(0, 900, jobs)
+
+
+def inputs_of(jobs: pd.DataFrame, start_s: np.ndarray) -> pd.DataFrame:
+    """Model inputs of every job at its submission."""
+    return model_inputs(jobs, history(jobs, start_s, local_clock_s(jobs["submit_s"].to_numpy(), ORIGIN_S, ZONE)))

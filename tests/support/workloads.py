@@ -1,0 +1,307 @@
+"""Small workloads for the simulator's tests, drawn by hypothesis or from a seed, in the oracle's form and as a canonical table.
+
+A workload is scheduled by the compiled simulator (:meth:`Workload.schedule`) or by the oracle (:meth:`Workload.by_oracle`), and so are
+the predictors in plain Python here, made to give away what they were told and when.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+import pandas as pd
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from features.jobs.schema import REQUIRED, conform
+from models.runtime.protocol import END, FIT, ORDER
+from sim import Schedule, simulate
+from sim.kernel.corrections import CORRECTIONS
+from sim.kernel.orders import ORDERS
+from tests.oracle import scheduler as oracle
+
+PURE = [order for order in ORDERS if order != "MIXED"]
+EASY_NAMES = [f"{order}-EASY-{backfill}" for order in PURE for backfill in PURE]
+OTHER_NAMES = [f"{order}-{algorithm}" for algorithm in ("JustBF", "List", "Strict") for order in PURE]
+CONSERVATIVE = "FCFS-Conservative"
+schedulers = st.one_of(st.sampled_from(EASY_NAMES), st.sampled_from(OTHER_NAMES), st.just(CONSERVATIVE))
+"""Every scheduler there is, by its full name; mixed policies aside."""
+
+TABLE_CORRECTIONS = [correction for correction in CORRECTIONS if not correction.startswith("conditional")]
+"""Those for predictions known beforehand, which nobody can be asked for again."""
+
+Result = tuple[list[int], list[int], list[int]]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Jobs in order of submission, and the machine they are for; ``estimates`` are in 1..requested, on both sides of the runtimes.
+
+    ``preceding`` holds numbers of jobs as a trace has them, good or bad: None, 1 for the first job, the job itself, one further down or none
+    there is. Both are empty where no job follows another. ``executable`` and ``group`` are empty where the trace does not tell.
+    """
+
+    machine: int
+    submit: list[int]
+    runtime: list[int]
+    procs: list[int]
+    requested: list[int]
+    user: list[str | None]
+    estimates: list[int]
+    preceding: list[int | None] = field(default_factory=list)
+    think: list[int | None] = field(default_factory=list)
+    executable: list[str | None] = field(default_factory=list)
+    group: list[str | None] = field(default_factory=list)
+
+    def table(self) -> pd.DataFrame:
+        """The canonical jobs table, as cleaning leaves it; jobs are numbered from 1."""
+        columns = {
+            "job_id": range(1, len(self.submit) + 1),
+            "submit_s": self.submit,
+            "runtime_s": self.runtime,
+            "procs": self.procs,
+            "requested_s": self.requested,
+            "user": self.user,
+            "preceding_job": self.preceding or None,
+            "think_s": self.think or None,
+            "executable": self.executable or None,
+            "group": self.group or None,
+        }
+        return conform(columns, len(self.submit)).astype(dict.fromkeys(REQUIRED, "int64"))
+
+    def first(self, count: int) -> Workload:
+        """The first ``count`` jobs."""
+        cut = {column.name: getattr(self, column.name)[:count] for column in fields(self) if column.name != "machine"}
+        return replace(self, **cut)
+
+    def schedule(self, scheduler: str, predictor: Any = None, **policy: Any) -> Schedule:
+        """The compiled simulator's schedule; predictions are the workload's own ``estimates`` unless told otherwise."""
+        source = self.estimates if predictor is None else predictor
+        return simulate(self.table(), procs=self.machine, scheduler=scheduler, predictor=source, **policy)
+
+    def predecessors(self) -> list[int | None]:
+        """The row of the job that each waits for, where that is a row above its own."""
+        numbers = self.preceding or [None] * len(self.submit)
+        return [None if number is None or not 1 <= number <= row else number - 1 for row, number in enumerate(numbers)]
+
+    def jobs_by_oracle(self, dependencies: bool = False, **policy: Any) -> list[oracle.Job]:
+        """The jobs as the oracle submits and starts them; a predictor that is an object begins anew."""
+        if dependencies:
+            policy |= {"preceding": self.predecessors(), "think": self.think or None}
+        if hasattr(policy.get("predictor"), "begin"):
+            policy["predictor"].begin(self.table())
+        return oracle.simulated(self.submit, self.runtime, self.procs, self.requested, self.machine, user=self.user, **policy)
+
+    def by_oracle(self, **policy: Any) -> Result:
+        """The oracle's starts, predictions and numbers of corrections."""
+        jobs = self.jobs_by_oracle(**policy)
+        return [job.start for job in jobs], [job.order_s for job in jobs], [job.corrections for job in jobs]
+
+
+def columns(schedule: Schedule) -> Result:
+    """Starts, predictions and numbers of corrections of the compiled simulator."""
+    return schedule.jobs["start_s"].tolist(), schedule.jobs["predicted_s"].tolist(), schedule.jobs["corrections"].tolist()
+
+
+class Outcome(NamedTuple):
+    """All that a simulation says: of each job, and how many of the predictor's answers were clamped."""
+
+    submit: list[int]
+    start: list[int]
+    predicted: list[int]
+    corrections: list[int]
+    clamped: int
+
+
+def by_kernel(load: Workload, scheduler: str = "FCFS-EASY", predictor: Any = None, **policy: Any) -> Outcome:
+    schedule = load.schedule(scheduler, predictor, **policy)
+    return Outcome(schedule.jobs["submit_s"].tolist(), *columns(schedule), schedule.clamped_predictions)
+
+
+def by_oracle(load: Workload, scheduler: str = "FCFS-EASY", predictor: Any = None, **policy: Any) -> Outcome:
+    jobs = load.jobs_by_oracle(**policy_of(scheduler), **source_of(load, predictor), **policy)
+    of_each = [(job.submit, job.start, job.order_s, job.corrections) for job in jobs]
+    return Outcome(*map(list, zip(*of_each, strict=True)), sum(job.clamped for job in jobs))
+
+
+def policy_of(scheduler: str) -> dict[str, Any]:
+    """What the oracle calls a scheduler of pure policies by its full name, ``EASY(reservations=k)`` among them."""
+    order, algorithm, *backfill = scheduler.split("-")
+    reservations = int(algorithm[len("EASY(reservations=") : -1]) if "(" in algorithm else 1
+    policy = {"order": order, "algorithm": algorithm.split("(")[0], "reservations": reservations}
+    return policy | {"backfill": backfill[0] if backfill else "FCFS"}
+
+
+PREDICTORS = [None, "requested", "clairvoyant", "last2", "requested*2"]
+
+
+def source_of(load: Workload, predictor: Any) -> dict[str, Any]:
+    """What the oracle calls a predictor: one of ``PREDICTORS`` (None: the workload's ``estimates``), or an object."""
+    tables = {
+        None: load.estimates,
+        "requested": load.requested,
+        "clairvoyant": load.runtime,
+        "requested*2": [2 * seconds for seconds in load.requested],
+    }
+    known = predictor is None or isinstance(predictor, str)
+    return {"estimates": tables[predictor]} if known and predictor in tables else {"predictor": predictor}
+
+
+@st.composite
+def workloads(draw: st.DrawFn, most: int = 30) -> Workload:
+    """Up to ``most`` jobs that come faster than the machine can run them, often in the same second and of the same size."""
+    machine = draw(st.integers(1, 12))
+    unit = draw(st.sampled_from([1, 40, 400]))  # 40, 400: as long as the steps by which Tsafrir corrects
+    seconds = st.integers(1, 12).map(unit.__mul__)
+    job = st.tuples(
+        st.integers(0, 4).map(unit.__mul__),
+        seconds,
+        seconds,
+        seconds,
+        st.integers(1, machine),
+        st.sampled_from(["ann", "bob", None]),
+    )
+    gaps, requested, runtime, estimates, procs, user = map(list, zip(*draw(st.lists(job, min_size=1, max_size=most)), strict=True))
+    return Workload(
+        machine=machine,
+        submit=np.cumsum(gaps).tolist(),
+        runtime=np.minimum(runtime, requested).tolist(),
+        procs=procs,
+        requested=requested,
+        user=user,
+        estimates=np.minimum(estimates, requested).tolist(),
+    )
+
+
+@st.composite
+def dependent_workloads(draw: st.DrawFn, most: int = 30) -> Workload:
+    """Workloads whose jobs follow others: chains (often), trees, at once or after a while; some name no job above theirs."""
+    load = draw(workloads(most))
+    size = len(load.submit)
+    rows_up = st.one_of(st.none(), st.just(1), st.integers(1, 6), st.integers(-1, most))  # 0: itself, -1: the next, many: nobody
+    think = st.one_of(st.none(), st.just(0), st.integers(0, 9), st.sampled_from([40, 80]))
+    up, thinks = (draw(st.lists(one, min_size=size, max_size=size)) for one in (rows_up, think))
+    preceding = [None if rows is None else number - rows for number, rows in enumerate(up, start=1)]
+    named = [number for number in preceding if number is not None and number > 0]
+    assume(
+        size == 1 or len(named) < size or len(set(named)) > 1 or named[0] > size
+    )  # a column that says one thing of all is refused
+    return replace(load, preceding=preceding, think=thinks)
+
+
+@st.composite
+def described(draw: st.DrawFn, loads: st.SearchStrategy[Workload]) -> Workload:
+    """Workloads whose jobs name executables and groups: all, some or none."""
+    load = draw(loads)
+    size = len(load.submit)
+    given = [draw(st.lists(st.sampled_from(names), min_size=size, max_size=size)) for names in (["a", "b", None], ["g", "h", None])]
+    kept = [names if draw(st.booleans()) else [] for names in given]
+    return replace(load, executable=kept[0], group=kept[1])
+
+
+def crowd(rng: np.random.Generator, size: int = 200, machine: int = 64, longest_s: int = 600, origin_s: int = 0) -> Workload:
+    """``size`` jobs of mostly few processors and round requests, submitted in bursts, a tenth more than the machine can take."""
+    requested = np.ceil(longest_s * rng.random(size) ** 2 / 30).astype(int).clip(1) * 30
+    runtime = np.ceil(requested * rng.random(size)).astype(int).clip(1)
+    procs = np.ceil(machine * rng.random(size) ** 3).astype(int).clip(1)
+    gap_s = float((runtime * procs).mean()) / (1.1 * machine)
+    bursts = rng.random(size) < 0.5
+    submit = origin_s + np.cumsum(np.where(bursts, 0, rng.exponential(2 * gap_s, size))).astype(int)
+    return Workload(
+        machine=machine,
+        submit=submit.tolist(),
+        runtime=runtime.tolist(),
+        procs=procs.tolist(),
+        requested=requested.tolist(),
+        user=[f"u{number}" for number in rng.integers(1, 8, size)],
+        estimates=np.ceil(requested * rng.random(size)).astype(int).clip(1).tolist(),
+    )
+
+
+def dependent_crowd(rng: np.random.Generator, size: int = 200, machine: int = 64) -> Workload:
+    """A :func:`crowd` of which half follow one of the ten jobs above theirs, a third of these at once."""
+    load = crowd(rng, size, machine)
+    preceding = np.arange(1, size + 1) - rng.integers(1, 11, size)
+    think = np.where(rng.random(size) < 0.3, 0, rng.exponential(60, size)).astype(int)
+    return replace(
+        load,
+        preceding=[int(number) if follows else None for number, follows in zip(preceding, rng.random(size) < 0.5, strict=True)],
+        think=think.tolist(),
+    )
+
+
+def perturbed(load: Workload, schedule: Any, row: int, rng: np.random.Generator) -> Workload:
+    """``load`` with everything else after the submission of ``row``: all of later submissions, and the runtimes of whatever had not ended by then."""
+    now = load.submit[row]
+    start, end = schedule.jobs["start_s"].to_numpy(), schedule.jobs["end_s"].to_numpy()
+    ran = np.maximum(now - start, 0)
+    unknown = end > now
+    longest = np.array(load.requested)
+    other = np.where(unknown, np.minimum(ran + 1 + rng.integers(0, 5000, len(end)), longest), load.runtime)
+    later = np.arange(len(end)) > row
+    requested = np.where(later, rng.integers(1, 7200, len(end)), longest)
+    procs = np.where(later, rng.integers(1, load.machine + 1, len(end)), load.procs)
+    submit = np.where(later, np.sort(rng.integers(now + 1, load.submit[-1] + 9000, len(end))), load.submit)
+    user = np.where(later, rng.permutation(load.user), load.user)
+    return replace(
+        load,
+        submit=submit.tolist(),
+        runtime=np.minimum(other, requested).tolist(),
+        procs=procs.tolist(),
+        requested=requested.tolist(),
+        user=user.tolist(),
+    )
+
+
+class Told:
+    """A predictor in plain Python that has an answer of its own to each question."""
+
+    name = "told"
+
+    def __init__(self, order: list[int], fit: list[int], end: list[int]) -> None:
+        self._answers = {ORDER: order, FIT: fit, END: end}
+
+    def begin(self, jobs: pd.DataFrame) -> None: ...
+
+    def submitted(self, job: int, now_s: int) -> None: ...
+
+    def started(self, job: int, now_s: int) -> None: ...
+
+    def ended(self, job: int, now_s: int) -> None: ...
+
+    def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
+        return self._answers[question][job]
+
+
+class Moody:
+    """A predictor in plain Python whose every answer depends on all that it was told so far, and on when and what it is asked.
+
+    Answers are multiples of a quarter between just below nothing and just beyond the request: some have to be rounded, some clamped.
+    """
+
+    name = "moody"
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def begin(self, jobs: pd.DataFrame) -> None:
+        self._requested = jobs["requested_s"].tolist()
+        self._heard = 0  # whatever the order within a second
+
+    def _hear(self, *what: object) -> None:
+        self._heard += crc32(repr(what).encode())
+
+    def submitted(self, job: int, now_s: int) -> None:
+        self._hear("submitted", int(job), int(now_s))
+
+    def started(self, job: int, now_s: int) -> None:
+        self._hear("started", int(job), int(now_s))
+
+    def ended(self, job: int, now_s: int) -> None:
+        self._hear("ended", int(job), int(now_s))
+
+    def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
+        asked = (self._seed, self._heard, int(question), int(job), int(now_s), int(elapsed_s))
+        return crc32(repr(asked).encode()) % (4 * (self._requested[job] + 3)) / 4 - 1
