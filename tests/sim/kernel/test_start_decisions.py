@@ -21,8 +21,8 @@ from sim import Schedule, simulate
 from sim.names import ALGORITHMS, Rush
 from sim.names import scheduler as named
 from sim.simulate import SEMANTICS
-from tests.oracle.decisions import Until, Whim, decided
 from tests.oracle import scheduler as oracle
+from tests.oracle.decisions import Until, Whim, decided
 from tests.support.workloads import (
     CONSERVATIVE,
     EASY_NAMES,

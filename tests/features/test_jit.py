@@ -1,0 +1,72 @@
+"""Compiled code is kept as long as nothing it is made of changes, and no longer."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import pytest
+
+from features.jit import compiled_code
+
+FILES = {
+    "features/jit.py": "def njit(f):\n    return f\n",
+    "features/limits.py": '"""Limits."""\nMOST = 3\n',
+    "sim/loop.py": """"A loop."
+from features.jit import njit
+from features import limits
+
+@njit
+def go(x):
+    "Go on."
+    return x + limits.MOST
+""",
+    "sim/tables.py": "LEAST = 4\n",
+}
+
+
+def code(house: Path, **changed: str) -> str:
+    for name, text in {**FILES, **{name.replace("__", "/") + ".py": text for name, text in changed.items()}}.items():
+        (house / name).parent.mkdir(exist_ok=True)
+        (house / name).write_text(text)
+    return compiled_code(house, sorted(house.rglob("*.py")))
+
+
+@pytest.mark.parametrize(
+    ("changed", "same"),
+    [
+        ({}, True),
+        ({"sim__loop": FILES["sim/loop.py"].replace("A loop", "The loop, in other words").replace("Go on", "Advance")}, True),
+        ({"features__limits": FILES["features/limits.py"] + "\n\n# a comment\n"}, True),
+        ({"sim__tables": "LEAST = 5\n"}, True),  # no compiled function can reach it
+        ({"features__limits": FILES["features/limits.py"].replace("3", "4")}, False),
+        ({"sim__loop": FILES["sim/loop.py"].replace("x +", "x -")}, False),
+        ({"features__jit": "def njit(f):\n    return abs(f)\n"}, False),
+    ],
+)
+def test_only_code_that_compiled_functions_reach_counts(changed: dict[str, str], same: bool, tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new").mkdir()
+    assert (code(tmp_path / "old") == code(tmp_path / "new", **changed)) is same
+
+
+def test_a_second_process_loads_what_the_first_compiled(tmp_path: Path) -> None:
+    script = """
+from models.runtime.ratios import cell_of
+cell_of(0.5)
+print(sum(cell_of.stats.cache_hits.values()))
+"""
+    where = Path(__file__).resolve().parents[2]
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(where)}
+    hits = [
+        subprocess.run(
+            [sys.executable, "-c", script], cwd=where, env=environment, capture_output=True, text=True, check=True
+        ).stdout
+        for _ in range(2)
+    ]
+    assert [int(each) for each in hits] == [0, 1]
+
+
+def test_the_pass_that_takes_indices_as_unsigned_fits_this_numba() -> None:
+    """features/indexing.py changes numba's typed calls; another version of numba may keep them elsewhere."""
+    assert numba.__version__.startswith("0.68.")
