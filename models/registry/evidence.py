@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 STAKES = (0.05, 0.15, 0.45, 0.9)
-"""Chosen among four sets for the shortest wait for a challenger better by three and five points on simulated years (``benchmarks.promotion``)."""
+"""Chosen among four sets for the shortest wait for a challenger better by three and five points on simulated years (``benchmarks.studies.promotion``)."""
 EPOCH_DAYS = 14
 """As long as the window of days that nights show; 28 did as well in simulations, and never to begin again worse."""
 

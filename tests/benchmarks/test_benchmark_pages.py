@@ -8,13 +8,15 @@ import subprocess
 import pandas as pd
 import pytest
 
-from benchmarks import pages
-from benchmarks.pages import HOUSE, commit, kept, made_by
+from benchmarks.common import pages
+from benchmarks.common.pages import HOUSE, commit, kept, made_by
 
 
 def test_a_page_says_its_command_and_its_commit():
-    said = made_by("picture", ["--write", "--shared", "/somewhere", "--keep=/elsewhere", "--trials", "5"])
-    assert re.fullmatch(r"Made by `python -m benchmarks.picture --write --trials 5` at (commit [0-9a-f]{10}|an unknown).*\.", said)
+    said = made_by("studies.picture", ["--write", "--shared", "/somewhere", "--keep=/elsewhere", "--trials", "5"])
+    assert re.fullmatch(
+        r"Made by `python -m benchmarks.studies.picture --write --trials 5` at (commit [0-9a-f]{10}|an unknown).*\.", said
+    )
 
 
 def test_code_that_was_not_committed_is_said(tmp_path):
@@ -43,21 +45,21 @@ def test_a_kept_table_is_made_anew_for_other_settings_and_other_code(tmp_path, m
         made.append(1)
         return pd.DataFrame({"value": [len(made)]})
 
-    assert kept(tmp_path, "picture", [1, "a"], make)["value"].item() == 1
-    assert kept(tmp_path, "picture", [1, "a"], make)["value"].item() == 1
-    assert kept(tmp_path, "picture", [2, "a"], make)["value"].item() == 2
-    assert kept(tmp_path, "quantiles", [1, "a"], make)["value"].item() == 3
+    assert kept(tmp_path, "studies.picture", [1, "a"], make)["value"].item() == 1
+    assert kept(tmp_path, "studies.picture", [1, "a"], make)["value"].item() == 1
+    assert kept(tmp_path, "studies.picture", [2, "a"], make)["value"].item() == 2
+    assert kept(tmp_path, "studies.quantiles", [1, "a"], make)["value"].item() == 3
     monkeypatch.setattr(pages, "code", lambda: "another version")
-    assert kept(tmp_path, "picture", [1, "a"], make)["value"].item() == 4
+    assert kept(tmp_path, "studies.picture", [1, "a"], make)["value"].item() == 4
 
 
-@pytest.mark.parametrize("file", sorted((HOUSE / "benchmarks").glob("*.py")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted((HOUSE / "benchmarks").glob("*/*.py")), ids=lambda file: file.stem)
 def test_no_benchmark_keeps_pickles(file):
     assert not re.search(r"^\s*(import|from) pickle\b", file.read_text(), re.MULTILINE)
 
 
 def test_the_variability_benchmark_computes_anew_for_other_settings(tmp_path):
-    from benchmarks.variability import once
+    from benchmarks.studies.variability import once
 
     tables = [pd.DataFrame({"value": [number]}) for number in range(3)]
     assert once(tmp_path, "said", (30, 450), lambda: tables[0])["value"].item() == 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import replays
-from benchmarks.replays import PARTS, replayed, replays_of
-from benchmarks.schedules import BASE, Results, best_corrections, policies, run, tidy
+from benchmarks.common import replays
+from benchmarks.common.replays import PARTS, replayed, replays_of
+from benchmarks.studies.schedules import BASE, Results, best_corrections, policies, run, tidy
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.workload import Workload, generate
 from sim import Campaign, campaign_schedules
@@ -54,7 +54,7 @@ def test_a_finished_replay_is_used_again_and_says_the_same(trace, tmp_path, monk
 def test_changed_jobs_and_changed_code_are_simulated_anew(trace, tmp_path, monkeypatch):
     replayed(trace, BASE, 1, tmp_path, "jobs")
     replayed(trace, BASE, 1, tmp_path, "other jobs")
-    monkeypatch.setattr("benchmarks.pages.code", lambda: "another version")
+    monkeypatch.setattr("benchmarks.common.pages.code", lambda: "another version")
     replayed(trace, BASE, 1, tmp_path, "jobs")
     assert len(list(tmp_path.iterdir())) == 3
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from benchmarks import promotion
+from benchmarks.studies import promotion
 from models.registry.evidence import log_evidence, log_growth
 from models.registry.performance import performance_drift
 from models.registry.promotion import (

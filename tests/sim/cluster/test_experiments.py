@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 import pipelines.workflows.cluster_experiments as experiments
-from benchmarks import rush
-from benchmarks.calibrations import busy, quiet, relative, variation, volta
-from benchmarks.marked import marks, replace_parts
-from benchmarks.rush_page import PICTURES
+from benchmarks.common.marked import marks, replace_parts
+from benchmarks.papers import rush
+from benchmarks.papers.calibrations import busy, quiet, relative, variation, volta
+from benchmarks.papers.rush_page import PICTURES
 from features.errors import InputError
 from pipelines.report import cluster_plots
 from pipelines.report.cluster import render_cluster
@@ -258,7 +258,7 @@ def test_the_benchmark_keeps_what_it_made(tmp_path, monkeypatch: pytest.MonkeyPa
         pd.testing.assert_frame_equal(bench.kept("x", (1, "y"), lambda: (made.append(1), table)[1]), table)
     assert len(made) == 1
     bench.kept("x", (2, "y"), lambda: (made.append(1), table)[1])
-    monkeypatch.setattr("benchmarks.pages.code", lambda: "other code")
+    monkeypatch.setattr("benchmarks.common.pages.code", lambda: "other code")
     bench.kept("x", (1, "y"), lambda: (made.append(1), table)[1])
     assert len(made) == 3
 

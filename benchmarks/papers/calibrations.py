@@ -1,7 +1,9 @@
-"""What the simulated clusters were calibrated against: ``quiet`` beside real runs, ``congested`` and ``stormy`` beside paper 004's figure 1.
+"""Compare the simulated clusters with what they were calibrated against.
 
-``python -m benchmarks.calibrations`` prints the tables; ``--write`` puts them into docs/rush.md and makes docs/calibrations.png. The real runs are
-those of ``clusters/volta-proxy-runs.csv`` under ``--shared`` (Ates et al. 2018, Taxonomist data set); figure 1 is known by what the paper says of it.
+``quiet`` stands beside real runs (``clusters/volta-proxy-runs.csv`` under ``--shared``: Ates et al. 2018,
+Taxonomist data set), ``congested`` and ``stormy`` beside figure 1 of Nichols et al., known by what its text
+says. ``python -m benchmarks.papers.calibrations`` prints the tables; ``--write`` puts them into docs/rush.md
+and makes docs/calibrations.png.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from benchmarks.marked import replace_parts
-from benchmarks.pages import HOUSE, SHARED, made_by
+from benchmarks.common.marked import replace_parts
+from benchmarks.common.pages import HOUSE, SHARED, made_by
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim.cluster.experiments import control_runs
 from sim.cluster.presets import calibration
@@ -172,7 +174,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         for count, ((name, _), table) in enumerate(zip(asked, tables, strict=True), 1):
             runs[name].append(table)
             print(f"\r{count} of {len(asked)}", end="\n" if count == len(asked) else "", file=sys.stderr, flush=True)
-    quiet_lines = [*quiet_table(real, made), "", made_by("calibrations", argv)]
+    quiet_lines = [*quiet_table(real, made), "", made_by("papers.calibrations", argv)]
     parts = {"quiet": "\n".join(quiet_lines), "congested": "\n".join(busy_table(runs))}
     if not options.write:
         print("\n\n".join(parts.values()))

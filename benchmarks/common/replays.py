@@ -1,7 +1,8 @@
-"""Shaken replays of whole traces, kept as weekly sums: what pictures and pages of schedules are made of.
+"""Replay whole traces with shaken submissions, and keep the weekly sums.
 
-A policy is replayed with several seeds (:mod:`features.jobs.shaking`); replay i of every policy has the same moves. Predictors that are retrained
-every night take seconds a replay and get fewer, each with its own seed of learning. Sums are kept by :func:`benchmarks.pages.kept`.
+A policy is replayed with several seeds (:mod:`features.jobs.shaking`); replay i of every policy has the
+same moves. Predictors that are retrained every night take seconds a replay and get fewer, each with its
+own seed of learning. Sums are kept by :func:`benchmarks.common.pages.kept`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import kept
+from benchmarks.common.pages import kept
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
@@ -75,7 +76,7 @@ def replayed(trace: CleanTrace, policy: Policy, replays: int, folder: Path | Non
     for seed in range(replays):
         make = partial(one_replay, trace, policy, seed, shake_s)
         settings = (jobs, trace.procs, *policy, seed, shake_s)
-        tables.append(make() if folder is None else kept(folder, "replays", settings, make))
+        tables.append(make() if folder is None else kept(folder, "common.replays", settings, make))
     made = {name: replicated([_sums(table[table["part"] == name]) for table in tables]) for name in PARTS}
     return made, float(np.mean([table["seconds"].iloc[0] for table in tables]))
 

@@ -1,7 +1,8 @@
-"""The protocol of OKCM (Li & Zhang): seven samples of 30 days, eight policies, medians and means of the samples' slowdowns and waits.
+"""Repeat the protocol of OKCM (Li & Zhang): seven samples of 30 days, eight policies.
 
-``python -m benchmarks.okcm2023`` prints the tables, published beside ours; ``--write`` makes docs/okcm.md and its picture of them. Needs the traces and
-the published numbers under ``--shared``.
+Prints medians and means of the samples' slowdowns and waits beside what they published
+(``python -m benchmarks.papers.okcm2023``); ``--write`` makes docs/okcm.md and its picture. Needs the traces
+and the published numbers under ``--shared``.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from benchmarks import okcm_accuracy
-from benchmarks.okcm_accuracy import TRACES as WALKED
-from benchmarks.okcm_accuracy import walked, written
-from benchmarks.pages import HOUSE, SHARED, made_by
-from benchmarks.schedules import load
+from benchmarks.common.pages import HOUSE, SHARED, made_by
+from benchmarks.papers import okcm_accuracy
+from benchmarks.papers.okcm_accuracy import TRACES as WALKED
+from benchmarks.papers.okcm_accuracy import walked, written
+from benchmarks.studies.schedules import load
 from features.jobs.cleaning import CleanTrace, clean
 from models.runtime.evaluation import evaluate_predictions
 from models.runtime.protocol import TablePredictor
@@ -314,7 +315,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="KTH-SP2's drawn samples only: does it run?")
     options = parser.parse_args(argv)
     made = [simulated(title, options.shared, options.quick) for title in (("KTH-SP2",) if options.quick else TRACES)]
-    command = made_by("okcm2023", argv)
+    command = made_by("papers.okcm2023", argv)
     walks = [walked(title, load(title, options.shared), options.shared) for title in WALKED]
     text = written(page(made, options.shared, command), okcm_accuracy.section(walks, command))
     if not options.write:

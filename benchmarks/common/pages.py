@@ -1,7 +1,8 @@
-"""What every page of figures shares: the line that says how it was made, and a store of tables that are used again only by the same code.
+"""Say how a page of figures was made, and keep tables that only the same code uses again.
 
-A page says its command and the commit of the code. A table is kept under a hash of the code, of the benchmark that made it and of its
-settings: any of them changed, it is made anew. Tables are Parquet files; nothing is pickled.
+A page names its command and the commit of its code. A table is kept under a hash of the code, of the
+benchmark that made it and of its settings; when any of them changes, it is made anew. Tables are Parquet
+files; nothing is pickled.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pandas as pd
 
 from pipelines.storage.atomic import replacing
 
-HOUSE = Path(__file__).resolve().parents[1]
+HOUSE = Path(__file__).resolve().parents[2]
 SHARED = HOUSE.parent / "shared"
 ROOMS = ("features", "models", "sim", "pipelines", "benchmarks")
 """Folders whose files can change a figure."""
@@ -29,7 +30,7 @@ PLACES = ("--shared", "--traces", "--keep", "--home", "--workers", "--threads", 
 def made_by(name: str, argv: Sequence[str] | None = None) -> str:
     """Say in one sentence how a page was made: the command and the commit of its code.
 
-    ``name`` is the benchmark's module in ``benchmarks``, ``argv`` its arguments, by default those of this process.
+    ``name`` is the benchmark's module under ``benchmarks``, as ``studies.picture``, ``argv`` its arguments, by default those of this process.
     """
     words = ["python", "-m", f"benchmarks.{name}", *_without_places(sys.argv[1:] if argv is None else argv)]
     return f"Made by `{shlex.join(words)}` at {LOADED}."
@@ -48,7 +49,7 @@ def commit(house: Path = HOUSE) -> str:
 def kept(folder: Path, name: str, settings: Sequence[object], make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
     """The table that ``make`` gives, from ``folder`` if the same code made it for the same ``settings``, else made and put there.
 
-    ``name`` is the benchmark's module in ``benchmarks``; ``settings`` are told apart by their ``repr``.
+    ``name`` is the benchmark's module under ``benchmarks``, as ``studies.picture``; ``settings`` are told apart by their ``repr``.
     """
     path = folder / f"{key(name, settings)}.parquet"
     if not path.exists():
@@ -60,7 +61,7 @@ def kept(folder: Path, name: str, settings: Sequence[object], make: Callable[[],
 
 def key(name: str, settings: Sequence[object]) -> str:
     """The name under which results of ``name`` with ``settings`` are kept: 32 digits of a hash of both and of the code."""
-    own = (HOUSE / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
+    own = (HOUSE / "benchmarks" / f"{name.replace('.', '/')}.py").read_text(encoding="utf-8")
     return hashlib.sha256("\n".join((code(), own, *map(repr, settings))).encode()).hexdigest()[:32]
 
 

@@ -1,9 +1,11 @@
-"""Time and memory of the window features: 10,000 runs of 16 nodes against 300 million generated values of the three samplers of paper 004, from Parquet.
+"""Measure time and memory of the window features: 10,000 runs, 300 million values.
 
-The data set is random counters of a cluster in the layout of the lake, ``<sampler>/day=YYYY-MM-DD/part-*.parquet``, written to a temporary directory
-and removed afterwards. A process of its own reads it and computes the features over own and all nodes, samplers side by side on as many threads as
-asked for; its peak memory is told apart from what its imports took. The kernels are compiled before. Run with
-``python -m benchmarks.variability_features [--values N] [--interval S]``; the shorter the interval, the more windows hold each sample.
+The data set is random counters of a cluster in the layout of the lake, the three samplers of RUSH
+(``<sampler>/day=YYYY-MM-DD/part-*.parquet``), written to a temporary directory and removed afterwards. A process
+of its own computes the features of runs of 16 nodes over own and all nodes, samplers side by side on as many
+threads as asked for; its peak memory is told apart from what its imports took. Kernels are compiled before.
+Run with ``python -m benchmarks.speed.variability_features [--values N] [--interval S]``; the shorter the
+interval, the more windows hold each sample.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What Goponenko et al. (2022) conclude about scheduling algorithms and about runtime predictions, in numbers on KTH-SP2 and SDSC-SP2.
+"""Check the conclusions of Goponenko et al. (2022) on KTH-SP2 and SDSC-SP2.
 
-``python -m benchmarks.goponenko2022`` prints the tables and what becomes of each conclusion; ``--write`` makes docs/goponenko-2022.md and its pictures of
-them. Needs the traces under ``--shared``. The second example, predictions, is :mod:`benchmarks.goponenko2022_predictions`.
+``python -m benchmarks.papers.goponenko2022`` prints the tables and what becomes of each conclusion;
+``--write`` makes docs/goponenko-2022.md and its pictures. Needs the traces under ``--shared``. Their second
+example, predictions, is :mod:`benchmarks.papers.goponenko2022_predictions`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import HOUSE, SHARED, made_by
+from benchmarks.common.pages import HOUSE, SHARED, made_by
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
 from pipelines.report.style import INK, encode, figure
@@ -170,7 +171,7 @@ of Gaussier et al. 2015), both by way of the Parallel Workloads Archive (D. Feit
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    from benchmarks import goponenko2022_predictions as second
+    from benchmarks.papers import goponenko2022_predictions as second
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
@@ -183,7 +184,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not options.write:
         print(text)
         return
-    (HOUSE / "docs" / "goponenko-2022.md").write_text(HEAD.format(made=made_by("goponenko2022", argv)) + text, encoding="utf-8")
+    (HOUSE / "docs" / "goponenko-2022.md").write_text(
+        HEAD.format(made=made_by("papers.goponenko2022", argv)) + text, encoding="utf-8"
+    )
     draw(made, HOUSE / "docs" / "goponenko-2022.png")
     second.draw(predicted, HOUSE / "docs" / "goponenko-2022-predictions.png")
 

@@ -1,12 +1,12 @@
-"""How well variation is predicted on the simulated cluster ``congested``, against its ceilings: the tables of docs/variability.md.
+"""Measure how well variation is predicted on the simulated cluster ``congested``.
 
-Both protocols judge in blocks of time. Applications are left out with one classifier, and sweeps (``--sweeps``) take a third of the days and no application
-out, for each application left out of each stretch of time is a training more.
-
-``python -m benchmarks.variability --write`` makes page and picture anew; what was computed is kept under ``--keep``. Everything here is simulated.
-Labels, cutoffs and columns come from training parts alone (:mod:`models.variability.evaluation`). Two ceilings are stated: a classifier told the
-true contention as the run starts, which is all that counters could ever say, and one told the contention that the run was going to meet, which
-contains the future.
+``python -m benchmarks.studies.variability --write`` makes docs/variability.md and its picture anew; what was
+computed is kept under ``--keep``. Everything here is simulated. Both protocols judge in blocks of time.
+Applications are left out with one classifier, and sweeps (``--sweeps``) take a third of the days and leave no
+application out, because each application left out of each stretch of time is a training more. Labels, cutoffs
+and columns come from training parts alone (:mod:`models.variability.evaluation`). Two ceilings are stated: a
+classifier told the true contention as the run starts, which is all that counters could ever say, and one told
+the contention that the run was going to meet, which contains the future.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from benchmarks.marked import replace_parts
-from benchmarks.pages import HOUSE, kept, made_by
+from benchmarks.common.marked import replace_parts
+from benchmarks.common.pages import HOUSE, kept, made_by
 from features.monitoring.labels import baselines, z_scores
 from features.monitoring.samplers import TYPE_FEATURES
 from models.variability.evaluation import ALL, BLOCKED, LEFT_OUT, difference, measured, predictions
@@ -90,7 +90,7 @@ def once(directory: Path, what: str, settings: Sequence[object], make: Callable[
         SAY.print(f"computing {what}")
         return make()
 
-    return kept(directory, "variability", (what, *settings), told)
+    return kept(directory, "studies.variability", (what, *settings), told)
 
 
 def runs_once(directory: Path, days: int, seed: int, each: int) -> Runs:
@@ -267,7 +267,7 @@ def compared(directory: Path) -> dict[str, str]:
     z = z_scores(run.runs["application"], run.runs["runtime_s"], usual)
     return {
         "data": f"{len(run.runs):,} simulated control runs over {DAYS} days at load {LOAD:g}, {(z > VARIES).mean():.1%} of them with z > 1.5; "
-        f"truth and label agree in {((z > VARIES) == (truth(run.runs) > 0)).mean():.1%}. " + made_by("variability"),
+        f"truth and label agree in {((z > VARIES) == (truth(run.runs) > 0)).mean():.1%}. " + made_by("studies.variability"),
         "ceilings": ceilings(table),
         "left-out": main_table(table, LEFT_OUT),
         "blocked": main_table(table, BLOCKED),
@@ -292,7 +292,7 @@ def swept_tables(directory: Path) -> tuple[dict[str, str], bytes]:
     tables = {
         "noise": sweep_table(noise, "sensor noise"),
         "lag": sweep_table(lag, "lag, s"),
-        "elimination": elimination_table(of(True), of(False)) + "\n\n" + made_by("variability"),
+        "elimination": elimination_table(of(True), of(False)) + "\n\n" + made_by("studies.variability"),
     }
     return tables, picture(noise, lag)
 

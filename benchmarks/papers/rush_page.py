@@ -1,4 +1,7 @@
-"""The tables and pictures of docs/rush.md, from what :mod:`benchmarks.rush` found; the text of the page is written by hand."""
+"""Make the tables and pictures of docs/rush.md from what ``papers.rush`` found.
+
+The text of the page is written by hand.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.marked import replace_parts
-from benchmarks.pages import HOUSE
-from benchmarks.rush import EASY, PRICE, Bench, first_trials
+from benchmarks.common.marked import replace_parts
+from benchmarks.common.pages import HOUSE
+from benchmarks.papers.rush import EASY, PRICE, Bench, first_trials
 from pipelines.report import cluster_plots
 from pipelines.report.cluster_tables import (
     DECISION_HEADS,
@@ -125,7 +128,7 @@ def _text(each: Mapping[str, str]) -> str:
 
 
 def _compared(what: str, found: pd.DataFrame) -> str:
-    """A row a scheduler of :func:`benchmarks.rush.beside_easy`."""
+    """A row a scheduler of :func:`benchmarks.papers.rush.beside_easy`."""
     rows = looked_up(found)
     lines = []
     for name in found["scheduler"].unique():

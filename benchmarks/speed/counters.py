@@ -1,8 +1,9 @@
-"""LDMS CSV into Parquet: values a second and peak memory, on counters that are generated (random walks: no real machine's).
+"""Measure LDMS CSV into Parquet: values a second and peak memory, on generated counters.
 
-By default 300 million values: 512 nodes, the 90 metrics of paper 004's three samplers, a sample every ten seconds, files rotated hourly as
-LDMS rotates them. Files are written a round at a time, ingested by a process of its own, whose peak memory is what it ever took, and
-removed. Then the first sampler is read back in time order. Run with ``python -m benchmarks.counters [--values N] [--gzip]``.
+By default 300 million values (random walks, no real machine's): 512 nodes, the 90 metrics of the three
+samplers of RUSH, a sample every ten seconds, files rotated hourly as LDMS rotates them. Files are written a
+round at a time, ingested by a process of its own, whose peak memory is reported, and removed. Then the first
+sampler is read back in time order. Run with ``python -m benchmarks.speed.counters [--values N] [--gzip]``.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def main() -> None:
                 for sampler in SAMPLERS:
                     size += write_hour(logs, sampler, hour, options.nodes, length, rng, options.gzip)[1]
                     files += 1
-            command = [sys.executable, "-m", "benchmarks.counters", "--child", str(lake), str(logs)]
+            command = [sys.executable, "-m", "benchmarks.speed.counters", "--child", str(lake), str(logs)]
             told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
             seconds, cpu_s, values, peak = (
                 seconds + told["seconds"],

@@ -1,4 +1,4 @@
-"""The page and the picture of :mod:`benchmarks.schedules`: bounds, the frontier, and every scheduler with every predictor, trace by trace."""
+"""Make the page and the picture of :mod:`benchmarks.studies.schedules`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from benchmarks.replays import LEARNERS_REPLAYS
-from benchmarks.schedules import BASE, STUDIED, Results, best_corrections
+from benchmarks.common.replays import LEARNERS_REPLAYS
+from benchmarks.studies.schedules import BASE, STUDIED, Results, best_corrections
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim.campaigns.policy_frontier import Change, Policy, change, climb, halves
 

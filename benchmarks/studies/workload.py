@@ -1,8 +1,8 @@
-"""How the generated workload compares with real traces, and how fast it is generated.
+"""Compare the generated workload with real traces, and measure how fast it is generated.
 
-Run with ``python -m benchmarks.workload`` from the repository: a table of figures beside KTH-SP2 and SDSC-SP2. ``--plot`` also draws
-docs/workload.png beside KTH-SP2, ``--speed`` measures 10 thousand, 1 million and 10 million jobs. The real traces are read from
-``--traces``; where they are absent, the generated workload stands alone.
+Run with ``python -m benchmarks.studies.workload``: a table of figures beside KTH-SP2 and SDSC-SP2. ``--plot``
+also draws docs/workload.png beside KTH-SP2, ``--speed`` measures 10 thousand, 1 million and 10 million jobs.
+The real traces are read from ``--traces``; where they are absent, the generated workload stands alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
-from benchmarks.pages import HOUSE, made_by
+from benchmarks.common.pages import HOUSE, made_by
 from features.clock import DAY_S, WEEK_S, local_clock_s
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.history import history
@@ -186,7 +186,7 @@ def main() -> None:
             print(f"{name} is not at {path}: left out", file=sys.stderr)
     table = pd.DataFrame({name: figures(trace) for name, trace in workloads.items()})
     print(table.map(lambda value: f"{value:,.0f}" if value >= 10 else f"{value:.3f}").to_string())
-    print(made_by("workload"))
+    print(made_by("studies.workload"))
     if options.plot:
         path = HOUSE / "docs" / "workload.png"
         shown = {f"generated, {len(like.jobs):,} jobs": like}

@@ -1,6 +1,8 @@
-"""How good the distributions of ``quantile`` are: calibration and sharpness beside what knows nothing, a section of docs/quantile.md.
+"""Measure how good the distributions of ``quantile`` are: calibration and sharpness.
 
-``python -m benchmarks.distributions`` prints the section by itself, for ``--trace`` or for all; :mod:`benchmarks.quantiles` puts it on the page.
+They stand beside predictors that know nothing; a section of docs/quantile.md.
+``python -m benchmarks.studies.distributions`` prints the section, for ``--trace`` or for all;
+:mod:`benchmarks.studies.quantiles` puts it on the page.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import SHARED, made_by
-from benchmarks.schedules import load
+from benchmarks.common.pages import SHARED, made_by
+from benchmarks.studies.schedules import load
 from features.clock import DAY_S, local_clock_s
 from features.jobs.cleaning import CleanTrace
 from pipelines.report.sharpness_plots import coverage_curves, loss_curves
@@ -236,7 +238,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, help="write the picture to this file")
     options = parser.parse_args(argv)
     made = [judged(title, load(title, options.shared)) for title in options.trace or TRACES]
-    print("\n".join([*section(made, "quantile.png"), "## Cost", "", *cost_table(made), "", made_by("distributions", argv)]))
+    print("\n".join([*section(made, "quantile.png"), "## Cost", "", *cost_table(made), "", made_by("studies.distributions", argv)]))
     if options.out is not None:
         draw(made, options.out)
 

@@ -1,8 +1,10 @@
-"""What distributions are worth: scores and cost of ``quantile`` on four traces, and its schedules on two of them, the page docs/quantile.md.
+"""Measure what distributions are worth: scores, cost and schedules of ``quantile``.
 
-``python -m benchmarks.quantiles`` prints the page, ``--write`` makes it and its picture. Policies are chosen on the first half of a trace, simulated by
-itself, and measured on the second half of the whole trace; each is simulated with several seeds, because a schedule is chaotic: another forest
-of the same kind changes slowdown by several per cent. Finished simulations are kept under ``--keep``, as in :mod:`benchmarks.schedules`.
+``python -m benchmarks.studies.quantiles`` prints the page docs/quantile.md, ``--write`` makes it and its
+picture. Policies are chosen on the first half of a trace, simulated by itself, and measured on the second half
+of the whole trace; each is simulated with several seeds, because a schedule is chaotic: another forest of the
+same kind changes slowdown by several per cent. Finished simulations are kept under ``--keep``, as in
+:mod:`benchmarks.studies.schedules`.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.distributions import TRACES as JUDGED
-from benchmarks.distributions import Judged, cost_table, draw, judged, section
-from benchmarks.pages import HOUSE, SHARED, made_by
-from benchmarks.schedules import BASE, load, run
+from benchmarks.common.pages import HOUSE, SHARED, made_by
+from benchmarks.studies.distributions import TRACES as JUDGED
+from benchmarks.studies.distributions import Judged, cost_table, draw, judged, section
+from benchmarks.studies.schedules import BASE, load, run
 from features.jobs.cleaning import CleanTrace
 from features.statistics import Ratio
 from sim.campaigns.policy_frontier import LADDER, Change, Policy, Sums, change, pick
@@ -255,7 +257,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     traces = {title: load(title, options.shared) for title in options.trace or TRACES}
     distributions = [judged(title, load(title, options.shared)) for title in options.trace or JUDGED]
     frontiers = [climbed(title, trace, options.keep, options.workers) for title, trace in traces.items()]
-    text = page(distributions, frontiers, made_by("quantiles", argv))
+    text = page(distributions, frontiers, made_by("studies.quantiles", argv))
     if options.write:
         (HOUSE / "docs" / "quantile.md").write_text(text, encoding="utf-8")
         draw(distributions, HOUSE / "docs" / "quantile.png")

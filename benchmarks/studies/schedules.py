@@ -1,8 +1,10 @@
-"""What predictions do to the schedule: schedulers x predictors x corrections on every trace with requests and users, by halves.
+"""Measure what predictions do to the schedule, on every trace with requests and users.
 
-``python -m benchmarks.schedules`` prints the page; ``--write`` makes docs/schedules.md and its picture of it, ``--out FILE.parquet`` (or .csv) keeps every
-number. Each simulation is kept under ``--keep`` when it is finished, so that an interrupted run goes on where it was; what is kept is used only with
-the same code and the same jobs. ``--predictor``, ``--scheduler`` and ``--correction`` ask for other combinations. Needs the traces under ``--shared``.
+``python -m benchmarks.studies.schedules`` prints the page; ``--write`` makes docs/schedules.md and its picture,
+``--out FILE.parquet`` (or .csv) keeps every number: schedulers x predictors x corrections, by halves. Each
+simulation is kept under ``--keep`` when it is finished, so that an interrupted run goes on where it was; what is
+kept is used only with the same code and the same jobs. ``--predictor``, ``--scheduler`` and ``--correction`` ask
+for other combinations. Needs the traces under ``--shared``.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.pages import HOUSE, SHARED, made_by
-from benchmarks.replays import PARTS, REPLAYS, all_replayed
+from benchmarks.common.pages import HOUSE, SHARED, made_by
+from benchmarks.common.replays import PARTS, REPLAYS, all_replayed
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
 from sim import evaluate, simulate
@@ -99,7 +101,7 @@ def run(
     quiet: bool = False,
     replays: int = 1,
 ) -> Results:
-    """Replay ``asked`` on ``trace``, up to ``replays`` times each (:func:`benchmarks.replays.all_replayed`); one replay is of the trace as recorded."""
+    """Replay ``asked`` on ``trace``, up to ``replays`` times each (:func:`benchmarks.common.replays.all_replayed`); one replay is of the trace as recorded."""
     return Results(title, trace, *all_replayed(title, trace, asked, folder, replays, workers, quiet))
 
 
@@ -155,7 +157,7 @@ def nobody_waits(shared: Path) -> str:
 
 
 def main(argv: Sequence[str] | None = None, say: Callable[[str], None] = print) -> None:
-    from benchmarks.schedules_page import draw, frontiers, page
+    from benchmarks.studies.schedules_page import draw, frontiers, page
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
@@ -186,7 +188,7 @@ def main(argv: Sequence[str] | None = None, say: Callable[[str], None] = print) 
     if options.frontier:
         say("\n".join(line for each in made for line in [f"## {each.title}", "", *frontiers(each)]))
         return
-    text = page(made, nobody_waits(options.shared), made_by("schedules", argv), options.replays)
+    text = page(made, nobody_waits(options.shared), made_by("studies.schedules", argv), options.replays)
     if not options.write:
         say(text)
         return

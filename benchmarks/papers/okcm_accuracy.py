@@ -1,6 +1,7 @@
-"""What OKCM's published accuracy rests on: predictors with runtimes known as jobs end, and known at once, the lead of docs/okcm.md.
+"""Show what OKCM's published accuracy rests on: when runtimes become known.
 
-``python -m benchmarks.okcm_accuracy`` prints it, ``--write`` puts it on the page; :mod:`benchmarks.okcm2023` makes the rest, and this anew.
+Predictors learn as jobs end, or at once. ``python -m benchmarks.papers.okcm_accuracy`` prints the section,
+``--write`` puts it at the head of docs/okcm.md; :mod:`benchmarks.papers.okcm2023` makes the whole page.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import HOUSE, SHARED, made_by
-from benchmarks.schedules import load
+from benchmarks.common.pages import HOUSE, SHARED, made_by
+from benchmarks.studies.schedules import load
 from features.jobs.cleaning import CleanTrace
 from models.runtime.evaluation import accuracy
 from pipelines.storage.atomic import replacing
@@ -129,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--write", action="store_true", help="put the section into docs/okcm.md")
     options = parser.parse_args(argv)
     made = [walked(title, load(title, options.shared), options.shared) for title in TRACES]
-    lines = section(made, made_by("okcm_accuracy", argv))
+    lines = section(made, made_by("papers.okcm_accuracy", argv))
     if not options.write:
         print("\n".join(lines))
         return

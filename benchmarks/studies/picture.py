@@ -1,7 +1,8 @@
-"""The picture of the README: what predictors change on KTH-SP2, all under the same two corrections.
+"""Draw the picture of the README: what predictors change on KTH-SP2 under two corrections.
 
-``python -m benchmarks.picture`` prints the figures, ``--write`` draws docs/kth-sp2.png. Every policy is replayed with shaken submissions
-(:mod:`benchmarks.replays`), so that intervals contain a schedule's chaos. Needs the traces under ``--shared``.
+``python -m benchmarks.studies.picture`` prints the figures, ``--write`` draws docs/kth-sp2.png. Every policy is
+replayed with shaken submissions (:mod:`benchmarks.common.replays`), so that intervals contain a schedule's
+chaos. Needs the traces under ``--shared``.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from benchmarks.pages import HOUSE, SHARED, made_by
-from benchmarks.replays import REPLAYS, all_replayed, replays_of
-from benchmarks.schedules import load
+from benchmarks.common.pages import HOUSE, SHARED, made_by
+from benchmarks.common.replays import REPLAYS, all_replayed, replays_of
+from benchmarks.studies.schedules import load
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim.campaigns.policy_frontier import Policy, Sums, change
 
@@ -98,7 +99,7 @@ def main() -> None:
     best = [Policy(SCHEDULER, "quantile", correction) for correction in CORRECTIONS]
     pairs = [(policy, base) for base in (BASE, same) for policy in ROWS if policy != base]
     pairs += [(each, Policy(SCHEDULER, other, each.correction)) for each in best for other in PREDICTORS if other != "quantile"]
-    print(f"KTH-SP2, changes in %, {weeks} weeks. {made_by('picture')}", table(sums, pairs), sep="\n\n")
+    print(f"KTH-SP2, changes in %, {weeks} weeks. {made_by('studies.picture')}", table(sums, pairs), sep="\n\n")
     if options.write:
         draw(sums, HOUSE / "docs" / "kth-sp2.png")
 

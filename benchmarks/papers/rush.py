@@ -1,8 +1,9 @@
-"""What waiting for a quiet machine is worth: paper 004's experiments and more on the simulated cluster, the tables and pictures of docs/rush.md.
+"""Measure what waiting for a quiet machine is worth: RUSH (Nichols et al.), simulated.
 
-``python -m benchmarks.rush`` prints the tables; ``--write`` puts them into docs/rush.md and makes its pictures. What was simulated is kept under
-``--keep`` and used again only by the same code, so that an interrupted run goes on where it was and the page can be made anew in seconds; models are
-trained only where something is missing. The cutoff of the model that is used is chosen on trials that nothing else is measured on.
+``python -m benchmarks.papers.rush`` prints the tables; ``--write`` puts them into docs/rush.md and makes its
+pictures. What was simulated is kept under ``--keep`` and used again only by the same code: an interrupted run
+goes on where it was, and models are trained only where something is missing. The cutoff of the model is
+chosen on trials that nothing else is measured on.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import HOUSE, kept, made_by
+from benchmarks.common.pages import HOUSE, kept, made_by
 from features.errors import InputError
 from models.variability.model import CLASSIFIERS
 from pipelines.report.cluster_tables import looked_up
@@ -107,7 +108,7 @@ class Bench:
             self.say(what)
             return make()
 
-        return kept(self.folder, "rush", (what, *identity), told)
+        return kept(self.folder, "papers.rush", (what, *identity), told)
 
     def control(self, cluster: str) -> ClusterRun:
         if cluster not in self._control:
@@ -320,7 +321,7 @@ def timed(bench: Bench, cutoff: float) -> pd.DataFrame:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    from benchmarks.rush_page import draw, parts, write
+    from benchmarks.papers.rush_page import draw, parts, write
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--trials", type=int, default=100, help=f"of each experiment; the first {PUBLISHED_TRIALS} are shown apart")
@@ -353,7 +354,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         month=month(bench, cutoff, options.month),
         timed=timed(bench, cutoff),
     )
-    tables["settings"] += "\n\n" + made_by("rush", argv)
+    tables["settings"] += "\n\n" + made_by("papers.rush", argv)
     if not options.write:
         print("\n\n".join(tables.values()))
         return

@@ -1,8 +1,8 @@
-"""Speed of the per-user history features on random traces: seconds (median of five, after compilation) and jobs a second.
+"""Measure the per-user history features on random traces: seconds and jobs a second.
 
-Users are as many and as unequal as in archive traces: one for every 300 jobs, activity by Zipf's law (SDSC-SP2 has 428 users for
-54,006 jobs, LANL-CM5 213 for 122,060). Runtimes are lognormal, waits exponential. Run with ``python -m benchmarks.features [--jobs N]...`` from the
-repository.
+Seconds are the median of five, after compilation. Users are as many and as unequal as in archive traces: one
+for every 300 jobs, activity by Zipf's law (SDSC-SP2 has 428 users for 54,006 jobs, LANL-CM5 213 for 122,060).
+Runtimes are lognormal, waits exponential. Run with ``python -m benchmarks.speed.features [--jobs N]...``.
 """
 
 from __future__ import annotations

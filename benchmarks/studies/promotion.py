@@ -1,8 +1,9 @@
-"""A year of nights with equal challengers, and how many nights a better one needs: the tables and the figure of docs/promotion.md.
+"""Count wrong promotions in a year of equal challengers, and nights a better one needs.
 
-``python -m benchmarks.promotion`` prints the tables, ``--write`` puts them and the figure into the page. A simulated job is only its difference of
-accuracy; how large these are and how jobs spread over users and nights is as on KTH-SP2 (:data:`LEARNERS`). The last table is of real nights of
-KTH-SP2 and needs the traces under ``--shared``.
+``python -m benchmarks.studies.promotion`` prints the tables, ``--write`` puts them and the figure into
+docs/promotion.md. A simulated job is only its difference of accuracy; how large these are and how jobs spread
+over users and nights is as on KTH-SP2 (:data:`LEARNERS`). The last table is of real nights of KTH-SP2 and needs
+the traces under ``--shared``.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 from scipy.special import stdtrit
 
-from benchmarks.marked import replace_parts
-from benchmarks.pages import HOUSE, SHARED, made_by
+from benchmarks.common.marked import replace_parts
+from benchmarks.common.pages import HOUSE, SHARED, made_by
 from features.clock import DAY_S
 from models.registry.evidence import STAKES, log_evidence
 from models.registry.promotion import (
@@ -319,7 +320,7 @@ def main() -> None:
     options = parser.parse_args()
     equal, better = equal_years(), better_years()
     parts = {"equal challengers": equal_table(equal), "better challengers": better_table(better)}
-    parts |= {"real nights": real_table(real_nights(options.shared)), "made by": made_by("promotion")}
+    parts |= {"real nights": real_table(real_nights(options.shared)), "made by": made_by("studies.promotion")}
     print("\n\n".join(parts.values()))
     if options.write:
         PAGE.with_suffix(".png").write_bytes(drawn(equal, better))

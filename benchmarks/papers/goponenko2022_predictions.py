@@ -1,6 +1,7 @@
-"""The second example of Goponenko et al. (2022): what runtime predictions change, each scheduler judged by the metric it is best at.
+"""Repeat the second example of Goponenko et al. (2022): what runtime predictions change.
 
-Part of :mod:`benchmarks.goponenko2022`, which runs it. The slides draw bars and print no numbers: there are conclusions to check, and no digits.
+Part of :mod:`benchmarks.papers.goponenko2022`, which runs it. Each scheduler is judged by the metric it is
+best at. The slides draw bars and print no numbers: there are conclusions to check, and no digits.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.goponenko2022 import AWF, BSLD, METRICS, P2SF, traces
+from benchmarks.papers.goponenko2022 import AWF, BSLD, METRICS, P2SF, traces
 from pipelines.report.style import INK, encode, figure
 from sim import Campaign, campaign_schedules
 from sim.metrics.comparison import compare

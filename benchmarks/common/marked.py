@@ -1,4 +1,4 @@
-"""Pages whose text is written by hand and whose tables are not: what stands between two marks is replaced."""
+"""Replace the tables of a page whose text is written by hand, between two marks."""
 
 from __future__ import annotations
 

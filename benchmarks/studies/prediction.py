@@ -1,7 +1,8 @@
-"""How good every predictor's predictions are on KTH-SP2 and SDSC-SP2: the tables of docs/runtime-prediction.md, from ``queuecast evaluate``.
+"""Measure how good every predictor's predictions are on KTH-SP2 and SDSC-SP2.
 
-``python -m benchmarks.prediction`` prints them; ``--write`` puts them into the page, between its two marks, and leaves what is around them. Needs the
-traces under ``--shared``.
+``python -m benchmarks.studies.prediction`` prints the tables of docs/runtime-prediction.md, from
+``queuecast evaluate``; ``--write`` puts them between the page's two marks and leaves what is around them.
+Needs the traces under ``--shared``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.pages import HOUSE, SHARED, made_by
+from benchmarks.common.pages import HOUSE, SHARED, made_by
 from features.jobs.cleaning import clean
 from models.runtime.evaluation import accuracy
 from pipelines.ingest.swf import read_swf
@@ -225,7 +226,7 @@ def main() -> None:
     page = PAGE.read_text(encoding="utf-8")
     before, after = page[: page.index(BEGIN) + len(BEGIN)], page[page.index(END) :]
     with replacing(PAGE) as temporary:
-        temporary.write_text(f"{before}\n\n{made_by('prediction')}\n\n{text}\n{after}", encoding="utf-8")
+        temporary.write_text(f"{before}\n\n{made_by('studies.prediction')}\n\n{text}\n{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

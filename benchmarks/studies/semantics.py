@@ -1,6 +1,7 @@
-"""What passes without an event move: docs/semantics.md, from shaken replays of KTH-SP2 and SDSC-SP2.
+"""Measure what passes without an event move, from shaken replays of two traces.
 
-``python -m benchmarks.semantics`` prints the page, ``--write`` makes it and the table beside it. Needs the traces under ``--shared``.
+``python -m benchmarks.studies.semantics`` prints the page docs/semantics.md, ``--write`` makes it and the table
+beside it. Needs KTH-SP2 and SDSC-SP2 under ``--shared``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import HOUSE, SHARED, made_by
+from benchmarks.common.pages import HOUSE, SHARED, made_by
 from features.jobs.cleaning import clean
 from pipelines.ingest.swf import read_swf
 from pipelines.storage.atomic import replacing
@@ -96,7 +97,7 @@ def page(found: pd.DataFrame, replays: int) -> str:
     for (title, scheduler, predictor, correction), part in found.groupby(keys, sort=False):
         cells = [told(part, metric, option) for metric in METRICS for option in OPTIONS]
         lines.append(f"| {title} | {scheduler} | {predictor} / {correction} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n" + TAIL + "\n" + made_by("semantics") + "\n"
+    return "\n".join(lines) + "\n" + TAIL + "\n" + made_by("studies.semantics") + "\n"
 
 
 def told(part: pd.DataFrame, metric: str, option: str) -> str:

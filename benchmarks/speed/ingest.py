@@ -1,8 +1,9 @@
-"""Speed of the SWF reader beside ``pandas.read_csv`` (C engine) on the same file: median seconds, and the median of paired ratios.
+"""Measure the SWF reader beside ``pandas.read_csv`` (C engine) on the same file.
 
-The file is a random trace written as the archive writes its traces, right-aligned columns and all; -1 stands for a tenth of the
-values. Both read the same bytes in turn, so that what else the machine does meets both. The reader also checks every field, computes
-the file's SHA-256 and builds the canonical table; pandas only parses. Run with ``python -m benchmarks.ingest [--lines N]``.
+The file is a random trace written as the archive writes its traces, right-aligned columns and all; -1 stands
+for a tenth of the values. Both read the same bytes in turn, and the median of paired ratios is told. The reader
+also checks every field, computes the file's SHA-256 and builds the canonical table; pandas only parses.
+Run with ``python -m benchmarks.speed.ingest [--lines N]``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The twelve pure policies of Legrand, Trystram & Zrigui (2018), week by week, beside what they published.
+"""Compare the twelve pure policies of Legrand, Trystram & Zrigui (2018), week by week.
 
-``python -m benchmarks.legrand2018`` prints the tables; ``--write`` makes docs/legrand-2018.md and its picture of them; ``--speed`` measures the
-policies of all weeks and 20,000 mixed policies of one busy week. Needs the traces and the published numbers under ``--shared``.
+``python -m benchmarks.papers.legrand2018`` prints the tables beside what they published; ``--write`` makes
+docs/legrand-2018.md and its picture; ``--speed`` measures the policies of all weeks and 20,000 mixed policies
+of one busy week. Needs the traces and the published numbers under ``--shared``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy.stats import spearmanr
 
-from benchmarks.pages import HOUSE, SHARED, made_by
+from benchmarks.common.pages import HOUSE, SHARED, made_by
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
 from pipelines.report.style import INK, encode, figure
@@ -211,7 +212,9 @@ def main() -> None:
         print(text)
         return
     sums = next(line for line in text.splitlines() if line.startswith("| sum of FCFS")).strip("| ").split(" | ")
-    head = HEAD.format(made=made_by("legrand2018"), other=float(sums[2].replace(",", "")), ours=float(sums[3].replace(",", "")))
+    head = HEAD.format(
+        made=made_by("papers.legrand2018"), other=float(sums[2].replace(",", "")), ours=float(sums[3].replace(",", ""))
+    )
     (HOUSE / "docs" / "legrand-2018.md").write_text(head + text, encoding="utf-8")
     draw(drawn, HOUSE / "docs" / "legrand-2018.png")
 

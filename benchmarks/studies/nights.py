@@ -1,7 +1,8 @@
-"""Thirty nights of KTH-SP2 as docs/nightly.md shows them: the table and the figure from a replay, and what loading and asking one model costs.
+"""Make the table and figure of thirty nights of KTH-SP2, and what asking one model costs.
 
-First ``queuecast nights kth-sp2.swf.gz --start 250 --home HOME``, then ``python -m benchmarks.nights HOME [--write]`` from the repository. Times are
-medians of 200 predictions of one row in one process, schema enforcement included.
+First ``queuecast nights kth-sp2.swf.gz --start 250 --home HOME``, then
+``python -m benchmarks.studies.nights HOME [--write]``. Times are medians of 200 predictions of one row in one
+process, schema enforcement included.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from pathlib import Path
 import mlflow
 import pandas as pd
 
-from benchmarks.pages import made_by
+from benchmarks.common.pages import HOUSE, made_by
 from pipelines.report.night import share, signed, told_evidence
 from pipelines.report.night_plots import over_nights
 from pipelines.storage.lake import Lake
 from pipelines.workflows.night_replay import own_registry
 
 PREDICTIONS = 200
-PLACE = Path(__file__).parents[1] / "docs" / "nightly.png"
+PLACE = HOUSE / "docs" / "nightly.png"
 
 
 def table(nights: pd.DataFrame) -> str:
@@ -77,7 +78,7 @@ def main() -> None:
     home = asked.home.absolute()
     for path in sorted((home / "lake" / "nights").glob("*.parquet")):
         nights, metadata = Lake(home / "lake").read("nights", path.stem)
-        print(table(nights), cost(home, path.stem), made_by("nights"), sep="\n\n")
+        print(table(nights), cost(home, path.stem), made_by("studies.nights"), sep="\n\n")
         if asked.write:
             PLACE.write_bytes(over_nights(nights, bool(metadata["generated"]), image="png"))
 
