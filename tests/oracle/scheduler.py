@@ -350,7 +350,7 @@ def easy_reserving(sim: Simulation, now: int, queue: list[Job], rank: Callable) 
     """EASY(reservations=k): the first k jobs that do not fit are reserved for, anew after each start; the rest may not delay them."""
     started: list[Job] = []
     while True:
-        seated_now, rest, seat = plan(sim, now, [job for job in queue if job not in started], sim.kernel.reservations, started)
+        seated_now, rest, seat = plan(sim, now, [job for job in queue if job not in started], sim.reservations, started)
         if not seated_now:
             return started + [job for job in sorted(rest, key=rank) if seat(job, only_now=True) is not None]
         started.append(seated_now[0])
@@ -359,7 +359,7 @@ def easy_reserving(sim: Simulation, now: int, queue: list[Job], rank: Callable) 
 ALGORITHMS: dict[str, Callable[[Simulation, int, list[Job], Callable], list[Job]]] = {
     "Strict": strict,
     "List": start_what_fits,
-    "EASY": lambda sim, *rest: (easy if sim.kernel.reservations == 1 else easy_reserving)(sim, *rest),
+    "EASY": lambda sim, *rest: (easy if sim.reservations == 1 else easy_reserving)(sim, *rest),
     "JustBF": just_backfill,
     "Conservative": conservative,
 }
@@ -402,7 +402,7 @@ def per_event(sim: Simulation, jobs: list[Job]) -> None:
     count = itertools.count()
     events = [(job.submit, SUBMITTED, job.index, job) for job in jobs]
     heapq.heapify(events)
-    gated = (sim.algorithm, sim.order, sim.backfill, sim.kernel.reservations) == ("EASY", "FCFS", "FCFS", 1)
+    gated = (sim.algorithm, sim.order, sim.backfill, sim.reservations) == ("EASY", "FCFS", "FCFS", 1)
 
     def expires(job: Job) -> None:
         if job.predicted_end < job.end:
