@@ -1,4 +1,4 @@
-"""Wall-clock time of a trace's seconds: people submit by the clock on their wall, daylight saving included."""
+"""Wall-clock time of a trace's seconds, daylight saving included."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _MONDAY_S = 4 * DAY_S  # 1970-01-05, the first Monday of Unix time
 
 
 def local_clock_s(submit_s: np.ndarray, origin_unix_s: int | None, timezone: str | None) -> np.ndarray:
-    """Seconds of the local wall clock since 1970-01-01 00:00 (int64, same shape as ``submit_s``).
+    """Return seconds of the local wall clock since 1970-01-01 00:00, int64 like ``submit_s``.
 
-    Without a time zone the clock is UTC's; without an origin, second 0 is taken as that midnight. Unknown zones raise InputError.
+    Without a time zone the clock is UTC's; without an origin, second 0 is taken as that midnight. Raises InputError for an
+    unknown zone.
     """
     unix = np.asarray(submit_s, np.int64) + np.int64(origin_unix_s or 0)
     if timezone is None or origin_unix_s is None or timezone in _UTC:
@@ -30,7 +31,7 @@ def local_clock_s(submit_s: np.ndarray, origin_unix_s: int | None, timezone: str
 
 
 class Clock(NamedTuple):
-    """The wall clock beside a trace's seconds: the Unix time of second 0 and an IANA time zone.
+    """The wall clock of a trace: the Unix time of its second 0 and an IANA time zone.
 
     Without a time zone the clock is UTC's. Without an origin it is the trace's own, and its second 0 a midnight.
     """
@@ -50,9 +51,10 @@ class Clock(NamedTuple):
         return int(datetime(tomorrow.year, tomorrow.month, tomorrow.day, tzinfo=zone).timestamp()) - self.origin_unix_s
 
     def steps(self, first_s: int, last_s: int) -> np.ndarray:
-        """Return by how much local time is ahead of the trace's seconds: int64 [steps, 2], from which second on, and seconds to add.
+        """Return how far local time is ahead of the trace's seconds, int64 [steps, 2].
 
-        The first row holds from ``first_s`` on, another row for each change of the clock up to ``last_s``.
+        Columns: the second from which a row holds, and the seconds to add. The first row holds from ``first_s``; another row
+        follows for each change of the clock up to ``last_s``.
         """
         return np.array(_steps(self, first_s, last_s), np.int64)
 
@@ -84,5 +86,5 @@ def _zone(timezone: str) -> ZoneInfo:
 
 
 def second_of_week(local_s: np.ndarray) -> np.ndarray:
-    """Seconds since Monday 00:00 of the local wall clock, in 0..604799."""
+    """Return seconds since Monday 00:00 of the local wall clock, in 0..604799."""
     return (local_s - _MONDAY_S) % WEEK_S

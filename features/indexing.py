@@ -1,7 +1,8 @@
-"""Array indices of compiled code, taken as they are: no index here counts from the end.
+"""Array indices of compiled code, compiled as unsigned: no index counts from the end.
 
-For every access by a signed index numba asks whether it is negative, and counts from the end if so. Asking takes a sixth of a simulation's time.
-Taken as unsigned, a negative index is one out of bounds, which `NUMBA_BOUNDSCHECK=1` and the tests with uncompiled kernels find.
+For every access by a signed index numba checks whether the index is negative, to count from the end. The check takes a sixth of a
+simulation's time. Taken as unsigned, a negative index is out of bounds; `NUMBA_BOUNDSCHECK=1` and the tests with uncompiled
+kernels detect it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from numba.core.typed_passes import NopythonTypeInference
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class UnsignedIndices(FunctionPass):
-    """Compile every access to an array by a signed integer as one by an unsigned integer; lowering casts to what the signature says."""
+    """Compile array accesses by signed integers as accesses by unsigned integers.
+
+    Lowering casts the index to the type in the signature.
+    """
 
     _name = "unsigned_indices"
 
@@ -36,7 +40,7 @@ class UnsignedIndices(FunctionPass):
 
 
 class Compiler(compiler.CompilerBase):
-    """Numba's compiler with that pass."""
+    """Numba's compiler with the pass :class:`UnsignedIndices`."""
 
     def define_pipelines(self) -> list[Any]:
         passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)

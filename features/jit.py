@@ -1,8 +1,8 @@
-"""The decorators of compiled code: numba, cached on disk, without the interpreter lock.
+"""Decorators of compiled code: numba, cached on disk, without the interpreter lock.
 
-Numba's own cache looks at the file of a function but not at the files of the functions it calls, so an edited callee would go on
-running in its old form. Here one digest stands for all code that compiled functions can reach, docstrings and comments left out:
-another digest is another cache, and a sentence rewritten compiles nothing anew.
+Numba's own cache watches the file of a function but not the files of the functions it calls, so an edited callee would keep
+running in its old form. Here one digest stands for all code that compiled functions can reach, without docstrings and comments. A
+changed digest means a new cache; edited docstrings recompile nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def _place() -> Path:
-    """The directory of all caches: what the site chose, else beside the code, else the user's."""
+    """Return the directory of all caches: configured, else beside the code, else the user's."""
     if config.CACHE_DIR:
         return Path(config.CACHE_DIR)
     beside = Path(__file__).resolve().parent
@@ -40,7 +40,7 @@ def _place() -> Path:
 
 
 def _digest(place: Path) -> str:
-    """The digest of :func:`compiled_code`, from a note in ``place`` while no file of the packages was touched."""
+    """Return the digest of :func:`compiled_code`, cached in ``place`` until a file is touched."""
     files = [file for package in _PACKAGES for file in sorted((_HOUSE / package).rglob("*.py"))]
     touched = hashlib.sha256(f"{_HOUSE} bounds checked: {config.BOUNDSCHECK}\n".encode())
     for file in files:
@@ -64,9 +64,10 @@ def _digest(place: Path) -> str:
 
 
 def compiled_code(house: Path, files: Iterable[Path]) -> str:
-    """Return what compiled functions are made of, as one text: every file that imports this one, and all that those import.
+    """Return the code of all compiled functions as one text.
 
-    ``files`` lie under ``house``. Docstrings and comments are left out, so that only a change of code changes the text.
+    It holds every file under ``house`` of ``files`` that imports this module, and all that those import, without docstrings and
+    comments, so that only a change of code changes the text.
     """
     trees = {".".join(file.relative_to(house).with_suffix("").parts): ast.parse(file.read_bytes()) for file in files}
     imports = {name: {module for module in _imported(tree) if module in trees} for name, tree in trees.items()}
@@ -81,7 +82,7 @@ def compiled_code(house: Path, files: Iterable[Path]) -> str:
 
 
 def _imported(tree: ast.Module) -> set[str]:
-    """Every module that ``tree`` may import: of ``from a import b`` both a and a.b."""
+    """Return every module that ``tree`` may import: of ``from a import b`` both a and a.b."""
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -100,7 +101,10 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
 
 
 def _forget_old(directory: Path) -> None:
-    """Before the first use of a new cache, remove all but the three caches used last; other processes may still run on those."""
+    """Before the first use of a new cache, remove all but the three caches used last.
+
+    Other processes may still run on those three.
+    """
     if directory.exists() or not directory.parent.is_dir():
         return
     caches = sorted(directory.parent.glob("kernels-*"), key=lambda path: path.stat().st_mtime, reverse=True)
@@ -109,12 +113,12 @@ def _forget_old(directory: Path) -> None:
 
 
 _DIRECTORY = _place() / f"kernels-{_digest(_place())}"
-if not config.CACHE_DIR:  # a place that the site chose may hold other installations' caches
+if not config.CACHE_DIR:  # a configured directory may hold other installations' caches
     _forget_old(_DIRECTORY)
 
 
 class Locator(_CacheLocator):
-    """Where numba keeps a function of ours, and what tells that it is still the same: the digest in the directory's name."""
+    """Where numba keeps compiled functions; the digest in the directory's name is the version."""
 
     def __init__(self, function: Any, file: str) -> None:
         self._function = function
@@ -122,7 +126,7 @@ class Locator(_CacheLocator):
 
     @classmethod
     def from_function(cls, function: Any, file: str) -> Locator | None:
-        """Return the locator of a function that is defined in ``file``, or None where nothing can be written."""
+        """Return the locator of a function in ``file``, or None without a writable directory."""
         locator = cls(function, file)
         try:
             locator.ensure_cache_path()
@@ -135,14 +139,17 @@ class Locator(_CacheLocator):
         return str(_DIRECTORY)
 
     def get_source_stamp(self) -> Any:
-        """Return nothing for a function of the packages, which the directory stands for; else date and size of its file."""
+        """Return "" for a function of the packages, else the date and size of its file.
+
+        The digest in the directory's name already covers the packages.
+        """
         if self._in_packages():
             return ""
         status = self._file.stat()
         return status.st_mtime_ns, status.st_size
 
     def get_disambiguator(self) -> str:
-        """Return what tells the function from others of its name: its module, else file and line."""
+        """Return what distinguishes functions of one name: the module, else file and line."""
         if self._in_packages():
             return str(self._function.__module__)
         return f"{hashlib.sha256(str(self._file).encode()).hexdigest()[:12]}.{self._function.__code__.co_firstlineno}"
@@ -152,21 +159,21 @@ class Locator(_CacheLocator):
 
 
 def njit(function: Callable[..., Any]) -> Any:
-    """Compile ``function`` (arrays and numbers in, arrays and numbers out) on first call, or load it from the cache."""
+    """Compile ``function`` (arrays and numbers in and out) on first call, or load it."""
     return _cached(numba.njit(nogil=True)(function))
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a small function that allocates nothing: inlined, and without reference counts.
+    """Compile a small function that allocates nothing: inlined, without reference counts.
 
-    Handing arrays from function to function and counting references to them takes more time than the work itself (simulating
-    KTH-SP2: nine times as long). A function that allocates fails to compile here, so the promise is checked.
+    Passing arrays between functions and counting references takes more time than the work itself (simulating KTH-SP2: nine times
+    as long). A function that allocates fails to compile here.
     """
     return _cached(numba.njit(**_INLINED)(function))
 
 
 def apart(function: Callable[..., Any]) -> Any:
-    """Compile as :func:`kernel` does, but call and do not inline: for what is long and not always needed."""
+    """Compile like :func:`kernel` but do not inline: for long code not always needed."""
     return _cached(numba.njit(**{**_INLINED, "forceinline": False})(function))
 
 

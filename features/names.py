@@ -1,4 +1,7 @@
-"""The one rule for names of traces and systems: they are keys of catalogues, file names, partition keys and names of registered models."""
+"""The one rule for names of traces and systems.
+
+Names are keys of catalogues, file names, partition keys and names of registered models.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,15 @@ _NAME = re.compile(rf"(?!.*\.\.)[a-z0-9][a-z0-9.-]{{0,{LONGEST - 1}}}")
 
 
 def is_name(text: str) -> bool:
-    """Does ``text`` follow :data:`RULE`?"""
+    """Tell whether ``text`` follows :data:`RULE`."""
     return _NAME.fullmatch(text) is not None
 
 
 def check_name(text: str, where: str) -> str:
-    """Return ``text``; InputError naming ``where`` it stands, the rule, and a name like it, unless it is one."""
+    """Return ``text`` if it is a name, else raise InputError.
+
+    The error names ``where`` the text stands, the rule, and a similar valid name.
+    """
     if not is_name(text):
         shown = text if len(text) <= 40 else text[:40] + "..."
         like = re.sub(r"\.\.+", ".", with_hyphens(text)).lstrip(".-")[:LONGEST]
@@ -26,5 +32,8 @@ def check_name(text: str, where: str) -> str:
 
 
 def with_hyphens(text: str) -> str:
-    """``text`` in lower case, with hyphens for characters that no name has; it may still be no name."""
+    """Return ``text`` in lower case, with hyphens for characters that no name has.
+
+    The result may still not be a name.
+    """
     return re.sub(r"[^a-z0-9.-]", "-", text.lower())

@@ -1,8 +1,9 @@
-"""Confidence intervals of means and ratios over jobs from a block bootstrap: jobs of a week share its load and its users, so whole weeks are resampled.
+"""Block bootstrap: confidence intervals of means and ratios over jobs.
 
-What is compared is resampled together, so that what the weeks themselves differ by cancels. Intervals are percentile intervals, widened for few blocks by
-the t distribution as in Hesterberg, "What teachers should know about the bootstrap" (The American Statistician 69(4), 2015). Where the same blocks were
-simulated several times (:mod:`features.jobs.shaking`), what the replicates differ by is added (:func:`of_replicates`).
+Jobs of a week share its load and its users, so whole weeks are resampled. Compared policies are resampled together, so that
+differences between weeks cancel. Intervals are percentile intervals, widened for few blocks by the t distribution as in
+Hesterberg, "What teachers should know about the bootstrap" (The American Statistician 69(4), 2015). Where the same blocks were
+simulated several times (:mod:`features.jobs.shaking`), the variance between replicates is added (:func:`of_replicates`).
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ import numpy as np
 
 FEWEST_BLOCKS = 5
 """Below this many blocks there is no interval: at 95 %, the tail that the widening asks for is rarer than the rarest resample of n blocks,
-which is one block n times (n**-n), so the ends would be the least and the largest block and cover nothing in particular."""
+which is one block n times (n**-n), so the ends would only be the smallest and the largest block."""
 ENOUGH_BLOCKS = 8
 """Below this many blocks an interval is noted as rough."""
 _KEPT = 16
-"""Numbers of blocks whose draws are kept for the next question; groups of jobs of one trace mostly have about the same."""
+"""Size of the cache of draws by number of blocks; groups of jobs of one trace mostly have about the same number."""
 
 
 class Ratio(NamedTuple):
-    """A metric that is sum(numerator) / sum(denominator) over jobs, or over blocks of them; both float64 [jobs], or [replicates, blocks].
+    """A metric sum(numerator) / sum(denominator) over jobs or blocks of jobs.
 
-    In this form a metric of any part of the jobs, or of a resample of weeks, comes from sums alone.
+    Both are float64 [jobs] or [replicates, blocks]. In this form a metric of any part of the jobs, or of a resample of weeks,
+    comes from sums alone.
     """
 
     numerator: np.ndarray
@@ -37,14 +39,20 @@ class Ratio(NamedTuple):
 
 @lru_cache(_KEPT)
 def drawn(blocks: int, resamples: int, seed: int) -> np.ndarray:
-    """How often each block is drawn in each resample, float64 [resamples, blocks], read-only: ``blocks`` draws with replacement."""
+    """Return how often each block is drawn in each resample, float64 [resamples, blocks].
+
+    ``blocks`` draws with replacement; the array is read-only.
+    """
     draws = np.random.default_rng(seed).multinomial(blocks, np.full(blocks, 1.0 / blocks), size=resamples).astype(np.float64)
     draws.flags.writeable = False
     return draws
 
 
 def tail(confidence: float, blocks: int) -> float:
-    """Probability to cut off at each side, so that percentiles of n = ``blocks`` blocks cover as a t interval would."""
+    """Return the probability to cut off at each side for the coverage of a t interval.
+
+    Percentiles of n = ``blocks`` blocks then cover as a t interval would.
+    """
     from scipy.special import stdtrit  # slow to import, and metrics import this module without asking for intervals
 
     t = -float(stdtrit(blocks - 1, (1.0 - confidence) / 2.0))
@@ -52,8 +60,11 @@ def tail(confidence: float, blocks: int) -> float:
 
 
 def interval(draws: np.ndarray, terms: Ratio, base: Ratio, tail: float) -> tuple[float | None, float | None]:
-    """Percentile interval of ``terms`` over ``base``, less 1, both by block, with ``tail`` cut off at each side; ``draws`` [resamples, blocks] says
-    how often each block is drawn. None where the baseline is 0 in some resample."""
+    """Return the percentile interval of ``terms`` over ``base``, less 1, both by block.
+
+    ``draws`` [resamples, blocks] says how often each block is drawn; ``tail`` is cut off at each side. None where the baseline is
+    0 in some resample.
+    """
     above = (draws @ terms.numerator) * (draws @ base.denominator)
     below = (draws @ terms.denominator) * (draws @ base.numerator)
     if (below == 0).any():
@@ -63,16 +74,16 @@ def interval(draws: np.ndarray, terms: Ratio, base: Ratio, tail: float) -> tuple
 
 
 def of_replicates(draws: np.ndarray, terms: Ratio, base: Ratio, confidence: float) -> tuple[float | None, float | None]:
-    """Interval of the expected change ``terms`` over ``base``, less 1, both [replicates, blocks]: other blocks, and other replicates.
+    """Return the interval of the expected change ``terms`` over ``base``, less 1.
 
-    Row i of both is the same replicate. Two sources of variance are added. What blocks differ by: the percentile interval of the replicates' sums
-    over resampled blocks, as :func:`interval`. What replicates differ by: the standard error s / sqrt(R) of the mean of the replicates' own changes,
-    in logarithms where none is 0. Each end is t sqrt(v_blocks + v_replicates) from the pooled change, with the degrees of freedom of Satterthwaite
-    (Biometrics Bulletin 2, 1946), and v_blocks taken from the end of its percentile interval, so that skewness stays and one replicate gives
-    that interval itself.
+    Both are [replicates, blocks]; row i of both is the same replicate. Two sources of variance are added. Between blocks: the
+    percentile interval of the replicates' sums over resampled blocks, as :func:`interval`. Between replicates: the standard error
+    s / sqrt(R) of the mean of the replicates' own changes, in logarithms where none is 0. Each end is t sqrt(v_blocks +
+    v_replicates) from the pooled change, with the degrees of freedom of Satterthwaite (Biometrics Bulletin 2, 1946), and v_blocks
+    taken from the end of its percentile interval, so that skewness stays and one replicate gives that interval itself.
 
-    Taken for granted: blocks are independent, replicates are independent draws, and both add up. Chaos that is each block's own is in
-    both variances, so the interval is then too wide rather than too narrow. It is about the mean of all replicates, not about the next one.
+    Assumptions: blocks are independent, replicates are independent draws, and both add up. Chaos within each block is in both
+    variances, so the interval is rather too wide than too narrow. It is about the mean of all replicates, not about the next one.
     None where the baseline is 0 in some resample.
     """
     replicates, blocks = terms.numerator.shape
@@ -95,13 +106,19 @@ def of_replicates(draws: np.ndarray, terms: Ratio, base: Ratio, confidence: floa
 
 
 def replicate_changes(terms: Ratio, base: Ratio) -> np.ndarray:
-    """Change of each replicate by itself, less 1, float64 [replicates]; both [replicates, blocks]."""
+    """Return each replicate's change ``terms`` over ``base``, less 1, float64 [replicates].
+
+    Both arguments are [replicates, blocks].
+    """
     mine, theirs = (each.numerator.sum(axis=1) / each.denominator.sum(axis=1) for each in (terms, base))
     return mine / theirs - 1.0
 
 
 def _reach(over_blocks: float, of_means: float, terms: Ratio, confidence: float) -> float:
-    """How far an interval reaches to one side: ``over_blocks`` over blocks alone, with the variance ``of_means`` of replicates further."""
+    """Return how far an interval reaches to one side of the pooled change.
+
+    ``over_blocks`` is the reach over blocks alone, ``of_means`` the added variance of replicates.
+    """
     from scipy.special import stdtrit
 
     replicates, blocks = terms.numerator.shape
@@ -115,10 +132,10 @@ def _reach(over_blocks: float, of_means: float, terms: Ratio, confidence: float)
 
 
 def mean_intervals(values: np.ndarray, block: np.ndarray, resamples: int, confidence: float, seed: int) -> np.ndarray:
-    """Percentile intervals of the means of the columns of ``values``, float64 [jobs, columns]: float64 [2, columns], low and high.
+    """Return percentile intervals of column means: float64 [2, columns], low and high.
 
-    ``block`` numbers the block of each job, int [jobs], from 0 with none left out. A paired difference of two means over the same jobs is the mean of
-    the differences. NaN below ``FEWEST_BLOCKS`` blocks.
+    ``values`` is float64 [jobs, columns]. ``block`` numbers the block of each job, int [jobs], from 0 without gaps. A paired
+    difference of two means over the same jobs is the mean of the differences. NaN below ``FEWEST_BLOCKS`` blocks.
     """
     blocks = int(block.max(initial=-1)) + 1
     if blocks < FEWEST_BLOCKS:
@@ -130,7 +147,7 @@ def mean_intervals(values: np.ndarray, block: np.ndarray, resamples: int, confid
 
 
 def remark(blocks: int, unit: str = "week") -> str:
-    """Why there is no interval with so few blocks, or how rough it is; nothing where there are enough."""
+    """Return why there is no interval, or how rough it is; "" with enough blocks."""
     if blocks < FEWEST_BLOCKS:
         return f"no interval: {blocks} {f'{unit} is' if blocks == 1 else f'{unit}s are'} too few"
     return f"rough interval: only {blocks} {unit}s" if blocks < ENOUGH_BLOCKS else ""

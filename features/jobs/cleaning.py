@@ -1,9 +1,9 @@
-"""The cleaning rules that published job counts depend on, and a record of every job they touch.
+"""Cleaning rules for job traces, and a record of every job they touch.
 
-Use requested processors, else allocated; drop a job that has neither, no runtime, no requested time, a negative submission
-or more processors than the machine; cut the runtime at the request, noting what was cut; drop a job far ahead of the file's own
-clock; order by submission, source order among equals.
-On the raw KTH-SP2 log these rules keep 28,481 of 28,489 jobs, the number of Gaussier et al. 2015.
+Use requested processors, else allocated. Drop a job that has neither, no runtime, no requested time, a negative submission or
+more processors than the machine. Cut the runtime at the request and record the cut. Drop a job far ahead of the file's own clock.
+Order by submission, then source order. On the raw KTH-SP2 log these rules keep 28,481 of 28,489 jobs, the number of Gaussier et
+al. 2015.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ MISSING_REQUEST: tuple[str, ...] = get_args(MissingRequest)
 
 @dataclass(frozen=True)
 class CleanTrace:
-    """A trace that can be simulated: every job has a runtime, processors and a requested time.
+    """A trace ready to simulate: every job has a runtime, processors and a requested time.
 
-    ``jobs`` is the canonical table in order of submission, with the column ``overrun_s``: what of the recorded runtime lay beyond the request and was
-    cut off. ``rejected_jobs`` has one row for each dropped job and each altered
-    value: ``job_id submit_s rule action column before after``, action ``dropped`` or ``altered``; lines that no job could be made of
-    are the rule ``unreadable-line``, with their number in the file as ``line`` and their ``text`` (``jobs_read`` counts them).
+    ``jobs`` is the canonical table in order of submission, with the column ``overrun_s``: recorded runtime beyond the request,
+    which was cut off. ``rejected_jobs`` has one row for each dropped job and each altered value: ``job_id submit_s rule action
+    column before after``, action ``dropped`` or ``altered``. Unreadable lines have the rule ``unreadable-line``, their number in
+    the file as ``line`` and their ``text`` (``jobs_read`` counts them).
     """
 
     name: str
@@ -51,15 +51,15 @@ class CleanTrace:
 
     @property
     def clock(self) -> Clock:
-        """The wall clock of the place, as far as it is known."""
+        """Return the wall clock of the place, as far as it is known."""
         return Clock(self.origin_unix_s, self.timezone)
 
     def counts(self) -> pd.Series:
-        """Number of rows of ``rejected_jobs`` by (action, rule)."""
+        """Return the number of rows of ``rejected_jobs`` by (action, rule)."""
         return self.rejected_jobs.groupby(["action", "rule"], observed=True).size()
 
     def touched(self) -> dict[str, int]:
-        """The same by words such as ``no-runtime dropped``."""
+        """Return the counts under names such as ``no-runtime dropped``."""
         rules, actions = self.rejected_jobs["rule"], self.rejected_jobs["action"]
         return {str(words): int(count) for words, count in (rules + " " + actions).value_counts(sort=False).items()}
 
@@ -67,10 +67,10 @@ class CleanTrace:
 def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop") -> CleanTrace:
     """Apply the rules to ``trace``; ``procs`` overrides the machine size its source states.
 
-    ``missing_request`` says what to do with a job that states no requested time: ``drop`` it, take its ``runtime``, or take the longest request that
-    was stated in its queue before it (``queue-max``; jobs before which their queue has none are dropped as ``no-request-yet``, jobs without a queue
-    are one queue).
-    Raises InputError where the machine size is unknown, where a whole trace has no requests to go by, and where nothing is left.
+    ``missing_request`` says what to do with a job without a requested time: ``drop`` it, take its ``runtime``, or take the
+    longest request stated earlier in its queue (``queue-max``). With ``queue-max``, jobs without an earlier request are dropped
+    as ``no-request-yet``; jobs without a queue form one queue. Raises InputError for an unknown machine size, for ``queue-max``
+    on a trace without any request, and where no job is left.
     """
     if not isinstance(trace, Trace):
         raise InputError(f"a {type(trace).__name__} is no Trace: read_trace reads one, and Trace(name, jobs_from(frame)) makes one")
@@ -78,7 +78,7 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop")
         raise InputError(f"unknown way to treat missing requests {missing_request!r}: known are {', '.join(MISSING_REQUEST)}")
     size = procs if procs is not None else trace.procs
     if size is None:
-        raise InputError(f"{trace.source or trace.name}: says nowhere how many processors there are; give --procs N")
+        raise InputError(f"{trace.source or trace.name}: the number of processors is unknown; give --procs N")
     if not isinstance(size, Integral) or isinstance(size, bool):
         raise InputError(f"{trace.source or trace.name}: procs is a {type(size).__name__}, not a whole number of processors")
     if size <= 0:
@@ -126,7 +126,7 @@ def _requests(work: _Work, trace: Trace, missing_request: str) -> None:
     missing = work.table["requested_s"].fillna(0) <= 0
     if missing.all() and missing_request != "runtime":
         raise InputError(
-            f"{trace.source or trace.name}: no job states a requested time, so --missing-request {missing_request} has nothing to go by; "
+            f"{trace.source or trace.name}: no job states a requested time, so --missing-request {missing_request} cannot be applied; "
             "--missing-request runtime takes each job's runtime instead"
         )
     if missing_request == "runtime":
@@ -142,7 +142,7 @@ def _requests(work: _Work, trace: Trace, missing_request: str) -> None:
 
 
 def _ahead_of_the_clock(work: _Work) -> None:
-    """Drop jobs that were submitted or ended after the file's own clock, naming the column that puts them there."""
+    """Drop jobs submitted or ended after the file's own clock; name the column at fault."""
     names = ("submit_s", "wait_s", "runtime_s", OVERRUN)
     submit, wait, runtime, overrun = (work.table[name].fillna(0).to_numpy(np.float64) for name in names)
     runtime += overrun
@@ -157,7 +157,7 @@ def _ahead_of_the_clock(work: _Work) -> None:
 
 
 class _Work:
-    """The table under cleaning and the list of what was done to it; a job is dropped by the first rule that meets it."""
+    """The table under cleaning and its log of changes; the first matching rule drops a job."""
 
     def __init__(self, jobs: pd.DataFrame, unread: Sequence[UnreadLine] = ()) -> None:
         self.table = jobs.copy()

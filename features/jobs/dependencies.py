@@ -1,7 +1,7 @@
-"""Which job each job waits for: SWF's preceding job and think time as rows of a table.
+"""Jobs that wait for another job: SWF's preceding job and think time as rows of a table.
 
-Feitelson's SWF lets a job name one job whose end it waits for, and the seconds between that end and its own submission. Archives
-mostly leave both fields empty, some fill them with one constant, which says nothing.
+In Feitelson's SWF a job may name one job whose end it waits for, and the seconds between that end and its own submission.
+Archives mostly leave both fields empty; some fill them with one constant, which states nothing.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from features.errors import InputError
 
 
 class Preceding(NamedTuple):
-    """``row`` [jobs]: row of the job waited for, -1 for none; ``think_s`` [jobs], 0 where none is stated; both int64.
+    """Rows waited for (``row``, -1: none) and think times (``think_s``, else 0), int64 [jobs].
 
-    ``named`` counts jobs that name a preceding one, ``absent`` those of them whose preceding job is not in the table, ``not_earlier``
-    those whose preceding job is not above them (itself, or later): these are submitted as recorded. ``without_think_s`` counts jobs
-    that wait and state no think time.
+    ``named`` counts jobs that name a preceding one, ``absent`` those whose preceding job is missing from the table,
+    ``not_earlier`` those whose preceding job is not above them (itself, or later): these are submitted as recorded.
+    ``without_think_s`` counts jobs that wait and state no think time.
     """
 
     row: np.ndarray
@@ -30,7 +30,7 @@ class Preceding(NamedTuple):
     without_think_s: int
 
     def notes(self) -> list[str]:
-        """What was made of the columns, in whole sentences."""
+        """Return what was made of the columns, in whole sentences."""
         count = int((self.row >= 0).sum())
         notes = [f"{count:,} jobs are submitted when the job they name has ended, after their think time."]
         for number, what in (
@@ -44,9 +44,9 @@ class Preceding(NamedTuple):
 
 
 def preceding_rows(jobs: pd.DataFrame) -> Preceding:
-    """The dependencies that the columns ``preceding_job`` and ``think_s`` of a canonical jobs table state.
+    """Return the dependencies that ``preceding_job`` and ``think_s`` of a jobs table state.
 
-    Raises InputError where all jobs name one and the same, itself among them, and where the job named has a number that several jobs bear.
+    Raises InputError if all jobs name the same job, itself included, and if the named job_id is not unique.
     """
     total = len(jobs)
     named = jobs["preceding_job"]

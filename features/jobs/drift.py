@@ -1,10 +1,10 @@
-"""Have the submissions changed? The last window of jobs against those a model was trained on, by the population stability index.
+"""Input drift: the last window of jobs against a model's training jobs.
 
-The index is sum (p - q) ln(p / q) over bins, Jeffreys' divergence; credit scoring takes 0.1 for a shift and 0.25 for a large one. Users come
-and go in bursts, so two windows of one and the same site differ by that much all the time. The yardstick is therefore the site itself: every
-earlier window of the same length is compared with the rest of the training jobs in the same way, and the last one drifts if it lies
-beyond what those predict (Student's t prediction limit of the logarithm) and above 0.1. Windows go by the jobs' ends, so that a long
-job is as likely to be in one as a short one.
+The measure is the population stability index, sum (p - q) ln(p / q) over bins (Jeffreys' divergence); credit scoring takes 0.1
+for a shift and 0.25 for a large one. Users come and go in bursts, so windows of one site differ by that much all the time. The
+limit therefore comes from the site itself: every earlier window of the same length is compared with the rest of the training jobs
+in the same way. The last window drifts if it exceeds Student's t prediction limit of those (in logarithms) and 0.1. Windows go by
+the jobs' ends, so that a long job is as likely to be in one as a short one.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ INPUTS = ("procs", "requested_s", "hour", "user", "unknown users")
 def input_drift(
     jobs: pd.DataFrame, end_s: np.ndarray, local_s: np.ndarray, until_s: int, trained_until_s: int, window_s: int = 14 * DAY_S
 ) -> pd.DataFrame:
-    """The window (until_s - window_s, until_s] against the jobs that had ended by ``trained_until_s`` and lie before the window.
+    """Compare the window (until_s - window_s, until_s] with the training jobs before it.
 
-    ``jobs`` is a cleaned canonical table, ``end_s`` int64 [jobs] its ends, ``local_s`` int64 [jobs] the wall clock at submission. One row
-    each of :data:`INPUTS`: ``input measure value limit windows jobs drifted note``. The measure is the index or, of users that no earlier job
-    was of, the share of jobs; ``limit`` is NaN where there is no verdict, and ``note`` says why.
+    Training jobs had ended by ``trained_until_s`` and lie before the window. ``jobs`` is a cleaned canonical table, ``end_s``
+    int64 [jobs] its ends, ``local_s`` int64 [jobs] the wall clock at submission. Returns one row for each of :data:`INPUTS`:
+    ``input measure value limit windows jobs drifted note``. The measure is the index or, for users without earlier jobs, the
+    share of jobs; ``limit`` is NaN where there is no verdict, and ``note`` says why.
     """
     window = (until_s - end_s) // window_s  # 0: the last one
     last = window == 0
     trained = (end_s <= trained_until_s) & ~last
     earlier = [number for number in np.unique(window[trained]) if (window[trained] == number).sum() >= FEWEST_JOBS]
     if earlier and (until_s - int(end_s.min())) // window_s == earlier[-1]:
-        earlier.pop()  # the trace begins within it
+        earlier.pop()  # the trace begins inside that window
     binned = {
         "procs": np.floor(np.log2(jobs["procs"].to_numpy(np.float64))).astype(np.int64),
         "requested_s": _bins(jobs["requested_s"].to_numpy(np.float64), trained),
@@ -67,7 +68,10 @@ def input_drift(
 
 
 def stability_index(counts: np.ndarray, reference: np.ndarray) -> float:
-    """Population stability index of two lists of counts by bin; half a job is added to every bin that either uses."""
+    """Return the population stability index of two lists of counts by bin.
+
+    Half a job is added to every bin that either list uses.
+    """
     used = (counts + reference) > 0
     if not used.any():
         return 0.0
@@ -77,7 +81,10 @@ def stability_index(counts: np.ndarray, reference: np.ndarray) -> float:
 
 
 def _row(name, measure, value, before, last, forth, back, inner=lambda x: x, outer=lambda x: x):
-    """``forth(inner(x))`` makes the values of windows alike normal, ``outer(back(x))`` undoes it."""
+    """Judge one input against earlier windows.
+
+    ``forth(inner(x))`` makes the values of windows about normal; ``outer(back(x))`` inverts it.
+    """
     row = {"input": name, "measure": measure, "value": value, "limit": np.nan, "windows": len(before), "jobs": int(last.sum())}
     row |= {"drifted": False, "note": ""}
     if last.sum() < FEWEST_JOBS:
@@ -100,7 +107,7 @@ def _bins(values: np.ndarray, trained: np.ndarray) -> np.ndarray:
 
 
 def _top(user: np.ndarray, trained: np.ndarray) -> np.ndarray:
-    """The reference's most frequent users by number, everybody else as one."""
+    """Return the reference's most frequent users by number, all other users as one."""
     counts = np.bincount(user[trained] + 1, minlength=int(user.max(initial=-1)) + 2)
     top = np.argsort(-counts, kind="stable")[:_TOP_USERS]
     place = np.full(len(counts), len(top))
@@ -109,7 +116,10 @@ def _top(user: np.ndarray, trained: np.ndarray) -> np.ndarray:
 
 
 def _unknown(jobs: pd.DataFrame, end_s: np.ndarray, window: np.ndarray) -> float:
-    """Share of the window's jobs whose user had no job that ended before the window's first; of jobs with a user."""
+    """Return the share of the window's jobs whose user had no job ended before it began.
+
+    Jobs without a user are left out.
+    """
     user = codes(jobs, "user")
     window = window & (user >= 0)
     if not window.any():

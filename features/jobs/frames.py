@@ -1,4 +1,4 @@
-"""From a plain DataFrame, as a notebook has one, to a canonical jobs table."""
+"""Canonical jobs tables made of plain DataFrames, as a notebook has them."""
 
 from __future__ import annotations
 

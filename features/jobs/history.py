@@ -1,4 +1,4 @@
-"""What is known of a job's user at the job's submission: runtimes of what has ended by then, state of what is running.
+"""What is known of a job's user at submission: ended jobs' runtimes, running jobs' state.
 
 The union of the per-user features of Gaussier et al. 2015 (table 2) and of OKCM (Li, Zhang; table 1), in one compiled pass over a
 trace's starts, ends and submissions in time order. ``features.jobs.published`` gives each paper's own table, fills included.
@@ -34,7 +34,7 @@ USER = np.dtype(
         )
     ]
 )
-"""Everything remembered of one user while the pass goes on; runtimes mean nothing until that many jobs have completed."""
+"""State of one user during the pass; a runtime has a meaning once that many jobs have completed."""
 
 ROW = np.dtype(
     [
@@ -72,20 +72,22 @@ JOB = np.dtype([(name, np.int64) for name in ("user", "submit_s", "start_s", "en
 
 
 def history(jobs: pd.DataFrame, start_s: np.ndarray, local_s: np.ndarray, end_s: np.ndarray | None = None) -> pd.DataFrame:
-    """Per-user history at each job's submission: float64 [jobs], columns :data:`HISTORY`, the index of ``jobs``.
+    """Return per-user history at each submission, float64 [jobs], columns :data:`HISTORY`.
 
-    ``jobs`` is a cleaned canonical table in order of submission, ``start_s`` int64 [jobs] its recorded or simulated starts (seconds
-    from the trace's origin), ``local_s`` int64 [jobs] the local wall clock at submission (``features.clock.local_clock_s``), ``end_s`` int64 [jobs] the
-    ends, by default start_s + runtime_s: recorded ends are later where a runtime was cut at its request (``features.jobs.schema.recorded_end_s``).
+    ``jobs`` is a cleaned canonical table in order of submission, whose index the result has. ``start_s`` int64 [jobs] are
+    recorded or simulated starts (seconds from the trace's origin), ``local_s`` int64 [jobs] the local wall clock at submission
+    (``features.clock.local_clock_s``), ``end_s`` int64 [jobs] the ends, by default start_s + runtime_s. Recorded ends are later
+    where a runtime was cut at its request (``features.jobs.schema.recorded_end_s``).
 
-    A job has completed if end_s <= submit_s, and is running if start_s < submit_s < end_s; runtimes are those of ``jobs`` all the same. The last three
-    runtimes are in order of completion: by end, then start, then row. ``procs`` means requested processors, also in the running
-    jobs' ``occupied_procs`` and ``running_mean_procs``; ``mean_allocated_procs`` takes the allocated where recorded, else the
-    requested. Counts and sums over no job are 0; means, longest, last and ``break_s`` are NaN where their jobs do not exist, so
-    ``mean_last3_runtime_s`` needs three. Jobs of a null user have no history: as the first of a new user. Weeks begin on
-    Monday.
+    A job has completed if end_s <= submit_s, and is running if start_s < submit_s < end_s; runtimes are those of ``jobs`` even
+    where ``end_s`` is later. The last three runtimes are in order of completion: by end, then start, then row. ``procs`` means
+    requested processors, also in the running jobs' ``occupied_procs`` and ``running_mean_procs``; ``mean_allocated_procs`` takes
+    the allocated where recorded, else the requested. Counts and sums over no job are 0; means, longest, last and ``break_s`` are
+    NaN where their jobs do not exist, so ``mean_last3_runtime_s`` needs three. A job without a user has no history, like the
+    first job of a new user. Weeks begin on Monday.
 
-    Raises InputError if a job starts before its submission, runs less than a second or ends before its runtime is over, ValueError if jobs are out of order.
+    Raises InputError if a job starts before its submission, runs less than a second or ends before its runtime is over;
+    ValueError if jobs are out of order.
     """
     events, by_start, by_end = _events(jobs, start_s, end_s)
     rows = np.empty(len(jobs), ROW)
@@ -99,10 +101,10 @@ def history(jobs: pd.DataFrame, start_s: np.ndarray, local_s: np.ndarray, end_s:
 
 
 def users_at(jobs: pd.DataFrame, start_s: np.ndarray, at_s: int, end_s: np.ndarray | None = None) -> np.ndarray:
-    """What was known of every user at the instant ``at_s``: records of :data:`USER`, one a category of ``jobs["user"]``.
+    """Return what was known of every user at ``at_s``: records of :data:`USER` by category.
 
-    ``oldest`` is the row of the user's earliest started job that is still running, -1 if none runs. Same arguments and errors as
-    :func:`history`; jobs submitted later than ``at_s`` may be present and are not looked at.
+    Row i belongs to category i of ``jobs["user"]``. ``oldest`` is the row of the user's earliest started job that is still
+    running, -1 if none runs. Same arguments and errors as :func:`history`; jobs submitted later than ``at_s`` are ignored.
     """
     events, by_start, by_end = _events(jobs, start_s, end_s)
     users = _blank(jobs)
@@ -146,7 +148,10 @@ def _events(jobs: pd.DataFrame, start_s: np.ndarray, end_s: np.ndarray | None) -
 
 @njit(cache=True)
 def _history(jobs, by_start, by_end, users, rows):
-    """Fill ``rows`` (records of ROW, [jobs]; clock columns apart) from ``jobs`` (JOB, [jobs]); ``users`` is blank and used up."""
+    """Fill ``rows`` (records of ROW, [jobs]; clock columns apart) from ``jobs`` (JOB, [jobs]).
+
+    ``users`` must be blank and is overwritten.
+    """
     following = np.full(len(jobs), -1, np.int64)
     nobody = np.zeros(1, users.dtype)
     nobody[0].oldest = -1
@@ -173,9 +178,9 @@ def _users_at(at_s, jobs, by_start, by_end, users):
 
 @njit(cache=True)
 def _advance(now, started, ended, jobs, by_start, by_end, following, users):
-    """Tell ``users`` of the starts before and the ends up to ``now``; returns how many of each have been told in all.
+    """Update ``users`` with starts before and ends up to ``now``; return both counts so far.
 
-    Every job runs at least a second, so a job's start is always told before its end.
+    Every job runs at least a second, so a job's start is always handled before its end.
     """
     while started < len(by_start) and jobs[by_start[started]].start_s < now:
         row = by_start[started]
@@ -214,11 +219,10 @@ def _advance(now, started, ended, jobs, by_start, by_end, following, users):
 
 @njit(cache=True)
 def _drop_ended(user, now, jobs, following):
-    """Let ``oldest`` be the earliest started job that still runs.
+    """Set ``oldest`` to the earliest started job that still runs.
 
-    A user's jobs form a list in order of start. What has ended stays ended, so the list's front is passed once and for all and
-    every job is stepped over at most once in the whole pass, however many run at a time; jobs that ended behind the front do no
-    harm.
+    A user's jobs form a list in order of start. Ended jobs at its front are passed once, so every job is stepped over at most
+    once in the whole pass; ended jobs behind the front are harmless.
     """
     while user.oldest >= 0 and jobs[user.oldest].end_s <= now:
         user.oldest = following[user.oldest]

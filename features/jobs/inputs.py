@@ -1,7 +1,7 @@
-"""The matrix a learner of runtimes is given: what the submission says, and what is known of its user.
+"""The input matrix of runtime learners: the submission and the user's history.
 
-One order of columns for training and for prediction; the copy packed into registered models (``models.packed.snapshot_inputs``)
-makes the same columns from a snapshot.
+Training and prediction share one order of columns; ``models.packed.snapshot_inputs``, packed into registered models, makes the
+same columns from a snapshot.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ FEATURES: tuple[str, ...] = ("requested_s", "procs", *HISTORY)
 
 
 def model_inputs(jobs: pd.DataFrame, history: pd.DataFrame) -> pd.DataFrame:
-    """Model inputs, float64 [jobs, len(FEATURES)], one contiguous row a job; NaN where a history does not exist.
+    """Return model inputs, float64 [jobs, len(FEATURES)], contiguous rows.
 
-    ``jobs`` is a cleaned canonical table and ``history`` its ``features.jobs.history.history``. Raises ValueError if their rows differ.
+    ``jobs`` is a cleaned canonical table and ``history`` its ``features.jobs.history.history``; NaN where a history does not
+    exist. Raises ValueError if their rows differ.
     """
     if not jobs.index.equals(history.index):
-        raise ValueError("jobs and history are not of the same rows")
+        raise ValueError("jobs and history have different rows")
     matrix = np.empty((len(jobs), len(FEATURES)))
     matrix[:, 0] = jobs["requested_s"]
     matrix[:, 1] = jobs["procs"]

@@ -1,8 +1,8 @@
-"""The feature tables of two papers, as their text says, from ``features.jobs.history``.
+"""Feature tables of two papers, as their text defines them, from the users' history.
 
-Gaussier, Glesser, Reis & Trystram, "Improving backfilling by using machine learning to predict running times" (SC 2015), table
-2; Li, Zhang et al., OKCM, table 1. "The last job of the same user" is in both the last that had *ended* at submission, and
-"historical" means ended: nothing else is known then. The quirks of the programs published with them are not here.
+Gaussier, Glesser, Reis & Trystram, "Improving backfilling by using machine learning to predict running times" (SC 2015), table 2;
+Li, Zhang et al., OKCM, table 1. In both, "the last job of the same user" is the last that had *ended* at submission, and
+"historical" means ended: nothing else is known then. The quirks of the programs published with them are not reproduced.
 """
 
 from __future__ import annotations
@@ -60,28 +60,27 @@ RUNTIMES = (
     "mean_last3_runtime_s",
     "mean_runtime_s",
 )
-"""What OKCM's table puts the requested time for, x2 by its text."""
+"""Columns whose missing values OKCM replaces by the requested time; x2 by its text."""
 
 
 def gaussier(jobs: pd.DataFrame, history: pd.DataFrame) -> pd.DataFrame:
-    """Table 2 of Gaussier et al. 2015: float64 [jobs], columns :data:`GAUSSIER`, no NaN.
+    """Return table 2 of Gaussier et al. 2015: float64 [jobs], columns :data:`GAUSSIER`.
 
-    ``jobs`` is a cleaned canonical table, ``history`` its ``features.jobs.history.history``. The table states 0 for each of the last
-    three runtimes that does not exist. Chosen where it is silent: every other feature without its jobs is 0 too; the averages
-    of the last two and three take those that exist of them, as the published program does, not the zeros; times of day and week
-    are the local wall clock's, weeks from Monday (the table prints the release date, whose origin only turns the phase).
+    ``jobs`` is a cleaned canonical table, ``history`` its ``features.jobs.history.history``. No value is NaN. The table states 0
+    for each missing one of the last three runtimes. Our choices where it is silent: every other feature without jobs is 0 too;
+    the averages of the last two and three take the runtimes that exist, as the published program does; times of day and week are
+    the local wall clock's, weeks from Monday (the table prints the release date, whose origin only turns the phase).
     """
     return _table(jobs, history)[list(GAUSSIER)].fillna(0.0)
 
 
 def okcm(jobs: pd.DataFrame, history: pd.DataFrame) -> pd.DataFrame:
-    """Table 1 of OKCM: float64 [jobs], columns :data:`OKCM`, no NaN. Its nodes are our processors.
+    """Return table 1 of OKCM: float64 [jobs], columns :data:`OKCM`, no NaN.
 
-    The table states one fill: x2 is the requested time for a first job. Chosen where it is silent, in the same spirit (what the
-    submission says stands in for what is not known): x3 and x5 are the requested time too; x4 and x6 average the runtimes that
-    exist of the last two and three, x8 all of them, and are the requested time if there is none; x9 and x10 are the job's own
-    processors if nothing has ended, so that x11 is 1; x7, a sum, and x14, an interval, are then 0. "First" is a job before
-    whose submission none had ended.
+    Its nodes are our processors. The table states one fill: x2 is the requested time for a first job. Our choices where it is
+    silent: x3 and x5 are the requested time too; x4 and x6 average the runtimes that exist of the last two and three, x8 all of
+    them, and are the requested time if there is none; x9 and x10 are the job's own processors if nothing has ended, so that x11
+    is 1; x7, a sum, and x14, an interval, are then 0. A "first" job is one without ended jobs at its submission.
     """
     table = _table(jobs, history)
     for name in RUNTIMES:
@@ -94,9 +93,12 @@ def okcm(jobs: pd.DataFrame, history: pd.DataFrame) -> pd.DataFrame:
 
 
 def _table(jobs: pd.DataFrame, history: pd.DataFrame) -> pd.DataFrame:
-    """Submission and history, the means of the last two and three taken over as many as exist, NaN where none does."""
+    """Join submission and history; means of the last two and three over as many as exist.
+
+    NaN where none exists.
+    """
     if not jobs.index.equals(history.index):
-        raise ValueError("jobs and history are not of the same rows")
+        raise ValueError("jobs and history have different rows")
     last2 = history["mean_last2_runtime_s"].fillna(history["last_runtime_s"])
     return history.assign(
         requested_s=jobs["requested_s"].astype("float64"),

@@ -1,8 +1,8 @@
-"""The canonical jobs table: columns, types, units and meaning, and the trace that carries one.
+"""The canonical jobs table (columns, types, units, meaning) and the trace that holds it.
 
-Times are int64 seconds from the trace's origin, processors are counts, and what a source leaves open is null: the Standard
-Workload Format's -1 ends at ingestion. Identities (user, group, executable, queue, partition) are categories of strings, so
-that SWF's numbers and Slurm's names are treated alike.
+Times are int64 seconds from the trace's origin, processors are counts, and unknown values are null: the Standard Workload
+Format's -1 ends at ingestion. Identities (user, group, executable, queue, partition) are categories of strings, so that SWF's
+numbers and Slurm's names are treated alike.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COLUMNS: dict[str, Column] = {
     "procs": Column("Int64", "processors", "processors requested"),
     "allocated_procs": Column("Int64", "processors", "processors the site recorded as allocated"),
     "requested_s": Column("Int64", "s", "wall-clock time requested, the job's limit"),
-    "user": Column("category", "", "who submitted it"),
+    "user": Column("category", "", "user that submitted the job"),
     "group": Column("category", "", "group or account charged"),
     "executable": Column("category", "", "executable or job name"),
     "queue": Column("category", "", "queue or quality of service"),
@@ -51,7 +51,7 @@ REQUIRED = ("runtime_s", "procs", "requested_s")
 
 
 class UnreadLine(NamedTuple):
-    """A line of the source that no job could be made of: its number, its job's id where that is certain, and its text."""
+    """An unreadable line of the source: number, job id if certain, and text."""
 
     line: int
     job_id: int | None
@@ -63,8 +63,8 @@ class Trace:
     """A workload as its source recorded it, before cleaning.
 
     ``jobs`` has the columns of :data:`COLUMNS` in source order. ``origin_unix_s`` is the Unix time of second 0, if known.
-    ``notes`` says in whole sentences what the reader noticed and did not treat as an error. ``unread`` are lines that could not be made
-    jobs of; cleaning keeps them among the rejected.
+    ``notes`` are whole sentences about what the reader noticed and did not treat as an error. ``unread`` are lines that no job
+    could be made of; cleaning lists them among the rejected.
     """
 
     name: str
@@ -81,13 +81,13 @@ class Trace:
 
 
 def conform(columns: Mapping[str, object], length: int) -> pd.DataFrame:
-    """Build a jobs table of ``length`` rows: canonical order and dtypes, absent columns all null.
+    """Build a jobs table of ``length`` rows: canonical columns and dtypes, absent ones null.
 
     Raises ``KeyError`` for a column that is not canonical: a typing error, not bad input.
     """
     unknown = set(columns) - set(COLUMNS)
     if unknown:
-        raise KeyError(f"not canonical columns: {sorted(unknown)}")
+        raise KeyError(f"unknown columns: {sorted(unknown)}")
     data: dict[str, object] = {}
     for name, column in COLUMNS.items():
         values = columns.get(name)
@@ -116,35 +116,38 @@ def _nulls(dtype: str, length: int) -> object:
 
 
 def masked(values: np.ndarray, present: np.ndarray, dtype: str = "Int64") -> pd.api.extensions.ExtensionArray:
-    """Nullable integers from ``values`` where ``present`` (bool, same length), null elsewhere; no copy of the mask's inverse is kept."""
+    """Return nullable integers: ``values`` where ``present`` (bool, same length), else null."""
     numbers = np.where(present, values, 0).astype(dtype.lower())
     return pd.arrays.IntegerArray(numbers, ~np.asarray(present, bool))
 
 
 def codes(jobs: pd.DataFrame, column: str) -> np.ndarray:
-    """Integer codes of an identity column, int64 [jobs], -1 where it is null."""
+    """Return integer codes of an identity column, int64 [jobs], -1 for null."""
     return jobs[column].cat.codes.to_numpy(np.int64)
 
 
 def start_s(jobs: pd.DataFrame) -> np.ndarray | None:
-    """Recorded start times, int64 [jobs], or None if any wait is missing."""
+    """Return recorded start times, int64 [jobs], or None if any wait is missing."""
     if jobs["wait_s"].isna().any():
         return None
     return jobs["submit_s"].to_numpy(np.int64) + jobs["wait_s"].to_numpy(np.int64)
 
 
 OVERRUN = "overrun_s"
-"""Column of a cleaned table: seconds that a job was recorded to run beyond its request, which cleaning cuts off its runtime (int64)."""
+"""Column of a cleaned table: recorded seconds beyond the request, cut off the runtime by cleaning (int64)."""
 
 
 def recorded_end_s(jobs: pd.DataFrame, start_s: np.ndarray) -> np.ndarray:
-    """Return when jobs of a cleaned table that started at ``start_s`` had really ended, what was cut off included; int64 [jobs]."""
+    """Return recorded ends of jobs of a cleaned table started at ``start_s``, int64 [jobs].
+
+    The part of the runtime that cleaning cut off is included.
+    """
     end = np.asarray(start_s, np.int64) + jobs["runtime_s"].to_numpy(np.int64)
     return end + jobs[OVERRUN].to_numpy(np.int64) if OVERRUN in jobs else end
 
 
 def fingerprint(jobs: pd.DataFrame) -> str:
-    """SHA-256 (first 16 hex digits) over the content of a table: same rows, same order, same fingerprint."""
+    """Return the SHA-256 (first 16 hex digits) of a table's content, in row order."""
     digest = hashlib.sha256()
     for name in jobs.columns:
         digest.update(name.encode())

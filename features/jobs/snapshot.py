@@ -1,7 +1,7 @@
-"""Every user's history at one instant: what a registered model carries to predict where no trace is at hand.
+"""Every user's history at one instant: registered models predict from it without a trace.
 
-A snapshot is to the instant what ``features.jobs.history`` is to a job's submission, and is read back by
-``models.packed.snapshot_inputs``, which travels with the model.
+A snapshot is to the instant what ``features.jobs.history`` is to a job's submission. ``models.packed.snapshot_inputs``, packed
+with the model, reads it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from features.jobs.schema import masked
 
 
 def snapshot(jobs: pd.DataFrame, start_s: np.ndarray, at_s: int, end_s: np.ndarray | None = None) -> pd.DataFrame:
-    """What was known at ``at_s`` (seconds from the trace's origin): one row a user of whom a job had ended by then or was running.
+    """Return what was known at ``at_s`` (trace seconds): one row a user with known jobs.
 
-    ``jobs`` is a cleaned canonical table in order of submission, ``start_s`` and ``end_s`` int64 [jobs] its starts and ends as for
-    ``features.jobs.history.history``; jobs after ``at_s`` are not looked at. Columns, int64 or Int64 (null where it does not exist):
+    A known job had ended by ``at_s`` or was running. ``jobs`` is a cleaned canonical table in order of submission, ``start_s``
+    and ``end_s`` int64 [jobs] its starts and ends as for ``features.jobs.history.history``; jobs after ``at_s`` are ignored.
+    Columns, int64 or Int64 (null where undefined):
 
     * ``user`` (str) and ``at_s``, the same instant in every row;
     * of jobs with end_s <= at_s: ``completed_jobs``, ``last_runtime_s``, ``second_last_runtime_s``, ``third_last_runtime_s`` (in
@@ -25,7 +26,7 @@ def snapshot(jobs: pd.DataFrame, start_s: np.ndarray, at_s: int, end_s: np.ndarr
     * of jobs with start_s < at_s < end_s: ``running_jobs``, ``running_procs`` (their sum), ``running_sum_start_s``,
       ``running_earliest_start_s``.
 
-    Raises what ``features.jobs.history.history`` raises.
+    Raises the errors of ``features.jobs.history.history``.
     """
     users = users_at(jobs, start_s, at_s, end_s)
     known = (users["completed_jobs"] > 0) | (users["running_jobs"] > 0)

@@ -1,7 +1,8 @@
-"""Did a run vary, and what is known of it beforehand: labels from control runs, and the rows that classifiers learn from.
+"""Labels of variation from control runs, and the feature rows of classifiers.
 
-Paper 004 (RUSH), sections III and IV-A: a run's z-score is its distance from its application's mean runtime in standard deviations; above 1.5
-it varied. Its features are 270 of counters (:mod:`features.monitoring.windows`), nine of two MPI probes and three of the application's type.
+Nichols et al. (RUSH), sections III and IV-A: a run's z-score is its distance from its application's mean runtime in standard
+deviations; above 1.5 it varied. Its features are 270 of counters (:mod:`features.monitoring.windows`), nine of two MPI probes and
+three of the application's type.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ THREE_CLASSES = (1.2, 1.5)
 
 
 def baselines(application: Sequence[str] | np.ndarray | pd.Series, runtime_s: np.ndarray | pd.Series) -> pd.DataFrame:
-    """What is usual for each application: index ``application`` (sorted), columns ``mean_s sigma_s`` float64 and ``runs`` int64.
+    """Return each application's usual runtime: ``mean_s sigma_s`` (float64) and ``runs``.
 
-    ``application`` and ``runtime_s`` (seconds) [runs] are those of the training part alone: whoever passes more looks ahead. ``sigma_s`` is the
-    standard deviation of these runs (ddof = 0; the paper does not say), 0 if all took equally long. So of n runs none is beyond
-    sqrt(n - 1) standard deviations: with three or fewer nothing can vary. Raises InputError for a runtime that is no positive number
-    and for a run without application.
+    ``application`` (the sorted index) and ``runtime_s`` (seconds) [runs] must come from the training part alone. ``sigma_s`` is
+    the standard deviation of these runs (ddof = 0; the paper does not say), 0 if all took equally long; ``runs`` is int64. Of n
+    runs none is beyond sqrt(n - 1) standard deviations, so with three or fewer nothing can vary. Raises InputError for a runtime
+    that is not a positive number and for a run without application.
     """
     runs = _runs(application, runtime_s)
     groups = runs.groupby("application", sort=True)["runtime_s"]
@@ -37,9 +38,10 @@ def baselines(application: Sequence[str] | np.ndarray | pd.Series, runtime_s: np
 def z_scores(
     application: Sequence[str] | np.ndarray | pd.Series, runtime_s: np.ndarray | pd.Series, baselines: pd.DataFrame
 ) -> np.ndarray:
-    """(runtime - mean) / sigma by the run's application, float64 [runs]; NaN where it has no baseline or one whose sigma is 0.
+    """Return (runtime - mean) / sigma by the run's application, float64 [runs].
 
-    ``baselines`` as :func:`baselines` gives them. Raises InputError as that does.
+    ``baselines`` comes from :func:`baselines`. NaN where the application has no baseline or a sigma of 0. Raises InputError as
+    :func:`baselines` does.
     """
     runs = _runs(application, runtime_s)
     known = baselines.reindex(runs["application"])
@@ -48,27 +50,27 @@ def z_scores(
 
 
 def labels(z: np.ndarray, thresholds: Sequence[float] = BINARY) -> np.ndarray:
-    """Classes int64 [runs], the number of thresholds that ``z`` is above: 0 for no variation to ``len(thresholds)`` for the most.
+    """Return classes int64 [runs]: the number of thresholds below ``z``, 0 for no variation.
 
-    One-sided: a run faster than usual did not vary. The paper leaves open what a run at the threshold is; here it is still below. Raises
-    InputError for a z of NaN, which is no class: leave such runs out, and count them.
+    One-sided: a run faster than usual did not vary. A run at the threshold counts as below it (the paper leaves this open).
+    Raises InputError for a z of NaN: leave such runs out, and count them.
     """
     z = np.asarray(z, np.float64)
     if len(thresholds) == 0 or not (np.diff(thresholds) > 0).all():
-        raise InputError(f"thresholds are to ascend, unlike {tuple(thresholds)}")
+        raise InputError(f"thresholds must ascend, not {tuple(thresholds)}")
     if np.isnan(z).any():
         raise InputError(
-            f"{np.isnan(z).sum()} of {len(z)} runs have no z-score, so no label: their application has no baseline or never varied"
+            f"{np.isnan(z).sum()} of {len(z)} runs have no z-score and no label: their application has no baseline or never varied"
         )
     return np.searchsorted(np.asarray(thresholds, np.float64), z, side="left").astype(np.int64)
 
 
 def probe_features(probes: pd.DataFrame, run_ids: Sequence[str] | pd.Index | pd.Series) -> pd.DataFrame:
-    """The nine features of the MPI probes: float64 [runs, 9], index ``run_id`` in the order of ``run_ids``, columns ``probe.<call>.<min|max|mean>``.
+    """Return the nine features of the MPI probes: float64 [runs, 9], index ``run_id``.
 
-    ``probes`` is the canonical table, a row for each node of a run: seconds it waited in the blocking calls. Minimum, maximum and mean over
-    the run's nodes, leaving out those without a value; NaN for a run without any. Rows of other runs are not looked at. Raises InputError for two
-    rows of one node and for waits below 0.
+    Columns ``probe.<call>.<min|max|mean>``, rows in the order of ``run_ids``. ``probes`` is the canonical table, a row for each
+    node of a run: seconds it waited in the blocking calls. Min, max and mean are over the run's nodes with a value; NaN for a run
+    without any. Rows of other runs are ignored. Raises InputError for two rows of one node and for waits below 0.
     """
     rows = probes[probes["run_id"].isin(pd.Index(run_ids))]
     again = rows.duplicated(["run_id", "node"])
@@ -87,9 +89,10 @@ def probe_features(probes: pd.DataFrame, run_ids: Sequence[str] | pd.Index | pd.
 
 
 def type_features(application: Sequence[str] | np.ndarray | pd.Series, types: Mapping[str, str]) -> pd.DataFrame:
-    """One-hot type of each run's application: float64 [runs, 3], columns ``type.<compute|network|io>``, in the order of ``application``.
+    """Return the one-hot type of each run's application: float64 [runs, 3].
 
-    ``types`` maps applications to one of :data:`features.monitoring.samplers.TYPES`; another type raises InputError. NaN for an application it does not name.
+    Columns ``type.<compute|network|io>``, rows in the order of ``application``. ``types`` maps applications to one of
+    :data:`features.monitoring.samplers.TYPES`; another type raises InputError. NaN for an application that it does not name.
     """
     for name, kind in types.items():
         if kind not in TYPES:
@@ -100,12 +103,13 @@ def type_features(application: Sequence[str] | np.ndarray | pd.Series, types: Ma
 
 
 def feature_matrix(windows: pd.DataFrame, probes: pd.DataFrame, types: Mapping[str, str], runs: pd.DataFrame) -> pd.DataFrame:
-    """What a classifier sees of each run: float64 [runs, features], index ``run_id`` in the order of ``runs``.
+    """Return the classifier's inputs: float64 [runs, features], index ``run_id``.
 
-    ``windows`` is one scope of :class:`features.monitoring.windows.WindowFeatures` (``own`` or ``all``), ``probes`` the canonical table, ``types`` as for
-    :func:`type_features`, ``runs`` the canonical control runs, of which ``run_id`` and ``application`` are read, never the runtime. Columns: those of
-    ``windows``, of :data:`features.monitoring.samplers.FEATURES` first and in that order, then the probes' nine and the type's three; so with the paper's
-    samplers exactly FEATURES. What is missing is NaN. Raises InputError for a run that ``windows`` does not have, and as its parts do.
+    ``windows`` is one scope of :class:`features.monitoring.windows.WindowFeatures` (``own`` or ``all``), ``probes`` the canonical
+    table, ``types`` as for :func:`type_features`, ``runs`` the canonical control runs, of which ``run_id`` and ``application``
+    are read, never the runtime. Columns: those of ``windows``, those in :data:`features.monitoring.samplers.FEATURES` first and
+    in that order, then the probes' nine and the type's three; so with the paper's samplers exactly FEATURES. Missing values are
+    NaN. Raises InputError for a run that ``windows`` does not have, and as its parts do.
     """
     run_ids = pd.Index(runs["run_id"], name="run_id")
     absent = run_ids.difference(windows.index)

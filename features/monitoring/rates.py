@@ -1,7 +1,7 @@
-"""What a cumulative counter says: by how much it grew between two samples, and when that cannot be known.
+"""Growth of cumulative counters between two samples: differences, wraps, resets, gaps.
 
-LDMS samples counters that only grow (paper 004, section III-A). One that went down either wrapped, at 2^32 or 2^64, or started anew because
-its node did; only a wrap leaves a difference. Every sampled value is accounted for under one of :data:`KINDS`.
+LDMS samples counters that only grow (Nichols et al., section III-A). A counter that went down either wrapped, at 2^32 or 2^64, or
+started anew with its node; only a wrap leaves a difference. Every sampled value is counted under one of :data:`KINDS`.
 """
 
 from __future__ import annotations
@@ -12,19 +12,22 @@ from features.errors import InputError
 from features.jit import kernel, njit
 
 KINDS = ("difference", "wrap_32", "wrap_64", "reset", "gap", "first", "gauge", "null", "invalid")
-"""What becomes of a value. Rates come from ``difference``, ``wrap_32`` and ``wrap_64``, readings from ``gauge``. No rate comes from a ``reset``, a
+"""Kinds of values. Rates come from ``difference``, ``wrap_32`` and ``wrap_64``, readings from ``gauge``. No rate comes from a ``reset``, a
 ``gap`` (the last value is too old), the ``first`` value of a node, a ``null``, or an ``invalid`` value: infinite, or negative though cumulative."""
 DIFFERENCE, WRAP_32, WRAP_64, RESET, GAP, FIRST, GAUGE, NULL, INVALID = range(len(KINDS))
 
 LONGEST_INTERVAL_S = 300.0
-"""Between samples further apart nothing is said of the rate."""
+"""Max seconds between two samples that give a rate."""
 NEVER = np.int64(np.iinfo(np.int64).min)
 """A time before all others."""
 
 
 @kernel
 def increment(previous, value, width_bits):
-    """(growth, kind) between two values of one counter, both finite and not negative; see :func:`increments`."""
+    """Return (growth, kind) between two finite, non-negative values of a counter.
+
+    See :func:`increments`.
+    """
     if value >= previous:
         return value - previous, DIFFERENCE
     for width, span, kind in ((32, 4294967296.0, WRAP_32), (64, 18446744073709551616.0, WRAP_64)):
@@ -39,11 +42,11 @@ def increment(previous, value, width_bits):
 
 @kernel
 def rates_of_sample(micros, sample, gauge, values, since, longest, rate, counts):
-    """One sample of one node, at ``micros``: fill ``rate`` [metrics], NaN where there is none; returns whether there is any.
+    """Fill ``rate`` [metrics] from one sample of one node; return whether any rate is known.
 
-    ``sample`` [metrics] is what was read (NaN: null), ``gauge`` [metrics] where it counts as it is. ``values`` and ``since`` [metrics] are the
-    node's last values and their times, :data:`NEVER` for none, and are brought up to date; ``longest`` is in microseconds; ``counts``
-    [kinds] grows by one for each metric.
+    ``micros`` is the sample's time, ``sample`` [metrics] what was read (NaN: null), ``gauge`` [metrics] whether the reading
+    itself counts. ``values`` and ``since`` [metrics] are the node's last values and their times (:data:`NEVER` for none) and are
+    updated; ``longest`` is in microseconds; ``counts`` [kinds] grows by one for each metric. ``rate`` is NaN where unknown.
     """
     some = False
     for metric in range(len(sample)):
@@ -74,12 +77,13 @@ def rates_of_sample(micros, sample, gauge, values, since, longest, rate, counts)
 
 
 def increments(previous: np.ndarray, value: np.ndarray, width_bits: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """By how much counters grew from ``previous`` to ``value`` (float64, same shape): float64 in the counters' unit, and int64 places in :data:`KINDS`.
+    """Return the growth of counters from ``previous`` to ``value``, and its kind.
 
-    A value not below the previous one is a plain difference. A smaller one is a wrap if the previous value lies in the last sixteenth below
-    2^``width_bits`` and the new one in the first sixteenth of that range; else a reset, whose growth is NaN. Without a width (32 or 64) it is
-    the least that holds the previous value. Values that no counter has (NaN, infinite, negative) on either side are null or invalid,
-    their growth NaN.
+    Both arguments are float64 of one shape; so is the growth, in the counters' unit. Kinds are int64 places in :data:`KINDS`. A
+    value not below the previous one is a plain difference. A smaller one is a wrap if the previous value lies in the last
+    sixteenth below 2^``width_bits`` and the new one in the first sixteenth of that range; else a reset, whose growth is NaN.
+    Without a width (32 or 64), the smallest one that holds the previous value is taken. NaN, infinite and negative values on
+    either side are null or invalid, their growth NaN.
     """
     if width_bits not in (None, 32, 64):
         raise InputError(f"counters are 32 or 64 bits wide, not {width_bits}")

@@ -1,9 +1,9 @@
-"""Monitoring counters: what LDMS samples, which of it only ever grows, and what the tables made of it are called.
+"""LDMS samplers: their metrics, which of them only grow, and the names of feature columns.
 
-A counter table holds one sampler: ``time_s`` float64 (Unix seconds, to the microsecond), ``node`` (text) and one float64 column a metric, null where a
-sample gives no value. The three samplers of Nichols et al. (paper 004, table I) are listed with their metrics: ``sysclassib`` and ``lustre2_client`` as
-the InfiniBand port counters and Lustre's llite statistics name them; of ``opa_info``, whose schema is not published, the 28 fields of an Omni-Path port's
-status and six of its virtual lane 0 stand for the paper's 34.
+A counter table holds one sampler: ``time_s`` float64 (Unix seconds, to the microsecond), ``node`` (text) and one float64 column a
+metric, null where a sample gives no value. The three samplers of Nichols et al. (table I) are listed with their metrics:
+``sysclassib`` and ``lustre2_client`` as the InfiniBand port counters and Lustre's llite statistics name them; of ``opa_info``,
+whose schema is not published, the 28 fields of an Omni-Path port's status and six of its virtual lane 0 stand for the paper's 34.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _LUSTRE = """
 
 @dataclass(frozen=True)
 class Sampler:
-    """A sampler's metrics in order, and which of them are gauges: read as they are, where all others are cumulative and count as rates."""
+    """A sampler's metrics in order, and its gauges; all other metrics are cumulative.
+
+    A gauge counts as read, a cumulative metric as a rate.
+    """
 
     name: str
     metrics: tuple[str, ...]
@@ -51,7 +54,7 @@ SAMPLERS = {
         Sampler("lustre2_client", tuple(_LUSTRE.split())),
     )
 }
-"""The samplers of paper 004: 22, 34 and 34 metrics."""
+"""The samplers of Nichols et al.: 22, 34 and 34 metrics."""
 
 _GAUGES = {
     **{name: "|".join(map(re.escape, sampler.gauges)) for name, sampler in SAMPLERS.items()},
@@ -61,19 +64,20 @@ _GAUGES = {
     "cray_aries_r": r"current_freemem|nr_dirty|nr_writeback|loadavg_.*|power.*",
     "metric_set_nic": "",
 }
-"""Which metrics of a sampler are gauges, as a regular expression of the whole name; all its others are cumulative."""
+"""A sampler's gauges, as a regular expression of the whole name; all other metrics are cumulative."""
 
 
 def sampler_of(name: str, metrics: Iterable[str], kind: Literal["gauge", "cumulative"] | None = None) -> Sampler:
-    """A site's sampler with the metrics it has, in their order, and its gauges as far as Linux, LDMS and the vendors document them.
+    """Return a site's sampler with its metrics in order and its documented gauges.
 
-    ``kind`` states what all its metrics are, whatever they are called. It is needed for a sampler not known here (InputError names those
-    that are: the values never decide), and for one whose cumulative metrics were stored as differences already: then "gauge".
+    Gauges are those that Linux, LDMS and the vendors document. ``kind`` states what all metrics are, whatever their names. It is
+    needed for an unknown sampler (InputError lists the known ones; values never decide), and for one whose cumulative metrics
+    were stored as differences already: then "gauge".
     """
     metrics = tuple(metrics)
     if kind is None and name not in _GAUGES:
         known = " ".join(sorted(_GAUGES))
-        raise InputError(f"sampler {name!r} is not known (known: {known}): state whether its metrics are 'gauge' or 'cumulative'")
+        raise InputError(f"unknown sampler {name!r}; known: {known}; state whether its metrics are 'gauge' or 'cumulative'")
     if kind not in (None, "gauge", "cumulative"):
         raise InputError(f"the metrics of sampler {name!r} are 'gauge' or 'cumulative', not {kind!r}")
     pattern = {"gauge": ".*", "cumulative": ""}[kind] if kind else _GAUGES[name]
@@ -82,7 +86,7 @@ def sampler_of(name: str, metrics: Iterable[str], kind: Literal["gauge", "cumula
 
 STATISTICS = ("min", "max", "mean")
 WINDOW_S = 300
-"""Counters count over this long before a run starts."""
+"""Seconds before a run's start over which counters are aggregated."""
 
 PROBES = ("send_s", "recv_s", "allreduce_s")
 """Seconds a node waits in the calls of the two MPI probes (a ring of 100 MB ten times, an all-reduce of 100 MB five times)."""
@@ -91,7 +95,7 @@ TYPES = ("compute", "network", "io")
 
 
 def counter_features(samplers: tuple[str, ...] = tuple(SAMPLERS)) -> tuple[str, ...]:
-    """Columns of window features: ``<sampler>.<metric>.<statistic>``, 270 for the paper's samplers."""
+    """Return columns of window features: ``<sampler>.<metric>.<statistic>``, 270 in the paper."""
     return tuple(
         f"{name}.{metric}.{statistic}" for name in samplers for metric in SAMPLERS[name].metrics for statistic in STATISTICS
     )
@@ -100,4 +104,4 @@ def counter_features(samplers: tuple[str, ...] = tuple(SAMPLERS)) -> tuple[str, 
 PROBE_FEATURES = tuple(f"probe.{name}.{statistic}" for name in PROBES for statistic in STATISTICS)
 TYPE_FEATURES = tuple(f"type.{name}" for name in TYPES)
 FEATURES = (*counter_features(), *PROBE_FEATURES, *TYPE_FEATURES)
-"""The 282 columns of paper 004, in this order."""
+"""The 282 columns of Nichols et al., in this order."""

@@ -1,8 +1,8 @@
-"""The compiled part of the window features: samples in time order, into the windows of the runs that are open.
+"""The compiled part of the window features: samples into the windows of open runs.
 
-A window is a range of buckets of time. Buckets are seconds, cut further where windows begin or end inside a second, so that a sample's
-bucket tells which windows hold it, and which other runs there are changes no sum. Samples of a run's own nodes go straight into the run.
-Samples of all nodes are summed up by bucket, in a ring as long as a window, and a run takes its buckets when its window ends.
+A window is a range of buckets of time. Buckets are seconds, cut further where windows begin or end inside a second, so that a
+sample's bucket tells which windows hold it, and sums do not depend on other runs. Samples of a run's own nodes go straight into
+the run. Samples of all nodes are summed by bucket, in a ring as long as a window; a run takes its buckets when its window ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CLOCK, BUCKET, OVER, KNOWN = range(4)
 
 
 class Windows(NamedTuple):
-    """Runs in order of start, and what has come into their windows: ``[begin, end)`` in buckets."""
+    """Runs in order of start, and the totals of their windows: ``[begin, end)`` in buckets."""
 
     cuts: np.ndarray  # int64 [cuts]: where seconds are cut, microseconds within the second
     begin: np.ndarray  # int64 [runs]
@@ -44,7 +44,7 @@ class Windows(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """What is remembered of every node; arrays of at least as many rows as there are nodes."""
+    """State of every node; arrays of at least as many rows as there are nodes."""
 
     values: np.ndarray  # float64 [nodes, metrics]: last value of each cumulative metric
     since: np.ndarray  # int64 [nodes, metrics]: its time
@@ -56,14 +56,14 @@ class Nodes(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """What is remembered beside nodes and runs."""
+    """State beside nodes and runs."""
 
     clock: np.ndarray  # int64 [4]: CLOCK, BUCKET of the last sample; runs that are OVER; nodes ever sampled (KNOWN)
-    duplicates: np.ndarray  # int64 [1]: samples of a node at a time that it had one already; the first counts
+    duplicates: np.ndarray  # int64 [1]: samples of a node at a time already sampled; the first counts
     counts: np.ndarray  # int64 [kinds]
     intervals: np.ndarray  # int64 [INTERVAL_BINS]
     sample: np.ndarray  # float64 [metrics]: what the row at hand holds
-    rate: np.ndarray  # float64 [metrics]: and says
+    rate: np.ndarray  # float64 [metrics]: its rates
 
 
 @kernel
@@ -86,7 +86,10 @@ def buckets_of(micros, cuts):
 
 @kernel
 def add(total, place, rate):
-    """Add a sample's rates to row ``place`` of ``total`` [rows, 4, metrics]; NaN adds nothing. No branches: it runs on vectors."""
+    """Add a sample's rates to row ``place`` of ``total`` [rows, 4, metrics]; NaN adds nothing.
+
+    Without branches, so that it runs on vectors.
+    """
     for metric in range(len(rate)):
         value = rate[metric]
         there = value == value
@@ -125,7 +128,10 @@ def close(bucket, windows, nodes, stream):
 
 @apart
 def take(micros, node, values, gauge, longest, windows, nodes, stream):
-    """Take in a batch: ``micros`` and ``node`` int64 [rows], ``values`` float64 [metrics, rows]; DONE, or the first row that goes back in time."""
+    """Process a batch: ``micros``, ``node`` int64 [rows], ``values`` float64 [metrics, rows].
+
+    Returns DONE, or the first row that goes back in time.
+    """
     clock = stream.clock
     for row in range(len(micros)):
         now = micros[row]

@@ -1,7 +1,7 @@
-"""What the counters said before each run began: minimum, maximum and mean of every metric over the window before its start.
+"""Window features: min, max and mean of every metric before each run's start.
 
-Paper 004 (RUSH), section III-A and D: counters aggregated over the five minutes before a run, over its own nodes and over all nodes. It is one
-range join of samples and windows, streamed: the samples go by once in order of time, and what is kept does not grow with their number.
+Nichols et al. (RUSH), sections III-A and III-D: counters aggregated over the five minutes before a run, over its own nodes and
+over all nodes. It is one range join of samples and windows, streamed in order of time in bounded memory.
 """
 
 from __future__ import annotations
@@ -38,25 +38,27 @@ Scope = Literal["own", "all", "both"]
 Batch: TypeAlias = Any  # a RecordBatch or a Table of Arrow, or a DataFrame
 KEYS = ("time_s", "node")
 _PIECE = 16_384
-"""Rows taken at a time, so that they stay in the processor's cache between the steps."""
+"""Rows processed at a time, so that they stay in the processor's cache between the steps."""
 
 
 @dataclass(frozen=True)
 class WindowFeatures:
     """Features of runs by the counters of one sampler or, :func:`side_by_side`, of several.
 
-    ``own``, ``all``: float64 [runs, metrics x 3], index ``run_id`` in the order of the runs, columns ``<sampler>.<metric>.<min|max|mean>``; over
-    the run's own nodes and over all nodes, None where not asked for. Rates are in the metric's unit a second. NaN where no sample says anything.
+    ``own``, ``all``: float64 [runs, metrics x 3], index ``run_id`` in the order of the runs, columns
+    ``<sampler>.<metric>.<min|max|mean>``; over the run's own nodes and over all nodes, None where not asked for. Rates are in the
+    metric's unit a second. NaN where no sample gives a value.
 
-    ``coverage``: what they rest on, same index, by scope: ``<sampler>.<own|all>.samples``, the samples in the window that gave at least one
-    value; ``.nodes``, the nodes with such a sample; ``.expected``, the samples of all the run's nodes, or of all nodes ever sampled before the
-    window's end, at the sampler's usual interval (NaN where no node was sampled twice).
+    ``coverage``: the samples behind them, same index, by scope: ``<sampler>.<own|all>.samples``, the samples in the window that
+    gave at least one value; ``.nodes``, the nodes with such a sample; ``.expected``, the samples of all the run's nodes, or of
+    all nodes ever sampled before the window's end, at the sampler's usual interval (NaN where no node was sampled twice).
 
-    ``counts``: int64, what became of every value, ``<sampler>.<kind>`` for :data:`features.monitoring.rates.KINDS`; ``<sampler>.duplicate``, samples
-    of a node at a time it had one for already, of which the first counts; ``.samples`` (without those) and ``.nodes``, all there were;
-    ``.vanished``, nodes whose last sample lies longer than the longest interval before the last of all.
+    ``counts``: int64, values by kind, ``<sampler>.<kind>`` for :data:`features.monitoring.rates.KINDS`; ``<sampler>.duplicate``,
+    samples of a node at a time already sampled, of which the first counts; ``.samples`` (without those) and ``.nodes``, all there
+    were; ``.vanished``, nodes whose last sample lies longer than the longest interval before the last of all.
 
-    ``interval_s``: by sampler, the usual time between samples of a node: the median, to a hundredth of a second and at least that.
+    ``interval_s``: by sampler, the usual time between samples of a node: the median, to a hundredth of a second and at least
+    that.
     """
 
     own: pd.DataFrame | None
@@ -76,30 +78,29 @@ def window_features(
     scope: Scope = "both",
     longest_interval_s: float = LONGEST_INTERVAL_S,
 ) -> WindowFeatures:
-    """Minimum, maximum and mean of each of a sampler's metrics over the window before each run's start.
+    """Return min, max and mean of a sampler's metrics over the window before each run's start.
 
-    ``batches``: tables of one sampler, ``time_s`` float64 (Unix seconds), ``node`` text and one column a metric, their rows in order of time from
-    batch to batch. Samples earlier than ``window_s`` and the longest
-    interval before a start are not needed for it and may be left out.
-    ``runs``: canonical control runs (``run_id``, ``nodes``, ``start_s``), in any order. ``sampler``: a :class:`Sampler`, whose metrics become the
-    columns, null where a batch lacks one; or a name known to :func:`features.monitoring.samplers.sampler_of`, the metrics then being those of the
-    first batch.
+    ``batches``: tables of one sampler, ``time_s`` float64 (Unix seconds), ``node`` text and one column a metric, rows in order of
+    time from batch to batch. Samples earlier than ``window_s`` and the longest interval before a start are not needed and may be
+    left out. ``runs``: canonical control runs (``run_id``, ``nodes``, ``start_s``), in any order. ``sampler``: a
+    :class:`Sampler`, whose metrics become the columns, null where a batch lacks one; or a name known to
+    :func:`features.monitoring.samplers.sampler_of`, the metrics then being those of the first batch.
 
-    A sample at ``t`` counts for a run started at ``s`` if s - window_s <= t < s - lag_s; times are taken to the microsecond. The rate of a cumulative
-    metric belongs to the later of its two samples: an interval that began before the window counts if it ended inside, one that
-    ends at the start does not. The earlier value is the node's last one for that metric, if not older than ``longest_interval_s``.
-    Minimum and maximum are over samples and nodes alike, and so is the mean: a node sampled more often weighs more.
+    A sample at ``t`` counts for a run started at ``s`` if s - window_s <= t < s - lag_s; times are taken to the microsecond. The
+    rate of a cumulative metric belongs to the later of its two samples: an interval that began before the window counts if it
+    ended inside, one that ends at the start does not. The earlier value is the node's last one for that metric, if not older than
+    ``longest_interval_s``. Min, max and mean are over all samples of all nodes: a node sampled more often weighs more.
 
-    Memory: the result, the last sample of each node, a window's buckets. Raises InputError for rows that go back in time, missing columns, null
-    times or nodes, metrics that the sampler does not name, and runs that share a ``run_id`` or name a node twice.
+    Memory: the result, the last sample of each node, a window's buckets. Raises InputError for rows that go back in time, missing
+    columns, null times or nodes, metrics that the sampler does not name, and runs that share a ``run_id`` or name a node twice.
     """
     window, lag, longest = (round(value * SECOND) for value in (window_s, lag_s, longest_interval_s))
     if not 0 <= lag < window:
         raise InputError(f"a window of {window_s} s that ends {lag_s} s before the start holds nothing")
     if longest <= 0:
-        raise InputError(f"the longest interval between samples is to be positive, not {longest_interval_s} s")
+        raise InputError(f"the longest interval between samples must be positive, not {longest_interval_s} s")
     if scope not in ("own", "all", "both"):
-        raise InputError(f"scope is 'own', 'all' or 'both', not {scope!r}")
+        raise InputError(f"scope must be 'own', 'all' or 'both', not {scope!r}")
     join = None
     for batch in batches:
         table = _table(batch)
@@ -110,15 +111,15 @@ def window_features(
         join.take(table)
     if join is None:
         if isinstance(sampler, str):
-            raise InputError(f"no counters of {sampler}: not even the names of its metrics are known")
+            raise InputError(f"no counters of {sampler}, so the names of its metrics are unknown")
         join = _Join(sampler, runs, window, lag, longest, scope)
     return join.result()
 
 
 def side_by_side(parts: Sequence[WindowFeatures]) -> WindowFeatures:
-    """Several samplers' features of the same runs as one, columns in the order given."""
+    """Join several samplers' features of the same runs, columns in the order given."""
     if not parts:
-        raise InputError("no sampler's features")
+        raise InputError("no features of any sampler")
     index = parts[0].coverage.index
     if not all(part.coverage.index.equals(index) for part in parts):
         raise InputError("the samplers' features are of different runs")
@@ -139,7 +140,7 @@ def side_by_side(parts: Sequence[WindowFeatures]) -> WindowFeatures:
 
 
 class _Join:
-    """The state of one streamed join, and what surrounds the kernel."""
+    """The state of one streamed join around the kernel."""
 
     def __init__(self, sampler: Sampler, runs: pd.DataFrame, window: int, lag: int, longest: int, scope: Scope) -> None:
         self.sampler, self.runs, self.scope = sampler, runs, scope
@@ -192,7 +193,10 @@ class _Join:
         )
 
     def _nodes_of_runs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Offsets int64 [runs + 1] and codes of the runs' nodes, in order of start; of none where own nodes are not asked for."""
+        """Return offsets int64 [runs + 1] and codes of the runs' nodes, in order of start.
+
+        Empty where own nodes are not asked for.
+        """
         name, nodes_of = (self.runs[column].tolist() for column in ("run_id", "nodes"))
         offsets, flat = [0], list[int]()
         for row in self.order:
@@ -228,11 +232,11 @@ class _Join:
             if row != DONE:
                 raise InputError(
                     f"batch {self.batch} of {self.sampler.name} goes back in time: a sample of {piece['node'][row].as_py()} "
-                    f"at {time_s[row]:.6f} s stands behind a later one"
+                    f"at {time_s[row]:.6f} s follows a later one"
                 )
 
     def _codes_of(self, column: pa.Array) -> np.ndarray:
-        """Our codes of a piece's nodes, int64 [rows]; room is made for new ones."""
+        """Return the codes of a piece's nodes, int64 [rows]; make room for new nodes."""
         column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         used = column.indices.to_numpy()
         ours = np.array([self.codes.setdefault(str(node), len(self.codes)) for node in column.dictionary.to_pylist()], np.int64)
@@ -289,7 +293,7 @@ class _Join:
 
 
 def _table(batch: Batch) -> pa.Table:
-    """The batch as an Arrow table, its keys there and without nulls."""
+    """Return the batch as an Arrow table with its keys, free of nulls."""
     if isinstance(batch, pd.DataFrame):
         batch = pa.Table.from_pandas(batch, preserve_index=False)
     for key in KEYS:
@@ -300,17 +304,17 @@ def _table(batch: Batch) -> pa.Table:
     for field in batch.schema:
         numeric = pa.types.is_floating(field.type) or pa.types.is_integer(field.type) or pa.types.is_null(field.type)
         if field.name not in KEYS and not numeric:
-            raise InputError(f"counters of metric {field.name!r} are no numbers but {field.type}")
+            raise InputError(f"counters of metric {field.name!r} are not numbers but {field.type}")
     return pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
 
 
 def _numbers(column: pa.Array) -> np.ndarray:
-    """float64 [rows], NaN for null."""
+    """Return float64 [rows], NaN for null."""
     return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
 
 
 def _nodes(first_run: np.ndarray, last_run: np.ndarray, metrics: int) -> Nodes:
-    """Nodes not sampled yet, whose runs lie between those places."""
+    """Return nodes without samples, whose runs lie between those places."""
     count = len(first_run)
     values, since = np.full((count, metrics), np.nan), np.full((count, metrics), NEVER)
     return Nodes(values, since, np.full(count, NEVER), np.full(count, NEVER), first_run.copy(), first_run.copy(), last_run.copy())

@@ -112,13 +112,13 @@ def test_the_trace_is_left_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("jobs", "options", "message"),
     [
-        (trace(GOOD, procs=None), {}, "t.swf: says nowhere how many processors there are; give --procs N"),
+        (trace(GOOD, procs=None), {}, "t.swf: the number of processors is unknown; give --procs N"),
         (trace(GOOD), {"procs": 0}, "t.swf: a machine of 0 processors cannot run anything"),
         (trace(), {}, "t.swf: has no jobs"),
         (
             trace((0, 10, 4, 4, None, "a")),
             {},
-            "t.swf: no job states a requested time, so --missing-request drop has nothing to go by; --missing-request runtime takes each job's runtime instead",
+            "t.swf: no job states a requested time, so --missing-request drop cannot be applied; --missing-request runtime takes each job's runtime instead",
         ),
         (
             trace(GOOD),

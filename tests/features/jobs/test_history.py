@@ -286,7 +286,7 @@ def test_what_cannot_be_is_refused() -> None:
         history(jobs.assign(runtime_s=[0, 5]), np.array([3, 7]), local(jobs))
     with pytest.raises(ValueError, match="not in order of submission"):
         history(jobs.iloc[::-1], np.array([7, 3]), local(jobs))
-    with pytest.raises(ValueError, match="not of the same rows"):
+    with pytest.raises(ValueError, match="have different rows"):
         model_inputs(jobs, history(jobs.iloc[:1], np.array([3]), local(jobs.iloc[:1])))
 
 

@@ -244,7 +244,7 @@ def test_every_field_of_a_real_trace_is_read(name: str) -> None:
 def test_a_trace_without_any_request_says_so_instead_of_coming_out_empty() -> None:
     trace = read("NASA-iPSC-1993-3.1-cln.swf.gz")
     for way in ("drop", "queue-max"):
-        with pytest.raises(InputError, match=f"no job states a requested time, so --missing-request {way} has nothing to go by"):
+        with pytest.raises(InputError, match=f"no job states a requested time, so --missing-request {way} cannot be applied"):
             clean(trace, missing_request=way)
 
 
@@ -253,7 +253,7 @@ def test_cerit_needs_to_be_told_its_processors() -> None:
     path = TRACES / "CERIT-wagap-2013.swf.gz"
     with pytest.raises(InputError) as caught:
         clean(read_trace(str(path)))
-    assert str(caught.value) == f"{path}: says nowhere how many processors there are; give --procs N"
+    assert str(caught.value) == f"{path}: the number of processors is unknown; give --procs N"
 
 
 @needs_shared

@@ -80,9 +80,9 @@ def test_every_way_of_cleaning_is_shown_as_cleaning_does_it() -> None:
 @pytest.mark.parametrize(
     ("case", "refusal"),
     [
-        (trace(header=""), "a.swf: says nowhere how many processors there are; give --procs N"),
+        (trace(header=""), "a.swf: the number of processors is unknown; give --procs N"),
         (trace(lines=[LINES[2]]), "a.swf: no job of 1 is left after cleaning (no-runtime: 1)"),
-        (trace(lines=[LINES[1]]), "a.swf: no job states a requested time, so --missing-request drop has nothing to go by; "),
+        (trace(lines=[LINES[1]]), "a.swf: no job states a requested time, so --missing-request drop cannot be applied; "),
     ],
 )  # fmt: skip
 def test_a_trace_that_cannot_be_cleaned_is_inspected_all_the_same(case: Trace, refusal: str) -> None:
