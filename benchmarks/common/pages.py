@@ -20,6 +20,8 @@ import pandas as pd
 from pipelines.storage.atomic import replacing
 
 HOUSE = Path(__file__).resolve().parents[2]
+STUDIES = HOUSE / "docs" / "studies"
+"""Where the pages, their pictures and ``data/`` with all their rows are."""
 SHARED = HOUSE.parent / "shared"
 ROOMS = ("features", "models", "sim", "pipelines", "benchmarks")
 """Folders whose files can change a figure."""

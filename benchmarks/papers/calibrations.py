@@ -2,8 +2,8 @@
 
 ``quiet`` stands beside real runs (``clusters/volta-proxy-runs.csv`` under ``--shared``: Ates et al. 2018,
 Taxonomist data set), ``congested`` and ``stormy`` beside figure 1 of Nichols et al., known by what its text
-says. ``python -m benchmarks.papers.calibrations`` prints the tables; ``--write`` puts them into docs/rush.md
-and makes docs/calibrations.png.
+says. ``python -m benchmarks.papers.calibrations`` prints the tables; ``--write`` puts them into docs/studies/rush.md
+and makes docs/studies/calibrations.png.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from benchmarks.common.marked import replace_parts
-from benchmarks.common.pages import HOUSE, SHARED, made_by
+from benchmarks.common.pages import SHARED, STUDIES, made_by
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim.cluster.experiments import control_runs
 from sim.cluster.presets import calibration
@@ -164,7 +164,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=5, help="how often the busy clusters are simulated")
     parser.add_argument("--days", type=float, default=DAYS, help="of each")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--write", action="store_true", help="write the tables into docs/rush.md, and docs/calibrations.png")
+    parser.add_argument(
+        "--write", action="store_true", help="write the tables into docs/studies/rush.md, and docs/studies/calibrations.png"
+    )
     options = parser.parse_args(argv)
     real, made = volta(options.shared), quiet(0)
     asked = [(name, seed) for name in BUSY for seed in range(options.seeds)]
@@ -179,8 +181,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not options.write:
         print("\n\n".join(parts.values()))
         return
-    replace_parts(HOUSE / "docs" / "rush.md", parts)
-    draw(real, made, runs, options.days, HOUSE / "docs" / "calibrations.png")
+    replace_parts(STUDIES / "rush.md", parts)
+    draw(real, made, runs, options.days, STUDIES / "calibrations.png")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Check the conclusions of Goponenko et al. (2022) on KTH-SP2 and SDSC-SP2.
 
 ``python -m benchmarks.papers.goponenko2022`` prints the tables and what becomes of each conclusion;
-``--write`` makes docs/goponenko-2022.md and its pictures. Needs the traces under ``--shared``. Their second
+``--write`` makes docs/studies/goponenko-2022.md and its pictures. Needs the traces under ``--shared``. Their second
 example, predictions, is :mod:`benchmarks.papers.goponenko2022_predictions`.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.pages import HOUSE, SHARED, made_by
+from benchmarks.common.pages import SHARED, STUDIES, made_by
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
 from pipelines.report.style import INK, encode, figure
@@ -175,7 +175,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
-    parser.add_argument("--write", action="store_true", help="write docs/goponenko-2022.md and its pictures")
+    parser.add_argument("--write", action="store_true", help="write docs/studies/goponenko-2022.md and its pictures")
     parser.add_argument("--quick", action="store_true", help="3,000 jobs of KTH-SP2: does it run?")
     options = parser.parse_args(argv)
     made = comparisons(options.shared, options.quick)
@@ -184,11 +184,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not options.write:
         print(text)
         return
-    (HOUSE / "docs" / "goponenko-2022.md").write_text(
-        HEAD.format(made=made_by("papers.goponenko2022", argv)) + text, encoding="utf-8"
-    )
-    draw(made, HOUSE / "docs" / "goponenko-2022.png")
-    second.draw(predicted, HOUSE / "docs" / "goponenko-2022-predictions.png")
+    (STUDIES / "goponenko-2022.md").write_text(HEAD.format(made=made_by("papers.goponenko2022", argv)) + text, encoding="utf-8")
+    draw(made, STUDIES / "goponenko-2022.png")
+    second.draw(predicted, STUDIES / "goponenko-2022-predictions.png")
 
 
 if __name__ == "__main__":

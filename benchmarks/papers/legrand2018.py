@@ -1,7 +1,7 @@
 """Compare the twelve pure policies of Legrand, Trystram & Zrigui (2018), week by week.
 
 ``python -m benchmarks.papers.legrand2018`` prints the tables beside what they published; ``--write`` makes
-docs/legrand-2018.md and its picture; ``--speed`` measures the policies of all weeks and 20,000 mixed policies
+docs/studies/legrand-2018.md and its picture; ``--speed`` measures the policies of all weeks and 20,000 mixed policies
 of one busy week. Needs the traces and the published numbers under ``--shared``.
 """
 
@@ -18,7 +18,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy.stats import spearmanr
 
-from benchmarks.common.pages import HOUSE, SHARED, made_by
+from benchmarks.common.pages import SHARED, STUDIES, made_by
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
 from pipelines.report.style import INK, encode, figure
@@ -201,7 +201,7 @@ def speed(shared: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ and reference/ are")
-    parser.add_argument("--write", action="store_true", help="write docs/legrand-2018.md and .png")
+    parser.add_argument("--write", action="store_true", help="write docs/studies/legrand-2018.md and .png")
     parser.add_argument("--speed", action="store_true", help="measure instead")
     options = parser.parse_args()
     if options.speed:
@@ -215,8 +215,8 @@ def main() -> None:
     head = HEAD.format(
         made=made_by("papers.legrand2018"), other=float(sums[2].replace(",", "")), ours=float(sums[3].replace(",", ""))
     )
-    (HOUSE / "docs" / "legrand-2018.md").write_text(head + text, encoding="utf-8")
-    draw(drawn, HOUSE / "docs" / "legrand-2018.png")
+    (STUDIES / "legrand-2018.md").write_text(head + text, encoding="utf-8")
+    draw(drawn, STUDIES / "legrand-2018.png")
 
 
 if __name__ == "__main__":

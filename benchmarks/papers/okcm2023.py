@@ -1,7 +1,7 @@
 """Repeat the protocol of OKCM (Li & Zhang): seven samples of 30 days, eight policies.
 
 Prints medians and means of the samples' slowdowns and waits beside what they published
-(``python -m benchmarks.papers.okcm2023``); ``--write`` makes docs/okcm.md and its picture. Needs the traces
+(``python -m benchmarks.papers.okcm2023``); ``--write`` makes docs/studies/okcm.md and its picture. Needs the traces
 and the published numbers under ``--shared``.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from benchmarks.common.pages import HOUSE, SHARED, made_by
+from benchmarks.common.pages import SHARED, STUDIES, made_by
 from benchmarks.papers import okcm_accuracy
 from benchmarks.papers.okcm_accuracy import TRACES as WALKED
 from benchmarks.papers.okcm_accuracy import walked, written
@@ -311,7 +311,7 @@ Canada, all by way of the Parallel Workloads Archive (D. Feitelson); ALCF.
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ and reference/ are")
-    parser.add_argument("--write", action="store_true", help="write docs/okcm.md and .png")
+    parser.add_argument("--write", action="store_true", help="write docs/studies/okcm.md and .png")
     parser.add_argument("--quick", action="store_true", help="KTH-SP2's drawn samples only: does it run?")
     options = parser.parse_args(argv)
     made = [simulated(title, options.shared, options.quick) for title in (("KTH-SP2",) if options.quick else TRACES)]
@@ -321,8 +321,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not options.write:
         print(text)
         return
-    (HOUSE / "docs" / "okcm.md").write_text(text, encoding="utf-8")
-    draw(made, options.shared, HOUSE / "docs" / "okcm.png")
+    (STUDIES / "okcm.md").write_text(text, encoding="utf-8")
+    draw(made, options.shared, STUDIES / "okcm.png")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Measure what waiting for a quiet machine is worth: RUSH (Nichols et al.), simulated.
 
-``python -m benchmarks.papers.rush`` prints the tables; ``--write`` puts them into docs/rush.md and makes its
+``python -m benchmarks.papers.rush`` prints the tables; ``--write`` puts them into docs/studies/rush.md and makes its
 pictures. What was simulated is kept under ``--keep`` and used again only by the same code: an interrupted run
 goes on where it was, and models are trained only where something is missing. The cutoff of the model is
 chosen on trials that nothing else is measured on.
@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.pages import HOUSE, kept, made_by
+from benchmarks.common.pages import HOUSE, STUDIES, kept, made_by
 from features.errors import InputError
 from models.variability.model import CLASSIFIERS
 from pipelines.report.cluster_tables import looked_up
@@ -332,7 +332,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--scope", choices=["own", "all"], default="own")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--keep", type=Path, default=HOUSE / ".queuecast" / "rush", help="where results are kept")
-    parser.add_argument("--write", action="store_true", help="write the tables into docs/rush.md, and its pictures")
+    parser.add_argument("--write", action="store_true", help="write the tables into docs/studies/rush.md, and its pictures")
     options = parser.parse_args(argv)
     if min(options.trials, options.chosen_on) < PUBLISHED_TRIALS:
         raise InputError(f"at least {PUBLISHED_TRIALS} trials")
@@ -359,7 +359,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print("\n\n".join(tables.values()))
         return
     write(tables)
-    draw(list(made.values()), HOUSE / "docs")
+    draw(list(made.values()), STUDIES)
 
 
 if __name__ == "__main__":

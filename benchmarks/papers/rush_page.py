@@ -1,4 +1,4 @@
-"""Make the tables and pictures of docs/rush.md from what ``papers.rush`` found.
+"""Make the tables and pictures of docs/studies/rush.md from what ``papers.rush`` found.
 
 The text of the page is written by hand.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.common.marked import replace_parts
-from benchmarks.common.pages import HOUSE
+from benchmarks.common.pages import STUDIES
 from benchmarks.papers.rush import EASY, PRICE, Bench, first_trials
 from pipelines.report import cluster_plots
 from pipelines.report.cluster_tables import (
@@ -69,7 +69,7 @@ def parts(
 
 def write(tables: Mapping[str, str]) -> None:
     """Put the tables into the page."""
-    replace_parts(HOUSE / "docs" / "rush.md", tables)
+    replace_parts(STUDIES / "rush.md", tables)
 
 
 def draw(conducted: Sequence[Conducted], folder: Path) -> None:

@@ -1,6 +1,6 @@
 """Measure how good the distributions of ``quantile`` are: calibration and sharpness.
 
-They stand beside predictors that know nothing; a section of docs/quantile.md.
+They stand beside predictors that know nothing; a section of docs/studies/quantile.md.
 ``python -m benchmarks.studies.distributions`` prints the section, for ``--trace`` or for all;
 :mod:`benchmarks.studies.quantiles` puts it on the page.
 """

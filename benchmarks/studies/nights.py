@@ -15,14 +15,14 @@ from pathlib import Path
 import mlflow
 import pandas as pd
 
-from benchmarks.common.pages import HOUSE, made_by
+from benchmarks.common.pages import STUDIES, made_by
 from pipelines.report.night import share, signed, told_evidence
 from pipelines.report.night_plots import over_nights
 from pipelines.storage.lake import Lake
 from pipelines.workflows.night_replay import own_registry
 
 PREDICTIONS = 200
-PLACE = HOUSE / "docs" / "nightly.png"
+PLACE = STUDIES / "nights.png"
 
 
 def table(nights: pd.DataFrame) -> str:

@@ -1,6 +1,6 @@
 """Measure how good every predictor's predictions are on KTH-SP2 and SDSC-SP2.
 
-``python -m benchmarks.studies.prediction`` prints the tables of docs/runtime-prediction.md, from
+``python -m benchmarks.studies.prediction`` prints the tables of docs/studies/runtime-prediction.md, from
 ``queuecast evaluate``; ``--write`` puts them between the page's two marks and leaves what is around them.
 Needs the traces under ``--shared``.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common.pages import HOUSE, SHARED, made_by
+from benchmarks.common.pages import SHARED, STUDIES, made_by
 from features.jobs.cleaning import clean
 from models.runtime.evaluation import accuracy
 from pipelines.ingest.swf import read_swf
@@ -59,7 +59,7 @@ QUIRKS = {
 }
 """The same learner, by loss and constants and by whether the features are those of the published program."""
 
-PAGE = HOUSE / "docs" / "runtime-prediction.md"
+PAGE = STUDIES / "runtime-prediction.md"
 BEGIN, END = "<!-- tables of benchmarks/prediction.py begin -->", "<!-- tables of benchmarks/prediction.py end -->"
 
 
@@ -217,7 +217,7 @@ def interval(record: dict[str, Any], measure: str, of: str, scale: float, form: 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/runtime-prediction.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/studies/runtime-prediction.md")
     options = parser.parse_args()
     text = tables(options.shared)
     if not options.write:

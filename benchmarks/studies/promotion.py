@@ -1,7 +1,7 @@
 """Count wrong promotions in a year of equal challengers, and nights a better one needs.
 
 ``python -m benchmarks.studies.promotion`` prints the tables, ``--write`` puts them and the figure into
-docs/promotion.md. A simulated job is only its difference of accuracy; how large these are and how jobs spread
+docs/studies/promotion.md. A simulated job is only its difference of accuracy; how large these are and how jobs spread
 over users and nights is as on KTH-SP2 (:data:`LEARNERS`). The last table is of real nights of KTH-SP2 and needs
 the traces under ``--shared``.
 """
@@ -20,7 +20,7 @@ from matplotlib.ticker import PercentFormatter
 from scipy.special import stdtrit
 
 from benchmarks.common.marked import replace_parts
-from benchmarks.common.pages import HOUSE, SHARED, made_by
+from benchmarks.common.pages import SHARED, STUDIES, made_by
 from features.clock import DAY_S
 from models.registry.evidence import STAKES, log_evidence
 from models.registry.promotion import (
@@ -42,7 +42,7 @@ BETTER = (0.01, 0.03, 0.05)
 CANDIDATES = (2, 3)
 REAL_FIRST, REAL_NIGHTS = 250, 60
 """Nights of KTH-SP2, counted from its first submission."""
-PAGE = HOUSE / "docs" / "promotion.md"
+PAGE = STUDIES / "promotion.md"
 _BLUE, _VERMILION, _GREEN = "#0072b2", "#d55e00", "#009e73"
 
 
@@ -316,7 +316,7 @@ def _share(panel: Axes, nights: np.ndarray, label: str, **style: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
-    parser.add_argument("--write", action="store_true", help="put tables and figure into docs/promotion.md")
+    parser.add_argument("--write", action="store_true", help="put tables and figure into docs/studies/promotion.md")
     options = parser.parse_args()
     equal, better = equal_years(), better_years()
     parts = {"equal challengers": equal_table(equal), "better challengers": better_table(better)}

@@ -1,6 +1,6 @@
 """Measure what distributions are worth: scores, cost and schedules of ``quantile``.
 
-``python -m benchmarks.studies.quantiles`` prints the page docs/quantile.md, ``--write`` makes it and its
+``python -m benchmarks.studies.quantiles`` prints the page docs/studies/quantile.md, ``--write`` makes it and its
 picture. Policies are chosen on the first half of a trace, simulated by itself, and measured on the second half
 of the whole trace; each is simulated with several seeds, because a schedule is chaotic: another forest of the
 same kind changes slowdown by several per cent. Finished simulations are kept under ``--keep``, as in
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.common.pages import HOUSE, SHARED, made_by
+from benchmarks.common.pages import HOUSE, SHARED, STUDIES, made_by
 from benchmarks.studies.distributions import TRACES as JUDGED
 from benchmarks.studies.distributions import Judged, cost_table, draw, judged, section
 from benchmarks.studies.schedules import BASE, load, run
@@ -251,7 +251,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--keep", type=Path, default=HOUSE / ".queuecast" / "schedules", help="where finished simulations are kept")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="threads, by default one a core")
     parser.add_argument("--trace", action="append", choices=TRACES, help="only this one; may be given again")
-    parser.add_argument("--write", action="store_true", help="write docs/quantile.md and .png")
+    parser.add_argument("--write", action="store_true", help="write docs/studies/quantile.md and .png")
     options = parser.parse_args(argv)
     began = time.perf_counter()
     traces = {title: load(title, options.shared) for title in options.trace or TRACES}
@@ -259,8 +259,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     frontiers = [climbed(title, trace, options.keep, options.workers) for title, trace in traces.items()]
     text = page(distributions, frontiers, made_by("studies.quantiles", argv))
     if options.write:
-        (HOUSE / "docs" / "quantile.md").write_text(text, encoding="utf-8")
-        draw(distributions, HOUSE / "docs" / "quantile.png")
+        (STUDIES / "quantile.md").write_text(text, encoding="utf-8")
+        draw(distributions, STUDIES / "quantile.png")
     else:
         print(text)
     print(f"{time.perf_counter() - began:.0f} s")

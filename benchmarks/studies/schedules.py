@@ -1,6 +1,6 @@
 """Measure what predictions do to the schedule, on every trace with requests and users.
 
-``python -m benchmarks.studies.schedules`` prints the page; ``--write`` makes docs/schedules.md and its picture,
+``python -m benchmarks.studies.schedules`` prints the page; ``--write`` makes docs/studies/schedules.md and its picture,
 ``--out FILE.parquet`` (or .csv) keeps every number: schedulers x predictors x corrections, by halves. Each
 simulation is kept under ``--keep`` when it is finished, so that an interrupted run goes on where it was; what is
 kept is used only with the same code and the same jobs. ``--predictor``, ``--scheduler`` and ``--correction`` ask
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.common.pages import HOUSE, SHARED, made_by
+from benchmarks.common.pages import HOUSE, SHARED, STUDIES, made_by
 from benchmarks.common.replays import PARTS, REPLAYS, all_replayed
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
@@ -172,7 +172,7 @@ def main(argv: Sequence[str] | None = None, say: Callable[[str], None] = print) 
     parser.add_argument(
         "--frontier", action="store_true", help="print only what is chosen on the first half, and what it gives on the second"
     )
-    parser.add_argument("--write", action="store_true", help="write docs/schedules.md and .png")
+    parser.add_argument("--write", action="store_true", help="write docs/studies/schedules.md and .png")
     parser.add_argument("--quick", action="store_true", help="5,000 jobs of KTH-SP2, two schedulers, two predictors: does it run?")
     options = parser.parse_args(argv)
     if options.quick:
@@ -192,8 +192,8 @@ def main(argv: Sequence[str] | None = None, say: Callable[[str], None] = print) 
     if not options.write:
         say(text)
         return
-    (HOUSE / "docs" / "schedules.md").write_text(text, encoding="utf-8")
-    draw(made, HOUSE / "docs" / "schedules.png")
+    (STUDIES / "schedules.md").write_text(text, encoding="utf-8")
+    draw(made, STUDIES / "schedules.png")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Measure what passes without an event move, from shaken replays of two traces.
 
-``python -m benchmarks.studies.semantics`` prints the page docs/semantics.md, ``--write`` makes it and the table
+``python -m benchmarks.studies.semantics`` prints the page docs/studies/semantics.md, ``--write`` makes it and the table
 beside it. Needs KTH-SP2 and SDSC-SP2 under ``--shared``.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.pages import HOUSE, SHARED, made_by
+from benchmarks.common.pages import SHARED, STUDIES, made_by
 from features.jobs.cleaning import clean
 from pipelines.ingest.swf import read_swf
 from pipelines.storage.atomic import replacing
@@ -31,7 +31,7 @@ PLAIN = "per-second"
 OPTIONS = ("per-second(expiry=pass)", "per-second(every=30)")
 METRICS = {"mean_wait_s": "mean wait", "mean_bounded_slowdown": "bounded slowdown"}
 SHAKE_S, REPLAYS = 60, 10
-PAGE = HOUSE / "docs" / "semantics.md"
+PAGE = STUDIES / "semantics.md"
 
 
 def measured(shared: Path, replays: int) -> pd.DataFrame:
@@ -84,7 +84,7 @@ What this does not show: which semantics is right for a machine. Brackets that i
 expires (requested times, exact runtimes) a pass at an expired prediction changes nothing, and one by a timer nothing either for orders that do not change
 while jobs wait. Schedules are chaotic: each of these passes lets some job start earlier, and all that follows is another schedule.
 
-The data: [semantics.csv](semantics.csv).
+The data: [data/semantics.csv](data/semantics.csv).
 """
 
 
@@ -119,7 +119,7 @@ def main() -> None:
         return
     files: Mapping[Path, bytes] = {
         PAGE: text.encode(),
-        PAGE.with_suffix(".csv"): found.to_csv(index=False, float_format="%.6g").encode(),
+        STUDIES / "data" / "semantics.csv": found.to_csv(index=False, float_format="%.6g").encode(),
     }
     for path, content in files.items():
         with replacing(path) as unfinished:

@@ -1,6 +1,6 @@
 """Measure how well variation is predicted on the simulated cluster ``congested``.
 
-``python -m benchmarks.studies.variability --write`` makes docs/variability.md and its picture anew; what was
+``python -m benchmarks.studies.variability --write`` makes docs/studies/variability.md and its picture anew; what was
 computed is kept under ``--keep``. Everything here is simulated. Both protocols judge in blocks of time.
 Applications are left out with one classifier, and sweeps (``--sweeps``) take a third of the days and leave no
 application out, because each application left out of each stretch of time is a training more. Labels, cutoffs
@@ -22,7 +22,7 @@ import pandas as pd
 from rich.console import Console
 
 from benchmarks.common.marked import replace_parts
-from benchmarks.common.pages import HOUSE, kept, made_by
+from benchmarks.common.pages import STUDIES, kept, made_by
 from features.monitoring.labels import baselines, z_scores
 from features.monitoring.samplers import TYPE_FEATURES
 from models.variability.evaluation import ALL, BLOCKED, LEFT_OUT, difference, measured, predictions
@@ -33,7 +33,7 @@ from sim.cluster.experiments import LOAD, VARIES, control_runs
 from sim.cluster.presets import CALIBRATIONS, Cluster
 from sim.cluster.simulate import ClusterRun
 
-PAGE = HOUSE / "docs" / "variability.md"
+PAGE = STUDIES / "variability.md"
 CONGESTED = CALIBRATIONS["congested"]
 DAYS, EACH, SEED = 30, 450, 400
 SWEEP_DAYS, SWEEP_EACH = 10, 200
@@ -302,7 +302,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--keep", type=Path, default=Path(".queuecast/benchmarks/variability"))
     parser.add_argument("--sweeps", action="store_true", help="also worse sensors and elimination of columns: as long again")
-    parser.add_argument("--write", action="store_true", help="write docs/variability.md and, with --sweeps, its picture")
+    parser.add_argument("--write", action="store_true", help="write docs/studies/variability.md and, with --sweeps, its picture")
     asked = parser.parse_args()
     parts = compared(asked.keep)
     drawn = None
@@ -312,7 +312,7 @@ def main() -> None:
     if asked.write:
         replace_parts(PAGE, parts)
         if drawn is not None:
-            (HOUSE / "docs" / "variability.png").write_bytes(drawn)
+            (STUDIES / "variability.png").write_bytes(drawn)
     else:
         for name, text in parts.items():
             print(f"## {name}\n\n{text}\n")

@@ -1,7 +1,7 @@
 """Compare the generated workload with real traces, and measure how fast it is generated.
 
 Run with ``python -m benchmarks.studies.workload``: a table of figures beside KTH-SP2 and SDSC-SP2. ``--plot``
-also draws docs/workload.png beside KTH-SP2, ``--speed`` measures 10 thousand, 1 million and 10 million jobs.
+also draws docs/studies/workload.png beside KTH-SP2, ``--speed`` measures 10 thousand, 1 million and 10 million jobs.
 The real traces are read from ``--traces``; where they are absent, the generated workload stands alone.
 """
 
@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
-from benchmarks.common.pages import HOUSE, made_by
+from benchmarks.common.pages import HOUSE, STUDIES, made_by
 from features.clock import DAY_S, WEEK_S, local_clock_s
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.history import history
@@ -173,7 +173,7 @@ def speed() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--traces", type=Path, default=HOUSE.parent / "shared" / "traces", help="where the real traces are")
-    parser.add_argument("--plot", action="store_true", help="draw docs/workload.png")
+    parser.add_argument("--plot", action="store_true", help="draw docs/studies/workload.png")
     parser.add_argument("--speed", action="store_true", help="measure the generator")
     options = parser.parse_args()
     like = clean(generate(LIKE_KTH))
@@ -188,7 +188,7 @@ def main() -> None:
     print(table.map(lambda value: f"{value:,.0f}" if value >= 10 else f"{value:.3f}").to_string())
     print(made_by("studies.workload"))
     if options.plot:
-        path = HOUSE / "docs" / "workload.png"
+        path = STUDIES / "workload.png"
         shown = {f"generated, {len(like.jobs):,} jobs": like}
         if "KTH-SP2" in workloads:
             shown["KTH-SP2, recorded"] = workloads["KTH-SP2"]

@@ -36,7 +36,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 100 trees, and boosting by 0.1 with LightGBM, are the libraries' defaults. The rest is not (leaves of 3 rows, 10 with LightGBM, and 15 leaves a tree; 9
 neighbours; AdaBoost's depth and learning rate), and no record was kept of what it was tried on: simulated control runs, if anything. It is older than the first
-table of docs/variability.md and was not changed after; still, figures there are of the same simulated cluster, and may flatter it.
+table of docs/studies/variability.md and was not changed after; still, figures there are of the same simulated cluster, and may flatter it.
 """
 JUDGED_ROWS = 400
 """Rows that judge a permuted column of the nearest neighbours: a bound on time, not chosen on data."""

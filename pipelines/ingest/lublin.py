@@ -2,7 +2,7 @@
 
 U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling the characteristics of rigid jobs", Journal of
 Parallel and Distributed Computing 63(11), 2003, pp. 1105-1122. Only what is published is here; users and their requests are in
-:mod:`pipelines.ingest.people`. docs/workload.md explains the model and where each number comes from.
+:mod:`pipelines.ingest.people`. docs/studies/workload.md explains the model and where each number comes from.
 """
 
 from __future__ import annotations

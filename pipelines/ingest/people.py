@@ -2,7 +2,7 @@
 
 Sessions are told by submissions (Zakay & Feitelson, "On identifying user session boundaries in parallel workload logs", JSSPP 2012);
 requested times are few and round (Tsafrir, Etsion & Feitelson, "Modeling user runtime estimates", JSSPP 2005). Neither paper says how
-jobs repeat: the numbers below are ours, tuned on KTH-SP2 and SDSC-SP2 as docs/workload.md records.
+jobs repeat: the numbers below are ours, tuned on KTH-SP2 and SDSC-SP2 as docs/studies/workload.md records.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The embedded default: a workload generated after Lublin & Feitelson's model, with users, sessions, repeated jobs and requested times.
 
 The published model (:mod:`pipelines.ingest.lublin`) gives sizes, runtimes and arrivals; people (:mod:`pipelines.ingest.people`) order
-them: each user's jobs are alike, and the distributions stay the model's. docs/workload.md puts it beside a real trace.
+them: each user's jobs are alike, and the distributions stay the model's. docs/studies/workload.md puts it beside a real trace.
 """
 
 from __future__ import annotations

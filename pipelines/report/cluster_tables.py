@@ -1,4 +1,4 @@
-"""Experiments on the simulated cluster as tables of texts: for the terminal, for the page, and for docs/rush.md."""
+"""Experiments on the simulated cluster as tables of texts: for the terminal, for the page, and for docs/studies/rush.md."""
 
 from __future__ import annotations
 

@@ -1,0 +1,46 @@
+"""What the pages point to exists: files, headings, and the benchmarks that made them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).parents[1]
+PAGES = [HOUSE / "README.md", HOUSE / "CONTRIBUTING.md", *sorted((HOUSE / "docs").rglob("*.md"))]
+PAGES = [page for page in PAGES if page.exists()]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+BENCHMARK = re.compile(r"`python -m (benchmarks(?:\.\w+)+)[^`]*`(?!\s+(?:at commit|as committed))")
+"""A command beside the commit that it was run at is history: there it had its name of then."""
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub makes of a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(HOUSE)))
+def test_every_link_leads_somewhere(page):
+    missing = []
+    for link in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" in link:
+            continue
+        file, _, anchor = link.partition("#")
+        target = (page.parent / file) if file else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            missing.append(link)
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(HOUSE)))
+def test_every_benchmark_named_can_be_run(page):
+    named = set(BENCHMARK.findall(page.read_text(encoding="utf-8")))
+    assert all((HOUSE / f"{name.replace('.', '/')}.py").exists() for name in named), named
+
+
+def test_every_study_is_linked_from_another_page():
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    linked = {Path(link.partition("#")[0]).name for link in LINK.findall(text)}
+    assert {page.name for page in (HOUSE / "docs").rglob("*.md")} <= linked
