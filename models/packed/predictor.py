@@ -1,113 +1,26 @@
-"""Runtimes of new submissions from what a registered model brings along: its settings, the users' histories and what was learned.
+"""The predictor of a registered model, from the directory of settings and data that it brings along.
 
-Packed as it stands into registered models; needs numpy, pandas with pyarrow, and lightgbm where the method is ``lightgbm-users``.
+Packed as it stands into registered models.
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
+from .runtime_predictor import RuntimePredictor
+from .settings import read_settings
+from .variability_predictor import VariabilityPredictor
 
-from .methods import METHODS, Method
-from .snapshot_inputs import History
-
-FORMAT = 2
-"""Version of the files a model is made of: settings, history table, what was learned."""
-SETTINGS, HISTORY = "model.json", "history.parquet"
-_YEAR_S = 365 * 86_400
-_YEARS_10_S = 10 * _YEAR_S
+PREDICTORS: dict[str, type[RuntimePredictor] | type[VariabilityPredictor]] = {
+    "runtime": RuntimePredictor,
+    "variability": VariabilityPredictor,
+}
+"""By the kind that the settings name."""
 
 
-def read_method(directory: Path) -> Method:
-    """What was learned, from the directory ``packing.assemble`` filled. Raises as :class:`RuntimePredictor`."""
-    settings = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))
-    if settings.get("format") != FORMAT:
-        raise ValueError(
-            f"{directory / SETTINGS}: format {settings.get('format')}, this code reads format {FORMAT}: register the model again"
-        )
-    if settings["method"] not in METHODS:
-        raise ValueError(f"{directory / SETTINGS}: unknown method {settings['method']!r}: known are {', '.join(METHODS)}")
-    return METHODS[settings["method"]].read(directory)
+def load(directory: Path) -> RuntimePredictor | VariabilityPredictor:
+    """Load the predictor whose kind the settings in ``directory`` name.
 
-
-class RuntimePredictor:
-    """One model, loaded from the directory ``packing.assemble`` filled."""
-
-    def __init__(self, directory: Path) -> None:
-        """Raises ValueError for a format or method this code does not know, OSError for a file that is not there."""
-        self._method = read_method(directory)
-        settings = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))
-        self._at_s: int = settings["snapshot_s"]
-        self._origin_s: int = settings["origin_unix_s"] or 0
-        self._zone: str | None = settings["timezone"] if settings["origin_unix_s"] is not None else None
-        self._history = History.from_frame(pd.read_parquet(directory / HISTORY))
-
-    def predict(self, submissions: pd.DataFrame) -> pd.DataFrame:
-        """The method's answers (``predicted_s`` first; seconds, 1..request), ``snapshot_age_s`` (submission minus snapshot) and ``user_known``
-        (does the snapshot list the user?) [submissions].
-
-        ``submissions``: ``user`` (text, null where it is unknown), ``procs`` and ``requested_s`` (whole numbers from 1), ``submit_time`` (the
-        site's wall clock, no time zone), and, where the method looks at them, ``group`` and ``executable`` (text, may be null or left out). A
-        user that is null or that the snapshot does not list has no history. Raises ValueError naming row and column of what makes no sense.
-        """
-        _check(submissions, self._method.optional)
-        if self._at_s + self._origin_s > _YEARS_10_S:
-            early = submissions["submit_time"].to_numpy("datetime64[s]").astype(np.int64) < _YEAR_S
-            _refuse(
-                early, submissions, "submit_time", "is of 1970 or before: was a Unix number taken for a time? Give the wall clock"
-            )
-        local = submissions["submit_time"].to_numpy("datetime64[s]").astype(np.int64)
-        submit = self._unix_s(local) - self._origin_s
-        asked = pd.DataFrame(
-            {
-                "user": submissions["user"].to_numpy(object),
-                "procs": submissions["procs"].to_numpy(np.float64),
-                "requested_s": submissions["requested_s"].to_numpy(np.float64),
-                "submit_s": submit,
-                "local_s": local,
-                **{name: submissions[name].to_numpy(object) for name in self._method.optional if name in submissions},
-            },
-            copy=False,
-        )
-        answers = self._method.answer(self._history.inputs(asked), asked)
-        known = self._history.lists(asked["user"])
-        return pd.DataFrame({**answers, "snapshot_age_s": submit - self._at_s, "user_known": known}, index=submissions.index)
-
-    def _unix_s(self, local: np.ndarray) -> np.ndarray:
-        """Unix seconds of the wall clock; of the hour that comes twice in autumn the first, of the one skipped in spring its end."""
-        if self._zone in (None, "UTC", "Etc/UTC"):
-            return local
-        clock = pd.DatetimeIndex(local.astype("datetime64[s]"))
-        unix = clock.tz_localize(self._zone, ambiguous=np.ones(len(clock), bool), nonexistent="shift_forward").tz_convert(None)
-        return unix.to_numpy("datetime64[s]").astype(np.int64)
-
-
-def _check(submissions: pd.DataFrame, optional: tuple[str, ...]) -> None:
-    for name in ("user", "procs", "requested_s", "submit_time"):
-        if name not in submissions:
-            raise ValueError(f"column {name} is missing")
-        if name != "user":
-            _refuse(submissions[name].isna().to_numpy(bool), submissions, name, "is missing")
-    for name in ("user", *(each for each in optional if each in submissions)):
-        given = submissions[name]
-        text = np.fromiter((isinstance(value, str) for value in given.to_numpy(object)), bool, len(given))
-        _refuse(~text & ~given.isna().to_numpy(bool), submissions, name, "is not text")
-    for name in ("procs", "requested_s"):
-        if not pd.api.types.is_integer_dtype(submissions[name].dtype):
-            raise ValueError(f"column {name} holds {submissions[name].dtype}, not whole numbers")
-        _refuse(submissions[name].to_numpy(np.int64) < 1, submissions, name, "is below 1")
-    if submissions["submit_time"].dtype.kind != "M" or getattr(submissions["submit_time"].dtype, "tz", None) is not None:
-        raise ValueError(
-            f"column submit_time holds {submissions['submit_time'].dtype}, not timestamps of the site's wall clock without time zone"
-        )
-
-
-def _refuse(wrong: np.ndarray, table: pd.DataFrame, column: str, why: str) -> None:
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise ValueError(
-            f"row {row} (counted from 0), column {column}: {table[column].iloc[row]} {why} ({int(wrong.sum())} such rows)"
-        )
+    Raises ValueError for an unknown format, OSError for a missing file.
+    """
+    return PREDICTORS[read_settings(directory)["model"]](directory)

@@ -4,7 +4,7 @@ import dagster as dg
 from pydantic import Field
 
 from features.errors import InputError
-from models.registry.variability_registration import load_version, registered_name
+from models.registry.variability_registration import VARIABILITY, registered_classifier
 from pipelines.assets.checks import specs
 from pipelines.assets.comparison import picture
 from pipelines.assets.partitions import systems
@@ -41,14 +41,12 @@ def cluster_experiments(context: dg.AssetExecutionContext, config: TrialConfig, 
     if name != SIMULATED:
         raise InputError(f"{name}: is no simulated cluster, and no model of another machine can be tried on one")
     report_progress("try the champion", 0, 1)
-    store, model = tracking(), registered_name(name)
-    champion = store.client.get_model_version_by_alias(model, "champion")
-    asked = load_version(model, str(champion.version))
+    champion = registered_classifier(tracking(), VARIABILITY.registered(name))
     plan = trial_plan(config.trials, config.seed)
-    conducted, compared = try_model(plan, asked, champion.tags.get("scope", "own"))
-    lake.lake().write(TRIALS_TABLE, name, compared, {"generated": True, "champion": str(champion.version)})
+    conducted, compared = try_model(plan, champion.model, champion.scope)
+    lake.lake().write(TRIALS_TABLE, name, compared, {"generated": True, "champion": champion.version})
     path = home() / "reports" / TRIALS_PAGE.format(name)
-    write_report(path, trials_page(plan, conducted, f"models:/{model}/{champion.version}", context.run.run_id))
+    write_report(path, trials_page(plan, conducted, champion.uri, context.run.run_id))
     report_progress("try the champion", 1, 1)
 
     means = over_all(compared)
@@ -56,7 +54,7 @@ def cluster_experiments(context: dg.AssetExecutionContext, config: TrialConfig, 
         metadata={
             "simulated": True,
             "cluster": plan.cluster.name,
-            "champion": f"models:/{model}/{champion.version}",
+            "champion": champion.uri,
             "page": dg.MetadataValue.path(str(path)),
             "open": dg.MetadataValue.url(path.as_uri()),
             "trials": conducted.trials,

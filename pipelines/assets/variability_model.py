@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from models.registry.variability_registration import registered_name
+from models.registry.variability_registration import VARIABILITY
 from pipelines.assets.checks import specs
 from pipelines.assets.comparison import picture
 from pipelines.assets.partitions import systems
@@ -41,7 +41,7 @@ def variability_model(context: dg.AssetExecutionContext, config: VariabilityConf
     report_progress("train and register", 0, 1)
     table = unpack_table(name, *lake.lake().read(FEATURES_TABLE, name))
     store = tracking()
-    tags, model, keep = {"dagster_run_id": context.run.run_id}, registered_name(name), kept_versions()
+    tags, model, keep = {"dagster_run_id": context.run.run_id}, VARIABILITY.registered(name), kept_versions()
     with alone(home(), model, RUN_WAITS_S):
         made = retrain(
             table, known.scope, store, names=known.classifiers, elimination=known.elimination, seed=config.seed, tags=tags

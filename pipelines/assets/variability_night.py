@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from models.registry.variability_registration import registered_name
+from models.registry.variability_registration import VARIABILITY
 from pipelines.assets.checks import specs
 from pipelines.assets.counters import tell_days
 from pipelines.assets.night import NIGHT_TAG
@@ -42,7 +42,7 @@ def variability_night(context: dg.AssetExecutionContext, config: VariabilityNigh
             "night": label,
             "why": made.retrained.why,
             "promoted": made.retrained.promoted,
-            "champion": f"models:/{registered_name(name)}/{made.retrained.champion}",
+            "champion": f"models:/{VARIABILITY.registered(name)}/{made.retrained.champion}",
             "new files": made.row["files"],
             "quarantined": made.row["quarantined"],
             "runs": made.row["runs"],

@@ -81,7 +81,7 @@ def predict_registered(spec: str, submitted: pd.DataFrame) -> pd.DataFrame:
     """
     from mlflow.exceptions import MlflowException
 
-    from models.registry.registration import ask, load
+    from models.registry.runtime_registration import ask, load
 
     name, _, alias = spec.partition("@")
     try:

@@ -30,7 +30,7 @@ def verified(store: Tracking, clean: CleanTrace, known: Accounting, made: Candid
     """
     import mlflow
 
-    from models.registry.registration import ask
+    from models.registry.runtime_registration import ask
 
     name = f"runtime-{clean.name}"
     count = min(ASKED_BACK, len(clean.jobs))

@@ -21,7 +21,7 @@ from features.jobs.cleaning import AHEAD, CleanTrace
 from features.jobs.drift import input_drift
 from features.jobs.inputs import model_inputs
 from models.packed.methods import Method
-from models.packed.predictor import FORMAT
+from models.packed.settings import FORMAT
 from models.registry.accounting import Accounting
 from models.registry.as_served import CHAMPION, Models, answer_columns, predict_served
 from models.registry.candidates import TRAINERS
@@ -283,7 +283,7 @@ class _Work:
         return pd.concat([old, answered], ignore_index=True) if len(old) else answered
 
     def _champion(self, version: str, store: Tracking) -> Method:
-        from models.registry.registration import trained_method
+        from models.registry.runtime_registration import trained_method
 
         if version not in self.memo.champions:
             self.memo.champions[version] = trained_method(store, self.trace, version)

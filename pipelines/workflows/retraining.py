@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
     from models.registry.registration import Candidate, Training
+    from models.registry.runtime_registration import Snapshot
     from models.registry.tracking import Tracking
 
 MEASURES = {"accuracy": "judged_accuracy", "judged_jobs": "judged_jobs"}
@@ -58,10 +59,11 @@ class Incumbent:
 
 def incumbent(store: Tracking, trace: str) -> Incumbent | None:
     """The present champion of ``runtime-<trace>``, None if there is none. InputError if what it learned cannot be read."""
-    from models.packed.predictor import FORMAT
-    from models.registry.registration import champion, trained_method
+    from models.packed.settings import FORMAT
+    from models.registry.registration import version_at
+    from models.registry.runtime_registration import RUNTIME, trained_method
 
-    present = champion(store, trace)
+    present = version_at(store, RUNTIME.registered(trace))
     if present is None:
         return None
     tags, number = dict(present.tags), str(present.version)
@@ -164,7 +166,8 @@ def retrain(
     every version and ``metrics`` to the version of the method they are named by. ``schedules`` may keep a challenger from promotion
     (:func:`pipelines.workflows.judging.judge`). InputError for a damaged version (:func:`pipelines.workflows.loaded_back.verified`).
     """
-    from models.registry.registration import Training, log_and_register, rank_candidates
+    from models.registry.registration import Training, describe, log_and_register, rank_candidates
+    from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot
 
     until = known.until_s
     judging = judged_window(known.jobs["submit_s"].to_numpy(np.int64), known.end_s)
@@ -179,18 +182,9 @@ def retrain(
         if models is not None:
             models[name, until] = trained[name]
     data = fingerprint(clean.jobs)
-    training = Training(
-        trace=clean.name,
-        fingerprint=data,
-        jobs=len(clean.jobs),
-        window_s=(int(clean.jobs["submit_s"].iloc[0]), until),
-        snapshot=known.snapshot(until),
-        snapshot_s=until,
-        origin_unix_s=clean.origin_unix_s,
-        timezone=clean.timezone,
-        generated=clean.generated,
-        seed=seed,
-    )
+    window_s = (int(clean.jobs["submit_s"].iloc[0]), until)
+    training = Training(clean.name, data, len(clean.jobs), window_s, clean.generated, seed)
+    snapshot = Snapshot(known.snapshot(until), until, clean.origin_unix_s, clean.timezone, data)
     accuracies = _accuracies(window)
 
     def register(name: str, judged: pd.DataFrame, why: str = "", record: Mapping[str, str] | None = None) -> Candidate:
@@ -198,10 +192,11 @@ def retrain(
         numbers = {**window_metrics(window, name), **(metrics or {}).get(name, {})}
         return log_and_register(
             store,
-            trained[name],
+            RUNTIME,
+            RuntimeContent(trained[name], snapshot),
             training,
-            numbers,
             score,
+            numbers,
             why=why,
             parameters=TRAINERS[name].parameters(seed),
             tags={**tags, **_recorded(judged, name), **(record or {})},
@@ -209,7 +204,11 @@ def retrain(
 
     if present is None or (present.method is None and not present.stays):
         made = {name: register(name, window) for name in TRAINERS}
-        champion, challenger = rank_candidates(store, clean.name, list(made.values()), present.note if present else "")
+        ranked, basis = rank_candidates(list(made.values()), RUNTIME)
+        basis += f" {present.note}" if present else ""
+        for each, title in zip(ranked, ("First champion", "Challenger", *["Candidate"] * len(ranked)), strict=False):
+            describe(store, f"runtime-{clean.name}", each.version, f"{title} by {basis}")
+        champion, challenger = ranked[0].version, ranked[1].version if len(ranked) > 1 else ""
         by_version = {each.version: name for name, each in made.items()}
         name = by_version[champion]
         checks = {each: verified(store, clean, known, made[each], trained[each]) for each in made}[name]
@@ -249,7 +248,7 @@ def retrain(
     else:
         why = f"Not promoted over version {present.version} ({present.tags.get('method')}): {why}."
         carried = carried_on(present.method, known, until)
-        refreshed = _refresh(store, training, present, carried, found, window, tags)
+        refreshed = _refresh(store, training, snapshot, present, carried, found, window, tags)
         verified(store, clean, known, refreshed, carried)
         made_now.append(refreshed)
         champion, runner_up, trained_version, method = refreshed.version, new.version, present.trained_version, present.method.name
@@ -278,6 +277,7 @@ def retrain(
 def _refresh(
     store: Tracking,
     training: Training,
+    snapshot: Snapshot,
     present: Incumbent,
     method: Method,
     found: Duel,
@@ -286,27 +286,27 @@ def _refresh(
 ) -> Candidate:
     """A version with the champion's model, ``method``, as of tonight, and tonight's snapshot; it keeps the record of the training and of the promotion."""
     from models.registry.registration import log_and_register
+    from models.registry.runtime_registration import RUNTIME, RuntimeContent
 
     first, until = (int(each) for each in present.tags["training_window_s"].split(".."))
     old = replace(
         training,
         fingerprint=present.tags["data_fingerprint"],
-        jobs=int(present.tags["training_jobs"]),
+        things=int(present.tags["training_jobs"]),
         window_s=(first, until),
-        snapshot_fingerprint=training.fingerprint,
-        refreshed_from=present.trained_version,
         seed=int(present.tags.get("seed", 0)),
     )
-    taken = instant(training.snapshot_s, training.origin_unix_s)
+    taken = instant(snapshot.at_s, snapshot.origin_unix_s)
     kept = {name: value for name, value in present.tags.items() if name.startswith("recorded_")}
     return log_and_register(
         store,
-        method,
+        RUNTIME,
+        RuntimeContent(method, snapshot, present.trained_version),
         old,
-        window_metrics(window[window["champion_version"] == present.trained_version], "champion"),
         (found.champion.value, found.jobs)
         if found.jobs
         else (float(present.tags["judged_accuracy"]), int(present.tags["judged_jobs"])),
+        window_metrics(window[window["champion_version"] == present.trained_version], "champion"),
         why=f"The model of version {present.trained_version} with the histories up to {taken}; before, version {present.version}.",
         tags={**(tags or {}), **kept},
     )

@@ -219,7 +219,8 @@ def register_predictors(
     from models.packed.methods import PREDICTED
     from models.registry.accounting import Accounting
     from models.registry.candidates import carried_on
-    from models.registry.registration import ask, load, promote
+    from models.registry.registration import promote
+    from models.registry.runtime_registration import ask, load
     from models.registry.versions import all_or_nothing
     from pipelines.storage.registry import kept_versions, pruned, submissions
     from pipelines.workflows.night_commit import alone

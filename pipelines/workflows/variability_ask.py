@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +16,8 @@ import pandas as pd
 from features.errors import InputError
 from features.monitoring.labels import feature_matrix
 from features.monitoring.samplers import PROBES, WINDOW_S
-from models.registry.registration import version_at
 from models.registry.tracking import Tracking
-from models.registry.variability_registration import load_version, registered_name
+from models.registry.variability_registration import VARIABILITY, registered_classifier
 from models.variability.model import VariabilityModel
 from pipelines.sources.systems import lag_of
 from pipelines.storage.counters_store import CountersStore
@@ -70,12 +68,8 @@ def ask(
     ``probes`` has a row a node, ``node`` and the columns of :data:`features.monitoring.samplers.PROBES` (seconds waited); without, their features are missing.
     InputError without a champion, and where no counter was sampled in the window before.
     """
-    name = registered_name(system)
-    found = version_at(store, name, "champion")
-    if found is None:
-        raise InputError(f"no registered model {name}@champion at {store.uri}: queuecast run --system {system} makes one")
-    version, scope = str(found.version), found.tags.get("scope", "own")
-    model = _loaded(store.uri, name, version)
+    champion = registered_classifier(store, VARIABILITY.registered(system))
+    model, scope = champion.model, champion.scope
     lake = Lake(Path(home) / "lake")
     counters = CountersStore(lake.root, system)
     run = pd.DataFrame({"run_id": [_ASKED], "application": [application], "nodes": [list(nodes)], "start_s": [int(np.ceil(at_s))]})
@@ -92,8 +86,8 @@ def ask(
     features = feature_matrix(window, waits, application_types(lake, system), run)
     probability = model.probabilities(features)[0]
     return Answer(
-        model=name,
-        version=version,
+        model=champion.name,
+        version=champion.version,
         classifier=model.classifier,
         scope=scope,
         application=application,
@@ -102,17 +96,11 @@ def ask(
         probabilities=tuple(float(each) for each in probability),
         cutoff=model.cutoff,
         varies=bool(probability[-1] >= model.cutoff),
-        varies_above_s=_above_s(model, application, float(found.tags["thresholds"].split()[-1])),
+        varies_above_s=_above_s(model, application, champion.thresholds[-1]),
         samples=samples,
         expected=float(np.nansum(seen.filter(like=".expected").to_numpy())),
         missing=tuple(model.missing_in(features)),
     )
-
-
-@lru_cache(maxsize=8)
-def _loaded(uri: str, name: str, version: str) -> VariabilityModel:
-    """A version, which never changes, so that a process that asks often reads it once; ``uri`` tells registries apart."""
-    return load_version(name, version)
 
 
 def _above_s(model: VariabilityModel, application: str, sigmas: float) -> float:

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
     from features.monitoring.windows import WindowFeatures
+    from models.registry.registration import Candidate, Training
     from models.registry.tracking import Tracking
-    from models.registry.variability_registration import Candidate, Training
     from pipelines.storage.counters_store import CountersStore
 
 SCOPES = ("own", "all")
@@ -244,11 +244,11 @@ def retrain(
     and stays. Over the runs, settings and code that champion or challenger was made from nothing is registered. Not to ``promote`` leaves the aliases to the
     caller. InputError for a champion of another scope.
     """
-    from models.registry.registration import set_aliases, version_at
-    from models.registry.variability_registration import load_version, rank_candidates, registered_name
+    from models.registry.registration import rank_candidates, set_aliases, version_at
+    from models.registry.variability_registration import VARIABILITY, load_version
     from pipelines.workflows.nothing_new import MADE_FROM, nothing_new
 
-    features, runs, name = table.features[scope], table.runs, registered_name(table.system)
+    features, runs, name = table.features[scope], table.runs, VARIABILITY.registered(table.system)
     work = _Work(table, scope, store, tuple(thresholds), elimination, options or {}, seed, dict(tags or {}))
     key = work.key(names)
     work.tags[MADE_FROM] = key
@@ -271,7 +271,8 @@ def retrain(
             rows = said[said["classifier"] == each]
             score = float(f1_scores(rows["varies"].to_numpy(bool), rows["varied"].to_numpy(bool)).mean())
             made[each] = work.register(each, (score, len(rows)), _numbers(rows, len(thresholds) + 1, seed))
-        first, second, why = rank_candidates([candidate for candidate, _ in made.values()])
+        ranked, basis = rank_candidates([candidate for candidate, _ in made.values()], VARIABILITY)
+        first, second, why = ranked[0], ranked[1] if len(ranked) > 1 else None, f"First champion by {basis}"
         checks = work.checks(first)
         if failed := [check for check, passed in checks.items() if not passed]:
             raise ValueError(f"version {first.version} of {name} cannot become champion: {', '.join(failed)}")
@@ -281,7 +282,7 @@ def retrain(
             top, runner_up = str(present.version), first.version
         if promote:
             set_aliases(store, name, top, runner_up)
-        return work.result(made, top, runner_up, not by_hand, why + note, None, first.judged_runs, checks)
+        return work.result(made, top, runner_up, not by_hand, why + note, None, first.judged, checks)
 
     until = int(present.tags["training_window_s"].split("..")[1])
     start = runs["start_s"].to_numpy(np.int64)
@@ -337,7 +338,8 @@ class _Work:
     tags: dict[str, str]
 
     def register(self, name: str, judged: tuple[float, int], metrics: Mapping[str, float]) -> tuple[Candidate, VariabilityModel]:
-        from models.registry.variability_registration import log_and_register
+        from models.registry.registration import log_and_register
+        from models.registry.variability_registration import VARIABILITY, VariabilityContent
         from models.variability.learners import OPTIONS
 
         known, label, usual = self._taught()
@@ -347,8 +349,10 @@ class _Work:
         columns = eliminate(name, features, label, **given).columns if self.elimination else None
         model = fit(name, features, label, columns=columns, baselines=usual, **given)
         parameters = {**OPTIONS[name], **self.options.get(name, {}), "elimination": self.elimination}
+        content = VariabilityContent(model, self.scope, self.thresholds, self.table.features[self.scope])
+        parameters["columns"] = len(model.columns)
         made = log_and_register(
-            self.store, model, self._training(len(known)), metrics, judged, parameters=parameters, tags=self.tags
+            self.store, VARIABILITY, content, self._training(len(known)), judged, metrics, parameters=parameters, tags=self.tags
         )
         return made, model
 
@@ -363,9 +367,9 @@ class _Work:
         """What must hold of a version before it may be champion, asked of the version as the registry gives it back."""
         import mlflow
 
-        from models.registry.variability_registration import registered_name
+        from models.registry.variability_registration import VARIABILITY
 
-        name = registered_name(self.table.system)
+        name = VARIABILITY.registered(self.table.system)
         tagged = self.store.client.get_model_version(name, made.version).tags.get("data_fingerprint") == self._fingerprint()
         try:
             loaded = mlflow.pyfunc.load_model(f"models:/{name}/{made.version}")
@@ -392,9 +396,9 @@ class _Work:
         judged_runs: int,
         checks: Mapping[str, bool],
     ) -> Retrained:
-        from models.registry.variability_registration import registered_name
+        from models.registry.variability_registration import VARIABILITY
 
-        name, titles = registered_name(self.table.system), {champion: "champion", challenger: "challenger"}
+        name, titles = VARIABILITY.registered(self.table.system), {champion: "champion", challenger: "challenger"}
         new = {candidate.version: model for candidate, model in made.values()}
         for number in new:
             if number in titles:
@@ -421,10 +425,10 @@ class _Work:
 
     def unchanged(self, before: Sequence[ModelVersion], champion: VariabilityModel | None) -> Retrained:
         """What is told where there is nothing to learn: the versions ``before``, those made from the same and those that serve."""
-        from models.registry.variability_registration import load_version, registered_name
+        from models.registry.variability_registration import VARIABILITY, load_version
         from models.registry.versions import aliases
 
-        name = registered_name(self.table.system)
+        name = VARIABILITY.registered(self.table.system)
         serving = aliases(self.store, name)
         number = serving["champion"] if champion is not None else str(before[-1].version)
         model = champion if champion is not None else load_version(name, number)
@@ -449,10 +453,10 @@ class _Work:
         )
 
     def _serving(self, numbers: Sequence[str]) -> pd.DataFrame:
-        from models.registry.variability_registration import registered_name
+        from models.registry.variability_registration import VARIABILITY
         from pipelines.workflows.nothing_new import serving
 
-        name = registered_name(self.table.system)
+        name = VARIABILITY.registered(self.table.system)
         versions = [self.store.client.get_model_version(name, number) for number in sorted(set(numbers), key=int)]
         return serving(self.store, name, versions, MEASURES)
 
@@ -474,21 +478,11 @@ class _Work:
         return known, labels(z[known], self.thresholds), usual
 
     def _training(self, runs: int) -> Training:
-        from models.registry.variability_registration import Training
+        from models.registry.registration import Training
 
         start, runtime = self.table.runs["start_s"].to_numpy(np.int64), self.table.runs["runtime_s"].to_numpy(np.float64)
         window = (int(start.min()), int(np.ceil((start + runtime).max())))
-        return Training(
-            self.table.system,
-            self.scope,
-            self._fingerprint(),
-            runs,
-            window,
-            self.thresholds,
-            self.table.features[self.scope],
-            self.table.generated,
-            self.seed,
-        )
+        return Training(self.table.system, self._fingerprint(), runs, window, self.table.generated, self.seed)
 
     def _fingerprint(self) -> str:
         runs = self.table.runs[["application", "start_s", "runtime_s"]].reset_index(drop=True)

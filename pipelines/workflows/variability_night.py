@@ -93,11 +93,11 @@ def night(
     Raises InputError for what can be mended and where a check of what was made fails, and whatever else happens.
     """
     from models.registry.registration import set_aliases
-    from models.registry.variability_registration import load_version, registered_name
+    from models.registry.variability_registration import VARIABILITY, load_version
     from pipelines.workflows import variability_checks as checks
     from pipelines.workflows.variability_models import retrain
 
-    known, model, keep = system(home, name), registered_name(name), kept_versions()
+    known, model, keep = system(home, name), VARIABILITY.registered(name), kept_versions()
     with staged(home, model) as staging:
         store = connect()
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from features.errors import InputError
-from models.registry.variability_registration import registered_name
+from models.registry.variability_registration import VARIABILITY
 from pipelines.assets.cluster_experiments import TrialConfig, cluster_experiments
 from pipelines.assets.resources import LakeResource
 from pipelines.definitions import defs
@@ -162,11 +162,11 @@ def test_a_second_run_reads_nothing_twice_and_keeps_the_champion(
 ) -> None:
     lake = Lake(home / "lake")
     before = lake.read(FEATURES_TABLE, SIMULATED)[0]
-    champion = tracking().client.get_model_version_by_alias(registered_name(SIMULATED), "champion").version
+    champion = tracking().client.get_model_version_by_alias(VARIABILITY.registered(SIMULATED), "champion").version
     again = run(instance, "variability", SIMULATED, {"cluster_experiments": {"config": {"trials": 1}}})
     assert again.success
     pd.testing.assert_frame_equal(lake.read(FEATURES_TABLE, SIMULATED)[0], before)
-    assert tracking().client.get_model_version_by_alias(registered_name(SIMULATED), "champion").version == champion
+    assert tracking().client.get_model_version_by_alias(VARIABILITY.registered(SIMULATED), "champion").version == champion
     assert not simulated_site.simulate_site(home)
 
 
@@ -181,7 +181,9 @@ def test_nights_take_in_what_is_new_and_a_failed_one_changes_nothing(
 
     def kept() -> tuple[list[bytes], dict[str, str]]:
         tables = [FEATURES_TABLE, variability_night.MODEL_TABLE, variability_night.NIGHTS_TABLE]
-        return [lake.path(table, name).read_bytes() for table in tables], client.get_registered_model(registered_name(name)).aliases
+        return [lake.path(table, name).read_bytes() for table in tables], client.get_registered_model(
+            VARIABILITY.registered(name)
+        ).aliases
 
     before, runs = kept(), len(stored(lake, RUNS, name))
     for path in (site / "counters").iterdir():
@@ -205,7 +207,7 @@ def test_nights_take_in_what_is_new_and_a_failed_one_changes_nothing(
     assert nights["quarantined"].tolist() == [0, 1]
     assert nights["runs"].iloc[1] > nights["runs"].iloc[0]
     assert len(stored(lake, RUNS, name)) == 140 > runs
-    versions = client.search_model_versions(f"name='{registered_name(name)}'")
+    versions = client.search_model_versions(f"name='{VARIABILITY.registered(name)}'")
     assert len(versions) == 3  # the failed night's is registered, and nothing points to it
     assert {str(version) for version in kept()[1].values()} <= {"1", "3"}
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from features.names import LONGEST, RULE, is_name
-from models.registry.variability_registration import registered_name
+from models.registry.variability_registration import VARIABILITY
 from pipelines.ingest.read import read_trace
 from pipelines.ingest.source import trace_name
 from pipelines.sources.catalogue import load_catalogue
@@ -44,7 +44,7 @@ def test_what_is_no_name_is_refused_wherever_a_name_comes_in(name: str, elsewher
     for refused in (
         lambda: Lake(elsewhere / "lake").path("jobs", name),
         lambda: CountersStore(elsewhere / "lake", name),
-        lambda: registered_name(name),
+        lambda: VARIABILITY.registered(name),
         lambda: remember_system(elsewhere / "new", name, {"scope": "own"}),
         lambda: systems(home),
         load_catalogue,

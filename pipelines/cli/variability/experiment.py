@@ -125,19 +125,15 @@ def command(
 
 def _registered(spec: str) -> Adviser:
     """A model of the registry, with the scope that it was trained on."""
-    from models.registry.registration import version_at
-    from models.registry.variability_registration import load_version
+    from models.registry.variability_registration import registered_classifier
     from pipelines.storage.registry import tracking
     from sim.cluster.simulate import Adviser
 
     name, at, alias = spec.partition("@")
     if not name.startswith("variability-") or (at and not alias):
         raise InputError(f"--model {spec}: not of the form variability-SYSTEM@champion")
-    store = tracking()
-    version = version_at(store, name, alias or "champion")
-    if version is None:
-        raise InputError(f"no registered model {name}@{alias or 'champion'} at {store.uri}")
-    return Adviser(load_version(name, str(version.version)), version.tags.get("scope", "own"))
+    found = registered_classifier(tracking(), name, alias or "champion")
+    return Adviser(found.model, found.scope)
 
 
 @contextmanager

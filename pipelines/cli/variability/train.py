@@ -34,7 +34,7 @@ def command(system: str, scope: str, names: tuple[str, ...], classes: int, elimi
     check_outputs({"--plot": plot}, [])
 
     from features.monitoring.labels import BINARY, THREE_CLASSES
-    from models.registry.variability_registration import registered_name
+    from models.registry.variability_registration import VARIABILITY
     from pipelines.report.importances import importances
     from pipelines.storage.atomic import replacing
     from pipelines.storage.home import home
@@ -48,7 +48,7 @@ def command(system: str, scope: str, names: tuple[str, ...], classes: int, elimi
         if count:
             note(f"{system}: {count:,} of {count + len(table.runs):,} runs left out: {reason}")
     thresholds = THREE_CLASSES if classes == 3 else BINARY
-    with alone(home(), registered_name(system), RUN_WAITS_S):
+    with alone(home(), VARIABILITY.registered(system), RUN_WAITS_S):
         made = retrain(
             table, scope, tracking(), names=names or CLASSIFIERS, thresholds=thresholds, elimination=eliminate, seed=seed
         )

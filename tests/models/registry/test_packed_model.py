@@ -15,10 +15,12 @@ import pytest
 from features.clock import local_clock_s
 from features.jobs.snapshot import snapshot
 from models.packed.methods import Boosting, Last2, Quantile, Requested
-from models.packed.predictor import FORMAT, RuntimePredictor
+from models.packed.runtime_predictor import RuntimePredictor
+from models.packed.settings import FORMAT
 from models.registry.accounting import accounting
 from models.registry.packing import assemble, content_hash, private_name
 from models.registry.quantile_training import grow
+from models.registry.runtime_registration import RuntimeContent, Snapshot
 from models.runtime.gradient_boosting import GradientBoosting, fit, predict
 from tests.support.learning import ORIGIN_S, ZONE, inputs_of, workload
 
@@ -44,7 +46,7 @@ def pack(directory, learned, method="lightgbm-users", table=None):
         "requested": Requested(),
         "quantile(order=accuracy)": Quantile(forest),
     }[method]
-    return assemble(directory, made, table, at, origin_unix_s=ORIGIN_S, timezone=ZONE)
+    return assemble(directory, "runtime", RuntimeContent(made, Snapshot(table, at, ORIGIN_S, ZONE)).write)
 
 
 def submission(learned, **changes):
@@ -171,8 +173,7 @@ def test_two_versions_in_one_process_keep_their_own_data_and_code(tmp_path, lear
     source = (home / "methods.py").read_text()
     assert source.count("np.floor(") == 1
     (home / "methods.py").write_text(source.replace("np.floor(", "0.5 * np.floor("))  # a later version of the code ...
-    modules = [path.name for path in home.glob("*.py")]
-    home.rename(home.with_name(f"{home.name.rsplit('_', 1)[0]}_{content_hash(home, modules)}"))  # ... has another hash
+    home.rename(home.with_name(f"{home.name.rsplit('_', 1)[0]}_{content_hash(home.glob('*.py'))}"))  # ... has another hash
     long = submission(learned, requested_s=[10**6])
     first, second = (mlflow.pyfunc.load_model(str(path)) for path in paths)
     for _ in range(2):

@@ -15,18 +15,16 @@ import pytest
 from features.errors import InputError
 from features.jobs.snapshot import snapshot
 from models.packed.methods import Boosting, Last2, Quantile, Requested
-from models.packed.predictor import FORMAT
+from models.packed.settings import FORMAT
 from models.registry import packing, registration, tracking
 from models.registry.accounting import accounting
 from models.registry.quantile_training import grow
-from models.registry.registration import (
-    Candidate,
-    Training,
-    champion,
+from models.registry.registration import Candidate, Training, log_and_register, rank_candidates, set_aliases, version_at
+from models.registry.runtime_registration import (
+    RUNTIME,
+    RuntimeContent,
+    Snapshot,
     load,
-    log_and_register,
-    promote,
-    rank_candidates,
     signature,
     trained_method,
 )
@@ -53,21 +51,16 @@ def learned():
     return booster, snapshot(jobs, start, at), at
 
 
-def training(learned, trace):
+def registered(opened, learned, trace, method, metrics, judged, **tags):
     _, users, at = learned
-    return Training(trace, "0123456789abcdef", JOBS, (0, at), users, at, ORIGIN_S, ZONE, generated=True)
+    training = Training(trace, "0123456789abcdef", JOBS, (0, at), generated=True)
+    content = RuntimeContent(method, Snapshot(users, at, ORIGIN_S, ZONE))
+    return log_and_register(opened, RUNTIME, content, training, judged, metrics, tags=tags)
 
 
 def register(opened, learned, trace, method, accuracy, judged=1500):
     made = {"lightgbm-users": Boosting(learned[0]), "last2": Last2(), "requested": Requested()}[method]
-    return log_and_register(
-        opened,
-        made,
-        training(learned, trace),
-        {"mae_s": 12.0},
-        (accuracy, judged),
-        tags={"dagster_run_id": "r1"},
-    )
+    return registered(opened, learned, trace, made, {"mae_s": 12.0}, (accuracy, judged), dagster_run_id="r1")
 
 
 def test_a_version_records_where_it_comes_from_and_predicts(opened, learned):
@@ -97,7 +90,7 @@ def test_a_forest_tells_quantiles_and_looks_at_group_and_executable_only_if_they
     group = pd.Categorical(np.where(np.arange(len(jobs)) % 2, "even", "odd"))
     known = accounting(jobs.assign(group=group), start, ORIGIN_S, ZONE)
     method = Quantile(grow(known, learned[2], seed=0))
-    made = log_and_register(opened, method, training(learned, "forest"), {}, (0.5, 100))
+    made = registered(opened, learned, "forest", method, {}, (0.5, 100))
     model = mlflow.pyfunc.load_model(f"models:/runtime-forest/{made.version}")
     answer = model.predict(model.input_example)
     assert list(answer.columns) == [*method.outputs, "snapshot_age_s", "user_known"]
@@ -122,26 +115,22 @@ def test_a_forest_tells_quantiles_and_looks_at_group_and_executable_only_if_they
         assert (answers[list(method.outputs)] <= 3600).all(axis=None)
 
 
-def ranked_and_promoted(opened, trace, candidates):
-    first, second = rank_candidates(opened, trace, candidates)
-    promote(opened, trace, first, second)
-    return first, second
-
-
-def test_the_more_accurate_becomes_first_champion_and_the_next_challenger_with_the_reason(opened, learned):
-    made = {m: register(opened, learned, "two", m, a) for m, a in (("requested", 0.3), ("last2", 0.5), ("lightgbm-users", 0.6))}
-    assert ranked_and_promoted(opened, "two", list(made.values())) == (made["lightgbm-users"].version, made["last2"].version)
-    first = opened.client.get_model_version_by_alias("runtime-two", "champion")
-    assert str(first.version) == made["lightgbm-users"].version
-    assert (
-        "as served over 1,500 jobs (within 0.001 the simpler): lightgbm-users (version 3) 0.6000, last2 (version 2) 0.5000"
-        in first.description
+def test_the_more_accurate_comes_first_with_the_reason():
+    made = [
+        Candidate(name, str(number), score, 1500)
+        for number, (name, score) in enumerate([("requested", 0.3), ("last2", 0.5), ("lightgbm-users", 0.6)], 1)
+    ]
+    ranked, basis = rank_candidates(made, RUNTIME)
+    assert [each.method for each in ranked] == ["lightgbm-users", "last2", "requested"]
+    assert basis == (
+        "mean accuracy as served over 1,500 jobs (within 0.001 the simpler): lightgbm-users (version 3) 0.6000, "
+        "last2 (version 2) 0.5000, requested (version 1) 0.3000."
     )
 
 
-def test_a_tie_goes_to_the_simpler(opened, learned):
-    made = [register(opened, learned, "tie", m, a) for m, a in (("lightgbm-users", 0.5005), ("last2", 0.5))]
-    assert ranked_and_promoted(opened, "tie", made)[0] == made[1].version
+def test_a_tie_goes_to_the_simpler():
+    made = [Candidate(*each, 1500) for each in (("lightgbm-users", "1", 0.5005), ("last2", "2", 0.5))]
+    assert [each.version for each in rank_candidates(made, RUNTIME)[0]] == ["2", "1"]
 
 
 def test_what_a_version_learned_is_read_back_and_predicts_the_same(opened, learned):
@@ -156,30 +145,40 @@ def test_what_a_version_learned_is_read_back_and_predicts_the_same(opened, learn
 
 def test_a_failure_half_way_leaves_the_old_champion(opened, learned, monkeypatch):
     old = register(opened, learned, "five", "last2", 0.5)
-    ranked_and_promoted(opened, "five", [old])
+    set_aliases(opened, "runtime-five", old.version)
     with monkeypatch.context() as broken:
         broken.setattr(registration, "assemble", lambda *_, **__: (_ for _ in ()).throw(OSError("disk full")))
         with pytest.raises(OSError, match="disk full"):
             register(opened, learned, "five", "lightgbm-users", 0.9)
     assert mlflow.search_runs([opened.experiment_id], "tags.method = 'lightgbm-users' and status = 'FAILED'", output_format="list")
     new = [register(opened, learned, "five", m, a) for m, a in (("last2", 0.5), ("lightgbm-users", 0.9))]
+    real = opened.client.set_registered_model_alias
     with monkeypatch.context() as broken:
-        broken.setattr(registration, "_describe", lambda *_: (_ for _ in ()).throw(OSError("gone")))
+        broken.setattr(opened.client, "set_registered_model_alias", lambda name, alias, number: _gone(real, name, alias, number))
         with pytest.raises(OSError, match="gone"):
-            ranked_and_promoted(opened, "five", new)
-    assert str(champion(opened, "five").version) == old.version
+            set_aliases(opened, "runtime-five", new[1].version, new[0].version)
+    assert str(version_at(opened, "runtime-five").version) == old.version
 
 
-def test_candidates_judged_on_different_jobs_are_not_compared(opened):
+def _gone(real, name, alias, number):
+    """A registry that takes the challenger's alias and no more."""
+    if alias == "champion":
+        raise OSError("gone")
+    real(name, alias, number)
+
+
+def test_candidates_judged_on_different_jobs_or_none_are_not_compared():
     with pytest.raises(ValueError, match="different jobs"):
-        rank_candidates(opened, "six", [Candidate("last2", "1", 0.5, 100, 900), Candidate("lightgbm-users", "2", 0.6, 101, 900)])
+        rank_candidates([Candidate("last2", "1", 0.5, 100), Candidate("lightgbm-users", "2", 0.6, 101)], RUNTIME)
+    with pytest.raises(ValueError, match="no jobs judge"):
+        rank_candidates([Candidate("last2", "1", float("nan"), 0)], RUNTIME)
 
 
 def test_loading_refuses_what_is_absent_or_of_another_format(opened, learned):
     with pytest.raises(InputError, match="no registered model runtime-nowhere@champion"):
         load(opened, "runtime-nowhere")
     made = register(opened, learned, "old", "requested", 0.5)
-    ranked_and_promoted(opened, "old", [made])
+    set_aliases(opened, "runtime-old", made.version)
     assert load(opened, "runtime-old").predict(_one())["predicted_s"].iloc[0] == 600
     opened.client.set_model_version_tag("runtime-old", made.version, "queuecast_format", "0")
     with pytest.raises(InputError, match=f"has format 0, this Queuecast reads format {FORMAT}"):
@@ -193,7 +192,7 @@ def test_a_version_packed_by_an_older_code_loads_and_can_be_refreshed_from(opene
         (older / "predictor.py").write_text((older / "predictor.py").read_text() + "\n# as it was then\n")
         made = register(opened, learned, "elder", "lightgbm-users", 0.6)
     assert packing.private_name() not in made.tags["code_version"]
-    promote(opened, "elder", made.version)
+    set_aliases(opened, "runtime-elder", made.version)
     assert load(opened, "runtime-elder").predict(_one())["predicted_s"].between(1, 600).all()
     assert trained_method(opened, "elder", made.version).name == "lightgbm-users"
 

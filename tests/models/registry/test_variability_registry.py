@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,20 +16,17 @@ from sklearn.metrics import f1_score
 from features.clock import DAY_S
 from features.errors import InputError
 from features.monitoring.labels import baselines
-from models.packed_variability.predictor import VariabilityPredictor
-from models.registry import tracking, variability_registration
+from models.packed.variability_predictor import VariabilityPredictor
+from models.registry import tracking
+from models.registry.packing import assemble
 from models.registry.promotion import FEWEST_JOBS, Evidence
-from models.registry.registration import set_aliases
+from models.registry.registration import Candidate, Training, log_and_register, rank_candidates, set_aliases
 from models.registry.variability_promotion import FEWEST_VARIED, JUDGED_DAYS, decide, duel, f1_evidence, f1_scores
 from models.registry.variability_registration import (
-    Candidate,
-    Training,
-    assemble,
+    VARIABILITY,
+    VariabilityContent,
     from_directory,
-    load_variability,
-    log_and_register,
-    private_name,
-    rank_candidates,
+    registered_classifier,
 )
 from models.variability.model import CLASSIFIERS, fit
 from tests.support.contention import control_runs, labelled
@@ -54,6 +50,11 @@ def learned(made):
     return found
 
 
+def packed(directory, model):
+    """Where a version's data lies."""
+    return assemble(directory, "variability", VariabilityContent(model, "own", (1.5,), pd.DataFrame()).write).data
+
+
 def asked_of(made, model) -> pd.DataFrame:
     """Rows with missing values, and applications of which one is unknown."""
     rows = made.features[list(model.columns)].iloc[:60].copy()
@@ -65,7 +66,7 @@ def asked_of(made, model) -> pd.DataFrame:
 def test_what_is_packed_answers_as_the_kernel_does(tmp_path, made, learned, name):
     model = learned[name]
     asked = asked_of(made, model)
-    answer = VariabilityPredictor(assemble(tmp_path, model, (1.5,)).data).predict(asked)
+    answer = VariabilityPredictor(packed(tmp_path, model)).predict(asked)
     probability = answer[[f"probability_{label}" for label in range(model.classes)]].to_numpy()
     np.testing.assert_allclose(probability, model.probabilities(asked), rtol=0, atol=1e-12)
     np.testing.assert_array_equal(answer["predicted_class"], model.predict(asked))
@@ -78,7 +79,7 @@ def test_what_is_packed_answers_as_the_kernel_does(tmp_path, made, learned, name
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_what_is_packed_comes_back_as_it_was(tmp_path, learned, name):
     model = learned[name]
-    back = from_directory(assemble(tmp_path, model, (1.5,)).data)
+    back = from_directory(packed(tmp_path, model))
     for ours, theirs in zip(model.arrays, back.arrays, strict=True):
         np.testing.assert_array_equal(ours, theirs)
         assert np.asarray(ours).dtype == np.asarray(theirs).dtype
@@ -89,7 +90,7 @@ def test_what_is_packed_comes_back_as_it_was(tmp_path, learned, name):
 
 def test_another_format_and_broken_rows_are_refused(tmp_path, made, learned):
     model = learned["lightgbm"]
-    data = assemble(tmp_path, model, (1.5,)).data
+    data = packed(tmp_path, model)
     asked = made.features[list(model.columns)].iloc[:5].copy()
     with pytest.raises(ValueError, match=r"1 of 57 columns are missing, the first is "):
         VariabilityPredictor(data).predict(asked.iloc[:, 1:])
@@ -127,8 +128,11 @@ def opened(tmp_path_factory):
 
 def registered(opened, made, model, system="ours", f1=0.7) -> Candidate:
     window = (int(made.start_s[0]), int(made.start_s[-1] + made.runtime_s[-1]))
-    training = Training(system, "own", "abc", 400, window, (1.5,), made.features, generated=True, seed=7)
-    return log_and_register(opened, model, training, {"f1": f1}, (f1, 300), why="because", tags={"dagster_run_id": "r1"})
+    training = Training(system, "abc", 400, window, generated=True, seed=7)
+    content = VariabilityContent(model, "own", (1.5,), made.features)
+    return log_and_register(
+        opened, VARIABILITY, content, training, (f1, 300), {"f1": f1}, why="because", tags={"dagster_run_id": "r1"}
+    )
 
 
 def test_a_version_stands_alone_and_records_where_it_comes_from(tmp_path, opened, made, learned):
@@ -168,11 +172,13 @@ def test_a_version_stands_alone_and_records_where_it_comes_from(tmp_path, opened
 
 def test_the_simulator_gets_the_model_itself_or_one_line(opened, made, learned):
     set_aliases(opened, "variability-theirs", registered(opened, made, learned["adaboost"], "theirs").version)
-    model = load_variability(opened, "variability-theirs")
+    found = registered_classifier(opened, "variability-theirs")
+    assert (found.version, found.scope, found.thresholds) == ("1", "own", (1.5,))
+    model = found.model
     rows = made.features.iloc[:50]
     np.testing.assert_array_equal(model.probabilities(rows), learned["adaboost"].probabilities(rows))
     with pytest.raises(InputError, match="no registered model variability-theirs@challenger"):
-        load_variability(opened, "variability-theirs", "challenger")
+        registered_classifier(opened, "variability-theirs", "challenger")
 
 
 def test_another_kind_of_model_is_refused(opened):
@@ -184,17 +190,16 @@ def test_another_kind_of_model_is_refused(opened):
     opened.client.create_model_version("runtime-x", logged.model_uri)
     opened.client.set_registered_model_alias("runtime-x", "champion", "1")
     with pytest.raises(InputError, match=r"models:/runtime-x/1: no variability model that this Queuecast reads"):
-        load_variability(opened, "runtime-x")
+        registered_classifier(opened, "runtime-x")
 
 
 def test_the_first_champion_has_the_highest_f1_and_of_equals_is_the_one_named_first():
     made = [Candidate(name, str(number), f1, 300) for number, (name, f1) in enumerate([("lightgbm", 0.7005), ("knn", 0.7)])]
-    first, second, why = rank_candidates(made)
-    assert (first.classifier, second.classifier) == ("knn", "lightgbm")
-    assert "knn (version 1) 0.7000, lightgbm (version 0) 0.7005" in why
-    assert rank_candidates([made[0]])[1] is None
+    ranked, basis = rank_candidates(made, VARIABILITY)
+    assert [each.method for each in ranked] == ["knn", "lightgbm"]
+    assert basis == "F1 over 300 runs (within 0.001 the one named first): knn (version 1) 0.7000, lightgbm (version 0) 0.7005."
     with pytest.raises(ValueError, match="judged on different runs"):
-        rank_candidates([made[0], Candidate("knn", "3", 0.9, 299)])
+        rank_candidates([made[0], Candidate("knn", "3", 0.9, 299)], VARIABILITY)
 
 
 def _days(rng, days: int, better: float):
@@ -278,12 +283,3 @@ def test_few_runs_few_variations_and_failed_checks_keep_the_champion():
         "only 199 runs of the last 90 days started after what the champion learned from; 200 must judge",
     )
     assert decide(found, FEWEST_VARIED - 1, {})[1] == "only 9 of the 4,000 judged runs varied; 10 must"
-
-
-def test_the_private_name_changes_with_the_code(tmp_path, monkeypatch):
-    before = private_name()
-    copy = shutil.copytree(variability_registration._PACKED, tmp_path / "packed")
-    monkeypatch.setattr(variability_registration, "_PACKED", copy)
-    assert private_name() == before
-    (copy / "predictor.py").write_text((copy / "predictor.py").read_text() + "\n# edited\n")
-    assert private_name() != before

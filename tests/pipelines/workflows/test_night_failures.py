@@ -18,8 +18,8 @@ from features.errors import InputError
 from features.jobs.cleaning import AHEAD, CleanTrace
 from features.jobs.cleaning import clean as cleaned
 from features.jobs.schema import Trace
-from models.packed.predictor import FORMAT
-from models.registry import registration
+from models.packed.settings import FORMAT
+from models.registry import registration, runtime_registration
 from models.registry.versions import all_versions
 from pipelines.workflows import night_commit, night_status, nights, retraining
 from pipelines.workflows.night_replay import own_registry
@@ -253,11 +253,11 @@ def test_a_champion_of_an_older_format_is_replaced_and_the_note_says_so(prepared
     old = aliases(home)["champion"]
     store.client.set_model_version_tag("runtime-arriving", old, "queuecast_format", "0")
     with pytest.raises(InputError, match=f"version {old}.* has format 0, this Queuecast reads format {FORMAT}: register it again"):
-        registration.load(store, "runtime-arriving")
+        runtime_registration.load(store, "runtime-arriving")
     made = do(home, prepared[1], 1)
     assert made.row["promoted"]
     assert f"version {old}, is of format 0, not {FORMAT}" in str(made.row["why"])
-    assert registration.load(own_registry(home), "runtime-arriving") is not None
+    assert runtime_registration.load(own_registry(home), "runtime-arriving") is not None
 
 
 def test_a_champion_chosen_by_hand_stays_and_is_not_refreshed(prepared, home: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from features.errors import InputError
+from models.registry.variability_registration import Registered
 from models.variability.model import fit
 from pipelines.cli.variability.ask import command, moment
 from pipelines.ingest.ldms_ingest import ingest_counters
@@ -26,7 +27,6 @@ from pipelines.workflows.variability_ask import ask
 from pipelines.workflows.variability_models import training_table
 
 FIRST_S, RUNS = 1_600_000_000, 40
-TAGS = {"scope": "own", "thresholds": "1.2 1.5"}
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +58,8 @@ def model(home: Path):
 
 @pytest.fixture
 def registered(model, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    monkeypatch.setattr(variability_ask, "version_at", lambda *_: SimpleNamespace(version=7, tags=TAGS))
-    monkeypatch.setattr(variability_ask, "_loaded", lambda *_: model)
+    found = Registered("variability-small", "7", model, "own", (1.2, 1.5))
+    monkeypatch.setattr(variability_ask, "registered_classifier", lambda *_: found)
     return SimpleNamespace(uri="here")
 
 
@@ -83,7 +83,7 @@ def test_probes_count_where_they_are_given(home: Path, registered) -> None:
     assert len(ask(home, registered, "small", ["n1"], "AMG", FIRST_S + 3000, probes).missing) == 9
 
 
-def test_what_cannot_be_answered_is_said_in_a_line(home: Path, registered, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_answered_is_said_in_a_line(home: Path, registered) -> None:
     with pytest.raises(
         InputError, match=r"no counter of n0 was sampled in the 300 s before 2020-09-14.*the last of all is of 2020-09-13T15:45:40"
     ):
@@ -91,11 +91,6 @@ def test_what_cannot_be_answered_is_said_in_a_line(home: Path, registered, monke
     with pytest.raises(InputError, match="no counter of n5 and 1 others was sampled"):
         ask(home, registered, "small", ["n5", "n6"], "AMG", FIRST_S + 3000)
     assert np.isnan(ask(home, registered, "small", ["n0"], "HPL", FIRST_S + 3000).varies_above_s)
-    monkeypatch.setattr(variability_ask, "version_at", lambda *_: None)
-    with pytest.raises(
-        InputError, match="no registered model variability-small@champion at here: queuecast run --system small makes one"
-    ):
-        ask(home, registered, "small", ["n0"], "AMG", FIRST_S + 3000)
 
 
 def test_the_command_prints_the_answer(home: Path, registered, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.schema import fingerprint
 from models.registry import tracking
-from models.registry.variability_registration import load_variability
+from models.registry.variability_registration import registered_classifier
 from models.registry.versions import all_versions
 from models.variability import learners
 from models.variability.evaluation import forward
@@ -84,7 +84,7 @@ def test_the_first_champion_is_the_best_of_all_and_the_simulator_can_load_it(ope
     assert found.registered["f1"].between(0.3, 1).all()
     champion = found.registered.set_index("alias").loc["champion"]
     assert champion["f1"] >= found.registered["f1"].max() - 0.001
-    model = load_variability(opened, "variability-first")
+    model = registered_classifier(opened, "variability-first").model
     assert model.classifier == champion["method"]
     assert model.classes == 3
     assert set(model.baselines.index) == set(made.application)
@@ -216,7 +216,7 @@ def test_the_commands_say_what_was_found(opened, made, monkeypatch, tmp_path):
     arguments = ["--system", "sixth", "--classifier", "lightgbm", "--classes", "2", "--plot", str(plot)]
     done = CliRunner().invoke(train_command, arguments, catch_exceptions=False)
     assert "variability-sixth, simulated: 300 runs" in done.output
-    assert "champion    version 1: F1 over 300 runs" in done.output
+    assert "champion    version 1: First champion by F1 over 300 runs" in done.output
     assert "3 of 303 runs left out: no counter sampled in the window" in done.output
     assert plot.read_bytes().startswith(b"\x89PNG")
     arguments = ["--system", "sixth", "--classifier", "lightgbm", "--protocol", "blocks-of-time"]

@@ -1,4 +1,4 @@
-"""Will a job vary? The answers of a registered classifier from what it brings along: its settings and its plain arrays.
+"""Predict whether jobs vary, from a registered classifier's settings and plain arrays.
 
 Packed as it stands into registered models, where Queuecast is not installed: needs numpy and pandas alone. It repeats the walk of
 ``models.variability.compiled_classifiers``, many rows at a time, and a test holds the two equal.
@@ -6,28 +6,23 @@ Packed as it stands into registered models, where Queuecast is not installed: ne
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-FORMAT = 2
-"""Version of the files a model is made of: settings and arrays. 1 had one cutoff, chosen on folds that shared the machine's state."""
-SETTINGS, ARRAYS = "model.json", "arrays.npz"
+from .settings import read_settings
+
+ARRAYS = "arrays.npz"
 _SHARES, _SCORES, _NEAREST = range(3)
 _AT_ONCE = 2048
 """Rows walked together."""
 
 
 def read(directory: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Settings and arrays. Raises ValueError for another format, OSError for a file that is not there."""
-    settings = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))
-    if settings.get("format") != FORMAT:
-        raise ValueError(
-            f"{directory / SETTINGS}: format {settings.get('format')}, this code reads format {FORMAT}: register the model again"
-        )
+    """Read settings and arrays. Raises ValueError for another format, OSError for a missing file."""
+    settings = read_settings(directory)
     with np.load(directory / ARRAYS, allow_pickle=False) as stored:
         return settings, {name: stored[name] for name in stored.files}
 
@@ -46,7 +41,9 @@ class VariabilityPredictor:
         }
 
     def predict(self, asked: pd.DataFrame) -> pd.DataFrame:
-        """Probability of each class (``probability_0`` ...), ``predicted_class`` (the likeliest) and ``predicted_to_vary`` (by the model's cutoff) [rows].
+        """Answer whether each row of ``asked`` varies, by probabilities and by the cutoff [rows].
+
+        Columns: probability of each class (``probability_0`` ...), ``predicted_class`` (the likeliest) and ``predicted_to_vary`` (by the cutoff).
 
         ``asked`` has the model's columns; a missing value (NaN) counts as the median of the training part. With ``application`` (text) also
         ``varies_above_s``, the runtime from which a run of it counts as varying, NaN for one the model does not know. Raises ValueError naming row and column

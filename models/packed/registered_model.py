@@ -1,6 +1,8 @@
-"""A registered variability model as MLflow runs it: models from code, the code beside this file in ``code/`` under a private name.
+"""A registered model as MLflow runs it: models from code, the code beside this file in ``code/`` under a private name.
 
-As ``models.packed.runtime_model``, which says why; the two have nothing in common, so that a version of either stands alone.
+That name carries the format and the SHA-256 of the content. So two versions loaded into one process share code only where it is the
+same, code that is not what was packed is not run, and none of it can be taken for a package ``models`` of the consumer's own. What the
+model asks for and answers is in its signature.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from mlflow.models import set_model
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.pyfunc import PythonModel
 
-_PREFIX = "_queuecast_variability_model_"
+_PREFIX = "_queuecast_model_"
 
 
 def _predictor_module() -> Any:
@@ -46,11 +48,12 @@ def _content_hash(home: Path) -> str:
     return digest.hexdigest()
 
 
-class VariabilityModel(PythonModel):
-    """Probabilities of the classes of variation, the likeliest class and whether the job is predicted to vary, from the model's columns."""
+class RegisteredModel(PythonModel):
+    """Answers with the predictor of the kind that the model's settings name."""
 
     def load_context(self, context: Any) -> None:
-        self._predictor = _predictor_module().VariabilityPredictor(Path(context.artifacts["variability_model"]))
+        (directory,) = context.artifacts.values()
+        self._predictor = _predictor_module().load(Path(directory))
 
     def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:
         try:
@@ -59,4 +62,4 @@ class VariabilityModel(PythonModel):
             raise MlflowException(str(error), error_code=INVALID_PARAMETER_VALUE) from error
 
 
-set_model(VariabilityModel())
+set_model(RegisteredModel())

@@ -1,0 +1,24 @@
+"""The settings file of a registered model: its format, its kind and what its predictor needs to know.
+
+Packed as it stands into registered models.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+FORMAT = 2
+"""Version of the files a model is made of. Format 1 of a variability model had one cutoff, chosen on folds that shared the machine's state."""
+SETTINGS = "model.json"
+
+
+def read_settings(directory: Path) -> dict[str, Any]:
+    """Read the settings in ``directory``. Raises ValueError for another format, OSError for a missing file."""
+    settings = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))
+    if settings.get("format") != FORMAT:
+        raise ValueError(
+            f"{directory / SETTINGS}: format {settings.get('format')}, this code reads format {FORMAT}: register the model again"
+        )
+    return settings

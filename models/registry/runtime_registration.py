@@ -1,0 +1,164 @@
+"""What a version of ``runtime-<trace>`` holds, and how it is read back and asked.
+
+A version holds a method, trained once, and a dated snapshot of the users' histories, with what the method itself remembers of jobs. A
+refreshed version has the model of an older one, named by the tag ``refreshed_from``, and a new snapshot.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import lightgbm
+import mlflow
+import mlflow.artifacts
+import mlflow.pyfunc
+import numpy as np
+import pandas as pd
+from mlflow.exceptions import MlflowException
+from mlflow.models import ModelSignature
+from mlflow.pyfunc import PyFuncModel
+from mlflow.types import ColSpec, DataType, Schema, TensorSpec
+
+from features.clock import local_clock_s
+from features.errors import InputError
+from models.packed.methods import METHODS, Method
+from models.packed.runtime_predictor import HISTORY, read_method
+from models.packed.settings import FORMAT
+from models.registry.packing import artifact
+from models.registry.registration import Kind, registered_version
+from models.registry.tracking import Tracking
+from models.registry.versions import REFRESHED_FROM
+
+RUNTIME = Kind("runtime", "trace", "accuracy", "jobs", "mean accuracy as served", tuple(METHODS), "the simpler")
+_ASKED = (
+    ColSpec(DataType.string, "user"),
+    ColSpec(DataType.long, "procs"),
+    ColSpec(DataType.long, "requested_s"),
+    ColSpec(DataType.datetime, "submit_time"),
+)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Users' histories at ``at_s`` seconds from the trace's origin.
+
+    ``users`` is the table of ``features.jobs.snapshot.snapshot``, made of data of the fingerprint ``fingerprint``; ``origin_unix_s`` and
+    ``timezone`` are the trace's, as in ``features.clock``.
+    """
+
+    users: pd.DataFrame
+    at_s: int
+    origin_unix_s: int | None = None
+    timezone: str | None = None
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True)
+class RuntimeContent:
+    """A method and the snapshot that it answers from; ``refreshed_from`` is the version whose training it has, if not its own.
+
+    Raises ValueError for a method that a loaded model would not know.
+    """
+
+    trained: Method
+    snapshot: Snapshot
+    refreshed_from: str = ""
+
+    def __post_init__(self) -> None:
+        if self.trained.name not in METHODS:
+            raise ValueError(f"unknown method {self.trained.name!r}: known are {', '.join(METHODS)}")
+
+    @property
+    def method(self) -> str:
+        return self.trained.name
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        refreshed = {REFRESHED_FROM: self.refreshed_from} if self.refreshed_from else {}
+        return {"snapshot_s": str(self.snapshot.at_s), "snapshot_fingerprint": self.snapshot.fingerprint, **refreshed}
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        return {}
+
+    @property
+    def requirements(self) -> Sequence[str]:
+        return ["pyarrow", *self.trained.packages, *(["tzdata"] if self.snapshot.timezone else [])]
+
+    @property
+    def signature(self) -> ModelSignature:
+        return signature(self.trained.outputs, self.trained.optional)
+
+    @property
+    def example(self) -> pd.DataFrame:
+        users = self.snapshot.users["user"].tolist()
+        local = local_clock_s(np.full(2, self.snapshot.at_s), self.snapshot.origin_unix_s, self.snapshot.timezone)
+        return pd.DataFrame(
+            {
+                "user": [users[0] if users else "a user", "a user without history"],
+                "procs": np.array([4, 1], np.int64),
+                "requested_s": np.array([3600, 600], np.int64),
+                "submit_time": local.astype("datetime64[s]"),
+            }
+        )
+
+    def write(self, directory: Path) -> Mapping[str, object]:
+        self.snapshot.users.to_parquet(directory / HISTORY, index=False)
+        self.trained.write(directory)
+        return {
+            "method": self.trained.name,
+            "snapshot_s": int(self.snapshot.at_s),
+            "origin_unix_s": self.snapshot.origin_unix_s,
+            "timezone": self.snapshot.timezone,
+        }
+
+
+def signature(outputs: Sequence[str], optional: Sequence[str] = ()) -> ModelSignature:
+    """Make the signature of a version.
+
+    It answers with ``outputs`` (seconds), the snapshot's age and whether the user is known, and looks at ``optional`` text if it is given.
+    """
+    answers: list[ColSpec | TensorSpec] = [
+        *(ColSpec(DataType.double, name) for name in outputs),
+        ColSpec(DataType.long, "snapshot_age_s"),
+        ColSpec(DataType.boolean, "user_known"),
+    ]
+    asked: list[ColSpec | TensorSpec] = [*_ASKED, *(ColSpec(DataType.string, name, required=False) for name in optional)]
+    return ModelSignature(inputs=Schema(asked), outputs=Schema(answers))
+
+
+def trained_method(tracking: Tracking, trace: str, number: str) -> Method:
+    """Read what a version learned, without its snapshot, to predict or to be refreshed.
+
+    Raises InputError for a version of another format or code.
+    """
+    place = f"models:/{RUNTIME.registered(trace)}/{number}"
+    try:
+        with tempfile.TemporaryDirectory(prefix="queuecast-") as directory:
+            home = Path(mlflow.artifacts.download_artifacts(f"{place}/artifacts/{artifact(RUNTIME.name)}", dst_path=directory))
+            return read_method(home)
+    except (ValueError, OSError, MlflowException, lightgbm.basic.LightGBMError) as error:
+        raise InputError(f"{place}: cannot be read by this Queuecast: {str(error).strip().splitlines()[0]}") from error
+
+
+def load(tracking: Tracking, name: str, alias: str = "champion") -> PyFuncModel:
+    """Load the registered model ``name`` at ``alias``; InputError if it is not there or of another format."""
+    found = registered_version(tracking, name, alias)
+    if found.tags.get("queuecast_format") != str(FORMAT):
+        raise InputError(
+            f"{name}@{alias} (version {found.version}) has format {found.tags.get('queuecast_format')}, this Queuecast reads format {FORMAT}: register it again"
+        )
+    return mlflow.pyfunc.load_model(f"models:/{name}/{found.version}")
+
+
+def ask(model: PyFuncModel, submitted: pd.DataFrame) -> pd.DataFrame:
+    """Ask a loaded model about ``submitted``, of which it is given the columns that its signature lists.
+
+    Without a signature it is given those that all versions need.
+    """
+    schema = model.metadata.get_input_schema()
+    wanted = schema.input_names() if schema is not None and schema.has_input_names() else [column.name for column in _ASKED]
+    return pd.DataFrame(model.predict(submitted[[name for name in submitted if name in wanted]]))
