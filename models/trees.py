@@ -1,7 +1,7 @@
-"""LightGBM's trees as plain arrays, so that the simulator's kernel can walk down them.
+"""LightGBM's trees as plain arrays for the simulator's kernel.
 
-A tree has up to ``leaves`` leaves; its inner nodes are rows of a table ``links`` (feature, child where the feature is at most the threshold,
-other child), the thresholds stand beside it. A child below 0 is a leaf: -1 the first, -2 the second, as LightGBM has it.
+A tree has up to ``leaves`` leaves; its inner nodes are rows of a table ``links`` (feature, child where the feature is at most the
+threshold, other child), with the thresholds beside it. A child below 0 is a leaf: -1 the first, -2 the second, as in LightGBM.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     import lightgbm
 
 FEATURE, LOW, HIGH = range(3)
-"""Columns of the table of nodes. A tree that is one leaf has the feature -1 in its first row."""
+"""Columns of the table of nodes. A tree of one leaf has the feature -1 in its first row."""
 
 
 def plain_trees(booster: lightgbm.Booster) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Each tree as (nodes int64 [leaves - 1, 3], thresholds float64 [leaves - 1], values of leaves float64 [leaves]).
+    """Return each tree as (nodes, thresholds, values of leaves).
 
-    ValueError for splits that are not plain comparisons (categories, missing values): train without those.
+    Nodes are int64 [leaves - 1, 3], thresholds float64 [leaves - 1], values float64 [leaves]. Raises ValueError for splits that
+    are not plain comparisons (categories, missing values): train without those.
     """
     found = []
     for tree in booster.model_to_string().split("\nTree=")[1:]:
@@ -34,7 +35,7 @@ def plain_trees(booster: lightgbm.Booster) -> list[tuple[np.ndarray, np.ndarray,
             continue
         kinds = np.array(given["decision_type"].split(), np.int64)
         if (kinds & 1).any() or (kinds >> 2).any():  # bit 0: by category; bits 2 and 3: how missing values go
-            raise ValueError("a tree that splits by categories or by what is missing has no plain form")
+            raise ValueError("a tree that splits by categories or missing values has no plain form")
         columns = [np.array(given[name].split(), np.int64) for name in ("split_feature", "left_child", "right_child")]
         found.append((np.column_stack(columns), np.array(given["threshold"].split(), np.float64), values))
     return found
@@ -42,7 +43,10 @@ def plain_trees(booster: lightgbm.Booster) -> list[tuple[np.ndarray, np.ndarray,
 
 @kernel
 def leaf_of(links, first, thresholds, at, x):
-    """The leaf in which ``x`` ends, of the tree whose nodes begin at row ``first`` of ``links`` and whose thresholds at ``thresholds[at]``."""
+    """Return the leaf of ``x`` in one tree.
+
+    The tree's nodes begin at row ``first`` of ``links``, its thresholds at ``thresholds[at]``.
+    """
     if links[first, FEATURE] < 0:
         return 0
     node = 0

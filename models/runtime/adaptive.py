@@ -1,9 +1,10 @@
-"""What adaptive calibration does by itself: to a constant, to random numbers, and to how far the rates of windows stray by chance.
+"""Adaptive calibration on a constant prediction, and chance bands of its window rates.
 
-Adaptive conformal inference (Gibbs & Candes 2021) moves a level by ``rate`` times the error whenever a job ends: up where the job outlived its quantile, down
-where it did not. The errors since the start then add up to how far the level has moved, divided by the rate. So the share of
-jobs under-predicted comes out as asked over any long time, whatever is predicted: it is what the update forces, and says nothing about the prediction.
-And the rates of windows stray less than those of independent jobs. A band for them has to come from the process with its feedback.
+Adaptive conformal inference (Gibbs & Candes 2021) moves a level by ``rate`` times the error whenever a job ends: up if the job
+outlived its quantile, down if it did not. The errors since the start add up to the level's move divided by the rate. So the
+long-run share of under-predicted jobs comes out as asked for any prediction: the update forces it, and it says nothing about the
+prediction. The rates of windows also vary less than those of independent jobs, so a band for them must come from the process with
+its feedback.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ _AT_ONCE = 50
 
 
 def order_of_events(submit_s: np.ndarray, end_s: np.ndarray) -> np.ndarray:
-    """Submissions and ends in the order in which a predictor is told of them, int64 [2 x jobs]: job j when it is submitted, -1 - j when it ends.
+    """Return the order in which a predictor sees submissions and ends, int64 [2 x jobs].
 
-    Within one second, ends come before submissions.
+    Job j is listed as j when it is submitted and as -1 - j when it ends. Within one second, ends come before submissions.
     """
     jobs = np.arange(len(submit_s))
     told = np.concatenate([-1 - jobs, jobs])
@@ -30,10 +31,10 @@ def order_of_events(submit_s: np.ndarray, end_s: np.ndarray) -> np.ndarray:
 def adapted(
     points_s: np.ndarray, events: np.ndarray, runtime_s: np.ndarray, requested_s: np.ndarray, levels: np.ndarray, rate: float
 ) -> np.ndarray:
-    """One number a job made a calibrated distribution by the adaptive update alone: quantiles [jobs, levels], seconds.
+    """Calibrate a constant point by the adaptive update alone: quantiles [jobs, levels] in s.
 
-    ``points_s`` float64 [jobs], cut at the request, is each job's quantile of all levels; ``events`` as :func:`order_of_events`. What is predicted is
-    the quantile of the level as it has moved: above 1 the request, from 0 down a second. ``levels`` ascend, and so do quantiles.
+    ``points_s`` float64 [jobs], cut at the request, is each job's quantile of all levels; ``events`` as :func:`order_of_events`.
+    A quantile of the moved level is predicted: above 1 the request, from 0 down a second. ``levels`` ascend, and so do quantiles.
     """
     requested = np.asarray(requested_s, np.float64)
     points = np.minimum(np.asarray(points_s, np.float64), requested)
@@ -60,9 +61,10 @@ def _adapted(points, events, runtime, requested, levels, rate):
 
 
 def together(under: np.ndarray, target: float, cluster: np.ndarray) -> float:
-    """How much jobs of a cluster go wrong together, in 0..1: the mean product of two of their errors, over the variance of one.
+    """Return the correlation of errors within clusters, in 0..1.
 
-    ``under`` bool [jobs], ``target`` the rate asked for, ``cluster`` int [jobs]. 0 where no cluster has two jobs.
+    It is the mean product of two errors of a cluster's jobs, over the variance of one. ``under`` bool [jobs], ``target`` the rate
+    asked for, ``cluster`` int [jobs]. 0 where no cluster has two jobs.
     """
     error = np.asarray(under, np.float64) - target
     member = np.unique(cluster, return_inverse=True)[1].ravel()
@@ -83,12 +85,13 @@ def feedback_band(
     confidence: float = 0.99,
     replicates: int = REPLICATES,
 ) -> pd.DataFrame:
-    """Under-prediction rate in each window, beside the band that chance allows where the level follows its errors.
+    """Return each window's under-prediction rate with the chance band of an adaptive level.
 
-    The band is simulated: in each of ``replicates`` every job's runtime lies at a uniform place of its distribution, as if that were right, and the level,
-    which starts at 1 - ``target``, moves by ``rate`` times the error when the job ends, in the order of ``events``. Jobs of a
-    ``cluster`` share one place with the probability that makes their errors as alike as those observed (:func:`together`). A negative ``window``
-    leaves a job out of the figures; it is learned from. A row a window: ``window jobs clusters rate low high inside``.
+    The band is simulated: in each of ``replicates`` every job's runtime lies at a uniform place of its distribution, as if that
+    were right, and the level, which starts at 1 - ``target``, moves by ``rate`` times the error when the job ends, in the order
+    of ``events``. Jobs of a ``cluster`` share one place with the probability that makes their errors as alike as those observed
+    (:func:`together`). Jobs with a negative ``window`` are learned from but not counted. A row a window: ``window jobs clusters
+    rate low high inside``.
     """
     judged = window >= 0
     number, place = np.unique(window[judged], return_inverse=True)
@@ -120,10 +123,10 @@ def feedback_band(
 
 @njit
 def _outlived(events, own, common, member, shared, window, windows, level, rate):
-    """How many jobs of each window outlive the level as it has moved, int64 [windows, replicates].
+    """Count each window's jobs that outlive the moving level, int64 [windows, replicates].
 
-    ``own`` [jobs, replicates] and ``common`` [clusters, replicates] are uniform draws. A job whose own is below ``shared`` lies where its cluster
-    does; what the others' own is above that, stretched to 0..1, is where they lie.
+    ``own`` [jobs, replicates] and ``common`` [clusters, replicates] are uniform draws. A job whose own draw is below ``shared``
+    lies at its cluster's place; other jobs lie at their own draw above that, stretched to 0..1.
     """
     replicates = own.shape[1]
     outlived = np.zeros(own.shape, np.bool_)

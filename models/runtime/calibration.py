@@ -1,8 +1,9 @@
-"""Does a predicted distribution say the truth? Calibration curve, mean quantile loss, and under-prediction over time against what chance allows.
+"""Calibration of predicted distributions: curve, loss, under-prediction over time.
 
-A quantile of level q is calibrated if a share q of jobs runs no longer than it. Where many jobs end exactly at a quantile (at their request, for one), that
-share may jump past q: then q should lie between the share below and the share at or below. The quantile loss averaged over evenly
-spaced levels is, up to a factor of two, the continuous ranked probability score (Gneiting & Raftery 2007): the lower the better.
+A quantile of level q is calibrated if a share q of jobs runs no longer than it. Where many jobs end exactly at a quantile (for
+example at their request), that share may jump past q: then q should lie between the share below and the share at or below. The
+quantile loss averaged over evenly spaced levels is, up to a factor of two, the continuous ranked probability score (Gneiting &
+Raftery 2007): the lower the better.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from models.runtime.evaluation import pinball
 
 
 def calibration_curve(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.ndarray) -> pd.DataFrame:
-    """A row a level: ``level at_most below above pinball_s``; the shares of jobs that run at most, less than and longer than its quantile.
+    """Return a row a level: ``level at_most below above pinball_s``.
 
-    ``quantiles`` float64 [jobs, levels] seconds, ``levels`` in (0, 1), ``runtime_s`` float64 [jobs]. ``pinball_s`` is the level's mean quantile loss.
-    Raises ValueError for shapes that do not fit, levels that are none, and quantiles that are not finite.
+    ``at_most``, ``below`` and ``above`` are the shares of jobs that run at most, less than and longer than their quantile,
+    ``pinball_s`` the level's mean quantile loss. ``quantiles`` float64 [jobs, levels] seconds, ``levels`` in (0, 1),
+    ``runtime_s`` float64 [jobs]. Raises ValueError for shapes that do not fit, levels outside (0, 1), and quantiles that are not
+    finite.
     """
     predicted, runtime, asked = (np.asarray(each, np.float64) for each in (quantiles, runtime_s, levels))
     if predicted.shape != (len(runtime), len(asked)):
@@ -44,12 +47,13 @@ def calibration_curve(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.n
 def chance_band(
     under: np.ndarray, target: float, window: np.ndarray, cluster: np.ndarray, confidence: float = 0.99
 ) -> pd.DataFrame:
-    """Under-prediction rate in each window, beside the band around ``target`` that chance allows where clusters of jobs go wrong together.
+    """Return each window's under-prediction rate with the band that chance allows.
 
-    ``under`` bool [jobs], ``target`` the rate asked for, ``window`` and ``cluster`` int [jobs] number what each job belongs to: such as 30 days, and
-    a user's jobs of a day. A row a window that holds jobs: ``window jobs clusters rate low high inside``. With e = under - target, summed over
-    each cluster within the window, the standard error is sqrt(sum e^2) / jobs (the cluster-robust variance of Liang & Zeger 1986 at the
-    target), and the band target ± z times that. Below ceil(z^2) clusters (seven at 99 %) no rate can leave it.
+    ``under`` bool [jobs], ``target`` the rate asked for, ``window`` and ``cluster`` int [jobs] number what each job belongs to:
+    such as 30 days, and a user's jobs of a day, whose errors go together. A row a window that holds jobs: ``window jobs clusters
+    rate low high inside``. With e = under - target, summed over each cluster within the window, the standard error is sqrt(sum
+    e^2) / jobs (the cluster-robust variance of Liang & Zeger 1986 at the target), and the band target ± z times that. Below
+    ceil(z^2) clusters (seven at 99 %) no rate can leave it.
     """
     number, place = np.unique(window, return_inverse=True)
     error = np.asarray(under, np.float64) - target

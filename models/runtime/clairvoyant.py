@@ -1,4 +1,4 @@
-"""The bound: a predictor that knows the runtime, or a multiple of it to see what a steady error costs."""
+"""The bound: a predictor that knows the runtime, or predicts a multiple of it."""
 
 from __future__ import annotations
 

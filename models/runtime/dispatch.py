@@ -1,8 +1,9 @@
-"""Where the simulation kernel meets the predictors compiled into it: integer codes, direct calls.
+"""Dispatch from the simulation kernel to compiled predictors: integer codes, direct calls.
 
-Code 0 is a table filled beforehand (nothing to do), code -1 a predictor outside the kernel (the loop stops and asks). All others keep what they
-know in a :class:`~models.runtime.memory.Memory`. ``jobs`` are the kernel's columns, int64 [jobs], ``job`` a row of them and ``start`` the starts so far;
-times count from the first submission. A predictor looks at nothing that lies ahead: rows behind ``job``, the runtime of a job before it has ended.
+Code 0 is a table filled beforehand (nothing to do), code -1 a predictor outside the kernel (the loop stops and asks). All others
+keep their state in a :class:`~models.runtime.memory.Memory`. ``jobs`` are the kernel's columns, int64 [jobs], ``job`` a row of
+them and ``start`` the starts so far; times count from the first submission. A predictor reads nothing of the future: no rows
+behind ``job``, no runtime of a job before it has ended.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ OUTSIDE = -1
 
 @kernel
 def estimate(code, memory, job, jobs, start):
-    """Seconds predicted for ``job``, which is submitted now, as a whole number that need not lie in 1..request."""
+    """Predict seconds for ``job``, submitted now: a whole number, maybe outside 1..request."""
     if code == LAST2:
         return last2.estimate(memory, jobs.user[job], jobs.requested[job])
     if code == NAG:
@@ -51,22 +52,23 @@ def estimate(code, memory, job, jobs, start):
 
 @kernel
 def answers_apart(code):
-    """Whether the predictor has different answers to the three questions; ``estimate`` is then the one to ``ORDER``."""
+    """Tell whether the three answers differ; ``estimate`` then answers ``ORDER``."""
     return code == QUANTILE
 
 
 @apart
 def answer_to(code, memory, question, job):
-    """The answer to ``FIT`` or ``END`` for a job just estimated."""
+    """Return the answer to ``FIT`` or ``END`` for a job just estimated."""
     return quantile.answer_to(memory, question, job)
 
 
 @kernel
 def estimate_again(code, memory, job, jobs, said, elapsed):
-    """Seconds predicted in all for a job that has run ``elapsed`` of them and runs on; ``said`` is what was predicted at its submission.
+    """Predict total seconds for a job that has run ``elapsed`` seconds and still runs.
 
-    A predictor that knows more than one number of a job answers for what lies beyond ``elapsed``. A point predictor says what it would say by now of
-    the job as it was submitted; where that is no longer than ``elapsed``, what it ``said``; where that is outlived too, the request.
+    ``said`` is the prediction at its submission. A predictor of distributions answers for what lies beyond ``elapsed``. A point
+    predictor gives what it would predict by now for the job as submitted; if that is not longer than ``elapsed``, ``said``; if
+    ``said`` is outlived too, the request.
     """
     if code == HIERARCHY:
         return hierarchy.estimate(memory, memory.row[job], jobs.requested[job], elapsed)
@@ -82,7 +84,7 @@ def estimate_again(code, memory, job, jobs, said, elapsed):
 
 @kernel
 def point_by_now(code, memory, job, jobs):
-    """Seconds that a point predictor, as it is now, predicts for ``job`` as it was at its submission."""
+    """Return the current prediction of a point predictor for ``job`` as at its submission."""
     if code == LAST2:
         return last2.estimate(memory, jobs.user[job], jobs.requested[job])
     if code == NAG:
@@ -100,20 +102,23 @@ def point_by_now(code, memory, job, jobs):
 
 @kernel
 def wants_starts(code):
-    """Whether the predictor is told of starts."""
+    """Tell whether the predictor is told of starts."""
     return code == NAG
 
 
 @kernel
 def started(code, memory, job, jobs):
-    """``job`` was started. Starts are told in their order, at the latest before the next estimate at a submission or the next end."""
+    """Handle the start of ``job``.
+
+    Starts come in order, at the latest before the next estimate at a submission or the next end.
+    """
     if code == NAG:
         nag.started(memory, job, jobs)
 
 
 @kernel
 def learn(code, memory, job, jobs, now):
-    """``job`` has ended now: its runtime may be used."""
+    """Learn from ``job``, which ends now: its runtime may be used."""
     if code == LAST2:
         last2.learn(memory, jobs.user[job], jobs.runtime[job])
     if code == NAG:

@@ -1,9 +1,9 @@
-"""How good is a predicted distribution? Quantile losses, the CRPS, for which jobs its quantiles hold, and the distribution that knows no features.
+"""Quality of predicted distributions: quantile losses, CRPS, coverage, and a baseline.
 
-Calibration by itself proves nothing: a quantile that is right for a share q of jobs may be useless for each of them. A proper score tells
-sharp distributions from wide ones: the quantile (pinball) loss of Koenker & Bassett 1978, and the continuous ranked probability score
-(Gneiting & Raftery 2007), which is twice the integral of that loss over all levels. A predicted distribution is a table of quantiles,
-float64 [jobs, levels] seconds; a prediction of one number is that number at every level.
+Calibration alone proves nothing: a quantile that is right for a share q of jobs may be useless for each of them. A proper score
+tells sharp distributions from wide ones: the quantile (pinball) loss of Koenker & Bassett 1978, and the continuous ranked
+probability score (Gneiting & Raftery 2007), which is twice the integral of that loss over all levels. A predicted distribution is
+a table of quantiles, float64 [jobs, levels] seconds; a point prediction is that number at every level.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import pandas as pd
 LEVELS = np.arange(1, 20) / 20
 """Levels at which distributions are compared: 0.05 to 0.95."""
 SHOWN = (0.5, 0.8, 0.95)
-"""Levels whose coverage is told: the median, and the two that a registered model serves."""
+"""Levels whose coverage is reported: the median, and the two that a registered model serves."""
 DECILES = 10
 
 
 def at_levels(quantiles: pd.DataFrame, levels: np.ndarray) -> np.ndarray:
-    """The quantiles at ``levels``, float64 [jobs, levels], of a table whose columns are the levels it holds.
+    """Return the quantiles at ``levels``, float64 [jobs, levels], from a table by level.
 
-    Between two levels of the table it is interpolated linearly; beyond its outermost levels those stand.
+    Between two levels of the table it is interpolated linearly; beyond its outermost levels those apply.
     """
     known = np.array(quantiles.columns, np.float64)
     values = quantiles.to_numpy(np.float64)
@@ -32,28 +32,32 @@ def at_levels(quantiles: pd.DataFrame, levels: np.ndarray) -> np.ndarray:
     below = np.maximum(above - 1, 0)
     gap = known[above] - known[below]
     share = np.divide(asked - known[below], gap, out=np.ones(len(asked)), where=gap > 0)
-    # a level that the table holds is read as it stands
+    # a level that the table holds is read unchanged
     share = np.where(np.isclose(share, 0.0), 0.0, np.where(np.isclose(share, 1.0), 1.0, share))
     return values[:, below] * (1.0 - share) + values[:, above] * share
 
 
 def point(predicted_s: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """A prediction of one number as a distribution: that number at every level, float64 [jobs, levels]."""
+    """Return a point prediction as a distribution: that number at every level, [jobs, levels]."""
     return np.repeat(np.asarray(predicted_s, np.float64)[:, None], len(levels), axis=1)
 
 
 def losses(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.ndarray) -> np.ndarray:
-    """Quantile loss of each job at each level, float64 [jobs, levels] seconds, of ``quantiles`` [jobs, levels]."""
+    """Return each job's quantile loss at each level, float64 [jobs, levels] seconds.
+
+    ``quantiles`` is [jobs, levels].
+    """
     short = np.asarray(runtime_s, np.float64)[:, None] - quantiles
     return np.maximum(levels * short, (levels - 1.0) * short)
 
 
 def crps(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.ndarray) -> np.ndarray:
-    """Continuous ranked probability score of each job, float64 [jobs] seconds, the lower the better; of a point it is the absolute error.
+    """Return each job's continuous ranked probability score, float64 [jobs] seconds.
 
-    Twice the mean quantile loss, where each level counts for all levels nearer to it than to another one: the outermost stand for the tails
-    beyond them, out to 0 and 1. ``levels`` ascend. Many equal quantiles, as where jobs run to their request, are an atom like any other: a
-    runtime that lies on it costs nothing at those levels.
+    The lower the better; for a point prediction it is the absolute error. Twice the mean quantile loss, where each level counts
+    for all levels nearer to it than to another one: the outermost stand for the tails beyond them, out to 0 and 1. ``levels``
+    ascend. Many equal quantiles, as where jobs run to their request, are an atom: a runtime that lies on it costs nothing at
+    those levels.
     """
     edges = np.concatenate([[0.0], (levels[1:] + levels[:-1]) / 2.0, [1.0]])
     return 2.0 * losses(quantiles, levels, runtime_s) @ np.diff(edges)
@@ -62,10 +66,11 @@ def crps(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.ndarray) -> np
 def runtimes_so_far(
     submit_s: np.ndarray, end_s: np.ndarray, runtime_s: np.ndarray, requested_s: np.ndarray, levels: np.ndarray
 ) -> np.ndarray:
-    """The distribution without features: quantiles of all runtimes ended by each job's submission, cut at its request, [jobs, levels].
+    """Return the distribution without features: quantiles of ended runtimes, [jobs, levels].
 
-    All arrays are int64 [jobs] seconds, by submission; ``end_s`` are the ends in the schedule that the predictions compared with come from. A quantile
-    is the least runtime that a share ``level`` of the ended jobs does not exceed; while no job has ended it is the request.
+    For each job these are the runtimes ended by its submission, cut at its request. All arrays are int64 [jobs] seconds, by
+    submission; ``end_s`` are the ends in the schedule that the compared predictions come from. A quantile is the smallest runtime
+    that a share ``level`` of the ended jobs does not exceed; while no job has ended it is the request.
     """
     made = np.empty((len(submit_s), len(levels)))
     by_end = np.argsort(end_s, kind="stable")
@@ -83,11 +88,12 @@ def runtimes_so_far(
 
 
 def coverage(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.ndarray, group: np.ndarray, work: np.ndarray) -> pd.DataFrame:
-    """For which jobs the quantiles hold: a row a group and level, ``group level jobs at_most below work_at_most work_below``.
+    """Return coverage of the quantiles, a row a group and level.
 
-    ``group`` int [jobs] numbers what each job belongs to, ``work`` float64 [jobs] is what each counts for: its processor-seconds. ``at_most`` is the share
-    of jobs that run no longer than the quantile, ``below`` of those that run less long; both again as shares of ``work``. With an atom at
-    the quantile, a true level lies between the two. Shares of no work are NaN.
+    Columns: ``group level jobs at_most below work_at_most work_below``. ``group`` int [jobs] numbers each job's group, ``work``
+    float64 [jobs] is its weight: its processor-seconds. ``at_most`` is the share of jobs that run no longer than the quantile,
+    ``below`` of those that run shorter; both again as shares of ``work``. With an atom at the quantile, a true level lies between
+    the two. Shares of no work are NaN.
     """
     number, place = np.unique(group, return_inverse=True)
     runtime, weight = np.asarray(runtime_s, np.float64), np.asarray(work, np.float64)
@@ -103,6 +109,9 @@ def coverage(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.ndarray, g
 
 
 def deciles(values: np.ndarray) -> np.ndarray:
-    """Which tenth of ``values`` each lies in, int64 [jobs] from 0, the least; equal values lie in one, so some tenths may be missing."""
+    """Return the tenth of ``values`` that each lies in, int64 [jobs] from 0, the smallest.
+
+    Equal values lie in one tenth, so some tenths may be missing.
+    """
     ordered = np.sort(values)
     return DECILES * np.searchsorted(ordered, values, "left") // max(len(ordered), 1)

@@ -1,8 +1,8 @@
-"""How good is a runtime prediction? Accuracy, under-prediction, absolute error and quantile loss, over all jobs and by experience.
+"""Quality of runtime predictions: accuracy, under-prediction, absolute error, loss.
 
-Accuracy is the measure of Tsafrir et al. 2007 and of OKCM (Li & Zhang): min(p/r, r/p) of prediction and runtime, averaged over jobs. The
-quantile (pinball) loss is Koenker & Bassett's. Experience is the number of the user's jobs that had ended at submission; OKCM's
-learner takes over after 25 of them.
+Figures are over all jobs and by experience, the number of the user's jobs that had ended at submission; OKCM's learner takes over
+after 25 of them. Accuracy is the measure of Tsafrir et al. 2007 and of OKCM (Li & Zhang): min(p/r, r/p) of prediction and
+runtime, averaged over jobs. The quantile (pinball) loss is Koenker & Bassett's.
 """
 
 from __future__ import annotations
@@ -19,22 +19,25 @@ EXPERIENCE = ("first", "learning", "experienced")
 
 
 def accuracy(predicted_s: np.ndarray, runtime_s: np.ndarray) -> np.ndarray:
-    """min(p/r, r/p) of each job, float64 [jobs] in (0, 1]; both arguments positive seconds."""
+    """Return min(p/r, r/p) of each job, float64 [jobs] in (0, 1], of positive seconds."""
     return np.minimum(predicted_s / runtime_s, runtime_s / predicted_s)
 
 
 def pinball(predicted_s: np.ndarray, runtime_s: np.ndarray, level: float) -> np.ndarray:
-    """Quantile loss of each job, float64 [jobs] seconds: ``level`` times what is missing, or 1 - ``level`` times what is too much."""
+    """Return each job's quantile loss, float64 [jobs] seconds.
+
+    It is ``level`` times the shortfall, or 1 - ``level`` times the excess.
+    """
     short = runtime_s - predicted_s
     return np.maximum(level * short, (level - 1) * short)
 
 
 def measures(predicted_s: np.ndarray, runtime_s: np.ndarray, quantiles: Sequence[float] = (0.5,)) -> pd.DataFrame:
-    """What the predictions ``predicted_s`` are measured by, job by job: float64 [jobs, measures]; means over jobs are the figures.
+    """Return each job's measures, float64 [jobs, measures]; means over jobs are the figures.
 
-    Columns are ``accuracy underprediction_rate mae_s`` and one ``pinball_<q>_s`` a level of ``quantiles``: how well the prediction serves as
-    that quantile. A job is under-predicted if it runs longer than predicted. Raises ValueError for lengths that differ, for
-    values that are not positive and finite, and for levels outside (0, 1).
+    Columns are ``accuracy underprediction_rate mae_s`` and one ``pinball_<q>_s`` a level of ``quantiles``: how well the
+    prediction serves as that quantile. A job is under-predicted if it runs longer than predicted. Raises ValueError for lengths
+    that differ, for values that are not positive and finite, and for levels outside (0, 1).
     """
     predicted = np.asarray(predicted_s, np.float64)
     runtime = np.asarray(runtime_s, np.float64)
@@ -58,7 +61,10 @@ def measures(predicted_s: np.ndarray, runtime_s: np.ndarray, quantiles: Sequence
 
 
 def evaluate_predictions(predicted_s: np.ndarray, runtime_s: np.ndarray, quantiles: Sequence[float] = (0.5,)) -> pd.Series:
-    """``jobs`` and the means of :func:`measures`, whose arguments and errors these are. Means over no jobs are NaN."""
+    """Return ``jobs`` and the means of :func:`measures`, with its arguments and errors.
+
+    Means over no jobs are NaN.
+    """
     table = measures(predicted_s, runtime_s, quantiles)
     return pd.Series({"jobs": float(len(table)), **{str(name): float(mean) for name, mean in table.mean().items()}})
 
@@ -66,9 +72,10 @@ def evaluate_predictions(predicted_s: np.ndarray, runtime_s: np.ndarray, quantil
 def evaluate_by_experience(
     predicted_s: np.ndarray, runtime_s: np.ndarray, completed: np.ndarray, quantiles: Sequence[float] = (0.5,)
 ) -> pd.DataFrame:
-    """:func:`evaluate_predictions` by how many jobs of the user had ended at submission (``completed``, int [jobs]).
+    """Return :func:`evaluate_predictions` by the user's ended jobs at submission.
 
-    One row each for ``first`` (none had), ``learning`` (1 to 25), ``experienced`` (more) and ``all``; the first three share out the jobs.
+    ``completed`` int [jobs] counts them. One row each for ``first`` (none), ``learning`` (1 to 25), ``experienced`` (more) and
+    ``all``; the first three are disjoint.
     """
     stage = experience(completed)
     predicted, runtime = np.asarray(predicted_s), np.asarray(runtime_s)
@@ -78,12 +85,15 @@ def evaluate_by_experience(
 
 
 def experience(completed: np.ndarray) -> np.ndarray:
-    """Which of :data:`EXPERIENCE` each job belongs to, int64 [jobs], by how many jobs of its user had ended at submission."""
+    """Return each job's place in :data:`EXPERIENCE`, int64 [jobs].
+
+    ``completed`` counts the user's jobs that had ended at submission.
+    """
     return np.digitize(completed, [1, OKCM_THRESHOLD + 1])
 
 
 def doubling_bins(completed: np.ndarray) -> np.ndarray:
-    """The first count of the bin 0, 1, 2, 3-4, 5-8, 9-16, ... that each job's number of completed jobs lies in, int64 [jobs]."""
+    """Return the first count of each job's bin (0, 1, 2, 3-4, 5-8, 9-16, ...), int64 [jobs]."""
     count = np.maximum(np.asarray(completed, np.int64), 0)
     above = 1 << np.arange(62)  # a bin of more than two counts begins one above a power of two
     power = above[np.maximum(np.searchsorted(above, count) - 1, 0)]
@@ -91,9 +101,9 @@ def doubling_bins(completed: np.ndarray) -> np.ndarray:
 
 
 def error_distribution(predicted_s: np.ndarray, runtime_s: np.ndarray) -> pd.DataFrame:
-    """Share of jobs by predicted over actual runtime: a row a bin, ``at_least below share``; bins are half an octave wide, the middle one is around 1.
+    """Return the share of jobs by predicted over actual runtime: ``at_least below share``.
 
-    The outer bins hold whatever is off by a factor of 2^10 or more.
+    A row a bin. Bins are half an octave wide, the middle one is around 1; the outer bins hold errors by a factor of 2^10 or more.
     """
     ratio = np.asarray(predicted_s, np.float64) / np.asarray(runtime_s, np.float64)
     inner = 2.0 ** np.arange(-9.75, 10.0, 0.5)

@@ -1,8 +1,8 @@
-"""The learned runtime predictor: LightGBM's regression trees on the log of runtime, trained for the accuracy it is judged by.
+"""LightGBM regression trees on the log of runtime, trained for mean accuracy.
 
-The loss of a job is 1 - min(p/r, r/p) = 1 - exp(-|log p - log r|): absolute error of the logarithm near the truth, indifferent to
-jobs that are missed by far anyway. It is minimised by majorisation (Hunter & Lange 2004): each round fits the quadratic that
-touches the loss from above at the present predictions. What a job looks like to the trees is in ``models.packed.boosting``, which registered models carry.
+The loss of a job is 1 - min(p/r, r/p) = 1 - exp(-|log p - log r|): absolute error of the logarithm near the truth, flat for large
+errors. It is minimised by majorisation (Hunter & Lange 2004): each round fits the quadratic that touches the loss from above at
+the present predictions. The design matrix is in ``models.packed.boosting``, which registered models carry.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ KINK = 0.1
 class GradientBoosting:
     """Parameters of the trees and of the training.
 
-    ``trees``, ``learning_rate``, ``leaves`` and ``min_jobs_in_leaf`` were tuned on KTH-SP2 (recorded starts) and SDSC-SP2 (EASY's starts), walk-forward
-    by two to four weeks, for accuracy, and on all of both: figures on these traces are of jobs that the values have seen. It is flat around these
-    values (0.002 between 50, 100 and 200 trees, 15 to 63 leaves, rates 0.1 to 0.3) except that leaves of fewer than 50 jobs learn
-    noise (-0.005 at 20). ``threads`` is LightGBM's; the booster is the same whatever their number. One, because walk-forward trains
-    several models side by side, and because OpenMP threads that wait for each other on a busy machine are slower than one.
+    ``trees``, ``learning_rate``, ``leaves`` and ``min_jobs_in_leaf`` were tuned on KTH-SP2 (recorded starts) and SDSC-SP2 (EASY's
+    starts), walk-forward by two to four weeks, for accuracy, and on all of both: figures on these traces are of jobs that were
+    used for tuning. Accuracy is flat around these values (0.002 between 50, 100 and 200 trees, 15 to 63 leaves, rates 0.1 to 0.3)
+    except that leaves of fewer than 50 jobs learn noise (-0.005 at 20). ``threads`` is LightGBM's; the booster does not depend on
+    it. It is one, because walk-forward trains several models side by side, and because OpenMP threads that wait for each other on
+    a busy machine are slower than one.
     """
 
     trees: int = 50
@@ -49,10 +50,10 @@ class GradientBoosting:
 
 
 def fit(config: GradientBoosting, inputs: pd.DataFrame, runtime_s: np.ndarray) -> lightgbm.Booster:
-    """Train on jobs that have ended: ``inputs`` [jobs] (``features.jobs.inputs``), ``runtime_s`` positive seconds [jobs].
+    """Train on ended jobs: ``inputs`` [jobs] and ``runtime_s``, positive seconds [jobs].
 
-    Deterministic: same inputs, same config, same booster. With fewer than two leaves' worth of jobs the booster predicts the baseline.
-    Raises ValueError for no jobs at all and for runtimes below a second.
+    Deterministic: same inputs (``features.jobs.inputs``), same config, same booster. With fewer than two leaves' worth of jobs
+    the booster predicts the baseline. Raises ValueError for no jobs at all and for runtimes below a second.
     """
     runtime = np.asarray(runtime_s, np.float64)
     if len(runtime) == 0 or len(runtime) != len(inputs):
@@ -66,9 +67,10 @@ def fit(config: GradientBoosting, inputs: pd.DataFrame, runtime_s: np.ndarray) -
 def boost(
     config: GradientBoosting, matrix: np.ndarray, target: np.ndarray, columns: list[str] | None = None, **binning: int
 ) -> lightgbm.Booster:
-    """Trees from ``matrix``, float64 [jobs, features], for ``target``, float64 [jobs]: the logarithm of runtime over a first guess at it.
+    """Grow trees from ``matrix`` float64 [jobs, features] for ``target`` float64 [jobs].
 
-    ``columns`` names the features, ``binning`` holds LightGBM's parameters of how it bins them.
+    The target is the logarithm of runtime over a first guess. ``columns`` names the features, ``binning`` holds LightGBM's
+    parameters of how it bins them.
     """
     parameters = {
         "objective": loss_of_accuracy,
@@ -88,12 +90,15 @@ def boost(
 
 
 def predict(booster: lightgbm.Booster, inputs: pd.DataFrame) -> np.ndarray:
-    """Predicted runtimes, seconds in 1..request, float64 [jobs]; ValueError if trained on other columns than those of ``inputs``."""
+    """Predict runtimes, seconds in 1..request, float64 [jobs].
+
+    Raises ValueError if the booster was trained on other columns than those of ``inputs``.
+    """
     return _predict(booster, inputs)
 
 
 def loss_of_accuracy(predicted: np.ndarray, data: lightgbm.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Gradient of 1 - exp(-|d|) at d = predicted - label, and the curvature of the quadratic that majorises it there."""
+    """Return gradient of 1 - exp(-|d|), d = predicted - label, and a majorising curvature."""
     error = predicted - data.get_label()
     curvature = np.exp(-np.abs(error)) / np.maximum(np.abs(error), KINK)
     return curvature * error, curvature

@@ -1,9 +1,10 @@
-"""Means over groups of similar jobs, from the most to the least alike: the hierarchy of templates of Goponenko et al. 2022.
+"""Hierarchy of templates of Goponenko et al. 2022: means over groups of similar jobs.
 
-A template is a choice of keys among job name (executable), user, time limit (request) and nodes (processors). Jobs that have them in common form a
-group with an exponentially decaying mean of the runtimes ended so far. A job is predicted by the first of its groups in which a job has ended, the
-request where there is none. Templates are tried in the order of their slides, which counts down in binary: all four keys, all but nodes, all
-but time limit, job name and user, ...; the last has no keys and holds all jobs. The slides have it, the program falls back to the request instead.
+A template is a choice of keys among job name (executable), user, time limit (request) and nodes (processors). Jobs that have them
+in common form a group with an exponentially decaying mean of the runtimes ended so far. The prediction is the mean of the first
+group with an ended job, else the request. Templates are tried in the order of their slides, which counts down in binary: all four
+keys, all but nodes, all but time limit, job name and user, ...; the last has no keys and holds all jobs. The slides have it, the
+program falls back to the request instead.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ HIERARCHY = 3
 """Code of this predictor inside the kernel."""
 OPTIONS = ("alpha", "templates")
 ALPHA = 0.2
-"""What a runtime weighs against the mean of before, as published; the first runtime of a group is its first mean."""
+"""Weight of a new runtime against the former mean, as published; the first runtime of a group is its first mean."""
 _KEYS = 4
 TEMPLATES = 2**_KEYS
 """With the template without keys, as on the slides; the program has one less."""
@@ -31,7 +32,10 @@ MEAN, ENDED = range(2)
 
 
 def hierarchy(**options: str) -> CompiledPredictor:
-    """The predictor; ``alpha`` in (0, 1] is the weight of the latest runtime, ``templates`` is 16, or 15 as in the published program."""
+    """Return the predictor.
+
+    ``alpha`` in (0, 1] is the weight of the latest runtime, ``templates`` is 16, or 15 as in the published program.
+    """
     usual = {"alpha": shortest(ALPHA), "templates": str(TEMPLATES)}
     for option in options:
         check_known(option, OPTIONS)
@@ -44,7 +48,10 @@ def hierarchy(**options: str) -> CompiledPredictor:
 
 
 def groups(jobs: pd.DataFrame, templates: int = TEMPLATES) -> np.ndarray:
-    """The group of each job under each template, int64 [jobs, templates], numbered across templates; -1 where a key of the template is unknown."""
+    """Return each job's group under each template, int64 [jobs, templates].
+
+    Groups are numbered across templates; -1 where a key of the template is unknown.
+    """
     keys = [codes(jobs, "executable"), codes(jobs, "user")]
     keys += [pd.factorize(jobs[column])[0].astype(np.int64) for column in ("requested_s", "procs")]
     found = np.full((len(jobs), templates), -1, np.int64)
@@ -68,7 +75,7 @@ def _memory(jobs: pd.DataFrame, alpha: float, templates: int) -> Memory:
 
 @kernel
 def estimate(memory, row, requested, longer):
-    """The mean of the first group that has one longer than ``longer`` seconds, else the request."""
+    """Return the mean of the first group that exceeds ``longer`` seconds, else the request."""
     for template in range(memory.keys.shape[1]):
         group = memory.keys[row, template]
         if group >= 0 and memory.users[group, ENDED] > 0.0:

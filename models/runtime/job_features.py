@@ -1,9 +1,9 @@
-"""What the learners that are retrained each night know of a job at its submission: what became of jobs that were alike, and the clock.
+"""Features of jobs for learners retrained each night: past similar jobs, and the clock.
 
-Jobs are alike in several ways at a time, from the most to the least: same user, executable, request and processors; same user and
-request; ...; same group; same executable. At each of these levels a job is described by how many such jobs have ended, by the last two of
-their runtimes, by the quartiles of the last 16, and by how long ago the last one ended. The union of what Gaussier et al. 2015, OKCM
-(Li & Zhang), Goponenko et al. 2022 and Lamar et al. 2021 look at, kept in the simulator and up to the second.
+Similar jobs are grouped at several levels, from the most to the least alike: same user, executable, request and processors; same
+user and request; ...; same group; same executable. The features of a level are how many such jobs have ended, the last two of
+their runtimes, the quartiles of the last 16, and the time since the last end. They unite the inputs of Gaussier et al. 2015, OKCM
+(Li & Zhang), Goponenko et al. 2022 and Lamar et al. 2021, kept in the simulator and up to the second.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ LEVELS = (
     ("group",),
     ("executable",),
 )
-"""What jobs have in common, the most alike first. Columns that a trace leaves empty throughout are left out."""
+"""Keys of each level, the most alike first. Columns that a trace leaves empty throughout are left out."""
 PEOPLE = ("user", "group")
-"""Where these are unknown a job is like no other; an executable that is unknown is one of its own."""
+"""A job with one of these unknown is in no group; an unknown executable is a value of its own."""
 RECENT = 16
 """Runtimes remembered of each group of jobs."""
 COUNT, LAST_END, RING = range(3)
@@ -42,31 +42,34 @@ LOG_REQUEST, LOG_PROCS, HOUR, WEEKDAY, ALIKE, COMMON = range(6)
 """Features behind those of the levels, ``ALIKE`` being the logarithm of the last runtime of the most alike jobs of which one has ended,
 of the request where none has: the learners' first guess."""
 UNKNOWN = -1.0
-"""Stands for what does not exist; all that exists is at least 0."""
+"""Value of a missing feature; all others are at least 0."""
 ASKED_OF, SAID, KEPT = range(3)
-"""Columns that a learner may keep behind a job's features: which of its models was asked last, and what it said."""
+"""Columns that a learner may keep behind a job's features: the model asked last, and its answer."""
 
 
 def levels_of(jobs: pd.DataFrame) -> list[tuple[str, ...]]:
-    """The levels that the columns of ``jobs`` can tell apart."""
+    """Return the levels that the columns of ``jobs`` can tell apart."""
     present = [tuple(key for key in level if not jobs[key].isna().all()) for level in LEVELS]
     return [level for level in dict.fromkeys(present) if level]
 
 
 def features(levels: int) -> int:
-    """The number of features of a job."""
+    """Return the number of features of a job."""
     return levels * PER_LEVEL + COMMON
 
 
 def names(jobs: pd.DataFrame) -> list[str]:
-    """The names of the features, in order."""
+    """Return the names of the features, in order."""
     each = ("ended", "last", "second_last", "median", "quartile", "third_quartile", "since")
     found = [f"{'+'.join(level)}:{name}" for level in levels_of(jobs) for name in each]
     return [*found, "log_request", "log_procs", "hour", "weekday", "alike"]
 
 
 def fresh_memory(jobs: pd.DataFrame, columns: int, model: np.ndarray) -> Memory:
-    """A memory with the groups of ``jobs``, rows of features with ``columns`` more behind them, and ``model``."""
+    """Return a memory with the groups of ``jobs``, their features and ``model``.
+
+    Rows of features have ``columns`` more columns behind them.
+    """
     levels = levels_of(jobs)
     keys = np.full((len(jobs), len(levels)), -1, np.int64)
     count = 0
@@ -84,13 +87,16 @@ def fresh_memory(jobs: pd.DataFrame, columns: int, model: np.ndarray) -> Memory:
 
 @kernel
 def width(memory):
-    """The number of features of a job."""
+    """Return the number of features of a job."""
     return memory.keys.shape[1] * PER_LEVEL + COMMON
 
 
 @kernel
 def describe(memory, job, jobs):
-    """Write the features of ``job``, submitted now, into its row of ``memory.jobs``; returns the first guess, the logarithm of seconds."""
+    """Write the features of ``job``, submitted now, into its row of ``memory.jobs``.
+
+    Returns the first guess, the logarithm of seconds.
+    """
     now = jobs.submit[job]
     x, row = memory.jobs[job], memory.row[job]
     levels = memory.keys.shape[1]
@@ -128,7 +134,7 @@ def describe(memory, job, jobs):
 
 @kernel
 def remember(memory, job, runtime, now):
-    """``job`` has ended: its ``runtime`` becomes known to the groups it is in."""
+    """Add the ``runtime`` of ``job``, which has ended, to its groups."""
     seconds = math.log(runtime)
     for level in range(memory.keys.shape[1]):
         group = memory.keys[memory.row[job], level]

@@ -1,8 +1,9 @@
-"""The median runtime of the user's own jobs that are most like this one: k nearest neighbours, OKCM's part for users with few jobs (algorithm 1).
+"""k nearest neighbours: the median runtime of the user's most similar ended jobs.
 
-Li, Zhang et al., "OKCM: improving job scheduling of high-performance computing using efficiency runtime prediction model": nearest by the sum of
-squared differences in (nodes, request, sine of the time of day), each divided by its standard deviation over the user's ended jobs and the new one;
-of equally distant jobs the one submitted last. The first job's prediction is the request, the second's the first's runtime. Nodes are our processors.
+OKCM's part for users with few jobs (Li, Zhang et al., "OKCM: improving job scheduling of high-performance computing using
+efficiency runtime prediction model", algorithm 1): nearest by the sum of squared differences in (nodes, request, sine of the time
+of day), each divided by its standard deviation over the user's ended jobs and the new one; of equally distant jobs the one
+submitted last. The first job's prediction is the request, the second's the first's runtime. Nodes are our processors.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ USUAL = {"k": "1", "window": "25"}
 """Chosen by mean accuracy, min(p/r, r/p), on the first half of KTH-SP2 alone (14,240 jobs, EASY-SJBF, correction to the request), of 1 to 25 neighbours
 in the last 5 to 400 jobs: 0.528. The best window, 15 jobs, has 0.532; 25 are those that OKCM's part knows at most. k = 2: 0.524, 5: 0.516, 15: 0.489."""
 MOST = 1000
-"""The longest window: a prediction looks at all of it."""
+"""The max window: a prediction reads all of it."""
 _RESOLUTION = 1e9
-"""Sines and distances are compared in steps of one over this, so that what is equal on paper is equal here: 03:00 and 09:00, one deviation
+"""Sines and distances are compared in steps of one over this, so that values equal on paper are equal here: 03:00 and 09:00, one deviation
 more processors and one deviation longer a request."""
 
 ENDED, RING = 0, 1
@@ -38,9 +39,10 @@ WINDOW, K, NEAREST = range(3)
 
 
 def knn(**options: str) -> CompiledPredictor:
-    """The predictor; ``k`` neighbours, of the last ``window`` jobs of the user that have ended, so that a prediction's work is bounded.
+    """Return the predictor: ``k`` neighbours among the user's last ``window`` ended jobs.
 
-    The paper gives no k, and no window: its users with more jobs are predicted otherwise (:mod:`models.runtime.okcm`).
+    The window bounds a prediction's work. The paper gives no k and no window: its users with more jobs are predicted otherwise
+    (:mod:`models.runtime.okcm`).
     """
     for option in options:
         check_known(option, tuple(USUAL))
@@ -52,7 +54,7 @@ def knn(**options: str) -> CompiledPredictor:
 
 
 def columns(window: int) -> int:
-    """How many columns a user's row takes."""
+    """Return the number of columns of a user's row."""
     return RING + SLOT * window
 
 
@@ -64,7 +66,7 @@ def _memory(jobs: pd.DataFrame, k: int, window: int) -> Memory:
 
 @kernel
 def estimate(memory, job, jobs):
-    """Seconds predicted for ``job``, as it was at its submission, from what is known now."""
+    """Predict seconds for ``job``, as it was at its submission, from what is known now."""
     model = memory.model
     if jobs.user[job] < 0:
         return 1.0 * jobs.requested[job]
@@ -76,7 +78,7 @@ def estimate(memory, job, jobs):
 
 @kernel
 def learn(memory, job, jobs):
-    """``job`` has ended."""
+    """Learn from ``job``, which has ended."""
     if jobs.user[job] >= 0:
         sine = sine_of_day(wall_clock(memory, jobs.submit[job]))
         remember(memory.users[jobs.user[job]], np.int64(memory.model[WINDOW]), job, jobs, sine)
@@ -84,13 +86,13 @@ def learn(memory, job, jobs):
 
 @kernel
 def sine_of_day(second):
-    """Sine of the time of day, in whole steps of ``1 / _RESOLUTION``."""
+    """Return the sine of the time of day, in whole steps of ``1 / _RESOLUTION``."""
     return np.rint(_RESOLUTION * math.sin(2.0 * math.pi * (second % DAY_S) / DAY_S))
 
 
 @kernel
 def remember(history, window, job, jobs, sine):
-    """``job`` of the user of this row, submitted at that ``sine`` of the time of day, has ended."""
+    """Store the ended ``job`` in its user's row; ``sine`` is its submission's time of day."""
     ended = np.int64(history[ENDED])
     at = RING + SLOT * (ended % window)
     history[at + PROCS] = jobs.procs[job]
@@ -103,7 +105,10 @@ def remember(history, window, job, jobs, sine):
 
 @kernel
 def inverse_variance(history, count, column, own):
-    """One over the sample variance of a column of ``count`` ended jobs and the new job's ``own`` value; 0 where all are the same."""
+    """Return one over the sample variance of a column, or 0 where all values are the same.
+
+    The values are those of ``count`` ended jobs and the new job's ``own`` value.
+    """
     total = own
     for i in range(count):
         total += history[RING + SLOT * i + column]
@@ -117,10 +122,10 @@ def inverse_variance(history, count, column, own):
 
 @apart
 def median_of_nearest(history, window, k, nearest, job, jobs, sine):
-    """Median runtime, in whole seconds, of the ``k`` ended jobs nearest to ``job``, or of fewer; the request where none has ended.
+    """Return the median runtime, in whole seconds, of the ``k`` ended jobs nearest to ``job``.
 
-    ``history`` is the row of the user, ``nearest`` float64 [3 k] scratch: distance, submission and runtime of each neighbour so far; ``sine`` as
-    :func:`sine_of_day` has it of the job's submission.
+    Fewer where fewer have ended; the request where none has. ``history`` is the row of the user, ``nearest`` float64 [3 k]
+    scratch: distance, submission and runtime of each neighbour so far; ``sine`` is :func:`sine_of_day` of the job's submission.
     """
     ended = np.int64(history[ENDED])
     if ended == 0:
@@ -152,7 +157,7 @@ def median_of_nearest(history, window, k, nearest, job, jobs, sine):
 
 @kernel
 def median(nearest, count):
-    """Median of the runtimes of ``count`` neighbours, which are sorted by it, in whole seconds."""
+    """Return the median runtime, in whole seconds, of ``count`` neighbours sorted by runtime."""
     for i in range(count):
         runtime = nearest[3 * i + 2]
         at = i

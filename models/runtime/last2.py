@@ -1,6 +1,7 @@
-"""Last2 (Tsafrir, Etsion & Feitelson 2007): the mean of the user's last two completed runtimes, at most the request.
+"""Last2 (Tsafrir, Etsion & Feitelson 2007): the mean of a user's last two ended runtimes.
 
-The mean is rounded down to a second; until two jobs of the user have ended it is the request. It learns during the run.
+The mean is rounded down to a second and at most the request; until two jobs of the user have ended it is the request. It learns
+during the run.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ LAST2 = 1
 
 
 def last2() -> CompiledPredictor:
-    """The predictor; its memory holds, for each user, the last and last but one runtime and the number of jobs ended."""
+    """Return the predictor.
+
+    Its memory holds each user's last two runtimes and number of ended jobs.
+    """
     return CompiledPredictor("last2", LAST2, lambda jobs: Memory(users=np.zeros((known_users(jobs), 3))))
 
 
@@ -36,9 +40,10 @@ def learn(memory, user, runtime):
 
 
 def last2_table(mean_last2_runtime_s: np.ndarray, requested_s: np.ndarray) -> np.ndarray:
-    """The same predictions from a table of user history, where the ends are known beforehand: float64 [jobs] seconds.
+    """Return the same predictions from a table of user history: float64 [jobs] seconds.
 
-    ``mean_last2_runtime_s`` is the mean of the last two completed runtimes at submission, NaN where there are fewer.
+    For ends that are known beforehand. ``mean_last2_runtime_s`` is the mean of the last two completed runtimes at submission, NaN
+    where there are fewer.
     """
     mean = np.floor(mean_last2_runtime_s)
     return np.where(np.isnan(mean), requested_s, np.minimum(mean, requested_s)).astype(np.float64)

@@ -1,14 +1,14 @@
-"""Which level of a job's distribution is taken for the level asked for, so that as many jobs and as much work outlive it as should.
+"""Online calibration of quantile levels, in jobs and in processor-seconds.
 
-Adaptive conformal inference (Gibbs & Candes 2021): whenever a job ends, the level taken for each level asked for rises if the job has outlived its
-quantile and falls if it has not. Two parts make it up. The level itself is calibrated in jobs: of all jobs a share q run no longer than
-their quantile q. From ``UPPER`` on large jobs get more or less than that, in proportion to the share of all processor-seconds that smaller jobs took,
-and that ``tilt`` is calibrated in processor-seconds: jobs that make up a share q of the processor-seconds run no longer than their quantile q.
-Without it a right 80 % quantile holds for far less than 80 % of the work, for the jobs that outlive it are the long ones. Below ``UPPER`` levels are kept to in
-jobs alone.
+Adaptive conformal inference (Gibbs & Candes 2021): whenever a job ends, the level used for each requested level rises if the job
+has outlived its quantile and falls if it has not. It has two parts. The level itself is calibrated in jobs: of all jobs a share q
+run no longer than their quantile q. From ``UPPER`` on, large jobs get more or less than that, in proportion to the share of all
+processor-seconds that smaller jobs took; this ``tilt`` is calibrated in processor-seconds: jobs that make up a share q of the
+processor-seconds run no longer than their quantile q. Without it a right 80 % quantile holds for far less than 80 % of the work,
+because the jobs that outlive it are the long ones. Below ``UPPER`` levels are calibrated in jobs alone.
 
-Where a level falls on the request itself, as large a share of such jobs get their request as the level needs, the others a second less: with so many jobs
-that end exactly there no level could otherwise be kept to (smoothed conformal predictors; Vovk, Gammerman & Shafer 2005).
+Where a level falls on the request itself, the needed share of such jobs get their request, the others a second less: with so many
+jobs that end exactly there no level could be met otherwise (smoothed conformal predictors; Vovk, Gammerman & Shafer 2005).
 """
 
 from __future__ import annotations
@@ -21,28 +21,31 @@ from features.jit import kernel
 from models.runtime.job_features import COMMON, HOUR, WEEKDAY
 
 UPPER = 0.75
-"""Levels from here on are kept to in processor-seconds, too: those that reservations and the registry ask for."""
+"""Levels from here on are also calibrated in processor-seconds: those that reservations and the registry ask for."""
 TILTING = 0.5
-"""The step of the tilt, in that of the levels. 0.4 and 0.5 were tried on the first halves of KTH-SP2 and SDSC-SP2, and do the same."""
+"""The step of the tilt, relative to that of the levels. 0.4 and 0.5 do the same on the first halves of KTH-SP2 and SDSC-SP2."""
 HEAVIEST = 20.0
-"""A job moves the tilt by its processor-seconds in those of the mean job, at most by this. Not tuned."""
+"""Max of a job's processor-seconds, relative to the mean job, by which it moves the tilt. Not tuned."""
 SIZES = 80
 """Jobs are of one size that request the same processor-seconds within a factor of sqrt(2)."""
 WORK = SIZES + 1
-"""What is known of work: the processor-seconds of the ended jobs of each size, and behind them how many jobs have ended."""
+"""Length of the record of work: the processor-seconds of the ended jobs of each size, then the number of ended jobs."""
 GOLDEN = 0.6180339887498949
 """Multiples of it lie evenly between whole numbers (Weyl 1916)."""
 
 
 @kernel
 def size_of(procs, requested):
-    """The size of a job, below ``SIZES``."""
+    """Return the size of a job, below ``SIZES``."""
     return min(np.int64(2.0 * math.log(1.0 * procs * requested) / math.log(2.0) + 1e-9), SIZES - 1)
 
 
 @kernel
 def weigh(model, work, procs, requested, runtime):
-    """Note at ``model[work]`` that a job has ended; returns its processor-seconds in those of the mean job, at most ``HEAVIEST``."""
+    """Record at ``model[work]`` that a job has ended; return its relative processor-seconds.
+
+    They are relative to the mean job's, at most ``HEAVIEST``.
+    """
     done = 1.0 * procs * runtime
     model[work + size_of(procs, requested)] += done
     model[work + SIZES] += 1.0
@@ -54,7 +57,10 @@ def weigh(model, work, procs, requested, runtime):
 
 @kernel
 def smaller(model, work, procs, requested):
-    """The share of all processor-seconds that jobs smaller than this one took, half of those of its size among them; 0.5 before any job has ended."""
+    """Return the share of all processor-seconds of jobs smaller than this one.
+
+    Half of those of its own size count; 0.5 before any job has ended.
+    """
     size = size_of(procs, requested)
     less, total = 0.0, 0.0
     for other in range(SIZES):
@@ -66,7 +72,10 @@ def smaller(model, work, procs, requested):
 
 @kernel
 def taken(level, calibrated, tilt, size):
-    """The level taken for ``level``; one that is calibrated to 0 and less or to 1 and more is that for every job."""
+    """Return the level to use for ``level``.
+
+    A level calibrated to at most 0 or at least 1 is the same for jobs of all sizes.
+    """
     if level < UPPER or calibrated <= 0.0 or calibrated >= 1.0:
         return calibrated
     return calibrated + tilt * size
@@ -74,6 +83,9 @@ def taken(level, calibrated, tilt, size):
 
 @kernel
 def place_of(x):
-    """Where on its request a job is placed, in [0, 1): by the second of the week in which it was submitted, so that anyone gets the same answer."""
+    """Return a job's place among jobs at their request, in [0, 1).
+
+    It comes from the second of the week of the submission, so that every caller gets the same answer.
+    """
     common = len(x) - COMMON
     return np.rint(3600.0 * (24.0 * x[common + WEEKDAY] + x[common + HOUR])) * GOLDEN % 1.0

@@ -1,8 +1,8 @@
-"""``lightgbm``: regression trees boosted for accuracy (:mod:`models.runtime.gradient_boosting`), retrained each night inside the simulation.
+"""``lightgbm``: boosted regression trees, retrained each night inside the simulation.
 
-Each midnight the trees are grown anew from the jobs that have ended by then in that simulation, as they were seen at their
-submission (:mod:`models.runtime.job_features`), and predict the jobs of the next day. They correct the runtime of the last job that was alike, which alone
-is the prediction while fewer than ``ENOUGH`` jobs have ended.
+Each midnight the trees (:mod:`models.runtime.gradient_boosting`) are grown anew from the jobs that have ended by then in that
+simulation, with the features of their submission (:mod:`models.runtime.job_features`), and predict the jobs of the next day. They
+correct the runtime of the last similar job, which alone is the prediction while fewer than ``ENOUGH`` jobs have ended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from models.trees import leaf_of
 BOOSTED = 7
 """Code of this predictor inside the kernel."""
 USUAL = {"trees": "25", "leaves": "31", "jobs": "12000", "seed": "0"}
-"""``jobs``: the most recent ended jobs that are learned from. On the first half of KTH-SP2 25, 50 and 100 trees are within 0.001 of each other's accuracy, and
+"""``jobs``: number of most recent ended jobs to learn from. On the first half of KTH-SP2 25, 50 and 100 trees are within 0.001 of each other's accuracy, and
 6,000 jobs within 0.002 of 12,000."""
 LEARNING_RATE, MIN_JOBS_IN_LEAF = 0.3, 100
 """On the first half of KTH-SP2 accuracy is 55.5 %; rates of 0.1 and 0.2, at least 20, 50 and 200 jobs, 15 and 63 leaves are within 0.2 points of it."""
@@ -35,7 +35,10 @@ thresholds of all trees, ``leaves`` to each, and the values of their leaves."""
 
 
 def boosted(**options: str) -> CompiledPredictor:
-    """The predictor; ``trees`` and ``leaves`` of each model, the ``jobs`` it learns from at most, and the ``seed``."""
+    """Return the predictor.
+
+    ``trees`` and ``leaves`` of each model, the max number of ``jobs`` to learn from, and the ``seed``.
+    """
     for option in options:
         check_known(option, tuple(USUAL))
     given = USUAL | options
@@ -61,7 +64,7 @@ def boosted(**options: str) -> CompiledPredictor:
 
 
 def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, trees: int, leaves: int, seed: int) -> None:
-    """New trees from the jobs ``rows``, which have ended."""
+    """Grow new trees from the jobs ``rows``, which have ended."""
     from models.runtime.gradient_boosting import GradientBoosting, boost
     from models.trees import plain_trees
 
@@ -82,14 +85,17 @@ def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, trees: int, lea
 
 @apart
 def estimate(memory, job, jobs):
-    """Seconds predicted for ``job``, just submitted: in 1..request."""
+    """Predict seconds in 1..request for ``job``, just submitted."""
     describe(memory, job, jobs)
     return answer(memory, job, jobs)
 
 
 @apart
 def answer(memory, job, jobs):
-    """Seconds that the trees there are now predict for ``job`` as it was at its submission; each night's trees are asked once."""
+    """Predict seconds for ``job`` as at its submission by the current trees.
+
+    Each night's trees are asked once.
+    """
     model, x, kept = memory.model, memory.jobs[job], width(memory)
     if x[kept + ASKED_OF] == model[MODELS]:
         return x[kept + SAID]

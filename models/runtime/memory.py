@@ -1,6 +1,6 @@
-"""What a predictor compiled into the simulator remembers: one type for all of them, so that the kernel is compiled once.
+"""Memory of compiled predictors: one type for all, so that the kernel is compiled once.
 
-Each predictor gives the arrays the shapes it needs, here or beforehand for scratch, as the kernel allocates nothing; what it does not need stays empty.
+Each predictor chooses the shapes, scratch included, as the kernel allocates nothing; unused arrays stay empty.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from features.jobs.schema import codes
 
 
 class Memory(NamedTuple):
-    """Shapes are each predictor's own.
+    """State of a compiled predictor; shapes are each predictor's own.
 
-    ``users`` float64 [users, k]: of each user, or of each group of jobs that a predictor forms. ``jobs`` float64 [jobs, m]: of each job, from its
-    submission to its end. ``links`` int64 [rows, l]: lists of jobs, such as :mod:`models.runtime.running`. ``model`` float64 [n]: everything else, such as
-    settings, weights and scratch. ``keys`` int64 [rows, t]: what is given of each row of the jobs table beyond the kernel's columns. ``row`` int64
-    [jobs]: the row of that table that a job of the kernel is; they differ where jobs depend on each other. ``clock`` int64 [steps, 2]: from which of the
-    kernel's seconds on the wall clock is ahead of them by how many seconds (``features.clock.Clock.steps``). These two are the simulator's to fill in.
+    ``users`` float64 [users, k]: of each user, or of each group of jobs. ``jobs`` float64 [jobs, m]: of each job, from its
+    submission to its end. ``links`` int64 [rows, l]: lists of jobs, such as :mod:`models.runtime.running`. ``model`` float64 [n]:
+    everything else, such as settings, weights and scratch. ``keys`` int64 [rows, t]: fixed properties of each row of the jobs
+    table beyond the kernel's columns. ``row`` int64 [jobs]: the row of that table for each job of the kernel; they differ where
+    jobs depend on each other. ``clock`` int64 [steps, 2]: from which of the kernel's seconds on the wall clock is ahead of them
+    by how many seconds (``features.clock.Clock.steps``). The simulator fills in ``row`` and ``clock``.
     """
 
     users: np.ndarray = np.zeros((0, 0))
@@ -33,13 +34,13 @@ class Memory(NamedTuple):
     clock: np.ndarray = np.zeros((1, 2), np.int64)
 
     def copied(self) -> Memory:
-        """The same in arrays of its own."""
+        """Return a copy with arrays of its own."""
         return Memory(*(array.copy() for array in self))
 
 
 @kernel
 def restore(memory, fresh):
-    """Make ``memory`` what ``fresh`` is; what is given, ``keys``, ``row`` and ``clock``, never changes."""
+    """Reset ``memory`` to ``fresh``; ``keys``, ``row`` and ``clock`` never change."""
     for table, source in ((memory.users, fresh.users), (memory.jobs, fresh.jobs)):
         for i in range(source.shape[0]):
             for k in range(source.shape[1]):
@@ -53,7 +54,7 @@ def restore(memory, fresh):
 
 @kernel
 def wall_clock(memory, now):
-    """The wall clock at the kernel's second ``now``, in seconds since a Thursday's midnight."""
+    """Return the wall clock at the kernel's second ``now``, in s since a Thursday's midnight."""
     i = memory.clock.shape[0] - 1
     while i > 0 and memory.clock[i, 0] > now:
         i -= 1
@@ -61,5 +62,5 @@ def wall_clock(memory, now):
 
 
 def known_users(jobs: pd.DataFrame) -> int:
-    """How many users a canonical jobs table names: their codes in the kernel are below that, and -1 is nobody known."""
+    """Return the number of users in a jobs table; their codes are below it, -1 is unknown."""
     return int(codes(jobs, "user").max(initial=-1)) + 1

@@ -1,8 +1,8 @@
-"""A linear model of runtime that learns from each job as it ends, with a loss that tells over- from under-prediction.
+"""Online linear model of runtime with an asymmetric loss: normalised adaptive gradient.
 
 The normalised adaptive gradient (NAG) of Ross, Mineiro & Langford, "Normalized online learning" (UAI 2013), on the features and
-losses of Gaussier et al. 2015 (:mod:`models.runtime.nag_features`). ``cv-triple`` is what that paper's program does, with its
-quirks; ``nag`` is the same learner as it is meant. Both take options, which span the paper's grid and more.
+losses of Gaussier et al. 2015 (:mod:`models.runtime.nag_features`). ``cv-triple`` reproduces that paper's program, with its
+quirks; ``nag`` is the same learner without them. Both take options, which span the paper's grid and more.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ WEIGHTS = {
     "small-area": SMALL_AREA,
     "large-area": LARGE_AREA,
 }
-"""Jobs whose errors count more, of runtime p on n processors: 1; 5 + ln(p/n); 5 + ln(n/p); 11 + ln(1/(n p)); 1 + ln(n p)."""
+"""Weights of errors for jobs of runtime p on n processors: 1; 5 + ln(p/n); 5 + ln(n/p); 11 + ln(1/(n p)); 1 + ln(n p)."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """What an error e >= 0 in seconds costs: ``factor`` e, ``factor`` e^2 or exp(``factor`` e)."""
+    """Cost of an error e >= 0 in seconds: ``factor`` e, ``factor`` e^2 or exp(``factor`` e)."""
 
     kind: str
     factor: float = 1.0
@@ -59,8 +59,8 @@ class Curve:
 class Nag:
     """Settings of the learner, checked where they are made.
 
-    ``over`` and ``under`` cost a prediction above and below the runtime plus ``threshold`` seconds; ``weight`` is one of ``WEIGHTS``; ``eta`` the
-    learning rate; ``lambda_`` the strength of l2 regularisation.
+    ``over`` and ``under`` are the costs of a prediction above and below the runtime plus ``threshold`` seconds; ``weight`` is one
+    of ``WEIGHTS``; ``eta`` the learning rate; ``lambda_`` the strength of l2 regularisation.
     """
 
     over: Curve
@@ -71,7 +71,10 @@ class Nag:
     threshold: float = 0.0
 
     def with_options(self, options: dict[str, str]) -> Nag:
-        """These settings but for ``options``, as texts; InputError for one that is unknown or cannot be read."""
+        """Return these settings changed by ``options``, given as texts.
+
+        Raises InputError for an option that is unknown or cannot be read.
+        """
         changed = {field.name: getattr(self, field.name) for field in fields(self)}
         for option, text in options.items():
             check_known(option, OPTIONS)
@@ -90,7 +93,7 @@ class Nag:
         return Nag(**changed)
 
     def options(self) -> dict[str, str]:
-        """The settings as ``with_options`` takes them."""
+        """Return the settings as ``with_options`` takes them."""
         numbers = {"threshold": self.threshold, "eta": self.eta, "lambda": self.lambda_}
         texts = {"over": str(self.over), "under": str(self.under), "weight": self.weight}
         return texts | {option: shortest(value) for option, value in numbers.items()}
@@ -105,17 +108,20 @@ MEANT = Nag(Curve("absolute"), Curve("absolute", 2.0), "constant", eta=1e4, lamb
 
 
 def cv_triple(**options: str) -> CompiledPredictor:
-    """The published program: its features, a step count that grows by two, and the magnitude of the model's answer, whatever its sign.
+    """Return the published program: its features, a step count that grows by two, |answer|.
 
-    Its sums are made in the program's order, to the last bit: on SDSC-SP2 under EASY the point ``threshold=600`` of its grid is published with a mean
-    bounded slowdown of 80.481332, and other orders of the same operations give anything from 79.3 to 84.3.
+    Its sums are made in the program's order, to the last bit: on SDSC-SP2 under EASY the point ``threshold=600`` of its grid is
+    published with a mean bounded slowdown of 80.481332, and other orders of the same operations give anything from 79.3 to 84.3.
     """
     return _predictor("cv-triple", PUBLISHED, options, True)
 
 
 def nag(**options: str) -> CompiledPredictor:
-    """The same learner as it is meant: real runtimes, steps counted one by one, no weight below 0, a prediction below one second is one second, and
-    a feature larger than any learnt from is scaled down first, as the paper that introduced the algorithm has it, the time of day by the wall clock."""
+    """Return the same learner without the program's quirks.
+
+    It uses real runtimes, counts steps one by one, has no weight below 0, predicts at least one second, and scales down a feature
+    larger than any learnt from first, as the paper that introduced the algorithm does; the time of day is the wall clock's.
+    """
     return _predictor("nag", MEANT, options, False)
 
 
@@ -128,9 +134,9 @@ def _predictor(name: str, preset: Nag, options: dict[str, str], published: bool)
 (IS_PUBLISHED, ORIGIN, OVER, OVER_FACTOR, UNDER, UNDER_FACTOR, THRESHOLD, WEIGHT, ETA, LAMBDA, STEPS, NORM, MODEL) = range(13)
 """Slots of ``Memory.model``: settings, the step count t, the sum N of normalised squares, and then the vectors, each of ``FEATURES``."""
 W, S, G, X = (MODEL + i * FEATURES for i in range(4))
-"""Where they begin: the weights w, the largest magnitudes s, the sums G of squared gradients, and the features of one job as scratch."""
+"""Starts of the vectors: weights w, largest magnitudes s, sums G of squared gradients, and one job's features as scratch."""
 _TINY = 1e-9
-"""What s, G and N start from."""
+"""Start value of s, G and N."""
 
 
 def _memory(settings: Nag, published: bool, jobs: pd.DataFrame) -> Memory:
@@ -149,14 +155,14 @@ def _memory(settings: Nag, published: bool, jobs: pd.DataFrame) -> Memory:
 
 @apart
 def estimate(memory, job, jobs, start):
-    """Seconds predicted for ``job``, just submitted."""
+    """Predict seconds for ``job``, just submitted."""
     observe(memory.jobs[job], memory, job, jobs, start, np.int64(memory.model[ORIGIN]), memory.model[IS_PUBLISHED] != 0.0)
     return answer(memory, job)
 
 
 @apart
 def answer(memory, job):
-    """Seconds that the model as it is now predicts for ``job`` as it was at its submission."""
+    """Predict seconds for ``job`` as at its submission by the current model."""
     model = memory.model
     expand(memory.jobs[job], model[X:])
     total = 0.0
@@ -179,7 +185,7 @@ def started(memory, job, jobs):
 
 @apart
 def learn(memory, job, jobs, now):
-    """``job`` has ended: one step of the model, with the features of its submission and its runtime."""
+    """Take one step with the features and runtime of ``job``, which has ended."""
     if jobs.user[job] >= 0:
         remove(memory.links, jobs, job)
         remember(memory.users[jobs.user[job]], job, jobs, now)
@@ -210,7 +216,10 @@ def learn(memory, job, jobs, now):
 
 @kernel
 def job_weight(model, procs, runtime):
-    """The weight gamma of a job's error. As published it may fall below 0, and the model then learns to err."""
+    """Return the weight gamma of a job's error.
+
+    As published it may fall below 0, and the model then learns to err.
+    """
     kind = model[WEIGHT]
     gamma = 1.0
     if kind == LONG_NARROW:
@@ -226,7 +235,7 @@ def job_weight(model, procs, runtime):
 
 @kernel
 def loss_slope(model, error):
-    """Derivative of the loss at a prediction ``error`` seconds above the runtime."""
+    """Return the derivative of the loss at a prediction ``error`` seconds above the runtime."""
     error -= model[THRESHOLD]
     if error > 0.0:
         return curve_slope(model[OVER], model[OVER_FACTOR], error)

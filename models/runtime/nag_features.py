@@ -1,10 +1,10 @@
-"""What the learner of :mod:`models.runtime.nag` sees of a job at its submission: the user's history, the user's running jobs, the clock, the request.
+"""Features of :mod:`models.runtime.nag`: user history, running jobs, clock, request.
 
-The features of Gaussier, Glesser, Reis & Trystram, "Improving backfilling by using machine learning to predict running times" (SC 2015), in two
-forms. As published, the last three runtimes are not runtimes but the times since those jobs were submitted (the program takes the runtime only
-where submission + runtime lies ahead, which it never does for an ended job), a user without history has a mean runtime of 0, a third is 0.33, and the
-time of day is that of the trace's seconds, as if its second 0 were a midnight. As meant: runtimes, the request where nothing is known, means that are
-means, and the wall clock.
+The features of Gaussier, Glesser, Reis & Trystram, "Improving backfilling by using machine learning to predict running times" (SC
+2015), in two forms. As published, the last three runtimes are in fact the times since those jobs were submitted (the program
+takes the runtime only where submission + runtime lies ahead, which never holds for an ended job), a user without history has a
+mean runtime of 0, a third is 0.33, and the time of day is that of the trace's seconds, as if its second 0 were a midnight. As
+meant: runtimes, the request where nothing is known, true means, and the wall clock.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BASE = 19
 end; processors over the mean of before; of the user's running jobs, the sum of processors, the sum of elapsed times, the number, the
 longest elapsed time; cosine and sine of the time of day and of the week; processors."""
 REQUEST = 3
-"""Where x1 to x18 have the request."""
+"""Place of the request in x1 to x18."""
 _PAIRED = 17
 """Products are taken of x1 to x16."""
 FEATURES = BASE + (_PAIRED - 1) * (_PAIRED - 2) // 2 + BASE - 1
@@ -36,7 +36,7 @@ the last three, latest first; and how many columns that makes."""
 
 @kernel
 def remember(history, job, jobs, now):
-    """``job`` of the user of this row of ``Memory.users`` has ended."""
+    """Store ``job``, which has ended, in its user's row of ``Memory.users``."""
     history[ENDED] += 1
     history[RUNTIMES] += jobs.runtime[job]
     history[PROCS] += jobs.procs[job]
@@ -49,7 +49,10 @@ def remember(history, job, jobs, now):
 
 @kernel
 def observe(x, memory, job, jobs, start, origin, published):
-    """Write x1 to x18 of ``job``, submitted now, to ``x`` [18]. ``origin`` is the trace's second in which the simulation began."""
+    """Write x1 to x18 of ``job``, submitted now, to ``x`` [18].
+
+    ``origin`` is the trace's second in which the simulation began.
+    """
     now = jobs.submit[job]
     user = jobs.user[job]
     requested = 1.0 * jobs.requested[job]

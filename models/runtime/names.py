@@ -1,4 +1,4 @@
-"""Predictor names: the one place where a name such as ``requested*2`` or ``nag(eta=100)`` becomes a predictor."""
+"""Predictor names: turn texts such as ``requested*2`` or ``nag(eta=100)`` into predictors."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _OPTIONAL: dict[str, Callable[..., Predictor]] = {
     "svr": support_vectors,
     "quantile": quantile,
 }
-"""Those that take options as texts."""
+"""Predictors that take options as texts."""
 MEDIAN, MOST_ACCURATE = "quantile", "quantile(order=accuracy)"
-"""The two answers of one forest: the median of a job's runtime, and the prediction of the highest expected accuracy, which is what a registered
-forest serves. Each is called by its own name wherever predictions are shown."""
+"""The two answers of one forest: the median runtime, and the prediction of the highest expected accuracy, which a registered forest serves.
+Tables and pages use these names."""
 ALL = (
     *("requested", "last2", "hierarchy", "sp2", "sp3", "sp4", "knn", "okcm", "nag", "cv-triple", "svr", "lightgbm"),
     *(MEDIAN, MOST_ACCURATE),
 )
-"""Every predictor that knows no runtime beforehand, each with its usual options, from the simplest."""
+"""Every predictor that does not know runtimes beforehand, with default options, from the simplest."""
 _AT_RANDOM = ("lightgbm", "quantile")
-"""Those of them that learn at random, by an option ``seed``."""
+"""Predictors that draw random numbers, by an option ``seed``."""
 KNOWN = (
     *_PLAIN,
     *(f"{name}[(OPTION=VALUE,...)]" for name in _OPTIONAL),
@@ -58,9 +58,10 @@ KNOWN = (
 
 
 def predictor(name: str, seed: int = 0) -> Predictor:
-    """The predictor called ``name``; InputError with the list of what is known for any other name or option.
+    """Return the predictor called ``name``.
 
-    ``seed`` is the one it learns by where it takes one and its options state none; its name does not tell.
+    ``seed`` is used if the predictor takes one and its options state none; its name does not show it. Raises InputError with the
+    known names for any other name or option.
     """
     if seed and takes_seed(name):
         family, _, options = name.partition("(")
@@ -82,6 +83,6 @@ def predictor(name: str, seed: int = 0) -> Predictor:
 
 
 def takes_seed(name: str) -> bool:
-    """Does the predictor called ``name`` learn at random, by a seed that its options leave open?"""
+    """Tell whether the predictor ``name`` is random and its options state no seed."""
     match = re.fullmatch(r"([\w-]+)(?:\((.+)\))?", name)
     return bool(match and match[1] in _AT_RANDOM and "seed" not in parse(match[2] or ""))

@@ -1,8 +1,9 @@
-"""OKCM whole: an online linear regression for users with many ended jobs, the nearest neighbours of :mod:`models.runtime.knn` for the others.
+"""OKCM: online linear regression for users with many ended jobs, else nearest neighbours.
 
-Li, Zhang et al., "OKCM: improving job scheduling of high-performance computing using efficiency runtime prediction model": the 15 features of its
-table 1, Huber loss with l2 regularisation (equation 2), normalised adaptive gradient (equations 3 to 5). Its correction is to the request. Where table
-1 is silent, on what a user without history has, this is :func:`features.jobs.published.okcm`.
+Li, Zhang et al., "OKCM: improving job scheduling of high-performance computing using efficiency runtime prediction model": the 15
+features of its table 1, Huber loss with l2 regularisation (equation 2), normalised adaptive gradient (equations 3 to 5); for
+other users :mod:`models.runtime.knn`. Its correction is to the request. Where table 1 is silent, on users without history, this
+is :func:`features.jobs.published.okcm`.
 """
 
 from __future__ import annotations
@@ -23,15 +24,19 @@ from models.runtime.protocol import CompiledPredictor
 OKCM = 6
 """Code of this predictor inside the kernel."""
 SHARING = ("user", "shared")
-"""Whose the weights are: each user's own, or one vector for all."""
+"""Owners of the weights: each user, or all users together."""
 BASES = ("zero", "last")
-"""What the weighted sum of the features is added to: nothing, as published, or the user's last runtime."""
+"""Base of the weighted sum of features: zero, as published, or the user's last runtime."""
 
 
 @dataclass(frozen=True)
 class Okcm:
-    """Settings: ``delta``, the error in seconds from which the loss is linear; the learning rate ``eta``; ``lambda_``, the strength of l2
-    regularisation; ``k`` neighbours; regression for users with more than ``switch`` ended jobs; ``weights``, one of ``SHARING``; ``base``, one of ``BASES``."""
+    """Settings of the learner.
+
+    ``delta``: the error in seconds from which the loss is linear; ``eta``: the learning rate; ``lambda_``: the strength of l2
+    regularisation; ``k`` neighbours; regression for users with more than ``switch`` ended jobs; ``weights``: one of ``SHARING``;
+    ``base``: one of ``BASES``.
+    """
 
     delta: float
     eta: float
@@ -43,7 +48,10 @@ class Okcm:
 
     @classmethod
     def of(cls, options: dict[str, str]) -> Okcm:
-        """The usual settings but for ``options``, as texts; InputError for one that is unknown or cannot be read."""
+        """Return the default settings changed by ``options``, given as texts.
+
+        Raises InputError for an option that is unknown or cannot be read.
+        """
         for option in options:
             check_known(option, tuple(USUAL))
         given = USUAL | options
@@ -59,7 +67,7 @@ class Okcm:
         )
 
     def options(self) -> dict[str, str]:
-        """The settings as :meth:`of` takes them."""
+        """Return the settings as :meth:`of` takes them."""
         numbers = {"delta": self.delta, "eta": self.eta, "lambda": self.lambda_, "k": self.k, "switch": self.switch}
         return {option: shortest(value) for option, value in numbers.items()} | {"weights": self.weights, "base": self.base}
 
@@ -72,7 +80,7 @@ an earlier switch (10: 0.465); a later one is better (100: 0.496, 400: 0.508), s
 
 
 def okcm(**options: str) -> CompiledPredictor:
-    """The predictor, with the options of :class:`Okcm`."""
+    """Return the predictor, with the options of :class:`Okcm`."""
     settings = Okcm.of(options)
     return CompiledPredictor(spelled("okcm", settings.options(), USUAL), OKCM, lambda jobs: _memory(settings, jobs))
 
@@ -87,14 +95,14 @@ _THURSDAY_S = int(second_of_week(np.zeros(1, np.int64))[0])
 
 SUMS = 7
 (SUM_RUNTIME, SUM_PROCS, SUM_ALLOCATED, LAST_END, RUNTIME) = range(5)
-"""Behind the columns of :mod:`models.runtime.knn`, what is known of a user: sums over ended jobs, the last end, the last three runtimes, latest first."""
+"""Columns of a user behind those of :mod:`models.runtime.knn`: sums over ended jobs, the last end, the last three runtimes, latest first."""
 STEPS, NORM, W = SUMS, SUMS + 1, SUMS + 2
 S, G = W + FEATURES, W + 2 * FEATURES
 COLUMNS = W + 3 * FEATURES
 """Behind these the learner: examples so far t, the sum N of normalised squares, the weights w, the largest magnitudes s, the sums G of squared
-gradients. The row behind the users' has the learner that all share."""
+gradients. The row behind the users' has the shared learner."""
 _TINY = 1e-9
-"""What N, s and G start from, as in the program of Gaussier et al. 2015."""
+"""Start value of N, s and G, as in the program of Gaussier et al. 2015."""
 (WINDOW, K, SWITCH, OWN, DELTA, ETA, LAMBDA, BEHIND, FROM_LAST, NEAREST) = range(10)
 """Slots of ``Memory.model``: settings, where the columns of knn end, whether sums are added to the last runtime, and scratch of knn."""
 
@@ -114,7 +122,7 @@ def _memory(settings: Okcm, jobs: pd.DataFrame) -> Memory:
 
 @apart
 def estimate(memory, job, jobs):
-    """Seconds predicted for ``job``, just submitted."""
+    """Predict seconds for ``job``, just submitted."""
     if jobs.user[job] >= 0:
         observe(memory.jobs[job], memory, job, jobs)
     return answer(memory, job, jobs)
@@ -122,7 +130,7 @@ def estimate(memory, job, jobs):
 
 @apart
 def answer(memory, job, jobs):
-    """Seconds predicted for ``job``, as it was at its submission, from what is known now."""
+    """Predict seconds for ``job``, as it was at its submission, from what is known now."""
     user, model = jobs.user[job], memory.model
     if user < 0:
         return 1.0 * jobs.requested[job]
@@ -140,7 +148,10 @@ def answer(memory, job, jobs):
 
 @apart
 def learn(memory, job, jobs, now):
-    """``job`` has ended: one step of the regression, with the features of its submission and its runtime, whoever predicted it."""
+    """Take one regression step with the features and runtime of ``job``, which has ended.
+
+    This holds also for jobs predicted by nearest neighbours.
+    """
     user, model = jobs.user[job], memory.model
     if user < 0:
         return
@@ -158,13 +169,13 @@ def learn(memory, job, jobs, now):
 
 @kernel
 def row_of_learner(memory, user):
-    """The row that has the weights for this user's jobs."""
+    """Return the row that has the weights for this user's jobs."""
     return user if memory.model[OWN] != 0.0 else len(memory.users) - 1
 
 
 @kernel
 def base_of(memory, job):
-    """Seconds that the weighted sum is added to: the user's last runtime at the job's submission, or nothing."""
+    """Return the base of the weighted sum: the user's last runtime at the submission, or 0."""
     return memory.jobs[job, LAST] if memory.model[FROM_LAST] != 0.0 else 0.0
 
 
@@ -194,7 +205,7 @@ def observe(x, memory, job, jobs):
 
 @kernel
 def step(learner, x, runtime, delta, eta, shrink):
-    """Learn that features ``x`` [15] had this ``runtime``, less what their sum is added to."""
+    """Learn that features ``x`` [15] had this ``runtime``, less the base."""
     norm, predicted = 0.0, 0.0
     for i in range(FEATURES):
         larger = max(learner[S + i], abs(x[i]))

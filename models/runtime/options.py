@@ -1,4 +1,4 @@
-"""Options of predictors as texts, ``a=1,b=2``: read once, refused in one line."""
+"""Options of predictors as texts, ``a=1,b=2``: parsed and checked in one place."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from features.errors import InputError
 
 
 def parse(text: str) -> dict[str, str]:
-    """``a=1,b=2`` as a dictionary of texts; InputError where that cannot be read."""
+    """Return ``a=1,b=2`` as a dictionary of texts; InputError where it cannot be read."""
     found: dict[str, str] = {}
     for part in text.split(",") if text else ():
         option, equals, value = (piece.strip() for piece in part.partition("="))
@@ -22,19 +22,25 @@ def parse(text: str) -> dict[str, str]:
 
 
 def named(text: str) -> tuple[str, dict[str, str]]:
-    """Return ``NAME`` or ``NAME(a=1,b=2)`` as the name and its options, as texts; InputError where the options cannot be read."""
+    """Split ``NAME`` or ``NAME(a=1,b=2)`` into the name and its options, as texts.
+
+    Raises InputError where the options cannot be read.
+    """
     match = re.fullmatch(r"([^()]*)\((.+)\)", text)
     return (match[1], parse(match[2])) if match else (text, {})
 
 
 def check_known(option: str, known: tuple[str, ...]) -> None:
-    """InputError for an option that is none of those ``known``."""
+    """Raise InputError for an option that is not in ``known``."""
     if option not in known:
         raise InputError(f"unknown option {option!r}: known are {', '.join(known)}")
 
 
 def number(option: str, text: str, *, above: float = -math.inf, minimum: float = -math.inf, maximum: float = math.inf) -> float:
-    """A finite number above ``above`` and in ``minimum..maximum``, or InputError; ``option`` is what the message names."""
+    """Return a finite number above ``above`` and in ``minimum..maximum``.
+
+    Raises InputError, naming ``option``, for any other text.
+    """
     try:
         value = float(text)
     except ValueError as error:
@@ -47,7 +53,7 @@ def number(option: str, text: str, *, above: float = -math.inf, minimum: float =
 
 
 def whole(option: str, text: str, *, minimum: int, maximum: int) -> int:
-    """A whole number in ``minimum..maximum``, or InputError; ``option`` is what the message names."""
+    """Return a whole number in ``minimum..maximum``; InputError, naming ``option``, otherwise."""
     value = number(option, text, minimum=minimum, maximum=maximum)
     if value != int(value):
         raise InputError(f"{option}: must be a whole number")
@@ -55,19 +61,19 @@ def whole(option: str, text: str, *, minimum: int, maximum: int) -> int:
 
 
 def chosen(option: str, text: str, known: tuple[str, ...]) -> str:
-    """``text``, or InputError if it is none of those ``known``; ``option`` is what the message names."""
+    """Return ``text`` if it is in ``known``; InputError, naming ``option``, otherwise."""
     if text not in known:
         raise InputError(f"{option}: known are {', '.join(known)}")
     return text
 
 
 def shortest(value: float) -> str:
-    """The shortest text that :func:`number` reads as ``value``."""
+    """Return the shortest text that :func:`number` reads as ``value``."""
     short = f"{value:g}"
     return short if float(short) == value else repr(value)
 
 
 def spelled(name: str, options: dict[str, str], usual: dict[str, str]) -> str:
-    """The name of a predictor, with those of its options that are not as usual."""
+    """Return the name of a predictor with those of its options that differ from ``usual``."""
     unusual = [f"{option}={text}" for option, text in options.items() if text != usual[option]]
     return f"{name}({','.join(unusual)})" if unusual else name

@@ -1,13 +1,13 @@
-"""``quantile``: the whole distribution of a job's runtime, given what is known at submission and, later, that it has run this long.
+"""``quantile``: the distribution of a job's runtime at submission and while it runs.
 
-A quantile regression forest (Meinshausen 2006) that never stops learning. Its trees are grown on the logarithm of runtime; a leaf holds histograms
-of the jobs that fell into it: of their runtimes, of their runtimes relative to that of the last job that was alike, and of their runtimes relative to
-their requests, fine next to the request (:mod:`models.runtime.ratios`). A job's distribution mixes the three, each the mean over the leaves it falls into,
-with a little of the runtimes of all jobs. Leaves learn from every job that ends, at once; each midnight the oldest trees make room for new ones. Levels are
-calibrated online, the upper ones in processor-seconds, too (:mod:`models.runtime.levels`).
+An online quantile regression forest (Meinshausen 2006). Its trees are grown on the logarithm of runtime; a leaf holds three
+histograms of its jobs: of runtimes, of runtimes relative to that of the last similar job, and of runtimes relative to requests,
+fine next to the request (:mod:`models.runtime.ratios`). A job's distribution mixes the three, each the mean over the leaves it
+falls into, with a little of the runtimes of all jobs. Leaves learn at once from every job that ends; each midnight new trees
+replace the oldest. Levels are calibrated online, the upper ones also in processor-seconds (:mod:`models.runtime.levels`).
 
-Different questions get different answers: the quantile ``order`` for a job's place in the queue, ``fit`` for whether it ends before a
-reservation, ``end`` for when it will end once it runs, and that again given how long it has run.
+Different questions get different answers: the quantile ``order`` for a job's place in the queue, ``fit`` for whether it ends
+before a reservation, ``end`` for when it will end once it runs, and ``end`` again given how long it has run.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ ACCURATE = "accuracy"
 TREES, NEW_TREES = 40, 2
 """Trees in the forest, and how many of them are new each midnight."""
 LEAVES, MIN_JOBS_IN_LEAF, FEATURE_SHARE, JOB_SHARE = 128, 8, 0.6, 0.6
-"""Of each tree: leaves at most, jobs in one at least, and the shares of features that a split and of jobs that a tree looks at.
+"""Of each tree: max leaves, min jobs in a leaf, share of features per split, and share of jobs per tree.
 
 On the first half of KTH-SP2 the mean quantile loss, 1,228 s, stays within 0.6 % with half as many trees or twice as many new ones, with 0.3
 or all of the features, with 0.9 of the jobs; it is 1.2 % higher with 0.3 of the jobs, 1.3 % with leaves of 20, 0.7 % with 64 leaves. With
-256 leaves it is all one whether 4 or 8 jobs are the least."""
+256 leaves a min of 4 or 8 jobs makes no difference."""
 LEARNED_JOBS = 5000
-"""Most recent ended jobs that a new tree is grown from. On the first half of KTH-SP2 the loss is 1.1 % higher with 2,500, 0.1 % lower with 10,000."""
+"""Number of most recent ended jobs that a new tree is grown from. On the first half of KTH-SP2 the loss is 1.1 % higher with 2,500, 0.1 % lower with 10,000."""
 ENOUGH = 100
 """Ended jobs below which no tree is grown: one leaf then holds all jobs. Not tuned."""
 BINS = 256
@@ -51,13 +51,13 @@ BINS = 256
 REACH = 96
 """Relative runtimes are counted in bins up to ``REACH`` steps, a factor of 400, on either side. Not tuned."""
 SHARES = (0.16, 0.16, 0.65, 0.03)
-"""Weights in the distribution that quantiles are of: of runtimes, of those relative to the last job that was alike, of those relative to requests, and of
-the runtimes of all jobs. A quantile's loss counts seconds, so it is settled by jobs of long requests, and those are alike in the share they run of them.
+"""Weights of histograms in the distribution for quantiles: runtimes, relative to the last similar job, relative to requests, and runtimes of all jobs.
+A quantile's loss counts seconds, so jobs of long requests dominate it, and those are alike in the share they run of them.
 
 Chosen among about ten on first halves: against (0.3, 0.2, 0.5, 0) the mean loss is 1 % lower on KTH-SP2 and as high on SDSC-SP2 and ALCF-Theta; the
 runtimes of all jobs are there for the lowest levels, 0.05 and 0.1. More of the third would be better still on KTH-SP2 (1 %) and worse on LANL-CM5 (2 %)."""
 POINT_SHARES = (0.3, 0.2, 0.5, 0.0)
-"""The same for the prediction of highest accuracy, to which a short job is as good as a long one. On the first halves of KTH-SP2,
+"""The same for the prediction of highest accuracy, where short jobs count as much as long ones. On the first halves of KTH-SP2,
 SDSC-SP2 and ALCF-Theta its accuracy is 0.1 to 0.4 points above that with (0.2, 0.2, 0.6, 0)."""
 RELATIVE = BINS
 RATIO = RELATIVE + 2 * REACH + 1
@@ -65,7 +65,7 @@ MEMBERS = RATIO + CELLS
 LEAF = MEMBERS + 1
 """A leaf: ``BINS`` counts of runtimes, counts of relative runtimes, ``CELLS`` counts of runtimes relative to requests, and how many jobs these are."""
 REGULAR = np.arange(1, 40) / 40
-"""The levels that are kept of each distribution, besides those asked for."""
+"""Levels kept of each distribution, besides those asked for."""
 
 (GROWN, NEXT_TREE, RATE, ORDER_AT, FIT_AT, END_AT, LEVELS, LEVEL) = range(8)
 """Slots of ``Memory.model``: how many trees there are, which is replaced next, the step of calibration, at which of the levels the answers are, the number
@@ -74,7 +74,10 @@ trees, leaves of trees."""
 
 
 def quantile(**options: str) -> CompiledPredictor:
-    """The predictor; ``order`` is a level in (0, 1) or ``accuracy``, ``fit`` and ``end`` are levels, ``rate`` in (0, 1) is the step of calibration."""
+    """Return the predictor.
+
+    ``order`` is a level in (0, 1) or ``accuracy``, ``fit`` and ``end`` are levels, ``rate`` in (0, 1) is the step of calibration.
+    """
     for option in options:
         check_known(option, tuple(USUAL))
     given = USUAL | options
@@ -117,42 +120,42 @@ def quantile(**options: str) -> CompiledPredictor:
 
 @kernel
 def tilt_at(levels):
-    """Where in ``Memory.model`` the tilts of the levels begin."""
+    """Return where in ``Memory.model`` the tilts of the levels begin."""
     return LEVEL + 2 * levels
 
 
 @kernel
 def work_at(levels):
-    """Where what is known of work begins."""
+    """Return where the record of work begins."""
     return LEVEL + 3 * levels
 
 
 @kernel
 def common_at(levels):
-    """Where the bins of all jobs of the first tree begin."""
+    """Return where the bins of all jobs of the first tree begin."""
     return work_at(levels) + WORK
 
 
 @kernel
 def mass_at(levels):
-    """Where the scratch begins: a distribution, and behind it means over leaves of what a leaf counts."""
+    """Return where the scratch begins: a distribution, then means over leaves of histograms."""
     return common_at(levels) + BINS
 
 
 @kernel
 def thresholds_at(levels):
-    """Where the thresholds of the first tree begin."""
+    """Return where the thresholds of the first tree begin."""
     return mass_at(levels) + CELLS + MEMBERS
 
 
 @kernel
 def leaves_at(levels):
-    """Where the first leaf of the first tree begins."""
+    """Return where the first leaf of the first tree begins."""
     return thresholds_at(levels) + TREES * LEAVES
 
 
 def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, seed: int) -> None:
-    """Replace the oldest trees by new ones grown from the jobs ``rows``, which have ended; the first time, plant them all."""
+    """Replace the oldest trees by new ones grown from the ended jobs ``rows``; at first, all."""
     import lightgbm
 
     from models.trees import plain_trees
@@ -194,14 +197,14 @@ def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, seed: int) -> N
 
 @njit
 def _fill(memory, rows, runtime, tree):
-    """Let ``tree`` learn the jobs ``rows``."""
+    """Add the jobs ``rows`` to the leaves of ``tree``."""
     for i in range(len(rows)):
         count(memory, rows[i], runtime[rows[i]], tree)
 
 
 @kernel
 def leaf_at(memory, x, tree):
-    """Where in ``memory.model`` the leaf of ``tree`` is into which ``x`` falls."""
+    """Return where in ``memory.model`` the leaf of ``tree`` for ``x`` is."""
     levels = np.int64(memory.model[LEVELS])
     leaf = leaf_of(memory.links, tree * LEAVES, memory.model, thresholds_at(levels) + tree * LEAVES, x)
     return leaves_at(levels) + (tree * LEAVES + leaf) * LEAF
@@ -225,7 +228,7 @@ def count(memory, job, runtime, tree):
 
 @apart
 def estimate(memory, job, jobs):
-    """The answer to ``ORDER`` for ``job``, just submitted; writes its quantiles behind its features."""
+    """Answer ``ORDER`` for ``job``, just submitted; write its quantiles behind its features."""
     alike = describe(memory, job, jobs)
     model, x, requested = memory.model, memory.jobs[job], 1.0 * jobs.requested[job]
     request = math.log(requested)
@@ -265,7 +268,7 @@ def estimate(memory, job, jobs):
 
 @kernel
 def gather(memory, x):
-    """Write the means of what the leaves of a job count into the scratch; returns whether any of them has counted a job."""
+    """Write mean histograms of a job's leaves into the scratch; tell whether any holds a job."""
     model = memory.model
     seen = mass_at(np.int64(model[LEVELS])) + CELLS
     for i in range(MEMBERS):
@@ -286,7 +289,10 @@ def gather(memory, x):
 
 @kernel
 def mix(memory, alike, request, shares):
-    """The distribution of a job over the cells of :mod:`models.runtime.ratios`, as scratch, from what was gathered."""
+    """Mix a job's gathered histograms into a distribution over the cells, as scratch.
+
+    Cells are those of :mod:`models.runtime.ratios`.
+    """
     model = memory.model
     levels = np.int64(model[LEVELS])
     mass, common = mass_at(levels), common_at(levels)
@@ -308,7 +314,10 @@ def mix(memory, alike, request, shares):
 
 @kernel
 def most_accurate(model, mass, alike, request):
-    """Seconds r of the highest mean of min(p/r, r/p) over the distribution; within a step of the last runtime that was alike it is that."""
+    """Return seconds r of the highest mean of min(p/r, r/p) over the distribution.
+
+    Within a step of the last similar runtime it is that runtime.
+    """
     above = 0.0
     for cell in range(CELLS):
         above += model[mass + cell] / CENTRES[cell]
@@ -327,7 +336,7 @@ def most_accurate(model, mass, alike, request):
 
 @kernel
 def answer_to(memory, question, job):
-    """The answer to one of the questions, of a job whose quantiles are known."""
+    """Answer one of the questions for a job whose quantiles are known."""
     model, quantiles = memory.model, width(memory)
     at = model[FIT_AT] if question == FIT else model[END_AT] if question == END else model[ORDER_AT]
     if at < 0.0:
@@ -337,9 +346,10 @@ def answer_to(memory, question, job):
 
 @apart
 def estimate_again(memory, job, requested, elapsed):
-    """The quantile ``end`` of those runtimes that are longer than ``elapsed`` seconds, by the distribution of the job's submission.
+    """Return the quantile ``end`` of the runtimes longer than ``elapsed`` seconds.
 
-    Between the levels that are kept, the logarithm of runtime is taken to be uniform; level 0 is a second and level 1 the request.
+    The distribution is that of the job's submission. Between the kept levels the logarithm of runtime is taken to be uniform;
+    level 0 is a second and level 1 the request.
     """
     model, levels, quantiles = memory.model, np.int64(memory.model[LEVELS]), width(memory)
     x = memory.jobs[job]
@@ -368,7 +378,7 @@ def estimate_again(memory, job, requested, elapsed):
 
 @apart
 def learn(memory, job, jobs, now):
-    """``job`` has ended: levels are calibrated, leaves and groups learn its runtime."""
+    """Learn from ``job``, which has ended: calibrate levels, update leaves and groups."""
     model, x, quantiles, runtime = memory.model, memory.jobs[job], width(memory), jobs.runtime[job]
     levels = np.int64(model[LEVELS])
     weight = weigh(model, work_at(levels), jobs.procs[job], jobs.requested[job], runtime)

@@ -6,6 +6,9 @@ from models.runtime.protocol import TablePredictor
 
 
 def requested(factor: float = 1.0) -> TablePredictor:
-    """Predict ``factor`` times the request. A multiple above 1 is not cut at the request, as in the published doubling experiments."""
+    """Predict ``factor`` times the request.
+
+    A multiple above 1 is not cut at the request, as in the published doubling experiments.
+    """
     name = "requested" if factor == 1.0 else f"requested*{factor:g}"
     return TablePredictor(name, lambda jobs: jobs["requested_s"].to_numpy(float) * factor, capped=factor <= 1.0)

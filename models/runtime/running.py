@@ -1,6 +1,7 @@
-"""Each user's running jobs in order of start: circular lists in ``Memory.links``, with a row for each job and behind them one for each user.
+"""Each user's running jobs in order of start, as circular lists in ``Memory.links``.
 
-A user's row stands before the first and behind the last of its jobs. Jobs of nobody known are in no list.
+Rows of jobs come first, then one row for each user, which stands before the first and behind the last of its jobs. Jobs without a
+known user are in no list.
 """
 
 from __future__ import annotations
@@ -13,19 +14,22 @@ NEXT, PREVIOUS = range(2)
 
 
 def empty_lists(jobs: int, users: int) -> np.ndarray:
-    """Links, int64 [jobs + users, 2], of users without running jobs."""
+    """Return links, int64 [jobs + users, 2], of users without running jobs."""
     return np.repeat(np.arange(jobs + users)[:, None], 2, axis=1)
 
 
 @kernel
 def list_of(links, jobs, user):
-    """The row that stands for ``user``; the first running job is ``links[row, NEXT]``, and after the last comes this row again."""
+    """Return the row of ``user``; its first running job is ``links[row, NEXT]``.
+
+    After the last job the list returns to this row.
+    """
     return len(jobs.user) + user
 
 
 @kernel
 def append(links, jobs, job):
-    """``job`` was started."""
+    """Add ``job``, which was started."""
     if jobs.user[job] >= 0:
         row = list_of(links, jobs, jobs.user[job])
         last = links[row, PREVIOUS]
@@ -37,7 +41,7 @@ def append(links, jobs, job):
 
 @kernel
 def remove(links, jobs, job):
-    """``job`` has ended."""
+    """Remove ``job``, which has ended."""
     if jobs.user[job] >= 0:
         before, behind = links[job, PREVIOUS], links[job, NEXT]
         links[before, NEXT] = behind

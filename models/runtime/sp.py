@@ -1,12 +1,13 @@
-"""SP-x, "survival probability x percent": the runtime that at most x % of a group's past exceeds (Lamar et al. 2021, CLUSTER).
+"""SP-x, "survival probability x percent": a runtime that at most x % of past jobs exceed.
 
-Jobs that have executable, user, request and processors in common form a group, a list of points: a runtime and its weight. The
-group starts with one point at the request, of weight ``seed`` times the request; a job's end multiplies all weights by ``decay``
-and adds a point at its runtime, of that weight. The prediction is the smallest of these runtimes whose cumulative weight reaches
-1 - x/100 of the total; nothing is interpolated. The authors' program wants the share exceeded, spares the seed the first decay
-and starts its running sum of weights at 1, whatever the seed's: about one prediction in a hundred is longer there. An executable
-that is not named is one of its own, as in that program, for most traces name none; a job of nobody known gets its request. A job
-that has run for some time is predicted from the points beyond that, the request where none is left.
+Lamar et al. 2021 (CLUSTER). Jobs that have executable, user, request and processors in common form a group, a list of points: a
+runtime and its weight. The group starts with one point at the request, of weight ``seed`` times the request; a job's end
+multiplies all weights by ``decay`` and adds a point at its runtime, of that weight. The prediction is the smallest of these
+runtimes whose cumulative weight reaches 1 - x/100 of the total, without interpolation. The authors' program wants the share
+exceeded, spares the seed the first decay and starts its running sum of weights at 1, whatever the seed's: about one prediction in
+a hundred is longer there. A missing executable is a value of its own, as in that program, because most traces name none; a job
+without a known user gets its request. A job that has run for some time is predicted from the points beyond that, or the request
+if none is left.
 """
 
 from __future__ import annotations
@@ -25,13 +26,12 @@ USUAL = {"x": "3", "decay": "0.9", "seed": "0.1"}
 PUBLISHED = ("2", "3", "4")
 """The x that were published."""
 NEGLIGIBLE = 1e-20
-"""A point is forgotten when it weighs less than this share of the points kept that are at least as long. Both decay alike, so its
-share never grows again: a million points forgotten move no share of the points beyond any second by more than 1e-14. With the
+"""A point is dropped when it weighs less than this share of the kept points that are at least as long. Both decay alike, so its
+share never grows again: a million dropped points move no share of the points beyond any second by more than 1e-14. With the
 usual decay some 450 points are kept of a group whose runtimes vary without end, and about 7000, where a double underflows, of
 one whose runtimes only ever fall."""
 TIE = 1e-12
-"""Shares that differ relatively by less are equal: so are those that are so on paper, where decimals round, and forgetting
-decides nothing."""
+"""Shares that differ relatively by less count as equal, so that neither rounding nor dropped points decide."""
 SHARE, DECAY = range(2)
 """Slots of ``Memory.model``: x/100 and the decay."""
 FIRST, END = range(2)
@@ -42,7 +42,10 @@ to the shortest, with room for the group's seed and all its jobs."""
 
 
 def sp(**options: str) -> CompiledPredictor:
-    """The predictor; ``x`` in (0, 100] is a percentage, ``decay`` lies in (0, 1], ``seed``, a share of the request, is at least 0."""
+    """Return the predictor.
+
+    ``x`` in (0, 100] is a percentage, ``decay`` lies in (0, 1], ``seed``, a share of the request, is at least 0.
+    """
     for option in options:
         check_known(option, tuple(USUAL))
     given = USUAL | options
@@ -56,7 +59,7 @@ def sp(**options: str) -> CompiledPredictor:
 
 
 def groups(jobs: pd.DataFrame) -> np.ndarray:
-    """The group of each job, int64 [jobs], numbered from 0; -1 for jobs of nobody known."""
+    """Return each job's group, int64 [jobs], numbered from 0; -1 without a known user."""
     keys = ["executable", "user", "requested_s", "procs"]
     known = jobs.loc[jobs["user"].notna(), keys]
     found = np.full(len(jobs), -1, np.int64)
@@ -77,7 +80,7 @@ def _memory(jobs: pd.DataFrame, x: float, decay: float, seed: float) -> Memory:
 
 @kernel
 def estimate(memory, row, requested, longer):
-    """The quantile of the runtimes beyond ``longer`` seconds."""
+    """Return the quantile of the runtimes beyond ``longer`` seconds."""
     group = memory.keys[row, 0]
     if group >= 0:
         points, first = memory.jobs, memory.links[group, FIRST]
@@ -107,7 +110,7 @@ def learn(memory, row, runtime):
                 at_least_as_long += weight
                 end += 1
         i = end
-        while i > first and points[i - 1, RUNTIME] <= runtime:  # before those as long, for they will be negligible earlier
+        while i > first and points[i - 1, RUNTIME] <= runtime:  # before equal runtimes, which become negligible earlier
             points[i, RUNTIME] = points[i - 1, RUNTIME]
             points[i, WEIGHT] = points[i - 1, WEIGHT]
             i -= 1

@@ -1,7 +1,8 @@
-"""``svr``: support vector regression (Drucker et al. 1997) of the logarithm of runtime, retrained each night inside the simulation.
+"""``svr``: support vector regression of log runtime, retrained each simulated night.
 
-One of the two learners that the OKCM paper compares with. The kernel is Gaussian on the standardised features of :mod:`models.runtime.job_features`; it
-learns how far a job's runtime is from that of the last job that was alike, which alone is the prediction while fewer than ``ENOUGH`` have ended.
+Drucker et al. 1997; one of the two learners that the OKCM paper (Li, Zhang et al.) compares with. The kernel is Gaussian on the
+standardised features of :mod:`models.runtime.job_features`; it learns the distance of a job's runtime from that of the last
+similar job, which alone is the prediction while fewer than ``ENOUGH`` have ended.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from models.runtime.protocol import CompiledPredictor
 SUPPORT_VECTORS = 8
 """Code of this predictor inside the kernel."""
 USUAL = {"c": "0.1", "epsilon": "0.02", "gamma": "0.01", "jobs": "1000"}
-"""The price of an error, the error of the logarithm that costs nothing, the kernel's exp(-gamma d^2), the most recent ended jobs that are learned from.
+"""The price of an error, the error of the logarithm that costs nothing, the kernel's exp(-gamma d^2), the most recent ended jobs to learn from.
 Chosen by mean accuracy on the first half of KTH-SP2 among eleven points: flat around them (0.542 to 0.544), while c = 1 has 0.52 and c = 10 0.49; 2,000 jobs
 cost three times as much and gain 0.002."""
 ENOUGH = 200
@@ -33,7 +34,7 @@ standardised features."""
 
 
 def support_vectors(**options: str) -> CompiledPredictor:
-    """The predictor; the options are those of ``USUAL``, all positive."""
+    """Return the predictor; the options are those of ``USUAL``, all positive."""
     for option in options:
         check_known(option, tuple(USUAL))
     given = USUAL | options
@@ -54,7 +55,7 @@ def support_vectors(**options: str) -> CompiledPredictor:
 
 
 def _trained(memory: Memory, rows: np.ndarray, runtime: np.ndarray, c: float, epsilon: float, gamma: float) -> Memory:
-    """``memory`` with the support vectors of the jobs ``rows``, which have ended."""
+    """Return ``memory`` with the support vectors of the jobs ``rows``, which have ended."""
     from sklearn.svm import SVR
 
     features = job_features.features(memory.keys.shape[1])
@@ -72,14 +73,17 @@ def _trained(memory: Memory, rows: np.ndarray, runtime: np.ndarray, c: float, ep
 
 @apart
 def estimate(memory, job, jobs):
-    """Seconds predicted for ``job``, just submitted: in 1..request."""
+    """Predict seconds in 1..request for ``job``, just submitted."""
     describe(memory, job, jobs)
     return answer(memory, job, jobs)
 
 
 @apart
 def answer(memory, job, jobs):
-    """Seconds that the machine there is now predicts for ``job`` as it was at its submission; each night's machine is asked once."""
+    """Predict seconds for ``job`` as at its submission by the current machine.
+
+    Each night's machine is asked once.
+    """
     model, x, features = memory.model, memory.jobs[job], width(memory)
     if x[features + ASKED_OF] == model[MODELS]:
         return x[features + SAID]

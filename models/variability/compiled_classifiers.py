@@ -1,8 +1,9 @@
-"""Class probabilities of a trained classifier from plain arrays, inside the simulator's kernel.
+"""Class probabilities of trained classifiers, from plain arrays inside the kernel.
 
-Whatever a library trained is, here, one of three things: trees whose leaves hold shares of a vote, trees whose leaves hold scores that a softmax turns into
-probabilities (AdaBoost's vote as scikit-learn reads it, Friedman, Hastie & Tibshirani's additive logistic regression as LightGBM grows it), or
-the training rows themselves, of which the nearest vote. ``models.variability.learners`` trains and converts.
+Every library's classifier becomes one of three kinds: trees whose leaves hold shares of a vote, trees whose leaves hold scores
+that a softmax turns into probabilities (AdaBoost's vote as scikit-learn reads it, Friedman, Hastie & Tibshirani's additive
+logistic regression as LightGBM grows it), or the training rows themselves, of which the nearest vote.
+``models.variability.learners`` trains and converts.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from features.jit import apart, kernel, njit
 from models.trees import FEATURE, HIGH, LOW
 
 SHARES, SCORES, NEAREST = range(3)
-"""Kinds: leaves are added up, added up and put through a softmax, or the nearest rows vote with the inverse of their distance."""
+"""Kinds: sum of leaves, softmax of the sum of leaves, or vote of the nearest rows weighted by inverse distance."""
 
 
 class Arrays(NamedTuple):
-    """A classifier; what its kind does not need is empty.
+    """A classifier as arrays; those that its kind does not need are empty.
 
-    ``kind`` is one of the codes above; ``fills`` float64 [columns] stands in for missing values. Trees: ``roots`` int64 [trees], ``links`` int64
-    [nodes, 3] as in ``models.trees`` but for all trees together, a number below 0 being leaf ``-1 - number``, ``thresholds`` float64 [nodes],
-    ``leaves`` float64 [leaves, classes] and ``base`` float64 [classes], to which leaves are added (-inf for a class that no training row had).
-    Nearest: ``rows`` float64 [rows, columns] in the order of training, ``labels`` int64 [rows], ``weights`` float64 [columns] (1 / variance) and
-    ``neighbours``, their number.
+    ``kind`` is one of the codes above; ``fills`` float64 [columns] replaces missing values. Trees: ``roots`` int64 [trees],
+    ``links`` int64 [nodes, 3] as in ``models.trees`` but for all trees together, a number below 0 being leaf ``-1 - number``,
+    ``thresholds`` float64 [nodes], ``leaves`` float64 [leaves, classes] and ``base`` float64 [classes], to which leaves are added
+    (-inf for a class without training rows). Nearest: ``rows`` float64 [rows, columns] in the order of training, ``labels`` int64
+    [rows], ``weights`` float64 [columns] (1 / variance) and ``neighbours``, their number.
     """
 
     kind: int
@@ -43,7 +44,10 @@ class Arrays(NamedTuple):
 
 @apart
 def class_probabilities(arrays, x, out):
-    """Probabilities of the classes of ``x`` float64 [columns] into ``out`` float64 [classes]. Missing values of ``x`` are filled in, in place."""
+    """Write class probabilities of ``x`` float64 [columns] to ``out`` float64 [classes].
+
+    Missing values of ``x`` are filled in, in place.
+    """
     for column in range(len(arrays.fills)):
         if np.isnan(x[column]):
             x[column] = arrays.fills[column]
@@ -78,9 +82,10 @@ def _softmax(out):
 
 @kernel
 def _ask_nearest(arrays, x, out):
-    """Add the votes of the nearest rows, of equally near ones the earlier first; rows at distance 0, if there are any, vote alone.
+    """Add the votes of the nearest rows; of equally near rows the earlier comes first.
 
-    Each neighbour is one pass over the rows, which gives up a row once it is farther than the best so far: so nothing has to be remembered between rows.
+    Rows at distance 0, if there are any, vote alone. Each neighbour is one pass over the rows, which abandons a row once it is
+    farther than the best so far: so nothing is stored between rows.
     """
     last, last_row, total, exact = -1.0, -1, 0.0, False
     for _ in range(arrays.neighbours):
@@ -101,7 +106,10 @@ def _ask_nearest(arrays, x, out):
 
 @kernel
 def _squared_distance(arrays, row, x, enough):
-    """From a training row, or some part of it that is no less than ``enough``. Four sums side by side do not wait for each other."""
+    """Return the squared distance to a training row, or a part of it of at least ``enough``.
+
+    Four sums side by side do not wait for each other.
+    """
     columns = len(arrays.weights)
     first = second = third = fourth = 0.0
     for column in range(0, columns - 3, 4):
@@ -118,7 +126,10 @@ def _squared_distance(arrays, row, x, enough):
 
 @njit
 def probabilities_of(arrays, table):
-    """:func:`class_probabilities` of each row of ``table`` float64 [rows, columns], which is left as it is: float64 [rows, classes]."""
+    """Return :func:`class_probabilities` of each row of ``table``: float64 [rows, classes].
+
+    ``table`` float64 [rows, columns] is not changed.
+    """
     found = np.empty((len(table), len(arrays.base)))
     x = np.empty(table.shape[1])
     for row in range(len(table)):

@@ -1,8 +1,9 @@
-"""Recursive feature elimination (Guyon et al., "Gene selection for cancer classification", Machine Learning 46, 2002): the least important columns go first.
+"""Recursive feature elimination: drop the least important columns step by step.
 
-At each size the classifier is judged by F1 out of folds that are blocks of time, and the set of the highest is kept, of equals the smaller, as Nichols
-et al. (RUSH) do it. F1 at each size is that of its own best cutoff, so all are flattered alike and the figure is for choosing only: what the chosen
-set is worth is found on runs that took no part (``models.variability.evaluation`` eliminates inside each training part).
+Guyon et al., "Gene selection for cancer classification", Machine Learning 46, 2002. At each size the classifier is judged by F1
+on folds that are blocks of time; the best set is kept, of equals the smaller, as in Nichols et al. (RUSH). F1 at each size is
+that of its own best cutoff, which flatters all sizes alike: use it to choose only. The chosen set is judged on other runs
+(``models.variability.evaluation`` eliminates inside each training part).
 """
 
 from __future__ import annotations
@@ -25,14 +26,20 @@ TIE = 0.005
 
 @dataclass(frozen=True)
 class Elimination:
-    """``columns`` kept, the most important first; ``path`` has a row a size: ``columns`` (how many) and ``f1``, from all of them downwards."""
+    """``columns`` kept, the most important first, and ``path``, a row a size.
+
+    ``path`` has ``columns`` (how many) and ``f1``, from all columns downwards.
+    """
 
     columns: tuple[str, ...]
     path: pd.DataFrame
 
 
 def sizes(columns: int) -> list[int]:
-    """How many columns are tried: each time fewer by a factor of the square root of 2, from all down to ``SMALLEST``: 282, 199, 141, 100, 70, ..."""
+    """Return the numbers of columns to try: 282, 199, 141, 100, 70, ...
+
+    Each is smaller by a factor of the square root of 2, from all down to ``SMALLEST``.
+    """
     found = [columns]
     while (following := round(columns / 2 ** (len(found) / 2))) >= SMALLEST:
         found.append(following)
@@ -49,9 +56,10 @@ def eliminate(
     options: Mapping[str, Any] | None = None,
     classes: int | None = None,
 ) -> Elimination:
-    """Choose the columns of ``features`` [rows] that the classifier ``name`` is best trained on; arguments as of ``models.variability.model.fit``, errors too.
+    """Choose the columns of ``features`` [rows] that suit the classifier ``name`` best.
 
-    Sizes are judged on blocks of time, and the nearest neighbours' importances by neighbours of other blocks.
+    Arguments and errors are those of ``models.variability.model.fit``. Sizes are judged on blocks of time, and the nearest
+    neighbours' importances by neighbours of other blocks.
     """
     label = np.asarray(label, np.int64)
     classes = int(label.max()) + 1 if classes is None else classes

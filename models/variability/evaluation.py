@@ -1,10 +1,10 @@
-"""How well is variation predicted? Classifiers cross-validated on control runs, in blocks of time and with one application left out, after Nichols et al.
+"""Cross-validation of variation classifiers on control runs, after Nichols et al. (RUSH).
 
-They (RUSH) say nothing of time, but runs minutes apart share the machine's state: under both protocols the runs that train lie in
-other stretches of time than those that judge, with a gap between (:mod:`models.variability.time_blocks`). What a run is judged by
-comes from the training part alone: baselines, labels, medians, cutoff and the choice of columns; only for an application left out
-are labels its own, from runs that the model never sees. Intervals resample days, whose runs share the machine's state
-(``features.statistics``).
+Folds are blocks of time, or leave one application out. The paper does not mention time, but runs minutes apart share the
+machine's state: under both protocols training runs lie in other stretches of time than judged ones, with a gap between
+(:mod:`models.variability.time_blocks`). Baselines, labels, medians, cutoff and the choice of columns come from the training part
+alone; only for an application left out are labels its own, from runs that the model never sees. Intervals resample days, whose
+runs share the machine's state (``features.statistics``).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from models.variability.time_blocks import apart, blocked, stretches, times_of
 BLOCKED, LEFT_OUT = "blocks-of-time", "leave-one-application-out"
 PROTOCOLS = (BLOCKED, LEFT_OUT)
 PARTS = {BLOCKED: 5, LEFT_OUT: 3}
-"""Stretches of time. An application is left out of every stretch by itself: three take three times the trainings of one, and train on two thirds."""
+"""Stretches of time. Each application is left out of every stretch separately: three stretches take three times the trainings of one."""
 MEASURES = ("f1", "precision", "recall", "average_precision", "f1_likeliest")
-"""``f1_likeliest`` is F1 where not the cutoff but the highest probability decides: the libraries' own prediction."""
+"""``f1_likeliest`` is F1 of the class with the highest probability, the libraries' own prediction, instead of the cutoff."""
 ALL = "all"
 FIRST_BLOCK_DAYS = 7
-"""Days after a champion's training at which classifiers are trained again to judge it; then after twice as many more, and so on."""
+"""Days after a champion's training at which classifiers are trained again to judge it; each later step takes twice as many."""
 _RESAMPLES = 1000
 _AT_ONCE = 100
 """Resamples computed together."""
@@ -56,13 +56,12 @@ class Fold:
 
 
 def folds(runs: pd.DataFrame, protocol: str, *, thresholds: Sequence[float] = BINARY) -> tuple[list[Fold], int]:
-    """The folds of ``protocol`` over ``runs`` (``application start_s runtime_s``), and how many runs no fold judges.
+    """Return the folds of ``protocol`` over ``runs``, and how many runs no fold judges.
 
-    These are runs of an application without a baseline, and whole folds that leave nothing that varied, or nothing else, to train on. InputError where
-    that is so of all folds.
-
-    No run trains that sees a minute of what the judged runs see. With an application left out it is judged stretch by stretch, by models that know
-    neither it nor the stretch. Borders of stretches look at labels by all runs: that decides nothing but which runs come into which fold.
+    ``runs`` has ``application start_s runtime_s``. Runs of an application without a baseline are not judged, nor are whole folds
+    whose training part lacks varied or other runs; InputError where that is so of all folds. No training run sees a minute of
+    what the judged runs see. An application left out is judged stretch by stretch, by models that know neither it nor the
+    stretch. Borders of stretches depend on the labels of all runs, which only decides which runs come into which fold.
     """
     if protocol not in PROTOCOLS:
         raise ValueError(f"unknown protocol {protocol!r}: known are {', '.join(PROTOCOLS)}")
@@ -114,12 +113,13 @@ def predictions(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """What each classifier says of each run that its fold left out, a row a run and combination.
+    """Return each classifier's predictions for the runs that its folds left out.
 
-    ``features`` are sets of features by name (``own``, ``all``, or what is told to find the ceiling), the same rows as ``runs`` (``application start_s
-    runtime_s``). ``truth`` int [runs] is what really happened, if that is known. With ``elimination`` columns are chosen inside each training part;
-    ``options`` are by classifier. Columns: ``protocol features classifier fold columns row application start_s label varied`` (the run is of the last
-    class), ``truth`` (as given; absent otherwise), ``probability`` (of the last class), ``varies`` (by the cutoff) and ``likeliest`` (class).
+    ``features`` are sets of features by name (``own``, ``all``, or the true state for the ceiling), the same rows as ``runs``
+    (``application start_s runtime_s``). ``truth`` int [runs] is what really happened, if known. With ``elimination`` columns are
+    chosen inside each training part; ``options`` are by classifier. A row a run and combination, columns: ``protocol features
+    classifier fold columns row application start_s label varied`` (the run is of the last class), ``truth`` (as given; absent
+    otherwise), ``probability`` (of the last class), ``varies`` (by the cutoff) and ``likeliest`` (class).
     """
     for name, table in features.items():
         if len(table) != len(runs):
@@ -164,7 +164,7 @@ def predictions(
         return pd.concat([pd.DataFrame(identity, index=table.index), table], axis=1)
 
     parts = []
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # folds know nothing of each other
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # folds are independent
         for done, part in enumerate(pool.map(one, work)):
             parts.append(part)
             if progress is not None:
@@ -183,12 +183,14 @@ def forward(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """What each classifier would have said of the runs after ``since_s``, trained again and again on what had ended: a row a run, in order of their starts.
+    """Return what each classifier would have predicted of the runs after ``since_s``.
 
-    Time is cut into parts at ``since_s`` and ``FIRST_BLOCK_DAYS`` later, each part twice as long as the one before. Each is labelled by the baselines
-    of the runs that had ended when the counters' window of its first run could begin, and predicted by models trained on those: so what is
-    said of a run stays the same as runs are added. Columns: ``row start_s varied`` (of the last class) and for each of ``names`` whether it
-    predicts that. Runs of an application that had no baseline are left out. InputError where what had ended cannot be learned from.
+    A row a run, in order of starts; models are retrained on what had ended. Time is cut into parts at ``since_s`` and
+    ``FIRST_BLOCK_DAYS`` later, each part twice as long as the one before. Each is labelled by the baselines of the runs that had
+    ended when the counters' window of its first run could begin, and predicted by models trained on those: so predictions of a
+    run stay the same as runs are added. Columns: ``row start_s varied`` (of the last class) and for each of ``names`` whether it
+    predicts that. Runs of an application without a baseline are left out. InputError where nothing can be learned from what had
+    ended.
     """
     application, runtime = runs["application"].to_numpy(object), runs["runtime_s"].to_numpy(np.float64)
     start = runs["start_s"].to_numpy(np.int64)
@@ -216,11 +218,12 @@ def forward(
 
 
 def measured(said: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.DataFrame:
-    """F1, precision, recall and average precision of :func:`predictions`, pooled over folds and by application, against labels and, where given, truth.
+    """Return F1, precision, recall and average precision of :func:`predictions`.
 
-    A row for each ``protocol features classifier application`` (``all``: pooled) ``against`` (``label`` or ``truth``) ``measure``: ``value low high``
-    (95 % over days; NaN with fewer than five, or where some resample has nothing to count), ``runs``, ``varied`` (how many of them), ``predicted``
-    (how many to vary) and ``days``.
+    Pooled over folds and by application, against labels and, where given, truth. A row for each ``protocol features classifier
+    application`` (``all``: pooled) ``against`` (``label`` or ``truth``) ``measure``: ``value low high`` (95 % over days; NaN with
+    fewer than five, or where some resample has nothing to count), ``runs``, ``varied`` (how many of them), ``predicted`` (how
+    many to vary) and ``days``.
     """
     rows = []
     for (protocol, kind, name), of_all in said.groupby(["protocol", "features", "classifier"], sort=False):
@@ -239,9 +242,10 @@ def measured(said: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.DataF
 
 
 def difference(one: pd.DataFrame, other: pd.DataFrame, *, against: str = "label", classes: int = 2, seed: int = 0) -> pd.DataFrame:
-    """``one`` minus ``other`` on the same runs in the same folds, such as own nodes minus all nodes: a row a measure with ``value low high``.
+    """Return ``one`` minus ``other`` on the same runs, folds: ``value low high`` by measure.
 
-    Both are parts of :func:`predictions` with a row a run. Days are resampled for both together. ValueError if the runs are not the same.
+    For example own nodes minus all nodes. Both are parts of :func:`predictions` with a row a run. Days are resampled for both
+    together. ValueError if the runs are not the same.
     """
     one, other = (each.sort_values("row").reset_index(drop=True) for each in (one, other))
     if not one[["row", "fold"]].equals(other[["row", "fold"]]):
@@ -253,9 +257,10 @@ def difference(one: pd.DataFrame, other: pd.DataFrame, *, against: str = "label"
 
 
 def ceiling(table: pd.DataFrame, told: str, *, against: str = "label", application: str = ALL) -> pd.DataFrame:
-    """What the best learner reaches when told: of :func:`measured` the rows of F1 of the features ``told`` that are the highest of each protocol.
+    """Return the best F1 rows of :func:`measured` with the features ``told``, by protocol.
 
-    The best is chosen by the very runs that judge it, so the ceiling is, if anything, too high.
+    This is the ceiling of learners that know the true state. The best is chosen on the runs that judge it, so the ceiling is
+    rather too high.
     """
     rows = table[
         (table["features"] == told)
@@ -276,7 +281,10 @@ def _days(start_s: pd.Series) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Terms:
-    """What measures are made of, by run: hits, predictions and truths, by cutoff and by likeliest class, and the order of probabilities."""
+    """Terms of the measures by run: hits, predictions, truths, and order of probabilities.
+
+    Hits and predictions are by cutoff and by likeliest class.
+    """
 
     sums: np.ndarray
     """float64 [runs, 5]: hit, said, varied, hit (likeliest), said (likeliest)."""
@@ -285,7 +293,10 @@ class _Terms:
     """Places in ``order`` after which the probability falls."""
 
     def __call__(self, weight: np.ndarray) -> np.ndarray:
-        """Measures with runs counted ``weight`` times [resamples, runs]: float64 [resamples, measures], NaN where there is nothing to count."""
+        """Return measures with runs counted ``weight`` times: float64 [resamples, measures].
+
+        ``weight`` is [resamples, runs]; NaN where there is nothing to count.
+        """
         hit, said, varied, hit_too, said_too = (weight @ self.sums).T
         with np.errstate(invalid="ignore", divide="ignore"):
             ranked = weight[:, self.order]
@@ -309,7 +320,10 @@ def _terms(said: pd.DataFrame, varied: np.ndarray, classes: int) -> _Terms:
 def _with_intervals(
     terms: _Terms, day: np.ndarray, seed: int, less: _Terms | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values of all measures (less those of ``less``), and the ends of their intervals, float64 [measures] each."""
+    """Return values of all measures (less those of ``less``) and ends of their intervals.
+
+    Each is float64 [measures].
+    """
 
     def values(weight: np.ndarray) -> np.ndarray:
         return terms(weight) - (less(weight) if less is not None else 0.0)

@@ -1,8 +1,8 @@
-"""The five classifiers of performance variation: each trained by its library, then taken apart into the plain arrays of
-``models.variability.compiled_classifiers``.
+"""The five classifiers of performance variation, trained by libraries, kept as arrays.
 
-Nichols et al. (paper 004) compare extra trees, decision forests, k nearest neighbours and AdaBoost; LightGBM is added. Variation is rare: the learners
-weigh rows so that classes count alike, but for the nearest neighbours, who know no weights. Training is seeded and on one thread.
+Nichols et al. compare extra trees, decision forests, k nearest neighbours and AdaBoost; LightGBM is added. Each is converted to
+the arrays of ``models.variability.compiled_classifiers``. Variation is rare: learners weight rows so that classes count alike,
+except the nearest neighbours, which take no weights. Training is seeded and on one thread.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "adaboost": {"trees": 100, "depth": 3, "learning_rate": 0.5},
     "lightgbm": {"trees": 100, "leaves": 15, "learning_rate": 0.1, "min_rows_in_leaf": 10},
 }
-"""The classifiers by name, and what they are trained with where nothing else is said.
+"""The classifiers by name, with their default options.
 
 100 trees, and boosting by 0.1 with LightGBM, are the libraries' defaults. The rest is not (leaves of 3 rows, 10 with LightGBM, and 15 leaves a tree; 9
-neighbours; AdaBoost's depth and learning rate), and no record was kept of what it was tried on: simulated control runs, if anything. It is older than the first
+neighbours; AdaBoost's depth and learning rate). No record says what it was tuned on, probably simulated control runs. It is older than the first
 table of docs/studies/variability.md and was not changed after; still, figures there are of the same simulated cluster, and may flatter it.
 """
 JUDGED_ROWS = 400
@@ -44,7 +44,10 @@ JUDGED_ROWS = 400
 
 @dataclass(frozen=True)
 class Learned:
-    """The library's own fitted ``estimator``, the same as ``arrays``, and the ``importance`` of each column, float64 [columns], summing to 1."""
+    """A fitted library ``estimator``, its ``arrays``, and the ``importance`` of each column.
+
+    ``importance`` is float64 [columns], summing to 1.
+    """
 
     estimator: Any
     arrays: Arrays
@@ -54,10 +57,11 @@ class Learned:
 def learn(
     name: str, table: np.ndarray, label: np.ndarray, classes: int, *, seed: int, options: Mapping[str, Any] | None = None
 ) -> Learned:
-    """Train ``name`` on ``table`` float64 [rows, columns] without missing values and ``label`` int64 [rows], 0..classes - 1; importances are its own.
+    """Train ``name`` on ``table`` float64 [rows, columns] and ``label`` int64 [rows].
 
-    The nearest neighbours have none (NaN; see :func:`permuted_importance`). ValueError for an unknown name or option, InputError for labels that are
-    all alike.
+    ``table`` has no missing values, labels are in 0..classes - 1. Importances are the learner's own; the nearest neighbours have
+    none (NaN; see :func:`permuted_importance`). ValueError for an unknown name or option, InputError for labels that are all
+    alike.
     """
     if name not in OPTIONS:
         raise ValueError(f"unknown classifier {name!r}: known are {', '.join(OPTIONS)}")
@@ -66,7 +70,7 @@ def learn(
     if len(np.unique(label)) < 2:
         raise InputError(f"cannot train {name} on {len(label)} runs that all vary or all do not")
     estimator = _untrained(name, {**OPTIONS[name], **(options or {})}, len(label), seed)
-    if name == "adaboost":  # the one learner that takes weights of rows, not of classes
+    if name == "adaboost":  # the only learner that takes weights of rows, not of classes
         estimator.fit(table, label, sample_weight=compute_sample_weight("balanced", label))
     else:
         estimator.fit(table, label)
@@ -82,10 +86,10 @@ def _untrained(name: str, options: Mapping[str, Any], rows: int, seed: int) -> A
         return forest(
             options["trees"], min_samples_leaf=options["min_rows_in_leaf"], class_weight="balanced", random_state=seed, n_jobs=1
         )
-    if name == "knn":  # a k-d tree computes each distance as it is, where the brute force loses digits
+    if name == "knn":  # a k-d tree computes each distance exactly, brute force loses digits
         nearest = KNeighborsClassifier(min(options["neighbours"], rows), weights="distance", algorithm="kd_tree")
         return make_pipeline(StandardScaler(), nearest)
-    if name == "adaboost":  # the best of random thresholds: a tenth of the time of all thresholds
+    if name == "adaboost":  # the best of random thresholds takes a tenth of the time of all thresholds
         tree = DecisionTreeClassifier(max_depth=options["depth"], splitter="random")
         return AdaBoostClassifier(tree, n_estimators=options["trees"], learning_rate=options["learning_rate"], random_state=seed)
     return LGBMClassifier(
@@ -118,7 +122,10 @@ def _nearest(estimator: Any, table: np.ndarray, label: np.ndarray, classes: int)
 
 
 def _trees(estimator: Any, classes: int) -> Arrays:
-    """Trees of any of the libraries. A leaf holds its share of the mean over trees (forests) or what it adds to the score of each class."""
+    """Convert the trees of any library.
+
+    A leaf holds its share of the mean over trees (forests) or what it adds to the score of each class.
+    """
     known = np.asarray(estimator.classes_, np.int64)
     base = np.zeros(classes)
     if isinstance(estimator, LGBMClassifier):
@@ -140,7 +147,10 @@ _Tree = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _of_scikit_learn(tree: Any, values: np.ndarray) -> _Tree:
-    """A tree of scikit-learn's, whose rows are nodes and leaves alike; ``values`` float64 [rows, classes] are what its leaves hold."""
+    """Convert a tree of scikit-learn; ``values`` float64 [rows, classes] belong to its rows.
+
+    Rows are nodes and leaves alike.
+    """
     leaf = tree.children_left < 0
     place = np.where(leaf, -np.cumsum(leaf), np.cumsum(~leaf) - 1)
     inner = ~leaf
@@ -149,7 +159,10 @@ def _of_scikit_learn(tree: Any, values: np.ndarray) -> _Tree:
 
 
 def _for_doubles(thresholds: np.ndarray) -> np.ndarray:
-    """Thresholds for float64 values where scikit-learn first rounds a value to float32: the largest one that still rounds to below the threshold."""
+    """Return thresholds for float64 values where scikit-learn first rounds values to float32.
+
+    Each is the largest one that still rounds to below the threshold.
+    """
     below = thresholds.astype(np.float32)
     below = np.where(below.astype(np.float64) > thresholds, np.nextafter(below, np.float32(-np.inf)), below)
     half = (below.astype(np.float64) + np.nextafter(below, np.float32(np.inf)).astype(np.float64)) / 2
@@ -158,7 +171,10 @@ def _for_doubles(thresholds: np.ndarray) -> np.ndarray:
 
 
 def _of_adaboost(estimator: AdaBoostClassifier, known: np.ndarray, classes: int) -> list[_Tree]:
-    """Each tree votes for the class of its leaf, with its weight; scikit-learn divides by all weights and by the number of classes less one."""
+    """Convert AdaBoost: each tree votes with its weight for the class of its leaf.
+
+    scikit-learn divides by all weights and by the number of classes less one.
+    """
     others = len(known) - 1
     shares = estimator.estimator_weights_ / estimator.estimator_weights_.sum()
     found = []
@@ -171,7 +187,7 @@ def _of_adaboost(estimator: AdaBoostClassifier, known: np.ndarray, classes: int)
 
 
 def _of_lightgbm(estimator: LGBMClassifier, known: np.ndarray, classes: int) -> list[_Tree]:
-    """One tree after the other for each class, or for the second of two."""
+    """Convert LightGBM: one tree after the other for each class, or for the second of two."""
     turns = known[1:] if len(known) == 2 else known
     found = []
     for number, (links, thresholds, values) in enumerate(plain_trees(estimator.booster_)):
@@ -182,7 +198,7 @@ def _of_lightgbm(estimator: LGBMClassifier, known: np.ndarray, classes: int) -> 
 
 
 def _joined(trees: list[_Tree]) -> dict[str, np.ndarray]:
-    """All trees in one table: nodes and leaves are numbered on from tree to tree."""
+    """Join all trees in one table: nodes and leaves are numbered on from tree to tree."""
     nodes = np.cumsum([0, *(len(links) for links, _, _ in trees)])
     leaves = np.cumsum([0, *(len(values) for _, _, values in trees)])
     linked = []
@@ -217,10 +233,10 @@ def _arrays(kind: int, base: np.ndarray, **given: Any) -> Arrays:
 
 
 def permuted_importance(arrays: Arrays, seed: int, block: np.ndarray) -> np.ndarray:
-    """What the nearest neighbours lose, in average precision, when a column is shuffled (Breiman 2001), float64 [columns].
+    """Return the nearest neighbours' loss of average precision per shuffled column.
 
-    Judged are ``JUDGED_ROWS`` of the training rows, each by its neighbours in another ``block`` (of time, int64 [rows]): those of its own minutes know
-    too much. Shuffling one column changes one term of each distance.
+    float64 [columns] (Breiman 2001). ``JUDGED_ROWS`` of the training rows are judged, each by its neighbours in another ``block``
+    (of time, int64 [rows]): those of its own minutes know too much. Shuffling one column changes one term of each distance.
     """
     rng = np.random.default_rng(seed)
     count, last = len(arrays.rows), len(arrays.base) - 1

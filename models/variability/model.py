@@ -1,10 +1,10 @@
-"""Will this job vary? A classifier of the machine's state before a job starts, after Nichols et al. (RUSH).
+"""Classifier of the machine's state before a job starts: predicts whether it will vary.
 
-A model looks at counters, probes and the type of the application, and gives each class of variation a probability. Variation is
-rare, and the class of the highest probability is seldom it; so a job is predicted to vary where the probability of the last class
-reaches a cutoff, chosen for F1 on the training part alone, out of folds that are blocks of time
-(:mod:`models.variability.time_blocks`). With three classes, little variation or more is another question with other probabilities,
-and has a cutoff of its own.
+After Nichols et al. (RUSH). A model reads counters, probes and the type of the application, and gives each class of variation a
+probability. Variation is rare and seldom the class of the highest probability; so a job is predicted to vary where the
+probability of the last class reaches a cutoff, chosen for F1 on the training part alone, out of folds that are blocks of time
+(:mod:`models.variability.time_blocks`). With three classes, "little variation or more" is another question with other
+probabilities, and has a cutoff of its own.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ CLASSIFIERS = ("extra-trees", "decision-forest", "knn", "adaboost", "lightgbm")
 CUTOFF_FOLDS = 5
 """Blocks of time on which a cutoff is chosen."""
 NO_CHOICE = 0.5
-"""The cutoff where no run could judge one."""
+"""The cutoff where no run could be used to choose one."""
 NO_BASELINES = pd.DataFrame({"mean_s": [], "sigma_s": [], "runs": []}, index=pd.Index([], name="application"), dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class VariabilityModel:
-    """A trained classifier.
+    """A trained classifier with its cutoffs.
 
-    It looks at ``columns`` in this order and tells ``classes`` of them apart by ``arrays``. A job is predicted to be of class k or above, k from 1 on, if
-    the probabilities of these classes add up to at least ``cutoffs[k - 1]``; to vary is to be of the last. Cutoffs were chosen on out-of-fold predictions of
-    ``cutoff_rows`` training rows (0: there were none, and they are 0.5). ``importance`` float64 [columns] is the learner's own (NaN for the nearest
-    neighbours), ``missing`` int64 [columns] how many training values were missing and ``baselines`` what was normal for each application in the training
-    part.
+    It reads ``columns`` in this order and tells ``classes`` of them apart by ``arrays``. A job is predicted to be of class k or
+    above, k from 1 on, if the probabilities of these classes add up to at least ``cutoffs[k - 1]``; to vary is to be of the last.
+    Cutoffs were chosen on out-of-fold predictions of ``cutoff_rows`` training rows (0: there were none, and they are 0.5).
+    ``importance`` float64 [columns] is the learner's own (NaN for the nearest neighbours), ``missing`` int64 [columns] how many
+    training values were missing and ``baselines`` what was normal for each application in the training part.
     """
 
     classifier: str
@@ -51,33 +51,42 @@ class VariabilityModel:
 
     @property
     def cutoff(self) -> float:
-        """That of the last class."""
+        """Return the cutoff of the last class."""
         return self.cutoffs[-1]
 
     def with_cutoff(self, cutoff: float) -> VariabilityModel:
-        """The same model with another cutoff of the last class."""
+        """Return the same model with another cutoff of the last class."""
         return replace(self, cutoffs=(*self.cutoffs[:-1], cutoff))
 
     def probabilities(self, features: pd.DataFrame) -> np.ndarray:
-        """Of each class, float64 [rows, classes]. A missing value counts as the median of the training part; InputError for a missing column or infinity."""
+        """Return the probability of each class, float64 [rows, classes].
+
+        A missing value counts as the median of the training part; InputError for a missing column or infinity.
+        """
         return probabilities_of(self.arrays, matrix(features, self.columns))
 
     def predict(self, features: pd.DataFrame) -> np.ndarray:
-        """The class of the highest probability, of equal ones the lower, int64 [rows]: the libraries' own ``predict``."""
+        """Return the class of the highest probability, of equal ones the lower, int64 [rows].
+
+        This is the libraries' own ``predict``.
+        """
         return self.probabilities(features).argmax(axis=1)
 
     def varies(self, features: pd.DataFrame) -> np.ndarray:
-        """Whether each row is predicted to vary, bool [rows]: by the cutoff, not by the highest probability."""
+        """Tell whether each row is predicted to vary, bool [rows]: by the cutoff."""
         return self.probabilities(features)[:, -1] >= self.cutoff
 
     def missing_in(self, features: pd.DataFrame) -> dict[str, int]:
-        """How many values are missing, and will be filled in, by column; only columns where some are."""
+        """Count missing values, which will be filled in, by column with any."""
         count = np.isnan(matrix(features, self.columns)).sum(axis=0)
         return {name: int(number) for name, number in zip(self.columns, count, strict=True) if number}
 
 
 def matrix(features: pd.DataFrame, columns: Sequence[str]) -> np.ndarray:
-    """``columns`` of ``features`` as float64 [rows, columns], NaN where a value is missing. InputError for a missing column or infinity."""
+    """Return ``columns`` of ``features`` as float64 [rows, columns], NaN for missing values.
+
+    InputError for a missing column or infinity.
+    """
     absent = [name for name in columns if name not in features]
     if absent:
         raise InputError(f"features: {len(absent)} of {len(columns)} columns are missing, the first is {absent[0]}")
@@ -100,11 +109,12 @@ def fit(
     times: Times | None = None,
     baselines: pd.DataFrame = NO_BASELINES,
 ) -> VariabilityModel:
-    """Train the classifier ``name`` on ``columns`` of ``features`` [rows] (all of them if not told) for ``label`` int64 [rows], 0..classes - 1.
+    """Train the classifier ``name`` on ``columns`` of ``features`` [rows] for ``label``.
 
-    ``classes`` is one more than the largest label if not told. By ``times`` of the rows cutoffs are chosen on blocks of time, so that no run is judged by
-    its neighbours of the same minutes; without, none can be, and they are ``NO_CHOICE``. ``baselines`` is only kept. Deterministic. ValueError for an
-    unknown name or option and labels that do not fit the rows; InputError for labels that are all alike and as :func:`matrix`.
+    ``label`` is int64 in 0..classes - 1. ``columns`` are all columns by default, ``classes`` one more than the largest label. By
+    ``times`` of the rows cutoffs are chosen on blocks of time, so that no run is judged by its neighbours of the same minutes;
+    without ``times`` they are ``NO_CHOICE``. ``baselines`` is only kept. Deterministic. ValueError for an unknown name or option
+    and labels that do not fit the rows; InputError for labels that are all alike and as :func:`matrix`.
     """
     names = tuple(features.columns if columns is None else columns)
     label = np.asarray(label, np.int64)
@@ -136,9 +146,10 @@ def out_of_fold(
     options: Mapping[str, Any] | None = None,
     folds: int = CUTOFF_FOLDS,
 ) -> np.ndarray:
-    """Probabilities of the classes by classifiers trained apart from the row's block of time, float64 [rows, classes]; arguments as of :func:`fit`.
+    """Return class probabilities by classifiers trained without the row's block of time.
 
-    ``table`` float64 [rows, columns] may have missing values. NaN where a class has no row outside the block.
+    float64 [rows, classes]; arguments as of :func:`fit`. ``table`` float64 [rows, columns] may have missing values. NaN where a
+    class has no row outside the block.
     """
     found = np.full((len(label), classes), np.nan)
     for rest, fold in blocked(times, label == classes - 1, folds):
@@ -157,7 +168,7 @@ def _trained(name: str, table: np.ndarray, label: np.ndarray, classes: int, seed
 
 
 def medians(table: np.ndarray) -> np.ndarray:
-    """What stands in for missing values: the median of each column, 0 for a column without any value, float64 [columns]."""
+    """Return fills for missing values: each column's median, 0 for a column without any value."""
     found = np.zeros(table.shape[1])
     some = ~np.isnan(table).all(axis=0)
     found[some] = np.nanmedian(table[:, some], axis=0)
@@ -165,18 +176,24 @@ def medians(table: np.ndarray) -> np.ndarray:
 
 
 def filled(table: np.ndarray, fills: np.ndarray) -> np.ndarray:
-    """``table`` [rows, columns] with ``fills`` [columns] where a value is missing."""
+    """Return ``table`` [rows, columns] with ``fills`` [columns] for missing values."""
     return np.where(np.isnan(table), fills, table)
 
 
 def best_cutoffs(probability: np.ndarray, label: np.ndarray) -> tuple[float, ...]:
-    """:func:`best_cutoff` of each class k from 1 on and those above it, by ``probability`` [rows, classes] and ``label`` int64 [rows]."""
+    """Return :func:`best_cutoff` of each class k from 1 on and those above it.
+
+    ``probability`` is [rows, classes], ``label`` int64 [rows].
+    """
     classes = probability.shape[1]
     return tuple(best_cutoff(probability[:, first:].sum(axis=1), label >= first) for first in range(1, classes))
 
 
 def best_cutoff(probability: np.ndarray, varies: np.ndarray) -> float:
-    """The cutoff of highest F1, of equal ones the highest: halfway between two neighbouring probabilities. 0.5 where nothing varies."""
+    """Return the cutoff of highest F1, of equal ones the highest; 0.5 where nothing varies.
+
+    It lies halfway between two neighbouring probabilities.
+    """
     if not varies.any():
         return NO_CHOICE
     order = np.argsort(-probability, kind="stable")

@@ -1,9 +1,10 @@
-"""Blocks of time: runs to train on and runs to judge by that share no minute of the machine.
+"""Blocks of time: training and judged runs that share no minute of the machine.
 
-Runs that start minutes apart see the same counters and the same disturbance. Folds drawn at random put such neighbours on both sides, and a model is judged
-by what it has memorised of the hour. So folds are consecutive stretches of time, and between a stretch and the runs that train lies a gap: what a run shows
-of the machine reaches from the beginning of its counters' window to its end, and no such reach of a training run touches one of a judged run (purging and
-embargo: Lopez de Prado, "Advances in Financial Machine Learning", 2018, section 7.4).
+Runs that start minutes apart see the same counters and the same disturbance. Folds drawn at random put such neighbours on both
+sides, and a model is judged by what it has memorised of the hour. So folds are consecutive stretches of time with a gap to the
+training runs: a run sees the machine from the beginning of its counters' window to its end, and no such interval of a training
+run overlaps one of a judged run (purging and embargo: Lopez de Prado, "Advances in Financial Machine Learning", 2018, section
+7.4).
 """
 
 from __future__ import annotations
@@ -17,27 +18,27 @@ from features.monitoring.samplers import WINDOW_S
 
 
 class Times(NamedTuple):
-    """When runs started and ended, Unix seconds, float64 [runs] each."""
+    """Starts and ends of runs, Unix seconds, float64 [runs] each."""
 
     start_s: np.ndarray
     end_s: np.ndarray
 
     def take(self, rows: np.ndarray) -> Times:
-        """Those of ``rows``."""
+        """Return the times of ``rows``."""
         return Times(self.start_s[rows], self.end_s[rows])
 
 
 def times_of(runs: pd.DataFrame) -> Times:
-    """The times of control runs, by their columns ``start_s`` and ``runtime_s``."""
+    """Return the times of control runs, by their columns ``start_s`` and ``runtime_s``."""
     start = runs["start_s"].to_numpy(np.float64)
     return Times(start, start + runs["runtime_s"].to_numpy(np.float64))
 
 
 def stretches(times: Times, varied: np.ndarray, parts: int) -> np.ndarray:
-    """The stretch of time that each run belongs to, int64 [runs] from 0 to ``parts`` - 1, in order of starts.
+    """Return each run's stretch of time, int64 [runs] in 0..``parts`` - 1, in order of starts.
 
-    Stretches have equally many runs. If one of them would lack runs that ``varied`` (bool [runs]), or the others, although there are ``parts`` of both,
-    then each has equally many of the rarer kind instead, and borders lie halfway between two of these.
+    Stretches have equally many runs. If one of them would lack runs that ``varied`` (bool [runs]), or the others, although there
+    are ``parts`` of both, then each has equally many of the rarer kind instead, and borders lie halfway between two of these.
     """
     order = np.argsort(times.start_s, kind="stable")
     kind = varied[order]
@@ -53,10 +54,10 @@ def stretches(times: Times, varied: np.ndarray, parts: int) -> np.ndarray:
 
 
 def apart(times: Times, rows: np.ndarray, judged: np.ndarray) -> np.ndarray:
-    """Those of ``rows`` that see nothing of what the ``judged`` rows see; both int64, places in ``times``.
+    """Return the ``rows`` that share no time with ``judged`` rows; int64 places in ``times``.
 
-    A run sees the machine from ``WINDOW_S`` seconds before its start to its end. So a run that is left starts at least the window and a run's length
-    before a judged one, or as much after it.
+    A run sees the machine from ``WINDOW_S`` seconds before its start to its end. So a remaining run starts at least the window
+    and a run's length before a judged one, or as much after it.
     """
     begin, end = np.sort(times.start_s[judged] - WINDOW_S), np.sort(times.end_s[judged])
     begun = np.searchsorted(begin, times.end_s[rows], side="right")
@@ -65,7 +66,10 @@ def apart(times: Times, rows: np.ndarray, judged: np.ndarray) -> np.ndarray:
 
 
 def blocked(times: Times, varied: np.ndarray, parts: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Rows to train on and rows to judge by, int64, for each of :func:`stretches`; every run is judged once."""
+    """Return rows to train on and rows to judge, int64, for each of :func:`stretches`.
+
+    Every run is judged once.
+    """
     turn = stretches(times, varied, parts)
     found = []
     for number in range(parts):
