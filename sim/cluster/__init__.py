@@ -1,1 +1,1 @@
-"""A simulated cluster under the event loop: nodes on a fat tree, applications that slow each other down, and counters of what happens in it."""
+"""The simulated monitored cluster: a fat tree of nodes, contention, and counters."""

@@ -1,8 +1,9 @@
-"""The seven proxy applications of paper 004, as the simulated cluster knows them.
+"""The seven proxy applications of Nichols et al. on the simulated cluster.
 
-Names are the paper's; what each does is ours: shares of its time in computation, communication and I/O, how hard it uses links and file system while it does,
-and how its own runtime varies on an undisturbed machine. The paper gives no such numbers. It says which vary most (Laghos, LBANN, sw4lite), and
-these are accordingly the ones that communicate or read most; noise of its own follows the spread of the real runs that :mod:`sim.cluster.presets` names.
+Names are the paper's. Their behaviour is ours, as the paper gives no such numbers: shares of time in computation, communication
+and I/O, use of links and file system, and the spread of runtimes on an undisturbed machine. The paper says which vary most
+(Laghos, LBANN, sw4lite); these therefore communicate or read most here. Own noise follows the spread of the real runs that
+:mod:`sim.cluster.presets` names.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from features.monitoring.samplers import TYPES
 
 
 class Behaviour(NamedTuple):
-    """An application on a number of nodes, undisturbed: runtime in seconds, shares of it in communication and I/O, GB/s a node sends, reads and writes on
-    average, metadata operations a node and second."""
+    """An undisturbed application on some nodes: runtime in s, shares in communication and I/O.
+
+    Also average GB/s a node sends, reads and writes, and metadata operations a node and second.
+    """
 
     runtime_s: float
     network: float
@@ -30,8 +33,11 @@ class Behaviour(NamedTuple):
 
 @dataclass(frozen=True)
 class Application:
-    """``runtime_s`` and shares are those on ``NODES`` nodes; ``burst`` is GB/s a node sends while it communicates, ``read`` and ``write`` GB/s a node while it
-    does I/O; ``type`` is the one-hot label that the site gives it; ``noise`` the relative standard deviation of its runtime on an undisturbed machine."""
+    """An application on ``NODES`` nodes: runtime, shares, use of links and file system.
+
+    ``burst`` is GB/s a node sends while it communicates, ``read`` and ``write`` GB/s a node while it does I/O; ``type`` is the
+    one-hot label that the site gives it; ``noise`` the relative standard deviation of its runtime on an undisturbed machine.
+    """
 
     name: str
     type: str
@@ -45,8 +51,11 @@ class Application:
     noise: float
 
     def on(self, nodes: int, scaling: str = "weak") -> Behaviour:
-        """Behaviour on ``nodes`` nodes. Weak scaling keeps the work of a node and communicates longer, by a tenth each doubling; strong scaling
-        keeps the work of all, so that computation and I/O shrink with the nodes and communication, surface to volume, with their power of 2/3."""
+        """Return the behaviour on ``nodes`` nodes.
+
+        Weak scaling keeps the work of a node and communicates longer, by a tenth each doubling; strong scaling keeps the total
+        work, so that computation and I/O shrink with the nodes and communication, surface to volume, with their power of 2/3.
+        """
         compute = 1.0 - self.network - self.io
         if scaling == "weak":
             parts = compute, self.network * (1.0 + 0.1 * log2(nodes / NODES)), self.io
@@ -80,12 +89,12 @@ APPLICATIONS = {
 
 
 def application(name: str) -> Application:
-    """The application called ``name``; InputError with the list of what is known."""
+    """Return the application called ``name``; InputError with the known names otherwise."""
     if name not in APPLICATIONS:
         raise InputError(f"unknown application {name!r}: the simulated cluster knows {', '.join(APPLICATIONS)}")
     return APPLICATIONS[name]
 
 
 def type_code(of: str) -> int:
-    """Index of a type in :data:`features.monitoring.samplers.TYPES`."""
+    """Return the index of a type in :data:`features.monitoring.samplers.TYPES`."""
     return TYPES.index(of)

@@ -1,7 +1,7 @@
-"""What others do to the shared file system, to the core of the network and, as the noise job, to some leaf switches: it comes and goes.
+"""Background load on file system, network core and some leaf switches (the noise job).
 
-Each of the three is a level that wanders (an Ornstein-Uhlenbeck process of its logarithm) with bursts on top, which come after exponential pauses, last as
-long as a lognormal number says, and are lognormally high. Nothing that the simulated jobs do has an influence on it.
+Each of the three is a wandering level (an Ornstein-Uhlenbeck process of its logarithm) with bursts on top, which come after
+exponential pauses, have lognormal lengths and lognormal heights. The simulated jobs do not influence it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from scipy.signal import lfilter
 
 @dataclass(frozen=True)
 class Level:
-    """``level``: the median in shares of capacity; ``spread``: standard deviation of its logarithm, and ``memory_s`` the time in which it is forgotten. Bursts:
-    ``pause_s`` on average between them (0: none), ``lasting_s`` and ``lasting_spread`` median and logarithmic deviation of their length, ``height`` and
-    ``height_spread`` those of what they add; ``most`` is where the sum is cut."""
+    """Parameters of one background level.
+
+    ``level``: the median in shares of capacity; ``spread``: standard deviation of its logarithm, and ``memory_s`` its correlation
+    time. Bursts: ``pause_s`` is the mean time between them (0: none), ``lasting_s`` and ``lasting_spread`` median and logarithmic
+    deviation of their length, ``height`` and ``height_spread`` those of what they add; ``most`` is the max of the sum.
+    """
 
     level: float = 0.0
     spread: float = 0.0
@@ -29,10 +32,10 @@ class Level:
     most: float = np.inf
 
     def drawn(self, ticks: int, tick_s: int, random: np.random.Generator) -> np.ndarray:
-        """float64 [ticks]: the level over each ``tick_s`` seconds."""
+        """Draw the level over each ``tick_s`` seconds, float64 [ticks]."""
         keep = np.exp(-tick_s / self.memory_s)
         shocks = random.standard_normal(ticks) * np.sqrt(1.0 - keep * keep)
-        shocks[:1] = random.standard_normal(1)  # begins as it goes on
+        shocks[:1] = random.standard_normal(1)  # starts in the stationary distribution
         drawn = self.level * np.exp(self.spread * lfilter([1.0], [1.0, -keep], shocks))
         if self.pause_s > 0.0:
             drawn = drawn + self._bursts(ticks, tick_s, random)

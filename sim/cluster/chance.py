@@ -1,4 +1,7 @@
-"""Random numbers inside the kernel: one stream a simulation (SplitMix64, Steele, Lea & Flood 2014), seeded from outside."""
+"""Random numbers inside the kernel: one SplitMix64 stream a simulation, seeded outside.
+
+Steele, Lea & Flood 2014.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _TO_UNIT = 1.0 / 65536.0
 
 @kernel
 def bits(random):
-    """64 random bits; ``random`` uint64 [1]."""
+    """Return 64 random bits; ``random`` uint64 [1]."""
     state = random[0] + _GOLDEN
     random[0] = state
     state = (state ^ (state >> _A)) * _FIRST
@@ -25,24 +28,27 @@ def bits(random):
 
 @kernel
 def uniform(random):
-    """Evenly in [0, 1)."""
+    """Draw uniformly from [0, 1)."""
     return np.float64(bits(random) >> _ELEVEN) * (1.0 / 9007199254740992.0)
 
 
 @kernel
 def normal_of(drawn):
-    """From the lower 48 of 64 random bits: mean 0, variance 1, the sum of three even numbers, normal enough for a sensor's noise, within 3."""
+    """Return a number of mean 0 and variance 1, within 3, from the lower 48 random bits.
+
+    It is the sum of three uniform numbers, normal enough for a sensor's noise.
+    """
     total = np.int64(drawn & _LOW) + np.int64((drawn >> _SIXTEEN) & _LOW) + np.int64((drawn >> _SIXTEEN + _SIXTEEN) & _LOW)
     return total * (2.0 * _TO_UNIT) - 3.0 + 3.0 * _TO_UNIT
 
 
 @kernel
 def uniform_of(drawn):
-    """From the upper 16 of 64 random bits: evenly in [0, 1), in steps of 1/65536."""
+    """Return a uniform number in [0, 1), in steps of 1/65536, from the upper 16 random bits."""
     return np.float64(drawn >> _SIXTEEN + _SIXTEEN + _SIXTEEN) * _TO_UNIT
 
 
 @kernel
 def normal(random):
-    """Mean 0, variance 1, as :func:`normal_of`."""
+    """Draw a number of mean 0 and variance 1, as :func:`normal_of`."""
     return normal_of(bits(random))

@@ -1,7 +1,7 @@
-"""The event loop with a cluster under it: what the loop asks is answered here, compiled, and it goes on.
+"""The event loop on a simulated cluster: answers the loop's requests, compiled.
 
-The loop is the one of :mod:`sim.kernel.loop`; it stops before time goes on if jobs have started or ended or the cluster's next moment has come,
-and for start decisions.
+The loop is :mod:`sim.kernel.loop`; it stops before time advances if jobs have started or ended or the cluster's next event is
+due, and for start decisions.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from sim.kernel.loop import DECIDE, MOVED, advance
 from sim.kernel.state import ENDED, LET_START, MOMENT, PASS, SEEN_ENDS, SEEN_STARTS, SKIP, STARTED, UNDECIDED
 
 FULL = 100
-"""Why the loop stopped: the record of samples has to be taken out."""
+"""Stop reason: the record of samples is full."""
 
 
 @kernel
 def drive(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, site, codes):
-    """:func:`sim.kernel.loop.advance` with ``site`` under it; ``codes`` int64 [LOOKS] are 0, 1, 2, ..., what is looked at for features."""
+    """Run :func:`sim.kernel.loop.advance` on ``site``.
+
+    ``codes`` int64 [LOOKS] are 0, 1, 2, ..., the columns of features.
+    """
     counters = state.counters
     while site.clock[BROUGHT_UP_TO] < 0:  # before the first job
         bring_up(counters[MOMENT], settings.bits, jobs, state, site, codes)
@@ -43,7 +46,10 @@ def drive(settings, jobs, estimates, dependencies, front, back, profile, state, 
 
 @kernel
 def bring_up(now, bits, jobs, state, site, codes):
-    """The cluster as it is at ``now``, with those who have ended and started by then; the next moment is the next change of the background or sample."""
+    """Bring the cluster to ``now``, with jobs ended and started by then.
+
+    The next event is the next change of the background or sample.
+    """
     counters = state.counters
     account(now, site)
     for i in range(counters[SEEN_ENDS], counters[ENDED]):
@@ -53,7 +59,7 @@ def bring_up(now, bits, jobs, state, site, codes):
         sample(site)
     for sequence in range(counters[SEEN_STARTS], counters[STARTED]):
         job = state.running[sequence]
-        if site.feature_row[job] >= 0:  # the machine as a decision on this start would see it
+        if site.feature_row[job] >= 0:  # the machine as a start decision would see it
             settle(now, bits, jobs, state, site)
             choose(jobs.procs[job], site)
             look(now, job, jobs.procs[job], codes, site, site.features[site.feature_row[job]])

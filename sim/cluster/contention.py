@@ -1,10 +1,10 @@
-"""Contention: what shared links and the shared file system do to the jobs that run, and so when these end.
+"""Contention: running jobs slow each other down on shared links and the file system.
 
-Jobs offer load: an all-to-all among a job's nodes sends from each leaf switch what is meant for nodes under others through its uplinks; I/O goes
-to the one file system. Where load l of capacity is offered, time spent there is stretched by 1 + g l^p, the form in which traffic engineering has
-written congestion since the Bureau of Public Roads (1964). A job's slowest leaf holds up all its nodes, which wait for each other. There is no
-slowdown outside communication and I/O, so with w and i their shares of its time a job is slowed down by 1 + w (S_net - 1) + i (S_io - 1), which
-changes whenever anything starts, ends or varies.
+Jobs offer load: an all-to-all among a job's nodes sends from each leaf switch the data for nodes under other leaves through its
+uplinks; I/O goes to the one file system. Where load l of capacity is offered, time spent there is stretched by 1 + g l^p, the
+form in which traffic engineering has written congestion since the Bureau of Public Roads (1964). A job's slowest leaf delays all
+its nodes, which wait for each other. There is no slowdown outside communication and I/O, so with w and i their shares of its time
+a job is slowed down by 1 + w (S_net - 1) + i (S_io - 1), which changes whenever anything starts, ends or varies.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from sim.kernel.state import ENDS, heap_push
 
 @apart
 def account(now, site):
-    """Everything that runs has run until ``now`` as it did at last."""
+    """Account for the progress of all running jobs until ``now``, at their last speed."""
     passed = 1.0 * (now - site.clock[BROUGHT_UP_TO])
     site.clock[BROUGHT_UP_TO] = now
     if passed <= 0.0:
@@ -90,13 +90,16 @@ def account(now, site):
 
 @kernel
 def background(now, which, site):
-    """The background at ``now``; it repeats after its horizon."""
+    """Return the background at ``now``; it repeats after its horizon."""
     return site.background[((now + site.clock[WARM_S]) // site.clock[TICK_S]) % len(site.background), which]
 
 
 @kernel
 def offer(now, site):
-    """Loads of all uplinks from what runs now; returns the file system's load without background, and the core's."""
+    """Compute loads of all uplinks from the running jobs.
+
+    Returns the file system's load without background, and the core's.
+    """
     leaves = site.leaves
     for leaf in range(leaves.shape[0]):
         leaves[leaf, LOAD] = 0.0
@@ -127,13 +130,16 @@ def offer(now, site):
 
 @kernel
 def stretched(load, gain, power):
-    """By how much more than 1 time is stretched where ``load`` of the capacity is offered."""
+    """Return the stretch of time beyond 1 at ``load`` of the capacity."""
     return gain * load**power
 
 
 @apart
 def strain(now, site):
-    """By how much what runs now, and the background of ``now``, stretch communication under each leaf; returns by how much more than 1 they do I/O."""
+    """Compute the stretch of communication under each leaf; return that of I/O beyond 1.
+
+    Both come from the running jobs and the background of ``now``.
+    """
     physics = site.physics
     stored, core = offer(now, site)
     in_core = stretched(core + background(now, CORE_BACKGROUND, site), physics[NETWORK_GAIN], physics[POWER])
@@ -144,7 +150,7 @@ def strain(now, site):
 
 @apart
 def settle(now, bits, jobs, state, site):
-    """Find how fast everything runs from ``now`` on, and when it will end if that stays so."""
+    """Compute all speeds from ``now`` on, and the ends that follow from them."""
     in_storage = strain(now, site)
     state.counters[ENDS] = 0
     for slot in range(1, site.clock[SLOTS]):
@@ -156,7 +162,7 @@ def settle(now, bits, jobs, state, site):
         fresh = slots[FINISH] < 0.0
         slots[NETWORK_STRETCH] = 1.0 + held_up(slot, site)
         slots[IO_STRETCH] = 1.0 + in_storage
-        if now == state.start[job]:  # whoever starts in the same second counts, however often it is settled within it
+        if now == state.start[job]:  # jobs started in the same second count, however often it is settled
             site.runs[job, START_NETWORK] = slots[NETWORK_STRETCH]
             site.runs[job, START_IO] = slots[IO_STRETCH]
         slots[FACTOR] = slowdown(profile, slots[NETWORK_STRETCH], slots[IO_STRETCH])
@@ -171,13 +177,13 @@ def settle(now, bits, jobs, state, site):
 
 @kernel
 def slowdown(profile, network, io):
-    """By what a job is slowed down whose communication and I/O are stretched so."""
+    """Return the slowdown of a job with these stretches of communication and I/O."""
     return 1.0 + profile[NETWORK] * (network - 1.0) + profile[IO] * (io - 1.0)
 
 
 @kernel
 def held_up(slot, site):
-    """By how much more than 1 the communication of the job in ``slot`` is stretched, on its slowest leaf."""
+    """Return the stretch beyond 1 of communication of the job in ``slot`` (slowest leaf)."""
     nodes = 1.0 * site.slot_nodes[slot]
     worst = 0.0
     for leaf in range(site.leaves.shape[0]):

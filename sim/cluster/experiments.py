@@ -1,7 +1,7 @@
-"""The experiments of paper 004 on a simulated cluster: control runs to learn from, trials under schedulers, and what varied in them.
+"""Experiments of Nichols et al. (RUSH) on a simulated cluster: control runs and trials.
 
-A run varied if its z is above 1.5, by mean and sigma of control runs of the same application on as many nodes, scaled alike, on the same cluster:
-runs of another time, under a continuous load of ``LOAD``, that no experiment is part of.
+A run varied if its z is above 1.5, by mean and sigma of control runs of the same application on as many nodes, with the same
+scaling, on the same cluster: runs of another time, under a continuous load of ``LOAD``, that no experiment is part of.
 """
 
 from __future__ import annotations
@@ -37,8 +37,11 @@ def control_runs(
     scaling: str = "weak",
     features: bool = True,
 ) -> ClusterRun:
-    """``days`` days of continuous load under EASY, and of its runs ``each`` of every application, at random (all if None), as control runs: only they are in
-    the ``runs`` that are returned, and with ``features`` in ``own`` and ``all``, in the same order."""
+    """Simulate ``days`` days of continuous load under EASY; return control runs.
+
+    ``each`` runs of every application are chosen at random (all if None): only they are in the ``runs`` that are returned, and
+    with ``features`` in ``own`` and ``all``, in the same order.
+    """
     jobs = continuous(days, seed, procs=cluster.procs, load=LOAD, applications=applications, nodes=nodes)
     random = np.random.default_rng([seed, 3])
     chosen = np.ones(len(jobs), bool)
@@ -62,8 +65,11 @@ def learn(
     seed: int = 0,
     options: Mapping[str, object] | None = None,
 ) -> Adviser:
-    """A model of three classes, as paper 004 deploys it, from the control runs of ``applications`` in ``run``; ``columns`` are those left by elimination,
-    ``cutoff`` takes the place of the one that is chosen for F1 on the training part."""
+    """Train a model of three classes, as Nichols et al. deploy it, on control runs.
+
+    ``run`` holds them; those of ``applications`` are used. ``columns`` are those left by elimination; ``cutoff`` replaces the one
+    chosen for F1 on the training part.
+    """
     rows = np.flatnonzero(run.runs["application"].isin(applications).to_numpy())
     runs = run.runs.iloc[rows]
     known = baselines(runs["application"], runs["runtime_s"])
@@ -75,7 +81,10 @@ def learn(
 
 
 def usual(cluster: Cluster, of: Experiment, *, days: float, seed: int) -> pd.DataFrame:
-    """What is usual for the jobs of an experiment: index ``(application, nodes)``, columns ``mean_s sigma_s runs limit_s``, from control runs."""
+    """Return usual runtimes of an experiment's jobs, from control runs.
+
+    Index ``(application, nodes)``, columns ``mean_s sigma_s runs limit_s``.
+    """
     tables = []
     for nodes in of.nodes:
         run = control_runs(cluster, days=days, seed=seed, nodes=nodes, scaling=of.scaling, features=False).runs
@@ -97,10 +106,10 @@ def trials(
     threads: int = 2,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Run the trials ``seeds`` of an experiment under each scheduler; ``known`` as :func:`usual` gives it.
+    """Run the trials ``seeds`` of an experiment under each scheduler.
 
-    A row a job: ``experiment scheduler seed`` and the columns of :class:`ClusterRun`'s runs, ``z`` and ``varied``; ``asked`` and ``skipped`` are those of the
-    whole trial, in every row of it.
+    ``known`` comes from :func:`usual`. A row a job: ``experiment scheduler seed`` and the columns of :class:`ClusterRun`'s runs,
+    ``z`` and ``varied``; ``asked`` and ``skipped`` are those of the whole trial, in every row of it.
     """
     limits = {(str(kind[0]), int(kind[1])): float(limit) for kind, limit in zip(known.index, known["limit_s"], strict=True)}
     work = [(scheduler, seed) for seed in seeds for scheduler in schedulers]
@@ -130,7 +139,7 @@ def trials(
 
 
 def judged(runs: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
-    """``runs`` with their ``z``, and whether they ``varied``."""
+    """Return ``runs`` with their ``z``, and whether they ``varied``."""
     kind = list(zip(runs["application"], runs["nodes"], strict=True))
     flat = known.set_axis([f"{name} on {nodes}" for name, nodes in known.index], axis=0)
     z = z_scores([f"{name} on {nodes}" for name, nodes in kind], runs["runtime_s"], flat)

@@ -1,4 +1,4 @@
-"""Which nodes a job gets: the free ones of lowest number, leaf switch by leaf switch."""
+"""Placement: a job gets the free nodes of lowest number, leaf switch by leaf switch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from sim.cluster.site import (
 
 @kernel
 def choose(needed, site):
-    """``site.chosen`` becomes the ``needed`` nodes a job would get now; the scheduler has seen to it that they are free."""
+    """Write the ``needed`` nodes a job would get now to ``site.chosen``.
+
+    The scheduler ensures that they are free.
+    """
     found = 0
     node = 0
     while found < needed and node < len(site.owner):
@@ -37,7 +40,7 @@ def choose(needed, site):
 
 @kernel
 def seat(job, needed, site):
-    """Put ``job`` on the ``needed`` nodes it gets now; returns its slot."""
+    """Put ``job`` on the ``needed`` nodes it gets now; return its slot."""
     slot = 1
     while slot < site.clock[SLOTS] and site.slot_job[slot] >= 0:
         slot += 1
@@ -55,7 +58,7 @@ def seat(job, needed, site):
 
 @kernel
 def unseat(slot, site):
-    """Take off again whom :func:`seat` has just put on the chosen nodes."""
+    """Undo :func:`seat` on the chosen nodes."""
     for i in range(site.slot_nodes[slot]):
         site.owner[site.chosen[i]] = -1
     site.slot_job[slot] = -1
@@ -63,7 +66,7 @@ def unseat(slot, site):
 
 @apart
 def occupy(job, sequence, jobs, site):
-    """``job`` starts on the nodes it gets now."""
+    """Start ``job`` on the nodes it gets now."""
     slot = seat(job, jobs.procs[job], site)
     site.slot_sequence[slot] = sequence
     site.slot_of[job] = slot
@@ -80,7 +83,7 @@ def occupy(job, sequence, jobs, site):
 
 @apart
 def vacate(job, jobs, state, site):
-    """``job`` has ended: keep what became of it, and what its nodes saw since the last sample."""
+    """End ``job``: keep its results and its nodes' readings since the last sample."""
     slot = site.slot_of[job]
     lasted = site.slots[slot, FINISH] - state.start[job]
     if lasted > jobs.requested[job]:

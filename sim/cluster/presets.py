@@ -1,19 +1,21 @@
-"""The simulated cluster itself: its size, its links, what disturbs it; and two named calibrations of that.
+"""The simulated cluster (size, links, disturbances) and its named presets.
 
-``quiet`` is like the real repeated runs of proxy applications on Volta, a Cray XC30m (Ates et al. 2018, Taxonomist data set): within 17 groups of application,
-input and nodes the coefficient of variation is 0.06 to 4.7 %, in one 17.7 %. ``congested`` is like paper 004's figure 1: within two months of two to three runs
-a day several of the seven applications took over twice their least runtime, some up to 14 times.
+``quiet`` is like the real repeated runs of proxy applications on Volta, a Cray XC30m (Ates et al. 2018, Taxonomist data set):
+within 17 groups of application, input and nodes the coefficient of variation is 0.06 to 4.7 %, in one 17.7 %. ``congested`` is
+like figure 1 of Nichols et al.: within two months of two to three runs a day several of the seven applications took over twice
+their min runtime, some up to 14 times.
 
-What a figure of runtimes cannot say, how long disturbances last and where they act, is assumed. In ``congested`` the cluster is one pod of a fat
-tree, as in the paper's experiments, so nobody outside uses its switches: what disturbs the network is the noise job, which is always busy a little
-and for ten minutes or so an hour very much, and the jobs themselves; the file system is shared with the rest of the machine, which loads it by a
-quarter and, twice a day for twenty minutes, by far more. The noise job, whose place is not stated, holds eight nodes under each of four leaf
-switches. Effective uplinks are 40 % of their nominal bandwidth, what static routing leaves of it (Hoefler, Schneider & Lumsdaine 2008).
+A figure of runtimes does not show how long disturbances last and where they act; this is assumed. In ``congested`` the cluster is
+one pod of a fat tree, as in the paper's experiments, so no outside job uses its switches: the network is disturbed by the noise
+job, which is always a little busy and very busy for about ten minutes an hour, and by the jobs themselves; the file system is
+shared with the rest of the machine, which loads it by a quarter and, twice a day for twenty minutes, by far more. The noise job,
+whose place is not stated, holds eight nodes under each of four leaf switches. Effective uplinks are 40 % of their nominal
+bandwidth, what static routing leaves of it (Hoefler, Schneider & Lumsdaine 2008).
 
-The largest runs of ``congested`` take 4 to 5 times the least, short of the figure's 14; those of ``stormy`` 7 to 9. That was the first
-``congested``, by other assumptions: bursts of others in the core of the network and on the file system every three hours that hit the whole cluster
-at once. Its network disturbance cannot occur within a pod, and nobody can evade it: there an oracle removes less than half of the varying runs. It
-is kept to show what the assumptions are worth.
+The largest runs of ``congested`` take 4 to 5 times the min, short of the figure's 14; those of ``stormy`` 7 to 9. ``stormy`` was
+the first ``congested``, by other assumptions: outside bursts in the core of the network and on the file system every three hours
+that hit the whole cluster at once. Its network disturbance cannot occur within a pod, and no placement evades it: there an oracle
+removes less than half of the varying runs. It is kept to show what the assumptions are worth.
 """
 
 from __future__ import annotations
@@ -27,10 +29,14 @@ from sim.cluster.background import NOTHING, Level
 
 @dataclass(frozen=True)
 class Cluster:
-    """Bandwidths are GB/s that really get through: of a leaf's uplinks, of the core, of the file system; ``network_gain``, ``storage_gain`` and ``power`` are
-    those of :mod:`sim.cluster.contention`. The noise job holds ``noise_share`` of the nodes, spread over ``noise_leaves`` leaf switches, and sends up to
-    ``noise_traffic`` GB/s a node. ``own_noise`` multiplies the applications' own noise. Sensors are read every ``interval_s``, with ``sensor_noise``
-    relative to the value, and can be looked at ``lag_s`` later; the background changes every ``tick_s``."""
+    """Size, bandwidths, disturbances and sensors of a simulated cluster.
+
+    Bandwidths are effective GB/s: of a leaf's uplinks, of the core, of the file system; ``network_gain``, ``storage_gain`` and
+    ``power`` are those of :mod:`sim.cluster.contention`. The noise job holds ``noise_share`` of the nodes, spread over
+    ``noise_leaves`` leaf switches, and sends up to ``noise_traffic`` GB/s a node. ``own_noise`` multiplies the applications' own
+    noise. Sensors are read every ``interval_s``, with ``sensor_noise`` relative to the value, and can be read ``lag_s`` later;
+    the background changes every ``tick_s``.
+    """
 
     name: str = "custom"
     nodes: int = 512
@@ -70,21 +76,21 @@ class Cluster:
 
     @property
     def leaves(self) -> int:
-        """Leaf switches."""
+        """Return the number of leaf switches."""
         return self.nodes // self.nodes_per_leaf
 
     @property
     def noise_nodes(self) -> int:
-        """Nodes that the noise job holds."""
+        """Return the number of nodes that the noise job holds."""
         return round(self.nodes * self.noise_share)
 
     @property
     def procs(self) -> int:
-        """Nodes that the scheduler has."""
+        """Return the number of nodes that the scheduler has."""
         return self.nodes - self.noise_nodes
 
     def but(self, **changed: Any) -> Cluster:
-        """The same with some fields changed."""
+        """Return a copy with some fields changed."""
         return replace(self, **changed)
 
 
@@ -124,7 +130,7 @@ CALIBRATIONS = {
 
 
 def calibration(name: str) -> Cluster:
-    """The cluster called ``name``; InputError with the list of what is known."""
+    """Return the cluster called ``name``; InputError with the known names otherwise."""
     if name not in CALIBRATIONS:
         raise InputError(f"unknown cluster {name!r}: known are {', '.join(CALIBRATIONS)}")
     return CALIBRATIONS[name]

@@ -1,7 +1,7 @@
-"""Sensors: every interval each node's counters are read, with noise, as LDMS would; a window over the last samples becomes a run's features.
+"""Sensors: each node's noisy counters, sampled as by LDMS, and the features of windows.
 
-A counter counts a mixture of things that happen at its node. Between two samples it grows by a whole number; what it shows of the machine is the
-rate between them. The same whole numbers are what is written out as LDMS files, so features made from those are these, number by number.
+A counter counts a mixture of events at its node. Between two samples it grows by a whole number; only the rate between them is
+visible. The same whole numbers are written out as LDMS files, so features made from those are equal, number by number.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from sim.cluster.site import (
 
 @kernel
 def gather(site):
-    """``site.latents``: what happened at each node since the last sample; after that, nothing has."""
+    """Move each node's events since the last sample to ``site.latents``."""
     interval = 1.0 * site.clock[INTERVAL_S]
     latents = site.latents
     for node in range(len(site.owner)):
@@ -106,7 +106,10 @@ def sample(site):
 
 @kernel
 def visible(now, site):
-    """Numbers of the first and the last sample that count for a run started at ``now``: those of [now - window, now - lag) that can be read by then."""
+    """Return the numbers of the first and last sample that count for a run started at ``now``.
+
+    They are those of [now - window, now - lag) that can be read by then.
+    """
     interval = site.clock[INTERVAL_S]
     first = max((now - WINDOW_S + interval - 1) // interval, 1 - site.clock[WARM_S] // interval)
     last = (now - 1 - site.clock[LAG_S]) // interval
@@ -115,8 +118,10 @@ def visible(now, site):
 
 @apart
 def over_window(now, counter, needed, own, found, at, site):
-    """Minimum, maximum and mean rate of a counter over the window before ``now``, over the ``needed`` chosen nodes or over all, into ``found[at:at + 3]``;
-    NaN where there is no sample."""
+    """Write min, max and mean rate of a counter over the window to ``found[at:at + 3]``.
+
+    The window ends at ``now``; nodes are the ``needed`` chosen ones (``own``) or all. NaN where there is no sample.
+    """
     first, last = visible(now, site)
     least, most, total = np.inf, -np.inf, 0.0
     nodes = needed if own else len(site.owner)

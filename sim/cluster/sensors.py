@@ -1,8 +1,8 @@
-"""What each of the 90 counters of paper 004's samplers counts on the simulated cluster, as a mixture of what happens at a node.
+"""The 90 counters of Nichols et al.'s samplers as mixtures of events at a simulated node.
 
-``sysclassib`` looks at the node's own port, ``opa_info`` at its switch, whose uplinks it shares with its neighbours, ``lustre2_client`` at its file system
-client. Units: GB into words of 4 bytes, packets of 8 KiB, ticks of a port's clock of about 1 ns held up, operations. Error counters count rare errors that have
-nothing to do with load.
+``sysclassib`` reads the node's own port, ``opa_info`` its switch, whose uplinks it shares with its neighbours, ``lustre2_client``
+its file system client. Units: GB into words of 4 bytes, packets of 8 KiB, ticks of a port's clock of about 1 ns held up,
+operations. Error counters count rare errors that are independent of load.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from sim.cluster.site import (
 )
 
 _WORDS, _PACKETS, _PAGES = 2.5e8, 1.2e5, 2.4e5
-"""In a GB."""
+"""Number in a GB."""
 _ERRORS = 2e-5
-"""A second, on average."""
+"""Mean errors a second."""
 
-# counter: (what, how many a unit of it[, what else, how many], per second anyway)
+# counter: (event, counts per unit of it[, second event, counts per unit], base counts per second)
 _SYSCLASSIB = {
     "port_xmit_data": (SENT, _WORDS, WRITTEN, _WORDS, 3e4),
     "port_rcv_data": (SENT, _WORDS, READ_GB, _WORDS, 3e4),
@@ -111,7 +111,10 @@ _GAUGES = {"link_quality_indicator": 5.0}
 
 
 def sensors() -> np.ndarray:
-    """float64 [90, SENSOR] in the order of :data:`features.monitoring.samplers.SAMPLERS`; counters not listed above count errors."""
+    """Return the sensors, float64 [90, SENSOR]; unlisted counters count errors.
+
+    In the order of :data:`features.monitoring.samplers.SAMPLERS`.
+    """
     rows = []
     for sampler in SAMPLERS.values():
         for metric in sampler.metrics:

@@ -1,7 +1,8 @@
-"""Simulate jobs on a cluster on which they slow each other down, under any scheduler, with or without start decisions.
+"""Simulation of jobs that slow each other down on a cluster, under any scheduler.
 
-The jobs table is the canonical one, its ``executable`` the application and its ``procs`` nodes; ``runtime_s`` is ignored, as runtimes are what comes out: an
-undisturbed run takes what :mod:`sim.cluster.applications` says, with noise of its own.
+Start decisions are optional. The jobs table is the canonical one, its ``executable`` the application and its ``procs`` nodes;
+``runtime_s`` is ignored, as runtimes are results: an undisturbed run takes the time of :mod:`sim.cluster.applications`, with
+noise of its own.
 """
 
 from __future__ import annotations
@@ -80,12 +81,12 @@ from sim.schedule import Schedule, schedule_table
 from sim.simulate import outcome
 
 SCOPES = ("own", "all")
-"""Which nodes' counters a model looks at: those the job would get, or all."""
+"""Nodes whose counters a model reads: those the job would get, or all."""
 
 
 @dataclass(frozen=True)
 class Adviser:
-    """A model of variability as the scheduler asks it: over the counters of which nodes it was trained."""
+    """A variability model as the scheduler asks it, with the nodes' counters it reads."""
 
     model: VariabilityModel
     scope: str = "own"
@@ -93,14 +94,15 @@ class Adviser:
 
 @dataclass(frozen=True)
 class ClusterRun:
-    """What came of jobs on a simulated cluster.
+    """The results of jobs on a simulated cluster.
 
-    ``schedule`` in whole seconds; ``runs`` has a row a job in the same order: ``job_id application nodes submit_s start_s wait_s runtime_s`` (unrounded),
-    ``work_s`` (alone on the machine, its own noise included), ``contention`` (runtime over work), ``start_network start_io mean_network mean_io`` (by what its
-    communication and I/O were stretched, as it started and on average: the truth, which no model sees), ``skips``, ``predicted`` (the model's last probability,
-    NaN if never asked) and ``cut`` (at its request). ``own`` and ``all`` are the 282 features by scope of the jobs they were asked for, whose rows
-    the index names. ``asked`` and
-    ``skipped`` count start decisions."""
+    ``schedule`` in whole seconds; ``runs`` has a row a job in the same order: ``job_id application nodes submit_s start_s wait_s
+    runtime_s`` (unrounded), ``work_s`` (alone on the machine, its own noise included), ``contention`` (runtime over work),
+    ``start_network start_io mean_network mean_io`` (stretch of communication and I/O at its start and on average: the truth,
+    which no model sees), ``skips``, ``predicted`` (the model's last probability, NaN if never asked) and ``cut`` (at its
+    request). ``own`` and ``all`` are the 282 features by scope of the requested jobs, whose rows the index names. ``asked`` and
+    ``skipped`` count start decisions.
+    """
 
     schedule: Schedule
     runs: pd.DataFrame
@@ -182,7 +184,7 @@ def simulate_on(
     recorded = 1 - cluster.warm_s // cluster.interval_s
 
     def take() -> None:
-        """What was recorded is told, and its place is free again."""
+        """Report the recorded samples and clear the record."""
         nonlocal recorded
         count = int(site.clock[RECORDED])
         if record is not None and count:
@@ -250,11 +252,11 @@ class Machine:
 
     @property
     def decides(self) -> bool:
-        """Are start decisions made here?"""
+        """Tell whether start decisions are made here."""
         return self.site.clock[DECIDER] not in (NOBODY, OUTSIDE)
 
     def go_on(self, settings: Settings, work: Work, now: int, *given: object) -> tuple[int, int]:
-        """The event loop, until it wants something from outside that the cluster cannot answer."""
+        """Run the event loop until it needs something that the cluster cannot answer."""
         work.state.counters[MOMENT] = max(work.state.counters[MOMENT], self.site.clock[BROUGHT_UP_TO])
         while True:
             reason, now = drive(settings, *given[:3], *work, given[3], now, self.site, CODES)
@@ -264,13 +266,16 @@ class Machine:
 
 
 _RECORDS = 64
-"""Samples between two times that a record is taken out."""
+"""Samples that a record holds."""
 
 
 def behaviours(
     names: np.ndarray, nodes: np.ndarray, scaling: str, limits: Mapping[tuple[str, int], float]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Seconds each job takes undisturbed, float64 [jobs]; profiles float64 [variants, PROFILE]; each job's variant, int64 [jobs]."""
+    """Return undisturbed seconds, profiles and the variant of each job.
+
+    float64 [jobs], float64 [variants, PROFILE] and int64 [jobs].
+    """
     kinds = pd.MultiIndex.from_arrays([names, nodes])
     variant, known = pd.factorize(kinds)
     profiles = np.zeros((len(known), PROFILE))
@@ -284,7 +289,10 @@ def behaviours(
 
 
 def horizon_s(cluster: Cluster, arrays: object, work: np.ndarray) -> int:
-    """Seconds after which the background repeats: three times what the jobs need at least, and a day more."""
+    """Return the seconds after which the background repeats.
+
+    Three times the min that the jobs need, and a day more.
+    """
     submit, procs = arrays.submit, arrays.procs  # type: ignore[attr-defined]
     return int(submit[-1] + 3 * (work * procs).sum() / cluster.procs) + 86_400
 
@@ -298,7 +306,7 @@ def as_site(
     random: np.random.Generator,
     horizon: int,
 ) -> Site:
-    """A cluster with nothing on it but the noise job, ``warm_s`` before the first submission."""
+    """Return a cluster with only the noise job, ``warm_s`` before the first submission."""
     jobs, nodes, leaves = len(variant), cluster.nodes, cluster.leaves
     slots = 1 + cluster.procs // max(int(procs.min()), 1)
     ticks = (horizon + cluster.warm_s) // cluster.tick_s + 1
@@ -359,11 +367,11 @@ def as_site(
 
 
 WITHOUT_MODEL = {"oracle": ORACLE, "nowcast": NOWCAST, "coin": COIN}
-"""Who decides without having learned: see :mod:`sim.cluster.start_models`."""
+"""References that decide without a trained model: see :mod:`sim.cluster.start_models`."""
 
 
 def ask(site: Site, rush: Rush | None, advisers: Mapping[str, Adviser], coin: float, outside: bool) -> np.ndarray:
-    """Write into ``site`` who decides on starts; returns what its model's columns are, int64 [columns]."""
+    """Write the deciding model into ``site``; return its columns' codes, int64 [columns]."""
     nothing = np.zeros(0, np.int64)
     site.clock[DECIDER] = NOBODY
     if rush is None:
@@ -384,21 +392,26 @@ def ask(site: Site, rush: Rush | None, advisers: Mapping[str, Adviser], coin: fl
     site.clock[DECIDER] = MODEL
     first = model.classes - 1 if rush.classes == CLASSES[0] else 1
     site.clock[FIRST_CLASS] = first
-    site.physics[CUTOFF] = model.cutoffs[first - 1]  # added probabilities are compared with the cutoff of these classes together
+    site.physics[CUTOFF] = model.cutoffs[
+        first - 1
+    ]  # the sum of probabilities is compared with the cutoff of these classes together
     return column_codes(model.columns, adviser.scope)
 
 
 def column_codes(columns: tuple[str, ...], scope: str) -> np.ndarray:
-    """What a model's columns are to :func:`sim.cluster.start_models.look`; InputError for one that the simulated cluster does not have."""
+    """Return the codes of a model's columns for :func:`sim.cluster.start_models.look`.
+
+    InputError for a column that the simulated cluster does not have.
+    """
     first = EVERY if scope == "all" else 0
     known = {name: first + at for at, name in enumerate(counter_features())}
     known |= {name: PROBED + at for at, name in enumerate(PROBE_FEATURES)}
     known |= {name: TYPED + at for at, name in enumerate(TYPE_FEATURES)}
     unknown = [name for name in columns if name not in known]
     if unknown:
-        raise InputError(f"the model looks at {unknown[0]}, which the simulated cluster does not measure")
+        raise InputError(f"the model reads {unknown[0]}, which the simulated cluster does not measure")
     return np.array([known[name] for name in columns], np.int64)
 
 
 CODES = np.arange(LOOKS)
-"""Everything there is to look at."""
+"""Codes of all columns."""

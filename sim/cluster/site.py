@@ -1,6 +1,6 @@
-"""The arrays of a simulated cluster, beside those of the event loop: who runs where, how far it is, what the sensors have seen.
+"""The arrays of a simulated cluster: running jobs, their progress, sensor readings.
 
-Seconds are those of the event loop. A running job has a slot; the noise job, which no scheduler starts, has slot 0 for ever.
+Seconds are those of the event loop. A running job has a slot; the noise job, which no scheduler starts, always has slot 0.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ from models.variability.compiled_classifiers import Arrays
     CLOCKS,
 ) = range(15)
 """Slots of ``Site.clock``. Given: seconds between changes of the background, between samples, until a sample can be read, and that the cluster has
-been running before second 0; nodes a leaf switch; nodes of the noise job; who decides on starts, and from which class on a prediction skips.
-Kept: slots in use, samples taken, of which recorded since the record was last emptied; until when everything has been accounted for; how often
-a decision was asked for, and was to skip."""
+been running before second 0; nodes a leaf switch; nodes of the noise job; the model that decides on starts, and from which class on a prediction
+skips. Kept: slots in use, samples taken, of which recorded since the record was last emptied; the time up to which progress is accounted for; the
+number of start decisions, and of skips."""
 
 NOBODY, MODEL, ORACLE, NOWCAST, COIN, OUTSIDE = range(6)
-"""Who decides on starts."""
+"""Models that decide on starts."""
 
 UPLINK, CORE, STORAGE, NETWORK_GAIN, STORAGE_GAIN, POWER, NOISE_TRAFFIC, SENSOR_NOISE, PROBE_NOISE, CUTOFF, PHYSICS = range(11)
 """Slots of ``Site.physics``: GB/s of all uplinks of a leaf, of the core, of the file system; how much a full link, a full file system stretches the
-time spent in it, and with which power of the load; GB/s a node of the noise job sends at most; relative noise of sensors and probes; the
-probability from which on the model's word, or the coin's, is to skip."""
+time spent in it, and with which power of the load; max GB/s a node of the noise job sends; relative noise of sensors and probes; the
+probability from which on the model, or the coin, skips."""
 
 NETWORK, IO, TRAFFIC, READ, WRITE, METADATA, TYPE, LIMIT, PROFILE = range(9)
 """Columns of ``Site.variants``, of an application on so many nodes: share of its time in communication and in I/O; GB/s a node sends, reads
 and writes on average; metadata operations a node and second; type; the runtime in seconds beyond which a run counts as varied."""
 
 REMAINING, FACTOR, FINISH, NETWORK_STRETCH, IO_STRETCH, NETWORK_SUM, IO_SUM, SLOT = range(8)
-"""Columns of ``Site.slots``: seconds of work left; by what the job is slowed down; when it ends if that stays so; by what its communication and its
-I/O are stretched, and the sum of that over time."""
+"""Columns of ``Site.slots``: seconds of work left; slowdown; end at this slowdown; stretch of communication and of I/O, and the sums of these
+over time."""
 
 SENT, CROSSED, PORT_WAIT, READ_GB, WRITTEN, OPERATIONS, IO_WAIT, UPLINK_LOAD, CONGESTION, TIME, LATENTS = range(11)
-"""What happens at a node between two samples, all summed over time: GB sent, of these through uplinks, GB held up by congestion, GB read and written, metadata
+"""Events at a node between two samples, all summed over time: GB sent, of these through uplinks, GB held up by congestion, GB read and written, metadata
 operations, seconds waited for the file system, load and stretch of its leaf's uplinks, and the time itself."""
 
 ONE, GAIN_ONE, TWO, GAIN_TWO, BASE, GAUGE, SENSOR = range(7)
-"""Columns of ``Site.sensors``: two things that happen and how much of them the counter counts, what it counts a second anyway, whether it is a gauge."""
+"""Columns of ``Site.sensors``: two events and the counts per unit of each, base counts a second, whether it is a gauge."""
 
 LOAD, STRETCH, LOAD_SUM, STRETCH_SUM, LEAF = range(5)
-"""Columns of ``Site.leaves``: load of the uplinks as a share, by what they stretch communication, and both summed over time since the last sample."""
+"""Columns of ``Site.leaves``: load of the uplinks as a share, stretch of communication, and both summed over time since the last sample."""
 
 STORAGE_BACKGROUND, CORE_BACKGROUND, NOISE_BACKGROUND = range(3)
-"""Columns of ``Site.background``: what others than these jobs take of the file system and of the core, as shares, and how busy the noise job is (0..1)."""
+"""Columns of ``Site.background``: outside load of the file system and of the core, as shares, and activity of the noise job (0..1)."""
 
 EXACT, CONTENTION, START_NETWORK, START_IO, MEAN_NETWORK, MEAN_IO, PREDICTED, CUT, RUN = range(9)
 """Columns of ``Site.runs``: runtime in seconds, unrounded; that over what it would have been alone; stretch of communication and I/O as the job
@@ -68,9 +68,12 @@ started, and on average over its run; the model's last probability; whether it w
 
 
 class Site(NamedTuple):
-    """float64 but where said. ``chosen`` are the nodes that a job would get or got last; ``ring`` [samples, counters, nodes] the last samples as
-    rates, ``every`` [samples, counters, 3] their least, greatest and sum over all nodes; ``record`` increments waiting to be taken out; ``used``
-    the counters that are sampled; ``wanted`` what the model's columns are (:mod:`sim.cluster.start_models`)."""
+    """Arrays of the cluster, float64 but where said.
+
+    ``chosen`` are the nodes that a job would get or got last; ``ring`` [samples, counters, nodes] the last samples as rates,
+    ``every`` [samples, counters, 3] their min, max and sum over all nodes; ``record`` increments not yet reported; ``used`` the
+    sampled counters; ``wanted`` the codes of the model's columns (:mod:`sim.cluster.start_models`).
+    """
 
     clock: np.ndarray  # int64 [CLOCKS]
     physics: np.ndarray  # [PHYSICS]
@@ -79,7 +82,7 @@ class Site(NamedTuple):
     work: np.ndarray  # [jobs], seconds alone on the machine, its own noise included
     owner: np.ndarray  # int64 [nodes], slot or -1
     chosen: np.ndarray  # int64 [nodes]
-    slot_job: np.ndarray  # int64 [slots], -1 for nobody
+    slot_job: np.ndarray  # int64 [slots], -1 for none
     slot_sequence: np.ndarray  # int64 [slots]
     slot_nodes: np.ndarray  # int64 [slots]
     slot_of: np.ndarray  # int64 [jobs]
@@ -101,12 +104,12 @@ class Site(NamedTuple):
     out: np.ndarray  # [classes]
     model: Arrays
     runs: np.ndarray  # [jobs, RUN]
-    feature_row: np.ndarray  # int64 [jobs], -1 for those whose features nobody wants
+    feature_row: np.ndarray  # int64 [jobs], -1 for jobs without requested features
     features: np.ndarray  # [rows, own, all, probes and types]
     random: np.ndarray  # uint64 [1]
 
 
 def no_model() -> Arrays:
-    """A model of nothing, in the form of any."""
+    """Return an empty model in the form of any."""
     table, numbers, codes = np.zeros((0, 0)), np.zeros(0), np.zeros(0, np.int64)
     return Arrays(0, numbers, numbers, codes, np.zeros((0, 3), np.int64), numbers, table, table, codes, numbers, 0)

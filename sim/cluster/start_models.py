@@ -1,9 +1,9 @@
-"""Who says whether a job had better wait: a model that sees counters and probes, and three that say how good that is: oracle, nowcast and coin.
+"""Start-decision models: the classifier and three references (oracle, nowcast, coin).
 
-The model is asked with what a site could know: counters of the last five minutes as far as they have arrived, over the nodes the job would get or over all,
-two MPI probes run on those nodes now, and the type of the application. The oracle knows the machine as it is now, the job's own noise and how the
-background will go on, and takes it that those who run go on as they do. The nowcast knows what the oracle knows but for the background to come: what a
-model could say with perfect sensors. The coin knows nothing.
+The classifier reads what a site could know: counters of the last five minutes as far as they have arrived, over the nodes the job
+would get or over all, two MPI probes run on those nodes now, and the type of the application. The oracle knows the current
+machine, the job's own noise and the background to come, and assumes that running jobs go on as they do. The nowcast knows what
+the oracle knows except the background to come: the bound of a model with perfect sensors. The coin knows nothing.
 """
 
 from __future__ import annotations
@@ -40,15 +40,18 @@ OWN, EVERY = 0, 3 * COUNTERS
 PROBED = 6 * COUNTERS
 TYPED = PROBED + len(PROBE_FEATURES)
 LOOKS = TYPED + len(TYPES)
-"""What a column may be: a statistic of a counter over own nodes, over all nodes, of a probe, or a type; ``LOOKS`` there are."""
+"""Number of column codes: statistics of counters over own nodes, over all nodes, of probes, and types."""
 
 _RING_S, _REDUCE_S = 0.16, 0.24
-"""Seconds that a node waits in the two probes on an idle machine: ten times 100 MB to a neighbour, five times 100 MB reduced, at 12.5 GB/s, with some delay."""
+"""Seconds that a node waits in the two probes on an idle machine: 100 MB to a neighbour ten times, 100 MB reduced five times, at 12.5 GB/s, with some delay."""
 
 
 @apart
 def look(now, job, needed, codes, site, found):
-    """What is known ``now`` of ``job`` on the ``needed`` chosen nodes, for each of ``codes`` int64, into ``found`` float64 of the same length."""
+    """Write what is known ``now`` of ``job`` on the ``needed`` chosen nodes to ``found``.
+
+    One float64 for each of ``codes`` int64.
+    """
     probed = False
     counted = -1
     for i in range(len(codes)):
@@ -69,7 +72,10 @@ def look(now, job, needed, codes, site, found):
 
 @apart
 def probe(needed, site, found, at):
-    """Run both probes on the chosen nodes: seconds waited to send, to receive and to reduce, each as minimum, maximum and mean over nodes."""
+    """Run both probes on the chosen nodes; write min, max and mean over nodes to ``found``.
+
+    The values are seconds waited to send, to receive and to reduce.
+    """
     for k in range(3):
         found[at + 3 * k] = np.inf
         found[at + 3 * k + 1] = -np.inf
@@ -93,7 +99,7 @@ def probe(needed, site, found, at):
 
 @kernel
 def exposure(i, needed, site):
-    """By how much more than 1 the communication of the chosen node ``i`` with the others is stretched."""
+    """Return the stretch beyond 1 of communication of the chosen node ``i`` with the others."""
     size = site.clock[NODES_PER_LEAF]
     leaf = site.chosen[i] // size
     beside = 0
@@ -105,8 +111,10 @@ def exposure(i, needed, site):
 
 @apart
 def foresee(now, job, needed, site):
-    """Runtime in seconds that ``job`` would have if it started now, all others went on as they do, and the background as it will, or, as the nowcast
-    has it, as it is now."""
+    """Return the runtime in seconds that ``job`` would have if it started now.
+
+    All other jobs go on as they do; the background goes on as it will, or for the nowcast stays as it is.
+    """
     profile = site.variants[site.variant[job]]
     slot = seat(job, needed, site)
     left, at, tick = site.work[job], now, site.clock[TICK_S]
@@ -120,13 +128,13 @@ def foresee(now, job, needed, site):
         left -= (until - at) / factor
         at = until
     unseat(slot, site)
-    strain(now, site)  # everything as it was
+    strain(now, site)  # restore the state
     return lasted
 
 
 @apart
 def decide(job, now, jobs, site):
-    """Shall ``job``, which could start, wait?"""
+    """Tell whether ``job``, which could start, shall wait."""
     needed = jobs.procs[job]
     choose(needed, site)
     site.clock[ASKED_TIMES] += 1

@@ -1,4 +1,4 @@
-"""What is submitted to the simulated cluster: the five experiments of paper 004, and a continuous load of the same jobs."""
+"""Workloads of the simulated cluster: experiments of Nichols et al., and steady load."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ PARTIAL = ("Laghos", "LBANN", "PENNANT")
 """The applications of ADPA and PDPA."""
 EVERYBODY = tuple(APPLICATIONS)
 AT_ONCE, SPREAD_S = 0.2, 1200
-"""Share of the jobs submitted at once, and seconds over which the others follow."""
+"""Share of the jobs submitted at once, and seconds over which the other jobs follow."""
 REQUEST_FACTOR = 20.0
-"""Jobs request this much of what they take undisturbed, in whole minutes: enough for the worst of paper 004's figure 1."""
+"""Jobs request this multiple of their undisturbed runtime, in whole minutes: enough for the worst of figure 1 of Nichols et al."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """``jobs`` jobs of ``applications`` on ``nodes`` nodes each, scaled ``scaling``; the model learned from runs of ``trained_on``, on 16 nodes."""
+    """``jobs`` jobs of ``applications`` on ``nodes`` nodes each, scaled ``scaling``.
+
+    The model learned from runs of ``trained_on``, on 16 nodes.
+    """
 
     name: str
     title: str
@@ -43,19 +46,22 @@ EXPERIMENTS = {
         Experiment("SS", "Strong scaling", EVERYBODY, 190, EVERYBODY, (8, 16, 32), "strong"),
     )
 }
-"""Table II of paper 004."""
+"""Table II of Nichols et al."""
 
 
 def experiment(name: str) -> Experiment:
-    """The experiment called ``name``; InputError with the list of what is known."""
+    """Return the experiment called ``name``; InputError with the known names otherwise."""
     if name.upper() not in EXPERIMENTS:
         raise InputError(f"unknown experiment {name!r}: known are {', '.join(EXPERIMENTS)}")
     return EXPERIMENTS[name.upper()]
 
 
 def trial(of: Experiment, seed: int) -> pd.DataFrame:
-    """The jobs of one trial, canonical: a fifth at second 0, the others evenly over twenty minutes, as many of each application and number of nodes
-    as of any other, in random order."""
+    """Return the jobs of one trial as a canonical table.
+
+    A fifth is submitted at second 0, the others evenly over twenty minutes, equally many of each application and number of nodes,
+    in random order.
+    """
     random = np.random.default_rng([seed, 1])
     kinds = [(name, nodes) for nodes in of.nodes for name in of.applications]
     order = random.permutation(np.arange(of.jobs) % len(kinds))
@@ -67,7 +73,10 @@ def trial(of: Experiment, seed: int) -> pd.DataFrame:
 def continuous(
     days: float, seed: int, *, procs: int, load: float = 0.9, applications: tuple[str, ...] = EVERYBODY, nodes: int = NODES
 ) -> pd.DataFrame:
-    """Jobs for ``days`` days, arriving at random (Poisson), that would use ``load`` of ``procs`` nodes if nothing disturbed them."""
+    """Return ``days`` days of jobs with Poisson arrivals and an offered ``load``.
+
+    The load is the share of ``procs`` nodes that the jobs would use undisturbed.
+    """
     random = np.random.default_rng([seed, 2])
     usual = float(np.mean([application(name).on(nodes).runtime_s for name in applications]))
     pause = usual * nodes / (procs * load)
@@ -78,7 +87,7 @@ def continuous(
 
 
 def _table(names: list[str], nodes: np.ndarray, submit: np.ndarray, scaling: str) -> pd.DataFrame:
-    """A canonical jobs table."""
+    """Return a canonical jobs table."""
     alone = {
         kind: application(kind[0]).on(int(kind[1]), scaling).runtime_s for kind in set(zip(names, nodes.tolist(), strict=True))
     }
