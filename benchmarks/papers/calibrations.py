@@ -19,8 +19,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from benchmarks.common.marked import replace_parts
 from benchmarks.common.pages import SHARED, STUDIES, made_by
+from benchmarks.common.tables import write_parts
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim.cluster.experiments import control_runs
 from sim.cluster.presets import calibration
@@ -181,7 +181,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not options.write:
         print("\n\n".join(parts.values()))
         return
-    replace_parts(STUDIES / "rush.md", parts)
+    write_parts(STUDIES / "rush.md", parts)
     draw(real, made, runs, options.days, STUDIES / "calibrations.png")
 
 

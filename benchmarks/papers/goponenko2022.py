@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.pages import SHARED, STUDIES, made_by
+from benchmarks.common.tables import write_page
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
 from pipelines.report.style import INK, encode, figure
@@ -165,7 +166,8 @@ P2SF (packing and fairness). Their conclusions are checked here on two of their 
 ![Change relative to JustBF](goponenko-2022.png)
 
 {made} Traces: KTH-SP2 by Lars Malinowsky, SDSC-SP2 by the San Diego Supercomputer Center (the 54,006 jobs
-of Gaussier et al. 2015), both by way of the Parallel Workloads Archive (D. Feitelson).
+of Gaussier et al. 2015), both by way of the Parallel Workloads Archive (D. Feitelson). The tables
+as data: [data/goponenko-2022.csv](data/goponenko-2022.csv).
 
 """
 
@@ -184,7 +186,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not options.write:
         print(text)
         return
-    (STUDIES / "goponenko-2022.md").write_text(HEAD.format(made=made_by("papers.goponenko2022", argv)) + text, encoding="utf-8")
+    write_page(STUDIES / "goponenko-2022.md", HEAD.format(made=made_by("papers.goponenko2022", argv)) + text)
     draw(made, STUDIES / "goponenko-2022.png")
     second.draw(predicted, STUDIES / "goponenko-2022-predictions.png")
 

@@ -1,7 +1,7 @@
 """Show what OKCM's published accuracy rests on: when runtimes become known.
 
-Predictors learn as jobs end, or at once. ``python -m benchmarks.papers.okcm_accuracy`` prints the section,
-``--write`` puts it at the head of docs/studies/okcm.md; :mod:`benchmarks.papers.okcm2023` makes the whole page.
+Predictors learn as jobs end, or at once. ``python -m benchmarks.papers.okcm_accuracy`` prints the section
+at the head of docs/studies/okcm.md; :mod:`benchmarks.papers.okcm2023` makes the whole page.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.pages import SHARED, STUDIES, made_by
+from benchmarks.common.pages import SHARED, made_by
 from benchmarks.studies.schedules import load
 from features.jobs.cleaning import CleanTrace
 from models.runtime.evaluation import accuracy
-from pipelines.storage.atomic import replacing
 from sim import simulate
 from sim.predictions.at_once import predict_at_once
 
@@ -127,16 +126,9 @@ def written(page: str, section: Sequence[str]) -> str:
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ and reference/ are")
-    parser.add_argument("--write", action="store_true", help="put the section into docs/studies/okcm.md")
     options = parser.parse_args(argv)
     made = [walked(title, load(title, options.shared), options.shared) for title in TRACES]
-    lines = section(made, made_by("papers.okcm_accuracy", argv))
-    if not options.write:
-        print("\n".join(lines))
-        return
-    page = STUDIES / "okcm.md"
-    with replacing(page) as temporary:
-        temporary.write_text(written(page.read_text(encoding="utf-8"), lines), encoding="utf-8")
+    print("\n".join(section(made, made_by("papers.okcm_accuracy", argv))))
 
 
 if __name__ == "__main__":

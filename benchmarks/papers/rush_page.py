@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.common.marked import replace_parts
 from benchmarks.common.pages import STUDIES
+from benchmarks.common.tables import Table, write_parts
 from benchmarks.papers.rush import EASY, PRICE, Bench, first_trials
 from pipelines.report import cluster_plots
 from pipelines.report.cluster_tables import (
@@ -34,6 +34,8 @@ _BRIEF = {
     "makespan_s": "makespan",
     "wait_s": "mean wait",
 }
+PUBLISHED = ("settings", "beside", "experiments")
+"""Parts of the page that stands beside the paper; the others ask what the results depend on."""
 PICTURES = ("varied", "runtimes", "improvements", "makespans", "waits")
 
 
@@ -68,8 +70,17 @@ def parts(
 
 
 def write(tables: Mapping[str, str]) -> None:
-    """Put the tables into the page."""
-    replace_parts(STUDIES / "rush.md", tables)
+    """Put the tables into the two pages, the longest of them only as data."""
+    published = {name: tables[name] for name in PUBLISHED}
+    write_parts(STUDIES / "rush.md", published, matters)
+    write_parts(STUDIES / "rush-assumptions.md", {name: tables[name] for name in tables if name not in PUBLISHED}, matters)
+
+
+def matters(table: Table) -> bool:
+    """Keep of the experiments the first one over all applications, and of the cutoffs the trials they are chosen on."""
+    if table.section.startswith("experiments"):
+        return table.section.startswith("experiments: ADAA") and table.number == 1
+    return table.section != "cutoffs" or table.number == 1
 
 
 def draw(conducted: Sequence[Conducted], folder: Path) -> None:

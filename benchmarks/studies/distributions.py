@@ -45,7 +45,8 @@ within a user's day as the observed ones, the same update; what moves the upper 
 SHARPNESS = f"""What tells distributions apart is a proper score: the quantile loss by level, in seconds a job, and the CRPS, twice its mean over all
 levels (each of 0.05 to 0.95 stands for those nearest to it, the outermost for the tails; a job that runs exactly to its quantile costs nothing there).
 A prediction of one number is that number at every level. `{NO_FEATURES}` is the distribution of all runtimes ended so far, cut at
-the request. The least of each column is bold."""
+the request. The least of each column is bold. The table shows two of the four traces;
+[data/quantile.csv](data/quantile.csv) has all rows of this page's tables."""
 COVERAGE = """Shares of jobs, and of processor-seconds, that run at most as long as the quantile; then the range of shares of jobs over tenths of the
 requested time and over widths (1, 2, 3-4, 5-8, ... processors)."""
 CAPTION = """*Above: jobs that outlive a quantile in each 30 days, and the 99 % band with feedback. Middle: quantile loss by level, grey what knows

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common.pages import SHARED, STUDIES, made_by
+from benchmarks.common.tables import Table, write_parts
 from features.jobs.cleaning import clean
 from models.runtime.evaluation import accuracy
 from pipelines.ingest.swf import read_swf
-from pipelines.storage.atomic import replacing
 from sim import evaluate, simulate
 
 PREDICTORS = (
@@ -60,7 +60,6 @@ QUIRKS = {
 """The same learner, by loss and constants and by whether the features are those of the published program."""
 
 PAGE = STUDIES / "runtime-prediction.md"
-BEGIN, END = "<!-- tables of benchmarks/prediction.py begin -->", "<!-- tables of benchmarks/prediction.py end -->"
 
 
 def arguments(trace: Path) -> list[str]:
@@ -92,7 +91,7 @@ def tables(shared: Path) -> str:
         for part, words in PARTS.items():
             mine = [record for record in records if record["part"] == part]
             lines += [
-                f"{title}, {words}: {mine[0]['jobs']:,} jobs judged, in {mine[0]['weeks']} weeks.",
+                f"{title}, {words}: {mine[0]['jobs']:,} jobs judged, in {mine[0]['weeks']} weeks:",
                 "",
                 *accuracy_table(mine),
                 "",
@@ -223,10 +222,12 @@ def main() -> None:
     if not options.write:
         print(text)
         return
-    page = PAGE.read_text(encoding="utf-8")
-    before, after = page[: page.index(BEGIN) + len(BEGIN)], page[page.index(END) :]
-    with replacing(PAGE) as temporary:
-        temporary.write_text(f"{before}\n\n{made_by('studies.prediction')}\n\n{text}\n{after}", encoding="utf-8")
+    write_parts(PAGE, {"tables": f"{made_by('studies.prediction')}\n\n{text}"}, matters)
+
+
+def matters(table: Table) -> bool:
+    """Keep accuracies on second halves, and the small tables; of each trace the rest is data."""
+    return table.section.removeprefix("tables: ") not in TRACES or table.number == 4
 
 
 if __name__ == "__main__":

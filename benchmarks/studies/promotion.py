@@ -19,8 +19,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 from scipy.special import stdtrit
 
-from benchmarks.common.marked import replace_parts
 from benchmarks.common.pages import SHARED, STUDIES, made_by
+from benchmarks.common.tables import write_parts
 from features.clock import DAY_S
 from models.registry.evidence import STAKES, log_evidence
 from models.registry.promotion import (
@@ -324,7 +324,7 @@ def main() -> None:
     print("\n\n".join(parts.values()))
     if options.write:
         PAGE.with_suffix(".png").write_bytes(drawn(equal, better))
-        replace_parts(PAGE, parts)
+        write_parts(PAGE, parts)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.common.pages import HOUSE, SHARED, STUDIES, made_by
+from benchmarks.common.tables import Table, write_page
 from benchmarks.studies.distributions import TRACES as JUDGED
 from benchmarks.studies.distributions import Judged, cost_table, draw, judged, section
 from benchmarks.studies.schedules import BASE, load, run
@@ -245,6 +246,11 @@ def page(distributions: Sequence[Judged], frontiers: Sequence[Frontier], made: s
     return "\n".join(lines)
 
 
+def _two_traces(table: Table, cells: Sequence[str]) -> bool:
+    """Of the long table, two traces of four."""
+    return table.section != "Sharpness" or cells[0] in TRACES
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
@@ -259,7 +265,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     frontiers = [climbed(title, trace, options.keep, options.workers) for title, trace in traces.items()]
     text = page(distributions, frontiers, made_by("studies.quantiles", argv))
     if options.write:
-        (STUDIES / "quantile.md").write_text(text, encoding="utf-8")
+        write_page(STUDIES / "quantile.md", text, lambda table: not table.caption.startswith("<details>"), _two_traces)
         draw(distributions, STUDIES / "quantile.png")
     else:
         print(text)

@@ -1,7 +1,7 @@
 """Measure what predictions do to the schedule, on every trace with requests and users.
 
-``python -m benchmarks.studies.schedules`` prints the page; ``--write`` makes docs/studies/schedules.md and its picture,
-``--out FILE.parquet`` (or .csv) keeps every number: schedulers x predictors x corrections, by halves. Each
+``python -m benchmarks.studies.schedules`` prints the page; ``--write`` makes docs/studies/schedules.md, its
+picture and its data, ``--out FILE.parquet`` (or .csv) keeps every number elsewhere: schedulers x predictors x corrections, by halves. Each
 simulation is kept under ``--keep`` when it is finished, so that an interrupted run goes on where it was; what is
 kept is used only with the same code and the same jobs. ``--predictor``, ``--scheduler`` and ``--correction`` ask
 for other combinations. Needs the traces under ``--shared``.
@@ -20,6 +20,7 @@ import pandas as pd
 
 from benchmarks.common.pages import HOUSE, SHARED, STUDIES, made_by
 from benchmarks.common.replays import PARTS, REPLAYS, all_replayed
+from benchmarks.common.tables import write_page
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
 from sim import evaluate, simulate
@@ -141,7 +142,7 @@ def save(table: pd.DataFrame, path: Path) -> None:
     if path.suffix == ".csv":
         table.to_csv(unfinished, index=False)
     else:
-        table.to_parquet(unfinished, index=False)
+        table.to_parquet(unfinished, index=False, compression="zstd")
     os.replace(unfinished, path)
 
 
@@ -157,7 +158,7 @@ def nobody_waits(shared: Path) -> str:
 
 
 def main(argv: Sequence[str] | None = None, say: Callable[[str], None] = print) -> None:
-    from benchmarks.studies.schedules_page import draw, frontiers, page
+    from benchmarks.studies.schedules_page import draw, frontiers, matters, page
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
@@ -192,7 +193,8 @@ def main(argv: Sequence[str] | None = None, say: Callable[[str], None] = print) 
     if not options.write:
         say(text)
         return
-    (STUDIES / "schedules.md").write_text(text, encoding="utf-8")
+    write_page(STUDIES / "schedules.md", text, matters)
+    save(pd.concat([tidy(each) for each in made], ignore_index=True), STUDIES / "data" / "schedules.parquet")
     draw(made, STUDIES / "schedules.png")
 
 

@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from benchmarks.common.replays import LEARNERS_REPLAYS
+from benchmarks.common.tables import Table
 from benchmarks.studies.schedules import BASE, STUDIED, Results, best_corrections
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim.campaigns.policy_frontier import Change, Policy, change, climb, halves
@@ -21,6 +22,7 @@ from sim.campaigns.policy_frontier import Change, Policy, change, climb, halves
 BSLD, AWF, P2SF, WAIT = "mean_bounded_slowdown", "awf_s", "p2sf_s", "mean_wait_s"
 BOUNDS = (Policy("EASY", "clairvoyant"), Policy("EASY-SJBF", "clairvoyant"))
 SECOND = "second half"
+AGAIN = "conditional(when=pass)"
 NOTES = {
     "ALCF-Theta": "The trace is nine chunks with gaps of up to two weeks between them; learning goes on across them.",
     "CERIT": "AWF and P2SF hardly move: the largest 1 % of the jobs, which run for up to 62 days, hold 36 % of the area, and hardly wait.",
@@ -38,7 +40,7 @@ response time (AWF, packing), P2SF (packing and fairness), mean wait. Changes ar
 such an interval leaves of a change. Per-second semantics. Jobs of the first half that still wait when it ends meet jobs of the second: choices see that
 much of it.
 
-* **Corrections** ({corrections}) are the same for every predictor, a table each: with `tsafrir` a prediction is prolonged once it is outlived, with
+* **Corrections** ({corrections}) are the same for every predictor: with `tsafrir` a prediction is prolonged once it is outlived, with
   `conditional(when=pass)` the predictor is asked again about every running job before every pass. Requested and exact times need none.
 * **Retrained every night** inside the simulation are `lightgbm` and `quantile`. They take seconds a replay, and are there on {studied} under EASY and
   EASY-SJBF. More of the second is in [quantile.md](quantile.md).
@@ -61,23 +63,31 @@ much of it.
 20 % less slowdown at no price. Rings are what the frontier's steps chose on the first half. Slowdowns beyond the right edge stand
 at it as triangles; the vertical axes are logarithmic beyond 5 %, CERIT's are not.*
 
-{made} With `--out FILE.parquet` also every number (all corrections; both halves and the whole; against requested and
-exact times) as one table. Traces: KTH-SP2 by Lars Malinowsky, SDSC-SP2 by the San Diego Supercomputer Center (the 54,006 jobs of Gaussier et al. 2015),
-LANL-CM5 by Curt Canada, all by way of the Parallel Workloads Archive (D. Feitelson); CERIT Scientific Cloud; ALCF.
+{made} Traces: KTH-SP2 by Lars Malinowsky, SDSC-SP2 by the San Diego Supercomputer Center
+(the 54,006 jobs of Gaussier et al. 2015), LANL-CM5 by Curt Canada, all by way of the Parallel Workloads Archive (D. Feitelson); CERIT Scientific Cloud; ALCF.
+
+All rows: [data/schedules.parquet](data/schedules.parquet) has every combination, part and metric with its interval, against EASY and against the same
+scheduler with requested and with exact times; [data/schedules.csv](data/schedules.csv) has every step of the frontier, trace by trace, and every
+scheduler with every predictor.
 
 """
 
 
 def page(made: Sequence[Results], atlas: str, command: str, replays: int) -> str:
-    """Everything as Markdown."""
+    """Write everything as Markdown; :func:`matters` says which of its tables stay on the page."""
     corrections = dict.fromkeys(policy.correction for policy in made[0].sums[SECOND] if _corrected(policy))
     slow = min(replays, LEARNERS_REPLAYS)
     told = {"corrections": ", ".join(corrections), "atlas": atlas, "made": command, "replays": replays, "slow": slow}
     lines = [HEAD.format(**told, studied=" and ".join(STUDIED)), "## In short", "", *_summary(made), ""]
     for results in made:
-        lines += [f"## {results.title}", "", _said(results), "", *frontiers(results)]
-        lines += [*_compact(results), "", *_details(results), ""]
+        lines += [f"## {results.title}", "", _said(results), "", *frontiers(results), *_compact(results)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def matters(table: Table) -> bool:
+    """Keep the summary, and of one trace every scheduler with every predictor that is asked again at every pass."""
+    again = table.section in STUDIED and table.caption.startswith("Slowdown") and AGAIN in table.caption
+    return table.section == "In short" or again
 
 
 def of(results: Results, policy: Policy, metric: str, baseline: Policy = BASE) -> Change:
@@ -235,30 +245,6 @@ def _compact_under(results: Results, correction: str) -> list[str]:
             cells.append("" if policy is None else "0" if policy == BASE else _triple(results, policy))
         lines.append(f"| {predictor} | " + " | ".join(cells) + " |")
     return lines
-
-
-def _details(results: Results) -> list[str]:
-    head = ["scheduler", "predictor", "correction", "under-predicted", "slowdown", "AWF", "P2SF", "wait"]
-    head += ["slowdown vs same scheduler, requested", "vs same scheduler, clairvoyant"]
-    lines = [
-        "<details><summary>The same with intervals, and against the same scheduler with requested and with exact times</summary>",
-        "",
-    ]
-    lines += ["| " + " | ".join(head) + " |", "| --- " * len(head) + "|"]
-    for policy in sorted(studied(results), key=lambda each: _order(results, each)):
-        under = of(results, policy, "underprediction_rate").value
-        same = [_interval(of(results, policy, BSLD, Policy(policy.scheduler, name))) for name in ("requested", "clairvoyant")]
-        correction = policy.correction if _corrected(policy) else ""
-        cells = [policy.scheduler, policy.predictor, correction, f"{under:.1%}", _row(results, policy), *same]
-        lines.append("| " + " | ".join(cells) + " |")
-    return [*lines, "", "</details>"]
-
-
-def _order(results: Results, policy: Policy) -> tuple[int, int]:
-    """Scheduler by scheduler; requested times, then exact ones, then what is learned."""
-    schedulers = list(dict.fromkeys(each.scheduler for each in results.sums[SECOND]))
-    kind = 0 if policy.predictor.startswith("requested") else 1 if policy.predictor == "clairvoyant" else 2
-    return schedulers.index(policy.scheduler), kind
 
 
 def draw(made: Sequence[Results], path: Path) -> None:

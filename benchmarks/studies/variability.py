@@ -21,8 +21,8 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from benchmarks.common.marked import replace_parts
 from benchmarks.common.pages import STUDIES, kept, made_by
+from benchmarks.common.tables import write_parts
 from features.monitoring.labels import baselines, z_scores
 from features.monitoring.samplers import TYPE_FEATURES
 from models.variability.evaluation import ALL, BLOCKED, LEFT_OUT, difference, measured, predictions
@@ -310,7 +310,7 @@ def main() -> None:
         more, drawn = swept_tables(asked.keep)
         parts |= more
     if asked.write:
-        replace_parts(PAGE, parts)
+        write_parts(PAGE, parts)
         if drawn is not None:
             (STUDIES / "variability.png").write_bytes(drawn)
     else:
