@@ -10,19 +10,21 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import mlflow
 import pandas as pd
 
 from benchmarks.common.pages import STUDIES, made_by
+from benchmarks.common.tables import Table, write_parts
 from pipelines.report.night import share, signed, told_evidence
 from pipelines.report.night_plots import over_nights
 from pipelines.storage.lake import Lake
 from pipelines.workflows.night_replay import own_registry
 
 PREDICTIONS = 200
-PLACE = STUDIES / "nights.png"
+PAGE = STUDIES / "nights.md"
 
 
 def table(nights: pd.DataFrame) -> str:
@@ -70,17 +72,23 @@ def cost(home: Path, trace: str) -> str:
 
 
 def main() -> None:
-    """Print the tables; with ``--write`` also draw the figure."""
+    """Print the tables; with ``--write`` put them and the figure into the page."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("home", type=Path, help="the --home of a replay")
-    arguments.add_argument("--write", action="store_true", help=f"write {PLACE.name}")
+    arguments.add_argument("--write", action="store_true", help="put table and figure into docs/studies/nights.md")
     asked = arguments.parse_args()
     home = asked.home.absolute()
     for path in sorted((home / "lake" / "nights").glob("*.parquet")):
         nights, metadata = Lake(home / "lake").read("nights", path.stem)
         print(table(nights), cost(home, path.stem), made_by("studies.nights"), sep="\n\n")
         if asked.write:
-            PLACE.write_bytes(over_nights(nights, bool(metadata["generated"]), image="png"))
+            write_parts(PAGE, {"nights": table(nights)}, rows=every_third)
+            PAGE.with_suffix(".png").write_bytes(over_nights(nights, bool(metadata["generated"]), image="png"))
+
+
+def every_third(_: Table, cells: Sequence[str]) -> bool:
+    """Keep promotions and every third day of a month."""
+    return "promoted" in cells[2] or int(cells[0][-2:]) % 3 == 1
 
 
 if __name__ == "__main__":
