@@ -3,12 +3,14 @@
 from sim.campaigns.campaign import Campaign, Point, campaign_schedules, run_campaign
 from sim.campaigns.windows import split_windows
 from sim.metrics.schedule_metrics import evaluate
+from sim.policy import Policy
 from sim.schedule import Schedule, recorded
 from sim.simulate import simulate
 
 __all__ = [
     "Campaign",
     "Point",
+    "Policy",
     "Schedule",
     "campaign_schedules",
     "evaluate",

@@ -18,9 +18,11 @@ from models.runtime.dispatch import OUTSIDE, TABLE, answers_apart
 from models.runtime.memory import Memory
 from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
+from sim.kernel.corrections import CORRECTIONS, RENEWED
 from sim.kernel.dependencies import NOBODY, Dependencies
 from sim.kernel.run import METRICS, Sweep
 from sim.kernel.state import Estimates, Jobs
+from sim.policy import Policy
 
 TIMES_AND_PROCS = ("submit_s", "runtime_s", "procs", "requested_s")
 """Columns of whole numbers that the kernel reads."""
@@ -142,6 +144,36 @@ def _numbers(predicted: object) -> np.ndarray:
         ) from error
 
 
+class Inputs(NamedTuple):
+    """What the kernel is given beside its settings: jobs, estimates, dependencies and the predictor's memory; and of the predictor its ``code`` and how
+    many predictions were ``clamped``, and how many ``bits`` of an event number jobs."""
+
+    arrays: Jobs
+    estimates: Estimates
+    dependencies: Dependencies
+    memory: Memory
+    code: int
+    clamped: int
+    bits: int
+
+
+def inputs(workload: Prepared, source: Predictor, policy: Policy, clock: Clock) -> Inputs:
+    """What the kernel is given for ``policy`` with the predictor ``source``; InputError where the correction cannot ask it, and as :func:`sim.simulate`."""
+    jobs, arrays, _, _ = workload
+    estimates, clamped, code, memory = as_estimates(source, jobs, arrays, clock)
+    if policy.correction.startswith("conditional") and code == TABLE:
+        check_answerable(source.name, estimates.end, arrays.runtime)
+    if CORRECTIONS[policy.correction] == RENEWED and code == OUTSIDE:
+        raise InputError(
+            f"correction {policy.correction} asks too often for a predictor in Python, and {source.name} is one: conditional is for those"
+        )
+    if not policy.dependencies:
+        return Inputs(arrays, estimates, NO_DEPENDENCIES, memory, code, clamped, clock_bits(arrays, estimates))
+    asking, empty, unknown = as_dependencies(jobs, arrays, estimates)
+    bits = clock_bits(arrays, estimates, int(asking.think.sum()))
+    return Inputs(empty, unknown, asking, memory._replace(row=asking.row), code, clamped, bits)
+
+
 def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs, clock: Clock) -> tuple[Estimates, int, int, Memory]:
     """Estimates (filled if they are known beforehand), how many were clamped, the predictor's code, and its memory with the wall ``clock``."""
     total = len(jobs)
@@ -211,7 +243,7 @@ NO_SWEEP = Sweep(np.zeros((0, 6)), np.zeros((0, len(METRICS))), 0.0, Memory())
 
 
 def as_dependencies(jobs: pd.DataFrame, arrays: Jobs, estimates: Estimates) -> tuple[Dependencies, Jobs, Estimates]:
-    """Who waits for whom, and the tables of jobs and estimates that the kernel is to fill as jobs arrive."""
+    """Which job waits for which, and the tables of jobs and estimates that the kernel is to fill as jobs arrive."""
     stated = preceding_rows(jobs)
     total = len(jobs)
     first, sibling = np.full(total, NOBODY), np.full(total, NOBODY)

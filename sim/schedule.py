@@ -9,6 +9,8 @@ import pandas as pd
 
 from features.errors import InputError
 from features.jobs.schema import start_s
+from sim.outcome import Outcome
+from sim.policy import Policy
 
 IDENTITY = (
     "trace",
@@ -61,6 +63,26 @@ class Schedule:
     def label(self) -> str:
         """Scheduler and predictor, as tables and plots name it."""
         return self.scheduler if self.predictor == "" else f"{self.scheduler} / {self.predictor}"
+
+    @property
+    def policy(self) -> Policy:
+        """What made it."""
+        return Policy(**{name: getattr(self, name) for name in Policy._fields})
+
+
+def as_schedule(made: Outcome, jobs: pd.DataFrame, policy: Policy, *, procs: int, trace: str, generated: bool) -> Schedule:
+    """The schedule that ``policy`` made of ``jobs``, from what the simulation decided of them in the same order."""
+    return Schedule(
+        jobs=schedule_table(jobs, made.start, made.predicted, made.corrections, made.submit),
+        procs=procs,
+        trace=trace,
+        generated=generated,
+        clamped_predictions=made.clamped,
+        simulate_s=made.seconds,
+        retrain_s=made.retraining,
+        quantiles=made.quantiles,
+        **policy._replace(predictor=made.predictor)._asdict(),
+    )
 
 
 def recorded(jobs: pd.DataFrame, procs: int, trace: str = "", generated: bool = False) -> Schedule:

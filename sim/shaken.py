@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,9 +17,7 @@ from features.errors import InputError
 from models.runtime.names import predictor as named_predictor
 from models.runtime.names import takes_seed
 from models.runtime.protocol import Predictor, TablePredictor
-
-if TYPE_CHECKING:
-    from sim.simulate import Outcome
+from sim.outcome import Outcome
 
 
 def check_seed(predictors: Iterable[object], seeds: Iterable[int], shake_s: int) -> None:
@@ -41,7 +39,7 @@ def moved_by_seed(predictor: object, shake_s: int) -> bool:
     return shake_s > 0 or (isinstance(predictor, str) and takes_seed(predictor))
 
 
-def seeded(predictor: object, seed: int) -> object:
+def seeded(predictor: Any, seed: int) -> Any:
     """A predictor given by name with the ``seed`` for its learning, if it takes one; anything else as it is."""
     return named_predictor(predictor, seed) if isinstance(predictor, str) else predictor
 

@@ -23,10 +23,11 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from features.jobs.shaking import SHAKE_S
-from sim import simulate
-from sim.campaigns.policy_frontier import Policy, Sums, halves, part, replicated, weekly, weeks_of
+from sim.campaigns.policy_frontier import Sums, halves, part, replicated, weekly, weeks_of
 from sim.kernel.scratch import Scratch
 from sim.metrics.schedule_metrics import Ratio
+from sim.policy import Policy
+from sim.simulate import simulate_policy
 
 LEARNERS = ("lightgbm", "svr", "quantile")
 """Predictors that are retrained every night inside the simulation."""
@@ -46,15 +47,13 @@ def one_replay(trace: CleanTrace, policy: Policy, seed: int, shake_s: int) -> pd
     """Weekly sums of one replay: ``seed part metric week numerator denominator``, and its ``seconds``."""
     if not hasattr(_memory, "scratch"):
         _memory.scratch = Scratch()
-    schedule = simulate(
+    schedule = simulate_policy(
         trace.jobs,
+        policy._replace(seed=seed, shake_s=shake_s),
         procs=trace.procs,
         trace=trace.name,
         scratch=_memory.scratch,
         clock=trace.clock,
-        seed=seed,
-        shake_s=shake_s,
-        **policy._asdict(),
     )
     submit = trace.jobs["submit_s"].to_numpy(np.int64)
     first, second = halves(len(trace.jobs))
@@ -75,7 +74,7 @@ def replayed(trace: CleanTrace, policy: Policy, replays: int, folder: Path | Non
     tables = []
     for seed in range(replays):
         make = partial(one_replay, trace, policy, seed, shake_s)
-        settings = (jobs, trace.procs, *policy, seed, shake_s)
+        settings = (jobs, trace.procs, *policy.names().values(), seed, shake_s)
         tables.append(make() if folder is None else kept(folder, "common.replays", settings, make))
     made = {name: replicated([_sums(table[table["part"] == name]) for table in tables]) for name in PARTS}
     return made, float(np.mean([table["seconds"].iloc[0] for table in tables]))

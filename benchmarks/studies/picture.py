@@ -19,7 +19,8 @@ from benchmarks.common.pages import HOUSE, SHARED, made_by
 from benchmarks.common.replays import REPLAYS, all_replayed, replays_of
 from benchmarks.studies.schedules import load
 from pipelines.report.style import INK, MUTED, encode, figure
-from sim.campaigns.policy_frontier import Policy, Sums, change
+from sim.campaigns.policy_frontier import Sums, change
+from sim.policy import Policy
 
 BASE = Policy("EASY", "requested")
 SCHEDULER = "EASY-SJBF"

@@ -26,7 +26,8 @@ from benchmarks.studies.distributions import Judged, cost_table, draw, judged, s
 from benchmarks.studies.schedules import BASE, load, run
 from features.jobs.cleaning import CleanTrace
 from features.statistics import Ratio
-from sim.campaigns.policy_frontier import LADDER, Change, Policy, Sums, change, pick
+from sim.campaigns.policy_frontier import LADDER, Change, Sums, change, pick
+from sim.policy import Policy
 
 TRACES = ("KTH-SP2", "SDSC-SP2")
 CORRECTION = "conditional(when=pass)"

@@ -24,7 +24,8 @@ from benchmarks.common.tables import write_page
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
 from sim import evaluate, simulate
-from sim.campaigns.policy_frontier import Policy, Sums, change
+from sim.campaigns.policy_frontier import Sums, change
+from sim.policy import Policy
 
 TRACES: dict[str, tuple[str, int | None]] = {
     "KTH-SP2": ("KTH-SP2-filtered.swf.gz", None),
@@ -131,7 +132,7 @@ def tidy(results: Results) -> pd.DataFrame:
                 "same scheduler / clairvoyant": Policy(policy.scheduler, "clairvoyant"),
             }
             for against, reference in references.items():
-                row = {"trace": results.trace.name, "part": name, **policy._asdict(), "best_correction": policy in chosen}
+                row = {"trace": results.trace.name, "part": name, **policy.names(), "best_correction": policy in chosen}
                 rows.append(row | {"metric": metric, "against": against} | change(sums[policy], sums[reference], metric)._asdict())
     return pd.DataFrame(rows).astype(dict.fromkeys(("value", "baseline", "relative", "low", "high"), "float64"))
 

@@ -17,7 +17,8 @@ from benchmarks.common.replays import LEARNERS_REPLAYS
 from benchmarks.common.tables import Table
 from benchmarks.studies.schedules import BASE, STUDIED, Results, best_corrections
 from pipelines.report.style import INK, MUTED, encode, figure
-from sim.campaigns.policy_frontier import Change, Policy, change, climb, halves
+from sim.campaigns.policy_frontier import Change, change, climb, halves
+from sim.policy import Policy
 
 BSLD, AWF, P2SF, WAIT = "mean_bounded_slowdown", "awf_s", "p2sf_s", "mean_wait_s"
 BOUNDS = (Policy("EASY", "clairvoyant"), Policy("EASY-SJBF", "clairvoyant"))

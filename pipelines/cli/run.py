@@ -122,14 +122,13 @@ def command(
 def check_named(schedulers: Sequence[str], predictors: Sequence[str], corrections: Sequence[str]) -> None:
     """InputError for an unknown name, and for a correction that has nothing to ask."""
     from models.runtime.names import predictor as named_predictor
-    from sim.names import scheduler as named_scheduler
-    from sim.simulate import check_policy
+    from sim.policy import Policy
 
     for name in predictors:
         named_predictor(name)
     for name in schedulers:
         for correction in corrections:
-            check_policy(named_scheduler(name), correction, "per-second", None)
+            Policy(name, correction=correction).plan()
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.runtime.protocol import Predictor
 from pipelines.cli.options import Finite, check_outputs, load, note, shake_option, trace_options
-from sim import Schedule, evaluate, simulate
-from sim.metrics.schedule_metrics import nothing_waits
-from sim.schedule import IDENTITY
+from sim.metrics.schedule_metrics import evaluate, nothing_waits
+from sim.policy import Policy
+from sim.schedule import IDENTITY, Schedule
 from sim.shaken import check_seed, moved_by_seed
+from sim.simulate import simulate_policy
 
 
 @click.command()
@@ -102,17 +103,12 @@ def command(
         say_dependencies(workload)
     rows, tables = [], []
     for scheduler, predictor, correction in product(schedulers, chosen, corrections):
-        schedule = simulate(
+        moved = seed if moved_by_seed(predictor, shake_s) else 0
+        policy = Policy(scheduler, predictor, correction, semantics, starvation_s, dependencies, moved, shake_s)
+        schedule = simulate_policy(
             workload.jobs,
+            policy,
             procs=workload.procs,
-            scheduler=scheduler,
-            predictor=predictor,
-            correction=correction,
-            semantics=semantics,
-            starvation_s=starvation_s,
-            dependencies=dependencies,
-            seed=seed if moved_by_seed(predictor, shake_s) else 0,
-            shake_s=shake_s,
             trace=workload.name,
             generated=workload.generated,
             clock=workload.clock,

@@ -10,7 +10,6 @@ import fcntl
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,6 +25,7 @@ from pipelines.storage.parquet import write_parquet
 from pipelines.storage.provenance import code_version
 from sim.campaigns.campaign import Campaign, Map, Point, Progress, Row, predictor_name, run_campaign
 from sim.campaigns.windows import Windows
+from sim.policy import Policy
 
 KIND = "campaign"
 """The kind of Parquet file that holds results."""
@@ -123,7 +123,7 @@ class Journal:
 
     def write(self, point: Point, rows: Sequence[Row]) -> None:
         """``point`` is done; from now on a process that dies does not lose it."""
-        self._append(json.dumps({"point": asdict(point), "rows": list(rows)}).encode() + b"\n")
+        self._append(json.dumps({"window": point.window, "policy": point.policy._asdict(), "rows": list(rows)}).encode() + b"\n")
         self.done[point] = rows
 
     def remove(self) -> None:
@@ -160,7 +160,7 @@ class Journal:
         for number, line in enumerate(whole.splitlines()[1:], 2):
             try:
                 record = json.loads(line)
-                self.done[Point(**record["point"])] = record["rows"]
+                self.done[Point(record["window"], Policy(**record["policy"]))] = record["rows"]
             except (ValueError, KeyError, TypeError) as error:
                 raise InputError(f"{self.path}, line {number}: is damaged; give --restart to begin anew") from error
 

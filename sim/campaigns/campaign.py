@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -29,11 +29,13 @@ from sim.campaigns.windows import Window, Windows, split_windows
 from sim.kernel.scratch import Scratch
 from sim.kernel.state import Jobs
 from sim.metrics.schedule_metrics import TAU_S, as_columns, measure
+from sim.outcome import TRACE_SECONDS, Outcome, outcome
+from sim.policy import Policy
 from sim.prepare import Prepared, as_predictor, check_answerable, prepare
 from sim.schedule import IDENTITY as SCHEDULE_IDENTITY
-from sim.schedule import Schedule, schedule_table
+from sim.schedule import Schedule, as_schedule
 from sim.shaken import check_seed, in_order, restored, seeded
-from sim.simulate import TRACE_SECONDS, Outcome, outcome, simulate
+from sim.simulate import simulate_policy
 
 Source: TypeAlias = str | Predictor | Callable[[], OnlinePredictor]
 """A predictor of a campaign: a name, a table for the whole trace, a compiled one, or what makes a Python predictor (its class)."""
@@ -42,8 +44,8 @@ Row: TypeAlias = dict[str, Any]
 Progress: TypeAlias = Callable[[int, int], None]
 _R = TypeVar("_R")
 
-_TRACE, *_POLICY = SCHEDULE_IDENTITY
-IDENTITY = (_TRACE, "window", "window_begin_s", *_POLICY)
+_TRACE, *_REST = SCHEDULE_IDENTITY
+IDENTITY = (_TRACE, "window", "window_begin_s", *_REST)
 """The columns that identify a row; the metrics of :func:`sim.metrics.schedule_metrics.evaluate` follow."""
 
 
@@ -81,30 +83,24 @@ class Campaign:
         check_seed(self.predictors, self.seeds, self.shake_s)
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One simulation of a campaign; ``window`` is its number."""
+class Point(NamedTuple):
+    """One simulation of a campaign: a policy of names alone, and the number of the window."""
 
     window: int
-    scheduler: str
-    predictor: str
-    correction: str
-    semantics: str
-    starvation_s: int | None
-    seed: int
+    policy: Policy
 
     def __str__(self) -> str:
-        starving = "" if self.starvation_s is None else f", starvation {self.starvation_s} s"
-        policy = f"{self.scheduler} / {self.predictor} / {self.correction}"
-        return f"{policy}, {self.semantics}{starving}, seed {self.seed}, window {self.window}"
+        policy = self.policy
+        starving = "" if policy.starvation_s is None else f", starvation {policy.starvation_s} s"
+        return f"{policy}, {policy.semantics}{starving}, seed {policy.seed}, window {self.window}"
 
 
 def points(campaign: Campaign, windows: Windows) -> list[Point]:
     """Every point, window by window, and within one in the order in which the campaign names its choices."""
-    choices = (campaign.corrections, campaign.semantics, campaign.starvation_s, campaign.seeds)
     names = [predictor_name(each) for each in campaign.predictors]
-    numbers = [window.number for window in windows.windows]
-    return [Point(*each) for each in product(numbers, campaign.schedulers, names, *choices)]
+    choices = (campaign.schedulers, names, campaign.corrections, campaign.semantics, campaign.starvation_s)
+    policies = [Policy(*each) for each in product(*choices, (campaign.dependencies,), campaign.seeds, (campaign.shake_s,))]
+    return [Point(window.number, policy) for window in windows.windows for policy in policies]
 
 
 @dataclass(frozen=True)
@@ -122,33 +118,24 @@ class Setting:
     trace: str
     generated: bool
     taus_s: tuple[float, ...]
-    dependencies: bool
     clock: Clock
-    shake_s: int
     moves_s: Mapping[int, np.ndarray]
 
 
 def simulate_point(setting: Setting, point: Point) -> Schedule:
     """The schedule of one point. An InputError names the point."""
-    window = setting.windows[point.window]
     made, _, rows = _outcome(setting, point)
     if rows is not None:
         made = restored(made, rows)
-    return Schedule(
-        jobs=schedule_table(window.jobs, made.start, made.predicted, made.corrections, made.submit),
-        clamped_predictions=made.clamped,
-        simulate_s=made.seconds,
-        retrain_s=made.retraining,
-        quantiles=made.quantiles,
-        **_identity(setting, point),
-    )
+    jobs = setting.windows[point.window].jobs
+    return as_schedule(made, jobs, point.policy, procs=setting.procs, trace=setting.trace, generated=setting.generated)
 
 
 def evaluate_point(setting: Setting, point: Point) -> list[Row]:
     """The rows of one point, a row a tau. An InputError names the point."""
     made, arrays, _ = _outcome(setting, point)
     columns = as_columns(made.submit, made.start, arrays.runtime, arrays.procs, made.predicted, made.corrections)
-    identity = _identity(setting, point)
+    identity = point.policy._asdict() | {"trace": setting.trace, "procs": setting.procs, "generated": setting.generated}
     identity |= {"window": point.window, "window_begin_s": setting.windows[point.window].begin_s}
     rows = []
     for tau_s in setting.taus_s:
@@ -164,20 +151,10 @@ def _outcome(setting: Setting, point: Point) -> tuple[Outcome, Jobs, np.ndarray 
     try:
         workload, rows = setting.prepared[point.window], None
         source = _predictor(setting, point, setting.windows[point.window])
-        if setting.shake_s:
+        if point.policy.shake_s:
             workload, rows = _shaken(setting, point)
             source = in_order(as_predictor(source), setting.windows[point.window].jobs, rows)
-        made = outcome(
-            workload,
-            scheduler=point.scheduler,
-            predictor=source,
-            correction=point.correction,
-            semantics=point.semantics,
-            starvation_s=point.starvation_s,
-            dependencies=setting.dependencies,
-            clock=setting.clock,
-            scratch=_scratch(),
-        )
+        made = outcome(workload, point.policy._replace(predictor=source), clock=setting.clock, scratch=_scratch())
         return made, workload.arrays, rows
     except InputError as error:
         raise InputError(f"{point}: {error}") from error
@@ -186,22 +163,15 @@ def _outcome(setting: Setting, point: Point) -> tuple[Outcome, Jobs, np.ndarray 
         raise
 
 
-def _identity(setting: Setting, point: Point) -> dict[str, Any]:
-    """The settings of a point's schedule."""
-    policy = {name: getattr(point, name) for name in ("scheduler", "predictor", "correction", "semantics", "starvation_s", "seed")}
-    shared = {name: getattr(setting, name) for name in ("trace", "procs", "dependencies", "shake_s", "generated")}
-    return policy | shared
-
-
 def _shaken(setting: Setting, point: Point) -> tuple[Prepared, np.ndarray]:
     """The window of ``point``, shaken by its seed, ready to be simulated, and the rows its jobs have in the window.
 
     A thread keeps the last: points come window by window and, within one, seed by seed.
     """
-    asked = (point.window, point.seed)
+    asked = (point.window, point.policy.seed)
     if getattr(_memory, "setting", None) is not setting or _memory.asked != asked:
         window = setting.windows[point.window]
-        table, rows = shaken(window.jobs, setting.moves_s[point.seed][window.rows], setting.dependencies)
+        table, rows = shaken(window.jobs, setting.moves_s[point.policy.seed][window.rows], point.policy.dependencies)
         _memory.shaken, _memory.setting, _memory.asked = (prepare(table, setting.procs), rows), setting, asked
     made: tuple[Prepared, np.ndarray] = _memory.shaken
     return made
@@ -261,7 +231,7 @@ def run_campaign(
     setting = _setting(jobs, campaign, windows, procs, trace, generated, clock)
     asked = points(campaign, windows)
     rows = {point: list((done or {})[point]) for point in asked if point in (done or {})}
-    missing = sorted((point for point in asked if point not in rows), key=lambda point: (point.window, point.seed))
+    missing = sorted((point for point in asked if point not in rows), key=lambda point: (point.window, point.policy.seed))
     for point, made in _computed(evaluate_point, setting, missing, map_points, len(rows), progress):
         rows[point] = made
         if finished is not None:
@@ -312,10 +282,9 @@ def _with_point(function: Callable[[Setting, Point], _R], setting: Setting, poin
 
 def check_policies(jobs: pd.DataFrame, campaign: Campaign, procs: int) -> None:
     """Simulate one job under every policy: whatever is wrong with a name is said in milliseconds. Raises InputError."""
-    policies = (campaign.schedulers, campaign.corrections, campaign.semantics, campaign.starvation_s)
-    for scheduler, correction, semantics, starvation_s in product(*policies):
-        policy: dict[str, Any] = {"scheduler": scheduler, "correction": correction, "semantics": semantics}
-        simulate(jobs.iloc[:1], procs=procs, starvation_s=starvation_s, scratch=_scratch(), **policy)
+    policies = product(campaign.schedulers, ("requested",), campaign.corrections, campaign.semantics, campaign.starvation_s)
+    for policy in policies:
+        simulate_policy(jobs.iloc[:1], Policy(*policy), procs=procs, scratch=_scratch())
 
 
 def _setting(
@@ -343,18 +312,18 @@ def _setting(
     numbered = {window.number: window for window in windows.windows}
     prepared = {number: prepare(window.jobs, procs) for number, window in numbered.items()}
     moves_s = {seed: moves(len(jobs), campaign.shake_s, seed) for seed in campaign.seeds if campaign.shake_s}
-    shared = (procs, trace, generated, campaign.taus_s, campaign.dependencies, clock, campaign.shake_s, moves_s)
-    return Setting(numbered, prepared, predictors, *shared)
+    return Setting(numbered, prepared, predictors, procs, trace, generated, campaign.taus_s, clock, moves_s)
 
 
 def _predictor(setting: Setting, point: Point, window: Window) -> Any:
     """What :func:`sim.simulate` is given for one window."""
-    source = setting.predictors[point.predictor]
+    name = point.policy.predictor
+    source = setting.predictors[name]
     if isinstance(source, tuple):
         seconds, capped = source
-        return TablePredictor(point.predictor, lambda jobs: seconds[window.rows], capped)
+        return TablePredictor(name, lambda jobs: seconds[window.rows], capped)
     if isinstance(source, (str, CompiledPredictor)):
-        return seeded(source, point.seed)
+        return seeded(source, point.policy.seed)
     return source()
 
 

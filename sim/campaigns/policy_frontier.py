@@ -1,6 +1,6 @@
 """What slowdown costs: choose a policy on the first half of a trace, measure what it gives on the second.
 
-A policy is a scheduler with a predictor and a correction. Chosen is the one with the least mean bounded slowdown among those whose packing (AWF)
+Policies differ in scheduler, predictor and correction. Chosen is the one with the least mean bounded slowdown among those whose packing (AWF)
 and fairness (P2SF, both of Goponenko et al. 2022) are no worse than a baseline's by more than is allowed; a ladder of allowances maps the frontier.
 Everything works on weekly sums, so that hundreds of schedules need not be held at once; intervals are those of :mod:`sim.metrics.comparison`, over
 weeks and, where a policy was replayed several times, over its replicates.
@@ -20,6 +20,7 @@ from features.errors import InputError
 from features.statistics import FEWEST_BLOCKS, Ratio, drawn, of_replicates, replicate_changes
 from sim.metrics.comparison import stacked
 from sim.metrics.schedule_metrics import TAU_S, ratios
+from sim.policy import Policy
 from sim.schedule import Schedule
 
 AIM = "mean_bounded_slowdown"
@@ -27,17 +28,6 @@ GUARDED = ("awf_s", "p2sf_s")
 """What is to be lowered, and what must not grow by more than is allowed."""
 LADDER = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1)
 """Allowed growth of the guarded metrics, relative to the baseline's."""
-
-
-class Policy(NamedTuple):
-    """What a comparison is between."""
-
-    scheduler: str
-    predictor: str
-    correction: str = "requested"
-
-    def __str__(self) -> str:
-        return " / ".join(self)
 
 
 Sums: TypeAlias = Mapping[str, Ratio]
@@ -172,7 +162,7 @@ def climb(
             given = change(second[chosen], second[baseline], metric)
             record = {
                 "allowed": allowed,
-                **chosen._asdict(),
+                **chosen.names(),
                 "tied": max(len(equals) - 1, 0),
                 "metric": metric,
                 "first": seen.relative,

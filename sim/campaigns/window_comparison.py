@@ -17,13 +17,14 @@ from features.errors import InputError
 from features.statistics import FEWEST_BLOCKS, Ratio, drawn, of_replicates, remark
 from sim.metrics.comparison import METRICS as COMPARED
 from sim.metrics.schedule_metrics import nothing_waits
+from sim.policy import NAMES
 
 METRICS = tuple(metric for metric in COMPARED if metric != "underprediction_rate")
 """The metrics summarised by default."""
 HIGHER_IS_BETTER = ("utilization",)
 SETTING = ["trace", "semantics", "starvation_s", "tau_s"]
 """Rows that differ in one of these are summarised apart."""
-POLICY = ["scheduler", "predictor", "correction"]
+POLICY = list(NAMES)
 """What is compared within one setting."""
 
 

@@ -76,9 +76,10 @@ from sim.kernel.start_decision import StartDecision
 from sim.kernel.state import MOMENT
 from sim.names import CLASSES, Rush
 from sim.names import scheduler as named_scheduler
+from sim.outcome import outcome
+from sim.policy import Policy
 from sim.prepare import prepare
 from sim.schedule import Schedule, schedule_table
-from sim.simulate import outcome
 
 SCOPES = ("own", "all")
 """Nodes whose counters a model reads: those the job would get, or all."""
@@ -194,12 +195,7 @@ def simulate_on(
 
     made = outcome(
         prepared,
-        scheduler=scheduler,
-        predictor="requested",
-        correction="requested",
-        semantics=semantics,
-        starvation_s=None,
-        dependencies=False,
+        Policy(scheduler, semantics=semantics),
         scratch=scratch,
         start_decision=start_decision,
         machine=Machine(site, take),
@@ -245,7 +241,7 @@ def simulate_on(
 
 @dataclass(frozen=True)
 class Machine:
-    """The cluster, as :func:`sim.simulate.outcome` lets jobs run on it."""
+    """The cluster, as :func:`sim.outcome.outcome` lets jobs run on it."""
 
     site: Site
     take: Callable[[], None]

@@ -18,6 +18,7 @@ from features.clock import WEEK_S
 from features.errors import InputError
 from features.statistics import FEWEST_BLOCKS, Ratio, drawn, of_replicates, remark
 from sim.metrics.schedule_metrics import TAU_S, evaluate, ratios
+from sim.policy import NAMES
 from sim.schedule import Schedule
 
 METRICS = (
@@ -78,7 +79,7 @@ def compare(
         for metric in metrics:
             if metric not in mine[0][1]:
                 raise InputError(f"unknown metric {metric!r}: known are {', '.join(mine[0][1])}")
-            row = dict(zip(("scheduler", "predictor", "correction"), policy, strict=True)) | {"metric": metric}
+            row = dict(zip(NAMES, policy, strict=True)) | {"metric": metric}
             rows.append(row | _compared(metric, mine, theirs, draws, confidence))
     return pd.DataFrame(rows).astype(dict.fromkeys(("value", "baseline", "relative", "low", "high", "least", "most"), "float64"))
 

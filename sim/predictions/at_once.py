@@ -16,9 +16,9 @@ from features.jit import njit
 from models.runtime.dispatch import estimate, learn, started, wants_starts
 from models.runtime.protocol import ORDER, CompiledPredictor, OnlinePredictor, Predictor
 from sim.kernel.state import Jobs
+from sim.outcome import TRACE_SECONDS
 from sim.prepare import as_estimates, as_predictor, prepare, whole_seconds
 from sim.schedule import Schedule, schedule_table
-from sim.simulate import TRACE_SECONDS
 
 AT_ONCE = "at-once"
 """What stands for the scheduler of such a Schedule, in which every job starts at its submission."""

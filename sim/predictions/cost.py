@@ -15,8 +15,9 @@ from features.clock import Clock
 from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import Predictor, TablePredictor
 from sim.kernel.scratch import Scratch
+from sim.outcome import TRACE_SECONDS
 from sim.schedule import Schedule
-from sim.simulate import TRACE_SECONDS, simulate
+from sim.simulate import simulate_policy
 
 REPEATS = 5
 ENOUGH_S = 10.0
@@ -40,8 +41,7 @@ def prediction_cost(
     beforehand = isinstance(named_predictor(source) if isinstance(source, str) else source, TablePredictor)
     if beforehand or repeats < 1:
         return None
-    policy = {name: getattr(schedule, name) for name in ("procs", "scheduler", "correction", "semantics", "starvation_s")}
-    policy |= {"dependencies": schedule.dependencies, "scratch": Scratch()}
+    policy, scratch = schedule.policy._replace(predictor=source, seed=0, shake_s=0), Scratch()
     seconds = schedule.jobs["predicted_s"].to_numpy(np.float64)
     table = TablePredictor(schedule.predictor, lambda jobs: seconds, capped=False)
     added: list[float] = []
@@ -49,8 +49,8 @@ def prediction_cost(
     run, spent = schedule, 0.0
     while len(added) < repeats and spent < ENOUGH_S:
         if added:
-            run = simulate(jobs, predictor=source, clock=clock, **policy)
-        read = simulate(jobs, predictor=table, **policy)
+            run = simulate_policy(jobs, policy, procs=schedule.procs, clock=clock, scratch=scratch)
+        read = simulate_policy(jobs, policy._replace(predictor=table), procs=schedule.procs, scratch=scratch)
         added.append(run.simulate_s - read.simulate_s)
         shares.append(run.retrain_s / max(added[-1], 1e-9))
         spent += run.simulate_s

@@ -11,9 +11,10 @@ from benchmarks.studies.schedules import BASE, Results, best_corrections, polici
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.workload import Workload, generate
 from sim import Campaign, campaign_schedules
-from sim.campaigns.policy_frontier import Policy, change
+from sim.campaigns.policy_frontier import change
 from sim.metrics.comparison import compare
 from sim.metrics.schedule_metrics import Ratio
+from sim.policy import Policy
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def test_replays_are_those_of_a_campaign_seed_by_seed(trace):
     table = compare(campaign_schedules(trace.jobs, asked, procs=trace.procs)).set_index(
         ["scheduler", "predictor", "correction", "metric"]
     )
-    found, expected = change(sums[policy], sums[BASE], "awf_s"), table.loc[(*policy, "awf_s")]
+    found, expected = change(sums[policy], sums[BASE], "awf_s"), table.loc[(*policy.names().values(), "awf_s")]
     assert (found.replicates, expected["replicates"]) == (3, 3)
     assert (found.minimum, found.maximum) == pytest.approx((expected["least"], expected["most"]), rel=1e-12)
     assert found.relative == pytest.approx(expected["relative"], rel=1e-12)

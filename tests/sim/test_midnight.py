@@ -18,8 +18,8 @@ from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
 from sim import simulate
 from sim.campaigns.campaign import Campaign, campaign_schedules
-from sim.campaigns.sweep import random_weights, sweep
-from sim.simulate import SEMANTICS
+from sim.campaigns.sweep import MIXED, random_weights, sweep
+from sim.semantics import SEMANTICS
 from tests.models.runtime.test_lightgbm import days
 from tests.oracle.nightly import DAY_S, Nightly
 from tests.support.walls import wall
@@ -174,7 +174,7 @@ RETRAINED = ("lightgbm(trees=5)", "svr", "quantile", "quantile(order=accuracy)")
 def test_sweeps_refuse_what_is_retrained(name: str) -> None:
     load = days(size=50)
     with pytest.raises(InputError, match=r"a sweep cannot stop to retrain a predictor, and .+ is retrained each night"):
-        sweep(load.table(), random_weights(2), procs=load.machine, predictor=name)
+        sweep(load.table(), random_weights(2), procs=load.machine, policy=MIXED._replace(predictor=name))
 
 
 def test_in_campaigns_as_alone() -> None:

@@ -15,6 +15,7 @@ from sim import simulate
 from sim.campaigns.campaign import Campaign, run_campaign
 from sim.campaigns.sweep import sweep
 from sim.kernel.corrections import CORRECTIONS
+from sim.policy import Policy
 from sim.semantics import SEMANTICS, Semantics, semantics
 from tests.support.workloads import (
     CONSERVATIVE,
@@ -184,7 +185,6 @@ def test_schedules_campaigns_and_sweeps_go_by_the_name_as_typed() -> None:
     rows = run_campaign(load.table(), Campaign(("EASY",), ("last2",), ("tsafrir",), (name,)), procs=load.machine)
     wait_s = float((alone.jobs["start_s"] - alone.jobs["submit_s"]).mean())
     assert (rows["semantics"].tolist(), rows["mean_wait_s"].tolist()) == ([name], [wait_s])
-    swept = sweep(
-        load.table(), [(0, 0, 1)], procs=load.machine, backfill="FCFS", predictor="last2", correction="tsafrir", semantics=name
-    )
+    policy = Policy("MIXED(0,0,1)-EASY-FCFS", "last2", "tsafrir", name)
+    swept = sweep(load.table(), [(0, 0, 1)], procs=load.machine, policy=policy)
     assert swept["mean_wait_s"][0] == pytest.approx(wait_s)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from features.errors import InputError
 from sim.kernel.corrections import CORRECTIONS
 from sim.names import ALGORITHMS
-from sim.simulate import SEMANTICS
+from sim.semantics import SEMANTICS
 from tests.oracle import scheduler as oracle
 from tests.support.workloads import (
     CONSERVATIVE,

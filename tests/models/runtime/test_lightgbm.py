@@ -18,7 +18,7 @@ from models.runtime.memory import Memory
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
 from sim import simulate
-from sim.simulate import SEMANTICS
+from sim.semantics import SEMANTICS
 from tests.conftest import needs_shared
 from tests.models.runtime.test_knn import second_half, whole_trace
 from tests.oracle.nightly import Nightly

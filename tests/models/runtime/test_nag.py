@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from features.errors import InputError
 from models.runtime.names import predictor
 from sim.campaigns.campaign import Campaign, campaign_schedules
-from sim.campaigns.sweep import random_weights, sweep
-from sim.simulate import SEMANTICS
+from sim.campaigns.sweep import MIXED, random_weights, sweep
+from sim.semantics import SEMANTICS
 from tests.oracle.nag import SLOPES, WEIGHTS, NagByHand
 from tests.support.workloads import (
     EASY_NAMES,
@@ -136,7 +136,7 @@ def test_sweeps_and_campaigns_start_from_a_fresh_memory(preset: str) -> None:
     weights = random_weights(3)
     names = [f"MIXED({','.join(map(repr, row))})-EASY-SPF" for row in weights.tolist()]
     alone = [LOAD.schedule(name, preset) for name in names]
-    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, predictor=preset, workers=1)
+    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=MIXED._replace(predictor=preset), workers=1)
     waits = [float((made.jobs["start_s"] - made.jobs["submit_s"]).mean()) for made in alone]
     np.testing.assert_allclose(swept["mean_wait_s"], waits, rtol=1e-12)
     together = campaign_schedules(LOAD.table(), Campaign(tuple(names), (predictor(preset),)), procs=LOAD.machine)
@@ -148,7 +148,7 @@ def test_a_learner_that_runs_away_is_an_error_and_names_the_job() -> None:
     with pytest.raises(InputError, match=r"predictor cv-triple\(.+\): predicts something that is no finite number for job \d+$"):
         LOAD.schedule("EASY", runs_away)
     with pytest.raises(InputError, match="no finite number"):
-        sweep(LOAD.table(), random_weights(2), procs=LOAD.machine, predictor=runs_away)
+        sweep(LOAD.table(), random_weights(2), procs=LOAD.machine, policy=MIXED._replace(predictor=runs_away))
 
 
 @pytest.mark.parametrize(

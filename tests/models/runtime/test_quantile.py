@@ -26,7 +26,7 @@ from models.runtime.memory import Memory
 from models.runtime.names import predictor
 from models.runtime.protocol import END, FIT, ORDER, CompiledPredictor
 from sim import Schedule, simulate
-from sim.simulate import SEMANTICS
+from sim.semantics import SEMANTICS
 from tests.conftest import needs_shared
 from tests.models.runtime.test_knn import whole_trace
 from tests.models.runtime.test_lightgbm import days, unlike

@@ -13,7 +13,7 @@ from sklearn.svm import SVR
 from features.errors import InputError
 from models.runtime.names import predictor
 from models.runtime.svr import USUAL
-from sim.simulate import SEMANTICS
+from sim.semantics import SEMANTICS
 from tests.models.runtime.test_lightgbm import days, unlike
 from tests.oracle.nightly import Nightly
 from tests.support.workloads import Workload, by_kernel, by_oracle

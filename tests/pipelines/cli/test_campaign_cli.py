@@ -24,6 +24,7 @@ from pipelines.workflows.campaigns import KIND, Journal, identity, resumable_cam
 from sim import Campaign, run_campaign
 from sim.campaigns.campaign import Point, serial
 from sim.campaigns.windows import Windows, split_windows
+from sim.policy import Policy
 from tests.pipelines.cli.test_cli import queuecast
 from tests.support.workloads import crowd
 
@@ -106,7 +107,7 @@ def test_the_journal_of_another_campaign_is_refused_saying_what_differs(
     out = tmp_path / "out.parquet"
     first, other = Campaign(("EASY",)), Campaign(("EASY", "List"), taus_s=(60.0,))
     with Journal(out, identity(workload, first, windows)) as journal:
-        journal.write(Point(1, "EASY", "requested", "requested", "per-second", None, 0), [])
+        journal.write(Point(1, Policy()), [])
     kept = journal.path.read_bytes()
     with pytest.raises(InputError, match=r"another campaign \(of other schedulers, taus_s\); give --restart"):
         resumable_campaign(out, workload, other, windows, map_points=serial)
@@ -169,7 +170,7 @@ def test_a_journal_may_be_torn_and_taken_up_again_any_number_of_times(
     workload: CleanTrace, windows: Windows, tmp_path: Path
 ) -> None:
     stated = identity(workload, Campaign(("EASY",)), windows)
-    asked = [Point(number, "EASY", "requested", "requested", "per-second", None, 0) for number in (1, 2, 3)]
+    asked = [Point(number, Policy()) for number in (1, 2, 3)]
     for before, point in enumerate(asked):
         with Journal(tmp_path / "out.parquet", stated) as journal:
             assert list(journal.done) == asked[:before]

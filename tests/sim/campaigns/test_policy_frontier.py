@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from features.errors import InputError
-from sim.campaigns.policy_frontier import LADDER, Policy, change, climb, halves, part, pick, picked, replicated, weekly
+from sim.campaigns.policy_frontier import LADDER, change, climb, halves, part, pick, picked, replicated, weekly
 from sim.metrics.comparison import compare
 from sim.metrics.schedule_metrics import Ratio, evaluate
+from sim.policy import Policy
 from tests.sim.metrics.test_comparison import pair_of
 
 BASE, CAREFUL, BOLD, BAD = (Policy("EASY", name) for name in ("requested", "careful", "bold", "bad"))

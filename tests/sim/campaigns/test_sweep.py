@@ -9,8 +9,9 @@ import pytest
 
 from features.errors import InputError
 from sim import evaluate
-from sim.campaigns.sweep import random_weights, sweep
+from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.kernel.run import METRICS
+from sim.policy import Policy
 from tests.support.workloads import crowd
 
 LOAD = crowd(np.random.default_rng(7), size=150, machine=32)
@@ -36,7 +37,8 @@ def by_simulation(weights: np.ndarray, backfill: str, standardised: bool, tau_s:
 )
 def test_a_sweep_agrees_with_simulations_one_by_one(features: int, standardised: bool, policy: dict[str, Any]) -> None:
     weights = random_weights(6, features, seed=features)
-    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, standardised=standardised, tau_s=60.0, workers=1, **policy)
+    scheduler = "MIXED(1,0,0;standardised)-EASY-SPF" if standardised else "MIXED(1,0,0)-EASY-SPF"
+    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=Policy(scheduler, **policy), tau_s=60.0, workers=1)
     expected = by_simulation(weights, "SPF", standardised, 60.0, **policy)
     np.testing.assert_allclose(swept[list(METRICS)].to_numpy(), expected, rtol=1e-12)
     assert swept["mean_wait_s"].nunique() > 1, "policies that all do the same would hide that weights are not used"
@@ -44,7 +46,8 @@ def test_a_sweep_agrees_with_simulations_one_by_one(features: int, standardised:
 
 def test_the_order_behind_and_a_table_of_predictions_are_taken() -> None:
     weights = random_weights(3)
-    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, backfill="LAF", predictor=np.array(LOAD.estimates, float))
+    policy = Policy("MIXED(1,0,0)-EASY-LAF", np.array(LOAD.estimates, float))
+    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=policy)
     np.testing.assert_allclose(
         swept.to_numpy(), by_simulation(weights, "LAF", False, 10.0, predictor=np.array(LOAD.estimates, float)), rtol=1e-12
     )
@@ -61,8 +64,15 @@ def test_policies_with_and_without_expansion_go_together_in_one_sweep() -> None:
 def test_threads_and_chunks_change_nothing_and_progress_reaches_the_end() -> None:
     weights = random_weights(600)
     told: list[tuple[int, int]] = []
-    one = sweep(LOAD.table(), weights, procs=LOAD.machine, predictor="last2", workers=1)
-    two = sweep(LOAD.table(), weights, procs=LOAD.machine, predictor="last2", workers=2, progress=lambda *done: told.append(done))
+    one = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=MIXED._replace(predictor="last2"), workers=1)
+    two = sweep(
+        LOAD.table(),
+        weights,
+        procs=LOAD.machine,
+        policy=MIXED._replace(predictor="last2"),
+        workers=2,
+        progress=lambda *done: told.append(done),
+    )
     assert one.equals(two)
     assert told[-1] == (600, 600)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
@@ -101,7 +111,7 @@ class InPython:
 )
 def test_what_a_sweep_cannot_take_is_refused_in_one_line(weights: list, predictor: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        sweep(LOAD.table(), weights, procs=LOAD.machine, predictor=predictor)
+        sweep(LOAD.table(), weights, procs=LOAD.machine, policy=MIXED._replace(predictor=predictor))
 
 
 @pytest.mark.parametrize(
@@ -110,10 +120,12 @@ def test_what_a_sweep_cannot_take_is_refused_in_one_line(weights: list, predicto
         ({"correction": "nonsense"}, "unknown correction 'nonsense'"),
         ({"semantics": "per-minute"}, "unknown semantics 'per-minute'"),
         ({"starvation_s": -1}, "is negative"),
-        ({"backfill": "XYZ"}, "unknown order"),
+        ({"scheduler": "MIXED(1,0,0)-EASY-XYZ"}, "unknown order"),
+        ({"scheduler": "EASY-SPF"}, r"takes MIXED\(...\)-EASY-<order> on the jobs as recorded, not EASY-SPF"),
+        ({"shake_s": 60}, "on the jobs as recorded"),
         ({"predictor": np.array(LOAD.estimates, float), "correction": "conditional"}, "a table of one answer a job"),
     ],
 )
 def test_a_sweep_refuses_what_a_simulation_refuses(policy: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        sweep(LOAD.table(), random_weights(2), procs=LOAD.machine, **policy)
+        sweep(LOAD.table(), random_weights(2), procs=LOAD.machine, policy=MIXED._replace(**policy))

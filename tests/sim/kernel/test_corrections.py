@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from models.runtime.protocol import END
-from sim.simulate import SEMANTICS
+from sim.semantics import SEMANTICS
 from tests.support.workloads import (
     CONSERVATIVE,
     EASY_NAMES,

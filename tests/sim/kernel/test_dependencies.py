@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from sim import evaluate, simulate
-from sim.simulate import SEMANTICS
+from sim.semantics import SEMANTICS
 from tests.oracle import scheduler as oracle
 from tests.support.workloads import (
     CONSERVATIVE,

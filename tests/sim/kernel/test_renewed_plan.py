@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from features.errors import InputError
 from sim import simulate
 from sim.campaigns.campaign import Campaign, campaign_schedules
-from sim.simulate import SEMANTICS
+from sim.semantics import SEMANTICS
 from tests.models.runtime.test_hierarchy import HierarchyByHand
 from tests.models.runtime.test_knn import KnnByHand
 from tests.models.runtime.test_lightgbm import BoostedByHand, days

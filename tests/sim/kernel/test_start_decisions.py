@@ -20,7 +20,7 @@ from features.errors import InputError
 from sim import Schedule, simulate
 from sim.names import ALGORITHMS, Rush
 from sim.names import scheduler as named
-from sim.simulate import SEMANTICS
+from sim.semantics import SEMANTICS
 from tests.oracle import scheduler as oracle
 from tests.oracle.decisions import Until, Whim, decided
 from tests.support.workloads import (

@@ -1,0 +1,206 @@
+"""One simulation without tables: a policy on prepared jobs, stopped and resumed wherever the kernel needs the outside."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pandas as pd
+
+from features.clock import Clock
+from features.errors import InputError
+from models.runtime.dispatch import TABLE
+from models.runtime.memory import Memory
+from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor
+from sim.kernel.loop import DECIDE, DONE, NEVER, RETRAIN, Settings
+from sim.kernel.run import run
+from sim.kernel.scratch import Scratch, Work
+from sim.kernel.start_decision import StartDecision, decide
+from sim.kernel.state import CLAMPED, ENDED, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
+from sim.names import PLANNING, Scheduler
+from sim.policy import Policy, kernel_settings
+from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, Prepared, as_predictor, inputs
+from sim.python_predictor import Conversation
+
+TRACE_SECONDS = Clock()
+"""The wall clock where none is known: the trace's seconds, as if its second 0 were a midnight."""
+
+
+class Machine(Protocol):
+    """What jobs run on, if not on processors that leave each other alone: it decides how long they take (:mod:`sim.cluster`)."""
+
+    @property
+    def decides(self) -> bool:
+        """Does it answer start decisions?"""
+        ...
+
+    def go_on(self, settings: Settings, work: Work, now: int, *given: object) -> tuple[int, int]:
+        """Like the loop from ``now`` on, which is given jobs, estimates, dependencies and memory: why it stopped, and when."""
+        ...
+
+
+class Outcome(NamedTuple):
+    """What a simulation decided, int64 [jobs] in the order of the table, times in seconds from the trace's origin.
+
+    ``runtime`` is as it came out, ``skips`` are by start decisions, ``predictor`` is its name, ``clamped`` counts its predictions that had to be, ``seconds``
+    is the wall time of the simulation alone, ``retraining`` that of the training in it, ``quantiles`` what was said of distributions.
+    """
+
+    submit: np.ndarray
+    start: np.ndarray
+    runtime: np.ndarray
+    predicted: np.ndarray
+    corrections: np.ndarray
+    skips: np.ndarray
+    predictor: str
+    clamped: int
+    seconds: float
+    retraining: float
+    quantiles: pd.DataFrame | None
+
+
+def outcome(
+    workload: Prepared,
+    policy: Policy,
+    *,
+    start_decision: StartDecision | None = None,
+    clock: Clock = TRACE_SECONDS,
+    machine: Machine | None = None,
+    scratch: Scratch | None = None,
+) -> Outcome:
+    """:func:`sim.simulate` without tables: what campaigns of thousands of short simulations need of it. The jobs are as they are, not shaken."""
+    plan = policy.plan()
+    check_decision(plan, start_decision is not None or (machine is not None and machine.decides))
+    source = as_predictor(policy.predictor)
+    if machine is not None:  # which decides how long jobs take
+        workload = workload._replace(arrays=workload.arrays._replace(runtime=workload.arrays.runtime.copy()))
+    given = inputs(workload, source, policy, clock)
+    retrained = isinstance(source, CompiledPredictor) and source.retrain is not None
+    midnight = clock.next_midnight(workload.origin) - workload.origin if retrained else NEVER
+    settings = kernel_settings(policy, plan, given.code, given.bits, workload.origin, midnight, machine is not None)
+    plans = plan.algorithm in PLANNING
+    work = (scratch or Scratch()).work(
+        len(workload.jobs),
+        workload.procs,
+        plans=plans or plan.reservations > 1,
+        gaps=not plans,
+        two=not settings.one_queue,
+        decides=plan.rush is not None,
+    )
+    if plan.rush is not None:
+        work.state.counters[MOST_SKIPS] = plan.rush.skips
+    return _Simulation(workload, source, given, settings, work, clock, start_decision, machine).outcome()
+
+
+@dataclass
+class _Simulation:
+    """A simulation under way: advances the kernel, and answers what it stops for."""
+
+    workload: Prepared
+    source: Predictor
+    given: Inputs
+    settings: Settings
+    work: Work
+    clock: Clock
+    start_decision: StartDecision | None
+    machine: Machine | None
+    conversation: Conversation | None = None
+    retraining: float = 0.0
+
+    def outcome(self) -> Outcome:
+        """Simulate from the first submission to the last end."""
+        if self.machine is None:
+            load_kernel()
+        began = time.perf_counter()
+        if isinstance(self.source, OnlinePredictor):
+            given, rows = self.given, self._rows()
+            self.conversation = Conversation(
+                self.source,
+                self.workload.jobs,
+                given.arrays,
+                given.estimates,
+                self.work.state,
+                self.workload.origin,
+                np.arange(len(self.workload.jobs)) if rows is None else rows,
+            )
+        reason, now = self._advance(0)
+        while reason != DONE:
+            self._answer(reason, now)
+            reason, now = self._advance(now)
+        return self._decided(time.perf_counter() - began)
+
+    def _advance(self, now: int) -> tuple[int, int]:
+        """Go on from ``now`` until the kernel needs something: what, and when."""
+        arrays, estimates, dependencies, memory = self.given[:4]
+        if self.machine is not None:
+            return self.machine.go_on(self.settings, self.work, now, arrays, estimates, dependencies, memory)
+        return run(self.settings, arrays, estimates, dependencies, *self.work, memory, now, NO_SWEEP)
+
+    def _answer(self, reason: int, now: int) -> None:
+        """Do what the kernel stopped for: retrain the predictor, decide on a start, or ask a Python predictor."""
+        state, origin = self.work.state, self.workload.origin
+        if reason == RETRAIN and isinstance(self.source, CompiledPredictor) and self.source.retrain is not None:
+            stopped = time.perf_counter()
+            memory = self.source.retrain(self.given.memory, state.ended[: state.counters[ENDED]].copy(), self.given.arrays.runtime)
+            self.given = self.given._replace(memory=memory)
+            self.settings = self.settings._replace(midnight=self.clock.next_midnight(now + origin) - origin)
+            self.retraining += time.perf_counter() - stopped
+        elif reason == DECIDE and self.start_decision is not None:
+            decide(self.start_decision, state, now + origin, self._rows())
+        elif self.conversation is not None:
+            self.conversation.answer(reason, now)
+
+    def _rows(self) -> np.ndarray | None:
+        """Rows of the table by the kernel's jobs, where jobs depend on each other; None where these are the same."""
+        return self.given.dependencies.row if self.settings.dependent else None
+
+    def _decided(self, seconds: float) -> Outcome:
+        state, source, origin = self.work.state, self.source, self.workload.origin
+        clamped = self.given.clamped + int(state.counters[CLAMPED])
+        clamped += self.conversation.clamped if self.conversation is not None else 0
+        rows = self._rows()
+        check_usable(state, source.name, self.workload.jobs, rows)
+        arrays, estimates = self.given.arrays, self.given.estimates
+        submit, start, runtime, predicted = arrays.submit + origin, state.start + origin, arrays.runtime, estimates.order
+        corrections, skips = state.corrections.copy(), state.skips
+        if rows is not None:
+            order = np.argsort(rows)
+            submit, start, runtime, predicted, corrections = (
+                column[order] for column in (submit, start, runtime, predicted, corrections)
+            )
+            skips = skips[order] if len(skips) else skips
+        told = None
+        if isinstance(source, CompiledPredictor) and source.distribution is not None:
+            told = source.distribution(self.given.memory)
+        return Outcome(submit, start, runtime, predicted, corrections, skips, source.name, clamped, seconds, self.retraining, told)
+
+
+def check_decision(plan: Scheduler, decided: bool) -> None:
+    """InputError if starts are to be decided on without a model, or a model is given that is never asked."""
+    if plan.rush is not None and not decided:
+        raise InputError(
+            f"scheduler {plan.name!r}: RUSH asks a model that sees monitoring counters, and a trace has none: run it on a monitored cluster"
+        )
+    if plan.rush is None and decided:
+        raise InputError(f"scheduler {plan.name!r} asks no model whether a job may start: add +RUSH, or give no start_decision")
+
+
+def check_usable(state: State, name: str, jobs: pd.DataFrame, row: np.ndarray | None = None) -> None:
+    """InputError if a compiled predictor, called ``name``, said something that is no number; ``row`` maps the kernel's jobs to rows of the table."""
+    job = int(state.counters[UNUSABLE]) - 1
+    if job >= 0:
+        number = jobs["job_id"].iloc[job if row is None else int(row[job])]
+        raise InputError(f"predictor {name}: predicts something that is no finite number for job {number}")
+
+
+@cache
+def load_kernel() -> None:
+    """Compile the kernel, or load it from its cache, by simulating no jobs: not a part of any simulation's time."""
+    nothing = np.zeros(0, np.int64)
+    policy = Policy()
+    settings = kernel_settings(policy, policy.plan(), TABLE, 1)
+    jobs, estimates = Jobs(*[nothing] * 5), Estimates(*[nothing] * 3)
+    run(settings, jobs, estimates, NO_DEPENDENCIES, *Scratch().work(0, 1), Memory(), 0, NO_SWEEP)

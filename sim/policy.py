@@ -1,0 +1,101 @@
+"""What decides a schedule, as one value: scheduler, predictor, correction, semantics and the rest; and the same as the kernel's codes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from features.errors import InputError
+from models.runtime.dispatch import OUTSIDE, answers_apart
+from sim.kernel.corrections import CORRECTIONS
+from sim.kernel.loop import NEVER, Settings
+from sim.kernel.orders import FCFS, changes_while_waiting
+from sim.names import ALGORITHMS, BACKFILLING, Scheduler
+from sim.names import scheduler as named_scheduler
+from sim.semantics import semantics as named_semantics
+
+NAMES = ("scheduler", "predictor", "correction")
+"""The fields of a policy by which tables tell policies apart within one setting."""
+
+
+class Policy(NamedTuple):
+    """What decides a schedule of given jobs on a given machine: the arguments of :func:`sim.simulate` by the same names.
+
+    ``predictor`` is a name, or whatever else :func:`sim.simulate` takes. A policy of names alone can be hashed, compared and written as JSON.
+    """
+
+    scheduler: str = "EASY"
+    predictor: Any = "requested"
+    correction: str = "requested"
+    semantics: str = "per-second"
+    starvation_s: int | None = None
+    dependencies: bool = False
+    seed: int = 0
+    shake_s: int = 0
+
+    def __str__(self) -> str:
+        return " / ".join(str(self[place]) for place in range(len(NAMES)))
+
+    def names(self) -> dict[str, str]:
+        """Scheduler, predictor and correction, as columns of a table."""
+        return dict(zip(NAMES, self, strict=False))
+
+    def plan(self) -> Scheduler:
+        """The scheduler; InputError for an unknown name, and for a starvation threshold that cannot be."""
+        plan = named_scheduler(self.scheduler)
+        if self.correction not in CORRECTIONS:
+            raise InputError(f"unknown correction {self.correction!r}: known are {', '.join(CORRECTIONS)}")
+        named_semantics(self.semantics)
+        if self.starvation_s is not None and self.starvation_s < 0:
+            raise InputError(f"a starvation threshold of {self.starvation_s} s is negative")
+        if self.starvation_s is not None and plan.algorithm == "Conservative":
+            raise InputError(
+                "Conservative keeps every job's reservation: no job starves, and a starvation threshold has no meaning"
+            )
+        return plan
+
+
+def kernel_settings(
+    policy: Policy, plan: Scheduler, predictor: int, bits: int, origin: int = 0, midnight: int = NEVER, monitored: bool = False
+) -> Settings:
+    """The policy as the kernel's codes, with ``plan`` for its scheduler.
+
+    ``predictor`` is the predictor's code, ``bits`` are those of an event that number jobs, ``origin`` is the trace's second from which the kernel counts,
+    ``midnight`` the first at which a predictor learns anew; ``monitored``: on a cluster with counters.
+    """
+    rules = named_semantics(policy.semantics)
+    order, backfill = plan.order.code, plan.backfill.code
+    # a starving job goes to the head of the primary queue only; where that queue is FCFS anyway nothing changes
+    same_queue = plan.order == plan.backfill and (policy.starvation_s is None or order == FCFS)
+    backfill_changing = changes_while_waiting(backfill, plan.backfill.weights)
+    changing = backfill_changing or changes_while_waiting(order, plan.order.weights)
+    return Settings(
+        algorithm=ALGORITHMS[plan.algorithm],
+        reservations=plan.reservations,
+        order=order,
+        given_weights=np.array(plan.order.weights),
+        weights=np.array(plan.order.weights),
+        backfill=backfill,
+        given_backfill_weights=np.array(plan.backfill.weights),
+        backfill_weights=np.array(plan.backfill.weights),
+        one_queue=plan.algorithm not in BACKFILLING or same_queue,
+        changing=changing,
+        backfill_changing=backfill_changing,
+        # where FIT and END have different answers, a job let in before the reservation can still move it; skipped jobs are asked again at any pass
+        steady=plan.reservations == 1 and predictor != OUTSIDE and not answers_apart(predictor) and plan.rush is None,
+        correction=CORRECTIONS[policy.correction],
+        predictor=predictor,
+        starvation=NEVER if policy.starvation_s is None else policy.starvation_s,
+        per_event=rules.per_event,
+        # the program of Gaussier et al. 2015 has this gate for FCFS-EASY alone
+        gated=rules.per_event and plan.algorithm == "EASY" and order == backfill == FCFS and plan.reservations == 1,
+        timed=rules.timed,
+        expiry=rules.expiry_pass,
+        every=rules.every_s,
+        phase=origin % rules.every_s if rules.every_s else 0,
+        dependent=policy.dependencies,
+        midnight=midnight,
+        monitored=monitored,
+        bits=bits,
+    )
