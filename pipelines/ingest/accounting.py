@@ -1,7 +1,7 @@
-"""A table of delimited text with a header line, read as strings and turned into numbers and times with errors that name the line.
+"""Delimited text with a header line, read as columns with errors that name the line.
 
-Each distinct text of a column is interpreted once, so that millions of rows cost little. A line with too many or too few fields is
-an error, unless the reader says how such lines are mended (:class:`Mending`).
+Each distinct text of a column is parsed once, so that millions of rows cost little. A line with too many or too few fields is an
+error, unless the reader says how to mend such lines (:class:`Mending`).
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from features.errors import InputError
 from pipelines.ingest.source import Source
 
 MISSING = {"", "unknown", "none", "n/a"}
-"""How Slurm writes, in any case, that there is no value."""
+"""Slurm's texts for a missing value, in any case."""
 UNBOUNDED = {"unlimited", "partition_limit"}
-"""Time limits that are no number: as missing as the above, but worth counting."""
+"""Time limits that are not numbers: missing too, but counted."""
 
 _TIME = "%Y-%m-%d %H:%M:%S"
-_MOST_WAYS = 1000  # to split one line: beyond, it is as good as unreadable
+_MOST_WAYS = 1000  # to split one line: beyond, it counts as unreadable
 _BLOCK = 16 << 20  # bytes read at a time, and so the longest line
 _DURATION = re.compile(r"(?:(?:(\d+)-)?(\d+):)?([0-5]?\d):([0-5]\d)")
 
 
 def seconds(text: str) -> float:
-    """Seconds or a count, as a plain decimal number."""
+    """Parse seconds or a count: a plain decimal number."""
     if not re.fullmatch(r"\d{1,15}(\.\d*)?", text):
         raise ValueError("a number")
     return float(text)
 
 
 def whole(text: str) -> float:
-    """A count: a whole number, which an export may have written as 4.0."""
+    """Parse a count: a whole number, which an export may have written as 4.0."""
     if not re.fullmatch(r"\d{1,15}(\.0*)?", text):
         raise ValueError("a whole number")
     return float(text)
 
 
 def minutes(text: str) -> float:
-    """Seconds, from a whole number of minutes (TimelimitRaw)."""
+    """Parse a whole number of minutes (TimelimitRaw) to seconds."""
     return 60 * whole(text)
 
 
 def duration(text: str) -> float:
-    """Seconds, from ``[D-]HH:MM:SS`` or ``MM:SS``."""
+    """Parse ``[D-]HH:MM:SS`` or ``MM:SS`` to seconds."""
     found = _DURATION.fullmatch(text)
     if found is None:
         raise ValueError("a duration [D-]HH:MM:SS")
@@ -65,7 +65,7 @@ def duration(text: str) -> float:
 
 
 def is_time(text: str) -> bool:
-    """Can ``text`` be a value of :meth:`AccountingTable.times`?"""
+    """Tell whether ``text`` can be a value of :meth:`AccountingTable.times`."""
     try:
         return text.lower() in MISSING or bool(datetime.strptime(text.replace("T", " ", 1), _TIME))
     except ValueError:
@@ -73,7 +73,7 @@ def is_time(text: str) -> bool:
 
 
 def tells(parse: Callable[[str], float]) -> Callable[[str], bool]:
-    """A test: can a text be a value of :meth:`AccountingTable.numbers` with this parser?"""
+    """Return a test whether ``parse``, of :meth:`AccountingTable.numbers`, accepts a text."""
 
     def test(text: str) -> bool:
         try:
@@ -86,10 +86,10 @@ def tells(parse: Callable[[str], float]) -> Callable[[str], bool]:
 
 @dataclass(frozen=True)
 class Mending:
-    """How lines with the delimiter inside a value are read.
+    """Rules to read lines with the delimiter inside a value.
 
-    ``free`` are columns of free text, which may hold it; ``tests`` say of a column whether a text can be its value (names in lower
-    case). A line is recovered where exactly one way to split it passes all tests, else set aside.
+    ``free`` are columns of free text, which may hold it; ``tests`` tell by column whether a text can be its value (names in lower
+    case). A line is recovered if exactly one split passes all tests, else set aside.
     """
 
     free: frozenset[str]
@@ -98,17 +98,17 @@ class Mending:
 
 @dataclass(frozen=True)
 class SetAside:
-    """A line that could not be split into the header's columns: its number in the file, and its fields as they were found."""
+    """A line that could not be split into the header's columns: line number and fields."""
 
     line: int
     fields: tuple[str, ...]
 
 
 class AccountingTable:
-    """The columns of ``wanted`` (names in lower case) that the file has, as strings; ``titles`` are all its columns as it writes them.
+    """The columns of ``wanted`` (names in lower case) that the file has, as strings.
 
-    ``what`` a row is, for errors. With ``mending``, lines of a wrong width are ``recovered`` (a count) or ``set_aside``; without, they
-    are an InputError, as is a file of nothing else.
+    ``titles`` are all columns as the file writes them; ``what`` is the name of a row, for errors. With ``mending``, lines of a
+    wrong width are ``recovered`` (a count) or ``set_aside``; without, they are an InputError, as is a file of nothing else.
     """
 
     def __init__(self, source: Source, wanted: set[str], what: str = "job", mending: Mending | None = None) -> None:
@@ -139,19 +139,19 @@ class AccountingTable:
         return name in self._place
 
     def title(self, name: str) -> str:
-        """The name of a column as the file writes it."""
+        """Return a column's name as the file writes it."""
         return self.titles[self._place[name]]
 
     def place(self, name: str) -> int:
-        """How many columns come before a column."""
+        """Return the number of columns before a column."""
         return self._place[name]
 
     def find(self, *names: str) -> str | None:
-        """The first of ``names`` that is a column."""
+        """Return the first of ``names`` that is a column."""
         return next((name for name in names if name in self), None)
 
     def texts(self, name: str) -> tuple[np.ndarray, list[str]]:
-        """A column as codes int64 [rows] into a list of distinct texts, stripped of white space."""
+        """Return a column as codes int64 [rows] into a list of distinct stripped texts."""
         if name not in self._encoded:
             column = self._table.column(str(self._place[name])).dictionary_encode().combine_chunks()
             distinct = [text.strip() for text in column.dictionary.to_pylist()]
@@ -159,12 +159,15 @@ class AccountingTable:
         return self._encoded[name]
 
     def matches(self, name: str, test: Callable[[str], bool]) -> np.ndarray:
-        """Where ``test`` holds for the text of a column: bool [rows]."""
+        """Tell where ``test`` holds for the text of a column: bool [rows]."""
         codes, distinct = self.texts(name)
         return np.array([test(text) for text in distinct], bool)[codes]
 
     def numbers(self, name: str, parse: Callable[[str], float]) -> np.ndarray:
-        """A column as float64 [rows], NaN where there is no value. ``parse`` raises ValueError saying what it expected."""
+        """Return a column as float64 [rows], NaN for missing values.
+
+        ``parse`` raises ValueError saying what it expected.
+        """
         codes, distinct = self.texts(name)
         parsed = np.full(len(distinct), np.nan)
         for place, text in enumerate(distinct):
@@ -176,7 +179,7 @@ class AccountingTable:
         return parsed[codes]
 
     def times(self, name: str) -> np.ndarray:
-        """A column of ``YYYY-MM-DD HH:MM:SS`` (or with a T) as datetime64[s] [rows], NaT where there is no value."""
+        """Return a column of ``YYYY-MM-DD[ T]HH:MM:SS`` as datetime64[s] [rows], NaT if missing."""
         codes, distinct = self.texts(name)
         texts = pd.Series(distinct, dtype="str").str.replace("T", " ", n=1, regex=False)
         parsed = pd.to_datetime(texts, format=_TIME, errors="coerce").to_numpy().astype("datetime64[s]")
@@ -186,7 +189,7 @@ class AccountingTable:
         return parsed[codes]
 
     def category(self, name: str, rows: np.ndarray) -> pd.Categorical:
-        """The texts of the rows chosen by a mask, as categories in alphabetical order; empty ones are null."""
+        """Return the texts of the rows chosen by a mask as sorted categories; empty ones are null."""
         codes, distinct = self.texts(name)
         codes = codes[rows]
         used = sorted({distinct[code] for code in np.unique(codes)} - {""})
@@ -195,7 +198,7 @@ class AccountingTable:
         return pd.Categorical.from_codes(ranks[codes], categories=pd.Index(used, dtype="str"))
 
     def error(self, name: str, row: int, what: str) -> InputError:
-        """An error about the value in ``row`` (counted from 0, without the header) of a column."""
+        """Return an error about a column's value in ``row`` (from 0, without the header)."""
         codes, distinct = self.texts(name)
         text = distinct[codes[row]]
         shown = text if len(text) <= 40 else text[:40] + "..."
@@ -206,12 +209,12 @@ class AccountingTable:
         raise AssertionError(f"row {row} of {self.rows}")
 
     def _dialect(self) -> dict[str, Any]:
-        if self.delimiter == "|":  # sacct quotes nothing: a " is part of a job's name
+        if self.delimiter == "|":  # sacct does not quote: a " is part of a job's name
             return {"delimiter": "|", "quoting": csv.QUOTE_NONE}
         return {"delimiter": ","}
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
-        """(number of its last line, fields) of the header and each row, blank lines left out."""
+        """Yield (number of its last line, fields) of the header and each row, without blank lines."""
         reader = csv.reader(io.StringIO(self._content.decode("utf-8"), newline=""), **self._dialect())
         return ((reader.line_num, fields) for fields in reader if fields)
 
@@ -256,7 +259,7 @@ class AccountingTable:
         raise InputError(f"{self.path}: {error}") from error
 
     def _mend(self, sound: pa.Table, kept: list[str], mending: Mending) -> pa.Table:
-        """``sound`` with the lines that could be recovered in their places; those that could not are set aside."""
+        """Return ``sound`` with recovered lines in their places; other broken lines are set aside."""
         found: list[list[str]] = []
         before: list[int] = []  # how many sound rows come before each recovered one
         rows = 0
@@ -278,7 +281,7 @@ class AccountingTable:
         return pa.concat_tables([sound, pa.table(columns, schema=sound.schema)]).take(order)
 
     def _split(self, fields: list[str], mending: Mending) -> list[str] | None:
-        """Fields, one a column, from a line that has too many: those of free text joined again where only one way makes sense."""
+        """Split a line with too many fields by joining free text, if only one way is valid."""
         extra = len(fields) - len(self.titles)
         free = sorted(self._place[name] for name in mending.free & self._place.keys())
         if extra < 1 or not free or comb(extra + len(free) - 1, extra) > _MOST_WAYS:

@@ -1,4 +1,7 @@
-"""Canonical Parquet: a trace with all its columns, units and provenance in one file, for traces read often or made elsewhere."""
+"""Canonical Parquet: a trace with all its columns, units and provenance in one file.
+
+For traces that are read often or made by other programs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ _FIELDS = ("name", "procs", "origin_unix_s", "timezone", "generated", "source", 
 
 
 def write_canonical(trace: Trace, path: str | Path) -> None:
-    """Write ``trace`` atomically, zstd; units are in the columns' metadata and the rest of the trace in the schema's."""
+    """Write ``trace`` atomically, zstd-compressed.
+
+    Units are in the columns' metadata and the rest of the trace in the schema's.
+    """
     from pipelines.storage.parquet import write_parquet
 
     metadata = {name: getattr(trace, name) for name in _FIELDS} | {"header": dict(trace.header), "unread": list(trace.unread)}
@@ -24,14 +30,15 @@ def write_canonical(trace: Trace, path: str | Path) -> None:
 
 
 def read_canonical(path: str | Path) -> Trace:
-    """The trace that :func:`write_canonical` wrote, named and placed by this file; what it was made from is ``Source`` in its header.
+    """Read the trace that :func:`write_canonical` wrote.
 
-    Raises InputError for another kind, format or set of columns.
+    It is named and placed by this file; its origin is ``Source`` in its header. Raises InputError for another kind, format or set
+    of columns.
     """
     from pipelines.storage.parquet import read_parquet
 
     frame, metadata = read_parquet(path, kind=KIND)
-    if OVERRUN in frame:  # a cleaned table: what was cut off at the request comes back
+    if OVERRUN in frame:  # a cleaned table: restore the runtime that was cut off at the request
         frame = frame.assign(runtime_s=frame["runtime_s"] + frame[OVERRUN].fillna(0)).drop(columns=OVERRUN)
     for what, names in (("lacks", COLUMNS.keys() - frame.columns), ("has the unknown", set(frame.columns) - COLUMNS.keys())):
         if names:

@@ -1,7 +1,7 @@
-"""Control runs: the same applications run again and again, from a CSV or from Slurm accounting by a pattern of job names.
+"""Control runs: repeated runs of the same applications, from CSV or Slurm accounting.
 
-Canonical table: ``run_id application input nodes start_s runtime_s``, ``nodes`` a list of names, or null where a source says only how many
-they were. What is left out is counted by reason.
+Slurm jobs are chosen by a pattern of job names. Canonical table: ``run_id application input nodes start_s runtime_s``, ``nodes``
+a list of names, or null where a source gives only their number. Runs left out are counted by reason.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOWHERE = {"", "none assigned", "unknown", "none"}
 
 @dataclass(frozen=True)
 class ControlRuns:
-    """``runs`` has the columns of COLUMNS; ``left_out`` counts by reason; ``notes`` are whole sentences."""
+    """``runs`` has the columns of COLUMNS; ``left_out`` counts by reason; ``notes`` are texts."""
 
     runs: pd.DataFrame
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -39,10 +39,11 @@ class ControlRuns:
 
 
 def read_runs(path: str | Path) -> ControlRuns:
-    """Read ``run_id,application,input,nodes,start_s,runtime_s``, or the same with ``start_unix,end_unix,duration_s``.
+    """Read ``run_id,application,input,nodes,start_s,runtime_s`` from CSV.
 
-    ``nodes`` are names between spaces or semicolons, a Slurm node list, or a count on every line; then which they were is not known.
-    Start times are whole Unix seconds, rounded down. Raises InputError with file, line and what is wrong.
+    The last two may be ``start_unix,end_unix,duration_s``. ``nodes`` are names between spaces or semicolons, a Slurm node list,
+    or a count on every line; then the names are unknown. Start times are whole Unix seconds, rounded down. Raises InputError with
+    file, line and what is wrong.
     """
     table = AccountingTable(load(path), {*COLUMNS, *_START, *_END, *_RUNTIME}, "run")
     notes: list[str] = []
@@ -64,10 +65,11 @@ def read_runs(path: str | Path) -> ControlRuns:
 
 
 def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) -> ControlRuns:
-    """The completed jobs of ``sacct`` output (JobID, JobName, NodeList, Start, Elapsed or End, State) whose whole name ``job_name`` matches.
+    """Read the completed jobs of ``sacct`` output whose whole name matches ``job_name``.
 
-    ``job_name`` is a regular expression with the named groups ``application`` and, if inputs differ, ``input``. Times are local to
-    ``timezone`` (IANA). Raises InputError with file, line and what is wrong.
+    Columns: JobID, JobName, NodeList, Start, Elapsed or End, State. ``job_name`` is a regular expression with the named groups
+    ``application`` and, if inputs differ, ``input``. Times are local to ``timezone`` (IANA). Raises InputError with file, line
+    and what is wrong.
     """
     pattern = _pattern(job_name)
     if timezone is None:

@@ -1,7 +1,7 @@
-"""Reads LDMS CSV in blocks: any header line in force, rows parsed by the compiled kernel, memory independent of the size of the file.
+"""Block reader of LDMS CSV: rows parsed by the compiled kernel in bounded memory.
 
-A header may be repeated anywhere (files put one behind the other) and may change. Rows come as they stand in the file; what time order,
-duplicates and counters mean is decided by those who keep and use them.
+A header may be repeated anywhere (concatenated files) and may change. Rows come in file order; time order, duplicates and the
+meaning of counters are left to the callers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHOWN = 40
 
 
 class NodeTable:
-    """Names of nodes and their codes, 0 onwards in order of appearance; grows as needed."""
+    """Names of nodes and their codes, from 0 in order of appearance; grows as needed."""
 
     def __init__(self, room: int = 1024) -> None:
         self._make(room)
@@ -47,7 +47,7 @@ class NodeTable:
         return [text[self.starts[code] : self.starts[code + 1]].decode() for code in range(len(self))]
 
     def code(self, name: str) -> int:
-        """The code of a name, given out if it is new."""
+        """Return the code of a name; a new name gets a new code."""
         data = np.frombuffer(name.encode() + b"\n", np.uint8)
         while (code := kernel.find_node(data, 0, data.size - 1, *self.arrays)) < 0:
             self.grow()
@@ -62,7 +62,10 @@ class NodeTable:
 
 @dataclass
 class Block:
-    """Rows under one header: ``time_us`` int64 [rows] Unix microseconds, ``node`` int64 [rows] codes, ``values`` float64 [metrics, rows], NaN for null."""
+    """Rows under one header.
+
+    ``time_us`` int64 [rows] Unix microseconds, ``node`` int64 [rows] codes, ``values`` float64 [metrics, rows], NaN for null.
+    """
 
     header: Header
     time_us: np.ndarray
@@ -72,9 +75,10 @@ class Block:
 
 @dataclass
 class LdmsReader:
-    """One file, read from ``start`` (bytes of its text) to ``stop``. What was met is counted while the blocks are taken.
+    """Reader of one file from ``start`` to ``stop`` (bytes of its text).
 
-    ``header`` is the header line in force, at ``start`` from a header file or an earlier reading, and ``line`` the number of lines read.
+    Counts are kept while the blocks are taken. ``header`` is the header line in force, at ``start`` from a header file or an
+    earlier reading, and ``line`` the number of lines read.
     """
 
     path: Path
@@ -89,7 +93,7 @@ class LdmsReader:
     _latest_us: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def blocks(self) -> Iterator[Block]:
-        """The rows in file order. Raises InputError with file, line and what is wrong."""
+        """Yield the rows in file order. Raises InputError with file, line and what is wrong."""
         header = self._header(self.header) if self.header is not None else None
         with text_of(self.path) as file:
             file.seek(self.start)
@@ -118,7 +122,7 @@ class LdmsReader:
         return header
 
     def _parse(self, data: np.ndarray, header: Header | None) -> Iterator[Block]:
-        """Complete lines, under ``header`` or those within."""
+        """Parse complete lines, under ``header`` or those within."""
         at, before = 0, self.line
         capacity = int(np.count_nonzero(data == 10))
         while at < data.size:
@@ -169,7 +173,7 @@ class LdmsReader:
             if code >= kernel.NOT_A_NUMBER:
                 raise InputError(f"{self.path}:{self.line + 1}: {_complaint(code, place, data[begin:end].tobytes(), header)}")
             self.rows += row
-            if 2 * row < capacity:  # short of a repeated header: whoever holds the rows shall not hold the room for all others
+            if 2 * row < capacity:  # cut short by a repeated header: copy, to free the unused room
                 time_us, node, values = time_us[:row].copy(), node[:row].copy(), values[:, :row].copy()
             yield Block(header, time_us[:row], node[:row], values[:, :row])
             if code == kernel.HEADER:
@@ -196,7 +200,7 @@ class LdmsReader:
         return at, None
 
     def _next_header(self, data: np.ndarray, at: int, header: Header) -> tuple[int, Header]:
-        """The line at ``at`` begins as headers do: one of its own, or broken."""
+        """Read the header line at ``at``; raise InputError if it is broken."""
         behind, line = self._line_at(data, at)
         if line != header.line.strip():
             if not is_header(line):

@@ -1,4 +1,4 @@
-"""Files of an LDMS store: which there are, their text whether packed or not, their checksum, and the header file beside them.
+"""Files of an LDMS store: their list, text (packed or not), checksum and header files.
 
 With ``altheader`` LDMS writes ``sysclassib.HEADER`` beside ``sysclassib``, or ``sysclassib.HEADER.1507711419`` beside
 ``sysclassib.1507711419`` where it rotates.
@@ -28,9 +28,11 @@ _HEADER_FILE = re.compile(r"\.(HEADER|KIND)(?=[.-]|$)")
 
 @dataclass(frozen=True)
 class Scanned:
-    """A file read through once. ``length`` counts the bytes of its text up to the last line end, ``rest`` those behind it; ``sha256`` is
-    that of the complete lines, with the line of a header file before them. ``first`` marks its header and first row; ``known``
-    is the length at which an earlier file's text ended, 0 if there is none.
+    """A file read through once.
+
+    ``length`` counts the bytes of its text up to the last line end, ``rest`` those behind it; ``sha256`` is that of the complete
+    lines, with the line of a header file before them. ``first`` marks its header and first row; ``known`` is the length at which
+    an earlier file's text ended, 0 if there is none.
     """
 
     path: Path
@@ -43,7 +45,10 @@ class Scanned:
 
 
 def counter_files(spec: str | Path) -> list[Path]:
-    """The files that a path, directory (searched through) or pattern names, sorted; hidden files and header files are none."""
+    """Return the files that a path, directory (searched recursively) or pattern names, sorted.
+
+    Hidden files and header files are left out.
+    """
     place = Path(spec)
     if place.is_dir():
         found = [path for path in place.rglob("*") if not any(part.startswith(".") for part in path.relative_to(place).parts)]
@@ -59,7 +64,10 @@ def counter_files(spec: str | Path) -> list[Path]:
 
 @contextmanager
 def text_of(path: Path) -> Iterator[IO[bytes]]:
-    """The text of a file, plain or gzip, told apart by its first bytes. Raises InputError for a file that cannot be had whole."""
+    """Yield the text of a file, plain or gzip by its first bytes.
+
+    Raises InputError for a file that cannot be read whole.
+    """
     try:
         with path.open("rb") as file:
             packed = file.read(len(GZIP)) == GZIP
@@ -78,7 +86,10 @@ def text_of(path: Path) -> Iterator[IO[bytes]]:
 
 
 def scan(path: Path, lengths_of: dict[str, dict[int, str]]) -> Scanned:
-    """Read a file through. ``lengths_of`` says of earlier files, by their ``first``, how long their text was and its SHA-256."""
+    """Read a file through.
+
+    ``lengths_of`` gives for earlier files, by their ``first``, the lengths of their text and its SHA-256.
+    """
     with text_of(path) as file:
         head = file.read(BLOCK)
         if not head:
@@ -115,7 +126,7 @@ def scan(path: Path, lengths_of: dict[str, dict[int, str]]) -> Scanned:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file as it lies on the disk, empty where it cannot be read."""
+    """Return the SHA-256 of a file on disk, or "" if it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -124,7 +135,10 @@ def sha256_of(path: Path) -> str:
 
 
 def _header_file(path: Path) -> str | None:
-    """The last header line of the header file that belongs to a file without one: of the same time, of none, or else the latest before."""
+    """Return the last header line of the header file that belongs to a file.
+
+    The header file is the one of the same time, the one without a time, or else the latest before.
+    """
     name = path.name.removesuffix(".gz")
     stem, _, stamp = name.rpartition(".")
     if not stamp.isdecimal():

@@ -1,7 +1,7 @@
-"""What the header line of an LDMS CSV file says: which column is the time, which the node, and which metric of which sampler each other is.
+"""Header lines of LDMS CSV: columns of time, node, and each metric with its sampler.
 
-LDMS's ``store_csv`` writes ``#Time,Time_usec,ProducerName,component_id,job_id``, then the metrics; its function store puts ``DT,DT_usec`` behind the
-time; exports of the same data name metrics ``metric::sampler`` and say ``node_id`` and ``timestamp``.
+LDMS's ``store_csv`` writes ``#Time,Time_usec,ProducerName,component_id,job_id``, then the metrics; its function store puts
+``DT,DT_usec`` behind the time; exports of the same data name metrics ``metric::sampler`` and say ``node_id`` and ``timestamp``.
 """
 
 from __future__ import annotations
@@ -22,16 +22,20 @@ _NODES = ("producername", "producer", "node_id", "node", "hostname", "host", "co
 """Columns that name the node, best first."""
 _UNREAD = {"job_id", "jobid", "app_id", "uid", "instance", "dt", "dt_usec"}
 _TRANSACTION = {"consistent", "duration", "arrival", "trip", "datagn", "metagn", "setptr"}
-"""What ``store_csv`` notes of a sample itself if told to."""
+"""Columns about the sample itself, an option of ``store_csv``."""
 _PREFIXES = ("client.lstats.", "ib.")
-"""Put before a metric's name by the samplers lustre2_client and sysclassib."""
+"""Prefixes of metric names of the samplers lustre2_client and sysclassib."""
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _ROTATED = re.compile(r"(\.(gz|csv|txt|log)|[.-]\d{6,})$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Header:
-    """``roles`` int64 [columns] as ldms_kernel takes them; ``samplers``: sampler -> its metrics' names and their rows in the kernel's values."""
+    """Roles of the columns, and the metrics of each sampler.
+
+    ``roles`` int64 [columns] as ldms_kernel takes them; ``samplers``: sampler -> its metrics' names and their rows in the
+    kernel's values.
+    """
 
     line: str
     columns: tuple[str, ...]
@@ -45,14 +49,14 @@ class Header:
 
 
 def is_header(line: str) -> bool:
-    """Does a line name a time column? Only then is it worth reading as a header."""
+    """Tell whether a line names a time column, and so may be a header."""
     return any(name.lower() in _TIMES for name in _names(line))
 
 
 def read_header(line: str, *, sampler: str | None = None, file_name: str = "") -> Header:
     """Read a header line. Raises InputError saying what is wrong, without file and line.
 
-    The sampler is what stands behind ``::``, else ``sampler``, else the one that the file's name or else most metric names say
+    The sampler is the text behind ``::``, else ``sampler``, else the one that the file's name or else most metric names indicate
     (features.monitoring.samplers.SAMPLERS).
     """
     columns = _names(line)
@@ -89,7 +93,7 @@ def read_header(line: str, *, sampler: str | None = None, file_name: str = "") -
 
 
 def sampler_of(file_name: str) -> str | None:
-    """The known sampler that a file is named after, as ``sysclassib.1507711419.gz`` is."""
+    """Return the known sampler that a file is named after, as ``sysclassib.1507711419.gz``."""
     stem = file_name
     while shorter := _ROTATED.sub("", stem):
         if shorter == stem:
@@ -104,7 +108,7 @@ def _names(line: str) -> list[str]:
 
 
 def _by_sampler(columns: Mapping[int, str], stated: str | None, file_name: str) -> dict[str, dict[int, str]]:
-    """Sampler -> column -> metric's name."""
+    """Return sampler -> column -> metric's name."""
     split = {place: name.split("::", 1) for place, name in columns.items()}
     unnamed = {place: parts[0] for place, parts in split.items() if len(parts) == 1}
     default = (stated or sampler_of(file_name) or _alike(unnamed.values())) if unnamed else None
@@ -119,7 +123,10 @@ def _by_sampler(columns: Mapping[int, str], stated: str | None, file_name: str) 
 
 
 def _metric_names(columns: Mapping[int, str]) -> dict[int, str]:
-    """Without prefix, ``.value`` and instance (``#hfi1_0.1``); the instance stays where a metric has several."""
+    """Return names without prefix, ``.value`` and instance (``#hfi1_0.1``).
+
+    The instance stays where a metric has several.
+    """
     parts = {place: name.partition("#") for place, name in columns.items()}
     bare = {place: _bare(name) for place, (name, _, _) in parts.items()}
     count = Counter(bare.values())

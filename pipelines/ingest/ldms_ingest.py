@@ -1,7 +1,7 @@
-"""LDMS CSV files into the counters store: each file whole or not at all, each row once, memory independent of sizes.
+"""Ingest LDMS CSV files into the counters store: files atomically, rows once.
 
-A file whose text is known is not read again; one that continues a known text gives its new lines only. A file with an error anywhere is
-quarantined: nothing of it stays, and the next one is read.
+Memory does not depend on sizes. A file whose text is known is not read again; one that continues a known text adds its new lines
+only. A file with an error anywhere is quarantined: nothing of it stays, and the next one is read.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.parquet import read_parquet, write_parquet
 
 _COMMIT_S = 2.0
-"""Small files are committed together, but no longer apart than this."""
+"""Max seconds for which small files are collected into one commit."""
 _QUARANTINE = "counters_quarantine"
 _QUARANTINE_TYPES = {"file": "str", "sha256": "str", "line": "Int64", "reason": "str", "quarantined_at": "str"}
 
 
 @dataclass
 class IngestReport:
-    """By sampler what came in; the files that were quarantined; how many were new, continued known ones, were known, or had an unfinished last line."""
+    """Rows by sampler, quarantined files, and files by state.
+
+    States: new, continued, known, or with an unfinished last line.
+    """
 
     samplers: dict[str, SamplerTally] = field(default_factory=dict)
     quarantined: list[dict[str, Any]] = field(default_factory=list)
@@ -49,10 +52,11 @@ def ingest_counters(
     sampler: str | None = None,
     progress: Callable[[str, int, int], None] = lambda name, done, total: None,
 ) -> IngestReport:
-    """Read what ``specs`` (files, directories, patterns) name into ``store``. ``progress`` hears the file's name, bytes done and bytes in all.
+    """Read the files, directories and patterns in ``specs`` into ``store``.
 
-    ``sampler`` is whose metrics those without ``::sampler`` are. Raises InputError where a spec names nothing or the store cannot be
-    written; a broken file is in the report instead.
+    ``progress`` receives the file's name, bytes done and bytes in all. ``sampler`` is the sampler of metrics without
+    ``::sampler``. Raises InputError where a spec names nothing or the store cannot be written; a broken file is in the report
+    instead.
     """
     files = list(dict.fromkeys(path.absolute() for spec in specs for path in counter_files(spec)))
     sizes = [path.stat().st_size if path.exists() else 0 for path in files]  # a log may be rotated away at any moment
@@ -81,7 +85,10 @@ def ingest_counters(
 
 
 def read_quarantine(store: CountersStore) -> pd.DataFrame:
-    """Files that could not be read: file, sha256 (as it lies on the disk), line, reason, quarantined_at; until they are read."""
+    """Return the files that could not be read, until they are read.
+
+    Columns: file, sha256 (on disk), line, reason, quarantined_at.
+    """
     path = store.root / "quarantine.parquet"
     if not path.exists():
         return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in _QUARANTINE_TYPES.items()})
@@ -120,7 +127,7 @@ def _quarantined(path: Path, message: str) -> dict[str, Any]:
 
 
 def _keep_quarantine(store: CountersStore, quarantined: list[dict[str, Any]], taken: set[str]) -> None:
-    """Write the table anew, but for what stays as it was: files still broken in the same way keep the time they were first met."""
+    """Write the table anew; files still broken in the same way keep their first time."""
     old = read_quarantine(store).to_dict("records")
     same = {(row["file"], row["sha256"], row["reason"]): row for row in old}
     now = [same.get((row["file"], row["sha256"], row["reason"]), row) for row in quarantined]

@@ -1,7 +1,8 @@
-"""One LDMS file on its way into the store: rows sorted and cut by day a part at a time, each node and time once, counted as it goes.
+"""One LDMS file on its way into the store: rows sorted, cut by day, and deduplicated.
 
-Of rows of one node at one time the first stays: another is a duplicate if it says the same, a contradiction if not, wherever the first came
-from. A row is late if an earlier line of the file has a later time for the same node; it lands in its place all the same.
+Of rows of one node at one time the first stays: another is a duplicate if it is equal, a contradiction if not, from whatever
+file. A row is late if an earlier line of the file has a later time for the same node; it is still stored in its place. All of
+this is counted.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from pipelines.storage.counters_merge import DAY_US, KEYS, Part, day_of, merge, 
 from pipelines.storage.counters_store import Change, CountersStore, part_rows
 
 _NAMED = 5
-"""Contradictions named in the ledger, of each file."""
+"""Max contradictions named in the ledger, for each file."""
 _CACHED = 16
-"""Parts whose keys are held in memory, since those behind them may repeat them."""
+"""Parts whose keys are held in memory, since later parts may repeat them."""
 _COUNTS = ("rows", "values", "nulls", "duplicates", "contradictions", "late")
 
 
@@ -37,7 +38,7 @@ class BrokenFileError(Exception):
 
 @dataclass
 class SamplerTally:
-    """What came in of one sampler: counts, and the nodes and days there were."""
+    """Counts, nodes and days of one sampler's rows."""
 
     files: int = 0
     rows: int = 0
@@ -58,7 +59,10 @@ class SamplerTally:
 
 @dataclass
 class _Rows:
-    """Rows of one sampler as they came: ``pieces`` are float64 [metrics, rows of a block]; ``rank`` is a node's place in ``text``, by name."""
+    """Rows of one sampler as read.
+
+    ``pieces`` are float64 [metrics, rows of a block]; ``rank`` is a node's place in ``text``, by name.
+    """
 
     sampler: str
     names: tuple[str, ...]
@@ -73,12 +77,12 @@ class _Rows:
         return whole[rows]
 
     def values(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [metrics, rows]."""
+        """Return the values of ``rows``, float64 [metrics, rows]."""
         return np.stack([self.column(metric, rows) for metric in range(len(self.names))])
 
 
 class Run:
-    """One ingestion of many files: the table of nodes, and which texts and keys are known."""
+    """One ingestion of many files: the table of nodes, known texts and known keys."""
 
     def __init__(self, store: CountersStore, change: Change, writer: ThreadPoolExecutor, sampler: str | None) -> None:
         self.store, self.change, self.writer, self.sampler = store, change, writer, sampler
@@ -89,7 +93,7 @@ class Run:
             self.remember(entry)
 
     def remember(self, entry: dict[str, Any]) -> None:
-        """A file's text that others may continue."""
+        """Remember a file's text, which other files may continue."""
         if entry["header"] and entry["lines"] > 1:
             self.lengths.setdefault(entry["first"], {})[entry["bytes"]] = entry["sha256"]
 
@@ -99,13 +103,13 @@ class Run:
             del self.keys[next(iter(self.keys))]
 
     def codes(self, node: pa.DictionaryArray) -> np.ndarray:
-        """This run's codes of a column of nodes."""
+        """Return this run's codes of a column of nodes."""
         codes = np.array([self.nodes.code(name) for name in node.dictionary.to_pylist()], np.int64)
         return codes[node.indices.to_numpy()]
 
 
 class Intake:
-    """Reads one file; afterwards ``tallies`` by sampler and ``contradictions`` say what was met."""
+    """Reader of one file; afterwards ``tallies`` by sampler and ``contradictions`` are filled."""
 
     def __init__(self, run: Run, path: Path, scanned: Scanned, base: dict[str, Any] | None) -> None:
         self.run, self.path, self.scanned, self.base = run, path, scanned, base or {}
@@ -127,7 +131,7 @@ class Intake:
         self._jobs: list[Future[None]] = []
 
     def read(self) -> None:
-        """All of it, adopted by the change at the end. Raises BrokenFileError, and then nothing is left of it."""
+        """Read the file and hand it to the change. Raises BrokenFileError and leaves nothing then."""
         try:
             for block in self._blocks():
                 self._take(block)
@@ -172,7 +176,7 @@ class Intake:
         }
 
     def _blocks(self) -> Iterator[Block]:
-        """The reader's blocks; what the reader refuses is the file's fault, what storing them refuses is not."""
+        """Yield the reader's blocks; only the reader's errors are the file's fault."""
         blocks = self._reader.blocks()
         while True:
             try:
@@ -200,7 +204,7 @@ class Intake:
             self._flush(sampler)
 
     def _flush(self, sampler: str) -> None:
-        """Sort what is held of a sampler, leave out what is there already, and hand the rest to the writer, day by day."""
+        """Sort a sampler's held rows, drop known ones, and hand the rest to the writer by day."""
         held = self._held.pop(sampler)
         names = held[0][0]
         time_us = np.concatenate([block.time_us for _, block, _ in held])
@@ -216,7 +220,7 @@ class Intake:
                 self._hand_over(rows, chosen)
 
     def _hand_over(self, rows: _Rows, chosen: np.ndarray) -> None:
-        """Rows of one day to the writer's thread, which may be two parts behind."""
+        """Hand rows of one day to the writer's thread, which may be two parts behind."""
         when = rows.time_us[chosen]
         name = f"part-{self.scanned.sha256[:16]}-{sum(map(len, self._planned.values())):05d}"
         part = Part.of(rows.sampler, name, chosen.size, int(when[0]), int(when[-1]))
@@ -246,7 +250,7 @@ class Intake:
             job.result()
 
     def _without_copies(self, rows: _Rows, order: np.ndarray) -> np.ndarray:
-        """``order`` without the rows whose node and time a row before them has."""
+        """Return ``order`` without rows that repeat the node and time of a row before them."""
         when, who = rows.time_us[order], rows.node[order]
         same = np.flatnonzero((when[1:] == when[:-1]) & (who[1:] == who[:-1])) + 1
         if not same.size:
@@ -258,7 +262,7 @@ class Intake:
         return order[leads]
 
     def _without_known(self, rows: _Rows, order: np.ndarray) -> np.ndarray:
-        """``order``, of one day, without the rows whose node and time the store has, or an earlier part of this file."""
+        """Return ``order``, of one day, without nodes and times in the store or in earlier parts."""
         first_us, last_us = int(rows.time_us[order[0]]), int(rows.time_us[order[-1]])
         day = day_of(first_us)
         near = [
@@ -282,7 +286,7 @@ class Intake:
         return order[fresh]
 
     def _keys_of(self, part: Part) -> tuple[np.ndarray, np.ndarray]:
-        """Times, sorted, and codes of the nodes of a part."""
+        """Return sorted times and codes of the nodes of a part."""
         if part.file not in self.run.keys:
             self._wait()
             table = pq.read_table(self.run.change.path(part), columns=["time_s", "node"], partitioning=None).combine_chunks()
@@ -290,7 +294,10 @@ class Intake:
         return self.run.keys[part.file]
 
     def _stored(self, rows: _Rows, parts: Sequence[Part], again: np.ndarray) -> np.ndarray:
-        """The values that ``parts`` have for the nodes and times of the rows ``again``, float64 [metrics, rows]."""
+        """Return the values that ``parts`` have for the rows ``again``, float64 [metrics, rows].
+
+        Rows are matched by node and time.
+        """
         self._wait()
         keys, which = np.unique(_keys(rows.time_us[again], rows.node[again]), return_inverse=True)
         found = np.full((len(rows.names), keys.size), np.nan)
@@ -307,7 +314,10 @@ class Intake:
         return found[:, which]
 
     def _judge(self, rows: _Rows, left_out: np.ndarray, kept: np.ndarray) -> None:
-        """Count rows left out as copies of what is kept, or as contradictions to it, the first of which are named."""
+        """Count rows left out as duplicates of the kept ones, or as contradictions to them.
+
+        The first contradictions are named.
+        """
         left = rows.values(left_out)
         other = ~((kept == left) | (np.isnan(kept) & np.isnan(left)))
         contradicts = other.any(axis=0)
@@ -323,7 +333,7 @@ class Intake:
 
 
 def _ranks(node: np.ndarray, nodes: NodeTable) -> tuple[np.ndarray, list[str]]:
-    """(int64 [all nodes]: place of those present by name; their names in that order)."""
+    """Return each present node's place by name, int64 [all nodes], and the sorted names."""
     names = nodes.names
     present = sorted(np.unique(node).tolist(), key=lambda code: names[code])
     rank = np.full(len(names), -1, np.int64)
@@ -332,7 +342,10 @@ def _ranks(node: np.ndarray, nodes: NodeTable) -> tuple[np.ndarray, list[str]]:
 
 
 def _keys(time_us: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """One number for time and node, of rows of one day: 37 bits for its microseconds, 26 for the node."""
+    """Return one number for time and node of rows of one day.
+
+    37 bits are for its microseconds, 26 for the node.
+    """
     return (time_us % DAY_US << 26) + node
 
 

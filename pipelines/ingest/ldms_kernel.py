@@ -1,7 +1,7 @@
-"""The compiled part of the LDMS reader: complete lines of CSV in, times, nodes and values out, and where the first error is.
+"""The compiled part of the LDMS reader: CSV lines to times, nodes, values and first error.
 
-Numbers come out as Python's ``float`` reads them. Nearly all take the exact short way (Clinger 1990: a mantissa below 2^53 and a power
-of ten up to 22 are both exact, so one operation rounds once); the few that do not are left to the caller by place.
+Numbers equal those of Python's ``float``. Nearly all take the exact short way (Clinger 1990: a mantissa below 2^53 and a power of
+ten up to 22 are both exact, so one operation rounds once); the few others are left to the caller by place.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import numpy as np
 from numba import njit
 
 SKIP, TIME, USEC, NODE = -1, -2, -3, -4
-"""Roles of a column that is no metric; a metric's role is its row in ``values``."""
+"""Roles of columns other than metrics; a metric's role is its row in ``values``."""
 
 OK, HEADER, HARD_FULL, NODES_FULL = 0, 1, 2, 3
-"""Why parsing stopped where nothing is wrong: all read, a line that may be a header, or a table that the caller has to grow."""
+"""Stop reasons that are not errors: all read, a line that may be a header, or a table that the caller has to grow."""
 NOT_A_NUMBER, WRONG_FIELDS, NO_NODE, NO_TIME, NOT_FINITE = 4, 5, 6, 7, 8
 
 LATEST_S = 1 << 33
@@ -27,7 +27,10 @@ _FAILED, _HARD = 1, 2
 
 @njit(cache=True, nogil=True)
 def _number(data, at):
-    """The number at ``at``: (offset behind it, value, 0 or why there is none). ``nan`` is a value, an infinity is not."""
+    """Parse the number at ``at``: (offset behind it, value, 0 or the error).
+
+    ``nan`` is a value, an infinity is not.
+    """
     negative = data[at] == 45
     if negative or data[at] == 43:
         at += 1
@@ -92,7 +95,10 @@ def _number(data, at):
 
 @njit(cache=True, nogil=True)
 def _time(data, at):
-    """Seconds and, from at most six decimals (a seventh rounds), microseconds: (offset behind it, microseconds, were there decimals?)."""
+    """Parse seconds with decimals to (offset behind it, microseconds, were there decimals?).
+
+    At most six decimals are used; a seventh rounds.
+    """
     whole = np.int64(0)
     first = at
     while data[at] >= 48 and data[at] <= 57:
@@ -120,7 +126,7 @@ def _time(data, at):
 
 @njit(cache=True, nogil=True)
 def find_node(data, begin, end, slots, hashes, starts, pool, counts):
-    """The code of the name ``data[begin:end]``, given out in order of appearance; -1 where the tables are full."""
+    """Return the code of the name ``data[begin:end]``, by order of appearance; -1 if full."""
     hashed = np.uint64(14695981039346656037)  # FNV-1a
     for at in range(begin, end):
         hashed = (hashed ^ np.uint64(data[at])) * np.uint64(1099511628211)
@@ -151,7 +157,10 @@ def find_node(data, begin, end, slots, hashes, starts, pool, counts):
 
 @njit(cache=True, nogil=True)
 def _behind(data, at):
-    """The offset of the comma or line end behind the field at ``at``; commas between quotes are text."""
+    """Return the offset of the comma or line end behind the field at ``at``.
+
+    Commas between quotes are text.
+    """
     if data[at] == 34:
         at += 1
         while data[at] != 34 and data[at] != 10:

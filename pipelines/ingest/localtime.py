@@ -1,4 +1,4 @@
-"""From the local time that a log states to Unix time, where clocks that are put back or forward make that a question."""
+"""Conversion of a log's local times to Unix time, around changes of the clock."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import pandas as pd
 from features.errors import InputError
 
 NEVER = np.iinfo(np.int64).min
-"""Stands for the Unix time of a time that is missing (numpy's NaT as an integer)."""
+"""The Unix time of a missing time (numpy's NaT as an integer)."""
 
 
 @dataclass(frozen=True)
 class UnixTimes:
-    """``unix_s`` int64 [n], NEVER where missing; ``repeated`` and ``skipped`` bool [n], where the local time was met twice or never.
+    """``unix_s`` int64 [n], NEVER where missing, and the ambiguous local times.
 
-    ``earlier`` and ``later`` are the two instants of a time that was met twice, elsewhere both the one.
+    ``repeated`` and ``skipped`` bool [n]: the local time occurred twice or never. ``earlier`` and ``later`` are the two instants
+    of a repeated time, elsewhere both the one.
     """
 
     unix_s: np.ndarray
@@ -29,7 +30,7 @@ class UnixTimes:
 
 
 def zone(name: str) -> ZoneInfo:
-    """The zone of the IANA database with that name. Raises InputError."""
+    """Return the zone of the IANA database with that name. Raises InputError."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -37,10 +38,10 @@ def zone(name: str) -> ZoneInfo:
 
 
 def to_unix(local: np.ndarray, place: ZoneInfo, not_before_s: np.ndarray | None = None) -> UnixTimes:
-    """Unix seconds of the wall-clock times ``local`` (datetime64[s] [n], NaT where missing) in the zone ``place``.
+    """Return Unix seconds of the wall-clock times ``local`` in the zone ``place``.
 
-    A time that the clocks showed twice is the earlier instant, or the later one where only that is not before ``not_before_s`` (Unix
-    seconds [n]). A time that they jumped over is the instant of the jump.
+    ``local`` is datetime64[s] [n], NaT where missing. A repeated time is the earlier instant, or the later one where only that is
+    not before ``not_before_s`` (Unix seconds [n]). A skipped time is the instant of the jump.
     """
     index = pd.DatetimeIndex(local)
     first, second = (

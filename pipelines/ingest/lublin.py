@@ -1,8 +1,8 @@
-"""The workload model of Lublin & Feitelson: sizes, runtimes and arrivals of rigid batch jobs on a parallel machine.
+"""The workload model of Lublin & Feitelson: sizes, runtimes and arrivals of batch jobs.
 
 U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling the characteristics of rigid jobs", Journal of
 Parallel and Distributed Computing 63(11), 2003, pp. 1105-1122. Only what is published is here; users and their requests are in
-:mod:`pipelines.ingest.people`. docs/studies/workload.md explains the model and where each number comes from.
+:mod:`pipelines.ingest.people`. docs/workload.md explains the model and where each number comes from.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ LONGEST_LOG_GAP = 13.0
 
 @dataclass(frozen=True)
 class Parameters:
-    """The model's numbers, named as in the authors' program; processors are counts, times seconds, logarithms base 2 for sizes."""
+    """The model's parameters, named as in the authors' program.
+
+    Processors are counts, times seconds, logarithms base 2 for sizes.
+    """
 
     serial: float  # probability of a job of one processor
     pow2: float  # probability of a parallel job whose size is a power of two
@@ -54,10 +57,10 @@ BATCH = Parameters(
 
 
 def sizes(rng: np.random.Generator, jobs: int, procs: int, model: Parameters = BATCH) -> np.ndarray:
-    """Processors of ``jobs`` jobs on a machine of ``procs``, int64 in 1..procs.
+    """Draw processors of ``jobs`` jobs on a machine of ``procs``, int64 in 1..procs.
 
-    Serial, a power of two, or any; the log2 of a parallel size is uniform in two stages. A machine too small for the two stages
-    (fewer than about eight processors) has them pushed together.
+    Serial, a power of two, or any; the log2 of a parallel size is uniform in two stages. On a machine too small for the two
+    stages (fewer than about eight processors) they are pushed together.
     """
     high = np.log2(procs)
     low = min(model.ulow, high)
@@ -74,7 +77,10 @@ def sizes(rng: np.random.Generator, jobs: int, procs: int, model: Parameters = B
 
 
 def runtimes(rng: np.random.Generator, size: np.ndarray, model: Parameters = BATCH) -> np.ndarray:
-    """Seconds that jobs of ``size`` processors run, int64 [jobs], at least 1: the logarithm is hyper-gamma, mixed by size."""
+    """Draw runtimes in seconds of jobs of ``size`` processors, int64 [jobs], at least 1.
+
+    The logarithm is hyper-gamma, mixed by size.
+    """
     log_s = _log_runtimes(rng, size, model)
     while len(again := np.flatnonzero(log_s > LONGEST_LOG_S)):
         log_s[again] = _log_runtimes(rng, size[again], model)
@@ -87,7 +93,10 @@ def _log_runtimes(rng: np.random.Generator, size: np.ndarray, model: Parameters)
 
 
 def even_arrivals(rng: np.random.Generator, jobs: int, model: Parameters = BATCH) -> np.ndarray:
-    """Arrival times before the daily cycle is put on, seconds, float64 [jobs], the first 0: log inter-arrival times are gamma."""
+    """Draw arrival times before the daily cycle, seconds, float64 [jobs], the first 0.
+
+    Log inter-arrival times are gamma.
+    """
     log_gap = rng.gamma(model.aarr * model.arar, model.barr, jobs)
     while len(again := np.flatnonzero(log_gap > LONGEST_LOG_GAP)):
         log_gap[again] = rng.gamma(model.aarr * model.arar, model.barr, len(again))
@@ -96,7 +105,7 @@ def even_arrivals(rng: np.random.Generator, jobs: int, model: Parameters = BATCH
 
 
 def daily_cycle(model: Parameters = BATCH) -> np.ndarray:
-    """Relative arrival rate of each half hour of the day, from midnight, float64 [48], mean 1."""
+    """Return the relative arrival rate of each half hour from midnight, float64 [48], mean 1."""
     half_hours = np.arange(model.day_start, model.day_start + SLOTS)
     rate = np.diff(gammainc(model.anum, (np.append(half_hours, half_hours[-1] + 1) - 0.5) / model.bnum))
     cycle = np.empty(SLOTS)
@@ -105,13 +114,16 @@ def daily_cycle(model: Parameters = BATCH) -> np.ndarray:
 
 
 def on_the_clock(even_s: np.ndarray, model: Parameters = BATCH) -> np.ndarray:
-    """Bend even time to the clock: slow hours stretch, busy hours shrink, a day stays a day. Seconds from midnight, float64."""
+    """Bend even time to the clock; seconds from midnight, float64.
+
+    Slow hours stretch, busy hours shrink, a day stays a day.
+    """
     day, within = np.divmod(even_s, DAY_S)
     return day * DAY_S + np.interp(within, _passed(model), np.arange(SLOTS + 1) * SLOT_S)
 
 
 def off_the_clock(clock_s: float, model: Parameters = BATCH) -> float:
-    """The inverse of :func:`on_the_clock`."""
+    """Return the inverse of :func:`on_the_clock`."""
     day, within = divmod(clock_s, DAY_S)
     return float(day * DAY_S + np.interp(within, np.arange(SLOTS + 1) * SLOT_S, _passed(model)))
 

@@ -1,4 +1,7 @@
-"""Lists of nodes as Slurm writes them, ``quartz[1-16,020],login1``, and as plain names between spaces, semicolons or commas."""
+"""Lists of nodes as Slurm writes them, ``quartz[1-16,020],login1``, and plain lists.
+
+Plain names stand between spaces, semicolons or commas.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,17 @@ from collections import Counter
 from itertools import product
 
 MOST = 1_000_000
-"""No list may name more nodes: a slip such as [1-99999999] would fill the memory."""
+"""Max nodes of a list: a slip such as [1-99999999] would fill the memory."""
 
 _PIECE = re.compile(r"(?:[^\s;,\[\]]+|\[[^\[\]]*\])+")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def expand_nodes(text: str) -> tuple[str, ...]:
-    """The nodes' names in the order of the list. Raises ValueError saying what was expected, as the parsers of accounting.py do.
+    """Return the nodes' names in the order of the list.
 
-    ``[001-016]`` keeps its zeros; several brackets in a name give all combinations, the last one turning fastest.
+    Raises ValueError saying what was expected, as the parsers of accounting.py do. ``[001-016]`` keeps its zeros; several
+    brackets in a name give all combinations, the last one turning fastest.
     """
     names: list[str] = []
     at = 0

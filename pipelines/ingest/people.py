@@ -1,8 +1,8 @@
-"""The people behind a generated workload: who submits each job, which application it runs, and how long they ask for.
+"""Users of a generated workload: their sessions, applications and requested times.
 
-Sessions are told by submissions (Zakay & Feitelson, "On identifying user session boundaries in parallel workload logs", JSSPP 2012);
-requested times are few and round (Tsafrir, Etsion & Feitelson, "Modeling user runtime estimates", JSSPP 2005). Neither paper says how
-jobs repeat: the numbers below are ours, tuned on KTH-SP2 and SDSC-SP2 as docs/studies/workload.md records.
+Sessions are delimited by submissions (Zakay & Feitelson, "On identifying user session boundaries in parallel workload logs",
+JSSPP 2012); requested times are few and round (Tsafrir, Etsion & Feitelson, "Modeling user runtime estimates", JSSPP 2005).
+Neither paper says how jobs repeat: the numbers below are ours, tuned on KTH-SP2 and SDSC-SP2 as docs/workload.md records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ZIPF_EXPONENT = 1.3  # activity of the k-th user is (k + offset) ** -exponent
 ZIPF_OFFSET = 4.0
 STAY = 0.72  # an arrival while sessions are open belongs, at most this often, to one of them ...
 LEAVE = 0.4  # ... less if they appeal little (the weight of leaving, beside their appeals)
-IMPATIENCE = 1.5  # the appeal of a session falls with the runtime of its last job: who waits for short jobs comes back
+IMPATIENCE = 1.5  # the appeal of a session falls with the runtime of its last job: users who wait for short jobs come back
 RECENT = 64  # a new session is of a user of one of the last so many sessions ...
 RETURN = 0.65  # ... this often: people work for a while and go, the locality of sampling in Feitelson's terms
 SWITCH_WITHIN = 0.05  # another application: within a session, at the start of one
@@ -42,16 +42,16 @@ MEMORY_S = 2 * DAY_S  # ... and lately fades in this time
 FAIL = 0.015  # a run that fails at once, after one that did not and after one that did
 FAIL_AGAIN = 0.6
 
-STEPS = 1000  # of the quantiles by which people guess
+STEPS = 1000  # of the quantiles by which users guess
 
 MINUTE_S, HOUR_S = 60, 3600
 POPULAR_S = np.array(
     [m * MINUTE_S for m in (5, 10, 15, 20, 30, 45, 60, 90)] + [h * HOUR_S for h in (2, 3, 4, 5, 6, 8, 10, 12, 18, 24, 36, 48)],
     np.int64,
 )
-"""The twenty requested times that people type; the last is the longest that the generated site allows."""
+"""The twenty requested times in use; the last is the max that the generated site allows."""
 ROUNDEST_S = np.array([m * MINUTE_S for m in (5, 10, 30)] + [h * HOUR_S for h in (1, 2, 4, 8, 12, 24, 48)], np.int64)
-"""Those that some people think in alone."""
+"""The roundest requested times."""
 ROUNDEST = 0.3  # share of configurations whose request is one of the roundest
 ODD = 0.13  # and share that asks for some multiple of a minute, above an hour of ten
 MARGIN = 0.11  # mean over users and configurations of the margin asked for: 0 asks for the runtime, 1 for the longest allowed
@@ -61,7 +61,7 @@ KILL = 0.2  # ... and how often it has
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What :func:`behave` decides for each job: arrays [jobs] in order of arrival.
+    """The choices of :func:`behave` for each job: arrays [jobs] in order of arrival.
 
     ``user`` and ``configuration`` count from 0; a configuration is one user's application with one input. ``application`` is in
     0..APPLICATIONS-1. ``size_rank`` and ``runtime_rank`` only compare jobs: the greater, the more processors or the longer.
@@ -76,15 +76,19 @@ class Behaviour:
 
 
 def activity(users: int) -> np.ndarray:
-    """Probability that a session is of each user, float64 [users], the most active first: a Zipf-Mandelbrot law."""
+    """Return the probability that a session is of each user, float64 [users].
+
+    The most active first: a Zipf-Mandelbrot law.
+    """
     weight = (np.arange(1, users + 1) + ZIPF_OFFSET) ** -ZIPF_EXPONENT
     return weight / weight.sum()
 
 
 def behave(rng: np.random.Generator, submit_s: np.ndarray, users: int, procs: np.ndarray, runtime_s: np.ndarray) -> Behaviour:
-    """Give every arrival (``submit_s``, int64 seconds, ascending) to one of ``users`` and a place among that user's similar jobs.
+    """Assign every arrival to one of ``users`` and a place among that user's similar jobs.
 
-    ``procs`` and ``runtime_s``, the sizes and runtimes to be handed out, tell people how much work a job is likely to be.
+    ``submit_s`` is int64 seconds, ascending. ``procs`` and ``runtime_s``, the sizes and runtimes to be assigned, show users how
+    much work a job is likely to be.
     """
     grid = np.linspace(0, 1, STEPS)
     usual = float(procs @ runtime_s) / max(int(submit_s[-1]), 1)
@@ -180,7 +184,7 @@ def _behave(rng, submit_s, cumulative, sizes, runtimes, usual):
 
 @njit(cache=True, nogil=True)
 def _close(opened, n_open, last_s, appeal, now):
-    """Take the users whose sessions are over out of ``opened``; how many stay, and the sum of their appeals."""
+    """Drop users whose sessions are over from ``opened``; return the rest and appeals' sum."""
     total = 0.0
     j = 0
     while j < n_open:
@@ -195,7 +199,7 @@ def _close(opened, n_open, last_s, appeal, now):
 
 @njit(cache=True, nogil=True)
 def _pick(opened, n_open, appeal, ticket):
-    """The open user on whose appeal the ticket falls, a number from 0 to the sum of appeals."""
+    """Return the open user at ``ticket``, a number from 0 to the sum of appeals."""
     for j in range(n_open - 1):
         ticket -= appeal[opened[j]]
         if ticket < 0:
@@ -205,14 +209,15 @@ def _pick(opened, n_open, appeal, ticket):
 
 @njit(cache=True, nogil=True)
 def _at(quantiles, deviations):
-    """The value ``deviations`` standard deviations above the middle, of a distribution given by its quantiles."""
+    """Return the value ``deviations`` standard deviations above the middle, by quantiles."""
     return quantiles[min(int(0.5 * math.erfc(-deviations * math.sqrt(0.5)) * STEPS), STEPS - 1)]
 
 
 def cut_at_limits(rng: np.random.Generator, runtime_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Runtimes (int64 seconds) of which some end at a round limit, and which do (bool), both [jobs].
+    """Return runtimes of which some end at a round limit, and which do (bool), both [jobs].
 
-    Only runtimes that lie near a popular request are moved onto it, up or down, so that their distribution hardly changes.
+    ``runtime_s`` is int64 seconds. Only runtimes near a popular request are moved onto it, up or down, so that their distribution
+    hardly changes.
     """
     log_limits = np.log(POPULAR_S)
     log_s = np.log(runtime_s)
@@ -222,10 +227,11 @@ def cut_at_limits(rng: np.random.Generator, runtime_s: np.ndarray) -> tuple[np.n
 
 
 def requests(rng: np.random.Generator, behaviour: Behaviour, runtime_s: np.ndarray, killed: np.ndarray) -> np.ndarray:
-    """Requested seconds, int64 [jobs], never below the runtime: one request for a configuration, and what killed a job for that job.
+    """Return requested seconds, int64 [jobs], never below the runtime.
 
-    The margin over the configuration's longest run is a share of the way, on a log scale, to the longest request allowed: the shorter
-    a job, the more times over it is overestimated.
+    One request for a configuration, except that a killed job requests its limit. The margin over the configuration's longest run
+    is a share of the way, on a log scale, to the longest request allowed: the shorter a job, the larger its overestimation
+    factor.
     """
     configuration = behaviour.configuration
     configurations = int(configuration.max()) + 1

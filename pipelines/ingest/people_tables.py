@@ -1,4 +1,4 @@
-"""Tables that people bring, CSV or Parquet: read so that whatever is wrong with a cell can be told by file and line."""
+"""Users' own tables, CSV or Parquet, with errors that name file and line."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ Place = Callable[[int], str]
 
 
 def read_table(path: Path, wanted: Sequence[str]) -> tuple[pd.DataFrame, str, Place]:
-    """The table in a file (``.parquet``, else CSV whose cells stay text), the place of its header and that of each row.
+    """Read a table; return it with the place of its header and of each row.
 
-    Raises InputError for a file that cannot be read or lacks one of the columns ``wanted``.
+    ``.parquet``, else CSV whose cells stay text. Raises InputError for a file that cannot be read or lacks one of the columns
+    ``wanted``.
     """
     if not path.exists():
         raise InputError(f"{path}: no such file")
@@ -35,7 +36,10 @@ def read_table(path: Path, wanted: Sequence[str]) -> tuple[pd.DataFrame, str, Pl
 
 
 def refuse(place: Place, column: pd.Series, wrong: pd.Series, what: str) -> None:
-    """InputError naming the first cell of ``column`` that is ``wrong``, where it is, and how many there are; nothing if there is none."""
+    """Raise InputError naming the first cell of ``column`` that is ``wrong``, if any.
+
+    It tells the cell's place and the number of wrong cells.
+    """
     count = int(wrong.sum())
     if count:
         first = int(np.argmax(wrong.to_numpy(bool)))
@@ -43,7 +47,10 @@ def refuse(place: Place, column: pd.Series, wrong: pd.Series, what: str) -> None
 
 
 def _read_csv(path: Path) -> tuple[pd.DataFrame, str, Place]:
-    """The cells as text. Read without pandas, which skips blank lines and does not tell on which line a row began."""
+    """Read the cells as text.
+
+    Not by pandas, which skips blank lines and does not tell on which line a row began.
+    """
     rows, lines, line = [], [], 1
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file, strict=True)

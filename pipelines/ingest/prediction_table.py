@@ -1,4 +1,7 @@
-"""The predictor ``table:FILE``: anybody's predictions, one a job, from a CSV or Parquet file with ``job_id`` and ``predicted_s``."""
+"""The predictor ``table:FILE``: predictions from a CSV or Parquet file.
+
+Columns ``job_id`` and ``predicted_s``, a row a job.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,10 @@ PREFIX = "table:"
 
 
 def table_predictor(name: str, jobs: pd.DataFrame) -> TablePredictor:
-    """The predictor called ``table:FILE`` for the jobs of a trace; jobs that were dropped from the trace may be in the file too.
+    """Return the predictor called ``table:FILE`` for the jobs of a trace.
 
-    Raises InputError for a cell that is no number, a job given twice, and a job of the trace that is not in the file.
+    Jobs dropped from the trace may be in the file too. Raises InputError for a cell that is not a number, a job given twice, and
+    a job of the trace that is not in the file.
     """
     path = Path(name.removeprefix(PREFIX))
     table, head, place = read_table(path, ("job_id", "predicted_s"))

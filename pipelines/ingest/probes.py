@@ -1,7 +1,7 @@
-"""What else a site says of its control runs: the waits of the MPI probes beside each run, and what each application is intensive in.
+"""A site's probe waits of control runs, and the types of its applications.
 
-Probes, ``run_id,node,send_s,recv_s,allreduce_s``: seconds a node waited in the blocking calls of the two probes of Nichols et al. (paper
-004). Application types, ``application,type``.
+Probes, ``run_id,node,send_s,recv_s,allreduce_s``: seconds a node waited in the blocking calls of the two MPI probes of Nichols et
+al. (RUSH). Application types, ``application,type``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from pipelines.ingest.source import load
 
 
 def read_probes(path: str | Path) -> pd.DataFrame:
-    """run_id str, node str, and the columns of features.monitoring.samplers.PROBES, float64 seconds. Raises InputError with file, line and what is wrong."""
+    """Read probes: run_id str, node str, and float64 seconds for each of PROBES.
+
+    The columns are those of features.monitoring.samplers.PROBES. Raises InputError with file, line and what is wrong.
+    """
     table = AccountingTable(load(path), {"run_id", "node", *PROBES}, "probe result")
     columns: dict[str, object] = {name: pd.array(_texts(table, name), dtype="str") for name in ("run_id", "node")}
     frame = pd.DataFrame(columns)
@@ -34,7 +37,10 @@ def read_probes(path: str | Path) -> pd.DataFrame:
 
 
 def read_types(path: str | Path) -> pd.DataFrame:
-    """application str and type str, one of features.monitoring.samplers.TYPES. Raises InputError with file, line and what is wrong."""
+    """Read application str and type str, one of features.monitoring.samplers.TYPES.
+
+    Raises InputError with file, line and what is wrong.
+    """
     table = AccountingTable(load(path), {"application", "type"}, "application")
     frame = pd.DataFrame({name: pd.array(_texts(table, name), dtype="str") for name in ("application", "type")})
     for wrong, name, what in (

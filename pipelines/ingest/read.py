@@ -1,4 +1,4 @@
-"""From what a user calls TRACE to a Trace: a name of the catalogue, or a file told apart by its content, not its name."""
+"""Read TRACE: a name of the catalogue, or a file of any kind known by its content."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def read_trace(
     cpus_per_node: int | None = None,
     catalogue: Mapping[str, Entry] | None = None,
 ) -> Trace:
-    """Read TRACE: a catalogue name, an SWF file (plain or gzip), a canonical Parquet file or a Slurm accounting file.
+    """Read TRACE: a catalogue name or a file (SWF, canonical Parquet, Slurm accounting).
 
-    ``procs`` and ``timezone`` (IANA name) overrule what catalogue and file say; ``processors`` (``cpus`` or ``nodes``) and
-    ``cpus_per_node`` say what a processor is in Slurm accounting, and mean nothing elsewhere; ``catalogue`` is by default the one of
-    :func:`load_catalogue`. Names go before files: write ``./NAME``, or give a Path, for a file called like an entry. Raises
-    InputError.
+    SWF may be plain or gzip. ``procs`` and ``timezone`` (IANA name) override catalogue and file; ``processors`` (``cpus`` or
+    ``nodes``) and ``cpus_per_node`` define a processor in Slurm accounting and are ignored elsewhere; ``catalogue`` is by default
+    the one of :func:`load_catalogue`. Names go before files: write ``./NAME``, or give a Path, for a file called like an entry.
+    Raises InputError.
     """
     if not isinstance(spec, (str, Path)):
         raise InputError(f"a {type(spec).__name__} is neither a name of the catalogue nor a path")
@@ -57,9 +57,10 @@ def read_trace(
 
 
 def find_entry(spec: str, catalogue: Mapping[str, Entry] | None = None) -> Entry | None:
-    """The catalogue's entry for TRACE, or None where TRACE is a file. Raises InputError, listing what is known, where it is neither.
+    """Return the catalogue's entry for TRACE, or None where TRACE is a file.
 
-    A file that is called like an entry and has the content whose checksum the entry states is that trace: the entry, placed there.
+    Raises InputError, listing the known names, where it is neither. A file that is called like an entry and has the entry's
+    checksum is that trace: the entry, placed there.
     """
     entries = load_catalogue() if catalogue is None else catalogue
     entry = entries.get(spec) or entries.get(spec.lower())
@@ -73,21 +74,21 @@ def find_entry(spec: str, catalogue: Mapping[str, Entry] | None = None) -> Entry
 
 
 def _copy_of(entries: Mapping[str, Entry], spec: str | Path) -> Entry | None:
-    """The entry whose trace the file is, by name and checksum, placed at that file."""
+    """Return the entry whose trace the file is, by name and checksum, placed at that file."""
     try:
         entry = entries.get(trace_name(spec))
         if entry is None or not entry.checked:
             return None
         entry.check(load(spec))
     except InputError:
-        return None  # another file: what is wrong with it is told where it is read
+        return None  # another file: its errors are reported where it is read
     return replace(entry, place=str(Path(spec).absolute()))
 
 
 def read_file(
     path: str | Path, *, timezone: str | None = None, processors: str = "cpus", cpus_per_node: int | None = None
 ) -> Trace:
-    """Read one file, told apart by its content; the options are those of :func:`read_sacct`. Raises InputError."""
+    """Read one file by its content; options as in :func:`read_sacct`. Raises InputError."""
     return read_canonical(path) if _is_parquet(path) else _parse(load(path), "", timezone, processors, cpus_per_node)
 
 
@@ -109,7 +110,10 @@ def _parse(source: Source, format: str, timezone: str | None, processors: str, c
 
 
 def _kind(source: Source) -> str:
-    """By the first line that is not blank: a comment or a number begins SWF, names of columns between | or , Slurm accounting."""
+    """Return the format by the first line that is not blank.
+
+    A comment or a number begins SWF, names of columns between | or , Slurm accounting.
+    """
     line = re.search(rb"[^\s][^\r\n]*", source.content[:100_000])
     text = line[0].removeprefix(b"\xef\xbb\xbf") if line else b""
     if re.match(rb"[;+\-.\d]", text):

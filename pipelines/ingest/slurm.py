@@ -1,8 +1,8 @@
-"""Reads Slurm accounting: ``sacct --parsable2`` or ``--parsable`` output, and CSV exports with a header such as NREL's of Eagle.
+"""Reads Slurm accounting: ``sacct --parsable2`` or ``--parsable``, and CSV exports.
 
-The header says which column is which. Steps (``123.batch``) are skipped. Times are the cluster's local time, so its zone must be
-said (:mod:`pipelines.ingest.slurm_times`). sacct escapes nothing, so a job's name with the delimiter in it makes a line of too many
-fields: it is recovered where only one way to split it makes sense, else set aside.
+CSV exports have a header such as NREL's of Eagle. The header names the columns. Steps (``123.batch``) are skipped. Times are the
+cluster's local time, so its zone must be given (:mod:`pipelines.ingest.slurm_times`). sacct escapes nothing, so a job's name with
+the delimiter in it makes a line of too many fields: it is recovered where only one split makes sense, else set aside.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pipelines.ingest.source import Source, load
 
 PROCESSORS = ("cpus", "nodes")
 
-# Names in lower case, the first that is there is read: sacct's fields first, then those of the export.
+# Names in lower case, the first present one is read: sacct's fields first, then those of the export.
 _RUNTIME = {"elapsedraw": seconds, "elapsed": duration, "run_time": seconds}
 _REQUESTED = {"timelimitraw": minutes, "timelimit": duration, "wallclock_req": seconds}
 _PROCESSORS = {
@@ -62,7 +62,7 @@ STATUS = {
 }
 """SWF status (1 completed, 0 failed, 5 cancelled) of each of Slurm's final states."""
 ENDED_RUN = {"REQUEUED": 5, "REQUEUE_FED": 5, "REQUEUE_HOLD": 5, "SPECIAL_EXIT": 5, "RESIZING": 2}
-"""SWF status (5 cancelled, 2 goes on elsewhere) of states that a line with an end has although its job goes on: that run of it is over."""
+"""SWF status (5 cancelled, 2 continued elsewhere) of states in which a run has ended although its job goes on."""
 UNFINISHED = (
     "PENDING",
     "RUNNING",
@@ -84,7 +84,7 @@ _FREE = frozenset(
     {"jobname", "name", "comment", "admincomment", "systemcomment", "submitline", "submit_line", "workdir", "work_dir"}
 )
 _FREE |= {"constraints", "extra", "reason", "stdin", "stdout", "stderr"}
-"""Columns that hold whatever a user wrote."""
+"""Columns of users' free text."""
 _KNOWN = {
     *RAW,
     *SUBMIT,
@@ -97,7 +97,7 @@ _KNOWN = {
     "state",
     "suspended",
 }
-"""All columns that are read, or passed over because another says the same."""
+"""All columns that are read, or skipped because another has the same content."""
 MENDING = Mending(
     _FREE,
     {
@@ -108,22 +108,23 @@ MENDING = Mending(
         "state": lambda text: text.upper().split(" ")[0] in (*STATUS, *UNFINISHED),
     },
 )
-"""How lines are split whose job name, say, holds the delimiter."""
+"""Rules to split lines with the delimiter in free text, such as a job name."""
 
 
 def read_sacct(path: str | Path, timezone: str | None, processors: str = "cpus", cpus_per_node: int | None = None) -> Trace:
-    """Read one Slurm accounting file. Raises InputError with file, line, column and what is wrong.
+    """Read one Slurm accounting file.
 
-    ``timezone`` is the IANA name of the cluster's zone. ``processors`` says what a processor is: ``cpus``, or ``nodes`` for machines
-    that give whole nodes; where the file has only nodes, they are taken. With ``cpus_per_node`` each node counts as so many processors,
-    whatever the job asked for of it. Second 0 is the earliest submission. A job that has not
-    started, or not ended, has no runtime. The account is the group, the job name the executable, the QOS the queue.
+    ``timezone`` is the IANA name of the cluster's zone. ``processors`` defines a processor: ``cpus``, or ``nodes`` for machines
+    that give whole nodes; where the file has only nodes, they are taken. With ``cpus_per_node`` each node counts as so many
+    processors, whatever the job requested of it. Second 0 is the earliest submission. A job that has not started, or not ended,
+    has no runtime. The account is the group, the job name the executable, the QOS the queue. Raises InputError with file, line,
+    column and what is wrong.
     """
     return parse_sacct(load(path), timezone, processors, cpus_per_node)
 
 
 def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus", cpus_per_node: int | None = None) -> Trace:
-    """As :func:`read_sacct`, for a file whose bytes are already here."""
+    """Parse a file already read, as :func:`read_sacct` does."""
     if processors not in PROCESSORS:
         raise InputError(f"unknown kind of processors {processors!r}: known are {', '.join(PROCESSORS)}")
     if timezone is None:
@@ -186,7 +187,10 @@ def _column(table: AccountingTable, title: str, *names: str) -> str:
 
 
 def _unread(table: AccountingTable, job: str, notes: list[str]) -> tuple[UnreadLine, ...]:
-    """The lines set aside, with their jobs' ids where those come before all free text; what became of damaged lines is said."""
+    """Return the lines set aside, with job ids where they come before all free text.
+
+    Notes tell the numbers of recovered and dropped lines.
+    """
     if table.recovered:
         notes.append(f"Lines with {table.delimiter!r} in a column of free text are recovered: {table.recovered:,}.")
     place = table.place(job)
@@ -195,7 +199,7 @@ def _unread(table: AccountingTable, job: str, notes: list[str]) -> tuple[UnreadL
     for line in table.set_aside:
         text = line.fields[place].strip() if told and place < len(line.fields) else ""
         if is_id(text) and "." in text:
-            continue  # a step, which is not read anyway
+            continue  # steps are never read
         found.append(UnreadLine(line.line, int(text) if text.isdecimal() else None, table.delimiter.join(line.fields)))
     if found:
         numbers = ", ".join(str(line.line) for line in found[:5]) + (", ..." if len(found) > 5 else "")
@@ -206,7 +210,7 @@ def _unread(table: AccountingTable, job: str, notes: list[str]) -> tuple[UnreadL
 
 
 def _states(table: AccountingTable, jobs: np.ndarray, times: JobTimes, notes: list[str]) -> tuple[np.ndarray, object]:
-    """(bool [jobs]: not ended, by its state; SWF status)."""
+    """Return which jobs have not ended by their state, bool [jobs], and the SWF status."""
     if "state" not in table:
         return np.zeros(int(jobs.sum()), bool), None
     codes, distinct = table.texts("state")
@@ -247,7 +251,7 @@ def _runtime(table: AccountingTable, jobs: np.ndarray, times: JobTimes, unfinish
 
 
 def _shorter(table: AccountingTable, jobs: np.ndarray, shorter: np.ndarray, notes: list[str]) -> None:
-    """Say how many jobs ran for less than the time between start and end, and of how many it is known that they were suspended."""
+    """Note how many jobs ran less than from start to end, and how many were suspended."""
     if not shorter.any():
         return
     why = "no column Suspended says why"
@@ -268,7 +272,7 @@ def _requested(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> ob
 
 
 def _rounded(table: AccountingTable, name: str, parse: Callable[[str], float], jobs: np.ndarray, notes: list[str]) -> np.ndarray:
-    """Whole seconds, halves up, -1 where there is no value."""
+    """Return whole seconds, halves up, -1 for missing values."""
     values = table.numbers(name, parse)[jobs]
     if count := int((values % 1 > 0).sum()):
         notes.append(f"Fractional times are rounded to the second: {table.title(name)} ({count:,}).")
@@ -276,7 +280,7 @@ def _rounded(table: AccountingTable, name: str, parse: Callable[[str], float], j
 
 
 def _procs(table: AccountingTable, jobs: np.ndarray, processors: str, each: int, notes: list[str]) -> dict[str, object]:
-    """Processors asked for and allocated, a node of ``processors`` nodes as ``each`` of them."""
+    """Return requested and allocated processors, a node of ``processors`` nodes as ``each``."""
     kinds = {kind: {column: table.find(*names) for column, names in _PROCESSORS[kind].items()} for kind in PROCESSORS}
     there = [kind for kind in PROCESSORS if any(kinds[kind].values())]
     if not there:

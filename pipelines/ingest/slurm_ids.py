@@ -1,4 +1,7 @@
-"""Job ids as Slurm writes them: ``7``, steps ``7.batch``, array tasks ``7_3`` and ``7_[8-20%4]``, components of heterogeneous jobs ``7+1``."""
+"""Slurm's job ids: ``7``, steps ``7.batch``, array tasks ``7_3``, parts ``7+1``.
+
+Pending array tasks share a line such as ``7_[8-20%4]``; ``7+1`` is a component of a heterogeneous job.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,18 @@ _TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 _COMPONENT = re.compile(r"(\d+(?:_\d+)?)\+\d+")
 _ID = re.compile(r"\d+(?:_(?:\d+|\[[^\]]*\]))?(?:\+\d+)?(?:\.\S+)?")
 RAW = ("jobidraw", "jobid", "job_id")
-"""Columns of the job's id, in lower case: the first that is there is read."""
+"""Columns of the job's id, in lower case: the first present one is read."""
 _WRITTEN = ("jobid", "job_id", "jobidraw")
-"""The same, the one first that says most of the job."""
+"""The same, the most detailed first."""
 
 
 def is_id(text: str) -> bool:
-    """Can ``text`` be a job's or a step's id?"""
+    """Tell whether ``text`` can be a job's or a step's id."""
     return _ID.fullmatch(text) is not None
 
 
 def job_steps(table: AccountingTable) -> np.ndarray:
-    """Lines that are steps of jobs, bool [rows]."""
+    """Return which lines are steps of jobs, bool [rows]."""
     steps = np.zeros(table.rows, bool)
     for name in ("jobid", "jobidraw"):
         if name in table:
@@ -33,7 +36,10 @@ def job_steps(table: AccountingTable) -> np.ndarray:
 
 
 def job_ids(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str]) -> np.ndarray:
-    """Ids of the ``jobs`` (bool [rows]) by the column ``name``, int64; numbers from 1 where they are no whole numbers."""
+    """Return int64 ids of the ``jobs`` (bool [rows]) by the column ``name``.
+
+    Numbers from 1 where the ids are not whole numbers.
+    """
     _kinds(table, jobs, notes)
     numbered = table.matches(name, str.isdecimal)
     if not numbered[jobs].all():
@@ -51,9 +57,9 @@ def job_ids(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str
 
 
 def tasks_in(text: str) -> tuple[int, bool] | None:
-    """How many array tasks one line such as ``7_[1-9:2,12%4]`` stands for, and whether all are told (Slurm cuts long lists with ``...``).
+    """Return the number of array tasks in a line such as ``7_[1-9:2,12%4]``, and if complete.
 
-    None for an id of any other kind.
+    Slurm cuts long lists with ``...``. None for an id of any other kind.
     """
     found = _PENDING.fullmatch(text)
     if found is None:
@@ -70,7 +76,7 @@ def tasks_in(text: str) -> tuple[int, bool] | None:
 
 
 def _kinds(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> None:
-    """Say how many lines stand for array tasks that have not started, and how many are components of heterogeneous jobs."""
+    """Note the numbers of pending array tasks and of components of heterogeneous jobs."""
     name = table.find(*_WRITTEN)
     if name is None:
         return

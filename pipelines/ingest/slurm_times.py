@@ -1,4 +1,4 @@
-"""Submission, start and end of Slurm's jobs as Unix times, and what settles them where the clocks were put back or forward."""
+"""Submission, start and end of Slurm's jobs as Unix times, also around clock changes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pipelines.ingest.accounting import AccountingTable
 from pipelines.ingest.localtime import NEVER, UnixTimes, to_unix
 
 SUBMIT, START, END = ("submit", "submit_time"), ("start", "start_time"), ("end", "end_time")
-"""Names of the columns, in lower case: the first that is there is read."""
+"""Names of the columns, in lower case: the first present one is read."""
 _TOLERANCE_S = 1
-"""Elapsed times and times of day are rounded apart."""
+"""Elapsed times and times of day are rounded separately."""
 
 
 @dataclass(frozen=True)
@@ -26,18 +26,19 @@ class JobTimes:
 
     @property
     def between(self) -> np.ndarray:
-        """Seconds from start to end, int64 [jobs], -1 where one of them is missing."""
+        """Return seconds from start to end, int64 [jobs], -1 where one of them is missing."""
         return np.where((self.start != NEVER) & (self.end != NEVER), self.end - self.start, -1)
 
 
 def job_times(
     table: AccountingTable, submitted: str, jobs: np.ndarray, place: ZoneInfo, elapsed: np.ndarray | None, notes: list[str]
 ) -> JobTimes:
-    """Times of the ``jobs`` (bool [rows]), the submission by the column ``submitted``; ``elapsed`` is float64 [jobs], NaN where unknown.
+    """Return times of the ``jobs`` (bool [rows]), the submission by the column ``submitted``.
 
-    In the hour that autumn repeats, End - Elapsed says which of its two instants a start or an end is; where it cannot, a start is the
-    first instant not before the submission, an end the first not before the start. In the hour that spring skips, a start is
-    End - Elapsed, and without an end or an elapsed time the moment of the change.
+    ``elapsed`` is float64 [jobs], NaN where unknown. In the hour that autumn repeats, End - Elapsed decides which of its two
+    instants a start or an end is; where it cannot, a start is the first instant not before the submission, an end the first not
+    before the start. In the hour that spring skips, a start is End - Elapsed, and without an end or an elapsed time the moment of
+    the change.
     """
     local = table.times(submitted)
     if (lost := jobs & np.isnat(local)).any():
@@ -68,7 +69,10 @@ def job_times(
 
 
 def _settle(submit: np.ndarray, start: UnixTimes, end: UnixTimes, elapsed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Starts and ends that agree with the elapsed times, and which times of (submission, start, end) that settled, bool [3, jobs]."""
+    """Return starts and ends that agree with elapsed times, and which were settled by them.
+
+    The latter is bool [3, jobs], of (submission, start, end).
+    """
     start_s, end_s = start.unix_s.copy(), end.unix_s.copy()
     settled = np.zeros((3, len(start_s)), bool)
     there = (start_s != NEVER) & (end_s != NEVER) & ~np.isnan(elapsed)

@@ -1,4 +1,4 @@
-"""The bytes of a trace file, plain or gzip, with its name and checksum; every way in which they cannot be had is one clear error."""
+"""The bytes of a trace file, plain or gzip, with name and checksum; errors in one line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SUFFIXES = {".gz", ".swf", ".csv", ".txt", ".parquet"}
 
 @dataclass(frozen=True)
 class Source:
-    """A file that was read: its path as given, its uncompressed ``content`` and the SHA-256 of the file itself."""
+    """A file in memory: its path, uncompressed ``content`` and the SHA-256 of the file itself."""
 
     path: str
     content: bytes
@@ -30,14 +30,14 @@ class Source:
 
     @cached_property
     def sha256_content(self) -> str:
-        """SHA-256 of the uncompressed content: the same however the file was packed."""
+        """Return the SHA-256 of the uncompressed content, however the file was packed."""
         return hashlib.sha256(self.content).hexdigest()
 
 
 def trace_name(path: str | Path) -> str:
-    """The name of the trace in a file: no directories, no .gz .swf .csv .txt .parquet, lower case, other characters as hyphens.
+    """Return the trace name of a file: lower case, other characters as hyphens.
 
-    InputError where that leaves no name (:mod:`features.names`).
+    Without directories and .gz .swf .csv .txt .parquet. InputError where that leaves no name (:mod:`features.names`).
     """
     name = Path(path).name
     while Path(name).suffix.lower() in _SUFFIXES:
@@ -46,7 +46,7 @@ def trace_name(path: str | Path) -> str:
 
 
 def load(path: str | Path) -> Source:
-    """Read a plain or gzip file, told apart by their first bytes. Raises InputError."""
+    """Read a plain or gzip file, told apart by the first bytes. Raises InputError."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:
@@ -58,7 +58,7 @@ def load(path: str | Path) -> Source:
 
 
 def unreadable(path: str | Path, error: OSError) -> InputError:
-    """What to say of a file that the operating system does not give."""
+    """Return the error for a file that the operating system cannot read."""
     if isinstance(error, FileNotFoundError):
         return InputError(f"{path}: no such file")
     if isinstance(error, IsADirectoryError):

@@ -1,7 +1,8 @@
-"""Reads the Standard Workload Format of the Parallel Workloads Archive (Chapin et al. 1999), plain or gzip.
+"""Reader of the Standard Workload Format, plain or gzip (Chapin et al. 1999).
 
-18 numbers a line, ``;`` before a comment, ``; Key: value`` lines as a header, -1 where a value is not known. What is not an error
-but worth knowing (extra columns, rounded or negative values, an origin guessed) is said in the trace's notes.
+The format of the Parallel Workloads Archive: 18 numbers a line, ``;`` before a comment, ``; Key: value`` lines as a header, -1
+for an unknown value. Findings that are not errors (extra columns, rounded or negative values, a guessed origin) are in the
+trace's notes.
 """
 
 from __future__ import annotations
@@ -37,16 +38,17 @@ _KEY = re.compile(r"(\s*)([A-Za-z][\w-]*)\s*:(?:\s+(.*))?$")
 
 
 def read_swf(path: str | Path) -> Trace:
-    """Read one SWF file, plain or gzip by its content. Raises InputError with file, line and what is wrong.
+    """Read one SWF file, plain or gzip by its content.
 
-    Times are seconds, rounded (halves up) where the file has fractions. Negative values are null, but for the submission, which the
-    cleaning rules judge. Identities become categories of strings (``"12"``) in numeric order. Columns after the 18th are not read.
+    Times are seconds, rounded (halves up) where the file has fractions. Negative values are null, except the submission, which
+    the cleaning rules judge. Identities become categories of strings (``"12"``) in numeric order. Columns after the 18th are not
+    read. Raises InputError with file, line and what is wrong.
     """
     return parse_swf(load(path))
 
 
 def parse_swf(source: Source) -> Trace:
-    """As :func:`read_swf`, for a file whose bytes are already here."""
+    """Parse a file already read, as :func:`read_swf` does."""
     content = source.content
     values = np.empty((18, 1 + len(content) // kernel.SHORTEST_LINE), np.int64)
     tally = np.zeros((2, 18), np.int64)
@@ -134,7 +136,10 @@ def _by_field(counts: np.ndarray) -> str:
 
 
 def _header(head: str) -> dict[str, str]:
-    """``; Key: value`` lines. A key that occurs again, and lines indented deeper than their key, continue its value on a new line."""
+    """Parse ``; Key: value`` lines.
+
+    A repeated key, and lines indented deeper than their key, continue its value on a new line.
+    """
     header: dict[str, list[str]] = {}
     key, depth = "", 0
     for line in re.findall(r"(?:\A|[\r\n])[ \t]*;([^\r\n]*)", head):

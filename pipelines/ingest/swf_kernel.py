@@ -1,4 +1,4 @@
-"""The compiled part of the SWF reader: bytes in, integers out, and where the first error is.
+"""The compiled part of the SWF reader: bytes to integers, and the first error's place.
 
 One pass over the text. Every one of the 18 fields is checked to be a number; those the jobs table has are kept, as int64.
 """
@@ -32,10 +32,10 @@ FIELDS = (
 
 NOT_READ, TIME, WHOLE = 0, 1, 2
 KINDS = np.array([WHOLE, TIME, TIME, TIME, WHOLE, NOT_READ, NOT_READ, WHOLE, TIME, NOT_READ] + [WHOLE] * 7 + [TIME], np.int64)
-"""What becomes of each field: checked only, a time (rounded to the second), or a count or identity (whole or an error)."""
+"""Kind of each field: checked only, a time (rounded to the second), or a count or identity (whole or an error)."""
 
 SHORTEST_LINE = 36
-"""Bytes that a line of 18 fields takes at least, its end included."""
+"""Min bytes of a line of 18 fields, its end included."""
 
 OK, NOT_A_NUMBER, TOO_FEW, NOT_WHOLE, TOO_LARGE = 0, 1, 2, 3, 4
 FRACTIONAL, NEGATIVE = 0, 1
@@ -47,7 +47,10 @@ _LARGEST = 1e18
 
 @njit(cache=True, nogil=True)
 def _number(data, at, kind):
-    """Read the number that starts at ``at``: (offset behind it, value, code, was it rounded?). Halves round away from zero."""
+    """Parse the number at ``at``: (offset behind it, value, code, was it rounded?).
+
+    Halves round away from zero.
+    """
     size = data.size
     negative = data[at] == 45
     if negative or data[at] == 43:

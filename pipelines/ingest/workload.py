@@ -1,7 +1,8 @@
-"""The embedded default: a workload generated after Lublin & Feitelson's model, with users, sessions, repeated jobs and requested times.
+"""The embedded default: a generated workload with users, sessions and requested times.
 
-The published model (:mod:`pipelines.ingest.lublin`) gives sizes, runtimes and arrivals; people (:mod:`pipelines.ingest.people`) order
-them: each user's jobs are alike, and the distributions stay the model's. docs/studies/workload.md puts it beside a real trace.
+The model of Lublin & Feitelson (:mod:`pipelines.ingest.lublin`) gives sizes, runtimes and arrivals; the users' model
+(:mod:`pipelines.ingest.people`) orders them: each user's jobs are alike, and the distributions stay the model's. docs/workload.md
+compares it with a real trace.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ COMPLETED, FAILED = 1, 0  # SWF status
 class Workload:
     """What to generate: ``jobs`` from ``users`` people for a machine of ``procs`` processors.
 
-    ``load`` is offered load, sum(procs * runtime) / (machine * time from first to last submission); it sets that time.
-    Raises InputError for a value out of range.
+    ``load`` is offered load, sum(procs * runtime) / (machine * time from first to last submission); it sets that time. Raises
+    InputError for a value out of range.
     """
 
     jobs: int = 10_000
@@ -49,10 +50,10 @@ class Workload:
 
 
 def generate(config: Workload) -> Trace:
-    """The workload of ``config`` as a trace named ``generated``: same config, same bytes.
+    """Return the workload of ``config`` as a trace ``generated``: same config, same bytes.
 
-    Users are named by expected activity, ``user1`` first; a failed run and one killed at its limit have status 0. Sizes and runtimes
-    depend on ``jobs``, ``procs`` and ``seed`` alone, whatever the load.
+    Users are named by expected activity, ``user1`` first; a failed run and one killed at its limit have status 0. Sizes and
+    runtimes depend on ``jobs``, ``procs`` and ``seed`` alone, not on the load.
     """
     size_rng, arrival_rng, people_rng, request_rng, group_rng = np.random.default_rng(config.seed).spawn(5)
     procs = lublin.sizes(size_rng, config.jobs, config.procs)
@@ -94,9 +95,10 @@ def generate(config: Workload) -> Trace:
 
 
 def _arrivals(rng: np.random.Generator, config: Workload, work: float) -> np.ndarray:
-    """Submissions, int64 seconds from 0, over the time in which ``work`` processor-seconds are the load asked for.
+    """Return submissions, int64 seconds from 0, over a time set by the load.
 
-    The knob is the time scale of the inter-arrival times before the daily cycle is put on, so the cycle is the model's at any load.
+    In that time ``work`` processor-seconds are the requested load. The time scale of the inter-arrival times before the daily
+    cycle is scaled, so the cycle is the model's at any load.
     """
     even_s = lublin.even_arrivals(rng, config.jobs)
     even_s *= lublin.off_the_clock(work / (config.procs * config.load)) / even_s[-1]
@@ -106,9 +108,10 @@ def _arrivals(rng: np.random.Generator, config: Workload, work: float) -> np.nda
 def _assign(
     behaviour: people.Behaviour, procs: np.ndarray, runtime_s: np.ndarray, killed: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Hand the sampled (size, runtime, killed) out to the jobs by rank: sizes first, then the runtimes of each size.
+    """Assign the sampled (size, runtime, killed) to the jobs by rank.
 
-    Only the order changes, so the distribution of sizes, and of runtimes given the size, is that of the sample.
+    Sizes come first, then the runtimes of each size. Only the order changes, so the distribution of sizes, and of runtimes given
+    the size, is that of the sample.
     """
     sample = np.lexsort((runtime_s, procs))
     procs, runtime_s, killed = procs[sample], runtime_s[sample], killed[sample]
