@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import stdtrit
@@ -135,7 +136,11 @@ def served_evidence(
 
 @dataclass(frozen=True)
 class Comparison:
-    """Challenger against champion on the same jobs: mean scores, and their paired difference with the interval from ``low`` to ``high``."""
+    """Challenger against champion on the same ``jobs`` jobs or runs.
+
+    Their mean scores, and the paired difference with the interval from ``low`` to ``high``. A kind of model adds what else is compared, and
+    says it: ``too_few`` (why nothing can be decided, empty if it can), ``numbers`` and ``against`` (what speaks against the challenger).
+    """
 
     jobs: int
     champion: Mean
@@ -145,6 +150,24 @@ class Comparison:
     high: float
     evidence: Evidence
 
+    measure: ClassVar[str] = "score"
+    things: ClassVar[str] = "jobs"
+
+    @property
+    def too_few(self) -> str:
+        return ""
+
+    @property
+    def numbers(self) -> str:
+        return (
+            f"{self.evidence}; {self.measure} {self.challenger.value:.4f} against {self.champion.value:.4f} on {self.jobs:,} {self.things}, "
+            f"difference {self.difference.value:+.4f} [{self.low:+.4f}, {self.high:+.4f}]"
+        )
+
+    @property
+    def against(self) -> list[str]:
+        return []
+
 
 @dataclass(frozen=True)
 class Duel(Comparison):
@@ -153,11 +176,32 @@ class Duel(Comparison):
     champion_underpredicts: float
     challenger_underpredicts: float
 
+    measure: ClassVar[str] = "accuracy as served"
+
+    @property
+    def too_few(self) -> str:
+        if self.jobs >= FEWEST_JOBS:
+            return ""
+        return (
+            f"only {self.jobs:,} jobs that ended in the last {JUDGED_DAYS} days were submitted after the champion was trained; "
+            f"{FEWEST_JOBS} must judge"
+        )
+
+    @property
+    def numbers(self) -> str:
+        shares = f"{self.challenger_underpredicts:.1%} against {self.champion_underpredicts:.1%}"
+        return f"{super().numbers}, under-predicted {shares}"
+
+    @property
+    def against(self) -> list[str]:
+        worse = self.challenger_underpredicts > self.champion_underpredicts + UNDERPREDICTION_MARGIN
+        return [f"it under-predicts over {100 * UNDERPREDICTION_MARGIN:g} points more"] if worse else []
+
 
 def compare(
     challenger: np.ndarray, champion: np.ndarray, cluster: np.ndarray, evidence: Evidence, candidates: int = 1
 ) -> Comparison:
-    """Compare two lists of scores, float64 [jobs], of the same jobs; ``candidates`` were there to choose the challenger from."""
+    """Compare two lists of scores, float64 [jobs], of the same jobs; the challenger was chosen from ``candidates``."""
     difference = clustered_mean(challenger - champion, cluster)
     low, high = difference.interval(1.0 - (1.0 - CONFIDENCE) / max(candidates, 1))
     means = clustered_mean(champion, cluster), clustered_mean(challenger, cluster)
@@ -181,35 +225,17 @@ def duel(
     )
 
 
-def decide(found: Duel, checks: Mapping[str, bool], vetoes: Sequence[str] = ()) -> tuple[bool, str]:
-    """Whether the challenger is promoted, and why, in one sentence with the numbers; ``vetoes`` say what else speaks against it."""
-    if found.jobs < FEWEST_JOBS:
-        return False, (
-            f"only {found.jobs:,} jobs that ended in the last {JUDGED_DAYS} days were submitted after the champion was trained; {FEWEST_JOBS} must judge"
-        )
-    numbers = (
-        f"{said(found, 'accuracy as served', 'jobs')}, under-predicted "
-        f"{found.challenger_underpredicts:.1%} against {found.champion_underpredicts:.1%}"
-    )
-    worse = found.challenger_underpredicts > found.champion_underpredicts + UNDERPREDICTION_MARGIN
-    against = [f"it under-predicts over {100 * UNDERPREDICTION_MARGIN:g} points more"] if worse else []
-    return verdict(found, checks, numbers, [*against, *vetoes])
+def decide(found: Comparison, checks: Mapping[str, bool], vetoes: Sequence[str] = ()) -> tuple[bool, str]:
+    """Decide whether the challenger is promoted, and say why in one sentence with the numbers.
 
-
-def said(found: Comparison, measure: str, things: str) -> str:
-    """The numbers in words."""
-    return (
-        f"{found.evidence}; {measure} {found.challenger.value:.4f} against {found.champion.value:.4f} on {found.jobs:,} {things}, "
-        f"difference {found.difference.value:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
-    )
-
-
-def verdict(found: Comparison, checks: Mapping[str, bool], numbers: str, against: Sequence[str] = ()) -> tuple[bool, str]:
-    """Promoted if it is surely better, every check holds and nothing else speaks ``against`` it; and why, after the ``numbers``."""
+    It is if it is surely better, every check holds, and nothing speaks against it: neither the comparison itself nor the ``vetoes``.
+    """
+    if found.too_few:
+        return False, found.too_few
     reasons = []
     if not found.difference.value > TIE:
         reasons.append(f"it is not better by more than {TIE}")
     elif not found.evidence.enough:
         reasons.append("the evidence that it is better does not suffice")
-    reasons += [*against, *(f"its check failed: {name}" for name, passed in checks.items() if not passed)]
-    return not reasons, numbers + (f"; {' and '.join(reasons)}" if reasons else "; every check holds")
+    reasons += [*found.against, *vetoes, *(f"its check failed: {name}" for name, passed in checks.items() if not passed)]
+    return not reasons, found.numbers + (f"; {' and '.join(reasons)}" if reasons else "; every check holds")

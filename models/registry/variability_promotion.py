@@ -15,12 +15,13 @@ delta method for ratios; Cochran, "Sampling Techniques", 1977, section 6).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from features.clock import DAY_S
-from models.registry.promotion import FEWEST_JOBS, Comparison, Evidence, compare, evidence, said, verdict
+from models.registry.promotion import FEWEST_JOBS, Comparison, Evidence, compare, evidence
 
 JUDGED_DAYS = 90
 """Control runs are few: some twenty a day, of which one or two vary."""
@@ -69,19 +70,36 @@ def f1_evidence(
     return evidence((total / scale)[judging], judging, int(days), candidates)
 
 
-def duel(
-    challenger: np.ndarray, champion: np.ndarray, varied: np.ndarray, day: np.ndarray, evidence: Evidence, candidates: int = 1
-) -> Comparison:
-    """Compare two lists of predictions, bool [runs], of the same runs; ``day`` int [runs] numbers the days."""
-    return compare(f1_scores(challenger, varied), f1_scores(champion, varied), day, evidence, candidates)
+@dataclass(frozen=True)
+class ClassifierComparison(Comparison):
+    """A comparison of classifiers, scored by F1 over ``jobs`` runs, ``varied`` of which varied."""
 
+    varied: int
 
-def decide(found: Comparison, varied: int, checks: Mapping[str, bool]) -> tuple[bool, str]:
-    """Whether the challenger is promoted over the champion, by ``found`` and how many of the judged runs ``varied``, and why, in one sentence."""
-    if found.jobs < FEWEST_JOBS:
-        return False, (
-            f"only {found.jobs:,} runs of the last {JUDGED_DAYS} days started after what the champion learned from; {FEWEST_JOBS} must judge"
+    measure: ClassVar[str] = "F1"
+    things: ClassVar[str] = "runs"
+
+    @property
+    def too_few(self) -> str:
+        if self.jobs < FEWEST_JOBS:
+            return (
+                f"only {self.jobs:,} runs of the last {JUDGED_DAYS} days started after what the champion learned from; "
+                f"{FEWEST_JOBS} must judge"
+            )
+        return (
+            f"only {self.varied} of the {self.jobs:,} judged runs varied; {FEWEST_VARIED} must"
+            if self.varied < FEWEST_VARIED
+            else ""
         )
-    if varied < FEWEST_VARIED:
-        return False, f"only {varied} of the {found.jobs:,} judged runs varied; {FEWEST_VARIED} must"
-    return verdict(found, checks, f"{said(found, 'F1', 'runs')}, {varied:,} of which varied")
+
+    @property
+    def numbers(self) -> str:
+        return f"{super().numbers}, {self.varied:,} of which varied"
+
+
+def compare_classifiers(
+    challenger: np.ndarray, champion: np.ndarray, varied: np.ndarray, day: np.ndarray, evidence: Evidence, candidates: int = 1
+) -> ClassifierComparison:
+    """Compare two lists of predictions, bool [runs], of the same runs; ``day`` int [runs] numbers the days."""
+    found = compare(f1_scores(challenger, varied), f1_scores(champion, varied), day, evidence, candidates)
+    return ClassifierComparison(**vars(found), varied=int(varied.sum()))

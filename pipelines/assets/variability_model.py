@@ -17,7 +17,8 @@ from pipelines.workflows.stages import RUN_WAITS_S
 from pipelines.workflows.variability_checks import MODEL, asked_back, check_model
 from pipelines.workflows.variability_models import retrain
 from pipelines.workflows.variability_night import MODEL_TABLE
-from pipelines.workflows.variability_stages import FEATURES_TABLE, unpack_table
+from pipelines.workflows.variability_stages import FEATURES_TABLE
+from pipelines.workflows.variability_table import unpack_table
 
 
 class VariabilityConfig(dg.Config):

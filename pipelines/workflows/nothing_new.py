@@ -22,6 +22,7 @@ _HOUSE = Path(__file__).resolve().parents[2]
 _LEARNING = (
     "features",
     "models",
+    "pipelines/workflows/promotion.py",
     "pipelines/workflows/retraining.py",
     "pipelines/workflows/judging.py",
     "pipelines/workflows/variability_models.py",

@@ -23,7 +23,7 @@ from pipelines.sources.systems import lag_of
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import application_types
-from pipelines.workflows.variability_models import windows_before
+from pipelines.workflows.variability_table import windows_before
 
 _ASKED = "asked"
 """The identifier of the run that is asked about."""

@@ -12,8 +12,9 @@ from pipelines.assets.checks import broken, holds
 from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
 from pipelines.workflows.cluster_experiments import Plan
-from pipelines.workflows.variability_models import Retrained, TrainingTable
+from pipelines.workflows.variability_models import Retrained
 from pipelines.workflows.variability_stages import FEWEST_RUNS, SCHEDULERS, coverage, first_trial, label_balance, still_metrics
+from pipelines.workflows.variability_table import TrainingTable
 
 SEEN = 0.9
 """Share of expected samples, and of nodes, that features are to rest on."""

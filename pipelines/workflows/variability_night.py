@@ -21,13 +21,12 @@ from pipelines.storage.lake import Lake
 from pipelines.storage.registry import kept_versions, pruned
 from pipelines.workflows.night_commit import staged
 from pipelines.workflows.progress import progress_reporter, report_progress
-from pipelines.workflows.variability_models import Retrained, TrainingTable, training_table
+from pipelines.workflows.variability_models import Retrained
 from pipelines.workflows.variability_stages import (
     FEATURES_TABLE,
     TRIALS,
     Table,
     over_all,
-    pack_table,
     read_counters,
     read_tables,
     sampled,
@@ -35,6 +34,7 @@ from pipelines.workflows.variability_stages import (
     trials_page,
     try_model,
 )
+from pipelines.workflows.variability_table import TrainingTable, pack_table, training_table
 
 if TYPE_CHECKING:
     import dagster as dg

@@ -6,10 +6,10 @@ Counters and control runs are kept as they come: they only ever grow, each file 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ from pipelines.storage.lake import Lake
 from pipelines.storage.provenance import code_version, software
 from pipelines.storage.run_store import PROBE_RESULTS, RUNS, TYPES, Kept, keep
 from pipelines.workflows.cluster_experiments import ALL, ORACLE, REGISTERED, Conducted, Plan, by_trial, compared, conduct
-from pipelines.workflows.variability_models import SCOPES, TrainingTable
+from pipelines.workflows.variability_table import SCOPES, TrainingTable
 from sim.cluster.presets import Cluster
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ TRIALS = 20
 """Trials of an experiment: five, as in the paper, hardly give an interval."""
 FEWEST_RUNS = 4
 """Of three runs none is 1.5 standard deviations from their mean (ddof = 0): so many of an application are needed for one to vary."""
-_RUN_COLUMNS = ("run_id", "application", "input", "start_s", "runtime_s")
 Progress = Callable[[int, int], None]
 
 
@@ -102,21 +101,6 @@ def _repeated(store: CountersStore, sampler: str, day: str) -> int:
         count += int(((time[1:] < time[:-1]) | ((time[1:] == time[:-1]) & (node[1:] <= node[:-1]))).sum())
         last = time[-1], node[-1]
     return count
-
-
-def pack_table(table: TrainingTable) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """A training table as one table of the lake, a row a run and scope, and what else is to be known of it."""
-    runs = table.runs[list(_RUN_COLUMNS)]
-    rows = [pd.concat([runs.assign(scope=scope), table.features[scope]], axis=1) for scope in table.features]
-    return pd.concat(rows, ignore_index=True), {"left_out": dict(table.left_out), "generated": table.generated}
-
-
-def unpack_table(system: str, frame: pd.DataFrame, metadata: Mapping[str, Any]) -> TrainingTable:
-    """The inverse of :func:`pack_table`, but for the coverage."""
-    parts = {scope: frame[frame["scope"] == scope].reset_index(drop=True) for scope in SCOPES if (frame["scope"] == scope).any()}
-    runs = next(iter(parts.values()))[list(_RUN_COLUMNS)]
-    features = {scope: part.drop(columns=[*_RUN_COLUMNS, "scope"]) for scope, part in parts.items()}
-    return TrainingTable(system, runs, features, generated=metadata["generated"], left_out=metadata["left_out"])
 
 
 def coverage(table: TrainingTable) -> pd.DataFrame:

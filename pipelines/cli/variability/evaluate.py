@@ -48,7 +48,8 @@ def command(
     """F1, precision, recall and average precision of each classifier, by protocol, with 95 % intervals over days."""
     from features.monitoring.labels import BINARY, THREE_CLASSES
     from pipelines.storage.home import home
-    from pipelines.workflows.variability_models import SCOPES, evaluate, training_table
+    from pipelines.workflows.variability_models import evaluate
+    from pipelines.workflows.variability_table import SCOPES, training_table
 
     table = training_table(home(), system, tuple(dict.fromkeys(scopes)) or SCOPES)
     found = evaluate(

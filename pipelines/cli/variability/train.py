@@ -41,7 +41,8 @@ def command(system: str, scope: str, names: tuple[str, ...], classes: int, elimi
     from pipelines.storage.registry import tracking
     from pipelines.workflows.night_commit import alone
     from pipelines.workflows.stages import RUN_WAITS_S
-    from pipelines.workflows.variability_models import retrain, training_table
+    from pipelines.workflows.variability_models import retrain
+    from pipelines.workflows.variability_table import training_table
 
     table = training_table(home(), system, (scope,))
     for reason, count in table.left_out.items():

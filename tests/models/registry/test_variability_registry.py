@@ -19,9 +19,9 @@ from features.monitoring.labels import baselines
 from models.packed.variability_predictor import VariabilityPredictor
 from models.registry import tracking
 from models.registry.packing import assemble
-from models.registry.promotion import FEWEST_JOBS, Evidence
+from models.registry.promotion import FEWEST_JOBS, Evidence, decide
 from models.registry.registration import Candidate, Training, log_and_register, rank_candidates, set_aliases
-from models.registry.variability_promotion import FEWEST_VARIED, JUDGED_DAYS, decide, duel, f1_evidence, f1_scores
+from models.registry.variability_promotion import FEWEST_VARIED, JUDGED_DAYS, compare_classifiers, f1_evidence, f1_scores
 from models.registry.variability_registration import (
     VARIABILITY,
     VariabilityContent,
@@ -223,7 +223,7 @@ def test_their_interval_covers_the_difference_of_a_long_time():
     rng, covered = np.random.default_rng(2), 0
     for _ in range(400):
         (one, other), happened, day = _days(rng, 60, 0.1)
-        found = duel(one, other, happened, day, Evidence())
+        found = compare_classifiers(one, other, happened, day, Evidence())
         covered += found.low <= truth <= found.high
     assert 0.92 <= covered / 400 <= 0.98
 
@@ -237,7 +237,7 @@ def _judged(one: np.ndarray, other: np.ndarray, varied: np.ndarray, day: np.ndar
         evidence = f1_evidence(*past, start[known], since_s=0, last_s=(tonight + 1) * DAY_S, recorded_f1=0.6)
         recent = known & (day > tonight - JUDGED_DAYS)
         last = [each[recent] for each in (one, other, varied)]
-        found.append(decide(duel(*last, day[recent], evidence), int(last[2].sum()), {})[0])
+        found.append(decide(compare_classifiers(*last, day[recent], evidence), {})[0])
     return found
 
 
@@ -271,15 +271,15 @@ def test_one_that_warns_less_and_has_the_same_f1_gathers_no_evidence():
 
 def test_few_runs_few_variations_and_failed_checks_keep_the_champion():
     (ours, theirs), varied, day = _days(np.random.default_rng(4), 200, 0.35)
-    found = duel(ours, theirs, varied, day, Evidence(20.0))
-    assert decide(found, int(varied.sum()), {"it loads back": True})[0]
-    assert not decide(replace(found, evidence=Evidence(19.9)), int(varied.sum()), {})[0]
-    promoted, why = decide(found, int(varied.sum()), {"it loads back": False})
+    found = compare_classifiers(ours, theirs, varied, day, Evidence(20.0))
+    assert decide(found, {"it loads back": True})[0]
+    assert not decide(replace(found, evidence=Evidence(19.9)), {})[0]
+    promoted, why = decide(found, {"it loads back": False})
     assert not promoted
     assert why.endswith("of which varied; its check failed: it loads back")
-    few = duel(*(each[: FEWEST_JOBS - 1] for each in (ours, theirs, varied, day)), Evidence(20.0))
-    assert decide(few, 50, {}) == (
+    few = compare_classifiers(*(each[: FEWEST_JOBS - 1] for each in (ours, theirs, varied, day)), Evidence(20.0))
+    assert decide(replace(few, varied=50), {}) == (
         False,
         "only 199 runs of the last 90 days started after what the champion learned from; 200 must judge",
     )
-    assert decide(found, FEWEST_VARIED - 1, {})[1] == "only 9 of the 4,000 judged runs varied; 10 must"
+    assert decide(replace(found, varied=FEWEST_VARIED - 1), {})[1] == "only 9 of the 4,000 judged runs varied; 10 must"

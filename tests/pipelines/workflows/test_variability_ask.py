@@ -24,7 +24,7 @@ from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import keep
 from pipelines.workflows import variability_ask
 from pipelines.workflows.variability_ask import ask
-from pipelines.workflows.variability_models import training_table
+from pipelines.workflows.variability_table import training_table
 
 FIRST_S, RUNS = 1_600_000_000, 40
 

@@ -1,0 +1,125 @@
+"""Training tables of a system: its control runs, with what the counters said before each began.
+
+Made from what was ingested by one pass over the counters, and kept as one table of the lake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from features.monitoring.labels import feature_matrix
+from features.monitoring.rates import LONGEST_INTERVAL_S
+from features.monitoring.samplers import SAMPLERS, WINDOW_S, sampler_of
+from pipelines.storage.lake import Lake
+
+if TYPE_CHECKING:
+    from features.monitoring.windows import WindowFeatures
+    from pipelines.storage.counters_store import CountersStore
+
+SCOPES = ("own", "all")
+_RUN_COLUMNS = ("run_id", "application", "input", "start_s", "runtime_s")
+
+
+@dataclass(frozen=True)
+class TrainingTable:
+    """Control runs of one system and their features, float64 [runs, features] by scope (``own``, ``all``), in the same order.
+
+    ``told`` is the true contention of each run and ``truth`` int64 [runs] whether it was slowed by it, where a simulated cluster knows. ``left_out`` counts
+    runs that are not in it, by the reason. ``coverage`` (a row a run, before any was left out for want of samples), ``counts`` and ``interval_s`` are those of
+    :class:`features.monitoring.windows.WindowFeatures`; samples younger than ``lag_s`` were not looked at.
+    """
+
+    system: str
+    runs: pd.DataFrame
+    features: Mapping[str, pd.DataFrame]
+    told: pd.DataFrame | None = None
+    truth: np.ndarray | None = None
+    generated: bool = False
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    coverage: pd.DataFrame = field(default_factory=pd.DataFrame)
+    counts: pd.Series = field(default_factory=lambda: pd.Series(dtype=np.int64))
+    interval_s: pd.Series = field(default_factory=lambda: pd.Series(dtype=np.float64))
+    lag_s: float = 0.0
+
+
+def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> TrainingTable:
+    """What was ingested of ``system`` under ``home``, by one pass over each sampler's counters.
+
+    Beside what ``queuecast variability ingest`` keeps there may be a table ``contention`` (``run_id``, ``slowed``, and columns of the true contention),
+    which only a simulated cluster can write. Samples that could not yet be read when a run started (``lag_s`` in ``systems.toml``) are not looked
+    at. Runs whose nodes are not known, or in whose window no counter was sampled, are left out.
+    Without probe results their features are missing. InputError where no control runs or no counters were ingested.
+    """
+    from pipelines.sources.systems import SIMULATED, lag_of
+    from pipelines.storage.counters_store import CountersStore
+    from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
+
+    lake = Lake(Path(home) / "lake")
+    every = stored(lake, RUNS, system)
+    if len(every) == 0:
+        raise InputError(f"{lake.path(RUNS, system)}: no control runs of {system}: ingest them first")
+    runs = every[every["nodes"].notna()].reset_index(drop=True)
+    lag_s = lag_of(Path(home), system)
+    found = windows_before(CountersStore(lake.root, system), runs, scopes, lag_s)
+    windows = {each: table for each in scopes if (table := getattr(found, each)) is not None}
+    sampled = ~np.all([table.isna().all(axis=1).to_numpy() for table in windows.values()], axis=0)
+    kept = runs[sampled].reset_index(drop=True)
+    if len(kept) == 0:
+        raise InputError(
+            f"{system}: none of {len(every):,} control runs has known nodes and counters in the {WINDOW_S} s before it started"
+        )
+    probes, types = stored(lake, PROBE_RESULTS, system), application_types(lake, system)
+    features = {each: feature_matrix(table, probes, types, kept).reset_index(drop=True) for each, table in windows.items()}
+    told, truth = None, None
+    if lake.path("contention", system).exists():
+        true = lake.read("contention", system)[0].set_index("run_id").loc[kept["run_id"]].reset_index(drop=True)
+        types_of = features[scopes[0]].filter(like="type.")
+        told, truth = true.drop(columns="slowed").join(types_of), true["slowed"].to_numpy(np.int64)
+    left_out = {"nodes not known": len(every) - len(runs), "no counter sampled in the window": int((~sampled).sum())}
+    generated = told is not None or system == SIMULATED
+    of_counters: dict[str, Any] = {
+        "coverage": found.coverage,
+        "counts": found.counts,
+        "interval_s": found.interval_s,
+        "lag_s": lag_s,
+    }
+    return TrainingTable(system, kept, features, told, truth, generated, left_out, **of_counters)
+
+
+def windows_before(store: CountersStore, runs: pd.DataFrame, scopes: Sequence[str], lag_s: float) -> WindowFeatures:
+    """What all samplers of ``store`` saw in the window before each of ``runs`` (``run_id nodes start_s``), by ``scopes``; InputError without any."""
+    from features.monitoring.windows import side_by_side, window_features
+
+    names = [name for name in SAMPLERS if name in store.samplers] + [name for name in store.samplers if name not in SAMPLERS]
+    if not names:
+        raise InputError(f"{store.root}: no counters of {store.system}: ingest them first")
+    first, last = float(runs["start_s"].min()) - WINDOW_S - LONGEST_INTERVAL_S, float(runs["start_s"].max())
+    scope: Any = scopes[0] if len(scopes) == 1 else "both"
+    return side_by_side(
+        [
+            window_features(store.batches(name, first, last), runs, sampler_of(name, store.metrics(name)), lag_s=lag_s, scope=scope)
+            for name in names
+        ]
+    )
+
+
+def pack_table(table: TrainingTable) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """A training table as one table of the lake, a row a run and scope, and what else is to be known of it."""
+    runs = table.runs[list(_RUN_COLUMNS)]
+    rows = [pd.concat([runs.assign(scope=scope), table.features[scope]], axis=1) for scope in table.features]
+    return pd.concat(rows, ignore_index=True), {"left_out": dict(table.left_out), "generated": table.generated}
+
+
+def unpack_table(system: str, frame: pd.DataFrame, metadata: Mapping[str, Any]) -> TrainingTable:
+    """The inverse of :func:`pack_table`, but for the coverage."""
+    parts = {scope: frame[frame["scope"] == scope].reset_index(drop=True) for scope in SCOPES if (frame["scope"] == scope).any()}
+    runs = next(iter(parts.values()))[list(_RUN_COLUMNS)]
+    features = {scope: part.drop(columns=[*_RUN_COLUMNS, "scope"]) for scope, part in parts.items()}
+    return TrainingTable(system, runs, features, generated=metadata["generated"], left_out=metadata["left_out"])
