@@ -1,4 +1,4 @@
-"""The benchmark as people read it: its tables, and one self-contained page with cost against number of jobs and jobs a second."""
+"""The benchmark's tables, and its page: cost by number of jobs, and jobs a second."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ class Listing:
 
 
 def listings(document: Mapping[str, Any], earlier: Mapping[Key, float]) -> list[Listing]:
-    """The tables of a benchmark's document, those without rows left out; ``earlier`` holds jobs a second of another run, and may be empty."""
+    """Return the tables of a benchmark's document, without empty ones.
+
+    ``earlier`` holds jobs a second of another run, and may be empty.
+    """
     headings = ["trace", "scheduler", "jobs", "waiting, mean", "waiting, most", "seconds", "spread", "million jobs/s", "peak GiB"]
     headings += ["times as fast as before"] if earlier else []
     tables = [
@@ -52,7 +55,7 @@ def _cells(row: Row, earlier: Mapping[Key, float]) -> list[str]:
 
 
 def _spread(row: Row) -> str:
-    """From fastest to slowest, relative to the median."""
+    """Return the spread from fastest to slowest, relative to the median."""
     return f"{100 * (row['slowest_s'] - row['fastest_s']) / row['median_s']:.0f} %" if row["repeat"] > 1 else "-"
 
 
@@ -79,13 +82,19 @@ def _against_oracle(oracle: Mapping[str, Any]) -> Listing:
 
 
 def exponent(rows: Sequence[Row]) -> float | None:
-    """The power of the number of jobs with which seconds grow, by least squares of logarithms; None where there is one size only."""
+    """Return the power of the number of jobs with which seconds grow; None for one size.
+
+    By least squares of logarithms.
+    """
     jobs, seconds = np.log([row["jobs"] for row in rows]), np.log([row["median_s"] for row in rows])
     return float(np.polyfit(jobs, seconds, 1)[0]) if len(set(jobs.tolist())) > 1 else None
 
 
 def growth(rows: Sequence[Row], image: ImageFormat = "svg") -> bytes:
-    """Seconds against number of jobs, a line a scheduler, both axes logarithmic, with fitted exponents and a line of slope 1 for the eye."""
+    """Draw seconds against number of jobs, a line a scheduler, on logarithmic axes.
+
+    With fitted exponents and a reference line of slope 1.
+    """
     names = _unique(row["scheduler"] for row in rows)
     table = looks((name, "requested", "") for name in names)
     with figure(10.5, 5.2, True) as drawing:
@@ -115,7 +124,10 @@ def growth(rows: Sequence[Row], image: ImageFormat = "svg") -> bytes:
 
 
 def speeds(rows: Sequence[Row], image: ImageFormat = "svg") -> bytes:
-    """Jobs a second, a row a scheduler, a mark a workload, with lines from the slowest to the fastest simulation."""
+    """Draw jobs a second, a row a scheduler, a mark a workload.
+
+    Lines reach from the slowest to the fastest simulation.
+    """
     names, traces = _unique(row["scheduler"] for row in rows), _unique(row["trace"] for row in rows)
     table = looks((trace, "requested", "") for trace in traces)
     with figure(10.5, 1.5 + 0.42 * len(names), all(row["generated"] for row in rows)) as drawing:
@@ -141,7 +153,7 @@ def speeds(rows: Sequence[Row], image: ImageFormat = "svg") -> bytes:
 
 
 def render(document: Mapping[str, Any], earlier: Mapping[Key, float], against: str) -> str:
-    """The page, from values alone; ``against`` names the run that ``earlier`` is from."""
+    """Return the page, from values alone; ``against`` names the run of ``earlier``."""
     rows = [*document["figures"], *document["long_queue"]]
     figures = [
         {

@@ -1,4 +1,4 @@
-"""A campaign as one HTML file that needs nothing else: what was run, means over windows side by side for each tau, and figures by window."""
+"""The page of a campaign: settings, means over windows by tau, and figures by window."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sim.campaigns.window_comparison import POLICY, nothing_waited, policy_label
 from sim.campaigns.windows import NONE, Windows
 
 _BESIDE = ("mean_wait_s", "awf_s", "p2sf_s", "utilization")
-"""Metrics that no tau changes, printed once beside the mean bounded slowdowns."""
+"""Metrics independent of tau, printed once beside the mean bounded slowdowns."""
 _MOST = 40
-"""Most policies printed and drawn, the best by mean bounded slowdown; the page says how many it leaves out."""
+"""Max policies printed and drawn, the best by mean bounded slowdown; the page says how many it leaves out."""
 _UNITS = {"weeks": "week", "months": "month of 30 days", "whole": "whole trace"}
 _RULES = {
     "first-window": "submitted in the first window, taken for a test period",
@@ -33,9 +33,12 @@ def render_campaign(
     notes: Sequence[str] = (),
     confidence: float = 0.95,
 ) -> str:
-    """The page, from values alone: ``table`` of :func:`sim.campaigns.campaign.run_campaign` on ``windows``, ``summary`` that
-    :func:`sim.campaigns.window_comparison.over_windows` made of it at ``confidence``, and ``provenance`` and ``notes`` to be
-    printed in their order."""
+    """Return the page of a campaign, from values alone.
+
+    ``table`` comes from :func:`sim.campaigns.campaign.run_campaign` on ``windows``, ``summary`` from
+    :func:`sim.campaigns.window_comparison.over_windows` at ``confidence``; ``provenance`` and ``notes`` are printed in their
+    order.
+    """
     labels = policy_labels(summary)
     base = labels[next(summary[POLICY].itertuples(index=False, name=None))]
     first = table.iloc[0]
@@ -70,7 +73,7 @@ def render_campaign(
 
 
 def _common(summary: pd.DataFrame) -> str:
-    """What the labels leave unsaid because all policies share it."""
+    """Return what all policies share, which the labels leave out."""
     shared = [f"{name} {summary[name].iloc[0]}" for name in POLICY[1:] if summary[name].nunique() == 1]
     return ", ".join(shared)
 
@@ -78,7 +81,7 @@ def _common(summary: pd.DataFrame) -> str:
 def _settings(
     table: pd.DataFrame, summary: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], base: str, unit: str, generated: bool
 ) -> list[dict[str, Any]]:
-    """For each semantics and threshold: its title, rows, and figures."""
+    """Return title, rows and figures for each semantics and threshold."""
     made = []
     keys = ["semantics", "starvation_s"]
     groups: Any = summary.groupby(keys, sort=False, dropna=False)
@@ -109,7 +112,10 @@ def _settings(
 
 
 def _rows(part: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], base: str) -> list[dict[str, Any]]:
-    """A row a policy, best first by the first tau; a cell a tau, then the metrics of no tau."""
+    """Return a row a policy, best first by the first tau.
+
+    A cell a tau, then the metrics independent of tau.
+    """
     first_tau = part["tau_s"].iloc[0]
     records = {(tuple(row[name] for name in POLICY), row["tau_s"], row["metric"]): row for row in part.to_dict("records")}
     ranked = part[(part["tau_s"] == first_tau) & (part["metric"] == "mean_bounded_slowdown")].sort_values("mean", kind="stable")
@@ -138,7 +144,7 @@ def _cell(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _by_window(rows: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], shown: set[str]) -> pd.DataFrame:
-    """Mean bounded slowdowns [windows, policies], means over seeds, the columns named by label."""
+    """Return mean bounded slowdowns [windows, policies], means over seeds, columns by label."""
     values = rows.groupby(["window", *POLICY], sort=False)["mean_bounded_slowdown"].mean().unstack(POLICY, sort=False)
     policies: list[Any] = list(values.columns)
     named = values.set_axis([labels[policy] for policy in policies], axis="columns")
@@ -146,7 +152,10 @@ def _by_window(rows: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], s
 
 
 def _sentences(part: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], base: str, first: pd.DataFrame) -> list[str]:
-    """Which policy has the lowest mean bounded slowdown, by each tau, and in how many windows the best on average is the best, alone or in a tie."""
+    """Say which policy has the lowest mean bounded slowdown by tau, and in how many windows.
+
+    Ties are counted apart.
+    """
     sentences = []
     slowdowns = part[part["metric"] == "mean_bounded_slowdown"]
     for tau_s in slowdowns["tau_s"].unique():
@@ -173,7 +182,7 @@ def _sentences(part: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], b
 
 
 def _remarks(summary: pd.DataFrame) -> list[str]:
-    """Each note of the summary once."""
+    """Return each note of the summary once."""
     return [_sentence(note) for note in summary.loc[summary["note"] != "", "note"].unique()]
 
 

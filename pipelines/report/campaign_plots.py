@@ -1,6 +1,7 @@
-"""The figures of a campaign: how policies are distributed over windows, as in figure 1 of Legrand, Trystram & Zrigui 2018, and who leads when.
+"""Figures of a campaign: policies' distributions over windows, and their ratios by window.
 
-Every function takes values by window, one column a policy, and returns the bytes of an image.
+The first is as figure 1 of Legrand, Trystram & Zrigui 2018. Every function takes values by window, one column a policy, and
+returns the bytes of an image.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pipelines.report.style import INK, MUTED, ImageFormat, encode, figure
 
 _LEADERS = 3
 _COLOURS = ("#0072b2", "#009e73", "#e69f00", "#cc79a7", "#56b4e9", "#d55e00")
-"""The policies of the lowest means of a panel are coloured, each the same in all panels."""
+"""Colours of the policies with the lowest means of a panel, the same in all panels."""
 _PANELS = 2
 """Panels side by side."""
 _STRONGEST = 2.0
@@ -27,9 +28,10 @@ _STRONGEST = 2.0
 
 
 def boxes(values: Mapping[float, pd.DataFrame], baseline: str, generated: bool, image: ImageFormat = "svg") -> bytes:
-    """Distribution of windows' mean bounded slowdowns, a panel a tau, a box a policy, sorted by mean (the diamond), on a logarithmic axis.
+    """Draw the distribution of windows' mean bounded slowdowns: a panel a tau, a box a policy.
 
-    ``values`` holds float64 [windows, policies] by tau. Boxes are quartiles, whiskers reach 1.5 times their distance, circles are windows beyond.
+    Sorted by mean (the diamond), on a logarithmic axis. ``values`` holds float64 [windows, policies] by tau. Boxes are quartiles,
+    whiskers reach 1.5 times their distance, circles are windows beyond.
     """
     policies = max(len(table.columns) for table in values.values())
     columns = min(len(values), _PANELS)
@@ -75,9 +77,10 @@ def _boxes(panel: Axes, table: pd.DataFrame, baseline: str, colours: Mapping[str
 
 
 def by_window(table: pd.DataFrame, baseline: str, unit: str, generated: bool, image: ImageFormat = "svg") -> bytes:
-    """Above, the baseline's value in each window; below, every other policy's ratio to it, a row a policy, sorted by mean.
+    """Draw the baseline by window, and below it every other policy's ratio to it.
 
-    ``table`` is float64 [windows, policies], indexed by window number; windows that are not in it stay blank.
+    A row a policy, sorted by mean. ``table`` is float64 [windows, policies], indexed by window number; missing windows stay
+    blank.
     """
     others = table.drop(columns=baseline)
     others = others[others.mean().sort_values(kind="stable").index]

@@ -1,4 +1,4 @@
-"""Experiments on the simulated cluster as one HTML file that needs nothing else: what came of them beside what paper 004 states, and its figures."""
+"""The page of experiments on the simulated cluster, beside what Nichols et al. state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from pipelines.workflows.cluster_experiments import ALL, METRICS, Conducted, lab
 def render_cluster(
     cluster: str, conducted: Sequence[Conducted], provenance: Mapping[str, object], notes: Sequence[str] = ()
 ) -> str:
-    """The page, from values alone: experiments on the cluster called ``cluster``, with ``provenance`` and ``notes`` printed in their order."""
+    """Return the page of experiments on the cluster called ``cluster``, from values alone.
+
+    ``provenance`` and ``notes`` are printed in their order.
+    """
     first = conducted[0]
     return template("cluster.html.j2").render(
         cluster=cluster,
@@ -53,7 +56,7 @@ def render_cluster(
 
 
 def _sentence(made: Conducted) -> str:
-    """What the first model did to varying runs, makespan and wait."""
+    """Say what the first model changed in varying runs, makespan and wait."""
     if not models_of(made):
         return ""
     rush = models_of(made)[0]
@@ -93,7 +96,7 @@ def _figures(conducted: Sequence[Conducted]) -> list[dict[str, str]]:
         ),
         (
             "Runs with variation, by the baseline's runs",
-            "z above 1.5 by mean and sigma of the baseline's own runs of the experiment, all trials together: what the paper's figures 4 and 5 "
+            "z above 1.5 by mean and sigma of the baseline's own runs of the experiment, all trials together: what figures 4 and 5 of the paper "
             "evidently count.",
             plots.varied(conducted, "varied_pooled"),
         ),

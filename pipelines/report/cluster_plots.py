@@ -1,4 +1,7 @@
-"""Figures of the experiments on the simulated cluster, after paper 004's 4 to 11; a scheduler has the same colour in all of them."""
+"""Figures of experiments on the simulated cluster, after figures 4 to 11 of Nichols et al.
+
+A scheduler has the same colour in all of them.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,17 @@ _BESIDE = 2
 _HEIGHT = 2.7
 _MINUTE = 60.0
 _DOTS = 20
-"""Most trials drawn as dots."""
+"""Max trials drawn as dots."""
 _RATIOS = (0.35, 0.5, 0.7, 0.85, 1, 1.2, 1.5, 2, 3, 4, 6, 8, 12, 16)
 
 Draw = Callable[[Axes, Conducted, dict[str, str]], None]
 
 
 def colours(conducted: Sequence[Conducted]) -> dict[str, str]:
-    """Ink for the baseline, orange for an oracle, yellow for a nowcast, grey for a coin, the palette in turn for models."""
+    """Return colours: ink for the baseline, orange oracle, yellow nowcast, grey coin.
+
+    Models take the palette in turn.
+    """
     names = list(dict.fromkeys(scheduler for made in conducted for scheduler in made.schedulers))
     palette = cycle(_MODELS)
     fixed = {"": INK, ORACLE: _ORANGE, NOWCAST: "#e3c94b", COIN: "#b8c0c8"}
@@ -39,7 +45,10 @@ def colours(conducted: Sequence[Conducted]) -> dict[str, str]:
 
 
 def varied(conducted: Sequence[Conducted], way: str = "varied_pooled", image: ImageFormat = "svg") -> bytes:
-    """Runs with variation a trial by application (figures 4 and 5); ``way`` is one of :data:`pipelines.workflows.cluster_experiments.WAYS`."""
+    """Draw runs with variation a trial by application (figures 4 and 5).
+
+    ``way`` is one of :data:`pipelines.workflows.cluster_experiments.WAYS`.
+    """
 
     def draw(panel: Axes, made: Conducted, colour: dict[str, str]) -> None:
         values = made.values
@@ -51,8 +60,10 @@ def varied(conducted: Sequence[Conducted], way: str = "varied_pooled", image: Im
 
 
 def waits(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> bytes:
-    """By how much the jobs of an application that were not submitted at once wait longer, means over trials with intervals (figure 11); lines at a
-    minute, within which the paper's are."""
+    """Draw the change of waits of jobs not submitted at once, by application (figure 11).
+
+    Means over trials with intervals; lines at a minute, within which the paper's are.
+    """
 
     def draw(panel: Axes, made: Conducted, colour: dict[str, str]) -> None:
         _changes(panel, made, "wait_later_s", ("difference", "low", "high"), 1.0, colour)
@@ -63,7 +74,10 @@ def waits(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> bytes:
 
 
 def improvements(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> bytes:
-    """By how much the largest runtime of a trial is lower, mean over trials, by application, with intervals (figure 9)."""
+    """Draw by how much the largest runtime of a trial is lower, by application (figure 9).
+
+    Means over trials with intervals.
+    """
 
     def draw(panel: Axes, made: Conducted, colour: dict[str, str]) -> None:
         _changes(panel, made, "worst", ("relative", "relative_low", "relative_high"), -100.0, colour)
@@ -72,8 +86,10 @@ def improvements(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> 
 
 
 def runtimes(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> bytes:
-    """All runtimes under the baseline and under the first model by application and nodes, over the baseline's median (figures 6 to 8): boxes are quartiles,
-    whiskers reach from the least to the largest."""
+    """Draw runtimes under the baseline and the first model over the baseline's median.
+
+    By application and nodes (figures 6 to 8): boxes are quartiles, whiskers reach from the min to the max.
+    """
 
     def draw(panel: Axes, made: Conducted, colour: dict[str, str]) -> None:
         drawn = [made.baseline, *models_of(made)[:1]]
@@ -116,7 +132,7 @@ def runtimes(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> byte
 
 
 def makespans(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> bytes:
-    """Makespans of all experiments, means over trials, and each trial as a dot (figure 10)."""
+    """Draw makespans of all experiments: means over trials, each trial as a dot (figure 10)."""
     colour = colours(conducted)
     names = list(colour)
     with figure(10.5, 3.2, True, SIMULATED) as drawing:
@@ -145,7 +161,10 @@ def _panels(
     beside: int = _BESIDE,
     shown: Callable[[str], bool] = lambda name: True,
 ) -> bytes:
-    """A panel an experiment; ``what`` is the title of the vertical axes, ``shown`` says which schedulers are in the legend."""
+    """Draw a panel an experiment.
+
+    ``what`` is the title of the vertical axes, ``shown`` says which schedulers are in the legend.
+    """
     colour = colours(conducted)
     columns = min(beside, len(conducted))
     lines = -(-len(conducted) // columns)
@@ -162,7 +181,7 @@ def _panels(
 
 
 def _bars(panel: Axes, made: Conducted, values: pd.DataFrame, metric: str, colour: dict[str, str]) -> None:
-    """Means over trials of one metric, a group of bars an application."""
+    """Draw means over trials of one metric, a group of bars an application."""
     names, count = made.experiment.applications, len(made.schedulers)
     for place, scheduler in enumerate(made.schedulers):
         x = np.arange(len(names)) + (place - (count - 1) / 2) * 0.8 / count
@@ -173,7 +192,10 @@ def _bars(panel: Axes, made: Conducted, values: pd.DataFrame, metric: str, colou
 def _changes(
     panel: Axes, made: Conducted, metric: str, columns: tuple[str, str, str], scale: float, colour: dict[str, str]
 ) -> None:
-    """Changes of one metric from the baseline's, times ``scale``, with their intervals, a group of bars an application."""
+    """Draw changes of one metric from the baseline's, a group of bars an application.
+
+    Times ``scale``, with their intervals.
+    """
     found = made.found[made.found["metric"] == metric].set_index(["scheduler", "application"])
     names, others = made.experiment.applications, made.schedulers[1:]
     for place, scheduler in enumerate(others):

@@ -1,4 +1,7 @@
-"""Experiments on the simulated cluster as tables of texts: for the terminal, for the page, and for docs/studies/rush.md."""
+"""Experiments on the simulated cluster as tables of texts.
+
+For the terminal, for the page, and for docs/studies/rush.md.
+"""
 
 from __future__ import annotations
 
@@ -31,26 +34,32 @@ FORMS = {
     "worst": ".2f",
 }
 BY_APPLICATION = ("varied", "varied_pooled", "worst", "wait_s", "wait_later_s")
-"""What is shown by application, too."""
+"""Metrics shown by application, too."""
 _SHORTENED_S = (18, 66)
 _LOWER_MAXIMUM = 0.058
 _F1 = 0.95
 
 
 def looked_up(found: pd.DataFrame) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """Rows of :func:`pipelines.workflows.cluster_experiments.compared` by scheduler, application and metric."""
+    """Return rows of :func:`pipelines.workflows.cluster_experiments.compared` by their keys.
+
+    Keys are (scheduler, application, metric).
+    """
     rows = [{str(name): value for name, value in row.items()} for row in found.to_dict("records")]
     return {(row["scheduler"], row["application"], row["metric"]): row for row in rows}
 
 
 def signed(value: float, form: str) -> str:
-    """A difference with its sign; no sign where it rounds to nothing."""
+    """Format a difference with its sign, without sign where it rounds to zero."""
     text = format(value, "+" + form)
     return text[1:] if float(text.replace(",", "")) == 0 else text.replace("-", MINUS)
 
 
 def cell(row: Mapping[str, Any], baseline: str) -> dict[str, str]:
-    """Mean, difference with its interval, the same in per cent, and whether it is better or worse: for all metrics less is better."""
+    """Return mean, difference with interval, the same in per cent, and better or worse.
+
+    For all metrics less is better.
+    """
     form = FORMS[row["metric"]]
     made = {"mean": format(row["mean"], form), "change": "", "percent": "", "tone": ""}
     if row["scheduler"] == baseline:
@@ -67,12 +76,12 @@ def cell(row: Mapping[str, Any], baseline: str) -> dict[str, str]:
 
 
 def overall(made: Conducted) -> list[tuple[str, list[dict[str, str]]]]:
-    """Title and a cell a scheduler for each metric, over all applications."""
+    """Return title and a cell a scheduler for each metric, over all applications."""
     return _rows(made, [(name, ALL, title) for name, title in METRICS.items()])
 
 
 def by_application(made: Conducted, metric: str) -> list[tuple[str, list[dict[str, str]]]]:
-    """Application and a cell a scheduler, of one metric."""
+    """Return application and a cell a scheduler, of one metric."""
     return _rows(made, [(metric, name, name) for name in made.experiment.applications])
 
 
@@ -85,12 +94,15 @@ def _rows(made: Conducted, wanted: Sequence[tuple[str, str, str]]) -> list[tuple
 
 
 def heads(made: Conducted) -> list[str]:
-    """What the schedulers are called in the heads of columns."""
+    """Return the schedulers' names for the heads of columns."""
     return [label(scheduler) for scheduler in made.schedulers]
 
 
 def decision_rows(made: Conducted) -> list[list[str]]:
-    """Scheduler, and means over trials of how often it asked and skipped; not of those that ask nobody."""
+    """Return each scheduler's mean numbers of decisions and skips, a row a scheduler.
+
+    Schedulers without start decisions are left out.
+    """
     rows = []
     for row in decisions(made.runs, made.schedulers).to_dict("records"):
         if row["asked"] > 0:
@@ -103,7 +115,10 @@ DECISION_HEADS = ("scheduler", "asked", "skipped", "share", "jobs skipped at all
 
 
 def largest_rows(made: Conducted) -> list[list[str]]:
-    """Application (and nodes), and of each scheduler the largest runtime of all trials, with how far below the baseline's it is."""
+    """Return application (and nodes), and each scheduler's largest runtime of all trials.
+
+    With the difference from the baseline's.
+    """
     rows, found = [], {}
     for row in maxima(made.runs, made.baseline).to_dict("records"):
         found[row["application"], row["nodes"], row["scheduler"]] = row
@@ -119,12 +134,15 @@ def largest_rows(made: Conducted) -> list[list[str]]:
 
 
 def models_of(made: Conducted) -> list[str]:
-    """The schedulers that ask a model."""
+    """Return the schedulers that ask a model."""
     return [scheduler for scheduler in made.schedulers if asked_of(scheduler) not in ("", *UNLEARNED)]
 
 
 def beside(conducted: Sequence[Conducted]) -> list[tuple[str, str, str]]:
-    """What paper 004's text states, what it states, and the same of the first model here; rows only of experiments that were run."""
+    """Return rows of statement, value in Nichols et al.'s text, and the first model's here.
+
+    Only experiments that were run have rows.
+    """
     rows: list[tuple[str, str, str]] = []
     for made in conducted:
         if not models_of(made):

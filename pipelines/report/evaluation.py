@@ -1,4 +1,4 @@
-"""An evaluation of predictions as one HTML file that needs nothing else: tables by predictor and experience, and figures for each part judged."""
+"""The page of an evaluation of predictions: tables by predictor, experience, and figures."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ from sim.predictions.sharpness import REFERENCES, outside
 from sim.schedule import Schedule
 
 _CURVES = 6
-"""Most predictors drawn as curves; more cannot be told apart."""
+"""Max predictors drawn as curves; more cannot be told apart."""
 _BOUND = "clairvoyant"
 _LEVELS = (0.05, 0.2, 0.5, 0.8, 0.9, 0.95)
 """Levels whose losses the table shows."""
 
 
 def render_evaluation(evaluation: Evaluation, provenance: Mapping[str, object], notes: Sequence[str] = ()) -> str:
-    """The page, from values alone: ``evaluation`` as :func:`pipelines.workflows.evaluation.evaluate_predictors` made it;
-    ``provenance`` and ``notes`` are printed in their order."""
+    """Return the page, from values alone.
+
+    ``evaluation`` comes from :func:`pipelines.workflows.evaluation.evaluate_predictions`; ``provenance`` and ``notes`` are
+    printed in their order.
+    """
     first = evaluation.schedules[0]
     predictors = [schedule.predictor for schedule in evaluation.schedules]
     baseline = evaluation.qualities[0].baseline
@@ -56,7 +59,10 @@ def render_evaluation(evaluation: Evaluation, provenance: Mapping[str, object], 
 
 
 def _drawn(quality: Quality, predictors: Sequence[str]) -> dict[str, Look]:
-    """The look of each predictor that has a curve: the baseline, the requests, and the most accurate of the others."""
+    """Return the look of each predictor that has a curve.
+
+    These are the baseline, the requests, and the most accurate of the others.
+    """
     accurate = sorted(predictors, key=lambda name: -quality.figures(name)["accuracy"]["value"])
     wanted = [quality.baseline, *(name for name in ("requested",) if name in predictors), *accurate]
     chosen = [name for name in dict.fromkeys(wanted) if name != _BOUND][:_CURVES] or [_BOUND]
@@ -64,7 +70,7 @@ def _drawn(quality: Quality, predictors: Sequence[str]) -> dict[str, Look]:
 
 
 def _part(quality: Quality, evaluation: Evaluation, drawn: Mapping[str, Look]) -> dict[str, Any]:
-    """One part: its title, sentences, table rows and figures."""
+    """Return one part: its title, sentences, table rows and figures."""
     generated = evaluation.schedules[0].generated
     predictors = [schedule.predictor for schedule in evaluation.schedules]
     shown = [name for name in predictors if name != _BOUND] or predictors
@@ -121,7 +127,10 @@ def _row(quality: Quality, schedule: Schedule, levels: Sequence[str], cost: Cost
 
 
 def _cell(row: Mapping[str, Any], kind: Any, higher_is_better: bool | None) -> dict[str, str]:
-    """A value with its interval, and its difference to the baseline, coloured where the interval of that leaves out 0."""
+    """Return a value with its interval and its difference to the baseline.
+
+    Coloured where the interval of the difference leaves out 0.
+    """
     value = "–" if pd.isna(row["value"]) else number(row["value"], kind)
     low, high = row["difference_low"], row["difference_high"]
     sure = higher_is_better is not None and pd.notna(low) and (low > 0 or high < 0)
@@ -143,7 +152,7 @@ def _difference(value: float, low: float, high: float, kind: str) -> str:
 
 
 def _sentences(quality: Quality, predictors: Sequence[str]) -> list[str]:
-    """Who is most accurate, and by how much surely."""
+    """Say which predictor is most accurate, and by how much, with its interval."""
     fair = [name for name in predictors if name != _BOUND]
     if not fair:
         return []
@@ -175,7 +184,10 @@ def _calibration(quality: Quality, predictor: str) -> list[dict[str, str]]:
 
 
 def _sharpness(quality: Quality, generated: bool) -> dict[str, Any]:
-    """Scores of all predictors and references as distributions, the figure of their losses, and how often rates left the bands of chance."""
+    """Return scores of all predictors and references as distributions, and their figures.
+
+    With how often rates left the bands of chance.
+    """
     found = quality.sharpness
     by_name: Any = found.losses.pivot(index="predictor", columns="level", values="pinball_s")
     rows: Any = found.scores.to_dict("records")
@@ -213,7 +225,7 @@ def _sharpness(quality: Quality, generated: bool) -> dict[str, Any]:
 
 
 def _coverage(quality: Quality, predictor: str) -> dict[str, Any]:
-    """For which jobs the quantiles of ``predictor`` hold: levels, and a row a group."""
+    """Return for which jobs the quantiles of ``predictor`` hold: levels, and a row a group."""
     mine = quality.sharpness.coverage
     mine = mine[mine["predictor"] == predictor]
     levels = sorted(mine["level"].unique())

@@ -1,7 +1,7 @@
-"""The figures of an evaluation of predictions: how good each predictor is, for whom, since when, which way it errs, and whether its distribution is true.
+"""Figures of an evaluation of predictions: quality, experience, errors and calibration.
 
-Every function takes the values of a :class:`sim.predictions.quality.Quality` and returns the bytes of an image. ``drawn`` holds the look of each
-predictor that has a curve; the others are rows of points in grey.
+Every function takes the values of a :class:`sim.predictions.quality.Quality` and returns the bytes of an image. ``drawn`` holds
+the look of each predictor that has a curve; the others are rows of points in grey.
 """
 
 from __future__ import annotations
@@ -27,14 +27,20 @@ Drawn = Mapping[str, Look]
 
 
 def overall(quality: Quality, predictors: Sequence[str], drawn: Drawn, generated: bool, image: ImageFormat = "svg") -> bytes:
-    """Accuracy, under-prediction rate and mean absolute error with their intervals: a panel each, a row a predictor."""
+    """Draw accuracy, under-prediction rate and mean absolute error with their intervals.
+
+    A panel each, a row a predictor.
+    """
     panels = [("accuracy", "accuracy"), ("under-predicted", "underprediction_rate"), ("mean absolute error, h", "mae_s")]
     groups = [("all", "all", measure, title) for title, measure in panels]
     return _rows(quality, predictors, groups, drawn, generated, image)
 
 
 def by_experience(quality: Quality, predictors: Sequence[str], drawn: Drawn, generated: bool, image: ImageFormat = "svg") -> bytes:
-    """Accuracy with its interval in each stage of the user's experience: a panel each, a row a predictor."""
+    """Draw accuracy with its interval in each stage of the user's experience.
+
+    A panel each, a row a predictor.
+    """
     groups = [("experience", stage, "accuracy", f"accuracy, {words}") for stage, words in STAGES.items()]
     return _rows(quality, predictors, groups, drawn, generated, image)
 
@@ -71,7 +77,10 @@ def _rows(
 
 
 def learning(quality: Quality, drawn: Drawn, generated: bool, image: ImageFormat = "svg") -> bytes:
-    """Accuracy by 30 days of the trace and, where users are known, by the number of the user's completed jobs, in bins that double."""
+    """Draw accuracy by 30 days of the trace and, with known users, by completed jobs.
+
+    The number of the user's completed jobs is in bins that double.
+    """
     users = quality.knows_users
     with figure(10.5, 3.9, generated) as drawing:
         panels = drawing.subplots(1, 1 + users, sharey=True, squeeze=False, width_ratios=[1.25, 1][: 1 + users])[0]
@@ -97,12 +106,15 @@ def learning(quality: Quality, drawn: Drawn, generated: bool, image: ImageFormat
 
 
 def _place(begin: float) -> float:
-    """Where the bin of completed jobs that begins with ``begin`` is drawn: one beside the other from 0, 1, 2, 3-4 on."""
+    """Return where the bin of completed jobs that begins with ``begin`` is drawn."""
     return begin if begin <= 2 else float(np.log2(begin - 1)) + 2
 
 
 def errors(quality: Quality, predictors: Sequence[str], generated: bool, image: ImageFormat = "svg") -> bytes:
-    """Histograms of predicted over actual runtime, half an octave a bar: a panel a predictor, all on one scale."""
+    """Draw histograms of predicted over actual runtime, half an octave a bar.
+
+    A panel a predictor, all on one scale.
+    """
     columns = min(len(predictors), _COLUMNS)
     lines = -(-len(predictors) // columns)
     with figure(10.5, 0.4 + 1.75 * lines, generated) as drawing:
@@ -116,7 +128,7 @@ def errors(quality: Quality, predictors: Sequence[str], generated: bool, image: 
             panel.grid(axis="x", visible=False)
         for panel in panels[len(predictors) :]:
             panel.set_visible(False)
-        for panel in panels[max(len(predictors) - columns, 0) : len(predictors)]:  # also those with nothing below
+        for panel in panels[max(len(predictors) - columns, 0) : len(predictors)]:  # also panels with no panel below
             panel.tick_params(labelbottom=True)
         panels[0].set_xticks([-8, -4, 0, 4, 8], ["1/256", "1/16", "1", "16", "256"])
         panels[0].yaxis.set_major_formatter(_PERCENT)
@@ -126,7 +138,7 @@ def errors(quality: Quality, predictors: Sequence[str], generated: bool, image: 
 
 
 def calibration(quality: Quality, predictor: str, generated: bool, image: ImageFormat = "svg") -> bytes:
-    """One distribution: the share of jobs at most as long as each quantile, and the rates of longer ones over time in the bands of chance."""
+    """Draw one distribution: its calibration curve, and its rates over time in chance bands."""
     curve = quality.calibration[quality.calibration["predictor"] == predictor].reset_index(drop=True)
     windows = quality.sharpness.windows
     windows = windows[windows["predictor"] == predictor]
@@ -155,7 +167,7 @@ def _curve(panel: Axes, curve: pd.DataFrame) -> None:
 
 
 def _band(panel: Axes, rows: pd.DataFrame, level: float) -> None:
-    """Rates over time in the band of chance, and where the level is moved in the narrower one that this leaves to chance."""
+    """Draw rates over time in the band of chance, and in the narrower one with feedback."""
     middle = (rows["month"] + 0.5) * MONTH_S / DAY_S
     panel.fill_between(middle, rows["low"], rows["high"], color=GRID, step="mid", linewidth=0)
     told = rows["feedback_low"].notna().all()

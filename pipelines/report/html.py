@@ -1,4 +1,4 @@
-"""The comparison as one HTML file that needs nothing else: tables, figures as data URIs, provenance, and how to read each metric."""
+"""The comparison's page: tables, figures as data URIs, provenance, and notes on metrics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from sim.schedule import Schedule
 WINDOW_S = 2 * DAY_S
 """Length of the Gantt charts' window."""
 _CURVES = 6
-"""Most combinations drawn as curves; more cannot be told apart."""
+"""Max combinations drawn as curves; more cannot be told apart."""
 
 
 def render_report(
@@ -97,13 +97,16 @@ def render_report(
 
 
 def write_report(path: Path, html: str) -> None:
-    """Write the page whole, or leave what was there."""
+    """Write the page atomically."""
     with replacing(path) as temporary:
         temporary.write_text(html, encoding="utf-8")
 
 
 def _curves(schedules: Sequence[Schedule], base: Schedule, comparison: pd.DataFrame) -> list[Schedule]:
-    """The schedules drawn as curves: the baseline, the recorded one, and those of the lowest mean bounded slowdown, in this order."""
+    """Return the schedules drawn as curves.
+
+    The baseline, the recorded one, and those of the lowest mean bounded slowdown, in this order.
+    """
     rows = comparison[comparison["metric"] == "mean_bounded_slowdown"].set_index(["scheduler", "predictor", "correction"])
     value = rows["value"].to_dict()
     ranked = sorted(schedules, key=lambda schedule: (schedule is not base, schedule.predictor != "", value[key(schedule)]))
@@ -120,7 +123,7 @@ def _figures(
     has_intervals: bool,
 ) -> list[dict[str, str]]:
     others = [schedule for schedule in curves if schedule is not base and schedule.predictor != ""]
-    # Stable: the best one without hindsight comes first, and clairvoyant only where there is no other.
+    # stable: the best one without hindsight comes first, clairvoyant only if it is the only one
     others.sort(key=lambda schedule: schedule.predictor == "clairvoyant")
     pair = [base, *others[:1]]
     recorded = [schedule for schedule in curves if schedule.predictor == ""]

@@ -1,4 +1,4 @@
-"""Which features a variability model goes by: the most important ones as bars, coloured by where they come from."""
+"""The most important features of a variability model as bars, coloured by source."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ def importances(
     generated: bool = False,
     image: ImageFormat = "png",
 ) -> bytes:
-    """The ``TOP`` features of ``importance`` (float64, index the features' names ``<sampler>.<metric>.<statistic>``), most important first.
+    """Draw the ``TOP`` features of ``importance``, most important first.
 
-    ``permuted`` importance is a loss of average precision, any other the learner's own share of all. ``generated``: the system is simulated. In the title
-    stands how much of all importance the rest has.
+    ``importance`` is float64 with the features' names ``<sampler>.<metric>.<statistic>`` as index. ``permuted`` importance is a
+    loss of average precision, any other the learner's own share of all. ``generated``: the system is simulated. The title gives
+    the share of the other features.
     """
     ranked = importance.sort_values(ascending=False, kind="stable")
     shown = ranked.head(TOP)
@@ -46,7 +47,7 @@ def importances(
         positive = ranked.clip(lower=0)
         rest = 1 - positive.head(TOP).sum() / positive.sum() if positive.sum() > 0 else 0.0
         left = f"; the other {len(ranked) - len(shown)} have {rest:.0%} of all" if len(ranked) > len(shown) else ""
-        axes.set_title(f"{system}: what {classifier} goes by{left}", color=INK)
+        axes.set_title(f"{system}: features that {classifier} uses{left}", color=INK)
         axes.set_xlabel("average precision lost when the feature is shuffled" if permuted else "importance, share of all")
         present = list(dict.fromkeys(sources))
         handles = [Patch(color=colours[source], label=_OTHERS.get(source, ("", source))[1]) for source in present]
@@ -55,7 +56,7 @@ def importances(
 
 
 def _colours(sources: list[str]) -> dict[str, str]:
-    """Samplers in turn, in the order of the features; probes and types always have the same."""
+    """Return colours: samplers in turn, in the order of the features; probes and types fixed."""
     samplers = [name for name in dict.fromkeys(sources) if name not in _OTHERS]
     table = {name: _COLOURS[place % len(_COLOURS)] for place, name in enumerate(samplers)}
     return table | {name: colour for name, (colour, _) in _OTHERS.items()}

@@ -1,4 +1,4 @@
-"""The pages that nights leave: one a night, and one over all of them; each is one HTML file that needs nothing else."""
+"""The pages of nights: one a night, and one over all of them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _INPUTS = {
     "requested_s": "requested time",
     "hour": "hour of day",
     "user": "users",
-    "unknown users": "jobs of users never seen",
+    "unknown users": "jobs of unknown users",
 }
 _MEASURES = {"accuracy": "accuracy", "underprediction_rate": "under-predicted"}
 _NAMES = {**_INPUTS, **_MEASURES}
 
 
 def render_night(night: Night, run_id: str) -> str:
-    """The page of one night."""
+    """Return the page of one night."""
     row, made = night.row, night.retrained
     table = night.comparison
     kept = table[table["metric"].isin(_COMPARED)] if len(table) else table
@@ -86,7 +86,7 @@ def render_night(night: Night, run_id: str) -> str:
 
 
 def render_index(trace: str, nights: pd.DataFrame, failures: Sequence[str], generated: bool) -> str:
-    """The page over all nights, newest first."""
+    """Return the page over all nights, newest first."""
     promotions = int(nights["promoted"].sum())
     return template("nights.html.j2").render(
         trace=trace,
@@ -152,7 +152,7 @@ def _summary(night: Night) -> list[str]:
 
 
 def told_evidence(row: Mapping[Any, Any]) -> str:
-    """The evidence of a night and how much was needed; a dash where nothing was judged."""
+    """Return the evidence of a night and the evidence needed; a dash without judgement."""
     return "–" if pd.isna(row["evidence"]) else f"{row['evidence']:.3g} of {row['evidence_needed']:g}"
 
 
@@ -171,8 +171,8 @@ def _rule() -> str:
 
 
 def _predictors(accuracies: Mapping[str, float]) -> list[tuple[str, str, str]]:
-    """Name, accuracy as served, accuracy up to the second."""
-    rows = [("champion, whoever it was", share(accuracies["champion"]), "–")]
+    """Return name, accuracy as served, accuracy up to the second."""
+    rows = [("champion at the time", share(accuracies["champion"]), "–")]
     rows += [
         (f"{name}, trained each night", share(accuracies[name]), share(accuracies[f"{name}_now"])) for name in reversed(TRAINERS)
     ]
@@ -203,10 +203,10 @@ def _performance_rows(performance: pd.DataFrame) -> list[tuple[str, str, str, st
 
 
 def share(value: float) -> str:
-    """A share in per cent, a dash for none."""
+    """Format a share in per cent, a dash for none."""
     return "–" if pd.isna(value) else f"{100 * value:.1f} %"
 
 
 def signed(value: float, digits: int = 1) -> str:
-    """A number with its sign."""
+    """Format a number with its sign."""
     return f"{value:+.{digits}f}".replace("-", "−")

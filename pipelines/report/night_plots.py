@@ -1,4 +1,4 @@
-"""The figure of the nights: who predicted how well, night by night, and when the champion changed."""
+"""The figure of the nights: accuracy night by night, evidence, and promotions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pipelines.report.style import GRID, INK, MUTED, ImageFormat, encode, figure
 
 _BLUE, _GREEN, _PURPLE, _VERMILION = "#0072b2", "#009e73", "#cc79a7", "#d55e00"
 _TICKS = 12
-"""Most nights named on the axis."""
+"""Max nights named on the axis."""
 
 
 def over_nights(nights: pd.DataFrame, generated: bool, image: ImageFormat = "svg") -> bytes:
-    """From above: accuracy in the judged window of each night (table ``nights``), how much better the challenger was, and the evidence for that."""
+    """Draw accuracy by night (table ``nights``), the challenger's advantage, and its evidence."""
     place = np.arange(len(nights))
     with figure(10.5, 8.0, generated) as drawing:
         above, below, lowest = drawing.subplots(3, 1, sharex=True, height_ratios=[1.7, 1, 1])
@@ -76,7 +76,7 @@ def over_nights(nights: pd.DataFrame, generated: bool, image: ImageFormat = "svg
 
 
 def _draw_evidence(panel: Axes, nights: pd.DataFrame) -> None:
-    """What decides: the evidence of each night on a logarithmic axis, and how much is needed."""
+    """Draw the evidence of each night on a logarithmic axis, and the evidence needed."""
     place = np.arange(len(nights))
     panel.set(title="evidence that the challenger is better, which decides; dashed: what is needed", xlabel="night", yscale="log")
     for name, colour, line, marker in (("evidence_needed", INK, "--", ""), ("evidence", _GREEN, "-", "s")):
@@ -89,7 +89,7 @@ def _draw_evidence(panel: Axes, nights: pd.DataFrame) -> None:
 
 
 def _mark(panel: Axes, nights: pd.DataFrame) -> None:
-    """Promotions as lines, nights with drift as bands."""
+    """Mark promotions as lines and nights with drift as bands."""
     for place, (promoted, drifted) in enumerate(zip(nights["promoted"], nights["drifted"], strict=True)):
         if drifted:
             panel.axvspan(

@@ -1,4 +1,4 @@
-"""What every page of the reports shares: templates with one style, and pictures inside the page."""
+"""Shared parts of the report pages: templates with one style, and embedded pictures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jinja2
 
 
 def template(name: str) -> jinja2.Template:
-    """The template ``name`` beside this file; a variable that nobody gave is an error."""
+    """Return the template ``name`` beside this file; a missing variable is an error."""
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -18,5 +18,5 @@ def template(name: str) -> jinja2.Template:
 
 
 def data_uri(image: bytes, kind: str = "svg+xml") -> str:
-    """A picture, SVG or ``png``, as the address of an image."""
+    """Return a picture, SVG or ``png``, as the address of an image."""
     return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"

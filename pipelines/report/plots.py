@@ -1,7 +1,7 @@
-"""The report's figures: what changed, for which jobs, when, on which processors, and how well runtimes were predicted.
+"""The report's figures: changes, distributions, time, Gantt charts and prediction quality.
 
-Every function takes values and returns the bytes of an image, ``png`` or ``svg``. ``table`` holds the looks of a whole comparison,
-so that a combination looks the same in all its figures; by default those of the schedules given.
+Every function takes values and returns the bytes of an image, ``png`` or ``svg``. ``table`` holds the looks of a whole
+comparison, so that a combination looks the same in all its figures; by default those of the schedules given.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PANELS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s")
 _LOG_FROM = 2.0
 """A panel whose largest change exceeds a factor of 1 + this is drawn on a logarithmic scale of ratios."""
 _DENSITIES = 5
-"""Most predictors drawn as densities, in the order given."""
+"""Max predictors drawn as densities, in the order given."""
 _POINTS = 400
 """Points of a distribution's curve."""
 _STEPS = 200
@@ -42,9 +42,10 @@ def metrics_by_combination(
     metrics: Sequence[str] = PANELS,
     image: ImageFormat = "png",
 ) -> bytes:
-    """Relative change of each metric to the baseline with its interval: a panel a metric, a row a combination.
+    """Draw relative changes of metrics to the baseline with intervals.
 
-    ``comparison`` as :func:`sim.metrics.comparison.compare` makes it. A metric whose baseline is 0 has an empty panel, which says so.
+    A panel a metric, a row a combination. ``comparison`` comes from :func:`sim.metrics.comparison.compare`. A metric whose
+    baseline is 0 has an empty panel, which says so.
     """
     rows = comparison.set_index(["scheduler", "predictor", "correction"])
     table = looks(rows.index.unique())
@@ -77,9 +78,10 @@ def metrics_by_combination(
 
 
 def _ratio_axis(panel: Axes, chosen: pd.DataFrame) -> tuple[float, float]:
-    """An axis of log ratios, ticked in per cent, over what was simulated; a recorded schedule is often far off and may lie beyond it.
+    """Set up an axis of log ratios, ticked in per cent, over the simulated combinations.
 
-    Near 0 it is linear, and a factor of two looks the same up and down. Returns its limits as relative changes.
+    A recorded schedule is often far off and may lie beyond it. Near 0 the axis is linear, and a factor of two looks the same up
+    and down. Returns its limits as relative changes.
     """
     changes = chosen.loc[chosen.index.get_level_values("predictor") != "", ["relative", "low", "high"]].to_numpy(np.float64)
     changes = changes[np.isfinite(changes) & (changes > -1)]
@@ -116,7 +118,10 @@ def _signed(change: float, digits: int) -> str:
 def distributions(
     schedules: Sequence[Schedule], tau_s: float = TAU_S, table: Looks | None = None, image: ImageFormat = "png"
 ) -> bytes:
-    """Share of jobs that wait longer, and that are slowed down more, both axes logarithmic: means are made in these tails."""
+    """Draw the shares of jobs above each wait and each slowdown, both axes logarithmic.
+
+    Means are made in these tails.
+    """
     table = table or looks(key(schedule) for schedule in schedules)
     with figure(10.5, 3.9, any(schedule.generated for schedule in schedules)) as drawing:
         left, right = drawing.subplots(1, 2, sharey=True)
@@ -143,7 +148,10 @@ def distributions(
 
 
 def _exceedance(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Points x from 1 to the largest value, and the share of values above each; exact at every point, 0 left out."""
+    """Return points x from 1 to the largest value, and the share of values above each.
+
+    Exact at every point; shares of 0 are left out.
+    """
     ordered = np.sort(values)
     grid = np.geomspace(1.0, max(ordered[-1], 1.0 + 1e-9), _POINTS)
     share = 1.0 - np.searchsorted(ordered, grid, side="right") / len(ordered)
@@ -151,7 +159,7 @@ def _exceedance(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def over_time(schedules: Sequence[Schedule], table: Looks | None = None, image: ImageFormat = "png") -> bytes:
-    """Queue length and utilization over the whole trace, time-weighted means over steps of a few hundredths of it."""
+    """Draw queue length and utilization over the trace, time-weighted means over steps."""
     table = table or looks(key(schedule) for schedule in schedules)
     with figure(10.5, 4.6, any(schedule.generated for schedule in schedules)) as drawing:
         above, below = drawing.subplots(2, 1, sharex=True)
@@ -172,9 +180,10 @@ def over_time(schedules: Sequence[Schedule], table: Looks | None = None, image: 
 
 
 def gantt_chart(schedules: Sequence[Schedule], window: tuple[int, int], image: ImageFormat = "png") -> bytes:
-    """The same window of several schedules, one above the other on one clock: a rectangle a job, coloured by its wait.
+    """Draw the same window of several schedules, one above the other on one clock.
 
-    Rows of processors are assigned for drawing (:func:`sim.metrics.timeline.gantt`); a job may be in several pieces.
+    A rectangle is a job, coloured by its wait. Rows of processors are assigned for drawing (:func:`sim.metrics.timeline.gantt`);
+    a job may be in several pieces.
     """
     charts = [gantt(schedule, window) for schedule in schedules]
     waits = [(chart["start_s"] - chart["submit_s"]).to_numpy(np.float64) for chart in charts]
@@ -203,9 +212,10 @@ def gantt_chart(schedules: Sequence[Schedule], window: tuple[int, int], image: I
 def prediction_quality(
     schedules: Sequence[Schedule], prediction_metrics: pd.DataFrame, table: Looks | None = None, image: ImageFormat = "png"
 ) -> bytes:
-    """Accuracy by predictor, and predicted against actual runtimes as densities (exact predictions are left out of those).
+    """Draw accuracy by predictor, and predicted against actual runtimes as densities.
 
-    ``prediction_metrics`` holds the columns ``predictor`` and ``accuracy``; densities are of the predictors that a schedule used.
+    Exact predictions are left out of the densities. ``prediction_metrics`` holds the columns ``predictor`` and ``accuracy``;
+    densities are of the predictors that a schedule used.
     """
     table = table or looks(key(schedule) for schedule in schedules)
     colours = {predictor: {look.colour for (_, name, _), look in table.items() if name == predictor} for _, predictor, _ in table}

@@ -1,4 +1,4 @@
-"""Two figures of predicted distributions: the loss at each level beside what knows nothing, and for which jobs the quantiles hold.
+"""Figures of predicted distributions: loss by level, and coverage by group of jobs.
 
 They take tables of :class:`sim.predictions.sharpness.Sharpness` and return the bytes of an image.
 """
@@ -22,7 +22,10 @@ _PERCENT = FuncFormatter(lambda share, _: f"{100 * share:.3g} %")
 
 
 def losses(table: pd.DataFrame, names: Sequence[str], generated: bool, image: ImageFormat = "svg") -> bytes:
-    """Quantile loss by level of the predictors and references ``names``, of ``losses``; the requested time is in ink, references are grey."""
+    """Draw the quantile loss by level of predictors and references ``names``.
+
+    The requested time is in ink, references are grey.
+    """
     with figure(8.4, 3.8, generated) as drawing:
         panel = drawing.subplots()
         loss_curves(panel, table, names)
@@ -31,7 +34,7 @@ def losses(table: pd.DataFrame, names: Sequence[str], generated: bool, image: Im
 
 
 def loss_curves(panel: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
-    """One panel of :func:`losses`."""
+    """Draw one panel of :func:`losses`."""
     colours = iter(_COLOURS)
     for name in names:
         rows = table[table["predictor"] == name]
@@ -48,7 +51,10 @@ def loss_curves(panel: Axes, table: pd.DataFrame, names: Sequence[str]) -> None:
 
 
 def coverage(table: pd.DataFrame, predictor: str, generated: bool, image: ImageFormat = "svg") -> bytes:
-    """Share of jobs, and of processor-seconds, at most as long as the quantiles of ``predictor``, by tenths of the request and by width."""
+    """Draw shares of jobs and processor-seconds within the quantiles of ``predictor``.
+
+    By tenths of the request and by width.
+    """
     mine = table[table["predictor"] == predictor]
     with figure(9.6, 3.6, generated) as drawing:
         panels = drawing.subplots(1, 2, sharey=True)
@@ -61,7 +67,7 @@ def coverage(table: pd.DataFrame, predictor: str, generated: bool, image: ImageF
 
 
 def coverage_curves(panel: Axes, rows: pd.DataFrame) -> None:
-    """One panel of :func:`coverage`, of the rows that are ``by`` one thing."""
+    """Draw one panel of :func:`coverage`, of the rows that are ``by`` one thing."""
     groups: Any = rows.groupby("level")
     for colour, (level, mine) in zip(_COLOURS, groups, strict=False):
         place = np.arange(len(mine))

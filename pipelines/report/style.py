@@ -1,7 +1,8 @@
-"""One look for every figure: a combination of scheduler and predictor has the same colour and mark in all of them.
+"""One look for every figure: a combination has the same colour and mark in all of them.
 
-Colours are Okabe & Ito's (2008), told apart with every common kind of colour blindness. Figures are built from matplotlib's objects
-alone, without pyplot and its global state, and come out byte for byte the same for the same input.
+A combination is a scheduler and a predictor. Colours are Okabe & Ito's (2008), distinct under every common kind of colour
+blindness. Figures are built from matplotlib's objects alone, without pyplot and its global state, and are byte for byte the same
+for the same input.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ DURATIONS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 21_6
 
 @dataclass(frozen=True)
 class Look:
-    """How one combination is drawn, wherever it is drawn."""
+    """The look of one combination in all figures."""
 
     label: str
     colour: str
@@ -77,14 +78,14 @@ Looks = Mapping[Key, Look]
 
 
 def key(schedule: Schedule) -> Key:
-    """What tells a schedule from the others of one comparison."""
+    """Return the key of a schedule within its comparison."""
     return schedule.scheduler, schedule.predictor, schedule.correction
 
 
 def looks(keys: Iterable[Key]) -> Looks:
-    """A look for each combination: colours tell predictors, marks and dashes schedulers, or the other way round if there are more schedulers.
+    """Return a look for each combination: colours for predictors, marks for schedulers.
 
-    The correction is named only where it tells two of them apart.
+    The other way round if there are more schedulers. The correction is named only where it tells two of them apart.
     """
     unique = list(dict.fromkeys(keys))
     pairs = [key[:2] for key in unique]
@@ -108,7 +109,7 @@ def looks(keys: Iterable[Key]) -> Looks:
 
 
 def _colours(names: list[str]) -> dict[str, str]:
-    """Ink for the first, orange for clairvoyant, the palette in turn for the others."""
+    """Return ink for the first, orange for clairvoyant, the palette in turn for the others."""
     others = [name for name in names[1:] if name != "clairvoyant"]
     table = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(others)} | {"clairvoyant": _ORANGE}
     return table | {names[0]: INK} if names else {}
@@ -116,7 +117,7 @@ def _colours(names: list[str]) -> dict[str, str]:
 
 @contextmanager
 def figure(width: float, height: float, generated: bool, what: str = "generated workload") -> Iterator[Figure]:
-    """A figure of the common look, inches; ``what`` is generated is named in its corner."""
+    """Yield a figure of the common look, in inches; a corner names ``what`` is generated."""
     with mpl.rc_context(_RC):
         layout = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - 0.22 / height if generated else 1))
         drawing = Figure(figsize=(width, height), layout=layout, facecolor="white")
@@ -127,7 +128,7 @@ def figure(width: float, height: float, generated: bool, what: str = "generated 
 
 
 def encode(drawing: Figure, image: ImageFormat) -> bytes:
-    """The figure as PNG or SVG, without a date; call it inside :func:`figure`."""
+    """Return the figure as PNG or SVG, without a date; call it inside :func:`figure`."""
     buffer = io.BytesIO()
     metadata = {"Date": None} if image == "svg" else {"Software": None}
     drawing.savefig(buffer, format=image, dpi=_DPI, metadata=metadata)
@@ -135,7 +136,7 @@ def encode(drawing: Figure, image: ImageFormat) -> bytes:
 
 
 def log_durations(axis: mpl.axis.Axis, longest_s: float, shortest_s: float = 1.0) -> None:
-    """Ticks of a logarithmic axis of seconds in units people use."""
+    """Set ticks of a logarithmic axis of seconds in common units."""
     axis.set_ticks([tick for tick in DURATIONS if shortest_s <= tick <= longest_s])
     axis.set_major_formatter(FuncFormatter(lambda seconds, _: DURATIONS.get(round(seconds), "")))
     axis.set_minor_formatter(FuncFormatter(lambda *_: ""))

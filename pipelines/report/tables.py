@@ -1,4 +1,4 @@
-"""The report's tables as texts: what the template prints without knowing what any of it means."""
+"""The report's tables as texts, ready for the templates."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _SHARES = ("accuracy", "rate")
 
 
 def metric_columns(comparison: pd.DataFrame) -> list[dict[str, str]]:
-    """Name, title, meaning and source of each metric of the comparison; InputError for one that has no words here."""
+    """Return name, title, meaning and source of each metric; InputError for an unknown one."""
     names = list(comparison["metric"].unique())
     unknown = [name for name in names if name not in METRICS]
     if unknown:
-        raise InputError(f"the report has no words for the metrics {', '.join(unknown)}: known are {', '.join(METRICS)}")
+        raise InputError(f"the report has no text for the metrics {', '.join(unknown)}: known are {', '.join(METRICS)}")
     return [
         {"name": name, "title": METRICS[name].title, "meaning": METRICS[name].meaning, "source": METRICS[name].source}
         for name in names
@@ -31,7 +31,10 @@ def metric_columns(comparison: pd.DataFrame) -> list[dict[str, str]]:
 
 
 def metric_rows(comparison: pd.DataFrame, table: Looks, baseline: Key) -> list[dict[str, object]]:
-    """A row a combination; each cell its value, change and interval, whether it is better or worse, and whether it is the best simulated."""
+    """Return a row a combination.
+
+    Each cell has its value, change and interval, whether it is better or worse, and whether it is the best simulated.
+    """
     best = _best(comparison)
     rows: list[dict[str, object]] = []
     for combination, look in table.items():
@@ -52,13 +55,13 @@ def metric_rows(comparison: pd.DataFrame, table: Looks, baseline: Key) -> list[d
 
 
 def any_interval(comparison: pd.DataFrame, baseline: Key) -> bool:
-    """Whether any change to the baseline has an interval; the baseline's own to itself does not count."""
+    """Tell whether any change to the baseline has an interval, the baseline's own apart."""
     rows = comparison[["scheduler", "predictor", "correction", "low"]].itertuples(index=False)
     return any(pd.notna(low) and tuple(combination) != baseline for *combination, low in rows)
 
 
 def interval_notes(comparison: pd.DataFrame) -> list[str]:
-    """Each note of the comparison once, with the metrics it is about."""
+    """Return each note of the comparison once, with its metrics."""
     noted = comparison[comparison["note"] != ""]
     lines = []
     for note in noted["note"].unique():
@@ -68,7 +71,7 @@ def interval_notes(comparison: pd.DataFrame) -> list[str]:
 
 
 def fairness_rows(schedules: Sequence[Schedule], table: Looks) -> list[dict[str, object]]:
-    """Fairness between users, a row a schedule; none where the trace names no users."""
+    """Return fairness between users, a row a schedule; none where the trace names no users."""
     if schedules[0].jobs["user"].isna().all():
         return []
     rows: list[dict[str, object]] = []
@@ -83,13 +86,13 @@ def fairness_rows(schedules: Sequence[Schedule], table: Looks) -> list[dict[str,
 
 
 def prediction_table(metrics: pd.DataFrame) -> dict[str, list]:
-    """The prediction metrics, whatever columns there are: names ending in ``_s`` are seconds, in accuracy or rate shares."""
+    """Return the prediction metrics, all columns: ``_s`` are seconds, accuracy, rate shares."""
     rows = [[_cell(name, value) for name, value in row.items()] for row in _records(metrics)]
     return {"columns": [_heading(str(name)) for name in metrics], "rows": rows}
 
 
 def cleaning_rows(counts: pd.Series) -> list[tuple[str, str, str]]:
-    """Action, rule and number of jobs, from counts by (action, rule)."""
+    """Return action, rule and number of jobs, from counts by (action, rule)."""
     rules: dict[Any, Any] = counts.to_dict()
     return [(str(action), str(rule), number(count, "count")) for (action, rule), count in rules.items()]
 
@@ -99,7 +102,7 @@ def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _best(comparison: pd.DataFrame) -> dict[str, float]:
-    """The best simulated value of each metric in which one combination is alone best."""
+    """Return the best simulated value of each metric, without ties."""
     simulated = comparison[comparison["predictor"] != ""]
     best = {}
     for metric in simulated["metric"].unique():
@@ -111,7 +114,7 @@ def _best(comparison: pd.DataFrame) -> dict[str, float]:
 
 
 def _tone(low: float, high: float, lower_is_better: bool) -> str:
-    """``better`` or ``worse`` where the interval leaves out 0, else nothing."""
+    """Return ``better`` or ``worse`` where the interval leaves out 0, else ""."""
     if pd.isna(low) or low <= 0 <= high:
         return ""
     return "better" if (high < 0) == lower_is_better else "worse"

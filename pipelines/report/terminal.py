@@ -1,6 +1,6 @@
-"""Standard output for people: its width, and tables on it.
+"""Standard output for users: its width, and tables on it.
 
-A cell is never cut: columns that do not fit beside each other stand in a further table below.
+A cell is never cut: columns that do not fit beside each other go into a further table below.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ _NARROWEST = 8
 
 
 def console() -> Console:
-    """Standard output as wide as the terminal; in a file or a pipe as wide as ``COLUMNS`` says, else as wide as a table may need."""
+    """Return standard output with the terminal's width, or ``COLUMNS`` in a file or pipe.
+
+    Without ``COLUMNS`` a file or pipe is as wide as a table needs.
+    """
     if sys.stdout.isatty() or "COLUMNS" in os.environ:
         return Console()
     return Console(width=_UNBOUNDED)
@@ -35,10 +38,10 @@ def print_table(
     left: Sequence[str] = (),
     to: Console | None = None,
 ) -> None:
-    """Print text cells under headings, in as many tables as the width of the terminal asks for.
+    """Print text cells under headings, in as many tables as the terminal's width needs.
 
-    The first ``keys`` columns name a row: they stand in each of those tables, folded to half of the width where there are several. They and the
-    columns ``left`` are aligned to the left, the others to the right. ``to`` is standard output by default.
+    The first ``keys`` columns name a row: they are repeated in each of those tables, folded to half of the width where there are
+    several. They and the columns ``left`` are aligned to the left, the others to the right. ``to`` is standard output by default.
     """
     screen = to or console()
     widths = [_width(heading, [row[place] for row in rows]) for place, heading in enumerate(headings)]
@@ -68,18 +71,24 @@ def print_table(
 
 
 def _width(heading: str, cells: Sequence[str]) -> int:
-    """Characters that a column needs: its longest line, and the longest word of its heading, which may be wrapped."""
+    """Return the characters that a column needs.
+
+    Its longest line, and the longest word of its heading, which may be wrapped.
+    """
     lines = [len(line) for cell in cells for line in cell.splitlines()]
     return max([*lines, *(len(word) for word in heading.split()), 1])
 
 
 def _framed(widths: Sequence[int]) -> int:
-    """Characters that columns of these widths take with their padding and their right borders."""
+    """Return the characters of columns of these widths with padding and right borders."""
     return sum(width + 3 for width in widths)
 
 
 def _folded(widths: Sequence[int], narrowest: Sequence[int], room: int) -> list[int]:
-    """The widths of the columns that name a row, the widest made narrower until all of them fit into ``room``."""
+    """Return the widths of the columns that name a row, narrowed until they fit into ``room``.
+
+    The widest is narrowed first.
+    """
     narrowed = list(widths)
     while _framed(narrowed) + 1 > room:
         foldable = [place for place, width in enumerate(narrowed) if width > narrowest[place]]
@@ -90,7 +99,7 @@ def _folded(widths: Sequence[int], narrowest: Sequence[int], room: int) -> list[
 
 
 def _split(widths: Sequence[int], names: Sequence[int], room: int) -> Iterator[list[int]]:
-    """The columns of each table: those that name a row, and as many of the others as fit."""
+    """Yield the columns of each table: those that name a row, and as many others as fit."""
     keys = list(range(len(names)))
     start = _framed(names) + 1
     shown, taken = [*keys], start

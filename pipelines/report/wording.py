@@ -1,4 +1,4 @@
-"""Metrics in words and numbers as people read them, and the report's summary, computed from the comparison."""
+"""Metrics in words and numbers, and the report's summary, computed from the comparison."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Kind = Literal["seconds", "ratio", "share", "count"]
 
 @dataclass(frozen=True)
 class Metric:
-    """How a metric is called, printed and read."""
+    """A metric's name, format and explanation."""
 
     title: str
     kind: Kind
@@ -33,8 +33,8 @@ METRICS: dict[str, Metric] = {
     "mean_bounded_slowdown": Metric(
         "mean bounded slowdown",
         "ratio",
-        "Response time over runtime, runtimes below τ counted as τ, never below 1; mean over jobs. What users of short jobs feel. It "
-        "falls whenever short jobs go first, whatever that does to wide or long ones.",
+        "Response time over runtime, runtimes below τ counted as τ, never below 1; mean over jobs. What users of short jobs notice. It "
+        "falls whenever short jobs go first, even at the cost of wide or long ones.",
         _FEITELSON,
     ),
     "mean_slowdown": Metric(
@@ -64,9 +64,7 @@ METRICS: dict[str, Metric] = {
         "Share of jobs that ran longer than was predicted at their submission.",
         "Gaussier et al. (SC 2015)",
     ),
-    "max_bounded_slowdown": Metric(
-        "worst bounded slowdown", "ratio", "Bounded slowdown of the job it was largest for.", _FEITELSON
-    ),
+    "max_bounded_slowdown": Metric("worst bounded slowdown", "ratio", "The largest bounded slowdown of a job.", _FEITELSON),
     "utilization": Metric(
         "utilization",
         "share",
@@ -106,12 +104,15 @@ _COSTS = {"awf_s": "packing", "p2sf_s": "packing and fairness together"}
 
 
 def label(row: pd.Series) -> str:
-    """Scheduler and predictor of a row of the comparison."""
+    """Return scheduler and predictor of a row of the comparison."""
     return f"{row['scheduler']} / {row['predictor']}" if row["predictor"] else str(row["scheduler"])
 
 
 def number(value: float, kind: Kind) -> str:
-    """A metric's value: seconds and counts whole, shares in per cent, ratios with two decimals; a dash where there is none."""
+    """Format a metric: seconds and counts whole, shares in per cent, ratios with two decimals.
+
+    A dash where there is none.
+    """
     if pd.isna(value):
         return "–"
     if kind == "share":
@@ -120,7 +121,7 @@ def number(value: float, kind: Kind) -> str:
 
 
 def change(relative: float, unit: bool = True) -> str:
-    """A relative change in per cent with its sign."""
+    """Format a relative change in per cent with its sign."""
     if pd.isna(relative):
         return "–"
     text = f"{100 * relative:+,.1f}".replace("-", MINUS)
@@ -128,12 +129,12 @@ def change(relative: float, unit: bool = True) -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """A confidence interval of a relative change, per cent, in brackets; empty where there is none."""
+    """Format a confidence interval of a relative change, per cent, in brackets; "" for none."""
     return "" if pd.isna(low) else f"[{change(low, unit=False)}, {change(high, unit=False)}]"
 
 
 def requests_warning(count: int, jobs: int, baseline: tuple[str, str]) -> str:
-    """What it means that ``count`` of ``jobs`` have their runtime as requested time."""
+    """Return what it means that ``count`` of ``jobs`` have their runtime as requested time."""
     which = f"all {jobs:,} jobs" if count == jobs else f"{count:,} of {jobs:,} jobs ({number(count / jobs, 'share')})"
     knowing = f", and so the baseline {' / '.join(baseline)}," if baseline[1] == "requested" else ""
     return (
@@ -143,7 +144,7 @@ def requests_warning(count: int, jobs: int, baseline: tuple[str, str]) -> str:
 
 
 def nothing_waited(comparison: pd.DataFrame, procs: int) -> str:
-    """A sentence if nothing waits in any simulated schedule of the comparison, else nothing."""
+    """Return a sentence if no job waits in any simulated schedule of the comparison, else ""."""
     simulated = comparison[comparison["predictor"] != ""]
     values = simulated.pivot_table(index=["scheduler", "predictor", "correction"], columns="metric", values="value")
     said = nothing_waits(values.to_dict("records"), procs)
@@ -151,9 +152,10 @@ def nothing_waited(comparison: pd.DataFrame, procs: int) -> str:
 
 
 def summary(comparison: pd.DataFrame, baseline: tuple[str, str], confidence: float, *, requests_known: bool = True) -> list[str]:
-    """Sentences: the lowest mean bounded slowdown, what it does to packing and fairness, the same without hindsight, and what was recorded.
+    """Return sentences on the lowest mean bounded slowdown and its cost in packing, fairness.
 
-    ``requests_known`` is false where some requested times are runtimes, so that clairvoyant is not the only predictor that knows them.
+    Also the same without hindsight, and what was recorded. ``requests_known`` is false where some requested times are runtimes,
+    so that clairvoyant is not the only predictor that knows them.
     """
     table = comparison[comparison["metric"] == "mean_bounded_slowdown"]
     simulated = table[table["predictor"] != ""].sort_values("value", kind="stable")
@@ -162,7 +164,7 @@ def summary(comparison: pd.DataFrame, baseline: tuple[str, str], confidence: flo
     best = simulated.iloc[0]
     sentences = [_best("The lowest mean bounded slowdown", best, comparison, baseline, confidence)]
     if best["predictor"] == "clairvoyant":
-        sentences[0] += " Clairvoyant knows the actual runtimes in advance: a mark for predictors to come near, not one of them."
+        sentences[0] += " Clairvoyant knows the actual runtimes in advance: a bound for predictors, not one of them."
         without = simulated[simulated["predictor"] != "clairvoyant"]
         if len(without):
             others = "predictors that do not know the runtime" if requests_known else "predictors other than clairvoyant"
@@ -206,7 +208,7 @@ def _cost(name: str, title: str, row: pd.Series) -> str:
 
 
 def group_name(by: str, begin: float) -> str:
-    """A group of :attr:`sim.predictions.sharpness.Sharpness.coverage` in words."""
+    """Return the name of a group of :attr:`sim.predictions.sharpness.Sharpness.coverage`."""
     if by == "request":
         return f"request from {begin / 60:,.0f} min" if begin < 7200 else f"request from {begin / 3600:,.3g} h"
     if by == "width":

@@ -1,4 +1,4 @@
-"""The catalogue: traces by name, with where they are, how to check them and how to read them.
+"""The catalogue: traces by name, with place, checksums and reading options.
 
 The packaged ``catalogue.toml`` explains the keys; a site's own ``queuecast.toml`` (or $QUEUECAST_CATALOGUE) adds to it.
 """
@@ -28,7 +28,10 @@ PROCESSORS = ("cpus", "nodes")
 
 @dataclass(frozen=True)
 class Entry:
-    """One trace of a catalogue; the keys are explained in ``catalogue.toml``. ``stated_in`` is the file that has the entry."""
+    """One trace of a catalogue; the keys are explained in ``catalogue.toml``.
+
+    ``stated_in`` is the file that has the entry.
+    """
 
     name: str
     title: str = ""
@@ -46,23 +49,23 @@ class Entry:
 
     @property
     def remote(self) -> bool:
-        """Is the place an address to fetch from?"""
+        """Tell whether the place is an address to fetch from."""
         return self.place.startswith(("http://", "https://"))
 
     @property
     def path(self) -> Path:
-        """Where the file is, or will be once it is fetched."""
+        """Return where the file is, or will be once it is fetched."""
         if self.remote:
             return archive() / Path(unquote(urlsplit(self.place).path)).name
         return self.stated_in.parent / Path(self.place).expanduser()
 
     @property
     def checked(self) -> bool:
-        """Is there a checksum to go by?"""
+        """Tell whether the entry has a checksum."""
         return bool(self.sha256 or self.sha256_content)
 
     def check(self, source: Source) -> None:
-        """Raise InputError unless a file that was read has the checksums stated here."""
+        """Raise InputError unless a file has the checksums stated here."""
         for key, found in (("sha256", source.sha256), ("sha256_content", source.sha256_content)):
             stated = getattr(self, key)
             if stated and stated != found:
@@ -72,9 +75,9 @@ class Entry:
 
 
 def load_catalogue() -> dict[str, Entry]:
-    """All entries by name: the packaged ones, the site's, and those of traces that were run; the later take the place of the earlier.
+    """Return all entries by name: packaged, the site's, and those of traces that were run.
 
-    Raises InputError with file, entry and key.
+    Later ones replace earlier ones. Raises InputError with file, entry and key.
     """
     entries = _read(PACKAGED)
     if (site := _site()) is not None:
@@ -85,7 +88,10 @@ def load_catalogue() -> dict[str, Entry]:
 
 
 def site_registry() -> dict[str, Any]:
-    """The table [registry] of the site's own file, ``keep_versions`` and ``keep_days``: empty where there is none. InputError with file and key."""
+    """Return the table [registry] of the site's own file: ``keep_versions`` and ``keep_days``.
+
+    Empty where there is none. InputError with file and key.
+    """
     site = _site()
     table = _toml(site).get("registry", {}) if site is not None else {}
     if not isinstance(table, dict) or (unknown := table.keys() - {"keep_versions", "keep_days"}):
@@ -95,14 +101,20 @@ def site_registry() -> dict[str, Any]:
 
 
 def _site() -> Path | None:
-    """The site's own file: $QUEUECAST_CATALOGUE, which has to be there, or queuecast.toml in the working directory."""
+    """Return the site's own file: $QUEUECAST_CATALOGUE, which must exist, or queuecast.toml.
+
+    The latter is read from the working directory.
+    """
     own = os.environ.get("QUEUECAST_CATALOGUE")
     site = Path(own or "queuecast.toml")
     return site.absolute() if own or site.is_file() else None
 
 
 def remembered() -> Path:
-    """The catalogue of traces that were run, in the home directory; :mod:`pipelines.sources.traces` writes it."""
+    """Return the catalogue of traces that were run, in the home directory.
+
+    :mod:`pipelines.sources.traces` writes it.
+    """
     return home() / "traces.toml"
 
 
@@ -136,7 +148,7 @@ _KEYS = [key.name for key in fields(Entry) if key.name not in ("name", "stated_i
 
 
 def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
-    """The entry ``name`` that the file ``path`` states as ``table``; InputError naming file, entry and key."""
+    """Return the entry ``name`` that ``path`` states as ``table``; InputError naming the key."""
 
     def refuse(key: str, what: str) -> NoReturn:
         raise InputError(f"{path}: traces.{name}: {key} {what}")

@@ -1,7 +1,8 @@
-"""What monitoring would record of the simulated cluster, as a site has it: LDMS CSV files, control runs, probe results and application types.
+"""The simulated cluster's monitoring written as a site's files.
 
-Counters of paper 004's samplers are running sums that begin at a random value, as those of nodes that have been up for a while; gauges are as they
-are. The simulator keeps of a run's probes only the minimum, maximum and mean wait: the rows written have these, but not which node waited how long.
+LDMS CSV files, control runs, probe results and application types. Counters of Nichols et al.'s samplers are running sums that
+begin at a random value, as on nodes that have been up for a while; gauges are written unchanged. The simulator keeps only min,
+max and mean wait of a run's probes: the rows written have these, but which node waited how long is made up.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from sim.cluster.workloads import continuous
 from sim.schedule import Schedule
 
 ORIGIN_S = 1_596_240_000
-"""Unix time of the first submission if nobody says another: 1 August 2020, when paper 004 began to collect."""
+"""Default Unix time of the first submission: 1 August 2020, when Nichols et al. began to collect."""
 ROTATE = 120
 """Samples of a sampler in one file: an hour of them at 30 s."""
 COUNTERS, RUNS, PROBE_RESULTS, TYPES, README = "counters", "runs.csv", "probes.csv", "types.csv", "README.txt"
@@ -42,8 +43,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Emitted:
-    """``run`` has the control runs and their features as the simulator knows them, ``runs`` the canonical table written, in the same order;
-    ``samples`` are rows of all samplers together, ``values`` what these hold."""
+    """What was written: control runs, their features, and counts.
+
+    ``run`` has the control runs and their features as the simulator knows them, ``runs`` the canonical table written, in the same
+    order; ``samples`` counts rows of all samplers together, ``values`` the values in them.
+    """
 
     run: ClusterRun
     runs: pd.DataFrame
@@ -65,11 +69,11 @@ def emit(
     packed: bool = False,
     progress: Progress | None = None,
 ) -> Emitted:
-    """Simulate ``days`` days of continuous load under EASY and write into ``folder`` what a site would have recorded.
+    """Simulate ``days`` days of load under EASY and write a site's files to ``folder``.
 
-    Of the runs ``each`` of every application, at random, are control runs (all if None). ``origin_s`` is the Unix time of the first submission; a file
-    holds ``rotate`` samples of a sampler, gzipped if ``packed``. Memory does not grow with the days but by the runs. ``progress`` hears
-    simulated seconds done and in all. InputError for a folder that is not empty.
+    ``each`` runs of every application, at random, are control runs (all if None). ``origin_s`` is the Unix time of the first
+    submission; a file holds ``rotate`` samples of a sampler, gzipped if ``packed``. Memory grows with the runs, not with the
+    days. ``progress`` receives simulated seconds done and in all. InputError for a folder that is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: is there already and not empty: simulated data are not mixed with others")
@@ -110,7 +114,7 @@ def emit(
 
 
 def control(applications: np.ndarray, each: int | None, random: np.random.Generator) -> np.ndarray:
-    """Which of the jobs are control runs, bool [jobs]: ``each`` of every application at random, or all."""
+    """Choose control runs, bool [jobs]: ``each`` of every application at random, or all."""
     if each is None:
         return np.ones(len(applications), bool)
     order = random.permutation(len(applications))
@@ -121,13 +125,13 @@ def control(applications: np.ndarray, each: int | None, random: np.random.Genera
 
 
 class CounterFiles:
-    """One file a sampler, and a new one every ``rotate`` samples; each is there when it is whole."""
+    """One file a sampler, and a new one every ``rotate`` samples; files appear when complete."""
 
     def __init__(
         self, cluster: Cluster, folder: Path, origin_s: int, *, seed: int, rotate: int = ROTATE, packed: bool = False
     ) -> None:
         if rotate < 1:
-            raise InputError(f"a file is to hold at least one sample, not {rotate}")
+            raise InputError(f"a file must hold at least one sample, not {rotate}")
         self.cluster, self.folder, self.origin_s, self.rotate, self.packed = cluster, folder, origin_s, rotate, packed
         self.files = self.samples = self.values = 0
         self._gauge = np.array([metric in sampler.gauges for sampler in SAMPLERS.values() for metric in sampler.metrics])
@@ -146,8 +150,11 @@ class CounterFiles:
         self._stack.__exit__(*raised)
 
     def add(self, first: int, increments: np.ndarray) -> None:
-        """Samples ``first`` and following, float64 [samples, counters, nodes], as ``record`` of :func:`sim.cluster.simulate.simulate_on` is told them."""
-        if not self._begun:  # a sample before all others, or the first increments would be none
+        """Add samples ``first`` and following, float64 [samples, counters, nodes].
+
+        They come from ``record`` of :func:`sim.cluster.simulate.simulate_on`.
+        """
+        if not self._begun:  # a sample before all others, so that the first increments count
             self._begun = True
             first, increments = first - 1, np.concatenate([np.where(self._gauge[:, None], increments[:1], 0.0), increments])
         values = np.cumsum(increments, axis=0) + self._sums
@@ -163,7 +170,7 @@ class CounterFiles:
             done += len(part)
 
     def _next(self, time_s: int) -> None:
-        """Close the files that are full and begin new ones, named after the time of their first sample."""
+        """Close full files and begin new ones, named after the time of their first sample."""
         self._stack.close()
         for name, sampler in SAMPLERS.items():
             path = self.folder / f"{name}.{time_s}{'.gz' if self.packed else ''}"
@@ -176,7 +183,7 @@ class CounterFiles:
         self._left = self.rotate
 
     def _write(self, first: int, values: np.ndarray) -> None:
-        """Samples of all samplers into the files that are open."""
+        """Write samples of all samplers to the open files."""
         samples, counters, nodes = values.shape
         times = self.origin_s + (first + np.arange(samples)) * self.cluster.interval_s
         number = np.tile(np.arange(nodes), samples)
@@ -202,14 +209,15 @@ class CounterFiles:
 
 
 def node_names(numbers: np.ndarray) -> list[str]:
-    """``node0001`` and so on for nodes counted from 0."""
+    """Return ``node0001`` and so on for nodes counted from 0."""
     return [f"node{number + 1:04d}" for number in numbers]
 
 
 def placements(schedule: Schedule, cluster: Cluster) -> list[np.ndarray]:
-    """The nodes each job ran on, int64, in the order of the schedule: placement is replayed, as the simulator does not keep it.
+    """Return the nodes of each job, int64, in the order of the schedule.
 
-    Jobs get the free nodes of lowest number (:mod:`sim.cluster.placement`), those of one second in the order of the queue, after those that end in it.
+    Placement is replayed, as the simulator does not keep it. Jobs get the free nodes of lowest number
+    (:mod:`sim.cluster.placement`), those of one second in the order of the queue, after those that end in it.
     """
     jobs = schedule.jobs
     start, end = jobs["start_s"].to_numpy(np.int64), (jobs["start_s"] + jobs["runtime_s"]).to_numpy(np.int64)
@@ -230,8 +238,10 @@ def placements(schedule: Schedule, cluster: Cluster) -> list[np.ndarray]:
 
 
 def probe_rows(runs: pd.DataFrame, features: pd.DataFrame) -> pd.DataFrame:
-    """Probe results, a row for each node of each run, that have the minimum, maximum and mean waits of ``features``: the first node has the least, the
-    second the greatest, and all others wait alike."""
+    """Return probe results with the min, max and mean waits of ``features``.
+
+    A row a run and node: the first node has the min, the second the max, all others wait alike.
+    """
     counts = np.array([len(nodes) for nodes in runs["nodes"]])
     of, place = np.repeat(np.arange(len(runs)), counts), np.concatenate([np.arange(count) for count in counts])
     waits = {}
@@ -254,6 +264,6 @@ def _said(cluster: Cluster, days: float, seed: int, load: float, origin_s: int, 
         f"{load:g} from Unix time {origin_s} on, seed {seed}, EASY.\n\n"
         f"{COUNTERS}/     LDMS CSV of {', '.join(SAMPLERS)}, every {cluster.interval_s} s; a sample can be read {cluster.lag_s} s after its time\n"
         f"{RUNS}      {runs:,} control runs\n"
-        f"{PROBE_RESULTS}    probe results: minimum, maximum and mean wait of a run are the simulator's, which node waited how long is made up\n"
+        f"{PROBE_RESULTS}    probe results: min, max and mean wait of a run are the simulator's, which node waited how long is made up\n"
         f"{TYPES}     types of the applications\n"
     )

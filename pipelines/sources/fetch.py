@@ -1,4 +1,4 @@
-"""Downloads a trace of the catalogue from its archive, checked by SHA-256 before it takes its place."""
+"""Downloads of catalogue traces, checked by SHA-256 before they take their place."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _CHUNK = 1 << 16
 
 
 def fetch(name: str, catalogue: Mapping[str, Entry], directory: Path) -> Path:
-    """The file of the catalogue's trace ``name`` in ``directory``, downloaded unless it is there and right.
+    """Return the file of the catalogue trace ``name`` in ``directory``; download if needed.
 
-    Progress goes to standard error. Raises InputError where there is no such trace, no checksum, no network or no room, or where what
-    came is not what the catalogue states; then nothing is left behind, and a file that was there before stays.
+    Progress goes to standard error. Raises InputError for an unknown trace, a missing checksum, no network or no room, or a
+    download that is not what the catalogue states; then nothing is left behind, and an earlier file stays.
     """
     entry = catalogue.get(name) or catalogue.get(name.lower())
     remote = sorted(entry.name for entry in catalogue.values() if entry.remote)
     if entry is None:
-        raise InputError(f"{name}: no trace of the catalogue; to be fetched are {', '.join(remote)}")
+        raise InputError(f"{name}: no trace of the catalogue; known: {', '.join(remote)}")
     if not entry.remote:
         raise InputError(f"{name}: needs no fetching, it is {'generated' if not entry.place else entry.path}")
     if not entry.checked:
         raise InputError(
-            f"{entry.stated_in}: traces.{entry.name}: has neither sha256 nor sha256_content, so what {entry.place} sends could not be checked"
+            f"{entry.stated_in}: traces.{entry.name}: has neither sha256 nor sha256_content, so a download from {entry.place} could not be checked"
         )
     path = directory / entry.path.name
     if _is_right(path, entry):
@@ -54,7 +54,7 @@ def fetch(name: str, catalogue: Mapping[str, Entry], directory: Path) -> Path:
 def _is_right(path: Path, entry: Entry) -> bool:
     try:
         entry.check(load(path))
-    except InputError:  # not there, or damaged: either way it is fetched anew
+    except InputError:  # missing or damaged: fetch it again
         return False
     return True
 
@@ -63,7 +63,7 @@ def _download(address: str, path: Path) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         bar = _Bar(progress, progress.add_task(address.rsplit("/", 1)[-1], total=None))
-        # without "identity" a server may unpack the file on the way, and sha256 would be another's
+        # without "identity" a server may unpack the file on the way, and sha256 would differ
         pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, headers={"Accept-Encoding": "identity"})(address, str(path), None)
 
 

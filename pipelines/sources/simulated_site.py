@@ -1,6 +1,6 @@
-"""The embedded default: a simulated cluster's monitoring written as a site's own would be, and read back the same way.
+"""The embedded default: a simulated cluster's monitoring, written and read as a site's.
 
-The cluster is the calibration ``congested`` at a quarter of its size, two days of it. What is written stays until it would be written otherwise.
+The cluster is the preset ``congested`` at a quarter of its size, for two days. Files stay until the settings change.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ from pipelines.storage.run_store import TYPES as TYPE_TABLE
 from sim.cluster.presets import Cluster, calibration
 
 DAYS, EACH, SEED = 2.0, 100, 0
-"""Simulated days, control runs of each application, and the seed of it all."""
+"""Simulated days, control runs of each application, and the seed."""
 _NOON = ORIGIN_S + 43_200
 _SETTINGS = "settings.json"
 _NODES = 128
 _CLASSIFIERS = ("extra-trees", "adaboost")
-"""Two candidates are shown; a site's default is all five."""
+"""Two candidates; a site's default is all five."""
 
 
 def small_cluster() -> Cluster:
-    """``congested`` with a quarter of its nodes, core and file system, under half as many leaf switches of half the size, sampled every other minute."""
+    """Return ``congested`` with a quarter of its nodes, core and file system.
+
+    Half as many leaf switches have half the size; sensors are sampled every other minute.
+    """
     whole = calibration("congested")
     share = _NODES / whole.nodes
     return whole.but(
@@ -49,7 +52,7 @@ def small_cluster() -> Cluster:
 
 
 def simulated_system(home: Path) -> System:
-    """Where the simulated cluster's files are, once :func:`simulate_site` has written them."""
+    """Return where :func:`simulate_site` writes the simulated cluster's files."""
     folder = _folder(home)
     return System(
         SIMULATED,
@@ -63,9 +66,10 @@ def simulated_system(home: Path) -> System:
 
 
 def simulate_site(home: Path) -> bool:
-    """Write the simulated cluster's files, if they are not there; True if they were written.
+    """Write the simulated cluster's files, if missing; True if they were written.
 
-    Files of other settings, of an earlier version for instance, go, and with them what was read of them: those are other runs of another cluster.
+    Files of other settings, such as an earlier version's, are removed together with the tables read from them: those are other
+    runs of another cluster.
     """
     folder = _folder(home)
     wanted = json.dumps({"cluster": asdict(small_cluster()), "days": DAYS, "each": EACH, "seed": SEED}, indent=1)

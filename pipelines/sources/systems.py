@@ -1,6 +1,7 @@
-"""Monitored systems by name: where counters and control runs of each come from, so that the nightly run reads them the same way again.
+"""Monitored systems by name: where counters and control runs of each come from.
 
-What ``queuecast variability ingest`` read is remembered in ``systems.toml`` in the home directory. ``simulated`` is always known: the embedded default.
+``queuecast variability ingest`` remembers its options in ``systems.toml`` in the home directory, so that the nightly run reads
+the same again. ``simulated``, the embedded default, is always known.
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ from models.variability.model import CLASSIFIERS
 from pipelines.storage.atomic import replacing
 
 SIMULATED = "simulated"
-"""The system that is no system: a simulated cluster, made small."""
+"""Name of the embedded default, a small simulated cluster."""
 
 
 @dataclass(frozen=True)
 class System:
-    """One monitored system. Places are absolute; ``counters`` are files, directories or patterns of LDMS CSV, the others as the options of
-    ``queuecast variability ingest``. ``lag_s`` is how old a sample is when it can be read: younger ones teach nothing. ``scope`` says which nodes'
-    counters its models look at, ``classifiers`` which are candidates, and ``elimination`` whether columns are eliminated recursively before each
-    is trained."""
+    """One monitored system; places are absolute.
+
+    ``counters`` are files, directories or patterns of LDMS CSV, the others as the options of ``queuecast variability ingest``.
+    ``lag_s`` is the age of a sample when it can be read: younger ones are not used for training. ``scope`` says which nodes'
+    counters its models read, ``classifiers`` which are candidates, and ``elimination`` whether columns are eliminated recursively
+    before each is trained.
+    """
 
     name: str
     counters: tuple[str, ...] = ()
@@ -54,12 +58,12 @@ _LISTS = ("counters", "classifiers")
 
 
 def remembered(home: Path) -> Path:
-    """The file of systems."""
+    """Return the file of systems."""
     return home / "systems.toml"
 
 
 def systems(home: Path) -> dict[str, System]:
-    """The systems remembered in ``home`` by name. Raises InputError for a file that makes no sense."""
+    """Return the systems remembered in ``home`` by name; InputError for an invalid file."""
     path = remembered(home)
     if not path.exists():
         return {}
@@ -71,7 +75,7 @@ def systems(home: Path) -> dict[str, System]:
 
 
 def system(home: Path, name: str) -> System:
-    """The system called ``name``; InputError with the list of what is known."""
+    """Return the system called ``name``; InputError with the known names otherwise."""
     known = systems(home)
     if name in known:
         return known[name]
@@ -85,14 +89,17 @@ def system(home: Path, name: str) -> System:
 
 
 def lag_of(home: Path, name: str) -> float:
-    """Seconds until a sample of the system can be read, 0 for one that nobody remembers."""
+    """Return seconds until a sample of the system can be read, 0 for an unknown system."""
     return system(home, name).lag_s if name == SIMULATED or name in systems(home) else 0.0
 
 
 def remember_system(home: Path, name: str, given: Mapping[str, Any]) -> System:
-    """Keep what is ``given`` of a system beside what is known of it: further ``counters`` are added, anything else takes the place of what was said."""
+    """Add what is ``given`` of a system to what is known of it.
+
+    Further ``counters`` are added; anything else replaces the former value.
+    """
     if name == SIMULATED:
-        raise InputError(f"{name}: is the name of the simulated cluster: call yours otherwise")
+        raise InputError(f"{name}: is the name of the simulated cluster; use another name")
     check_name(name, "system")
     path = remembered(home)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,19 +129,19 @@ def _system(path: Path, name: str, table: Any) -> System:
     for key, value in table.items():
         if key in _LISTS:
             if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-                raise wrong(f"{key} is to be a list of texts")
+                raise wrong(f"{key} must be a list of texts")
         elif key == "lag_s":
             if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-                raise wrong(f"lag_s is to be seconds from 0 on, not {value!r}")
+                raise wrong(f"lag_s must be seconds from 0 on, not {value!r}")
         elif key == "elimination":
             if not isinstance(value, bool):
-                raise wrong(f"elimination is to be true or false, not {value!r}")
+                raise wrong(f"elimination must be true or false, not {value!r}")
         elif not isinstance(value, str):
-            raise wrong(f"{key} is to be a text, not {value!r}")
+            raise wrong(f"{key} must be a text, not {value!r}")
     stated: dict[str, Any] = {key: tuple(value) if key in _LISTS else value for key, value in table.items()}
     found = System(name, **stated)
     if found.scope not in ("own", "all"):
-        raise wrong(f"scope is own or all, not {found.scope!r}")
+        raise wrong(f"scope must be own or all, not {found.scope!r}")
     if unknown := [each for each in found.classifiers if each not in CLASSIFIERS]:
         raise wrong(f"unknown classifier {unknown[0]!r}: known are {', '.join(CLASSIFIERS)}")
     return found

@@ -1,4 +1,4 @@
-"""Traces that have been run: remembered by name, with place and options, so that the nightly run reads them the same way again."""
+"""Traces that have been run, by name with place and options, for the nightly run."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from pipelines.storage.atomic import replacing
 
 
 def remember(spec: str, **options: Any) -> str:
-    """The name under which TRACE is known from now on. A path, and options given here, are kept in the home directory until given anew.
+    """Keep TRACE's place and the given options in the home directory; return its name.
 
-    ``options`` are keys of an entry of the catalogue: ``procs timezone missing_request processors cpus_per_node``; None is not given.
-
-    The trace is read and cleaned first, so that nothing is kept which the nightly run would fail on. Raises InputError for a trace that cannot be
-    used, and where the name of a file is already that of another trace, whose results would be replaced.
+    ``options`` are keys of an entry of the catalogue: ``procs timezone missing_request processors cpus_per_node``; None is not
+    given. The trace is read and cleaned first, so that nothing is kept on which the nightly run would fail. Raises InputError for
+    a trace that cannot be used, and where the name of a file already belongs to another trace, whose results would be replaced.
     """
     catalogue = load_catalogue()
     entry = find_entry(spec, catalogue)
@@ -38,7 +37,7 @@ def remember(spec: str, **options: Any) -> str:
         if entry.format == "generated" and "procs" in stated:
             raise InputError(f"{name}: the machine is part of what is generated: list a workload of your own in queuecast.toml")
         if not stated and entry is catalogue[name]:
-            return name  # else a copy of the archive's file, which is where the trace is from now on
+            return name  # else a copy of the archive's file, the trace's place from now on
         stated = {**_as_table(entry), **stated}
     known = catalogue_entry(name, stated, remembered())
     clean(read_trace(name, catalogue={name: known}), missing_request=known.missing_request)
@@ -47,7 +46,10 @@ def remember(spec: str, **options: Any) -> str:
 
 
 def _same_file(name: str, path: Path, entry: Entry | None) -> Entry | None:
-    """The entry that an earlier run of the file ``path`` left; InputError if ``name`` is already another trace's."""
+    """Return the entry that an earlier run of the file ``path`` left.
+
+    InputError if ``name`` already belongs to another trace.
+    """
     if entry is None:
         return None
     if entry.stated_in != remembered():
@@ -59,9 +61,10 @@ def _same_file(name: str, path: Path, entry: Entry | None) -> Entry | None:
 
 
 def forget(name: str) -> list[str]:
-    """Forget that the trace ``name`` was run, so that no night runs it; says in words what was forgotten. Tables, reports and models stay.
+    """Remove the trace ``name`` from the nightly run; say in words what was forgotten.
 
-    InputError, listing what could be forgotten, for a trace that is not remembered and that no night runs.
+    Tables, reports and models stay. InputError, listing the known names, for a trace that is not remembered and that no night
+    runs.
     """
     from pipelines.assets.partitions import traces
     from pipelines.storage.instance import instance
@@ -88,7 +91,7 @@ def _remembered_tables() -> tuple[str, ...]:
 
 
 def read_known(name: str) -> tuple[Trace, str]:
-    """The trace called ``name``, and what the catalogue says about its missing requests. Raises InputError."""
+    """Return the trace ``name`` and the catalogue's ``missing_request``. Raises InputError."""
     catalogue = load_catalogue()
     if name not in catalogue:
         raise InputError(f"{name}: no longer in the catalogue; run it once more with `queuecast run --trace`")
@@ -96,7 +99,10 @@ def read_known(name: str) -> tuple[Trace, str]:
 
 
 def _as_table(entry: Entry) -> dict[str, Any]:
-    """An entry as its TOML table; a relative place is made absolute, since the table moves to another file."""
+    """Return an entry as its TOML table with an absolute place.
+
+    The table moves to another file, so a relative place would be lost.
+    """
     keys = (
         "title",
         "sha256",
@@ -120,7 +126,7 @@ def _keep(name: str, table: dict[str, Any]) -> None:
 
 
 def _change(change: Callable[[Any], object]) -> None:
-    """Change the tables of remembered traces; the file is another process's for no moment in between."""
+    """Change the tables of remembered traces under a lock."""
     path = remembered()
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place under a temporary name, then moved into it."""
+"""Atomic writes: a file is written under a temporary name, then moved into its place."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path in the directory of ``path`` (created if need be); on success it takes the place of ``path``.
+    """Yield a temporary path; on success it replaces ``path``.
 
-    If the body raises, the temporary file is removed and whatever was at ``path`` before stays. What the body wrote has reached
-    the disk before the move, so a machine that dies leaves the old file or the new one, never an empty one.
+    The directory of ``path`` is created if missing. If the body raises, the temporary file is removed and the old file stays. The
+    body's bytes reach the disk before the move, so a crash leaves the old file or the new one, never an empty one.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")

@@ -1,7 +1,7 @@
-"""Parquet parts of one sampler as one stream in order of time and node, however the parts overlap, in bounded memory.
+"""Merge of overlapping Parquet parts of one sampler by time and node, in bounded memory.
 
-Each part is sorted in itself, so this is a merge: of every part that covers the present time one row group is held, and rows go out as
-soon as no part can still bring an earlier one.
+Each part is sorted, so this is a merge: of every part that covers the present time one row group is held, and rows go out as soon
+as no part can still have an earlier one.
 """
 
 from __future__ import annotations
@@ -20,18 +20,21 @@ KEYS = (pa.field("time_s", pa.float64()), pa.field("node", pa.dictionary(pa.int3
 
 
 def schema_of(metrics: Iterable[str]) -> pa.Schema:
-    """The columns of a counter table: time_s, node and the metrics."""
+    """Return the schema of a counter table: time_s, node and the metrics."""
     return pa.schema([*KEYS, *(pa.field(name, pa.float64()) for name in metrics)])
 
 
 def day_of(time_us: int) -> str:
-    """The UTC day of a time, Unix microseconds, as YYYY-MM-DD."""
+    """Return the UTC day of a time (Unix microseconds) as YYYY-MM-DD."""
     return str(np.datetime64(time_us // DAY_US, "D"))
 
 
 @dataclass(frozen=True)
 class Part:
-    """One file of a sampler and day: ``file`` under the store's root, rows, values that are not null, and the time it spans, Unix microseconds."""
+    """One file of a sampler and day.
+
+    ``file`` under the store's root, rows, values that are not null, and the time it spans, Unix microseconds.
+    """
 
     file: str
     day: str
@@ -42,7 +45,7 @@ class Part:
 
     @classmethod
     def of(cls, sampler: str, name: str, rows: int, first_us: int, last_us: int) -> Part:
-        """A part yet to be written: how many values it will have is not known."""
+        """Return a part not yet written; its number of values is unknown."""
         day = day_of(first_us)
         return cls(f"{sampler}/day={day}/{name}.parquet", day, rows, 0, first_us, last_us)
 
@@ -56,7 +59,7 @@ class Part:
 
 
 class _Cursor:
-    """The unread rest of one part between two times: what is loaded, and the row groups still to come."""
+    """The unread rest of one part between two times: loaded rows and further row groups."""
 
     def __init__(self, path: Path, schema: pa.Schema, start_s: float, end_s: float) -> None:
         self._file = pq.ParquetFile(path, memory_map=False)
@@ -78,7 +81,7 @@ class _Cursor:
         return bool(self._groups)
 
     def load(self) -> None:
-        """Take in the next row group, if there is one."""
+        """Load the next row group, if there is one."""
         if not self._groups:
             return
         table = self._file.read_row_group(self._groups.pop(0), columns=self._columns, use_threads=False)
@@ -107,9 +110,9 @@ class _Cursor:
 def merge(
     path_of: Callable[[Part], Path], parts: Iterable[Part], schema: pa.Schema, start_s: float = -math.inf, end_s: float = math.inf
 ) -> Iterator[pa.Table]:
-    """Rows of ``parts``, which lie where ``path_of`` says, with start_s <= time_s < end_s by (time_s, node), as tables of ``schema``.
+    """Yield rows of ``parts`` with start_s <= time_s < end_s by (time_s, node).
 
-    A column that a part lacks is null.
+    Tables have the schema ``schema``; ``path_of`` gives the parts' paths. A column that a part lacks is null.
     """
     waiting = sorted((part for part in parts if part.last_s >= start_s and part.first_s < end_s), key=lambda part: part.first_us)
     waiting.reverse()
@@ -138,7 +141,7 @@ def merge(
 
 
 def in_order(table: pa.Table) -> pa.Table:
-    """Sorted by time and the name of the node; rows of the same time and node keep their order."""
+    """Sort by time and the name of the node; rows of the same time and node keep their order."""
     table = table.unify_dictionaries().combine_chunks()
     node = table.column("node").chunk(0)
     names = np.array(node.dictionary.to_pylist(), dtype=object)
@@ -148,7 +151,7 @@ def in_order(table: pa.Table) -> pa.Table:
 
 
 def depth(parts: Iterable[Part]) -> int:
-    """How many parts cover one time at most."""
+    """Return the max number of parts that cover one time."""
     ends = sorted([(part.first_us, 1) for part in parts] + [(part.last_us, 2) for part in parts])
     covering = most = 0
     for _, kind in ends:

@@ -1,10 +1,10 @@
-"""Counters at rest: a Parquet data set a sampler, cut by UTC day, and the ledger that says which parts and which read files belong to it.
+"""Counters at rest: a Parquet data set a sampler, cut by UTC day, and its ledger.
 
-``<lake>/counters/<system>/<sampler>/day=YYYY-MM-DD/part-*.parquet`` with the columns ``time_s``, ``node`` and one float64 column a
-metric (counters above 2^53 lose units; at network speed that is below 1e-9 of the rate). ``ledger.json`` beside them is the one truth:
-parts are written apart, moved to their place, and count from the moment the ledger that names them takes the old one's place. A reader holds a snapshot:
-the parts it began with stay until the last reader has gone, whatever takes their place meanwhile. What no ledger names, for that reason or because a
-process was killed, is read by no later reader, and the next change without readers removes it.
+``<lake>/counters/<system>/<sampler>/day=YYYY-MM-DD/part-*.parquet`` with the columns ``time_s``, ``node`` and one float64 column
+a metric (counters above 2^53 lose units; at network speed that is below 1e-9 of the rate). ``ledger.json`` beside them lists the
+valid parts and the files read: parts are written separately, moved to their place, and count from the moment the ledger that
+names them replaces the old one. A reader holds a snapshot: its parts stay until the last reader has closed. Parts that no ledger
+names, replaced or left by a killed process, are never read again, and the next change without readers removes them.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from pipelines.storage.counters_merge import KEYS, Part, depth, merge, schema_of
 
 FORMAT = 1
 PART_BYTES = 48 << 20
-"""A part holds about this much before it is packed."""
+"""Approximate size of a part before compression."""
 GROUP_BYTES = 8 << 20
-"""So does a row group: what a reader holds of each part that covers a time."""
-_DEEP, _AT_ONCE = 8, 16  # parts over one time that a reader may have to merge; that compaction merges
+"""Approximate size of a row group, which a reader holds of each part that covers a time."""
+_DEEP, _AT_ONCE = 8, 16  # max parts over one time that a reader merges; that compaction merges
 _STAGING, _READERS = ".staging", ".readers"
 
 
@@ -66,14 +66,14 @@ class CountersStore:
         return tuple(sorted(self._samplers))
 
     def metrics(self, sampler: str) -> tuple[str, ...]:
-        """Of all parts together, in the order in which they were first met."""
+        """Return the metrics of all parts together, in order of first appearance."""
         return tuple(self._sampler(sampler).metrics)
 
     def days(self, sampler: str) -> tuple[str, ...]:
         return tuple(sorted({part.day for part in self._sampler(sampler).parts}))
 
     def parts(self, sampler: str, day: str | None = None) -> list[Part]:
-        """By time; none of a sampler that is not there."""
+        """Return parts by time; an empty list for an unknown sampler."""
         if sampler not in self._samplers:
             return []
         return sorted(
@@ -84,24 +84,24 @@ class CountersStore:
         return self.root / part.file
 
     def files(self) -> pd.DataFrame:
-        """What was read: a row a file with its checksum, counts, time span, and when it came in."""
+        """Return the files read: a row a file with checksum, counts, span and time of ingestion."""
         return pd.DataFrame(self.entries())
 
     def known(self, digest: str) -> dict[str, Any] | None:
-        """The ledger's entry of a file by the SHA-256 of its text."""
+        """Return the ledger's entry of a file by the SHA-256 of its text."""
         return self._files.get(digest)
 
     def entries(self) -> list[dict[str, Any]]:
-        """The ledger's entries, in the order in which files came in."""
+        """Return the ledger's entries, in order of ingestion."""
         return list(self._files.values())
 
     def batches(
         self, sampler: str, start_s: float = -math.inf, end_s: float = math.inf, metrics: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Rows with start_s <= time_s < end_s by (time_s, node), as batches of a few row groups at most; memory does not grow with the range.
+        """Yield rows with start_s <= time_s < end_s by (time_s, node), as record batches.
 
-        ``metrics`` are the columns wanted, by default all. What is ingested or compacted while the rows are read changes nothing about them. Raises
-        InputError for a sampler or metric that is not there.
+        A batch has a few row groups at most; memory does not grow with the range. ``metrics`` are the columns wanted, by default
+        all. Concurrent ingestion and compaction do not change the rows read. Raises InputError for an unknown sampler or metric.
         """
         known = self.metrics(sampler)
         if unknown := [name for name in metrics or () if name not in known]:
@@ -111,8 +111,10 @@ class CountersStore:
                 yield from table.unify_dictionaries().combine_chunks().to_batches()
 
     def coverage(self, sampler: str, days: Sequence[str] | None = None) -> pd.DataFrame:
-        """A row a day of ``days`` (all if None): rows, nodes, minutes in which any node was sampled, node-minutes sampled, metric values and nulls,
-        first and last time."""
+        """Return coverage by day of ``days`` (all if None).
+
+        Rows, nodes, minutes in which any node was sampled, node-minutes sampled, metric values and nulls, first and last time.
+        """
         with self._reading():
             return self._coverage(sampler, self.days(sampler) if days is None else days)
 
@@ -153,7 +155,10 @@ class CountersStore:
 
     @contextmanager
     def changing(self) -> Iterator[Change]:
-        """Change the store: one process at a time; what a dead one left is removed first. Raises InputError where another one is at it."""
+        """Change the store: one process at a time; remains of a dead one are removed first.
+
+        Raises InputError while another process changes it.
+        """
         self.root.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.root / ".lock")
         try:
@@ -166,20 +171,26 @@ class CountersStore:
             self._sweep()
             yield Change(self)
         finally:
-            self._load()  # what was not committed never was
+            self._load()  # drop uncommitted changes
             shutil.rmtree(self.root / _STAGING, ignore_errors=True)
             lock.release()
 
     def compact(self, sampler: str, day: str) -> bool:
-        """Merge the parts of a day into few that do not overlap, if they are many or deep; True if something was done."""
+        """Merge the parts of a day into few that do not overlap, if they are many or deep.
+
+        Returns True if something was done.
+        """
         with self.changing() as change:
             return change.compact(sampler, day)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Hold the parts of the ledger in hand where they are. Those that were replaced since it was loaded may be gone: then the ledger is loaded again."""
+        """Keep the parts of the loaded ledger in place while reading.
+
+        Parts replaced since it was loaded may be gone: then the ledger is loaded again.
+        """
         with ExitStack() as held:
-            with suppress(FileNotFoundError):  # it is there from the first change on, and only changes remove parts
+            with suppress(FileNotFoundError):  # it exists from the first change on, and only changes remove parts
                 file = held.enter_context((self.root / _READERS).open("rb"))
                 fcntl.flock(file, fcntl.LOCK_SH)
             if not all(self.path(part).exists() for sampler in self._samplers.values() for part in sampler.parts):
@@ -187,7 +198,7 @@ class CountersStore:
             yield
 
     def _remove(self, files: Iterable[str]) -> None:
-        """Remove parts that no ledger names, unless there is a reader: it may have begun before that."""
+        """Remove parts that no ledger names, unless there is a reader, which may still need them."""
         with (self.root / _READERS).open("ab") as file, suppress(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for name in files:
@@ -237,7 +248,7 @@ class CountersStore:
 
 
 class Change:
-    """Parts on their way in: staged, adopted with the file they came from or discarded, and committed all at once."""
+    """Parts on their way in: staged, then adopted or discarded; committed at once."""
 
     def __init__(self, store: CountersStore) -> None:
         self.store = store
@@ -246,7 +257,7 @@ class Change:
         self._changed = False
 
     def stage(self, planned: Part, sampler: str, table: pa.Table) -> Part:
-        """Write a sorted table of one day where nobody reads it; ``planned`` with its number of values."""
+        """Write a sorted table of one day to the staging place; return the part with its values."""
         part = replace(planned, values=sum(column.length() - column.null_count for column in table.columns[len(KEYS) :]))
         self._added[part.file] = part
         path = self.path(part)
@@ -271,11 +282,11 @@ class Change:
         return part
 
     def path(self, part: Part) -> Path:
-        """Where a part lies now."""
+        """Return where a part lies now."""
         return self.store.root / _STAGING / part.file if part.file in self._added else self.store.path(part)
 
     def discard(self, parts: Sequence[Part]) -> None:
-        """Forget staged parts: their file turned out to be broken."""
+        """Remove staged parts: their file is broken."""
         for part in parts:
             self.path(part).unlink(missing_ok=True)
             self._added.pop(part.file, None)
@@ -283,7 +294,10 @@ class Change:
     def adopt(
         self, parts: dict[str, list[Part]], metrics: dict[str, list[str]], entry: dict[str, Any], replaces: str | None = None
     ) -> None:
-        """Staged parts by sampler, the metrics they have, and the ledger's entry of the file; ``replaces`` an entry that it continues."""
+        """Adopt staged parts by sampler, their metrics, and the ledger's entry of the file.
+
+        ``replaces`` is the entry that this file continues.
+        """
         for name, found in metrics.items():
             sampler = self.store._samplers.setdefault(name, _Sampler())
             sampler.metrics.extend(metric for metric in found if metric not in sampler.metrics)
@@ -294,7 +308,10 @@ class Change:
         self._changed = True
 
     def commit(self) -> None:
-        """Make everything adopted so far part of the store, whole or not at all. Without a change nothing is written."""
+        """Make everything adopted so far part of the store, atomically.
+
+        Without a change nothing is written.
+        """
         if not self._changed:
             return
         named = {part.file for sampler in self.store._samplers.values() for part in sampler.parts}
@@ -308,7 +325,7 @@ class Change:
         self._gone, self._changed = [], False
 
     def compact(self, sampler: str, day: str) -> bool:
-        """As :meth:`CountersStore.compact`. What was adopted before is committed first."""
+        """Compact as :meth:`CountersStore.compact`, after committing earlier adoptions."""
         self.commit()
         limit = part_rows(len(self.store.metrics(sampler)) + len(KEYS))
         before: tuple[int, int] | None = None
@@ -326,7 +343,7 @@ class Change:
             self.commit()
 
     def _merge(self, sampler: str, parts: list[Part]) -> None:
-        """Put ``parts``, merged, in their own place."""
+        """Replace ``parts`` by their merge."""
         schema = schema_of(self.store.metrics(sampler))
         label = sha256("\n".join(part.file for part in parts).encode()).hexdigest()[:16]
         limit = part_rows(len(schema))
@@ -353,7 +370,10 @@ class Change:
 
 
 def _groups(parts: list[Part], limit: int) -> list[list[Part]]:
-    """Neighbours in time, as many as a merge can take at once; parts that are full already and overlap no other stay as they are."""
+    """Group neighbours in time for merging, as many as one merge can take.
+
+    Parts that are full already and overlap no other stay as they are.
+    """
     groups: list[list[Part]] = [[]]
     covered_us = -1
     for part, following in zip(parts, [*parts[1:], None], strict=True):
@@ -369,10 +389,10 @@ def _groups(parts: list[Part], limit: int) -> list[list[Part]]:
 
 
 def part_rows(columns: int) -> int:
-    """Rows of a part with so many columns."""
+    """Return the rows of a part with so many columns."""
     return max(PART_BYTES // (8 * columns), 1)
 
 
 def group_rows(columns: int) -> int:
-    """Rows of a row group with so many columns."""
+    """Return the rows of a row group with so many columns."""
     return max(GROUP_BYTES // (8 * columns), 1)

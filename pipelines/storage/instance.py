@@ -1,4 +1,7 @@
-"""The Dagster instance: the site's own ($DAGSTER_HOME), or SQLite in the home directory, set up once and by one process at a time."""
+"""The Dagster instance: the site's own ($DAGSTER_HOME), or SQLite in the home directory.
+
+It is set up once and by one process at a time.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ nux:
 
 
 def dagster_home() -> Path:
-    """The directory of the instance, made and set up if it is ours and new; also puts it into the environment for child processes."""
+    """Return the directory of the instance, set up if it is ours and new.
+
+    It is also put into the environment for child processes.
+    """
     given = os.environ.get("DAGSTER_HOME")
     if given:
         if not Path(given).is_dir():
@@ -43,6 +49,6 @@ def dagster_home() -> Path:
 
 
 def instance() -> dg.DagsterInstance:
-    """The instance, ready for use; use it as a context manager."""
+    """Return the instance, ready for use as a context manager."""
     dagster_home()
     return dg.DagsterInstance.get()

@@ -1,4 +1,4 @@
-"""The lake: one Parquet file for each table and trace, written whole or not at all, with everything needed to read it in its metadata."""
+"""The lake: one Parquet file for each table and trace, written atomically, with metadata."""
 
 from __future__ import annotations
 
@@ -20,36 +20,39 @@ _CLEAN_FIELDS = ("name", "procs", "origin_unix_s", "timezone", "generated", "mis
 
 @dataclass(frozen=True)
 class Lake:
-    """Tables under ``root``, as ``<root>/<table>/<trace>.parquet``. Units are those of the columns' names."""
+    """Tables under ``root``, as ``<root>/<table>/<trace>.parquet``; units as in column names."""
 
     root: Path
 
     def path(self, table: str, trace: str) -> Path:
-        """Where a table is or will be; InputError unless ``trace`` is a name, so that nothing is written outside."""
+        """Return the path of a table; InputError unless ``trace`` is a name.
+
+        So nothing is written outside.
+        """
         return self.root / table / f"{check_name(trace, 'lake')}.parquet"
 
     def write(self, table: str, trace: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:
-        """Put ``frame`` in its place; ``metadata`` is anything JSON can hold."""
+        """Write ``frame`` to its place; ``metadata`` is anything JSON can hold."""
         path = self.path(table, trace)
         units = {name: unit(name) for name in frame.columns}
         write_parquet(frame, path, kind=table, metadata={"trace": trace, **(metadata or {})}, units=units)
         return path
 
     def read(self, table: str, trace: str) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """A table and its metadata; InputError where it was never made or is of another format."""
+        """Return a table and its metadata; InputError if it is missing or of another format."""
         path = self.path(table, trace)
         if not path.exists():
             raise InputError(f"{path}: not there yet; materialise {table} of {trace} first")
         return read_parquet(path, kind=table)
 
     def write_for(self, clean: CleanTrace, table: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:
-        """Put a table made from ``clean`` in its place, with a note of which jobs those were and whether they were generated."""
+        """Write a table made from ``clean``, with the jobs' fingerprint and if they are generated."""
         return self.write(
             table, clean.name, frame, {**(metadata or {}), "jobs": fingerprint(clean.jobs), "generated": clean.generated}
         )
 
     def read_for(self, clean: CleanTrace, table: str) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """A table that was made from ``clean``; InputError if it was made from other jobs, so that rows would not belong together."""
+        """Return a table made from ``clean``; InputError if it was made from other jobs."""
         frame, metadata = self.read(table, clean.name)
         if metadata.get("jobs") != fingerprint(clean.jobs):
             raise InputError(
@@ -58,12 +61,12 @@ class Lake:
         return frame, metadata
 
     def write_clean(self, clean: CleanTrace) -> None:
-        """Keep a cleaned trace: tables ``jobs`` and ``rejected_jobs``."""
+        """Write a cleaned trace: tables ``jobs`` and ``rejected_jobs``."""
         self.write_for(clean, "rejected_jobs", clean.rejected_jobs)
         self.write_for(clean, "jobs", clean.jobs, {name: getattr(clean, name) for name in _CLEAN_FIELDS})
 
     def read_clean(self, trace: str) -> CleanTrace:
-        """The cleaned trace that :meth:`write_clean` kept."""
+        """Return the cleaned trace that :meth:`write_clean` wrote."""
         jobs, metadata = self.read("jobs", trace)
         rejected, rejected_metadata = self.read("rejected_jobs", trace)
         if rejected_metadata.get("jobs") != metadata.get("jobs"):
@@ -73,7 +76,10 @@ class Lake:
 
 
 def unit(column: str) -> str:
-    """Unit of a column, by the canonical table or by the ending of its name; empty for counts, codes and ratios."""
+    """Return a column's unit, by the canonical table or the end of its name.
+
+    Empty for counts, codes and ratios.
+    """
     if column in COLUMNS:
         return COLUMNS[column].unit
     return "s" if column.endswith("_s") else "processors" if column.endswith("procs") else ""

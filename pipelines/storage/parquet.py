@@ -1,4 +1,4 @@
-"""Parquet files that say what they are: kind of table, format version, units and whatever else is needed to read them, in the schema.
+"""Parquet files with kind of table, format version and units in the schema.
 
 Written atomically with zstd. The metadata is one JSON object under the schema key ``queuecast``; a column's unit is under its key
 ``unit``. A file of another kind or format is refused with one line.
@@ -27,9 +27,9 @@ _KEY = b"queuecast"
 def write_parquet(
     frame: pd.DataFrame, path: str | Path, *, kind: str, metadata: Mapping[str, Any], units: Mapping[str, str] | None = None
 ) -> None:
-    """Write ``frame`` (its index is not kept) whole or not at all. ``metadata`` is anything JSON can hold, ``units`` by column.
+    """Write ``frame`` (without its index) atomically.
 
-    Raises InputError where the disk does not take it.
+    ``metadata`` is anything JSON can hold, ``units`` by column. Raises InputError where the disk refuses it.
     """
     table = pa.Table.from_pandas(frame, preserve_index=False)
     known = {name: {"unit": unit} for name, unit in (units or {}).items() if unit}
@@ -45,7 +45,7 @@ def write_parquet(
 
 
 def read_parquet(path: str | Path, *, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The table and the metadata that :func:`write_parquet` was given. Raises InputError for anything else."""
+    """Return the table and metadata given to :func:`write_parquet`, else raise InputError."""
     try:
         with open(path, "rb") as file:
             table = pq.read_table(file)
@@ -64,7 +64,7 @@ def read_parquet(path: str | Path, *, kind: str) -> tuple[pd.DataFrame, dict[str
         raise InputError(f"{path}: is in format {stated['format']}, and this version reads format {JOBS_FORMAT}: {mend}")
     frame = table.to_pandas()
     for name in frame.columns[frame.dtypes == "category"]:
-        if len(frame[name].cat.categories) == 0:  # Arrow forgets that no categories are no strings
+        if len(frame[name].cat.categories) == 0:  # Arrow loses the string type of empty categories
             frame[name] = pd.Categorical.from_codes(frame[name].cat.codes, categories=pd.Index([], dtype="str"))
     return frame, stated["metadata"]
 

@@ -1,4 +1,4 @@
-"""Where numbers come from: package version, code revision and the versions of what computes."""
+"""Provenance of numbers: package version, code revision and versions of software."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _COMPUTES = ("numpy", "pandas", "numba", "lightgbm", "mlflow", "dagster")
 
 
 def code_version() -> str:
-    """Package version and, in a git checkout, the revision, with ``+`` where files differ from it."""
+    """Return the package version and, in a git checkout, the revision, with ``+`` if modified."""
     release = version("queuecast")
     house = Path(__file__).resolve().parents[2]
     if not (house / ".git").exists():
@@ -25,5 +25,5 @@ def code_version() -> str:
 
 
 def software() -> str:
-    """Python and the packages whose versions can change a number."""
+    """Return the versions of Python and the packages that can change a number."""
     return ", ".join([f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in _COMPUTES)])

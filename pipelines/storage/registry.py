@@ -1,4 +1,4 @@
-"""Registered models from the pipeline's side: where the registry is, and a registered model as a predictor for the simulator."""
+"""The site's model registry, and registered models as predictors for the simulator."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ EXPERIMENT = "runtime prediction"
 
 
 def tracking() -> Tracking:
-    """The site's MLflow store ($MLFLOW_TRACKING_URI), or the one in the home directory: ``mlflow.db`` and ``mlartifacts``.
+    """Return the site's MLflow store ($MLFLOW_TRACKING_URI), or the one in the home directory.
 
-    InputError if it cannot be opened.
+    The latter is ``mlflow.db`` and ``mlartifacts``. InputError if it cannot be opened.
     """
     from mlflow.exceptions import MlflowException
 
@@ -41,9 +41,10 @@ def tracking() -> Tracking:
 
 
 def kept_versions() -> Keep:
-    """How many versions of a model the site keeps: ``keep_versions`` and ``keep_days`` of [registry] in its ``queuecast.toml``, or else the default.
+    """Return how many versions of a model the site keeps.
 
-    $QUEUECAST_KEEP_VERSIONS and $QUEUECAST_KEEP_DAYS come before the file. InputError for a value that makes no sense.
+    ``keep_versions`` and ``keep_days`` of [registry] in its ``queuecast.toml``, or the default. $QUEUECAST_KEEP_VERSIONS and
+    $QUEUECAST_KEEP_DAYS come before the file. InputError for an invalid value.
     """
     from models.registry.versions import Keep
 
@@ -63,7 +64,10 @@ def kept_versions() -> Keep:
 
 
 def pruned(store: Tracking, name: str, keep: Keep) -> str:
-    """Remove what ``keep`` does not keep of ``name``, and say in words what went: a registry that refuses is said too, and stops nothing."""
+    """Remove versions of ``name`` that ``keep`` does not keep; say in words what went.
+
+    A registry that refuses is reported and does not stop the run.
+    """
     from mlflow.exceptions import MlflowException
 
     from models.registry.versions import prune
@@ -75,9 +79,10 @@ def pruned(store: Tracking, name: str, keep: Keep) -> str:
 
 
 def predict_registered(spec: str, submitted: pd.DataFrame) -> pd.DataFrame:
-    """Ask the model ``NAME[@ALIAS]`` (champion by default) for raw submission columns: ``predicted_s``, ``snapshot_age_s`` and ``user_known``.
+    """Ask the model ``NAME[@ALIAS]`` (champion by default) for raw submission columns.
 
-    InputError where the registry or the model cannot be had, or the submissions make no sense to the model.
+    Returns ``predicted_s``, ``snapshot_age_s`` and ``user_known``. InputError if the registry or model cannot be loaded, or the
+    model refuses the submissions.
     """
     from mlflow.exceptions import MlflowException
 
@@ -94,9 +99,10 @@ def predict_registered(spec: str, submitted: pd.DataFrame) -> pd.DataFrame:
 
 
 def submissions(clean: CleanTrace) -> pd.DataFrame:
-    """The raw submission columns of a cleaned trace: ``user group executable procs requested_s submit_time``, the time as the site's wall clock.
+    """Return the raw submission columns of a cleaned trace.
 
-    Jobs of no known user are of the user with the empty name, who has no history; ``group`` and ``executable`` are null where they are unknown.
+    ``user group executable procs requested_s submit_time``, the time as the site's wall clock. Jobs without a known user get the
+    user with the empty name, who has no history; ``group`` and ``executable`` are null where they are unknown.
     """
     jobs = clean.jobs
     local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), clean.origin_unix_s, clean.timezone)
@@ -113,7 +119,10 @@ def submissions(clean: CleanTrace) -> pd.DataFrame:
 
 
 def registered_predictor(spec: str, clean: CleanTrace) -> TablePredictor:
-    """A registered model's predictions for a whole trace. Says how many jobs were submitted before its snapshot: it knows their future."""
+    """Return a registered model's predictions for a whole trace.
+
+    A note tells how many jobs were submitted before its snapshot: it knows their future.
+    """
     answers = predict_registered(spec, submissions(clean))
     known = int((answers["snapshot_age_s"] < 0).sum())
     if known:

@@ -1,8 +1,8 @@
-"""Control runs, probe results and application types at rest: ``<lake>/<table>/<system>.parquet``, each row once.
+"""Control runs, probe results, application types, in ``<lake>/<table>/<system>.parquet``.
 
-A row whose key is there already stays as it was first: the same again is counted, another is named as a contradiction. Application types
-are configuration, so a later file's word holds. Nothing is written where nothing is new. Additions of one table wait for each other; a reader sees the
-table before one or after it, whole.
+Each row is kept once. A row whose key exists stays as it was first: equal rows are counted, different ones named as
+contradictions. Application types are configuration, so a later file replaces them. Nothing is written without new rows. Additions
+to one table wait for each other; a reader sees the table before or after one, whole.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COLUMNS = {RUNS: COLUMNS, PROBE_RESULTS: ("run_id", "node", *PROBES), TYPES: ("
 
 @dataclass(frozen=True)
 class Kept:
-    """Rows added, rows that were there already, and the keys of rows that say otherwise than the one that is there (or was, for types)."""
+    """Rows added, rows known already, and keys of contradicting rows (for types: replaced)."""
 
     added: int
     same: int
@@ -33,7 +33,7 @@ class Kept:
 
 
 def keep(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
-    """Add the rows of ``frame`` to a table of ``system``, after other processes that do."""
+    """Add the rows of ``frame`` to a table of ``system``, one process at a time."""
     path = lake.path(table, system)
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_name(f".{path.name}.lock")):
@@ -62,7 +62,10 @@ def _added(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
 
 
 def stored(lake: Lake, table: str, system: str) -> pd.DataFrame:
-    """A table of ``system``, sorted by its key, empty where there is none yet. ``nodes`` of runs are lists, or None where not known."""
+    """Return a table of ``system``, sorted by its key, empty if there is none yet.
+
+    ``nodes`` of runs are lists, or None where unknown.
+    """
     if not lake.path(table, system).exists():
         return pd.DataFrame({name: [] for name in _COLUMNS[table]})
     frame = lake.read(table, system)[0]
@@ -72,7 +75,7 @@ def stored(lake: Lake, table: str, system: str) -> pd.DataFrame:
 
 
 def application_types(lake: Lake, system: str) -> dict[str, str]:
-    """Application -> type, as far as the site has said."""
+    """Return application -> type, as far as the site has stated it."""
     frame = stored(lake, TYPES, system)
     return dict(zip(frame["application"], frame["type"], strict=True))
 

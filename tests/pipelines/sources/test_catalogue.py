@@ -448,10 +448,10 @@ def test_a_disk_that_takes_nothing_is_said_in_one_line(server: HTTPServer, elsew
 def test_what_cannot_be_fetched_is_refused_before_anything_is_asked(server: HTTPServer) -> None:
     unchecked = {"a": Entry("a", place=f"http://127.0.0.1:{server.server_port}/A-1.swf.gz", stated_in=Path("site.toml"))}
     assert message(fetch, "a", unchecked, archive()) == (
-        f"site.toml: traces.a: has neither sha256 nor sha256_content, so what {unchecked['a'].place} sends could not be checked"
+        f"site.toml: traces.a: has neither sha256 nor sha256_content, so a download from {unchecked['a'].place} could not be checked"
     )
     local = {"a": Entry("a", place="b.swf", stated_in=Path("/x/site.toml")), "g": Entry("g", format="generated")}
     assert message(fetch, "a", local, archive()) == "a: needs no fetching, it is /x/b.swf"
     assert message(fetch, "g", local, archive()) == "g: needs no fetching, it is generated"
-    assert message(fetch, "z", remote(server, "x"), archive()) == "z: no trace of the catalogue; to be fetched are a"
+    assert message(fetch, "z", remote(server, "x"), archive()) == "z: no trace of the catalogue; known: a"
     assert server.asked == []  # type: ignore[attr-defined]

@@ -191,7 +191,7 @@ def test_nights_and_assets_eliminate_where_the_system_says_so(monkeypatch, tmp_p
         asset(context, variability_asset.VariabilityConfig(), LakeResource())
     assert asked == [("all", True, ("knn",))] * 2
     remembered(tmp_path).write_text(text.replace("true", "1"))
-    with pytest.raises(InputError, match="system sixth: elimination is to be true or false, not 1"):
+    with pytest.raises(InputError, match="system sixth: elimination must be true or false, not 1"):
         systems(tmp_path)
 
 
