@@ -1,11 +1,18 @@
-"""What the pages point to exists: files, headings, and the benchmarks that made them."""
+"""What the pages point to exists, and the reference names everything that can be asked for."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import click
 import pytest
+
+from models.runtime import names
+from pipelines.cli import cli
+from sim.kernel.corrections import CORRECTIONS
+from sim.names import ALGORITHMS, ORDERS
+from sim.semantics import SEMANTICS
 
 HOUSE = Path(__file__).parents[1]
 PAGES = [HOUSE / "README.md", HOUSE / "CONTRIBUTING.md", *sorted((HOUSE / "docs").rglob("*.md"))]
@@ -38,6 +45,21 @@ def test_every_link_leads_somewhere(page):
 def test_every_benchmark_named_can_be_run(page):
     named = set(BENCHMARK.findall(page.read_text(encoding="utf-8")))
     assert all((HOUSE / f"{name.replace('.', '/')}.py").exists() for name in named), named
+
+
+def test_the_reference_names_everything_that_can_be_asked_for():
+    text = (HOUSE / "docs" / "reference.md").read_text(encoding="utf-8")
+    predictors = [name.partition("[")[0].partition("*")[0] for name in names.KNOWN]
+    asked = [*ALGORITHMS, *ORDERS, *CORRECTIONS, *SEMANTICS, *predictors, *commands(cli)]
+    named = re.sub(r"`F1` to `F4`", "`F1` `F2` `F3` `F4`", text)
+    assert [name for name in asked if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", named)] == []
+
+
+def commands(group: click.Group) -> list[str]:
+    """Every command and subcommand that a user types."""
+    with click.Context(group) as context:
+        found = {name: group.get_command(context, name) for name in group.list_commands(context)}
+    return [*found, *(inner for each in found.values() if isinstance(each, click.Group) for inner in commands(each))]
 
 
 def test_every_study_is_linked_from_another_page():

@@ -1,108 +1,74 @@
-"""Draw the picture of the README: what predictors change on KTH-SP2 under two corrections.
+"""Draw the picture of the README: slowdown by predictor on KTH-SP2, from the data of :mod:`benchmarks.studies.schedules`.
 
-``python -m benchmarks.studies.picture`` prints the figures, ``--write`` draws docs/kth-sp2.png. Every policy is
-replayed with shaken submissions (:mod:`benchmarks.common.replays`), so that intervals contain a schedule's
-chaos. Needs the traces under ``--shared``.
+``python -m benchmarks.studies.picture`` prints the bars, ``--write`` draws docs/slowdown.png. Nothing is simulated.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
+import pandas as pd
+from matplotlib.patches import Patch
 
-from benchmarks.common.pages import HOUSE, SHARED, made_by
-from benchmarks.common.replays import REPLAYS, all_replayed, replays_of
-from benchmarks.studies.schedules import load
+from benchmarks.common.pages import HOUSE, STUDIES
 from pipelines.report.style import INK, MUTED, encode, figure
-from sim.campaigns.policy_frontier import Sums, change
-from sim.policy import Policy
 
-BASE = Policy("EASY", "requested")
-SCHEDULER = "EASY-SJBF"
-PREDICTORS = ("last2", "nag", "lightgbm", "quantile")
-CORRECTIONS = {"tsafrir": "#d55e00", "conditional(when=pass)": "#0072b2"}
+TRACE, SCHEDULER, CORRECTION = "kth-sp2-filtered", "EASY-SJBF", "conditional(when=pass)"
+FREE, PAID, PLAIN = "#0072b2", "#e69f00", MUTED
 WORDS = {
-    "tsafrir": "corrected once outlived (tsafrir)",
-    "conditional(when=pass)": "asked again at every pass (conditional(when=pass))",
+    FREE: "packing and fairness not surely worse",
+    PAID: "packing (AWF) or fairness (P2SF) surely worse",
+    PLAIN: "no prediction, or perfect knowledge",
 }
-METRICS = {"mean_bounded_slowdown": "slowdown", "awf_s": "AWF: packing", "p2sf_s": "P²SF: packing and fairness"}
-ROWS = (
-    Policy(SCHEDULER, "requested"),
-    *(Policy(SCHEDULER, name, correction) for correction in CORRECTIONS for name in PREDICTORS),
-    Policy(SCHEDULER, "clairvoyant"),
-)
+NAMED = {"requested": "requested times", "requested*2": "twice the requested time", "clairvoyant": "exact runtimes (a bound)"}
 
 
-def draw(sums: Mapping[Policy, Sums], path: Path) -> None:
-    """A panel a metric, a row a predictor, a block a correction; filled where the interval excludes no change."""
-    blocks = [policy.correction if policy.predictor in PREDICTORS else policy.predictor for policy in ROWS]
-    steps = [1.0 if place == 0 or blocks[place] == blocks[place - 1] else 1.6 for place in range(len(ROWS))]
-    height = dict(zip(ROWS, np.cumsum(steps) - steps[0], strict=True))
-    with figure(9.6, 4.2, generated=False) as canvas:
-        panels = canvas.subplots(1, len(METRICS), sharey=True)
-        for panel, (metric, title) in zip(panels, METRICS.items(), strict=True):
-            panel.set_title(title)
-            panel.axvline(0.0, color=INK, linewidth=1)
-            for policy in ROWS:
-                _mark(panel, sums, policy, metric, height[policy])
-            panel.grid(axis="y", visible=False)
-            panel.set_xlabel("change, % (left is better)")
-        panels[0].set_yticks([height[policy] for policy in ROWS], [policy.predictor for policy in ROWS])
-        panels[0].set_ylim(max(height.values()) + 0.6, -0.6)
-        handles = [Line2D([], [], marker="o", color=colour, label=WORDS[correction]) for correction, colour in CORRECTIONS.items()]
-        handles.append(Line2D([], [], marker="o", markerfacecolor="white", color=MUTED, label="may be no change"))
-        canvas.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8.5)
-        path.write_bytes(encode(canvas, "png"))
+def bars(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a row a predictor: ``label slowdown relative low high colour``, the highest slowdown first, plain EASY on top.
+
+    All are of the whole trace and relative to plain EASY with requested times.
+    """
+    rows = table[(table["trace"] == TRACE) & (table["part"] == "whole") & (table["against"] == "EASY / requested")]
+    chosen = (rows["scheduler"] == SCHEDULER) & rows["correction"].isin([CORRECTION, "requested"])
+    rows = rows[chosen | ((rows["scheduler"] == "EASY") & (rows["predictor"] == "requested"))]
+    worse = rows[rows["metric"].isin(["awf_s", "p2sf_s"]) & (rows["low"] > 0) & (rows["replicates"] > 1)]
+    paid = set(zip(worse["scheduler"], worse["predictor"], strict=True))
+    rows = rows[rows["metric"] == "mean_bounded_slowdown"].sort_values("value", ascending=False)
+    made = []
+    for row in rows.to_dict("records"):
+        known = row["predictor"] in ("requested", "clairvoyant")
+        colour = PLAIN if known else PAID if (row["scheduler"], row["predictor"]) in paid else FREE
+        told = {name: row[name] for name in ("relative", "low", "high")}
+        label = f"{row['scheduler']}: {NAMED.get(row['predictor'], row['predictor'])}"
+        made.append({"label": label, "slowdown": row["value"], "colour": colour, **told})
+    return pd.DataFrame(made)
 
 
-def _mark(panel: Axes, sums: Mapping[Policy, Sums], policy: Policy, metric: str, height: float) -> None:
-    made = change(sums[policy], sums[BASE], metric)
-    colour = CORRECTIONS.get(policy.correction, INK)
-    if made.low is not None and made.high is not None:
-        panel.plot([100 * made.low, 100 * made.high], [height, height], color=colour, linewidth=2, alpha=0.8)
-    face = colour if made.sure else "white"
-    panel.plot(100 * (made.relative or 0.0), height, "o", color=colour, markerfacecolor=face, markersize=6.5, markeredgewidth=1.5)
-
-
-def table(sums: Mapping[Policy, Sums], pairs: Sequence[tuple[Policy, Policy]]) -> str:
-    """Each first policy against the second as Markdown, bold where the interval excludes no change, with the extremes of single replays."""
-    lines = ["| policy | against | replays | " + " | ".join(METRICS.values()) + " |", "| --- " * (3 + len(METRICS)) + "|"]
-    for policy, base in pairs:
-        cells = []
-        for metric in METRICS:
-            made = change(sums[policy], sums[base], metric)
-            low, high, least, most = (
-                100 * (end if end is not None else np.nan) for end in (made.low, made.high, made.minimum, made.maximum)
-            )
-            mark = "**" if made.sure else ""
-            value = f"{mark}{100 * (made.relative or 0):+.1f}{mark}"
-            cells.append(f"{value} [{low:+.1f}, {high:+.1f}], single replays {least:+.1f} to {most:+.1f}")
-        lines.append(f"| {policy} | {base} | {replays_of(policy)} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def draw(made: pd.DataFrame) -> bytes:
+    """A bar a predictor, its change against the first behind it."""
+    with figure(8.6, 4.4, generated=False) as canvas:
+        axes = canvas.subplots()
+        axes.barh(made["label"], made["slowdown"], color=made["colour"], height=0.66)
+        for place, row in enumerate(made.to_dict("records")):
+            text = f"{100 * row['relative']:+.0f} % [{100 * row['low']:+.0f}, {100 * row['high']:+.0f}]" if row["relative"] else ""
+            axes.text(row["slowdown"] + 0.8, place, text, va="center", fontsize=8.5, color=INK)
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+        axes.set_xlim(0, 1.12 * made["slowdown"].max())
+        axes.set_xlabel("mean bounded slowdown: how many times its runtime a job is in the system")
+        handles = [Patch(color=colour, label=words) for colour, words in WORDS.items()]
+        canvas.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8)
+        return encode(canvas, "png")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
-    parser.add_argument("--keep", type=Path, default=HOUSE / ".queuecast" / "replays", help="where finished replays are kept")
-    parser.add_argument("--workers", type=int, help="threads, by default one a core")
-    parser.add_argument("--write", action="store_true", help="draw docs/kth-sp2.png")
+    parser.add_argument("--write", action="store_true", help="draw docs/slowdown.png")
     options = parser.parse_args()
-    trace = load("KTH-SP2", options.shared)
-    sums = all_replayed("KTH-SP2", trace, [BASE, *ROWS], options.keep, REPLAYS, options.workers)[0]["whole"]
-    weeks = sums[BASE]["awf_s"].numerator.shape[1]
-    same = Policy(SCHEDULER, "requested")
-    best = [Policy(SCHEDULER, "quantile", correction) for correction in CORRECTIONS]
-    pairs = [(policy, base) for base in (BASE, same) for policy in ROWS if policy != base]
-    pairs += [(each, Policy(SCHEDULER, other, each.correction)) for each in best for other in PREDICTORS if other != "quantile"]
-    print(f"KTH-SP2, changes in %, {weeks} weeks. {made_by('studies.picture')}", table(sums, pairs), sep="\n\n")
+    made = bars(pd.read_parquet(STUDIES / "data" / "schedules.parquet"))
+    print(made.drop(columns="colour").round(3).to_string(index=False))
     if options.write:
-        draw(sums, HOUSE / "docs" / "kth-sp2.png")
+        (HOUSE / "docs" / "slowdown.png").write_bytes(draw(made))
 
 
 if __name__ == "__main__":
