@@ -1,8 +1,9 @@
-"""Conservative backfilling (Mu'alem & Feitelson 2001): every job gets a reservation on arrival and keeps it or an earlier one.
+"""Conservative backfilling (Mu'alem & Feitelson 2001): every job holds a reservation.
 
-When a job ends early the plan is compressed: waiting jobs are seated anew in the order of their reserved starts. Seating each at
-the earliest time that delays none seated before it can delay nobody: a job that moves forward takes nothing from
-those whose reservations start later. Only an outlived prediction can push reservations back.
+A job gets its reservation on arrival and keeps it or an earlier one. When a job ends early the plan is compressed: waiting jobs
+are seated anew in the order of their reserved starts, each at the earliest time that delays none seated before it. This delays no
+job: one that moves forward takes nothing from those whose reservations start later. Only an outlived prediction can push
+reservations back.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from sim.kernel.state import PROFILE, RESERVED, UNDECIDED, WAITING, start_job, u
 
 @kernel
 def compress(again, now, jobs, estimates, queue, profile, state, bits):
-    """Seat all waiting jobs, whose keys are their reserved starts, anew, or go on ``again`` from the one that was undecided; start those whose turn
-    is now."""
+    """Seat all waiting jobs, whose keys are their reserved starts, anew; start those due now.
+
+    Continues ``again`` from the job that was undecided.
+    """
     counters = state.counters
     if not again:
         counters[RESERVED] = 0
@@ -29,7 +32,7 @@ def compress(again, now, jobs, estimates, queue, profile, state, bits):
 
 @kernel
 def admit(now, jobs, estimates, queue, profile, state, bits):
-    """Seat the job at the end of the queue, which has just arrived, in a plan that still holds for all others."""
+    """Seat the job at the end of the queue, just arrived, in a plan that still holds."""
     profile.time[0] = now
     seat(queue.bounds[BEGIN] + state.counters[WAITING] - 1, now, jobs, estimates, queue, profile, state, bits)
     insertion_sort(queue, state.counters[WAITING])
@@ -37,7 +40,10 @@ def admit(now, jobs, estimates, queue, profile, state, bits):
 
 @kernel
 def seat(at, now, jobs, estimates, queue, profile, state, bits):
-    """Give the job at index ``at`` its earliest start, now if that is possible; returns whether it waits for a later one."""
+    """Give the job at index ``at`` its earliest start; return whether it waits.
+
+    The job starts if that is now.
+    """
     counters = state.counters
     procs, seconds = queue.procs[at], queue.fit[at]
     start = earliest(profile, counters[PROFILE], procs, seconds)

@@ -1,12 +1,12 @@
-"""What replaces a prediction that a running job has outlived.
+"""Corrections: new predictions for running jobs that have outlived theirs.
 
-``requested``: the request. ``tsafrir`` (Tsafrir, Etsion & Feitelson 2007): the k-th correction adds the k-th of a list of growing steps to the
-first prediction, then the request, and never goes beyond it; the steps are those of the program behind Gaussier et al. 2015, or, by
-``tsafrir(steps=okcm)``, those that Li & Zhang (OKCM) state. ``doubling``: twice the last prediction, not cut at the
-request, as in the published experiments of Gaussier et al. 2015. ``conditional``: the predictor is asked again, and told how long the job has run;
-``conditional(when=pass)``: so it is for every running job before every scheduling pass, long before its prediction is outlived. What predictors of
-one number answer is defined in :func:`models.runtime.dispatch.estimate_again`: their number of now if it is not outlived, else that of the submission,
-else the request.
+``requested``: the request. ``tsafrir`` (Tsafrir, Etsion & Feitelson 2007): the k-th correction adds the k-th of a list of growing
+steps to the first prediction, then the request, and never goes beyond it; the steps are those of the program behind Gaussier et
+al. 2015, or, by ``tsafrir(steps=okcm)``, those that Li & Zhang (OKCM) state. ``doubling``: twice the last prediction, not cut at
+the request, as in the published experiments of Gaussier et al. 2015. ``conditional``: the predictor is asked again, given how
+long the job has run; ``conditional(when=pass)``: this is done for every running job before every scheduling pass, even if its
+prediction is not outlived. The answers of point predictors are defined in :func:`models.runtime.dispatch.estimate_again`: their
+current number if it is not outlived, else that of the submission, else the request.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ STEPS_S = np.array([60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_
 
 @kernel
 def corrected(correction, made, planned, start, estimate, requested):
-    """The new predicted end of a job that has outlived ``planned``, after ``made`` corrections before; ``estimate`` is the first prediction."""
+    """Return the new predicted end of a job that has outlived ``planned``.
+
+    ``made`` counts its earlier corrections; ``estimate`` is the first prediction.
+    """
     if correction == TSAFRIR and made < len(STEPS_S):
         return start + min(estimate + STEPS_S[made], requested)
     if correction == TSAFRIR_OKCM:  # one minute, then 15 minutes, and twice as much each time

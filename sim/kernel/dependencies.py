@@ -1,8 +1,9 @@
-"""Jobs that are submitted when another has ended: SWF's preceding job and think time (Zakay & Feitelson's users who react).
+"""Jobs submitted when another has ended: SWF's preceding job and think time.
 
-The kernel knows jobs by the order of their submissions, which here is only known as the simulation goes. So the tables it works on are
-filled as jobs arrive: the next row is whoever is due first, by second and then by row of the given table. One at a time (per-event
-semantics), a job that an end of this very second lets in comes after those submitted in it before.
+These are the users who react of Zakay & Feitelson. The kernel numbers jobs by the order of their submissions, which here is only
+known during the simulation. So its tables are filled as jobs arrive: the next row is the job due first, by second and then by row
+of the given table. One at a time (per-event semantics), a job released by an end of this very second comes after those submitted
+in it before.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ NOBODY = -1
 
 
 class Dependencies(NamedTuple):
-    """What is given, rows in the order of the table, and who is due. int64 [jobs] except where said.
+    """The given dependencies and the jobs due; int64 [jobs] except where said.
 
-    ``preceding`` is a job's preceding row, or -1; ``first`` a row's first follower and ``sibling`` the next follower of the same row, or -1; ``think``
-    in seconds; ``due`` a heap of ``second << bits | row`` of those whose preceding job has ended; ``row`` the row of the table of each job submitted so far.
+    ``preceding`` is a job's preceding row, or -1; ``first`` a row's first follower and ``sibling`` the next follower of the same
+    row, or -1; ``think`` in seconds; ``due`` a heap of ``second << bits | row`` of those whose preceding job has ended; ``row``
+    the row of the table of each job submitted so far. Rows are in the order of the table.
     """
 
     given: Jobs
@@ -36,7 +38,7 @@ class Dependencies(NamedTuple):
 
 @kernel
 def next_submission(dependencies, counters, bits, never):
-    """When the next job is submitted, as far as is known now; ``never`` if those to come all wait for others to end."""
+    """Return the time of the next known submission; ``never`` if all others wait for ends."""
     total = len(dependencies.preceding)
     while counters[STATED] < total and dependencies.preceding[counters[STATED]] != NOBODY:
         counters[STATED] += 1
@@ -50,7 +52,7 @@ def next_submission(dependencies, counters, bits, never):
 
 @kernel
 def take(dependencies, job, now, jobs, estimates, counters, bits):
-    """Let whoever is due ``now``, the first of them by row, be ``job``, the next to be submitted."""
+    """Make the first job due ``now``, by row, ``job``, the next to be submitted."""
     stated = counters[STATED]
     row = stated
     if counters[DUE] > 0 and dependencies.due[0] >> bits == now:
@@ -75,7 +77,7 @@ def take(dependencies, job, now, jobs, estimates, counters, bits):
 
 @kernel
 def release(dependencies, job, now, counters, bits):
-    """``job`` has ended: those that wait for it are due once their users have thought."""
+    """Handle the end of ``job``: its followers are due after their think times."""
     follower = dependencies.first[dependencies.row[job]]
     while follower != NOBODY:
         heap_push(dependencies.due, counters[DUE], (now + dependencies.think[follower]) << bits | follower)

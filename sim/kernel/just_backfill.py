@@ -1,8 +1,8 @@
-"""JustBF (Goponenko et al. 2022): at every pass all waiting jobs are planned anew, in queue order, each at the earliest time that
-delays none planned before it; those planned for now start.
+"""JustBF (Goponenko et al. 2022): every pass plans all waiting jobs anew, in queue order.
 
-Only starts now matter, so planning stops where no job further back fits the processors that are still free now, and goes on from there
-if a job arrives that does while nothing else has changed.
+Each job is planned at the earliest time that delays none planned before it; those planned for now start. Only starts now matter,
+so planning stops where no later job fits the processors that are still free now, and resumes there if a job that fits arrives
+while nothing else has changed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from sim.kernel.state import FREE, PLANS, PROFILE, RESERVED, WAITING, start_job,
 
 @kernel
 def build_profile(now, profile, state, bits):
-    """Free processors over time as the running jobs' predicted ends have it: from ``profile.time[i]`` on, ``profile.free[i]``."""
+    """Build the profile of free processors from the running jobs' predicted ends.
+
+    From ``profile.time[i]`` on, ``profile.free[i]`` are free.
+    """
     counters = state.counters
     profile.time[0] = now
     profile.free[0] = counters[FREE]
@@ -32,7 +35,10 @@ def build_profile(now, profile, state, bits):
 
 @kernel
 def earliest(profile, size, procs, seconds):
-    """Index in the profile from which ``procs`` processors are free for ``seconds``; there is always one, the last."""
+    """Return the profile's index from which ``procs`` processors are free for ``seconds``.
+
+    There is always one, the last.
+    """
     start = 0
     i = 0
     while i < size:
@@ -65,7 +71,7 @@ def reserve_from(profile, counters, start, procs, seconds):
 
 @kernel
 def plan_on(now, jobs, estimates, queue, profile, state, bits):
-    """Plan the waiting jobs from the first that has no reservation yet; start those whose turn is now."""
+    """Plan the waiting jobs from the first without a reservation; start those due now."""
     counters = state.counters
     at = queue.bounds[BEGIN] + counters[RESERVED]
     fits = 0  # waiting jobs from here on that fit the processors free now

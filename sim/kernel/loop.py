@@ -1,6 +1,6 @@
-"""The event loop: the only one. It advances a simulation until it is over or needs an answer from outside, and says which.
+"""The event loop, the only one: advances a simulation until it ends or needs an answer.
 
-What happens when, and what causes a scheduling pass, is defined in :mod:`sim.semantics`.
+The order of events, and the causes of a scheduling pass, are defined in :mod:`sim.semantics`.
 """
 
 from __future__ import annotations
@@ -45,28 +45,29 @@ from sim.kernel.state import (
 )
 
 DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED = range(6)
-"""Why the loop stopped: everything has ended; or it wants estimates for the jobs submitted in this second, ``counters[ASKED]`` rows from
-``counters[NEXT]`` on; or it wants to know in ``counters[ANSWER]`` how long the running job ``counters[DOUBTED]`` takes, which has outlived its
-prediction ``State.planned``; or a midnight has passed, and the predictor is to be retrained before anything else happens; or somebody has to decide in
-``State.verdict`` whether job ``counters[UNDECIDED] - 1`` starts; or the cluster on which jobs run has to be brought up to now, before time goes on."""
+"""Stop reasons. DONE: all jobs have ended. ASK: estimates are needed for the jobs submitted in this second, ``counters[ASKED]`` rows from
+``counters[NEXT]`` on. ASK_AGAIN: ``counters[ANSWER]`` must hold how long the running job ``counters[DOUBTED]`` takes, which has outlived its
+prediction ``State.planned``. RETRAIN: a midnight has passed, and the predictor must be retrained first. DECIDE: ``State.verdict`` must tell
+whether job ``counters[UNDECIDED] - 1`` starts. MOVED: the cluster on which jobs run must be brought up to now, before time advances."""
 
 NEVER = 1 << 62
 LEFT = -1
-"""In ``State.planned``: the job has left the plan of running jobs."""
+"""Value in ``State.planned``: the job has left the plan of running jobs."""
 
 
 class Settings(NamedTuple):
     """Integer codes of one simulation.
 
-    ``reservations``: how many EASY gives. ``given_weights`` and ``given_backfill_weights`` [6] are a mixed policy's, ``weights`` and
-    ``backfill_weights`` what they are at the moment, the same but for standardised features. ``one_queue``: the primary queue is the
+    ``reservations``: how many EASY gives. ``given_weights`` and ``given_backfill_weights`` [6] are a mixed policy's, ``weights``
+    and ``backfill_weights`` the current ones, the same but for standardised features. ``one_queue``: the primary queue is the
     backfill queue too (same order, and nothing that reorders one alone). ``changing``: the order of waiting jobs can change (in a
     sweep, that of some policy), ``backfill_changing``: that of backfilling. ``steady``: while nothing but submissions happens and
-    the order stays, whoever was looked at before need not be looked at again. ``starvation``: seconds of waiting after which a job
-    goes to the head. ``gated``: a submission causes a pass only if the job fits in the processors free now. ``timed``: some passes are caused by
-    time alone, by ``expiry`` of a prediction or ``every`` so many seconds (0: none), ``phase`` of which had passed at second 0. ``dependent``: some
-    jobs are submitted when others have ended. ``midnight``: the next one at which the predictor is retrained, moved on by the code that retrains it.
-    ``monitored``: the jobs run on a cluster that decides when they end. ``bits``: width of a sequence number inside an event.
+    the order stays, rejected jobs stay rejected. ``starvation``: seconds of waiting after which a job goes to the head.
+    ``gated``: a submission causes a pass only if the job fits in the processors free now. ``timed``: some passes are caused by
+    time alone, by ``expiry`` of a prediction or ``every`` so many seconds (0: none), ``phase`` of which had passed at second 0.
+    ``dependent``: some jobs are submitted when others have ended. ``midnight``: the next one at which the predictor is retrained,
+    moved on by the code that retrains it. ``monitored``: the jobs run on a cluster that decides when they end. ``bits``: width of
+    a sequence number inside an event.
     """
 
     algorithm: int
@@ -98,13 +99,16 @@ class Settings(NamedTuple):
 
 @kernel
 def advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now):
-    """Run until done or in need of answers; returns (reason, now). ``now`` is 0 at first and what was returned last after that."""
+    """Run until done or in need of an answer; return (reason, now).
+
+    ``now`` is 0 at first, then the last returned value.
+    """
     counters = state.counters
     total = len(jobs.submit)
     while True:
         again = state.deciding is not None and counters[UNDECIDED] > 0
         if again:
-            counters[UNDECIDED] = 0  # decided by now: the same pass goes on
+            counters[UNDECIDED] = 0  # decided: the same pass goes on
         else:
             arriving = counters[ASKED]
             counters[ASKED] = 0
@@ -147,7 +151,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                     return ASK, now
             promote_starving(settings, now, jobs, estimates, front, state)
             if settings.timed and arriving == 0 and counters[CHANGED] == 0 and settings.steady and not order_changes(settings):
-                continue  # time alone lets no job start
+                continue  # time alone starts no job
 
             if (
                 arriving == 1
@@ -176,9 +180,9 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
 
 @kernel
 def next_event(settings, jobs, dependencies, state, last):
-    """When something happens next: a submission, an end, or a pass for the sake of jobs that were skipped or wait; NEVER if nothing does.
+    """Return the time of the next submission, end or timed pass; NEVER if there is none.
 
-    ``last`` is when something happened last.
+    ``last`` is when something happened last. Timed passes serve jobs that were skipped or wait.
     """
     counters = state.counters
     now = NEVER
@@ -195,7 +199,10 @@ def next_event(settings, jobs, dependencies, state, last):
 
 @apart
 def next_timed(settings, state, last):
-    """When time alone next causes a pass: a prediction expires, or the timer is due that has not been served in second ``last``."""
+    """Return when time alone next causes a pass.
+
+    A prediction expires, or the timer is due that has not been served in second ``last``.
+    """
     when = NEVER
     if settings.expiry and state.counters[PLANS] > 0:
         when = state.plan[0] >> settings.bits
@@ -209,7 +216,7 @@ def next_timed(settings, state, last):
 
 @kernel
 def arrivals(settings, most, now, jobs, estimates, dependencies, counters):
-    """How many jobs, ``most`` at most, are submitted in this second: rows from ``counters[NEXT]`` on."""
+    """Count the jobs, ``most`` at most, submitted in this second (rows from ``NEXT`` on)."""
     arriving = 0
     total = len(jobs.submit)
     while arriving < most and counters[NEXT] + arriving < total:
@@ -226,10 +233,10 @@ def arrivals(settings, most, now, jobs, estimates, dependencies, counters):
 
 @kernel
 def refresh_plan(settings, now, jobs, estimates, state, memory):
-    """Bring the plan of running jobs up to ``now``; returns True if the loop has to ask outside first.
+    """Bring the plan of running jobs up to ``now``; return True if the loop must ask outside.
 
-    Predictions that have expired are corrected. A job that ends this very second, as predicted, leaves the plan and its processors are free, even
-    if its end is still to be dealt with.
+    Expired predictions are corrected. A job that ends this very second, as predicted, leaves the plan and its processors are
+    free, even if its end is still to be handled.
     """
     counters = state.counters
     bits = settings.bits
@@ -271,7 +278,10 @@ def refresh_plan(settings, now, jobs, estimates, state, memory):
 
 @apart
 def renew_plan(settings, now, jobs, estimates, state, memory):
-    """Ask a compiled predictor when each running job ends, given how long it has run; no prediction is outlived any more."""
+    """Ask a compiled predictor for the end of each running job, given its elapsed time.
+
+    No prediction is outlived after that.
+    """
     counters = state.counters
     bits = settings.bits
     for i in range(counters[PLANS]):
@@ -286,7 +296,7 @@ def renew_plan(settings, now, jobs, estimates, state, memory):
                 state.planned[job] = planned
                 event = planned << bits | sequence
                 counters[CHANGED] = 1
-        k = i  # nearly sorted already
+        k = i  # the plan is nearly sorted
         while k > 0 and state.plan[k - 1] > event:
             state.plan[k] = state.plan[k - 1]
             state.plan_procs[k] = state.plan_procs[k - 1]
@@ -297,7 +307,7 @@ def renew_plan(settings, now, jobs, estimates, state, memory):
 
 @kernel
 def end_job(settings, now, jobs, dependencies, state, memory):
-    """The next running job ends: its processors are free, the predictor learns its runtime, and who waits for it comes."""
+    """End the next running job: free its processors, train the predictor, release followers."""
     counters = state.counters
     sequence = state.ends[0] & ((1 << settings.bits) - 1)
     heap_pop(state.ends, counters[ENDS])
@@ -318,8 +328,10 @@ def end_job(settings, now, jobs, dependencies, state, memory):
 
 @kernel
 def promote_starving(settings, now, jobs, estimates, front, state):
-    """Move waiting jobs that have waited longer than the threshold to the head of the primary queue, first come first served
-    among them (Legrand et al., paper 000). Rows below ``counters[STARVING]`` have been dealt with."""
+    """Move jobs that waited longer than the threshold to the head of the primary queue.
+
+    First come, first served among them (Legrand, Trystram & Zrigui 2018). Rows below ``counters[STARVING]`` are done.
+    """
     counters = state.counters
     while counters[STARVING] < counters[NEXT] and now - jobs.submit[counters[STARVING]] > settings.starvation:
         job = counters[STARVING]
@@ -331,7 +343,7 @@ def promote_starving(settings, now, jobs, estimates, front, state):
 
 @kernel
 def submit_job(settings, jobs, estimates, memory, state):
-    """The next job arrives and, if a compiled predictor is at work, gets its estimates; returns its row."""
+    """Submit the next job, with estimates of a compiled predictor; return its row."""
     counters = state.counters
     job = counters[NEXT]
     counters[NEXT] = job + 1
@@ -352,8 +364,11 @@ def submit_job(settings, jobs, estimates, memory, state):
 
 @kernel
 def usable(seconds, least, instead, most, job, counters):
-    """The answer of a compiled predictor in whole seconds: ``most`` if it is above that, ``instead`` if below ``least``; counts those, and remembers
-    a ``job`` for which the answer is no number."""
+    """Return a compiled predictor's answer in whole seconds, clamped to its bounds.
+
+    ``most`` if it is above that, ``instead`` if below ``least``; both are counted. A ``job`` whose answer is not a number is
+    remembered.
+    """
     if least <= seconds <= most:
         return np.int64(seconds)
     if not np.isfinite(seconds):
@@ -364,7 +379,7 @@ def usable(seconds, least, instead, most, job, counters):
 
 @kernel
 def tell_starts(predictor, jobs, state, memory):
-    """Tell a compiled predictor, if it wants to know, of the starts since it was last told."""
+    """Tell a compiled predictor that wants them of the new starts."""
     if wants_starts(predictor):
         counters = state.counters
         while counters[TOLD] < counters[STARTED]:

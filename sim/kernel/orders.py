@@ -1,8 +1,8 @@
-"""Queue orders: a key for each waiting job; the smaller key is served first, ties by submission and file order.
+"""Queue orders: a key for each waiting job; smaller keys first, ties by submission order.
 
-The twelve pure policies and the mixed ones are Legrand, Trystram & Zrigui's (paper 000), made of processors n, estimated runtime r, waiting time w, ratio
-r/n, expansion (w+r)/r and area r n; F1 to F4 are Carastan-Santos & de Camargo's (2017), WFP and UNICEF Tang et al.'s (2009). FAT,
-which the OKCM paper also names, is left out: no source gives its formula.
+The twelve pure policies and the mixed ones are those of Legrand, Trystram & Zrigui (2018), made of processors n, estimated
+runtime r, waiting time w, ratio r/n, expansion (w+r)/r and area r n; F1 to F4 are Carastan-Santos & de Camargo's (2017), WFP and
+UNICEF Tang et al.'s (2009). FAT, which the OKCM paper also names, is left out: no source gives its formula.
 """
 
 from __future__ import annotations
@@ -22,22 +22,26 @@ STANDARDISED = len(NAMES)
 
 ALIASES = {"SJF": "SPF", "WFP": "WFP3"}
 ALIASES_BEHIND = {**ALIASES, "SJBF": "SPF"}
-"""Behind the algorithm the literature also writes SJBF, shortest job backfilled first."""
+"""Behind the algorithm the literature also uses SJBF, shortest job backfilled first."""
 
 NO_WEIGHTS = (0.0,) * 6
 
 
 def changes_while_waiting(order: int, weights: tuple[float, ...]) -> bool:
-    """Can the order of two waiting jobs change? Waiting alone moves all keys of a mixed policy alike; its expansion does not."""
+    """Tell whether the order of two waiting jobs can change.
+
+    Waiting alone moves all keys of a mixed policy alike; its expansion does not.
+    """
     return order in (SEXP, LEXP, WFP1, WFP3, UNICEF, STANDARDISED) or (order == MIXED and weights[4] != 0.0)
 
 
 @kernel
 def order_key(order, weights, submit, procs, estimate, now):
-    """Sort key of a job, float64; ``estimate`` answers the question ORDER, ``weights`` [6] are a mixed policy's.
+    """Return the sort key of a job, float64.
 
-    Where the order cannot change while jobs wait, the key is free of ``now``. F1 to F4 count time from the first submission, in
-    seconds of at least 1; UNICEF takes log2 of at least 2 processors.
+    ``estimate`` answers the question ORDER, ``weights`` [6] are a mixed policy's. Where the order cannot change while jobs wait,
+    the key is free of ``now``. F1 to F4 count time from the first submission, in seconds of at least 1; UNICEF takes log2 of at
+    least 2 processors.
     """
     n = 1.0 * procs
     r = 1.0 * estimate

@@ -1,8 +1,8 @@
-"""The scheduling passes: given the waiting jobs and the plan of the running ones, which start now?
+"""The scheduling passes: start waiting jobs, given the plan of the running ones.
 
-``full_pass`` looks at the whole queue; ``submit_pass`` at one job just submitted, where everything else was looked at before
-and nothing has ended or been corrected since: a rejected candidate stays rejected while no processor comes free and
-the reservation stands, because time only brings the reservation nearer.
+``full_pass`` covers the whole queue; ``submit_pass`` one job just submitted, where all others were rejected before and nothing
+has ended or been corrected since: a rejected candidate stays rejected while no processor comes free and the reservation stands,
+because time only brings the reservation nearer.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from sim.kernel.state import EXTRA, FREE, PLANS, RESERVED, SHADOW, SHADOW_KNOWN,
 
 STRICT, LIST, EASY, JUSTBF, CONSERVATIVE = range(5)
 """Algorithms: no backfilling; start what fits; one reservation for the head (Lifka 1995; Mu'alem & Feitelson 2001); a plan for
-everyone, made anew at each pass; reservations for everyone, kept."""
+all jobs, made anew at each pass; reservations for all jobs, kept."""
 
 
 @kernel
 def reserve(needed, state, bits):
-    """Shadow time and extra processors of a head job that needs ``needed`` processors and does not fit now.
+    """Return shadow time and extra processors of a head job that does not fit now.
 
-    The shadow time is the earliest predicted end by which enough processors are free; all jobs predicted to end at that very second count
-    towards the extra processors.
+    It needs ``needed`` processors. The shadow time is the earliest predicted end by which enough processors are free; all jobs
+    predicted to end at that very second count towards the extra processors.
     """
     counters = state.counters
     available = counters[FREE]
@@ -67,8 +67,10 @@ def reserve(needed, state, bits):
 
 @kernel
 def may_backfill(algorithm, procs, fit, now, head, jobs, state, bits):
-    """May a job that fits in the free processors start now, although ``head`` waits in front of it? EASY computes its reservation when first needed;
-    :func:`started_behind` is to be called if it does."""
+    """Tell whether a job that fits may start now, although ``head`` waits in front of it.
+
+    EASY computes its reservation when first needed; call :func:`started_behind` if the job starts.
+    """
     if algorithm == LIST:
         return True
     if algorithm == STRICT:
@@ -81,15 +83,21 @@ def may_backfill(algorithm, procs, fit, now, head, jobs, state, bits):
 
 @kernel
 def started_behind(algorithm, procs, fit, now, counters):
-    """A job that :func:`may_backfill` let start did: it takes extra processors if it stays beyond the shadow time."""
+    """Account for a job started after :func:`may_backfill`.
+
+    It takes extra processors if it stays beyond the shadow time.
+    """
     if algorithm == EASY and now + fit > counters[SHADOW]:
         counters[EXTRA] -= procs
 
 
 @kernel
 def full_pass(settings, again, now, jobs, estimates, front, back, profile, state):
-    """Start every job that may start. With one queue, ``front`` gives the backfill order too and ``back`` is not used. A pass that stopped because
-    somebody is ``undecided`` goes on ``again``: order, reservations and plan are as they were."""
+    """Start every job that may start.
+
+    With one queue, ``front`` gives the backfill order too and ``back`` is not used. A pass that stopped at an undecided job
+    continues ``again``: order, reservations and plan are unchanged.
+    """
     counters = state.counters
     bits = settings.bits
     if not again and order_changes(settings):
@@ -134,13 +142,19 @@ def full_pass(settings, again, now, jobs, estimates, front, back, profile, state
 
 @kernel
 def order_changes(settings):
-    """Can the order of two waiting jobs change? A sweep's mixed policies may differ in that: waiting moves all keys alike but for the expansion."""
+    """Tell whether the order of two waiting jobs can change.
+
+    A sweep's mixed policies may differ in that: waiting moves all keys alike except the expansion.
+    """
     return settings.changing and (settings.order != MIXED or settings.weights[4] != 0.0 or settings.backfill_changing)
 
 
 @kernel
 def anyone_fits(settings, queue, counters):
-    """Is there a waiting job that fits in the free processors? Without one, an order that has changed need not be known."""
+    """Tell whether a waiting job fits in the free processors.
+
+    Without one, a changed order need not be known.
+    """
     i = queue.bounds[BEGIN]
     end = i + counters[WAITING] if settings.algorithm == JUSTBF else queue.bounds[END]
     while i < end and queue.procs[i] > counters[FREE]:
@@ -150,7 +164,7 @@ def anyone_fits(settings, queue, counters):
 
 @kernel
 def backfill(settings, now, jobs, estimates, front, candidates, profile, state):
-    """Start whatever may start although the head waits in front of it, in the order of ``candidates``."""
+    """Start jobs that may start although the head waits, in the order of ``candidates``."""
     counters = state.counters
     head = front.job[front.bounds[BEGIN]]
     i, end = candidates.bounds[BEGIN], candidates.bounds[END]
@@ -184,7 +198,7 @@ def backfill(settings, now, jobs, estimates, front, candidates, profile, state):
 
 @kernel
 def backfill_from(settings, i, end, head, now, jobs, estimates, candidates, profile, state):
-    """The candidates from index ``i`` to ``end``."""
+    """Backfill the candidates from index ``i`` to ``end``."""
     counters = state.counters
     several = settings.algorithm == EASY and settings.reservations > 1
     while i < end and counters[FREE] > 0:
@@ -214,7 +228,7 @@ def backfill_from(settings, i, end, head, now, jobs, estimates, candidates, prof
 
 @kernel
 def submit_pass(settings, job, now, jobs, estimates, front, back, profile, state):
-    """Start ``job``, just submitted, or let it wait; returns False if its arrival calls for a full pass after all."""
+    """Start ``job``, just submitted, or let it wait; return False if a full pass is needed."""
     counters = state.counters
     if settings.algorithm == CONSERVATIVE:
         enqueue(settings, job, now, jobs, estimates, front, back, state)
@@ -236,7 +250,7 @@ def submit_pass(settings, job, now, jobs, estimates, front, back, profile, state
         and procs <= counters[FREE]
         and may_backfill(settings.algorithm, procs, estimates.fit[job], now, front.job[first], jobs, state, settings.bits)
     ):
-        if start_job(job, now, jobs, estimates, state, settings.bits):  # here nobody decides otherwise
+        if start_job(job, now, jobs, estimates, state, settings.bits):  # no start decision here
             started_behind(settings.algorithm, procs, estimates.fit[job], now, counters)
     else:
         enqueue(settings, job, now, jobs, estimates, front, back, state)
@@ -245,7 +259,7 @@ def submit_pass(settings, job, now, jobs, estimates, front, back, profile, state
 
 @kernel
 def enqueue(settings, job, now, jobs, estimates, front, back, state):
-    """``job`` takes its place among the waiting jobs, in the primary queue and, where its order differs, in the backfill queue."""
+    """Insert ``job`` into the primary queue and, where its order differs, the backfill queue."""
     line_up(settings, front, primary_key(settings, job, now, jobs, estimates, state.counters), job, jobs, estimates, state)
     if not settings.one_queue:
         line_up(settings, back, backfill_key(settings, job, now, jobs, estimates), job, jobs, estimates, state)
@@ -254,7 +268,7 @@ def enqueue(settings, job, now, jobs, estimates, front, back, state):
 
 @kernel
 def line_up(settings, queue, key, job, jobs, estimates, state):
-    """``job`` takes its place in a queue in which ``counters[WAITING]`` others stand."""
+    """Insert ``job`` into a queue of ``counters[WAITING]`` others."""
     waiting = state.counters[WAITING]
     if settings.algorithm == JUSTBF or settings.algorithm == CONSERVATIVE:
         packed_insert(queue, waiting, key, job, jobs.procs[job], estimates.fit[job])
@@ -264,7 +278,7 @@ def line_up(settings, queue, key, job, jobs, estimates, state):
 
 @kernel
 def move_up(settings, job, now, jobs, estimates, front, state):
-    """``job``, which waits, moves to where its key of now has it in the primary queue."""
+    """Move ``job``, which waits, to the place of its current key in the primary queue."""
     counters = state.counters
     at = find(front, job)
     counters[WAITING] -= 1
@@ -278,8 +292,10 @@ def move_up(settings, job, now, jobs, estimates, front, state):
 
 @kernel
 def primary_key(settings, job, now, jobs, estimates, counters):
-    """Sort key of ``job`` in the primary queue: before all others once it starves, behind all who hold a reservation when it comes
-    to ask for one."""
+    """Return the sort key of ``job`` in the primary queue.
+
+    Before all others once it starves, and with Conservative behind all jobs that hold a reservation.
+    """
     if settings.algorithm == CONSERVATIVE:
         return np.inf
     if job < counters[STARVING]:
@@ -289,13 +305,13 @@ def primary_key(settings, job, now, jobs, estimates, counters):
 
 @kernel
 def backfill_key(settings, job, now, jobs, estimates):
-    """Sort key of ``job`` in the backfill queue."""
+    """Return the sort key of ``job`` in the backfill queue."""
     return order_key(settings.backfill, settings.backfill_weights, jobs.submit[job], jobs.procs[job], estimates.order[job], now)
 
 
 @kernel
 def sort_anew(settings, now, jobs, estimates, front, back, state):
-    """Give all waiting jobs the keys they have now and sort them again; they were nearly sorted before."""
+    """Sort all waiting jobs by their current keys; they are nearly sorted before."""
     counters = state.counters
     if settings.algorithm != JUSTBF:
         pack(front, state.start)

@@ -1,9 +1,9 @@
-"""Waiting jobs, sorted by (key, job), in one of two ways over the same arrays.
+"""Waiting jobs, sorted by (key, job), in one of two forms over the same arrays.
 
-Packed, for algorithms that plan every waiting job at a pass: entries stand side by side. With gaps, for EASY, List and Strict: a job
-that has started stays where it stood as a hole until a newcomer needs the place or half of the entries are holes, so that
-taking a job out of thousands moves nothing. Over long queues blocks of entries, and groups of blocks, know their least width and, for
-each class of widths, their least estimate: a scan for a job that fits skips those that hold none.
+Packed, for algorithms that plan every waiting job at a pass: entries stand side by side. With gaps, for EASY, List and Strict: a
+started job leaves a hole until a new job needs the place or half of the entries are holes, so that taking a job out of thousands
+moves nothing. Over long queues blocks of entries, and groups of blocks, store their min width and, for each class of widths,
+their min estimate: a scan for a job that fits skips those that hold none.
 """
 
 from __future__ import annotations
@@ -20,24 +20,27 @@ BEGIN, END, MOVED = range(3)
 to make room since gaps were last spread evenly."""
 
 HOLE = 1 << 62
-"""Processors of a hole, so that it never fits, and the least estimate of a block without jobs."""
+"""Processors of a hole, so that it never fits, and the min estimate of a block without jobs."""
 
 BLOCK_BITS = 5
 GROUP_BITS = 9
 LONG = 256
-"""Entries in a block, entries in a group of blocks (as powers of two), and from how many on blocks are looked at before their entries."""
+"""Entries in a block, entries in a group of blocks (as powers of two), and the min number of entries at which blocks are used."""
 
 FEW = 16
-"""Holes that are never worth closing."""
+"""Number of holes below which they are not closed."""
 
 UNKNOWN = -1
-"""Least processors of a block that nobody has looked through since its entries changed."""
+"""Min processors of a block not scanned since its entries changed."""
 
 
 class Queue(NamedTuple):
-    """int64 [3] ``bounds``; by entry: sort key float64, int64 row (-1: nobody's), processors and estimate for the question FIT; ``least`` of each
-    block, [blocks, classes] in one dimension: at 0 the least processors, at c the least estimate among jobs of a class of widths
-    up to c; ``group_least`` the same of each group; ``width_class`` of each number of processors, 1 or more."""
+    """Arrays of a queue.
+
+    int64 [3] ``bounds``; by entry: sort key float64, int64 row (-1: a hole), processors and estimate for the question FIT;
+    ``least`` of each block, [blocks, classes] in one dimension: at 0 the min processors, at c the min estimate among jobs of a
+    class of widths up to c; ``group_least`` the same of each group; ``width_class`` of each number of processors, 1 or more.
+    """
 
     bounds: np.ndarray
     key: np.ndarray
@@ -51,13 +54,16 @@ class Queue(NamedTuple):
 
 @lru_cache(maxsize=8)
 def width_classes(procs: int) -> np.ndarray:
-    """Class of each number of processors up to ``procs``, int64 [procs + 1]: 1, 2, 3, 4, 6, 8, 12, 16, 24, ... begin a class each."""
+    """Return the class of each number of processors up to ``procs``, int64 [procs + 1].
+
+    1, 2, 3, 4, 6, 8, 12, 16, 24, ... begin a class each.
+    """
     begins = sorted({1, *(1 << i for i in range(procs.bit_length())), *(3 << i for i in range(procs.bit_length() - 1))})
     return np.searchsorted(begins, np.arange(procs + 1), side="right").astype(np.int64)
 
 
 def queue_capacity(jobs: int) -> int:
-    """Entries that a queue with gaps needs for ``jobs`` jobs."""
+    """Return the entries that a queue with gaps needs for ``jobs`` jobs."""
     return jobs + jobs // 8 + 1
 
 
@@ -66,7 +72,10 @@ def queue_capacity(jobs: int) -> int:
 
 @kernel
 def packed_insert(queue, size, key, job, procs, fit):
-    """Insert by (key, job), where no job of the same key in the queue of ``size`` is greater than ``job``."""
+    """Insert by (key, job); no job of the same key in the queue is greater than ``job``.
+
+    The queue has ``size`` jobs.
+    """
     if size == 0:
         queue.bounds[BEGIN] = 0
     begin = queue.bounds[BEGIN]
@@ -83,7 +92,10 @@ def packed_insert(queue, size, key, job, procs, fit):
 
 @kernel
 def packed_remove(queue, size, at):
-    """Close the gap that the entry at index ``at`` leaves, from the side where fewer entries move; returns whether those behind it moved."""
+    """Close the gap of the entry at ``at``; return whether the entries behind it moved.
+
+    The side with fewer entries moves.
+    """
     begin = queue.bounds[BEGIN]
     if at - begin < begin + size - 1 - at:
         for i in range(at, begin, -1):
@@ -113,7 +125,10 @@ def insertion_sort(queue, size):
 
 @kernel
 def append(queue, size, gaps, key, job, procs, fit):
-    """``job`` comes behind the ``size`` jobs of a queue that is packed, or has ``gaps`` and none at the moment, wherever it belongs."""
+    """Append ``job`` behind the ``size`` jobs of a queue, wherever it belongs by its key.
+
+    The queue is packed, or has ``gaps`` and none at the moment.
+    """
     begin = queue.bounds[BEGIN]
     if begin + size == len(queue.key):
         for i in range(size):
@@ -128,7 +143,7 @@ def append(queue, size, gaps, key, job, procs, fit):
 
 @kernel
 def find(queue, job):
-    """Index of ``job``, which is in the queue."""
+    """Return the index of ``job``, which is in the queue."""
     at = queue.bounds[BEGIN]
     while queue.job[at] != job:
         at += 1
@@ -140,7 +155,10 @@ def find(queue, job):
 
 @kernel
 def gapped_insert(queue, waiting, key, job, procs, fit, start):
-    """Insert by (key, job), where no job of the same key is greater than ``job``, into a queue in which ``waiting`` jobs wait."""
+    """Insert by (key, job) into a queue with gaps in which ``waiting`` jobs wait.
+
+    No job of the same key is greater than ``job``.
+    """
     bounds = queue.bounds
     if waiting == 0:
         bounds[BEGIN] = 0
@@ -181,7 +199,7 @@ def gapped_insert(queue, waiting, key, job, procs, fit, start):
 
 @kernel
 def make_hole(queue, at):
-    """Nobody's entry from now on."""
+    """Make the entry a hole."""
     queue.job[at] = -1
     queue.procs[at] = HOLE
 
@@ -241,7 +259,7 @@ def _spread(queue, start):
 
 @kernel
 def _first_after(queue, key):
-    """Index of the first entry whose key is greater."""
+    """Return the index of the first entry with a greater key."""
     low, high = queue.bounds[BEGIN], queue.bounds[END]
     while low < high:
         middle = (low + high) >> 1
@@ -257,27 +275,30 @@ def _first_after(queue, key):
 
 @kernel
 def classes(queue):
-    """How many numbers there are for each block."""
+    """Return the number of values stored for each block."""
     return queue.width_class[len(queue.width_class) - 1] + 1
 
 
 @kernel
 def forget(queue, block):
-    """Nothing is known of the block any more."""
+    """Mark the block as unknown."""
     queue.least[block * classes(queue)] = UNKNOWN
     queue.group_least[(block >> (GROUP_BITS - BLOCK_BITS)) * classes(queue)] = UNKNOWN
 
 
 @kernel
 def may_hold(queue, least, which, free, longest, extra):
-    """May a block or group hold a job of at most ``free`` processors that is estimated at ``longest`` at most, or of at most ``extra`` processors?"""
+    """Tell whether a block or group may hold a fitting job.
+
+    It fits with at most ``free`` processors and an estimate of at most ``longest``, or with at most ``extra`` processors.
+    """
     at = which * classes(queue)
     return least[at] <= min(free, extra) or least[at + queue.width_class[free]] <= longest
 
 
 @kernel
 def look_through(queue, block):
-    """Learn what the block holds."""
+    """Scan the entries of the block and store its minima."""
     least, at = queue.least, block * classes(queue)
     for i in range(at, at + classes(queue)):
         least[i] = HOLE
@@ -293,7 +314,7 @@ def look_through(queue, block):
 
 @kernel
 def look_through_group(queue, group):
-    """Learn from its blocks what the group holds; it stays unknown while one of them is."""
+    """Combine the minima of a group's blocks; it stays unknown while one of them is."""
     bits = GROUP_BITS - BLOCK_BITS
     size, at = classes(queue), group * classes(queue)
     for i in range(at, at + size):
@@ -306,7 +327,7 @@ def look_through_group(queue, group):
 
 @kernel
 def _append_to_block(queue, at, procs, fit):
-    """Entry ``at`` is new at the end of its block."""
+    """Update the block of entry ``at``, which is new at its end."""
     block = at >> BLOCK_BITS
     if at & ((1 << BLOCK_BITS) - 1) == 0:
         forget(queue, block)

@@ -1,7 +1,7 @@
-"""EASY with k reservations: the first k waiting jobs that cannot start hold one each, and backfilling may delay none of them.
+"""EASY with k reservations: the first k waiting jobs that cannot start hold one each.
 
-Lies between EASY (k = 1) and giving everyone a reservation (Chiang, Arpaci-Dusseau & Vernon 2002 compare k). Jobs are looked at in the
-primary order until k reservations are given, the others then in backfill order.
+Backfilling may delay none of them. Lies between EASY (k = 1) and a reservation for every job (Chiang, Arpaci-Dusseau & Vernon
+2002 compare k). Jobs are visited in the primary order until k reservations are given, the others then in backfill order.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from sim.kernel.state import PROFILE
 
 @kernel
 def reserve_heads(reservations, now, jobs, estimates, front, profile, state, bits):
-    """Go through the primary queue until ``reservations`` jobs hold one. Returns the index of the next job that may start now,
-    not yet started, and -1 once there is none; to be called again after each is started."""
+    """Walk the primary queue until ``reservations`` jobs hold one; return the next to start.
+
+    The result is the index of the next job that may start now, not yet started, and -1 once there is none; call again after each
+    start.
+    """
     counters = state.counters
     build_profile(now, profile, state, bits)
     given = 0
@@ -35,7 +38,7 @@ def reserve_heads(reservations, now, jobs, estimates, front, profile, state, bit
 
 @kernel
 def fits_now(profile, counters, procs, seconds):
-    """Are ``procs`` processors free for ``seconds`` from now on?"""
+    """Tell whether ``procs`` processors are free for ``seconds`` from now on."""
     until = profile.time[0] + seconds
     i = 0
     while i < counters[PROFILE] and profile.time[i] < until:

@@ -1,4 +1,4 @@
-"""The compiled entry: one simulation, to be resumed where it stops, or one after the other over a list of mixed policies.
+"""The compiled entry: one resumable simulation, or one for each mixed policy of a sweep.
 
 A sweep over thousands of policies has no time for Python between two simulations: arrays are reset, the loop runs, and the
 metrics are summed up, all in here. There is one call of the event loop, so it is compiled once.
@@ -16,12 +16,15 @@ from sim.kernel.loop import DONE, advance
 from sim.kernel.state import FREE, UNUSABLE
 
 METRICS = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
-"""What a sweep measures of each policy, as :mod:`sim.metrics.schedule_metrics` defines it."""
+"""Metrics of each policy in a sweep, as :mod:`sim.metrics.schedule_metrics` defines them."""
 
 
 class Sweep(NamedTuple):
-    """Weights [policies, 6] of the primary order on (n, r, wait, r/n, expansion, r n), results [policies, metrics], both float64; the
-    threshold of bounded slowdown in seconds; the memory of a compiled predictor as it is at the start."""
+    """Weights, results and settings of a sweep.
+
+    Weights [policies, 6] of the primary order on (n, r, wait, r/n, expansion, r n), results [policies, metrics], both float64;
+    the threshold of bounded slowdown in seconds; the memory of a compiled predictor at the start.
+    """
 
     weights: np.ndarray
     results: np.ndarray
@@ -31,7 +34,10 @@ class Sweep(NamedTuple):
 
 @kernel
 def run(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, sweep):
-    """Without policies: :func:`sim.kernel.loop.advance`. With policies: each to its end, whose predictor must not be one that the loop has to ask."""
+    """Run :func:`sim.kernel.loop.advance`, or with policies each of them to its end.
+
+    A sweep's predictor must not be one that the loop has to ask.
+    """
     policies = len(sweep.weights)
     free = state.counters[FREE]
     reason = DONE
@@ -51,7 +57,7 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, me
 
 @kernel
 def reset(free, state, memory, fresh):
-    """Everything as it was before the first submission."""
+    """Reset everything to the state before the first submission."""
     for i in range(len(state.counters)):
         state.counters[i] = 0
     state.counters[FREE] = free
@@ -75,7 +81,7 @@ def measure(policy, jobs, state, sweep):
         slowdowns += max(1.0, response / max(runtime, sweep.tau_s))
         area += work
         responses += work * response
-        # (F^4 - Q^4) / p and (F^3 - Q^3) / p, in which nothing cancels
+        # (F^4 - Q^4) / p and (F^3 - Q^3) / p, without cancellation
         below += work * (response * response + response * wait + wait * wait)
         above += work * (response + wait) * (response * response + wait * wait)
     sweep.results[policy, 0] = waits / total

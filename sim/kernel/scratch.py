@@ -1,4 +1,7 @@
-"""The arrays of a simulation, allocated once and used again: a campaign of short simulations would otherwise spend its time on new pages."""
+"""The arrays of a simulation, allocated once and reused by many short simulations.
+
+New memory pages would otherwise take most of the time of a campaign.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from sim.kernel.state import COUNTERS, FREE, Profile, State
 
 
 class Work(NamedTuple):
-    """What one simulation works on: its queues (one and the same where one suffices), the profile of those that plan, its state."""
+    """Queues (one where it suffices), profile of planning algorithms, state of a simulation."""
 
     front: Queue
     back: Queue
@@ -20,7 +23,7 @@ class Work(NamedTuple):
 
 
 class Scratch:
-    """Arrays that grow to the largest simulation so far. For one simulation at a time: one a thread."""
+    """Arrays that grow to the largest simulation so far; one simulation at a time."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, np.ndarray] = {}
@@ -49,11 +52,12 @@ class Scratch:
     def work(
         self, jobs: int, procs: int, *, plans: bool = False, gaps: bool = True, two: bool = True, decides: bool = False
     ) -> Work:
-        """Everything fresh for ``jobs`` jobs on ``procs`` processors: with a profile if ``plans``, queues with gaps or packed, one queue or
-        ``two``, with what start decisions need if somebody ``decides``.
+        """Return fresh arrays for ``jobs`` jobs on ``procs`` processors.
 
-        No more jobs run at a time than there are processors, but in the second in which they are predicted to end, per-event semantics
-        may start as many again before their ends are dealt with. Each job, running or planned, adds at most two steps to a profile.
+        With a profile if ``plans``, queues with gaps or packed, one queue or ``two``, with the arrays of start decisions if
+        ``decides``. No more jobs run at a time than there are processors, but in the second in which they are predicted to end,
+        per-event semantics may start as many again before their ends are handled. Each job, running or planned, adds at most two
+        steps to a profile.
         """
         most = min(jobs, 2 * procs)
         steps = 2 * jobs + 2 if plans else 2

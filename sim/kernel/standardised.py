@@ -1,6 +1,7 @@
-"""Mixed policies over standardised features: each feature in units of its standard deviation over the jobs that wait at the moment.
+"""Mixed policies over standardised features: in units of their standard deviation.
 
-Subtracting the mean would change no order, so only the weights are divided. A feature in which all waiting jobs agree decides nothing.
+The deviation is over the jobs that wait at the moment. Subtracting the mean would change no order, so only the weights are
+divided. A feature that is equal for all waiting jobs decides nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from sim.kernel.queue import BEGIN
 
 @kernel
 def standardise(given, weights, queue, waiting, jobs, estimates, now):
-    """Write ``given`` [6] divided by the standard deviations of the features of a packed queue to ``weights`` [6]."""
+    """Write ``given`` [6] divided by the features' standard deviations to ``weights`` [6].
+
+    The deviations are over a packed queue.
+    """
     begin = queue.bounds[BEGIN]
     for feature in range(6):
         mean, least, most = 0.0, np.inf, -np.inf
@@ -26,7 +30,7 @@ def standardise(given, weights, queue, waiting, jobs, estimates, now):
         for i in range(begin, begin + waiting):
             squares += (_feature(feature, queue.job[i], jobs, estimates, now) - mean) ** 2
         deviation = np.sqrt(squares / max(waiting, 1))
-        # where all agree, rounding of the mean may leave a deviation that is not quite 0
+        # for equal values, rounding of the mean may leave a deviation that is not quite 0
         weights[feature] = given[feature] / deviation if most > least else 0.0
 
 

@@ -1,11 +1,12 @@
-"""Start decisions: somebody may say of a job that could start now that it had better wait (RUSH: Nichols et al., paper 004, algorithm 2).
+"""Start decisions (RUSH: Nichols et al., algorithm 2): skip a job that could start.
 
-Paper and listing disagree on what happens to a job that is skipped. Here it keeps its place in the queue, holds no reservation in that pass, as if it
-were not there, and is asked about again at the next pass; if nothing else causes one, a timed wake-up does. A job is skipped at most so many
-times, then it starts without being asked about. This goes for every order and algorithm, as all of them start jobs in one way.
+Paper and listing disagree on what happens to a skipped job. Here it keeps its place in the queue, holds no reservation in that
+pass, as if it were absent, and is asked about again at the next pass; if nothing else causes one, a timed wake-up does. A job is
+skipped at most so many times, then it starts without being asked about. This holds for every order and algorithm, as all of them
+start jobs in one way.
 
-Whoever decides stands outside the event loop. A pass that comes to a job of which nothing is decided yet stops there, the loop asks, and the pass goes on
-from there with the answer: those it has started, the reservations it has given and those it has skipped stay as they are.
+The deciding model is outside the event loop. A pass that reaches an undecided job stops there, the loop asks, and the pass
+continues from there with the answer: its starts, reservations and skips stay as they are.
 """
 
 from __future__ import annotations
@@ -20,21 +21,27 @@ from sim.kernel.queue import append, insertion_sort, pack
 from sim.kernel.state import HELD, LET_START, PASS, SKIP, UNDECIDED, WAITING, WAKE, State
 
 WAKE_S = 30
-"""Seconds after a pass that skipped somebody until the next, if nothing else causes one."""
+"""Seconds after a pass that skipped a job until the next, if nothing else causes one."""
 
 
 class StartDecision(Protocol):
-    """Decides, from anywhere, whether a job that could start now is skipped."""
+    """A callback that decides whether a job that could start now is skipped."""
 
     name: str
 
     def skip(self, row: int, now_s: int) -> bool:
-        """Shall the job in ``row`` of the table wait, although it could start at ``now_s`` (seconds from the trace's origin)?"""
+        """Tell whether the job in ``row`` of the table shall wait, although it could start.
+
+        ``now_s`` is in seconds from the trace's origin.
+        """
         ...
 
 
 def decide(decision: StartDecision, state: State, now_s: int, rows: np.ndarray | None) -> None:
-    """Answer the loop, which stopped for a decision at ``now_s``; ``rows`` maps the kernel's jobs to rows of the table, None where they are the same."""
+    """Answer the loop, which stopped for a decision at ``now_s``.
+
+    ``rows`` maps the kernel's jobs to rows of the table, None where they are the same.
+    """
     job = int(state.counters[UNDECIDED]) - 1
     skipped = decision.skip(job if rows is None else int(rows[job]), now_s)
     state.verdict[job] = int(state.counters[PASS]) << 1 | (SKIP if skipped else LET_START)
@@ -42,7 +49,7 @@ def decide(decision: StartDecision, state: State, now_s: int, rows: np.ndarray |
 
 @apart
 def put_back(settings, now, jobs, estimates, front, back, state):
-    """After a pass, whoever was skipped takes its place again: count that, and see to it that there is another pass."""
+    """After a pass, return skipped jobs to their places, count them, and ensure another pass."""
     counters = state.counters
     held = counters[HELD]
     counters[PASS] += 1
@@ -50,7 +57,7 @@ def put_back(settings, now, jobs, estimates, front, back, state):
     if held == 0:
         return
     gaps = settings.algorithm != JUSTBF and settings.algorithm != CONSERVATIVE
-    if gaps:  # who is held back counts as started until here, and leaves the queues
+    if gaps:  # a job held back counts as started until here, and leaves the queues
         pack(front, state.start)
         if not settings.one_queue:
             pack(back, state.start)

@@ -1,7 +1,8 @@
-"""The arrays a simulation works on, and the few ways they change. Everything is int64 seconds from the first submission, or counts.
+"""The arrays of a simulation, and the few ways they change: int64 seconds or counts.
 
-Jobs are rows in order of submission, so a job's row number settles every tie: earlier submission, then file order. A running job
-has a sequence number, the order of its start; an event is one integer, ``time << bits | sequence``, so sorting events needs one comparison.
+Seconds count from the first submission. Jobs are rows in order of submission, so a job's row number settles every tie: earlier
+submission, then file order. A running job has a sequence number, the order of its start; an event is one integer, ``time << bits
+| sequence``, so sorting events needs one comparison.
 """
 
 from __future__ import annotations
@@ -60,11 +61,11 @@ for their sake, 0 for never; where jobs run on a monitored cluster, when it has 
 
 
 LET_START, SKIP = range(2)
-"""What may be decided of a start: ``State.verdict`` is that beside the number of the pass in which it was decided."""
+"""Start decisions: ``State.verdict`` holds one with the number of the pass in which it was made."""
 
 
 class Jobs(NamedTuple):
-    """What is given, int64 [jobs]; ``user`` is a code, -1 for nobody known."""
+    """The given jobs, int64 [jobs]; ``user`` is a code, -1 for unknown."""
 
     submit: np.ndarray
     runtime: np.ndarray
@@ -74,7 +75,10 @@ class Jobs(NamedTuple):
 
 
 class Estimates(NamedTuple):
-    """Predicted runtimes for the three questions of :mod:`models.runtime.protocol`, int64 [jobs], final once a job is submitted."""
+    """Predicted runtimes for the three questions, int64 [jobs], final once a job is submitted.
+
+    The questions are those of :mod:`models.runtime.protocol`.
+    """
 
     order: np.ndarray
     fit: np.ndarray
@@ -82,14 +86,20 @@ class Estimates(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """Free processors over time, for algorithms that plan: ``free[i]`` from ``time[i]`` to ``time[i + 1]``, the last one for ever."""
+    """Free processors over time, for algorithms that plan.
+
+    ``free[i]`` holds from ``time[i]`` to ``time[i + 1]``, the last one forever.
+    """
 
     time: np.ndarray
     free: np.ndarray
 
 
 class State(NamedTuple):
-    """Everything that changes. ``ends`` is a binary heap of actual ends, ``plan`` the sorted predicted ends with ``plan_procs`` beside it."""
+    """Everything that changes.
+
+    ``ends`` is a binary heap of actual ends, ``plan`` the sorted predicted ends with ``plan_procs`` beside it.
+    """
 
     counters: np.ndarray
     ends: np.ndarray
@@ -101,9 +111,9 @@ class State(NamedTuple):
     planned: np.ndarray  # job -> its predicted end, as corrected so far
     corrections: np.ndarray
     held: np.ndarray  # jobs skipped in this pass
-    verdict: np.ndarray  # job -> what was last decided of its start, and in which pass
+    verdict: np.ndarray  # job -> the last decision on its start, and its pass
     skips: np.ndarray  # job -> how often it was skipped
-    deciding: bool | None  # None if nobody decides on starts: compiled by itself, so that this costs little
+    deciding: bool | None  # None without start decisions: compiled separately, so that this costs little
 
 
 @kernel
@@ -120,7 +130,7 @@ def heap_push(heap, size, event):
 
 @kernel
 def heap_pop(heap, size):
-    """Remove the least event, which is ``heap[0]``, from a heap of ``size``."""
+    """Remove the smallest event, ``heap[0]``, from a heap of ``size``."""
     last = heap[size - 1]
     size -= 1
     i = 0
@@ -163,8 +173,10 @@ def plan_remove(plan, plan_procs, size, event):
 
 @kernel
 def start_job(job, now, jobs, estimates, state, bits):
-    """``job`` leaves for the machine, or is held back by a start decision and takes its place again after the pass; returns whether it started.
-    In both cases the caller takes it out of the queue."""
+    """Start ``job``, or hold it back by a start decision; return whether it started.
+
+    A job held back returns to its place after the pass. In both cases the caller takes it out of the queue.
+    """
     counters = state.counters
     if state.deciding is not None and held_back(job, now, state):
         return False
@@ -185,14 +197,16 @@ def start_job(job, now, jobs, estimates, state, bits):
 
 @kernel
 def undecided(job, state):
-    """Has nobody decided yet whether ``job``, which may start, does? Then the pass stops, and goes on from there with the answer. To be called before
-    the job is taken out of the queue."""
+    """Tell whether ``job``, which may start, still needs a decision.
+
+    Then the pass stops, and continues from there with the answer. Call it before the job is taken out of the queue.
+    """
     return state.deciding is not None and to_be_asked(job, state)
 
 
 @apart
 def to_be_asked(job, state):
-    """Note that ``job`` is to be decided on, if it is."""
+    """Record that ``job`` needs a decision, if it does."""
     counters = state.counters
     if state.skips[job] >= counters[MOST_SKIPS] or state.verdict[job] >> 1 == counters[PASS]:
         return False
@@ -202,11 +216,11 @@ def to_be_asked(job, state):
 
 @apart
 def held_back(job, now, state):
-    """Is ``job``, which may start, skipped in this pass? Then it keeps waiting."""
+    """Tell whether ``job``, which may start, is skipped in this pass and keeps waiting."""
     counters = state.counters
     if state.skips[job] >= counters[MOST_SKIPS] or state.verdict[job] != counters[PASS] << 1 | SKIP:
         return False
     state.held[counters[HELD]] = job
     counters[HELD] += 1
-    state.start[job] = now  # does not wait, as far as this pass is concerned
+    state.start[job] = now  # does not wait in this pass
     return True

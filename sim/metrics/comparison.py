@@ -1,9 +1,9 @@
-"""Schedules of one trace against a baseline, with paired confidence intervals over weeks and over replicates (:mod:`features.statistics`).
+"""Schedules of one trace against a baseline, with paired confidence intervals.
 
-Jobs of a week share its load, so whole weeks of submission are resampled, and the same weeks for both schedules: what the weeks
-themselves differ by cancels. Schedules are chaotic, so one replay is one draw: where a policy was simulated several times with
-shaken submissions (:mod:`features.jobs.shaking`), each replay is compared with the baseline's of the same shake, and the interval
-contains what replays differ by.
+Intervals are over weeks and replicates (:mod:`features.statistics`). Jobs of a week share its load, so whole weeks of submission
+are resampled, and the same weeks for both schedules: differences between weeks cancel. Schedules are chaotic, so one replay is
+one draw: where a policy was simulated several times with shaken submissions (:mod:`features.jobs.shaking`), each replay is
+compared with the baseline's of the same shake, and the interval contains the variance of replays.
 """
 
 from __future__ import annotations
@@ -47,16 +47,18 @@ def compare(
     seed: int = 0,
     tau_s: float = TAU_S,
 ) -> pd.DataFrame:
-    """One row a policy and metric: ``scheduler predictor correction metric value baseline relative low high replicates least most weeks note``.
+    """Compare schedules with the baseline: one row a policy and metric.
 
-    Schedules of one policy with different seeds are its replicates; each is compared with the baseline's of the same seed, and ``replicates`` says
-    how many there are. ``baseline`` is the (scheduler, predictor) compared with, the first that matches; ``value`` is over all replicates,
-    ``relative`` is value/baseline - 1, ``low`` and ``high`` its interval at ``confidence``, over weeks and replicates
-    (:func:`features.statistics.of_replicates`; with one replicate chaos is not in it), ``least`` and ``most`` the extremes of single replicates.
-    ``weeks`` counts the weeks of submission that hold jobs, from the first submission. ``relative`` is null where the baseline is 0, the
-    interval also where a metric is no ratio of sums or there are fewer than ``FEWEST_BLOCKS``; ``note`` says why, or how rough it is.
-    Raises InputError for an absent baseline, a replicate that the baseline lacks, an unknown metric, two schedules of one policy and seed, and
-    schedules that do not hold the same jobs in the same order.
+    Columns: ``scheduler predictor correction metric value baseline relative low high replicates least most weeks note``.
+    Schedules of one policy with different seeds are its replicates; each is compared with the baseline's of the same seed, and
+    ``replicates`` counts them. ``baseline`` is the (scheduler, predictor) compared with, the first that matches; ``value`` is
+    over all replicates, ``relative`` is value/baseline - 1, ``low`` and ``high`` its interval at ``confidence``, over weeks and
+    replicates (:func:`features.statistics.of_replicates`; with one replicate it excludes chaos), ``least`` and ``most`` the
+    extremes of single replicates. ``weeks`` counts the weeks of submission that hold jobs, from the first submission.
+    ``relative`` is null where the baseline is 0, the interval also where a metric is no ratio of sums or there are fewer than
+    ``FEWEST_BLOCKS``; ``note`` says why, or how rough it is. Raises InputError for an absent baseline, a replicate that the
+    baseline lacks, an unknown metric, two schedules of one policy and seed, and schedules that do not hold the same jobs in the
+    same order.
     """
     policies = _by_policy(schedules)
     base = policies[_find(policies, baseline)]
@@ -85,13 +87,13 @@ def compare(
 
 
 _Measured: TypeAlias = tuple[dict[str, Ratio], dict[str, float]]
-"""Of one schedule: weekly sums of the metrics that are ratios of sums, and the values of all."""
+"""One schedule's weekly sums of the metrics that are ratios of sums, and the values of all."""
 
 
 def _compared(
     metric: str, mine: Sequence[_Measured], theirs: Sequence[_Measured], draws: np.ndarray, confidence: float
 ) -> dict[str, Any]:
-    """What the replicates of a policy and of the baseline, pair by pair, say of one metric."""
+    """Compare the replicates of a policy and of the baseline, pair by pair, in one metric."""
     weeks = draws.shape[1]
     note, low, high = remark(weeks), None, None
     value, reference = (float(np.mean([values[metric] for _, values in each])) for each in (mine, theirs))
@@ -124,12 +126,12 @@ def _compared(
 
 
 def stacked(replicates: Sequence[Ratio]) -> Ratio:
-    """Sums of several replicates, float64 [blocks] each, as one, [replicates, blocks]."""
+    """Join sums of several replicates, float64 [blocks] each, as [replicates, blocks]."""
     return Ratio(*(np.stack(parts) for parts in zip(*replicates, strict=True)))
 
 
 def _by_policy(schedules: Sequence[Schedule]) -> dict[tuple[str, str, str], dict[int, Schedule]]:
-    """Replicates by seed by policy; InputError where two would not be told apart."""
+    """Return replicates by seed by policy; InputError for two of one policy and seed."""
     policies: dict[tuple[str, str, str], dict[int, Schedule]] = {}
     for schedule in schedules:
         replicates = policies.setdefault((schedule.scheduler, schedule.predictor, schedule.correction), {})
@@ -167,7 +169,7 @@ def _values(schedule: Schedule, tau_s: float) -> dict[str, float]:
 
 
 def _terms(schedule: Schedule, week: np.ndarray, tau_s: float) -> dict[str, Ratio]:
-    """Ratios of weekly sums, float64 [weeks], from ratios over jobs."""
+    """Return ratios of weekly sums, float64 [weeks], from ratios over jobs."""
     return {
         name: Ratio(np.bincount(week, ratio.numerator), np.bincount(week, ratio.denominator))
         for name, ratio in ratios(schedule, tau_s).items()

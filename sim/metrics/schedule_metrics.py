@@ -1,4 +1,4 @@
-"""Metrics of a schedule: waits, responses, slowdowns, and the packing and fairness metrics of Goponenko et al. 2022.
+"""Metrics of a schedule: waits, responses, slowdowns, packing and fairness.
 
 With submission s, start, runtime p and n processors: wait Q = start - s, response F = Q + p, area n*p. Bounded slowdown follows
 Feitelson et al. 1997; AWF and P^alpha SF follow Goponenko, Lamar, Peterson, Allan, Brandt & Dechev, "Metrics for packing
@@ -20,12 +20,15 @@ from sim.schedule import Schedule
 TAU_S = 10.0
 """The usual threshold of bounded slowdown, seconds: runtimes below it count as it."""
 _WAITS, _SLOWED = 0.01, 1.1
-"""Nothing waits where mean waits are below this share of the mean runtime and mean bounded slowdowns below this."""
+"""No job waits noticeably where mean waits are below this share of the mean runtime and mean bounded slowdowns below this."""
 
 
 class Columns(NamedTuple):
-    """What metrics are made of, [jobs] each: times in seconds and processors, float64, and the number of corrections. ``first_s`` and ``last_s`` are the
-    first submission and the last end."""
+    """A schedule's columns, [jobs] each, and its first submission and last end.
+
+    Times in seconds and processors, float64, and the number of corrections; ``first_s`` and ``last_s`` are the first submission
+    and the last end.
+    """
 
     wait: np.ndarray
     runtime: np.ndarray
@@ -40,7 +43,7 @@ class Columns(NamedTuple):
 def as_columns(
     submit: np.ndarray, start: np.ndarray, runtime: np.ndarray, procs: np.ndarray, predicted: np.ndarray, corrections: np.ndarray
 ) -> Columns:
-    """The columns of a schedule from whole seconds, int64 [jobs] each."""
+    """Return the columns of a schedule from whole seconds, int64 [jobs] each."""
     wait = start - submit
     first, last = int(submit.min()), int((start + runtime).max())
     waited, ran = wait.astype(np.float64), runtime.astype(np.float64)
@@ -48,9 +51,10 @@ def as_columns(
 
 
 def evaluate(schedule: Schedule, tau_s: float = TAU_S) -> pd.Series:
-    """All metrics of ``schedule``, named; counts are ``int``, the rest ``float`` (dtype object), times in seconds.
+    """Return all metrics of ``schedule`` by name; times in seconds.
 
-    Raises InputError for a schedule without jobs, and for one with a job that starts before its submission or has no runtime.
+    Counts are ``int``, the rest ``float`` (dtype object). Raises InputError for a schedule without jobs, and for one with a job
+    that starts before its submission or has no runtime.
     """
     record = measure(_columns(schedule), schedule.procs, tau_s)
     record |= {"clamped_predictions": int(schedule.clamped_predictions), "simulate_s": float(schedule.simulate_s)}
@@ -58,7 +62,7 @@ def evaluate(schedule: Schedule, tau_s: float = TAU_S) -> pd.Series:
 
 
 def measure(columns: Columns, procs: int, tau_s: float = TAU_S) -> dict[str, int | float]:
-    """The metrics that follow from a schedule's columns on a machine of ``procs`` processors, by name."""
+    """Return the metrics of a schedule's columns on ``procs`` processors, by name."""
     terms = _ratios(columns, tau_s)
     makespan = columns.last_s - columns.first_s
     area = float((columns.procs * columns.runtime).sum())
@@ -76,9 +80,10 @@ def measure(columns: Columns, procs: int, tau_s: float = TAU_S) -> dict[str, int
 
 
 def nothing_waits(rows: Iterable[Mapping[Any, Any]], procs: int) -> str:
-    """One sentence if nothing waits under any policy, else nothing: then a comparison of schedules says nothing.
+    """Return a sentence if no job waits under any policy, else "".
 
-    ``rows`` hold ``mean_wait_s mean_response_s mean_bounded_slowdown utilization`` by name, a row a schedule or mean of schedules.
+    A comparison of such schedules says nothing. ``rows`` hold ``mean_wait_s mean_response_s mean_bounded_slowdown utilization``
+    by name, a row a schedule or mean of schedules.
     """
     found = list(rows)
     waits = max(row["mean_wait_s"] for row in found)
@@ -93,14 +98,15 @@ def nothing_waits(rows: Iterable[Mapping[Any, Any]], procs: int) -> str:
 
 
 def ratios(schedule: Schedule, tau_s: float = TAU_S) -> dict[str, Ratio]:
-    """Every metric that is a ratio of two sums over jobs, by name, in the order of the jobs; errors as :func:`evaluate`."""
+    """Return the metrics that are ratios of two sums over jobs; errors as :func:`evaluate`."""
     return _ratios(_columns(schedule), tau_s)
 
 
 def psf_s(schedule: Schedule, alpha: int = 2) -> float:
-    """P^alpha SF, seconds: the mean specific time of all processor-seconds, weighted by age^alpha; ``alpha`` 0, 1, 2, ...
+    """Return P^alpha SF in seconds: the mean specific time of all processor-seconds.
 
-    (alpha+1)/(alpha+2) * sum n(F^(alpha+2) - Q^(alpha+2)) / sum n(F^(alpha+1) - Q^(alpha+1)); Goponenko et al. take alpha = 2.
+    Weighted by age^alpha; ``alpha`` 0, 1, 2, ... (alpha+1)/(alpha+2) * sum n(F^(alpha+2) - Q^(alpha+2)) / sum n(F^(alpha+1) -
+    Q^(alpha+1)); Goponenko et al. take alpha = 2.
     """
     if alpha != int(alpha) or alpha < 0:
         raise InputError(f"alpha of P^alpha SF is {alpha}: it must be a whole number, 0 or more")
@@ -108,7 +114,7 @@ def psf_s(schedule: Schedule, alpha: int = 2) -> float:
 
 
 def bounded_slowdown(schedule: Schedule, tau_s: float = TAU_S) -> np.ndarray:
-    """max(1, (w+p)/max(p, tau)) of each job, float64 [jobs]; errors as :func:`evaluate`."""
+    """Return max(1, (w+p)/max(p, tau)) by job, float64 [jobs]; errors as :func:`evaluate`."""
     return _bounded_slowdown(_columns(schedule), tau_s)
 
 
@@ -147,8 +153,11 @@ def _bounded_slowdown(columns: Columns, tau_s: float) -> np.ndarray:
 
 
 def _priority_specific(columns: Columns, alpha: int) -> tuple[Ratio, float]:
-    """P^alpha SF as a ratio, both of whose sums are divided by a power of the scale, and that scale, seconds."""
-    # Scaling by a power of two is exact, and keeps F^(alpha+2) below 1 for every alpha.
+    """Return P^alpha SF as a ratio of scaled sums, and the scale in seconds.
+
+    Both sums are divided by a power of the scale.
+    """
+    # scaling by a power of two is exact, and keeps F^(alpha+2) below 1 for every alpha
     scale = 2.0 ** np.ceil(np.log2(columns.response.max()))
     response, wait, weight = columns.response / scale, columns.wait / scale, columns.procs * (columns.runtime / scale)
     above = weight * _power_quotient(response, wait, alpha + 2)
@@ -157,7 +166,10 @@ def _priority_specific(columns: Columns, alpha: int) -> tuple[Ratio, float]:
 
 
 def _power_quotient(response: np.ndarray, wait: np.ndarray, k: int) -> np.ndarray:
-    """(F^k - Q^k) / (F - Q) as the sum of F^i Q^(k-1-i): all terms are positive, so nothing cancels when p << Q."""
+    """Return (F^k - Q^k) / (F - Q) as the sum of F^i Q^(k-1-i).
+
+    All terms are positive, so nothing cancels when p << Q.
+    """
     total = np.ones_like(response)
     power = np.ones_like(wait)
     for _ in range(k - 1):

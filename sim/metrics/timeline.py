@@ -1,7 +1,8 @@
-"""A schedule over time: queue length and busy processors as step functions, and rectangles of a Gantt chart.
+"""A schedule over time: queue length, busy processors, and rectangles of a Gantt chart.
 
-A step function is its breakpoints: ``values[i]`` holds from ``times[i]`` up to, not including, ``times[i + 1]``, the last one for ever.
-A simulator counts processors and does not name them, so the rows of a Gantt chart are assigned here, lowest free rows first.
+A step function is its breakpoints: ``values[i]`` holds from ``times[i]`` up to, not including, ``times[i + 1]``, the last one
+forever. A simulator counts processors and does not name them, so the rows of a Gantt chart are assigned here, lowest free rows
+first.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ class Steps(NamedTuple):
 
 
 def queue_length(schedule: Schedule) -> Steps:
-    """Number of jobs submitted and not started."""
+    """Return the number of jobs submitted and not started."""
     return _count(schedule, "submit_s", "start_s", np.ones(len(schedule.jobs), np.int64))
 
 
 def queued_procs(schedule: Schedule) -> Steps:
-    """Processors that jobs submitted and not started ask for."""
+    """Return the processors requested by jobs submitted and not started."""
     return _count(schedule, "submit_s", "start_s", schedule.jobs["procs"].to_numpy(np.int64))
 
 
 def busy_procs(schedule: Schedule) -> Steps:
-    """Processors that running jobs occupy."""
+    """Return the processors that running jobs occupy."""
     return _count(schedule, "start_s", "end_s", schedule.jobs["procs"].to_numpy(np.int64))
 
 
 def resample(times: np.ndarray, values: np.ndarray, step_s: int) -> tuple[np.ndarray, np.ndarray]:
-    """Time-weighted means of a step function over steps of ``step_s`` from ``times[0]``: starts (int64) and means (float64).
+    """Return starts (int64) and time-weighted means (float64) over steps of ``step_s``.
 
-    The last step ends with the last breakpoint, and may be shorter.
+    Steps begin at ``times[0]``; the last step ends with the last breakpoint, and may be shorter.
     """
     if step_s <= 0:
         raise InputError(f"a step of {step_s} s cannot be resampled to: it must be positive")
@@ -50,15 +51,15 @@ def resample(times: np.ndarray, values: np.ndarray, step_s: int) -> tuple[np.nda
 
 
 def busiest_window(schedule: Schedule, length_s: int) -> tuple[int, int]:
-    """The window of ``length_s`` in which jobs present, waiting or running, ask for most processors on average; the earliest of equals.
+    """Return the window of ``length_s`` in which present jobs request most processors.
 
-    Where the schedule is shorter, all of it.
+    On average, waiting or running; the earliest of equals. Where the schedule is shorter, all of it.
     """
     times, values = _count(schedule, "submit_s", "end_s", schedule.jobs["procs"].to_numpy(np.int64))
     first, last = int(times[0]), int(times[-1])
     if last - first <= length_s:
         return first, last
-    # The integral over a sliding window is piecewise linear: it peaks where one of its edges is a breakpoint.
+    # the integral over a sliding window is piecewise linear: it peaks where one of its edges is a breakpoint
     starts = np.clip(np.concatenate((times, times - length_s)), first, last - length_s)
     integral = _integral(times, values)
     demand = np.interp(starts + length_s, times, integral) - np.interp(starts, times, integral)
@@ -67,10 +68,11 @@ def busiest_window(schedule: Schedule, length_s: int) -> tuple[int, int]:
 
 
 def gantt(schedule: Schedule, window: tuple[int, int]) -> pd.DataFrame:
-    """Rectangles of the jobs that run within ``window`` = [from, to): ``job_id user submit_s start_s end_s row rows``, one a contiguous piece.
+    """Return rectangles of the jobs that run within ``window`` = [from, to), one a piece.
 
-    Jobs take the lowest-numbered free rows in order of start; those already running when the window opens come first. ``row`` counts from 0
-    and the times are the job's own, not cut at the window. A schedule that holds more than the machine gets rows beyond it.
+    Columns: ``job_id user submit_s start_s end_s row rows``; pieces are contiguous. Jobs take the lowest-numbered free rows in
+    order of start; those already running when the window opens come first. ``row`` counts from 0 and the times are the job's own,
+    not cut at the window. A schedule that holds more than the machine gets rows beyond it.
     """
     begin, end = window
     jobs = schedule.jobs[(schedule.jobs["end_s"] > begin) & (schedule.jobs["start_s"] < end)]
@@ -107,5 +109,5 @@ def _step_function(enter: np.ndarray, leave: np.ndarray, weight: np.ndarray) -> 
 
 
 def _integral(times: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Integral of a step function from ``times[0]`` to each breakpoint, int64 [k]."""
+    """Return the integral of a step function from ``times[0]`` to each breakpoint, int64 [k]."""
     return np.concatenate(([0], np.cumsum(values[:-1] * np.diff(times))))

@@ -2,12 +2,12 @@
 
 Both follow Klusacek & Chlumsky, "Planning and metaheuristic optimization in production job scheduler" (JSSPP 2017): NUWT is a
 user's total wait divided by the resources it used; a user accepts a wait that grows with the job's processors and requested time,
-less than proportionally, and is summed over the user's jobs of that time. The released program raises the printed formula by floors, which keep it
-from falling where the divisor steps up.
+less than proportionally, and is summed over the user's jobs of that time. The released program raises the printed formula by
+floors, which keep it from falling where the divisor steps up.
 
-Which jobs are summed up has two readings. ``present``, the paper's words: a user's limit is calculated anew at each submission of one of its jobs, over
-all its jobs in the system then, waiting or running, and a job's wait is compared with it when the job starts. ``waiting``, stricter: the limit is
-fixed when the job is submitted, over the user's jobs that wait then.
+Two readings exist of the jobs in the sum. ``present``, the paper's words: a user's limit is calculated anew at each submission of
+one of its jobs, over all its jobs in the system then, waiting or running, and a job's wait is compared with it when the job
+starts. ``waiting``, stricter: the limit is fixed when the job is submitted, over the user's jobs that wait then.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ _HOUR_S = 3600
 _LIMITS_S = np.array([3, 7, 24, 7 * 24]) * _HOUR_S
 """Requested times from which the next divisor applies."""
 _FLOORS_S = np.array([0.0, 3.0, 3.5, 8.0, 42.0]) * _HOUR_S
-"""The program's least acceptable wait for one processor, by divisor 1..5."""
+"""The program's min acceptable wait for one processor, by divisor 1..5."""
 
 
 def acceptable_wait_s(procs: np.ndarray, requested_s: np.ndarray, rule: AcceptableWait = "program") -> np.ndarray:
-    """The wait one job justifies: (ln(n)+1) * requested/divisor, divisor 1..5 for < 3 h, < 7 h, < 24 h, < 7 d, else; float64 [jobs], s.
+    """Return the wait that a job justifies: (ln(n)+1) * requested/divisor, float64 [jobs], s.
 
-    ``program`` adds the floors of the released simulator (3, 3.5, 8 and 42 h for divisors 2 to 5), ``paper`` is the formula as printed.
+    The divisor is 1..5 for < 3 h, < 7 h, < 24 h, < 7 d, else. ``program`` adds the floors of the released simulator (3, 3.5, 8
+    and 42 h for divisors 2 to 5), ``paper`` is the formula as printed.
     """
     if rule not in get_args(AcceptableWait):
         raise InputError(f"unknown rule of acceptable waits {rule!r}: known are {', '.join(get_args(AcceptableWait))}")
@@ -45,10 +46,11 @@ def acceptable_wait_s(procs: np.ndarray, requested_s: np.ndarray, rule: Acceptab
 
 
 def dissatisfaction(schedule: Schedule, rule: AcceptableWait = "program", summed: Summed = "present") -> np.ndarray:
-    """Each job's wait over what its user accepts, float64 [jobs]; above 1 the user complains; NaN where the user is unknown.
+    """Return each job's wait over what its user accepts, float64 [jobs].
 
-    ``present``: accepted is the sum over the user's jobs in the system at its last submission up to the job's start; ``waiting``: over those that
-    wait at the job's own submission. Submissions of the same second count, and the job itself always does. InputError for an unknown reading.
+    Above 1 the user complains; NaN for an unknown user. ``present``: accepted is the sum over the user's jobs in the system at
+    its last submission up to the job's start; ``waiting``: over those that wait at the job's own submission. Submissions of the
+    same second count, and the job itself always does. InputError for an unknown reading.
     """
     if summed not in get_args(Summed):
         raise InputError(f"unknown reading of the jobs summed up {summed!r}: known are {', '.join(get_args(Summed))}")
@@ -61,14 +63,15 @@ def dissatisfaction(schedule: Schedule, rule: AcceptableWait = "program", summed
     else:
         at, gone = submit, start
     there = _sum_until(user, submit, justified, at) - _sum_until(user, gone, justified, at)
-    accepted = np.maximum(there, justified)  # a job that starts at once is among those that wait at no time
+    accepted = np.maximum(there, justified)  # a job that starts at once never waits
     return np.where(user >= 0, (start - submit) / accepted, np.nan)
 
 
 def per_user(schedule: Schedule, rule: AcceptableWait = "program", summed: Summed = "present") -> pd.DataFrame:
-    """One row a user (index, in order of first submission): ``jobs wait_s area_proc_s nuwt dissatisfied_jobs worst_dissatisfaction``.
+    """Return one row a user, in order of first submission.
 
-    ``nuwt`` is total wait / processor-seconds used, 1/processors. Jobs of no known user are in no row.
+    Columns: ``jobs wait_s area_proc_s nuwt dissatisfied_jobs worst_dissatisfaction``. ``nuwt`` is total wait / processor-seconds
+    used, 1/processors. Jobs without a known user are in no row.
     """
     jobs = schedule.jobs
     table = pd.DataFrame(
@@ -92,9 +95,10 @@ def per_user(schedule: Schedule, rule: AcceptableWait = "program", summed: Summe
 
 
 def fairness(schedule: Schedule, rule: AcceptableWait = "program", summed: Summed = "present") -> pd.Series:
-    """Over users: ``users jobs_without_user nuwt_mean nuwt_std dissatisfied_users dissatisfied_jobs`` (dtype object, counts int).
+    """Return fairness over users as a Series (dtype object, counts int).
 
-    The standard deviation is the population's. Raises InputError where no job has a user.
+    ``users jobs_without_user nuwt_mean nuwt_std dissatisfied_users dissatisfied_jobs``. The standard deviation is the
+    population's. Raises InputError where no job has a user.
     """
     users = per_user(schedule, rule, summed)
     if len(users) == 0:
@@ -111,7 +115,10 @@ def fairness(schedule: Schedule, rule: AcceptableWait = "program", summed: Summe
 
 
 def _last_submission(user: np.ndarray, submit: np.ndarray, until: np.ndarray) -> np.ndarray:
-    """When each job's user last submitted a job up to ``until``, which is no earlier than the job's own submission; int64 [jobs] all."""
+    """Return when each job's user last submitted a job up to ``until``; int64 [jobs] all.
+
+    ``until`` is no earlier than the job's own submission.
+    """
     found = np.empty(len(user), np.int64)
     order = np.lexsort((submit, user))
     for group in np.split(order, np.flatnonzero(np.diff(user[order])) + 1):
@@ -120,7 +127,10 @@ def _last_submission(user: np.ndarray, submit: np.ndarray, until: np.ndarray) ->
 
 
 def _sum_until(user: np.ndarray, times: np.ndarray, values: np.ndarray, until: np.ndarray) -> np.ndarray:
-    """For each job the sum of ``values`` over its user's jobs whose ``times`` are at most ``until``; all [jobs]."""
+    """Return for each job the sum of ``values`` of its user's jobs whose ``times`` are due.
+
+    A time is due if it is at most ``until``; all are [jobs].
+    """
     total = np.zeros(len(user))
     order = np.lexsort((times, user))
     for group in np.split(order, np.flatnonzero(np.diff(user[order])) + 1):

@@ -1,1 +1,1 @@
-"""How good the predictions of simulated schedules were."""
+"""Quality of the predictions of simulated schedules."""

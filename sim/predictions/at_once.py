@@ -1,7 +1,8 @@
-"""Predictions made as if every job's runtime were known before the next submission: without the delay of running, and of waiting to.
+"""Predictions as if every runtime were known before the next submission.
 
-No system can: a job's runtime is known when it ends. But published accuracies may have been measured so, job by job in order of submission, and what the
-delay costs a predictor is the difference to a simulation. Nothing is scheduled here; the predictors are those of the simulator.
+No system can: a job's runtime is known when it ends. But published accuracies may have been measured so, job by job in order of
+submission; the cost of the delay is the difference to a simulation. Nothing is scheduled here; the predictors are those of the
+simulator.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sim.prepare import as_estimates, as_predictor, prepare, whole_seconds
 from sim.schedule import Schedule, schedule_table
 
 AT_ONCE = "at-once"
-"""What stands for the scheduler of such a Schedule, in which every job starts at its submission."""
+"""The scheduler's name of such a Schedule, in which every job starts at its submission."""
 
 
 def predict_at_once(
@@ -33,9 +34,10 @@ def predict_at_once(
     trace: str = "",
     generated: bool = False,
 ) -> Schedule:
-    """Predict each job of ``jobs`` at its submission, by the runtimes of all jobs submitted before it.
+    """Predict each job of ``jobs`` at its submission, by the runtimes of all earlier jobs.
 
-    Arguments and errors are those of :func:`sim.simulate`. A predictor that learns anew each midnight does so from the jobs submitted by then.
+    Arguments and errors are those of :func:`sim.simulate`. A predictor retrained each midnight learns from the jobs submitted by
+    then.
     """
     jobs, arrays, origin, procs = prepare(jobs, procs)
     source = as_predictor(predictor)
@@ -79,7 +81,10 @@ def predict_at_once(
 
 
 def told_at(schedule: Schedule) -> tuple[np.ndarray, np.ndarray]:
-    """When the predictor was told of each job's submission and end, int64 [jobs]: seconds, or where all is known at once turns."""
+    """Return when the predictor was told of each job's submission and end, int64 [jobs].
+
+    Seconds, or for at-once predictions steps.
+    """
     if schedule.scheduler == AT_ONCE:
         turn = np.arange(len(schedule.jobs))
         return 2 * turn, 2 * turn + 1
@@ -88,7 +93,7 @@ def told_at(schedule: Schedule) -> tuple[np.ndarray, np.ndarray]:
 
 @njit
 def _walk(code, memory, jobs, start, first, last, answers):
-    """Estimate the jobs ``first`` to ``last`` one after the other, each of them learned before the next."""
+    """Estimate the jobs ``first`` to ``last``; each is learned before the next."""
     for job in range(first, last):
         answers[job] = estimate(code, memory, job, jobs, start)
         start[job] = jobs.submit[job]
@@ -98,7 +103,7 @@ def _walk(code, memory, jobs, start, first, last, answers):
 
 
 def _asked(source: OnlinePredictor, jobs: pd.DataFrame, arrays: Jobs, origin: int) -> np.ndarray:
-    """The answers of a predictor in Python, told of each job's submission, start and end before the next."""
+    """Return the answers of a Python predictor that sees each job end before the next."""
     source.begin(jobs)
     answers = np.zeros(len(jobs))
     for job, submit in enumerate((arrays.submit + origin).tolist()):

@@ -1,6 +1,7 @@
-"""What a predictor costs inside a simulation: a run with it, less a run that reads the very same predictions from a table.
+"""Cost of a predictor inside a simulation.
 
-Both make the same schedule, so that what is left is the predictor: an estimate for each submission and an update for each end.
+It is the time of a run with the predictor, less that of a run that reads the same predictions from a table. Both make the same
+schedule, so that the difference is the predictor: an estimate for each submission and an update for each end.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from sim.simulate import simulate_policy
 
 REPEATS = 5
 ENOUGH_S = 10.0
-"""Runs of one predictor that have taken this long in all are not repeated."""
+"""Max total seconds of a predictor's runs after which they are not repeated."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Microseconds for each job's prediction and update together, the median of ``repeats`` pairs of runs, and the share of it that nightly
-    retraining took. Setting a predictor up for a trace, before the first job, is not in it."""
+    """Microseconds a job for prediction and update, the median of ``repeats`` pairs of runs.
+
+    With the share of nightly retraining. Set-up for a trace, before the first job, is excluded.
+    """
 
     microseconds: float
     retraining_share: float
@@ -37,7 +40,10 @@ class Cost:
 def prediction_cost(
     jobs: pd.DataFrame, schedule: Schedule, source: str | Predictor, repeats: int = REPEATS, clock: Clock = TRACE_SECONDS
 ) -> Cost | None:
-    """The cost of ``source``, the predictor that ``schedule`` of ``jobs`` was made with by that ``clock``; None where it is a table, made beforehand."""
+    """Return the cost of ``source``, which made ``schedule`` of ``jobs``; None for a table.
+
+    ``clock`` is that of the schedule.
+    """
     beforehand = isinstance(named_predictor(source) if isinstance(source, str) else source, TablePredictor)
     if beforehand or repeats < 1:
         return None

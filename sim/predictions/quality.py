@@ -1,7 +1,8 @@
-"""How good the predictions of simulated schedules were: what each job was predicted at its submission, judged by its runtime.
+"""Quality of the predictions of simulated schedules, judged by runtimes.
 
-The simulation is what makes this walk-forward: a predictor answers with only what had ended by then in that very schedule. Experience is counted
-there too. Intervals are of a block bootstrap over weeks of submission, differences to the baseline are paired (:mod:`features.statistics`).
+The simulation makes this walk-forward: a predictor answers with only what had ended by then in that very schedule. Experience is
+counted there too. Intervals are of a block bootstrap over weeks of submission, differences to the baseline are paired
+(:mod:`features.statistics`).
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from sim.predictions.sharpness import Judged, Sharpness, sharpness
 from sim.schedule import Schedule
 
 PARTS = ("all", "first-half", "second-half")
-"""Which jobs are judged: of n jobs in order of submission the first n // 2 are the first half. All are simulated, whichever are judged."""
+"""Parts of the jobs to judge: of n jobs in order of submission the first n // 2 are the first half. All jobs are simulated."""
 BASELINES = ("last2", "requested")
-"""What predictors are compared with, if it is there and nothing else is asked for."""
+"""Default baselines, the first present one."""
 MONTH_S = 30 * DAY_S
 GROUPS = ("all", "experience", "completed", "month")
-"""What ``Quality.measures`` groups jobs by: nothing, the user's stage of experience, its number of completed jobs in doubling bins, and 30 days
+"""Groupings of jobs in ``Quality.measures``: all jobs, the user's stage of experience, its number of completed jobs in doubling bins, and 30 days
 of the trace."""
 STAGES = dict(zip(EXPERIENCE, ("first jobs", f"1-{OKCM_THRESHOLD} completed", f"over {OKCM_THRESHOLD}"), strict=True))
 """The stages of experience in words."""
@@ -40,14 +41,15 @@ UNKNOWN = "unknown user"
 
 @dataclass(frozen=True)
 class Quality:
-    """How good the predictions of some schedules of one trace were, over the ``jobs`` jobs of ``part`` submitted in ``weeks`` weeks.
+    """Quality of the predictions of some schedules of one trace.
 
-    ``measures`` is tidy: ``predictor by group begin measure jobs weeks value low high difference difference_low difference_high note``; ``by`` is one
-    of :data:`GROUPS`, ``begin`` where the group begins (completed jobs, or seconds from the first submission). ``difference`` is that to ``baseline``
-    over the jobs that are in this group in the simulations of both: elsewhere one of the two knew more. Months have no intervals.
-    ``calibration`` is empty unless predictors answered with distributions: :func:`models.runtime.calibration.calibration_curve` with ``predictor``, and
-    intervals of ``at_most``. ``sharpness`` scores all predictions as distributions. ``errors`` is :func:`models.runtime.evaluation.error_distribution` with
-    ``predictor``.
+    Over the ``jobs`` jobs of ``part`` submitted in ``weeks`` weeks. ``measures`` is tidy: ``predictor by group begin measure jobs
+    weeks value low high difference difference_low difference_high note``; ``by`` is one of :data:`GROUPS`, ``begin`` where the
+    group begins (completed jobs, or seconds from the first submission). ``difference`` is that to ``baseline`` over the jobs that
+    are in this group in the simulations of both: elsewhere one of the two knew more. Months have no intervals. ``calibration`` is
+    empty unless predictors answered with distributions: :func:`models.runtime.calibration.calibration_curve` with ``predictor``,
+    and intervals of ``at_most``. ``sharpness`` scores all predictions as distributions. ``errors`` is
+    :func:`models.runtime.evaluation.error_distribution` with ``predictor``.
     """
 
     part: str
@@ -62,11 +64,11 @@ class Quality:
 
     @property
     def knows_users(self) -> bool:
-        """Whether anything could be said by experience."""
+        """Tell whether there are figures by experience."""
         return bool((self.measures["by"] == "experience").any())
 
     def figures(self, predictor: str, by: str = "all", group: str = "all") -> dict[str, dict[str, Any]]:
-        """The rows of ``measures`` of one predictor and group, by measure."""
+        """Return the rows of ``measures`` of one predictor and group, by measure."""
         table = self.measures
         rows = table[(table["predictor"] == predictor) & (table["by"] == by) & (table["group"] == group)]
         return {row["measure"]: {str(name): value for name, value in row.items()} for row in rows.to_dict("records")}
@@ -85,11 +87,12 @@ def judge(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Quality:
-    """Judge the predictions of ``schedules``, simulated from the canonical table ``jobs``, one a predictor.
+    """Judge the predictions of ``schedules``, simulated from ``jobs``, one a predictor.
 
-    ``local_s`` int64 [jobs] is the local wall clock at submission (``features.clock.local_clock_s``), ``baseline`` the predictor compared with
-    (:data:`BASELINES`, else the first), ``levels`` those of the quantile losses, ``leave_out`` bool [jobs] are jobs not to be judged.
-    Raises InputError for an unknown part, level or baseline, two schedules of one predictor, and where there is nothing to judge.
+    ``jobs`` is the canonical table, ``local_s`` int64 [jobs] the local wall clock at submission
+    (``features.clock.local_clock_s``), ``baseline`` the predictor compared with (:data:`BASELINES`, else the first), ``levels``
+    those of the quantile losses, ``leave_out`` bool [jobs] are jobs not to be judged. Raises InputError for an unknown part,
+    level or baseline, two schedules of one predictor, and where there is nothing to judge.
     """
     names = [schedule.predictor for schedule in schedules]
     base = schedules[names.index(baseline_of(names, baseline))]
@@ -133,7 +136,7 @@ def judge(
 
 
 def baseline_of(names: Sequence[str], wanted: str | None = None) -> str:
-    """The predictor of ``names`` that the others are compared with; InputError as :func:`judge`."""
+    """Return the predictor of ``names`` to compare with; errors as :func:`judge`."""
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"each predictor is judged once, and {twice} is given again")
@@ -172,7 +175,10 @@ EVERYONE: Group = ("all", "all", None)
 
 
 def _groups(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray, judged: Judged) -> Iterator[tuple[Group, np.ndarray]]:
-    """Every group of jobs with where its jobs are among those judged; a stage of experience may be empty, other groups are not."""
+    """Yield every group of jobs with its places among the judged jobs.
+
+    A stage of experience may be empty, other groups are not.
+    """
     yield EVERYONE, np.ones(len(judged.rows), bool)
     known = judged.user >= 0
     if known.any():
@@ -190,14 +196,17 @@ def _groups(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray, judged:
 
 
 def _completed(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray) -> np.ndarray:
-    """How many jobs of its user the predictor knew the runtimes of when each job was submitted, int64 [jobs]."""
+    """Count the user's runtimes known to the predictor at each submission, int64 [jobs]."""
     if schedule.scheduler == AT_ONCE:
         return jobs.groupby(codes(jobs, "user")).cumcount().to_numpy(np.int64)
     return history(jobs, schedule.jobs["start_s"].to_numpy(np.int64), local_s)["completed_jobs"].to_numpy(np.int64)
 
 
 class _Means(NamedTuple):
-    """Means of measures over some jobs, with intervals, and over how many jobs and weeks: a row a measure, columns ``value low high``."""
+    """Means of measures over some jobs, with intervals: a row a measure.
+
+    Columns ``value low high``; and the numbers of jobs and weeks.
+    """
 
     table: pd.DataFrame
     jobs: int
@@ -214,7 +223,7 @@ def _means(values: pd.DataFrame, week: np.ndarray, group: Group, bootstrap: dict
 
 
 def _measured(predictor: str, group: Group, own: _Means, change: _Means) -> list[dict[str, Any]]:
-    """The rows of one group, a row a measure."""
+    """Return the rows of one group, a row a measure."""
     by, name, begin = group
     identity = {"predictor": predictor, "by": by, "group": name, "begin": begin, "jobs": own.jobs, "weeks": own.weeks}
     note = "" if by == "month" else remark(own.weeks)

@@ -1,8 +1,9 @@
-"""How sharp the distributions were that predictors gave the jobs of simulated schedules, beside what knows nothing and is calibrated all the same.
+"""Sharpness of predicted distributions in simulated schedules, beside three references.
 
-Every predictor is scored alike: one that answers with a number is that number at every level. Beside a distribution stand three references, made of the
-very same schedule: the quantiles of all runtimes ended so far, cut at the request; and one constant for every job, and a random number, put through the
-same adaptive update as the distribution (:mod:`models.runtime.adaptive`). Those come out calibrated too: only the losses tell them apart.
+Every predictor is scored alike: a point prediction is that number at every level. The three references come from the very same
+schedule: the quantiles of all runtimes ended so far, cut at the request; and one constant for every job, and a random number,
+with the same adaptive update as the distribution (:mod:`models.runtime.adaptive`). Those are calibrated too, without knowing
+anything: only the losses tell them apart.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ NO_FEATURES, CONSTANT, RANDOM = "(no features)", "(constant, adapted)", "(random
 REFERENCES = (NO_FEATURES, CONSTANT, RANDOM)
 """Names of the references, in brackets as no predictor's name is."""
 CONSTANT_S = 3600.0
-"""The constant for every job; the random number is drawn between a second and the request, evenly in its logarithm."""
+"""The constant for every job; the random number is drawn between a second and the request, uniformly in its logarithm."""
 KINDS = ("point", "distribution", "reference")
 
 
 class Judged(NamedTuple):
-    """The jobs that are judged: ``rows`` of the trace, and for each of them its week, its 30 days and its user.
+    """The jobs to judge: ``rows`` of the trace, with their weeks, 30 days and users.
 
     ``cluster`` numbers for every job of the trace, judged or not, the jobs of one user's day that it belongs to.
     """
@@ -48,15 +49,15 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True)
 class Sharpness:
-    """Scores of predicted distributions over the jobs judged; ``kind`` is one of :data:`KINDS`.
+    """Scores of predicted distributions over the judged jobs; ``kind`` is in :data:`KINDS`.
 
-    ``scores`` has a row a predictor: ``predictor kind crps_s low high difference difference_low difference_high``, the difference being that to the bare
-    request. ``losses`` has a row a predictor and level: ``predictor kind level pinball_s``. Both hold every predictor; the rest only those that
-    answer with a distribution, and the references. ``coverage``: ``predictor by begin`` and the columns of
-    :func:`models.runtime.distribution.coverage`, by ``all``, by tenths of the ``request`` and by ``width``, ``begin`` being the least request in
-    seconds or number of processors. ``windows``: a row a predictor, level and 30 days of :func:`models.runtime.calibration.chance_band`, which
-    ``month`` counts; and ``feedback_low feedback_high feedback_inside``, the narrower band of :func:`models.runtime.adaptive.feedback_band`, null where
-    nothing is updated.
+    ``scores`` has a row a predictor: ``predictor kind crps_s low high difference difference_low difference_high``, the difference
+    being that to the bare request. ``losses`` has a row a predictor and level: ``predictor kind level pinball_s``. Both hold
+    every predictor; the rest only those that answer with a distribution, and the references. ``coverage``: ``predictor by begin``
+    and the columns of :func:`models.runtime.distribution.coverage`, by ``all``, by tenths of the ``request`` and by ``width``,
+    ``begin`` being the min request in seconds or number of processors. ``windows``: a row a predictor, level and 30 days of
+    :func:`models.runtime.calibration.chance_band`, which ``month`` counts; and ``feedback_low feedback_high feedback_inside``,
+    the narrower band of :func:`models.runtime.adaptive.feedback_band`, null where nothing is updated.
     """
 
     scores: pd.DataFrame
@@ -66,7 +67,7 @@ class Sharpness:
 
 
 class _Distribution(NamedTuple):
-    """Quantiles [all jobs, levels] and how fast their levels are moved."""
+    """Quantiles [all jobs, levels] and the update rate of their levels."""
 
     kind: str
     quantiles: np.ndarray
@@ -107,10 +108,11 @@ def sharpness(schedules: Sequence[Schedule], judged: Judged, bootstrap: Mapping[
 
 
 def outside(windows: pd.DataFrame) -> pd.DataFrame:
-    """How often rates of :attr:`Sharpness.windows` left their bands: a row a predictor and level.
+    """Return how often rates of :attr:`Sharpness.windows` left their bands.
 
-    Columns ``predictor level rate worst windows by_chance with_feedback``: the rate over all jobs, that of the window which strays most, how many windows there
-    are, and how many are outside either band; null where nothing is updated.
+    A row a predictor and level, columns ``predictor level rate worst windows by_chance with_feedback``: the rate over all jobs,
+    that of the window which strays most, the number of windows, and how many are outside either band; null where nothing is
+    updated.
     """
     rows = []
     groups: Any = windows.groupby(["predictor", "level"], sort=False)
@@ -132,7 +134,7 @@ def outside(windows: pd.DataFrame) -> pd.DataFrame:
 
 
 def update_rate(predictor: str) -> float:
-    """How fast the predictor called this moves its levels when a job ends; 0 if it does not."""
+    """Return the rate at which a predictor moves its levels when a job ends; 0 for none."""
     found = re.fullmatch(r"quantile(?:\((.*)\))?", predictor)
     return 0.0 if found is None else float((USUAL | parse(found[1] or ""))["rate"])
 
@@ -145,7 +147,10 @@ def _of_schedule(schedule: Schedule) -> _Distribution:
 
 
 def _references(schedule: Schedule, seed: int) -> dict[str, _Distribution]:
-    """The references, of one schedule's own submissions and ends; they are updated as fast as its predictor, or as is usual."""
+    """Return the references, from one schedule's own submissions and ends.
+
+    They are updated at the rate of its predictor, or at the default rate.
+    """
     jobs = schedule.jobs
     (submit, end), (runtime, request) = told_at(schedule), (jobs[name].to_numpy(np.int64) for name in ("runtime_s", "requested_s"))
     events, rate = order_of_events(submit, end), update_rate(schedule.predictor) or float(USUAL["rate"])
@@ -162,7 +167,7 @@ def _at(each: _Distribution, levels: np.ndarray) -> np.ndarray:
 
 
 def nearest(levels: np.ndarray, wanted: Sequence[float] = SHOWN) -> list[float]:
-    """Those of ``levels`` that are nearest to the ``wanted``, each once."""
+    """Return the ``levels`` nearest to the ``wanted`` ones, each once."""
     return list(dict.fromkeys(float(levels[np.abs(levels - level).argmin()]) for level in wanted))
 
 
