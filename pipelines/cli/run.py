@@ -142,16 +142,12 @@ def _materialise(job: str, partition: str, ops: Mapping[str, Any]) -> _Done:
     from pipelines.assets.partitions import systems, traces
     from pipelines.cli.compiling import announce_compilation
     from pipelines.definitions import defs
-    from pipelines.sources.systems import SIMULATED
     from pipelines.storage.instance import instance
 
     announce_compilation()
     began = time.perf_counter()
     kind = systems if job == "variability" else traces
-    # of a real machine there is no simulated cluster to try its model on
-    left_out = {"cluster_experiments"} if kind is systems and partition != SIMULATED else set()
     definition = defs.resolve_job_def(job)
-    keys = [key for key in definition.asset_layer.executable_asset_keys if key.to_user_string() not in left_out]
     run_id = str(uuid.uuid4())
     with instance() as running, prompt_interrupt(partial(_cancel, running, run_id)), _Stages() as stages:
         running.add_dynamic_partitions(str(kind.name), [partition])
@@ -161,7 +157,6 @@ def _materialise(job: str, partition: str, ops: Mapping[str, Any]) -> _Done:
                 partition_key=partition,
                 instance=running,
                 raise_on_error=False,
-                asset_selection=keys if left_out else None,
                 run_id=run_id,
             )
         if any(_interrupted(event) for event in result.all_events):

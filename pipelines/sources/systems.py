@@ -88,9 +88,9 @@ def system(home: Path, name: str) -> System:
     )
 
 
-def lag_of(home: Path, name: str) -> float:
-    """Return seconds until a sample of the system can be read, 0 for an unknown system."""
-    return system(home, name).lag_s if name == SIMULATED or name in systems(home) else 0.0
+def settings_of(home: Path, name: str) -> System:
+    """Return what is stated of the system ``name``, or the defaults of one that is not remembered."""
+    return system(home, name) if name == SIMULATED or name in systems(home) else System(name)
 
 
 def remember_system(home: Path, name: str, given: Mapping[str, Any]) -> System:

@@ -19,7 +19,7 @@ from features.monitoring.samplers import PROBES, WINDOW_S
 from models.registry.tracking import Tracking
 from models.registry.variability_registration import VARIABILITY, registered_classifier
 from models.variability.model import VariabilityModel
-from pipelines.sources.systems import lag_of
+from pipelines.sources.systems import settings_of
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import application_types
@@ -73,7 +73,7 @@ def ask(
     lake = Lake(Path(home) / "lake")
     counters = CountersStore(lake.root, system)
     run = pd.DataFrame({"run_id": [_ASKED], "application": [application], "nodes": [list(nodes)], "start_s": [int(np.ceil(at_s))]})
-    windows = windows_before(counters, run, (scope,), lag_of(Path(home), system))
+    windows = windows_before(counters, run, (scope,), settings_of(Path(home), system).lag_s)
     seen = windows.coverage.filter(like=f".{scope}.")
     samples = int(seen.filter(like=".samples").to_numpy().sum())
     if samples == 0:

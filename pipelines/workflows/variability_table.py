@@ -57,7 +57,7 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
     at. Runs whose nodes are not known, or in whose window no counter was sampled, are left out.
     Without probe results their features are missing. InputError where no control runs or no counters were ingested.
     """
-    from pipelines.sources.systems import SIMULATED, lag_of
+    from pipelines.sources.systems import SIMULATED, settings_of
     from pipelines.storage.counters_store import CountersStore
     from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
 
@@ -66,7 +66,7 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
     if len(every) == 0:
         raise InputError(f"{lake.path(RUNS, system)}: no control runs of {system}: ingest them first")
     runs = every[every["nodes"].notna()].reset_index(drop=True)
-    lag_s = lag_of(Path(home), system)
+    lag_s = settings_of(Path(home), system).lag_s
     found = windows_before(CountersStore(lake.root, system), runs, scopes, lag_s)
     windows = {each: table for each in scopes if (table := getattr(found, each)) is not None}
     sampled = ~np.all([table.isna().all(axis=1).to_numpy() for table in windows.values()], axis=0)

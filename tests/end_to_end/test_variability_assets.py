@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 
 import dagster as dg
@@ -11,15 +13,16 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 from features.errors import InputError
-from models.registry.variability_registration import VARIABILITY
-from pipelines.assets.cluster_experiments import TrialConfig, cluster_experiments
-from pipelines.assets.resources import LakeResource
+from models.registry.variability_registration import VARIABILITY, registered_classifier
+from pipelines.cli.variability.ask import command as ask_command
+from pipelines.cli.variability.ingest import command as ingest_command
 from pipelines.definitions import defs
 from pipelines.sources import simulated_site
 from pipelines.sources.emission import emit
-from pipelines.sources.systems import SIMULATED, System, remember_system, system, systems
+from pipelines.sources.systems import SIMULATED, System, remember_system, remembered, system, systems
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
@@ -52,11 +55,8 @@ def failed(results: list[dg.AssetCheckResult]) -> set[str]:
 def run(instance: dg.DagsterInstance, job: str, name: str, ops: dict | None = None, **tags: str) -> dg.ExecuteInProcessResult:
     definition = defs.resolve_job_def(job)
     instance.add_dynamic_partitions("systems", [name])
-    keys = [
-        key for key in definition.asset_layer.executable_asset_keys if key.path[-1] != "cluster_experiments" or name == SIMULATED
-    ]
     return definition.execute_in_process(
-        partition_key=name, instance=instance, raise_on_error=False, run_config={"ops": ops or {}}, tags=tags, asset_selection=keys
+        partition_key=name, instance=instance, raise_on_error=False, run_config={"ops": ops or {}}, tags=tags
     )
 
 
@@ -212,9 +212,36 @@ def test_nights_take_in_what_is_new_and_a_failed_one_changes_nothing(
     assert {str(version) for version in kept()[1].values()} <= {"1", "3"}
 
 
-def test_a_site_has_no_trials_and_an_unknown_one_is_refused(home: Path) -> None:
-    with pytest.raises(InputError, match="quartz: is no simulated cluster"):
-        cluster_experiments(dg.build_asset_context(partition_key=NAME), config=TrialConfig(), lake=LakeResource())
+def test_the_job_of_an_ingested_system_succeeds_and_its_champion_answers(
+    site: Path, home: Path, instance: dg.DagsterInstance
+) -> None:
+    """From the files of a site to a decision: ingested by command, trained by the job, asked by command, as the model itself says."""
+    places = {"--counters": "counters", "--runs": "runs.csv", "--probes": "probes.csv", "--types": "types.csv"}
+    given = [part for option, place in places.items() for part in (option, str(site / place))]
+    done = CliRunner().invoke(ingest_command, ["--system", "agate", *given], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    with remembered(home).open("a") as file:
+        file.write("classifiers = ['extra-trees']\nscope = 'all'\n")
+    made = run(instance, "variability", "agate")
+    assert made.success
+    stages = {key.to_user_string() for key in map(attrgetter("asset_key"), made.get_asset_materialization_events()) if key}
+    assert stages - {"counters_by_day", "published"} == set(STAGES) - {"cluster_experiments"}
+    assert not any(name.startswith("cluster_experiments") for name in checks_of(made))
+
+    champion = registered_classifier(tracking(), VARIABILITY.registered("agate"))
+    assert (champion.model.classifier, champion.scope) == ("extra-trees", "all")
+    table = training_table(home, "agate", ("all",))
+    last = table.runs.iloc[-1]
+    asked = ["--system", "agate", "--nodes", ",".join(last["nodes"]), "--application", last["application"], "--json"]
+    probes = pd.read_csv(site / "probes.csv").query("run_id == @last.run_id")
+    probes.to_csv(home / "probes.csv", index=False)
+    when = ["--at", str(last["start_s"]), "--probes", str(home / "probes.csv")]
+    said = json.loads(CliRunner().invoke(ask_command, [*asked, *when], catch_exceptions=False).stdout)
+    assert said["version"] == champion.version
+    assert said["probabilities"] == pytest.approx(champion.model.probabilities(table.features["all"].tail(1))[0], abs=1e-12)
+
+
+def test_an_unknown_system_is_refused(home: Path) -> None:
     with pytest.raises(InputError, match=r"unknown system 'nowhere': known are simulated"):
         system(home, "nowhere")
     with pytest.raises(InputError, match="is the name of the simulated cluster"):

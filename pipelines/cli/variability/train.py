@@ -16,26 +16,38 @@ from pipelines.report.terminal import print_table
 @click.option(
     "--scope",
     type=click.Choice(["own", "all"]),
-    default="own",
-    show_default=True,
-    help="Counters of the run's own nodes, or of all.",
+    help="Counters of the run's own nodes, or of all. [default: as systems.toml states, else own]",
 )
 @click.option(
-    "--classifier", "names", type=click.Choice(CLASSIFIERS), multiple=True, help="A candidate; may be given often. [default: all]"
+    "--classifier",
+    "names",
+    type=click.Choice(CLASSIFIERS),
+    multiple=True,
+    help="A candidate; may be given often. [default: as systems.toml states, else all]",
 )
 @click.option(
     "--classes", type=click.IntRange(2, 3), default=3, show_default=True, help="Two (z > 1.5) or three (z > 1.2, z > 1.5)."
 )
-@click.option("--eliminate", is_flag=True, help="Eliminate features recursively before each training.")
+@click.option(
+    "--eliminate/--no-eliminate",
+    default=None,
+    help="Eliminate features recursively before each training. [default: as systems.toml states, else not]",
+)
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Write the importances of features as PNG or SVG.")
 @click.option("--seed", type=int, default=0, show_default=True)
-def command(system: str, scope: str, names: tuple[str, ...], classes: int, eliminate: bool, plot: Path | None, seed: int) -> None:
-    """Train candidates, register them as variability-SYSTEM, and say which is champion and why."""
+def command(
+    system: str, scope: str | None, names: tuple[str, ...], classes: int, eliminate: bool | None, plot: Path | None, seed: int
+) -> None:
+    """Train candidates, register them as variability-SYSTEM, and say which is champion and why.
+
+    What is not given is as systems.toml states it of SYSTEM, as in the nightly run.
+    """
     check_outputs({"--plot": plot}, [])
 
     from features.monitoring.labels import BINARY, THREE_CLASSES
     from models.registry.variability_registration import VARIABILITY
     from pipelines.report.importances import importances
+    from pipelines.sources.systems import settings_of
     from pipelines.storage.atomic import replacing
     from pipelines.storage.home import home
     from pipelines.storage.registry import tracking
@@ -44,6 +56,8 @@ def command(system: str, scope: str, names: tuple[str, ...], classes: int, elimi
     from pipelines.workflows.variability_models import retrain
     from pipelines.workflows.variability_table import training_table
 
+    known = settings_of(home(), system)
+    scope, names = scope or known.scope, names or known.classifiers
     table = training_table(home(), system, (scope,))
     for reason, count in table.left_out.items():
         if count:
@@ -51,7 +65,13 @@ def command(system: str, scope: str, names: tuple[str, ...], classes: int, elimi
     thresholds = THREE_CLASSES if classes == 3 else BINARY
     with alone(home(), VARIABILITY.registered(system), RUN_WAITS_S):
         made = retrain(
-            table, scope, tracking(), names=names or CLASSIFIERS, thresholds=thresholds, elimination=eliminate, seed=seed
+            table,
+            scope,
+            tracking(),
+            names=names,
+            thresholds=thresholds,
+            elimination=known.elimination if eliminate is None else eliminate,
+            seed=seed,
         )
     kind = ", simulated" if table.generated else ""
     print_table(

@@ -161,7 +161,7 @@ class Asked(Exception):
     """A retraining that is not done."""
 
 
-def test_nights_and_assets_eliminate_where_the_system_says_so(monkeypatch, tmp_path):
+def test_nights_assets_and_the_command_train_as_the_system_states(monkeypatch, tmp_path):
     remember_system(tmp_path, "sixth", {"scope": "all"})
     text = remembered(tmp_path).read_text() + "elimination = true\nclassifiers = ['knn']\n"
     remembered(tmp_path).write_text(text)
@@ -189,7 +189,15 @@ def test_nights_and_assets_eliminate_where_the_system_says_so(monkeypatch, tmp_p
     asset = variability_asset.variability_model.op.compute_fn.decorated_fn
     with pytest.raises(Asked):
         asset(context, variability_asset.VariabilityConfig(), LakeResource())
-    assert asked == [("all", True, ("knn",))] * 2
+    monkeypatch.setattr(variability_table, "training_table", lambda *_: SimpleNamespace(left_out={}))
+    monkeypatch.setattr("pipelines.storage.registry.tracking", lambda: None)
+    with pytest.raises(Asked):
+        CliRunner().invoke(train_command, ["--system", "sixth"], catch_exceptions=False)
+    assert asked == [("all", True, ("knn",))] * 3
+    own = ["--system", "sixth", "--scope", "own", "--no-eliminate", "--classifier", "adaboost"]
+    with pytest.raises(Asked):
+        CliRunner().invoke(train_command, own, catch_exceptions=False)
+    assert asked[3] == ("own", False, ("adaboost",))
     remembered(tmp_path).write_text(text.replace("true", "1"))
     with pytest.raises(InputError, match="system sixth: elimination must be true or false, not 1"):
         systems(tmp_path)
