@@ -147,7 +147,7 @@ def save(table: pd.DataFrame, path: Path) -> None:
     os.replace(unfinished, path)
 
 
-def nobody_waits(shared: Path) -> str:
+def jobs_hardly_wait(shared: Path) -> str:
     """Why LLNL-Atlas is left out, in numbers."""
     read = read_swf(shared / "traces" / "LLNL-Atlas-2006-2.1-cln.swf.gz")
     said = []
@@ -155,7 +155,9 @@ def nobody_waits(shared: Path) -> str:
         trace = clean(read, missing_request=missing)
         record = evaluate(simulate(trace.jobs, procs=trace.procs))
         said.append(f"{record['mean_wait_s']:.1f} s on average over {len(trace.jobs):,} jobs")
-    return f"hardly anybody waits there with EASY and requested times, {said[0]}, or {said[1]} if those without a request get the longest"
+    return (
+        f"jobs hardly wait there with EASY and requested times, {said[0]}, or {said[1]} if those without a request get the longest"
+    )
 
 
 def main(argv: Sequence[str] | None = None, say: Callable[[str], None] = print) -> None:
@@ -190,7 +192,7 @@ def main(argv: Sequence[str] | None = None, say: Callable[[str], None] = print) 
     if options.frontier:
         say("\n".join(line for each in made for line in [f"## {each.title}", "", *frontiers(each)]))
         return
-    text = page(made, nobody_waits(options.shared), made_by("studies.schedules", argv), options.replays)
+    text = page(made, jobs_hardly_wait(options.shared), made_by("studies.schedules", argv), options.replays)
     if not options.write:
         say(text)
         return
