@@ -1,4 +1,4 @@
-"""The simulator: what a scheduler and a predictor would have made of a workload, and what that was worth."""
+"""The simulator: the schedule of a workload under a scheduler and a predictor."""
 
 from sim.campaigns.campaign import Campaign, Point, campaign_schedules, run_campaign
 from sim.campaigns.windows import split_windows

@@ -1,4 +1,4 @@
-"""When jobs started, as far as a predictor's history is concerned: as recorded, or as a simulation puts it where waits were not recorded."""
+"""Job starts for a predictor's history: as recorded, or simulated where waits are missing."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ SIMULATED = "simulated: EASY with requested times"
 
 
 def history_starts(jobs: pd.DataFrame, procs: int) -> tuple[np.ndarray, str]:
-    """Start times, int64 [jobs] in seconds from the trace's origin, and where they come from: ``RECORDED`` or ``SIMULATED``.
+    """Return start times, int64 [jobs] in trace seconds, and ``RECORDED`` or ``SIMULATED``.
 
-    Taking a job to start at its submission would let predictors learn of its end before it could have ended.
+    If a job were taken to start at its submission, predictors would learn of its end before it could have ended.
     """
     recorded = start_s(jobs)
     if recorded is not None:

@@ -1,4 +1,7 @@
-"""Scheduler names: ``[ORDER-]ALGORITHM[-BACKFILLORDER][+RUSH(...)]`` becomes a :class:`Scheduler`. A missing order is FCFS, in front and behind."""
+"""Scheduler names, ``[ORDER-]ALGORITHM[-BACKFILLORDER][+RUSH(...)]``.
+
+A missing order is FCFS, in front and behind.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,17 @@ from sim.kernel.passes import CONSERVATIVE, EASY, JUSTBF, LIST, STRICT
 
 ALGORITHMS: dict[str, int] = {"EASY": EASY, "JustBF": JUSTBF, "Conservative": CONSERVATIVE, "List": LIST, "Strict": STRICT}
 BACKFILLING = ("EASY",)
-"""Algorithms that take an order of their own for backfilling; the others have one queue."""
+"""Algorithms with a separate order for backfilling; the others have one queue."""
 PLANNING = ("JustBF", "Conservative")
 """Algorithms that plan every waiting job."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """A queue order; ``weights`` of a mixed policy on (n, r, wait, r/n, expansion, r n), its features raw or ``standardised``."""
+    """A queue order, with the weights of a mixed policy.
+
+    ``weights`` are on (n, r, wait, r/n, expansion, r n), the features raw or ``standardised``.
+    """
 
     name: str = "FCFS"
     weights: tuple[float, ...] = NO_WEIGHTS
@@ -27,14 +33,18 @@ class Order:
 
     @property
     def code(self) -> int:
-        """Integer of :mod:`sim.kernel.orders`."""
+        """Return the integer of :mod:`sim.kernel.orders`."""
         return STANDARDISED if self.standardised else ORDERS[self.name]
 
 
 @dataclass(frozen=True)
 class Rush:
-    """Start decisions of paper 004: a model is asked of each job that could start, and skips it, ``skips`` times at most, if it predicts one of
-    ``classes``. ``model`` is ``oracle``, ``coin``, or any name that whoever simulates can make a model of; empty for what is given beside the name."""
+    """Start decisions of Nichols et al. (RUSH).
+
+    A model is asked about each job that could start, and skips it, ``skips`` times at most, if it predicts one of ``classes``.
+    ``model`` is ``oracle``, ``coin``, or any name for which the caller has a model; empty for a start decision given beside the
+    name.
+    """
 
     model: str = ""
     skips: int = 10
@@ -42,12 +52,15 @@ class Rush:
 
 
 CLASSES = ("variation", "little")
-"""What skips: a predicted variation, or already little of it."""
+"""Predicted classes that skip a job: variation, or already little of it."""
 
 
 @dataclass(frozen=True)
 class Scheduler:
-    """A scheduling algorithm with the order of its queue and, where it backfills, the order of the candidates; ``rush`` if starts are decided on."""
+    """A scheduling algorithm with the order of its queue and of its backfill candidates.
+
+    ``rush`` is set if starts are decided on.
+    """
 
     name: str
     algorithm: str
@@ -58,7 +71,7 @@ class Scheduler:
 
 
 def scheduler(name: str) -> Scheduler:
-    """The scheduler called ``name``, in any case of letters; InputError with the list of what is known for any other name."""
+    """Return the scheduler called ``name``, in any case; InputError with the known names else."""
     if not isinstance(name, str):
         raise InputError(f"unknown scheduler {name!r}: {grammar()}")
     known = {algorithm.upper(): algorithm for algorithm in ALGORITHMS}
@@ -88,7 +101,7 @@ def scheduler(name: str) -> Scheduler:
 
 
 def _rush(name: str) -> tuple[str, Rush | None]:
-    """What stands before ``+RUSH(...)``, and the start decisions it asks for."""
+    """Split a name into the part before ``+RUSH(...)`` and its start decisions."""
     found = re.fullmatch(r"(.*)\+RUSH(?:\((.*)\))?", name, re.IGNORECASE)
     if not found:
         return name, None
@@ -128,7 +141,7 @@ def _order(text: str, aliases: dict[str, str], name: str) -> Order:
 
 
 def grammar() -> str:
-    """One line that says which scheduler names there are."""
+    """Return one line with all scheduler names."""
     orders = " ".join(order for order in ORDERS if order != "MIXED")
     return (
         f"known are [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} EASY(reservations=k) (only EASY takes a backfill "

@@ -1,4 +1,7 @@
-"""One simulation without tables: a policy on prepared jobs, stopped and resumed wherever the kernel needs the outside."""
+"""One simulation without tables: a policy on prepared jobs.
+
+The kernel is stopped and resumed wherever it needs an answer from outside.
+"""
 
 from __future__ import annotations
 
@@ -26,27 +29,34 @@ from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, Prepared, as_predicto
 from sim.python_predictor import Conversation
 
 TRACE_SECONDS = Clock()
-"""The wall clock where none is known: the trace's seconds, as if its second 0 were a midnight."""
+"""The default wall clock: the trace's seconds, as if its second 0 were a midnight."""
 
 
 class Machine(Protocol):
-    """What jobs run on, if not on processors that leave each other alone: it decides how long they take (:mod:`sim.cluster`)."""
+    """A machine that decides how long jobs take, such as a simulated cluster.
+
+    Without one, jobs run on processors without contention (:mod:`sim.cluster` has the other).
+    """
 
     @property
     def decides(self) -> bool:
-        """Does it answer start decisions?"""
+        """Tell whether it answers start decisions."""
         ...
 
     def go_on(self, settings: Settings, work: Work, now: int, *given: object) -> tuple[int, int]:
-        """Like the loop from ``now`` on, which is given jobs, estimates, dependencies and memory: why it stopped, and when."""
+        """Run the loop from ``now`` on; return the stop reason and the time.
+
+        ``given`` are jobs, estimates, dependencies and memory.
+        """
         ...
 
 
 class Outcome(NamedTuple):
-    """What a simulation decided, int64 [jobs] in the order of the table, times in seconds from the trace's origin.
+    """The results of a simulation, int64 [jobs] in the order of the table.
 
-    ``runtime`` is as it came out, ``skips`` are by start decisions, ``predictor`` is its name, ``clamped`` counts its predictions that had to be, ``seconds``
-    is the wall time of the simulation alone, ``retraining`` that of the training in it, ``quantiles`` what was said of distributions.
+    Times are in seconds from the trace's origin. ``runtime`` is the simulated one, ``skips`` are by start decisions,
+    ``predictor`` is its name, ``clamped`` counts its clamped predictions, ``seconds`` is the wall time of the simulation alone,
+    ``retraining`` that of the training in it, ``quantiles`` are the predicted distributions.
     """
 
     submit: np.ndarray
@@ -71,11 +81,14 @@ def outcome(
     machine: Machine | None = None,
     scratch: Scratch | None = None,
 ) -> Outcome:
-    """:func:`sim.simulate` without tables: what campaigns of thousands of short simulations need of it. The jobs are as they are, not shaken."""
+    """Simulate without tables, for campaigns of thousands of short simulations.
+
+    As :func:`sim.simulate`, on the jobs as recorded, without shaking.
+    """
     plan = policy.plan()
     check_decision(plan, start_decision is not None or (machine is not None and machine.decides))
     source = as_predictor(policy.predictor)
-    if machine is not None:  # which decides how long jobs take
+    if machine is not None:  # it decides how long jobs take
         workload = workload._replace(arrays=workload.arrays._replace(runtime=workload.arrays.runtime.copy()))
     given = inputs(workload, source, policy, clock)
     retrained = isinstance(source, CompiledPredictor) and source.retrain is not None
@@ -97,7 +110,7 @@ def outcome(
 
 @dataclass
 class _Simulation:
-    """A simulation under way: advances the kernel, and answers what it stops for."""
+    """A running simulation: advances the kernel, and answers its requests."""
 
     workload: Prepared
     source: Predictor
@@ -133,14 +146,14 @@ class _Simulation:
         return self._decided(time.perf_counter() - began)
 
     def _advance(self, now: int) -> tuple[int, int]:
-        """Go on from ``now`` until the kernel needs something: what, and when."""
+        """Continue from ``now`` until the kernel needs something; return the reason and the time."""
         arrays, estimates, dependencies, memory = self.given[:4]
         if self.machine is not None:
             return self.machine.go_on(self.settings, self.work, now, arrays, estimates, dependencies, memory)
         return run(self.settings, arrays, estimates, dependencies, *self.work, memory, now, NO_SWEEP)
 
     def _answer(self, reason: int, now: int) -> None:
-        """Do what the kernel stopped for: retrain the predictor, decide on a start, or ask a Python predictor."""
+        """Answer the kernel: retrain the predictor, decide on a start, or ask a Python predictor."""
         state, origin = self.work.state, self.workload.origin
         if reason == RETRAIN and isinstance(self.source, CompiledPredictor) and self.source.retrain is not None:
             stopped = time.perf_counter()
@@ -154,7 +167,10 @@ class _Simulation:
             self.conversation.answer(reason, now)
 
     def _rows(self) -> np.ndarray | None:
-        """Rows of the table by the kernel's jobs, where jobs depend on each other; None where these are the same."""
+        """Return rows of the table by the kernel's jobs, None where these are the same.
+
+        They differ where jobs depend on each other.
+        """
         return self.given.dependencies.row if self.settings.dependent else None
 
     def _decided(self, seconds: float) -> Outcome:
@@ -179,7 +195,7 @@ class _Simulation:
 
 
 def check_decision(plan: Scheduler, decided: bool) -> None:
-    """InputError if starts are to be decided on without a model, or a model is given that is never asked."""
+    """Raise InputError for start decisions without a model, or a model that is never asked."""
     if plan.rush is not None and not decided:
         raise InputError(
             f"scheduler {plan.name!r}: RUSH asks a model that sees monitoring counters, and a trace has none: run it on a monitored cluster"
@@ -189,7 +205,10 @@ def check_decision(plan: Scheduler, decided: bool) -> None:
 
 
 def check_usable(state: State, name: str, jobs: pd.DataFrame, row: np.ndarray | None = None) -> None:
-    """InputError if a compiled predictor, called ``name``, said something that is no number; ``row`` maps the kernel's jobs to rows of the table."""
+    """Raise InputError if the compiled predictor ``name`` gave an answer that is no number.
+
+    ``row`` maps the kernel's jobs to rows of the table.
+    """
     job = int(state.counters[UNUSABLE]) - 1
     if job >= 0:
         number = jobs["job_id"].iloc[job if row is None else int(row[job])]
@@ -198,7 +217,10 @@ def check_usable(state: State, name: str, jobs: pd.DataFrame, row: np.ndarray | 
 
 @cache
 def load_kernel() -> None:
-    """Compile the kernel, or load it from its cache, by simulating no jobs: not a part of any simulation's time."""
+    """Compile the kernel or load it from its cache, by simulating no jobs.
+
+    Call it before measuring a simulation's time.
+    """
     nothing = np.zeros(0, np.int64)
     policy = Policy()
     settings = kernel_settings(policy, policy.plan(), TABLE, 1)

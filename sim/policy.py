@@ -1,4 +1,7 @@
-"""What decides a schedule, as one value: scheduler, predictor, correction, semantics and the rest; and the same as the kernel's codes."""
+"""A policy as one value: scheduler, predictor, correction, semantics and the rest.
+
+It can be translated to the kernel's codes.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,10 @@ NAMES = ("scheduler", "predictor", "correction")
 
 
 class Policy(NamedTuple):
-    """What decides a schedule of given jobs on a given machine: the arguments of :func:`sim.simulate` by the same names.
+    """The settings that decide a schedule: arguments of :func:`sim.simulate`, by their names.
 
-    ``predictor`` is a name, or whatever else :func:`sim.simulate` takes. A policy of names alone can be hashed, compared and written as JSON.
+    ``predictor`` is a name, or whatever else :func:`sim.simulate` takes. A policy of names alone can be hashed, compared and
+    written as JSON.
     """
 
     scheduler: str = "EASY"
@@ -38,11 +42,11 @@ class Policy(NamedTuple):
         return " / ".join(str(self[place]) for place in range(len(NAMES)))
 
     def names(self) -> dict[str, str]:
-        """Scheduler, predictor and correction, as columns of a table."""
+        """Return scheduler, predictor and correction, as columns of a table."""
         return dict(zip(NAMES, self, strict=False))
 
     def plan(self) -> Scheduler:
-        """The scheduler; InputError for an unknown name, and for a starvation threshold that cannot be."""
+        """Return the scheduler; InputError for an unknown name or an invalid starvation threshold."""
         plan = named_scheduler(self.scheduler)
         if self.correction not in CORRECTIONS:
             raise InputError(f"unknown correction {self.correction!r}: known are {', '.join(CORRECTIONS)}")
@@ -59,10 +63,10 @@ class Policy(NamedTuple):
 def kernel_settings(
     policy: Policy, plan: Scheduler, predictor: int, bits: int, origin: int = 0, midnight: int = NEVER, monitored: bool = False
 ) -> Settings:
-    """The policy as the kernel's codes, with ``plan`` for its scheduler.
+    """Return the policy as the kernel's codes, with ``plan`` for its scheduler.
 
-    ``predictor`` is the predictor's code, ``bits`` are those of an event that number jobs, ``origin`` is the trace's second from which the kernel counts,
-    ``midnight`` the first at which a predictor learns anew; ``monitored``: on a cluster with counters.
+    ``predictor`` is the predictor's code, ``bits`` are those of an event that number jobs, ``origin`` is the trace's second from
+    which the kernel counts, ``midnight`` the first at which a predictor is retrained; ``monitored``: on a cluster with counters.
     """
     rules = named_semantics(policy.semantics)
     order, backfill = plan.order.code, plan.backfill.code

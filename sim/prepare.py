@@ -1,4 +1,4 @@
-"""What a simulation is given, checked and brought into the kernel's form: jobs, estimates, dependencies."""
+"""Inputs of a simulation, checked and converted: jobs, estimates, dependencies."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ TIMES_AND_PROCS = ("submit_s", "runtime_s", "procs", "requested_s")
 
 
 class Prepared(NamedTuple):
-    """A jobs table, checked, beside its columns as the kernel takes them (times from the first submission, which is second ``origin``), for a
-    machine of ``procs`` processors: made once for many simulations."""
+    """A checked jobs table with the kernel's columns, for a machine of ``procs`` processors.
+
+    Times count from the first submission, which is second ``origin``. Made once for many simulations.
+    """
 
     jobs: pd.DataFrame
     arrays: Jobs
@@ -39,12 +41,15 @@ class Prepared(NamedTuple):
 
 
 def prepare(jobs: pd.DataFrame, procs: int) -> Prepared:
-    """``jobs`` ready to be simulated; InputError as :func:`sim.simulate`."""
+    """Return ``jobs`` ready to be simulated; InputError as :func:`sim.simulate`."""
     return Prepared(jobs, *as_arrays(jobs, procs), procs)
 
 
 def as_arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
-    """The table's columns as the kernel wants them, times counted from the first submission; checks what the kernel takes for granted."""
+    """Return the table's columns for the kernel; check the kernel's assumptions.
+
+    Times count from the first submission.
+    """
     check_machine(procs)
     check_table(jobs)
     submit, runtime, wide, requested = (_whole(jobs, name) for name in TIMES_AND_PROCS)
@@ -63,13 +68,13 @@ def as_arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
 
 
 def check_machine(procs: object) -> None:
-    """InputError unless ``procs`` is a number of processors."""
+    """Raise InputError unless ``procs`` is a number of processors."""
     if not isinstance(procs, Integral) or isinstance(procs, bool) or procs < 1:
         raise InputError(f"procs is {procs!r}, not a whole number of at least 1 processor")
 
 
 def check_table(jobs: object) -> None:
-    """InputError unless ``jobs`` is a jobs table with the columns that a simulation needs, none of them with a null."""
+    """Raise InputError unless ``jobs`` is a jobs table with the needed columns, without nulls."""
     if not isinstance(jobs, pd.DataFrame):
         hint = "give its .jobs" if hasattr(jobs, "jobs") else "features.jobs_from makes one of a DataFrame"
         raise InputError(f"a {type(jobs).__name__} is no jobs table: {hint}")
@@ -85,7 +90,7 @@ def check_table(jobs: object) -> None:
 
 
 def _whole(jobs: pd.DataFrame, name: str) -> np.ndarray:
-    """A column of whole numbers, int64 [jobs]; InputError for any other."""
+    """Return a column of whole numbers, int64 [jobs]; InputError for any other."""
     column = jobs[name]
     if column.isna().any():
         raise InputError(f"{name} is missing for {int(column.isna().sum())} jobs: clean the trace first")
@@ -100,12 +105,15 @@ def _whole(jobs: pd.DataFrame, name: str) -> np.ndarray:
 
 
 def _plain(values: np.ndarray) -> np.ndarray:
-    """A contiguous, writable array: one type of argument, so that the kernel is compiled once."""
+    """Return a contiguous, writable array: one argument type, so the kernel is compiled once."""
     return np.require(values, np.int64, ["C", "W"])
 
 
 def as_predictor(predictor: str | Predictor | Sequence[float] | np.ndarray | pd.Series) -> Predictor:
-    """A name, an object, or predicted runtimes as a predictor: a Series by its index labels, anything else by position."""
+    """Return a name, an object, or predicted runtimes as a predictor.
+
+    A Series is aligned by its index labels, anything else by position.
+    """
     if isinstance(predictor, str):
         return named_predictor(predictor)
     if isinstance(predictor, (TablePredictor, CompiledPredictor, OnlinePredictor)):
@@ -117,7 +125,7 @@ def as_predictor(predictor: str | Predictor | Sequence[float] | np.ndarray | pd.
 
 
 def _aligned(predicted: pd.Series, jobs: pd.DataFrame) -> np.ndarray:
-    """Predictions [jobs] by the index labels of the table; InputError where a label has none or two."""
+    """Return predictions [jobs] by the index labels of the table; InputError for none or two."""
     if not predicted.index.equals(jobs.index):
         for index, whose in ((predicted.index, "the predictions"), (jobs.index, "the jobs")):
             if not index.is_unique:
@@ -145,8 +153,10 @@ def _numbers(predicted: object) -> np.ndarray:
 
 
 class Inputs(NamedTuple):
-    """What the kernel is given beside its settings: jobs, estimates, dependencies and the predictor's memory; and of the predictor its ``code`` and how
-    many predictions were ``clamped``, and how many ``bits`` of an event number jobs."""
+    """Inputs of the kernel beside its settings: jobs, estimates, dependencies and memory.
+
+    Of the predictor also its ``code`` and how many predictions were ``clamped``, and how many ``bits`` of an event number jobs.
+    """
 
     arrays: Jobs
     estimates: Estimates
@@ -158,7 +168,10 @@ class Inputs(NamedTuple):
 
 
 def inputs(workload: Prepared, source: Predictor, policy: Policy, clock: Clock) -> Inputs:
-    """What the kernel is given for ``policy`` with the predictor ``source``; InputError where the correction cannot ask it, and as :func:`sim.simulate`."""
+    """Return the kernel's inputs for ``policy`` with the predictor ``source``.
+
+    InputError where the correction cannot ask it, and as :func:`sim.simulate`.
+    """
     jobs, arrays, _, _ = workload
     estimates, clamped, code, memory = as_estimates(source, jobs, arrays, clock)
     if policy.correction.startswith("conditional") and code == TABLE:
@@ -175,7 +188,10 @@ def inputs(workload: Prepared, source: Predictor, policy: Policy, clock: Clock) 
 
 
 def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs, clock: Clock) -> tuple[Estimates, int, int, Memory]:
-    """Estimates (filled if they are known beforehand), how many were clamped, the predictor's code, and its memory with the wall ``clock``."""
+    """Return estimates, the number clamped, the predictor's code, and its memory.
+
+    Estimates are filled if they are known beforehand; the memory has the wall ``clock``.
+    """
     total = len(jobs)
     if isinstance(source, TablePredictor):
         predicted = np.asarray(source.estimate(jobs), np.float64)
@@ -198,7 +214,7 @@ _LATER_S = 3650 * DAY_S
 
 
 def wall_clock_steps(jobs: pd.DataFrame, clock: Clock) -> np.ndarray:
-    """Return ``Memory.clock`` for a simulation of ``jobs``, whose seconds count from the first submission."""
+    """Return ``Memory.clock`` for a simulation of ``jobs``, from the first submission on."""
     submit = jobs["submit_s"]
     first, last = int(submit.iloc[0]), int(submit.iloc[-1])
     steps = clock.steps(first, last + _LATER_S)
@@ -206,7 +222,10 @@ def wall_clock_steps(jobs: pd.DataFrame, clock: Clock) -> np.ndarray:
 
 
 def whole_seconds(predicted: np.ndarray, requested: np.ndarray | None, name: str, job_ids: np.ndarray) -> tuple[np.ndarray, int]:
-    """Predictions as whole seconds in 1..request (1.. where ``requested`` is None), int64, and how many had to be clamped."""
+    """Return predictions as whole seconds in 1..request, int64, and the number clamped.
+
+    1.. where ``requested`` is None.
+    """
     if not np.isfinite(predicted).all():
         first = int(np.argmin(np.isfinite(predicted)))
         raise InputError(f"predictor {name}: predicts {predicted[first]} for job {job_ids[first]}")
@@ -218,13 +237,19 @@ def whole_seconds(predicted: np.ndarray, requested: np.ndarray | None, name: str
 
 
 def check_answerable(name: str, predicted: np.ndarray, runtime: np.ndarray) -> None:
-    """InputError where a job outlives its prediction in a table, which cannot be asked again; seconds [jobs] both."""
+    """Raise InputError where a job outlives its prediction in a table; seconds [jobs] both.
+
+    A table cannot be asked again.
+    """
     if (predicted < runtime).any():
         raise InputError(f"correction conditional asks the predictor again, and predictor {name} is a table of one answer a job")
 
 
 def clock_bits(arrays: Jobs, estimates: Estimates, later: int = 0) -> int:
-    """Bits of an event that number jobs; InputError if the seconds, ``later`` ones included, do not fit into the others."""
+    """Return the bits of an event that number jobs; InputError if the seconds do not fit.
+
+    The other bits must hold the seconds, ``later`` ones included.
+    """
     bits = max(len(arrays.submit) - 1, 1).bit_length()
     latest = int(arrays.submit[-1]) + int(arrays.requested.sum()) + 2 * int(estimates.end.max()) + later
     if latest >= 1 << (62 - bits):
@@ -243,7 +268,10 @@ NO_SWEEP = Sweep(np.zeros((0, 6)), np.zeros((0, len(METRICS))), 0.0, Memory())
 
 
 def as_dependencies(jobs: pd.DataFrame, arrays: Jobs, estimates: Estimates) -> tuple[Dependencies, Jobs, Estimates]:
-    """Which job waits for which, and the tables of jobs and estimates that the kernel is to fill as jobs arrive."""
+    """Return the dependencies, and empty tables of jobs and estimates for the kernel to fill.
+
+    The kernel fills them as jobs arrive.
+    """
     stated = preceding_rows(jobs)
     total = len(jobs)
     first, sibling = np.full(total, NOBODY), np.full(total, NOBODY)

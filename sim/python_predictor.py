@@ -1,4 +1,4 @@
-"""A Python predictor in conversation with the event loop, which stops whenever it wants an answer."""
+"""Adapter between a Python predictor and the event loop, which stops for each answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sim.kernel.state import ANSWER, ASKED, DOUBTED, ENDED, NEXT, STARTED, Estim
 
 
 class Conversation:
-    """Told of starts and ends as they happened, asked as the loop asks; counts the answers that had to be clamped.
+    """Reports starts and ends in order, asks for estimates, and counts clamped answers.
 
     ``row`` maps the kernel's jobs to rows of the table, which differ where jobs depend on each other.
     """
@@ -39,7 +39,7 @@ class Conversation:
         source.begin(jobs)
 
     def answer(self, reason: int, now: int) -> None:
-        """Answer what the loop, which stopped at ``now``, asks for."""
+        """Answer the loop, which stopped at ``now``."""
         self._tell()
         if reason == ASK:
             self._answer_submissions(now)
@@ -47,7 +47,7 @@ class Conversation:
             self._answer_again()
 
     def _tell(self) -> None:
-        """What has started and ended since, in the order in which it happened; an end before the starts of its second."""
+        """Report starts and ends since the last call, in order; ends before starts of a second."""
         state, counters = self._state, self._state.counters
         while self._told_starts < counters[STARTED] or self._told_ends < counters[ENDED]:
             starter = state.running[self._told_starts] if self._told_starts < counters[STARTED] else -1
@@ -75,8 +75,10 @@ class Conversation:
             self.clamped += changed
 
     def _answer_again(self) -> None:
-        """How long does a job that has outlived its prediction take in all? An answer that is not longer than it has run says nothing new, and
-        leaves its request."""
+        """Ask how long a job takes that has outlived its prediction.
+
+        An answer not longer than its elapsed time says nothing new; the request is then used.
+        """
         state = self._state
         job = int(state.counters[DOUBTED])
         elapsed = int(state.planned[job] - state.start[job])

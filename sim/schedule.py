@@ -1,4 +1,4 @@
-"""A schedule: what was submitted, when it started, and what was believed about it. A value, with free functions beside it."""
+"""A schedule as a value (submissions, starts, predictions), with free functions beside it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IDENTITY = (
     "tau_s",
     "generated",
 )
-"""What identifies a row of results: a schedule's settings, and the threshold of bounded slowdown it was judged with."""
+"""Key of a row of results: a schedule's settings, and the threshold of its bounded slowdown."""
 
 
 @dataclass(frozen=True)
@@ -61,17 +61,17 @@ class Schedule:
 
     @property
     def label(self) -> str:
-        """Scheduler and predictor, as tables and plots name it."""
+        """Return scheduler and predictor, as tables and plots name it."""
         return self.scheduler if self.predictor == "" else f"{self.scheduler} / {self.predictor}"
 
     @property
     def policy(self) -> Policy:
-        """What made it."""
+        """Return the policy that made it."""
         return Policy(**{name: getattr(self, name) for name in Policy._fields})
 
 
 def as_schedule(made: Outcome, jobs: pd.DataFrame, policy: Policy, *, procs: int, trace: str, generated: bool) -> Schedule:
-    """The schedule that ``policy`` made of ``jobs``, from what the simulation decided of them in the same order."""
+    """Return the schedule that ``policy`` made of ``jobs``, from its outcome in that order."""
     return Schedule(
         jobs=schedule_table(jobs, made.start, made.predicted, made.corrections, made.submit),
         procs=procs,
@@ -86,10 +86,10 @@ def as_schedule(made: Outcome, jobs: pd.DataFrame, policy: Policy, *, procs: int
 
 
 def recorded(jobs: pd.DataFrame, procs: int, trace: str = "", generated: bool = False) -> Schedule:
-    """The schedule that a trace recorded, from its waits, as a Schedule of the scheduler ``recorded``.
+    """Return the schedule that a trace recorded, as one of the scheduler ``recorded``.
 
     Raises InputError if a wait is missing. A site's schedule may hold more processors than ``procs`` at a time (shared nodes,
-    another machine size than stated); nothing is checked against that here.
+    another machine size than stated); this is not checked.
     """
     start = start_s(jobs)
     if start is None:
@@ -113,7 +113,7 @@ def schedule_table(
     corrections: np.ndarray | None = None,
     submit: np.ndarray | None = None,
 ) -> pd.DataFrame:
-    """The ``jobs`` table of a Schedule; all arrays [jobs] in the order of ``jobs``, seconds."""
+    """Return the ``jobs`` table of a Schedule from arrays [jobs] in the same order, seconds."""
     return pd.DataFrame(
         {
             "job_id": jobs["job_id"].to_numpy(),

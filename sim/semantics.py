@@ -1,10 +1,11 @@
-"""What the moments of a simulation are, and which of them cause a scheduling pass: ``per-second`` and ``per-event``, with options.
+"""Semantics: the order of events, and the causes of a scheduling pass.
 
-Two semantics are published. ``per-second`` (Goponenko et al. 2022): everything that happens in one second, ends first, then submissions in file
-order, and then one pass. ``per-event`` (Gaussier et al. 2015): submissions before ends, one at a time, each followed by a pass. In both an expired
-prediction only extends the plan of running jobs. Options add passes, while jobs wait: ``expiry=pass`` whenever a running job outlives its
-prediction, as Li & Zhang (OKCM) schedule; ``every=N`` at each multiple of N of the trace's seconds, as schedulers do that run by a timer.
-One at a time, the pass for all predictions that expire in a second comes before what is submitted or ends in it, that of the timer behind.
+Two semantics are published. ``per-second`` (Goponenko et al. 2022): everything that happens in one second, ends first, then
+submissions in file order, and then one pass. ``per-event`` (Gaussier et al. 2015): submissions before ends, one at a time, each
+followed by a pass. In both an expired prediction only extends the plan of running jobs. Options add passes, while jobs wait:
+``expiry=pass`` whenever a running job outlives its prediction, as Li & Zhang (OKCM) schedule; ``every=N`` at each multiple of N
+of the trace's seconds, as schedulers do that run by a timer. One at a time, the pass for all predictions that expire in a second
+comes before its submissions and ends, that of the timer after them.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ from models.runtime.options import check_known, chosen, named, whole
 
 SEMANTICS = ("per-second", "per-event")
 EXPIRY = ("plan", "pass")
-"""What an expired prediction causes: a longer plan, or also a pass."""
+"""Effects of an expired prediction: a longer plan, or also a pass."""
 _USUAL = {"expiry": "plan", "every": "0"}
 _LONGEST_S = 10**9
 
 
 @dataclass(frozen=True)
 class Semantics:
-    """Semantics as settings: one event at a time, a pass at expired predictions, a pass every so many seconds (0: none)."""
+    """Semantics as settings.
+
+    One event at a time, a pass at expired predictions, a pass every so many seconds (0: none).
+    """
 
     per_event: bool = False
     expiry_pass: bool = False
@@ -31,12 +35,15 @@ class Semantics:
 
     @property
     def timed(self) -> bool:
-        """Whether some passes have no event that causes them."""
+        """Tell whether some passes are caused by no event."""
         return self.expiry_pass or self.every_s > 0
 
 
 def semantics(name: str) -> Semantics:
-    """Return the semantics called ``name``, such as ``per-second(expiry=pass,every=30)``; InputError with what is known for any other."""
+    """Return the semantics called ``name``, such as ``per-second(expiry=pass,every=30)``.
+
+    InputError with the known names for any other.
+    """
     try:
         plain, given = named(name)
     except InputError as error:

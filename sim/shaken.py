@@ -1,7 +1,8 @@
-"""Shaken replays of a trace (:mod:`features.jobs.shaking`): the jobs, the predictions and the schedule in one order and the other.
+"""Shaken replays of a trace: jobs, predictions and schedule in both orders.
 
-The kernel takes jobs in the order of their submission, and shaking changes that order. Predictions known beforehand are those of the
-trace as recorded, and a schedule comes back in the order of the trace, so that replays can be compared job by job.
+Shaking (:mod:`features.jobs.shaking`) changes the order of submissions, in which the kernel takes jobs. Predictions known
+beforehand are those of the trace as recorded, and a schedule comes back in the order of the trace, so that replays can be
+compared job by job.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sim.outcome import Outcome
 
 
 def check_seed(predictors: Iterable[object], seeds: Iterable[int], shake_s: int) -> None:
-    """InputError for a seed that is negative, and for one other than 0 that would change nothing."""
+    """Raise InputError for a negative seed, and for one other than 0 that changes nothing."""
     asked = list(predictors)
     for seed in seeds:
         if seed < 0:
@@ -35,17 +36,20 @@ def check_seed(predictors: Iterable[object], seeds: Iterable[int], shake_s: int)
 
 
 def moved_by_seed(predictor: object, shake_s: int) -> bool:
-    """Does a schedule with ``predictor`` depend on the seed?"""
+    """Tell whether a schedule with ``predictor`` depends on the seed."""
     return shake_s > 0 or (isinstance(predictor, str) and takes_seed(predictor))
 
 
 def seeded(predictor: Any, seed: int) -> Any:
-    """A predictor given by name with the ``seed`` for its learning, if it takes one; anything else as it is."""
+    """Return a predictor given by name with the ``seed``, if it takes one; others unchanged."""
     return named_predictor(predictor, seed) if isinstance(predictor, str) else predictor
 
 
 def in_order(source: Predictor, recorded: pd.DataFrame, rows: np.ndarray) -> Predictor:
-    """``source`` for jobs that are the ``rows`` of the table ``recorded``: predictions known beforehand follow their jobs."""
+    """Return ``source`` for jobs that are the ``rows`` of ``recorded``.
+
+    Predictions known beforehand follow their jobs.
+    """
     if not isinstance(source, TablePredictor):
         return source
     asked = source.estimate
@@ -58,7 +62,7 @@ def in_order(source: Predictor, recorded: pd.DataFrame, rows: np.ndarray) -> Pre
 
 
 def restored(made: Outcome, rows: np.ndarray) -> Outcome:
-    """What was decided of jobs that are the ``rows`` of a trace, in the order of the trace."""
+    """Return the outcome of jobs that are the ``rows`` of a trace, in the order of the trace."""
     back = np.empty_like(rows)
     back[rows] = np.arange(len(rows))
     columns = ("submit", "start", "runtime", "predicted", "corrections", "skips")

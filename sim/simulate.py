@@ -1,4 +1,4 @@
-"""The simulator's front door: tables and names in, a :class:`~sim.schedule.Schedule` out."""
+"""The simulator's entry: tables and names in, a :class:`~sim.schedule.Schedule` out."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def simulate(
         A name, a predictor object (:mod:`models.runtime.protocol`), or predicted runtimes in seconds, one a job. Predictions are rounded to whole seconds;
         those outside 1..request are clamped and counted, those that are not numbers an error.
     correction
-        What replaces a prediction that a job outlives: ``requested``, ``tsafrir``, ``doubling`` or ``conditional`` (:mod:`sim.kernel.corrections`).
+        The new prediction of a job that outlives one: ``requested``, ``tsafrir``, ``doubling`` or ``conditional`` (:mod:`sim.kernel.corrections`).
     semantics
         ``per-second``: all events of one second, then one scheduling pass. ``per-event``: a pass after every event. With options as in
         ``per-second(expiry=pass,every=30)``: also a pass when a prediction expires, and one every so many seconds (:mod:`sim.semantics`).
@@ -59,9 +59,9 @@ def simulate(
     dependencies
         Submit a job that names a preceding job when that has ended and the think time is over, not as recorded (:mod:`features.jobs.dependencies`).
     start_decision
-        Who decides, with a scheduler ``...+RUSH(...)``, whether a job that could start is skipped (:mod:`sim.kernel.start_decision`).
+        The callback that decides, with a scheduler ``...+RUSH(...)``, whether a job that could start is skipped (:mod:`sim.kernel.start_decision`).
     clock
-        The Unix time of the trace's second 0 and its time zone: learners look at the time of day by it, and are retrained at its midnights. Without it
+        The Unix time of the trace's second 0 and its time zone: learners read the time of day from it, and are retrained at its midnights. Without it
         both go by the trace's own seconds, whose second 0 counts as a midnight; so does the published ``cv-triple`` in any case.
     seed
         Draws the shake, and is the seed by which ``lightgbm`` and ``quantile`` learn where their name states none. Nothing else is random.

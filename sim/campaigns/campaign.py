@@ -1,7 +1,8 @@
-"""A campaign: schedulers x predictors x corrections x semantics x starvation thresholds x seeds, each on every window of a workload.
+"""A campaign: all combinations of policies and seeds, on every window of a workload.
 
-Its points are small values that name what they ask for, and whatever has the interface of ``map`` may compute them, in any order: threads
-that share the trace (the kernel holds no lock), one process, or a cluster. Results come back as one tidy table in the order of the points.
+Combinations are of schedulers, predictors, corrections, semantics, starvation thresholds and seeds. Points are small values that
+name their settings, and any ``map`` may compute them, in any order: threads that share the trace (the kernel holds no lock), one
+process, or a cluster. Results come back as one tidy table in the order of the points.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from sim.shaken import check_seed, in_order, restored, seeded
 from sim.simulate import simulate_policy
 
 Source: TypeAlias = str | Predictor | Callable[[], OnlinePredictor]
-"""A predictor of a campaign: a name, a table for the whole trace, a compiled one, or what makes a Python predictor (its class)."""
+"""A predictor of a campaign: a name, a table for the whole trace, a compiled one, or a factory of a Python predictor (its class)."""
 Row: TypeAlias = dict[str, Any]
 """One row of the results, plain Python values: a point's identity, a tau, and the metrics."""
 Progress: TypeAlias = Callable[[int, int], None]
@@ -51,14 +52,12 @@ IDENTITY = (_TRACE, "window", "window_begin_s", *_REST)
 
 @dataclass(frozen=True)
 class Campaign:
-    """What is asked for: every combination, each judged with every ``taus_s`` (seconds).
+    """All combinations to simulate, each judged with every ``taus_s`` (seconds).
 
-    ``dependencies`` as :func:`sim.simulate`, within each window: a job that waits for one of another window is submitted as recorded.
-    ``seeds`` and ``shake_s`` as there too: each seed is a replicate, the same move of every job for all policies. Windows are those of the
-    recorded submissions.
-
-    Raises InputError for a choice that is empty or repeated, for a seed that changes nothing, and for a Python predictor that is an object: it holds
-    the state of one simulation, so a campaign takes what makes a fresh one.
+    ``dependencies`` as :func:`sim.simulate`, within each window: a job that waits for one of another window is submitted as
+    recorded. ``seeds`` and ``shake_s`` as there too: each seed is a replicate, the same move of every job for all policies.
+    Windows are those of the recorded submissions. Raises InputError for a choice that is empty or repeated, for a seed that
+    changes nothing, and for a Python predictor object: it holds the state of one simulation, so a campaign takes a factory.
     """
 
     schedulers: tuple[str, ...]
@@ -96,7 +95,7 @@ class Point(NamedTuple):
 
 
 def points(campaign: Campaign, windows: Windows) -> list[Point]:
-    """Every point, window by window, and within one in the order in which the campaign names its choices."""
+    """Return every point, window by window, then in the order of the campaign's choices."""
     names = [predictor_name(each) for each in campaign.predictors]
     choices = (campaign.schedulers, names, campaign.corrections, campaign.semantics, campaign.starvation_s)
     policies = [Policy(*each) for each in product(*choices, (campaign.dependencies,), campaign.seeds, (campaign.shake_s,))]
@@ -105,10 +104,10 @@ def points(campaign: Campaign, windows: Windows) -> list[Point]:
 
 @dataclass(frozen=True)
 class Setting:
-    """What the points of a campaign share, ready to be sent to whoever computes them: windows by number, predictors by name.
+    """The shared settings of a campaign's points: windows by number, predictors by name.
 
-    A table of predictions stands there as an array, float64 in the order of the whole trace's jobs, and whether it is capped at the request;
-    ``moves_s`` [jobs of the whole trace] by seed, where the campaign shakes.
+    They can be sent to other processes. A table of predictions is an array, float64 in the order of the whole trace's jobs, and
+    whether it is capped at the request; ``moves_s`` [jobs of the whole trace] by seed, where the campaign shakes.
     """
 
     windows: Mapping[int, Window]
@@ -123,7 +122,7 @@ class Setting:
 
 
 def simulate_point(setting: Setting, point: Point) -> Schedule:
-    """The schedule of one point. An InputError names the point."""
+    """Return the schedule of one point. An InputError names the point."""
     made, _, rows = _outcome(setting, point)
     if rows is not None:
         made = restored(made, rows)
@@ -132,7 +131,7 @@ def simulate_point(setting: Setting, point: Point) -> Schedule:
 
 
 def evaluate_point(setting: Setting, point: Point) -> list[Row]:
-    """The rows of one point, a row a tau. An InputError names the point."""
+    """Return the rows of one point, a row a tau. An InputError names the point."""
     made, arrays, _ = _outcome(setting, point)
     columns = as_columns(made.submit, made.start, arrays.runtime, arrays.procs, made.predicted, made.corrections)
     identity = point.policy._asdict() | {"trace": setting.trace, "procs": setting.procs, "generated": setting.generated}
@@ -147,7 +146,7 @@ def evaluate_point(setting: Setting, point: Point) -> list[Row]:
 
 
 def _outcome(setting: Setting, point: Point) -> tuple[Outcome, Jobs, np.ndarray | None]:
-    """What came of a point, the jobs it was asked for, and their rows in the window, where shaking put them in another order."""
+    """Return a point's outcome, its jobs, and their rows in the window, if shaken."""
     try:
         workload, rows = setting.prepared[point.window], None
         source = _predictor(setting, point, setting.windows[point.window])
@@ -164,7 +163,7 @@ def _outcome(setting: Setting, point: Point) -> tuple[Outcome, Jobs, np.ndarray 
 
 
 def _shaken(setting: Setting, point: Point) -> tuple[Prepared, np.ndarray]:
-    """The window of ``point``, shaken by its seed, ready to be simulated, and the rows its jobs have in the window.
+    """Return the shaken window of ``point``, ready to be simulated, and its rows.
 
     A thread keeps the last: points come window by window and, within one, seed by seed.
     """
@@ -185,14 +184,15 @@ The function carries the trace: a map over processes does well to send points in
 
 
 def serial(function: Callable[[Point], Any], points: Sequence[Point]) -> Iterable[Any]:
-    """One point after the other, in this thread."""
+    """Compute one point after the other, in this thread."""
     return map(function, points)
 
 
 def threads(workers: int | None = None) -> Map:
-    """A map over ``workers`` threads, by default one a core, that yields what is finished first; an error cancels what has not begun.
+    """Return a map over ``workers`` threads, by default one a core, in order of completion.
 
-    Only the kernel runs side by side, so long simulations gain most. In more than one thread ``simulate_s`` includes waiting for the interpreter.
+    An error cancels what has not begun. Only the kernel runs in parallel, so long simulations gain most. In more than one thread
+    ``simulate_s`` includes waiting for the interpreter.
     """
 
     def run(function: Callable[[Point], Any], points: Sequence[Point]) -> Iterator[Any]:
@@ -220,12 +220,13 @@ def run_campaign(
     finished: Callable[[Point, Sequence[Row]], None] | None = None,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Results of ``campaign`` on the ``windows`` of ``jobs`` (:func:`sim.campaigns.windows.split_windows`; by default the whole): a row a point and tau.
+    """Return results of ``campaign`` on the ``windows`` of ``jobs``: a row a point and tau.
 
-    Columns are :data:`IDENTITY` and then the metrics of :func:`sim.metrics.schedule_metrics.evaluate`; rows are in the order of :func:`points`. ``done``
-    holds the rows of points that need not be computed again, ``finished(point, rows)`` is called from this thread for each that was, and
-    ``progress(done, total)`` too. ``map_points`` defaults to :func:`threads`. A predictor known beforehand is asked once, for the whole trace.
-    Raises InputError for names that are not known before anything is simulated, and for what fails at a point, naming it.
+    Windows come from :func:`sim.campaigns.windows.split_windows`, by default the whole trace. Columns are :data:`IDENTITY` and
+    then the metrics of :func:`sim.metrics.schedule_metrics.evaluate`; rows are in the order of :func:`points`. ``done`` holds the
+    rows of points that need not be computed again, ``finished(point, rows)`` is called from this thread for each computed one,
+    and ``progress(done, total)`` too. ``map_points`` defaults to :func:`threads`. A predictor known beforehand is asked once, for
+    the whole trace. Raises InputError for unknown names before anything is simulated, and for errors at a point, naming it.
     """
     windows = windows or split_windows(jobs, "whole")
     setting = _setting(jobs, campaign, windows, procs, trace, generated, clock)
@@ -251,7 +252,10 @@ def campaign_schedules(
     map_points: Map | None = None,
     progress: Progress | None = None,
 ) -> list[Schedule]:
-    """The schedules themselves, of the whole workload, in the order of :func:`points`; otherwise as :func:`run_campaign`."""
+    """Return the schedules of the whole workload, in the order of :func:`points`.
+
+    Otherwise as :func:`run_campaign`.
+    """
     windows = split_windows(jobs, "whole")
     setting = _setting(jobs, campaign, windows, procs, trace, generated, clock)
     asked = points(campaign, windows)
@@ -267,7 +271,7 @@ def _computed(
     before: int,
     progress: Progress | None,
 ) -> Iterator[tuple[Point, _R]]:
-    """Points with their results, as they are finished."""
+    """Yield points with their results, as they are finished."""
     total = before + len(points)
     results = (map_points or threads())(partial(_with_point, function, setting), points)
     for count, result in enumerate(results, before + 1):
@@ -281,7 +285,7 @@ def _with_point(function: Callable[[Setting, Point], _R], setting: Setting, poin
 
 
 def check_policies(jobs: pd.DataFrame, campaign: Campaign, procs: int) -> None:
-    """Simulate one job under every policy: whatever is wrong with a name is said in milliseconds. Raises InputError."""
+    """Simulate one job under every policy, so that wrong names fail early. Raises InputError."""
     policies = product(campaign.schedulers, ("requested",), campaign.corrections, campaign.semantics, campaign.starvation_s)
     for policy in policies:
         simulate_policy(jobs.iloc[:1], Policy(*policy), procs=procs, scratch=_scratch())
@@ -291,7 +295,7 @@ def _setting(
     jobs: pd.DataFrame, campaign: Campaign, windows: Windows, procs: int, trace: str, generated: bool, clock: Clock
 ) -> Setting:
     check_policies(jobs, campaign, procs)
-    # whether the columns mean anything is a question to the whole trace, not to each window
+    # the columns are checked on the whole trace, not on each window
     if campaign.dependencies and preceding_rows(jobs).named == 0:
         raise InputError("no job names a preceding job (SWF field 17): there are no dependencies to simulate")
     predictors: dict[str, Any] = {}
@@ -299,7 +303,7 @@ def _setting(
         name = predictor_name(source)
         predictors[name] = source
         if isinstance(source, str):
-            source = named_predictor(source)  # a wrong name is said now
+            source = named_predictor(source)  # fails early for a wrong name
         if isinstance(source, TablePredictor):
             seconds = np.asarray(source.estimate(jobs), np.float64)
             if seconds.shape != (len(jobs),):
@@ -316,7 +320,7 @@ def _setting(
 
 
 def _predictor(setting: Setting, point: Point, window: Window) -> Any:
-    """What :func:`sim.simulate` is given for one window."""
+    """Return the predictor argument of :func:`sim.simulate` for one window."""
     name = point.policy.predictor
     source = setting.predictors[name]
     if isinstance(source, tuple):
@@ -328,7 +332,7 @@ def _predictor(setting: Setting, point: Point, window: Window) -> Any:
 
 
 def predictor_name(source: Source) -> str:
-    """The name of a predictor; one made by a factory tells it itself."""
+    """Return the name of a predictor; a factory's product tells its own."""
     if isinstance(source, str):
         return source
     if isinstance(source, (TablePredictor, CompiledPredictor)):
@@ -347,7 +351,7 @@ _memory = threading.local()
 
 
 def _scratch() -> Scratch:
-    """This thread's own."""
+    """Return this thread's scratch."""
     if not hasattr(_memory, "scratch"):
         _memory.scratch = Scratch()
     return _memory.scratch

@@ -1,9 +1,9 @@
-"""What slowdown costs: choose a policy on the first half of a trace, measure what it gives on the second.
+"""The price of low slowdown: choose a policy on a trace's first half, test on the second.
 
-Policies differ in scheduler, predictor and correction. Chosen is the one with the least mean bounded slowdown among those whose packing (AWF)
-and fairness (P2SF, both of Goponenko et al. 2022) are no worse than a baseline's by more than is allowed; a ladder of allowances maps the frontier.
-Everything works on weekly sums, so that hundreds of schedules need not be held at once; intervals are those of :mod:`sim.metrics.comparison`, over
-weeks and, where a policy was replayed several times, over its replicates.
+Policies differ in scheduler, predictor and correction. The chosen one has the min mean bounded slowdown among those whose packing
+(AWF) and fairness (P2SF, both of Goponenko et al. 2022) exceed a baseline's by at most an allowance; a ladder of allowances maps
+the frontier. Everything works on weekly sums, so that hundreds of schedules need not be held at once; intervals are those of
+:mod:`sim.metrics.comparison`, over weeks and, where a policy was replayed several times, over its replicates.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sim.schedule import Schedule
 
 AIM = "mean_bounded_slowdown"
 GUARDED = ("awf_s", "p2sf_s")
-"""What is to be lowered, and what must not grow by more than is allowed."""
+"""The metric to lower, and the metrics that may grow by at most the allowance."""
 LADDER = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1)
 """Allowed growth of the guarded metrics, relative to the baseline's."""
 
@@ -35,26 +35,32 @@ Sums: TypeAlias = Mapping[str, Ratio]
 
 
 def halves(jobs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which of ``jobs`` jobs, in order of submission, are in the first half and which in the second, bool [jobs]; an odd one is in the second."""
+    """Return which of ``jobs`` jobs are in the first and second half, bool [jobs].
+
+    In order of submission; an odd one is in the second.
+    """
     second = np.arange(jobs) >= jobs // 2
     return ~second, second
 
 
 def part(schedule: Schedule, rows: np.ndarray) -> Schedule:
-    """The same schedule with only the jobs of the mask ``rows``, bool [jobs]: metrics of jobs that were scheduled among all the others."""
+    """Return the schedule with only the jobs of the mask ``rows``, bool [jobs].
+
+    They were scheduled among all the others.
+    """
     return replace(schedule, jobs=schedule.jobs[rows].reset_index(drop=True))
 
 
 def weeks_of(submit_s: np.ndarray) -> np.ndarray:
-    """The week of each submission, from the first, int64 [jobs]; weeks without jobs are not numbered."""
+    """Return the week of each submission, int64 [jobs], numbered without empty weeks."""
     return np.unique((submit_s - submit_s.min()) // WEEK_S, return_inverse=True)[1]
 
 
 def weekly(schedule: Schedule, tau_s: float = TAU_S, week: np.ndarray | None = None) -> dict[str, Ratio]:
-    """Sums by week of submission of every metric that is a ratio of sums over jobs.
+    """Return weekly sums of every metric that is a ratio of sums over jobs.
 
-    ``week`` numbers the week of each job, by default that of its submission in ``schedule``. Replicates need the same for all, which
-    is that of the recorded submissions.
+    ``week`` numbers the week of each job, by default that of its submission in ``schedule``. Replicates need the same for all,
+    which is that of the recorded submissions.
     """
     week = weeks_of(schedule.jobs["submit_s"].to_numpy(np.int64)) if week is None else week
     return {
@@ -64,14 +70,15 @@ def weekly(schedule: Schedule, tau_s: float = TAU_S, week: np.ndarray | None = N
 
 
 def replicated(replicates: Sequence[Sums]) -> dict[str, Ratio]:
-    """The weekly sums of several replays of one policy as one; the first dimension is the replay."""
+    """Join the weekly sums of several replays of one policy; the replay comes first."""
     return {metric: stacked([sums[metric] for sums in replicates]) for metric in replicates[0]}
 
 
 class Change(NamedTuple):
-    """A metric relative to a baseline's, less 1, with its interval; None where the baseline is 0, the interval also below 5 weeks.
+    """A metric relative to a baseline's, less 1, with its interval.
 
-    ``minimum`` and ``maximum`` are the extremes of the single ``replicates``.
+    None where the baseline is 0, the interval also below 5 weeks. ``minimum`` and ``maximum`` are the extremes of the single
+    ``replicates``.
     """
 
     value: float
@@ -86,14 +93,15 @@ class Change(NamedTuple):
 
     @property
     def sure(self) -> bool:
-        """Does the interval, which must contain chaos, exclude no change?"""
+        """Tell whether the interval, which must contain chaos, excludes no change."""
         return self.replicates > 1 and self.low is not None and self.high is not None and (self.high < 0 or self.low > 0)
 
 
 def change(sums: Sums, base: Sums, metric: str, resamples: int = 2000, confidence: float = 0.95, seed: int = 0) -> Change:
-    """``metric`` of one policy against another's on the same jobs, with the interval of :func:`sim.metrics.comparison.compare`.
+    """Compare ``metric`` of one policy with another's on the same jobs.
 
-    Replicate i of both must be the same shake; where the baseline has more replicates, its first are taken.
+    The interval is that of :func:`sim.metrics.comparison.compare`. Replicate i of both must be the same shake; where the baseline
+    has more replicates, its first are taken.
     """
     for known in (sums, base):
         if metric not in known:
@@ -116,10 +124,11 @@ def change(sums: Sums, base: Sums, metric: str, resamples: int = 2000, confidenc
 
 
 def picked(candidates: Mapping[Policy, Sums], baseline: Sums, allowed: float = 0.0) -> list[Policy]:
-    """The candidates with the least mean bounded slowdown among those whose AWF and P2SF are at most 1 + ``allowed`` times the baseline's.
+    """Return the candidates with the min mean bounded slowdown within the allowance.
 
-    Several where they are equal, in the order of ``candidates``; none where no candidate stays within what is allowed. A candidate is held against
-    the same replicates of the baseline.
+    AWF and P2SF must be at most 1 + ``allowed`` times the baseline's. Several where they are equal, in the order of
+    ``candidates``; none where no candidate is within the allowance. A candidate is compared with the same replicates of the
+    baseline.
     """
     relative = {policy: [_relative(sums, baseline, metric) for metric in (AIM, *GUARDED)] for policy, sums in candidates.items()}
     within = {policy: aim for policy, (aim, *guarded) in relative.items() if max(guarded) <= 1.0 + allowed}
@@ -127,12 +136,12 @@ def picked(candidates: Mapping[Policy, Sums], baseline: Sums, allowed: float = 0
 
 
 def pick(candidates: Mapping[Policy, Sums], baseline: Sums, allowed: float = 0.0) -> Policy | None:
-    """The first of those that :func:`picked` gives, or None."""
+    """Return the first of :func:`picked`, or None."""
     return next(iter(picked(candidates, baseline, allowed)), None)
 
 
 def _relative(sums: Sums, baseline: Sums, metric: str) -> float:
-    """A metric over the baseline's, of as many replicates as there are of both."""
+    """Return a metric over the baseline's, of as many replicates as there are of both."""
     mine, theirs = (Ratio(*(np.atleast_2d(part) for part in each[metric])) for each in (sums, baseline))
     reference = Ratio(*(part[: len(mine.numerator)] for part in theirs)).value()
     value = mine.value()
@@ -147,11 +156,12 @@ def climb(
     ladder: Sequence[float] = LADDER,
     metrics: Sequence[str] = (AIM, *GUARDED, "mean_wait_s"),
 ) -> pd.DataFrame:
-    """The frontier: for each step of ``ladder`` the candidate picked on the ``first`` half, and what it gave there and on the ``second``.
+    """Return the frontier: for each step of ``ladder`` the candidate picked, and its results.
 
-    One row a step and metric: ``allowed scheduler predictor correction tied metric first value baseline second low high replicates weeks``;
-    ``first`` and ``second`` are changes relative to the baseline on each half, the other numbers are of the second. ``tied`` counts the other
-    candidates that were exactly as good on the first half: the first of equals is taken. A step that no candidate meets keeps the baseline.
+    It is picked on the ``first`` half. One row a step and metric: ``allowed scheduler predictor correction tied metric first
+    value baseline second low high replicates weeks``; ``first`` and ``second`` are changes relative to the baseline on each half,
+    the other numbers are of the second. ``tied`` counts the other candidates that were exactly as good on the first half: the
+    first of equals is taken. A step that no candidate meets keeps the baseline.
     """
     rows = []
     for allowed in ladder:

@@ -1,4 +1,4 @@
-"""Thousands of mixed policies on one workload: what each would have made of it, in little more than the time of the simulations.
+"""Sweeps: thousands of mixed policies on one workload, in about the time of simulating.
 
 Legrand, Trystram & Zrigui (JSSPP 2018) search the space of weights week by week; that takes 10^5 to 10^6 simulations.
 """
@@ -28,13 +28,16 @@ from sim.policy import Policy, kernel_settings
 from sim.prepare import NO_DEPENDENCIES, as_estimates, as_predictor, inputs, prepare
 
 MIXED = Policy("MIXED(1,0,0)-EASY-SPF")
-"""What is swept by default: the policies of Legrand, Trystram & Zrigui."""
+"""The default policies of a sweep, those of Legrand, Trystram & Zrigui."""
 _CHUNK = 256
-"""Policies that a thread takes at a time."""
+"""Number of policies that a thread computes at a time."""
 
 
 def random_weights(count: int, features: int = 3, seed: int = 0) -> np.ndarray:
-    """Weights [count, features] spread evenly over the unit sphere of the L1 norm: absolute values uniform on the simplex, signs at random."""
+    """Draw weights [count, features] uniformly from the unit sphere of the L1 norm.
+
+    Absolute values are uniform on the simplex, signs random.
+    """
     rng = np.random.default_rng(seed)
     return rng.dirichlet(np.ones(features), count) * rng.choice([-1.0, 1.0], (count, features))
 
@@ -50,12 +53,13 @@ def sweep(
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """``mean_wait_s mean_bounded_slowdown awf_s p2sf_s`` of ``policy`` on ``jobs`` with other weights in its order, one row a row of ``weights``.
+    """Return the metrics of ``policy`` on ``jobs`` with other weights, a row for each.
 
-    ``policy`` is one of ``MIXED(...)-EASY-<backfill>``, whose own weights do not matter; ``weights`` [policies, 3 or 6] are on
-    (n, r, wait[, r/n, expansion, r n]). The predictor must be a table or compiled. ``workers`` threads, by default one a core, share the
-    workload; ``progress(done, policies)`` is called from this thread. ``attrs["simulate_s"]`` of the result is the wall time of simulating and
-    measuring alone, summed over threads. Results and errors are otherwise those of :func:`sim.simulate`.
+    Columns: ``mean_wait_s mean_bounded_slowdown awf_s p2sf_s``. ``policy`` is one of ``MIXED(...)-EASY-<backfill>``, whose own
+    weights do not matter; ``weights`` [policies, 3 or 6] are on (n, r, wait[, r/n, expansion, r n]). The predictor must be a
+    table or compiled. ``workers`` threads, by default one a core, share the workload; ``progress(done, policies)`` is called from
+    this thread. ``attrs["simulate_s"]`` of the result is the wall time of simulating and measuring alone, summed over threads.
+    Results and errors are otherwise those of :func:`sim.simulate`.
     """
     plan = policy.plan()
     if plan.order.name != "MIXED" or plan.algorithm != "EASY" or policy.dependencies or policy.shake_s:
@@ -72,7 +76,7 @@ def sweep(
         raise InputError(f"a sweep takes a predictor that is a table or compiled, and {source.name} is in Python")
     if isinstance(source, CompiledPredictor) and source.retrain is not None:
         raise InputError(f"a sweep cannot stop to retrain a predictor, and {source.name} is retrained each night")
-    # one scheduler stands for all: only the weights differ, and whether any of them lets the order change
+    # one scheduler represents all: only the weights differ, and whether any of them lets the order change
     order = replace(plan.order, weights=(*NO_WEIGHTS[:4], float(full[:, 4].any()), NO_WEIGHTS[5]))
     plan = replace(plan, order=order)
     results = np.empty((len(full), len(METRICS)))
@@ -107,7 +111,7 @@ def _in_threads(
     total: int,
     progress: Callable[[int, int], None] | None,
 ) -> float:
-    """Seconds that all chunks took together."""
+    """Run all chunks; return the sum of their seconds."""
     done, seconds = 0, 0.0
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
         for each in as_completed([pool.submit(chunk, first) for first in begins]):

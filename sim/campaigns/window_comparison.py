@@ -1,8 +1,9 @@
-"""What the windows of a campaign say together: means over windows, and their ratio to a baseline, with intervals over windows and replicates.
+"""Means over the windows of a campaign, and ratios to a baseline with intervals.
 
-Every window counts the same, as in the tables of Legrand, Trystram & Zrigui 2018 (there as sums). Windows are resampled whole, the same
-for a policy and its baseline, and intervals are widened for few windows as in :mod:`features.statistics`. Seeds are replicates: each is
-compared with the baseline's of the same seed, and what they differ by is in the interval (:func:`features.statistics.of_replicates`).
+Every window counts the same, as in the tables of Legrand, Trystram & Zrigui 2018 (there as sums). Windows are resampled whole,
+the same for a policy and its baseline, and intervals are widened for few windows as in :mod:`features.statistics`. Seeds are
+replicates: each is compared with the baseline's of the same seed, and their variance is in the interval
+(:func:`features.statistics.of_replicates`).
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ METRICS = tuple(metric for metric in COMPARED if metric != "underprediction_rate
 """The metrics summarised by default."""
 HIGHER_IS_BETTER = ("utilization",)
 SETTING = ["trace", "semantics", "starvation_s", "tau_s"]
-"""Rows that differ in one of these are summarised apart."""
+"""Rows that differ in one of these are summarised separately."""
 POLICY = list(NAMES)
-"""What is compared within one setting."""
+"""Columns that are compared within one setting."""
 
 
 def over_windows(
@@ -36,14 +37,16 @@ def over_windows(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """One row a setting, policy and metric: ``SETTING POLICY metric windows replicates mean ratio low high rank tied note``.
+    """Return one row a setting, policy and metric, with means over windows.
 
-    ``table`` is what :func:`sim.campaigns.campaign.run_campaign` returns. ``mean`` is the plain mean of the windows' values (each averaged over its seeds, the
-    ``replicates``), ``ratio`` that mean over the baseline's of the same setting and seeds, ``low`` and ``high`` its interval at ``confidence``, in
-    which chaos is where there are replicates; ``rank`` is 1 for the best mean of the setting, equal for equal means, and ``tied`` counts the other
-    policies with that very mean. ``baseline`` is a (scheduler, predictor), by default the table's first policy.
-    ``ratio`` is null where the baseline's mean is 0, the interval also below 5 windows; ``note`` says why, or how rough it is.
-    Raises InputError for an absent baseline, an unknown metric, and where a policy lacks a window or seed that another has.
+    Columns: ``SETTING POLICY metric windows replicates mean ratio low high rank tied note``. ``table`` comes from
+    :func:`sim.campaigns.campaign.run_campaign`. ``mean`` is the plain mean of the windows' values (each averaged over its seeds,
+    the ``replicates``), ``ratio`` that mean over the baseline's of the same setting and seeds, ``low`` and ``high`` its interval
+    at ``confidence``, which contains chaos if there are replicates; ``rank`` is 1 for the best mean of the setting, equal for
+    equal means, and ``tied`` counts the other policies with that very mean. ``baseline`` is a (scheduler, predictor), by default
+    the table's first policy. ``ratio`` is null where the baseline's mean is 0, the interval also below 5 windows; ``note`` says
+    why, or how rough it is. Raises InputError for an absent baseline, an unknown metric, and where a policy lacks a window or
+    seed that another has.
     """
     unknown = [metric for metric in metrics if metric not in table]
     if unknown:
@@ -69,19 +72,25 @@ def over_windows(
 
 
 def policy_labels(summary: pd.DataFrame) -> dict[tuple[str, str, str], str]:
-    """Scheduler / predictor / correction of every policy, in order of appearance, without what all of them share."""
+    """Return scheduler / predictor / correction of every policy, without the common parts.
+
+    In order of appearance.
+    """
     policies = list(dict.fromkeys(summary[POLICY].itertuples(index=False, name=None)))
     told = [place for place in range(len(POLICY)) if place == 0 or len({policy[place] for policy in policies}) > 1]
     return {policy: " / ".join(policy[place] for place in told) for policy in policies}
 
 
 def nothing_waited(summary: pd.DataFrame, procs: int) -> str:
-    """One sentence if nothing waits under any policy on the mean over windows (:func:`sim.metrics.schedule_metrics.nothing_waits`), else nothing."""
+    """Return a sentence if no job waits under any policy on the mean over windows, else "".
+
+    See :func:`sim.metrics.schedule_metrics.nothing_waits`.
+    """
     return nothing_waits(summary.pivot_table(index=[*POLICY, "tau_s"], columns="metric", values="mean").to_dict("records"), procs)
 
 
 def _baseline(table: pd.DataFrame, wanted: tuple[str, str] | None) -> tuple[str, str, str]:
-    """The policy to compare with: the first of the table that matches."""
+    """Return the policy to compare with: the first of the table that matches."""
     policies = table[POLICY].drop_duplicates().itertuples(index=False, name=None)
     found = next((policy for policy in policies if wanted is None or policy[:2] == tuple(wanted)), None)
     if found is None:
@@ -90,7 +99,10 @@ def _baseline(table: pd.DataFrame, wanted: tuple[str, str] | None) -> tuple[str,
 
 
 def _by_window(part: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Values of one metric, float64 [seeds x windows, policies], in the order of the table and seed by seed."""
+    """Return values of one metric, float64 [seeds x windows, policies], in table order.
+
+    Seed by seed.
+    """
     values = part.groupby(["seed", "window", *POLICY], sort=False)[metric].mean().astype("float64").unstack(POLICY, sort=False)
     whole = pd.MultiIndex.from_product([part["seed"].unique(), part["window"].unique()], names=["seed", "window"])
     values = values.reindex(whole)

@@ -1,7 +1,8 @@
-"""Windows of a workload, each to be simulated by itself: weeks or months from the first submission, as in Legrand, Trystram & Zrigui 2018.
+"""Windows of a workload, each simulated separately: weeks or months.
 
-Their rules ("Adapting batch scheduling to workload characteristics"): the first window, a test period of the machine, is left out,
-and so is a job whose recorded start and end lie in different windows. A month is 30 days here; they do not say.
+They begin at the first submission, as in Legrand, Trystram & Zrigui 2018 ("Adapting batch scheduling to workload
+characteristics"). By their rules the first window, a test period of the machine, is left out, and so is a job whose recorded
+start and end lie in different windows. A month is 30 days here; they do not say.
 """
 
 from __future__ import annotations
@@ -15,21 +16,22 @@ from features.clock import DAY_S, WEEK_S
 from features.errors import InputError
 
 LENGTHS_S: dict[str, int | None] = {"whole": None, "weeks": WEEK_S, "months": 30 * DAY_S}
-"""Seconds of a window by the name of the split; ``whole`` is one window that leaves nobody out."""
+"""Seconds of a window by the name of the split; ``whole`` is one window with all jobs."""
 CROSSING, NONE = "crossing", "none"
 DROP_RULES = (CROSSING, NONE)
 FIRST_WINDOW, CROSSES = "first-window", "crosses-windows"
 """Rules by which a job is left out of all windows, as ``Windows.dropped`` names them."""
 
 _MOST = 1_000_000
-"""More windows than this are no workload but times in another unit."""
+"""Max number of windows; more mean times in another unit."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Jobs submitted in ``begin_s <= t < end_s``, seconds from the trace's origin; window 0 begins at the first submission.
+    """Jobs submitted in ``begin_s <= t < end_s``, seconds from the trace's origin.
 
-    ``jobs`` is a canonical table that :func:`sim.simulate` takes as it stands; its row i is row ``rows[i]`` of the whole trace.
+    Window 0 begins at the first submission. ``jobs`` is a canonical table that :func:`sim.simulate` takes unchanged; its row i is
+    row ``rows[i]`` of the whole trace.
     """
 
     number: int
@@ -41,9 +43,9 @@ class Window:
 
 @dataclass(frozen=True)
 class Windows:
-    """A split of a jobs table. ``dropped`` has one row a job that is in no window: ``job_id rule``.
+    """A split of a jobs table; ``dropped`` has one row a job in no window: ``job_id rule``.
 
-    ``basis`` says what the drop rule went by; ``empty`` numbers the windows, up to the last submission, that hold no jobs.
+    ``basis`` says which times the drop rule used; ``empty`` numbers the windows, up to the last submission, that hold no jobs.
     """
 
     split: str
@@ -55,16 +57,17 @@ class Windows:
     empty: tuple[int, ...]
 
     def counts(self) -> dict[str, int]:
-        """Dropped jobs by rule."""
+        """Return dropped jobs by rule."""
         return {str(rule): int(count) for rule, count in self.dropped["rule"].value_counts(sort=False).items()}
 
 
 def split_windows(jobs: pd.DataFrame, split: str, *, skip_first: bool = True, drop: str = CROSSING) -> Windows:
-    """Split a cleaned jobs table, in order of submission, into ``weeks`` (7 days) or ``months`` (30 days) of submission, or leave it ``whole``.
+    """Split a cleaned jobs table by submission into weeks or months, or leave it ``whole``.
 
-    ``skip_first`` leaves window 0 out. ``drop="crossing"`` leaves out jobs whose recorded start and end lie in different windows (an end
-    in the very second in which the next window begins lies in that); where no start is recorded, the submission stands for it. ``none``
-    keeps them. Raises InputError for an unknown name, and where no window is left.
+    ``split`` is ``weeks`` (7 days), ``months`` (30 days) or ``whole``; jobs are in order of submission. ``skip_first`` leaves
+    window 0 out. ``drop="crossing"`` leaves out jobs whose recorded start and end lie in different windows (an end in the very
+    second in which the next window begins lies in that); where no start is recorded, the submission is used. ``none`` keeps them.
+    Raises InputError for an unknown name, and where no window is left.
     """
     if split not in LENGTHS_S:
         raise InputError(f"unknown windows {split!r}: known are {', '.join(LENGTHS_S)}")
@@ -107,7 +110,7 @@ def split_windows(jobs: pd.DataFrame, split: str, *, skip_first: bool = True, dr
 
 
 def _basis(unrecorded: int, total: int) -> str:
-    """What the crossing rule went by, in words."""
+    """Return the times that the crossing rule used, in words."""
     if unrecorded == 0:
         return "recorded starts and ends"
     if unrecorded == total:
