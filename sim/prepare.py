@@ -20,7 +20,7 @@ from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.kernel.corrections import CORRECTIONS, RENEWED
 from sim.kernel.dependencies import NOBODY, Dependencies
-from sim.kernel.run import METRICS, Sweep
+from sim.kernel.run import MEASURED, Sweep
 from sim.kernel.state import Estimates, Jobs
 from sim.policy import Policy
 
@@ -264,7 +264,7 @@ NO_DEPENDENCIES = Dependencies(
     Jobs(*[_NOTHING] * 5), Estimates(*[_NOTHING] * 3), _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING
 )
 
-NO_SWEEP = Sweep(np.zeros((0, 6)), np.zeros((0, len(METRICS))), 0.0, Memory())
+NO_SWEEP = Sweep(np.zeros((0, 6)), np.zeros((0, len(MEASURED))), 0.0, Memory())
 
 
 def as_dependencies(jobs: pd.DataFrame, arrays: Jobs, estimates: Estimates) -> tuple[Dependencies, Jobs, Estimates]:

@@ -26,7 +26,7 @@ from pipelines.workflows.stages import COMPARED, CORRECTIONS, SCHEDULERS
 
 _INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s")
-TRIED = {"varied": "runs with variation", "makespan_s": "makespan, s", "wait_s": "mean wait, s"}
+TRIED = ("varied", "makespan_s", "wait_s")
 
 
 @click.command()
@@ -279,6 +279,7 @@ def _serves(lake: Lake, name: str) -> str:
 def print_comparison(lake: Lake, name: str) -> None:
     """The comparison of a trace: values, and in brackets what they are relative to the baseline with their interval."""
     from pipelines.report.wording import nothing_waited
+    from sim.policy import NAMES
 
     table, settings = lake.read("comparison", name)
     weeks = int(table["weeks"].iloc[0])
@@ -288,7 +289,7 @@ def print_comparison(lake: Lake, name: str) -> None:
     )
     caption = "one replay of each: intervals leave out a schedule's chaos (queuecast campaign --replicates 20 --shake)"
     cells = []
-    policy = ["scheduler", "predictor", "correction"]
+    policy = list(NAMES)
     for names, rows in table.groupby(policy, sort=False):
         values = rows.set_index("metric")[["value", "relative", "low", "high"]].to_dict("index")
         cells.append([*map(str, names), *(_cell(values[metric]) for metric in COLUMNS)])
@@ -302,6 +303,7 @@ def _print_variability(lake: Lake, name: str) -> None:
     from pipelines.storage.home import home
     from pipelines.workflows.cluster_experiments import ALL
     from pipelines.workflows.variability_night import MODEL_TABLE, TRIALS_PAGE, TRIALS_TABLE
+    from sim.metrics.names import TRIAL
 
     models, settings = lake.read(MODEL_TABLE, name)
     kind = "simulated cluster" if settings["generated"] else "system"
@@ -329,7 +331,7 @@ def _print_variability(lake: Lake, name: str) -> None:
         values = rows.set_index("metric").to_dict("index")
         cells.append([str(scheduler), *(_tried(values[metric]) for metric in TRIED)])
     title = f"{kind} {name}: means over {compared['trials'].iloc[0]} trials, differences from EASY with 95% intervals"
-    print_table(["scheduler", *TRIED.values()], cells, title=title)
+    print_table(["scheduler", *(TRIAL[name].short for name in TRIED)], cells, title=title)
     click.echo(f"report      {home() / 'reports' / TRIALS_PAGE.format(name)}")
 
 

@@ -15,8 +15,9 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.runtime.protocol import Predictor
 from pipelines.cli.options import Finite, check_outputs, load, note, shake_option, trace_options
+from sim.metrics.names import METRICS, SHOWN
 from sim.metrics.schedule_metrics import evaluate, nothing_waits
-from sim.policy import Policy
+from sim.policy import NAMES, Policy
 from sim.schedule import IDENTITY, Schedule
 from sim.shaken import check_seed, moved_by_seed
 from sim.simulate import simulate_policy
@@ -184,12 +185,7 @@ def as_row(schedule: Schedule, tau_s: float) -> dict[str, object]:
     """What identifies a schedule and its metrics, as plain Python values ready for JSON; NaN becomes null."""
     row: dict[str, object] = {name: tau_s if name == "tau_s" else getattr(schedule, name) for name in IDENTITY}
     for name, value in evaluate(schedule, tau_s=tau_s).items():
-        number = (
-            int(value)
-            if name in ("jobs", "underpredicted_jobs", "corrections", "clamped_predictions", "makespan_s")
-            else float(value)
-        )
-        row[str(name)] = None if math.isnan(number) else number
+        row[str(name)] = None if math.isnan(value) else value
     return row
 
 
@@ -209,21 +205,12 @@ def print_metrics(rows: list[dict[str, object]], workload: CleanTrace) -> None:
     title = f"{workload.name}: {len(workload.jobs):,} jobs on {workload.procs:,} processors" + (
         ", a generated workload" if workload.generated else ""
     )
-    named = ("scheduler", "predictor", "correction")
-    shown = (
-        ("mean wait s", "mean_wait_s", ",.1f"),
-        ("slowdown*", "mean_bounded_slowdown", ",.4f"),
-        ("AWF s", "awf_s", ",.0f"),
-        ("P2SF s", "p2sf_s", ",.0f"),
-        ("utilized", "utilization", ".2%"),
-        ("under-predicted", "underpredicted_jobs", ",d"),
-        ("corrections", "corrections", ",d"),
-        ("clamped", "clamped_predictions", ",d"),
-        ("took ms", "simulate_s", ".1f"),
-    )
+    shown = [(name, METRICS[name]) for name in SHOWN]
     cells = []
     for row in rows:
-        values = {**row, "simulate_s": 1000 * row["simulate_s"]}  # type: ignore[operator]
-        cells.append([*(str(row[name]) for name in named), *(format(values[key], form) for _, key, form in shown)])
+        took = 1000 * row["simulate_s"]  # type: ignore[operator]
+        values = (format(row[name], metric.form) for name, metric in shown)
+        cells.append([*(str(row[name]) for name in NAMES), *values, f"{took:.1f}"])
     caption = f"* mean bounded slowdown, tau {rows[0]['tau_s']:g} s"
-    print_table([*named, *(heading for heading, _, _ in shown)], cells, title=title, caption=caption, keys=len(named))
+    headings = [*NAMES, *(metric.short for _, metric in shown), "took ms"]
+    print_table(headings, cells, title=title, caption=caption, keys=len(NAMES))

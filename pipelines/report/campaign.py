@@ -10,9 +10,10 @@ import pandas as pd
 
 from pipelines.report import campaign_plots
 from pipelines.report.page import data_uri, template
-from pipelines.report.wording import METRICS, NOT_MODELLED, number
+from pipelines.report.wording import NOT_MODELLED, number
 from sim.campaigns.window_comparison import POLICY, nothing_waited, policy_labels
 from sim.campaigns.windows import NONE, Windows
+from sim.metrics.names import METRICS
 
 _BESIDE = ("mean_wait_s", "awf_s", "p2sf_s", "utilization")
 """Metrics independent of tau, printed once beside the mean bounded slowdowns."""

@@ -21,7 +21,8 @@ from pipelines.report.cluster_tables import (
     signed,
 )
 from pipelines.report.page import data_uri, template
-from pipelines.workflows.cluster_experiments import ALL, METRICS, Conducted, label
+from pipelines.workflows.cluster_experiments import ALL, Conducted, label
+from sim.metrics.names import TRIAL
 
 
 def render_cluster(
@@ -60,7 +61,7 @@ def _sentence(made: Conducted) -> str:
     if not models_of(made):
         return ""
     rush = models_of(made)[0]
-    rows = {metric: looked_up(made.found)[rush, ALL, metric] for metric in METRICS}
+    rows = {metric: looked_up(made.found)[rush, ALL, metric] for metric in TRIAL}
     counted, pooled = rows["varied"], rows["varied_pooled"]
     text = f"{made.experiment.name}: {label(rush)} has {counted['mean']:.1f} runs with variation a trial, {label(made.baseline)} {counted['baseline']:.1f}"
     text += f" (by control runs; by the baseline's own {pooled['mean']:.1f} and {pooled['baseline']:.1f})"
@@ -80,7 +81,7 @@ def _tables(made: Conducted) -> dict[str, Any]:
         "what": f"{of.jobs} jobs of {', '.join(of.applications)} on {scales}; a model trained for it learns from {', '.join(of.trained_on)}.",
         "heads": heads(made),
         "overall": overall(made),
-        "applications": [(METRICS[metric], by_application(made, metric)) for metric in BY_APPLICATION],
+        "applications": [(TRIAL[metric].title, by_application(made, metric)) for metric in BY_APPLICATION],
         "largest": largest_rows(made),
         "decisions": decision_rows(made),
         "coin": f"{made.coin:.2f}" if made.coin == made.coin else "",

@@ -14,7 +14,6 @@ import pandas as pd
 from pipelines.report.wording import MINUS
 from pipelines.workflows.cluster_experiments import (
     ALL,
-    METRICS,
     UNLEARNED,
     Conducted,
     asked_of,
@@ -22,17 +21,9 @@ from pipelines.workflows.cluster_experiments import (
     label,
     maxima,
 )
+from sim.metrics.names import TRIAL
 
 SIMULATED = "simulated cluster"
-FORMS = {
-    "varied": ".1f",
-    "varied_pooled": ".1f",
-    "makespan_s": ",.0f",
-    "wait_s": ",.0f",
-    "wait_later_s": ",.0f",
-    "runtime": ".3f",
-    "worst": ".2f",
-}
 BY_APPLICATION = ("varied", "varied_pooled", "worst", "wait_s", "wait_later_s")
 """Metrics shown by application, too."""
 _SHORTENED_S = (18, 66)
@@ -60,7 +51,7 @@ def cell(row: Mapping[str, Any], baseline: str) -> dict[str, str]:
 
     For all metrics less is better.
     """
-    form = FORMS[row["metric"]]
+    form = TRIAL[row["metric"]].form
     made = {"mean": format(row["mean"], form), "change": "", "percent": "", "tone": ""}
     if row["scheduler"] == baseline:
         return made
@@ -77,7 +68,7 @@ def cell(row: Mapping[str, Any], baseline: str) -> dict[str, str]:
 
 def overall(made: Conducted) -> list[tuple[str, list[dict[str, str]]]]:
     """Return title and a cell a scheduler for each metric, over all applications."""
-    return _rows(made, [(name, ALL, title) for name, title in METRICS.items()])
+    return _rows(made, [(name, ALL, metric.title) for name, metric in TRIAL.items()])
 
 
 def by_application(made: Conducted, metric: str) -> list[tuple[str, list[dict[str, str]]]]:

@@ -21,8 +21,9 @@ from pipelines.report.tables import (
     metric_rows,
     prediction_table,
 )
-from pipelines.report.wording import FAIRNESS, NOT_MODELLED, nothing_waited, requests_warning, summary
+from pipelines.report.wording import NOT_MODELLED, nothing_waited, requests_warning, summary
 from pipelines.storage.atomic import replacing
+from sim.metrics.names import FAIRNESS
 from sim.metrics.schedule_metrics import TAU_S
 from sim.metrics.timeline import busiest_window
 from sim.schedule import Schedule

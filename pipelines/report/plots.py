@@ -19,7 +19,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
 from features.clock import DAY_S
 from pipelines.report.style import INK, MUTED, ImageFormat, Looks, encode, figure, key, log_durations, looks
-from pipelines.report.wording import METRICS
+from sim.metrics.names import METRICS
 from sim.metrics.schedule_metrics import TAU_S, bounded_slowdown
 from sim.metrics.timeline import busy_procs, gantt, queue_length, resample
 from sim.schedule import Schedule

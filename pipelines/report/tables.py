@@ -10,7 +10,8 @@ import pandas as pd
 
 from features.errors import InputError
 from pipelines.report.style import Key, Looks, key
-from pipelines.report.wording import FAIRNESS, METRICS, change, interval, number
+from pipelines.report.wording import change, interval, number
+from sim.metrics.names import FAIRNESS, METRICS
 from sim.metrics.user_fairness import fairness
 from sim.schedule import Schedule
 

@@ -1,99 +1,13 @@
-"""Metrics in words and numbers, and the report's summary, computed from the comparison."""
+"""Numbers as people read them, and the report's summary, computed from the comparison."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 import pandas as pd
 
+from sim.metrics.names import METRICS, Kind
 from sim.metrics.schedule_metrics import nothing_waits
 
 MINUS = "\N{MINUS SIGN}"
-_GOPONENKO = "Goponenko et al., Metrics for packing efficiency and fairness of HPC cluster batch job scheduling (SBAC-PAD 2022)"
-_FEITELSON = "Feitelson et al., Theory and practice in parallel job scheduling (JSSPP 1997)"
-_KLUSACEK = "Klusáček & Chlumský, Planning and metaheuristic optimization in production job scheduler (JSSPP 2017)"
-
-
-Kind = Literal["seconds", "ratio", "share", "count"]
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A metric's name, format and explanation."""
-
-    title: str
-    kind: Kind
-    meaning: str
-    source: str
-    lower_is_better: bool = True
-
-
-METRICS: dict[str, Metric] = {
-    "mean_bounded_slowdown": Metric(
-        "mean bounded slowdown",
-        "ratio",
-        "Response time over runtime, runtimes below τ counted as τ, never below 1; mean over jobs. What users of short jobs notice. It "
-        "falls whenever short jobs go first, even at the cost of wide or long ones.",
-        _FEITELSON,
-    ),
-    "mean_slowdown": Metric(
-        "mean slowdown", "ratio", "Response time over runtime; a few jobs of seconds that waited for hours dominate it.", _FEITELSON
-    ),
-    "mean_wait_s": Metric("mean wait", "seconds", "Time from submission to start; every job counts the same.", _FEITELSON),
-    "mean_response_s": Metric(
-        "mean response", "seconds", "Time from submission to end (AF, flow time): the wait and the runtime.", _FEITELSON
-    ),
-    "awf_s": Metric(
-        "AWF",
-        "seconds",
-        "Response time weighted by area (processors × runtime). It does not change when jobs merely swap places in the same profile of "
-        "busy processors, so it measures packing.",
-        _GOPONENKO,
-    ),
-    "p2sf_s": Metric(
-        "P²SF",
-        "seconds",
-        "Age of each processor-second of work when it is done, weighted by its age squared. It rises when old work is passed over, so it "
-        "measures packing and fairness together.",
-        _GOPONENKO,
-    ),
-    "underprediction_rate": Metric(
-        "under-predicted",
-        "share",
-        "Share of jobs that ran longer than was predicted at their submission.",
-        "Gaussier et al. (SC 2015)",
-    ),
-    "max_bounded_slowdown": Metric("worst bounded slowdown", "ratio", "The largest bounded slowdown of a job.", _FEITELSON),
-    "utilization": Metric(
-        "utilization",
-        "share",
-        "Work done over what the machine could do between the first submission and the last end. The load decides it more than the scheduler.",
-        _FEITELSON,
-        lower_is_better=False,
-    ),
-    "makespan_s": Metric(
-        "makespan", "seconds", "Time from the first submission to the last end; the last jobs decide it.", _FEITELSON
-    ),
-}
-
-FAIRNESS: dict[str, Metric] = {
-    "nuwt_mean": Metric(
-        "NUWT, mean",
-        "ratio",
-        "Normalised user wait time: a user's total wait over the processor-seconds it used, in seconds for each; mean over users.",
-        _KLUSACEK,
-    ),
-    "nuwt_std": Metric("NUWT, standard deviation", "ratio", "How far apart users are in it.", _KLUSACEK),
-    "dissatisfied_users": Metric(
-        "users who would complain",
-        "count",
-        "Users with a job that waited longer than (ln(processors) + 1) × a share of the requested time, the smaller the longer "
-        "the request, summed over the user's jobs present at its last submission before that job's start.",
-        _KLUSACEK,
-    ),
-    "dissatisfied_jobs": Metric("jobs they would complain of", "count", "Number of such jobs.", _KLUSACEK),
-}
 
 NOT_MODELLED = (
     "Not modelled: partitions, nodes, memory and GPUs. Jobs run on one pool of processors that are all alike, so waits for anything but processors "

@@ -35,15 +35,6 @@ UNLEARNED = (ORACLE, NOWCAST, COIN)
 ALL = "all"
 WAYS = {"varied": "by control runs", "varied_pooled": "by the baseline's runs"}
 """Both ways of counting a run as varied."""
-METRICS = {
-    **{name: f"runs with variation, {way}" for name, way in WAYS.items()},
-    "makespan_s": "makespan, s",
-    "wait_s": "mean wait, s",
-    "wait_later_s": "mean wait of those not submitted at once, s",
-    "runtime": "mean runtime, as a share of the usual",
-    "worst": "largest runtime, as a share of the usual",
-}
-"""What is measured of each trial; makespan of whole trials only."""
 _RESAMPLES = 2000
 _CONFIDENCE = 0.95
 
@@ -240,7 +231,7 @@ def described(runs: pd.DataFrame, known: pd.DataFrame, baseline: str) -> pd.Data
 
 
 def by_trial(runs: pd.DataFrame) -> pd.DataFrame:
-    """float64, a row a trial (index ``seed``), columns (``scheduler``, ``application`` or ``all``, metric) for all of :data:`METRICS`."""
+    """float64, a row a trial (index ``seed``), columns (``scheduler``, ``application`` or ``all``, metric) for all of :data:`sim.metrics.names.TRIAL`."""
     parts = []
     for application, rows in [(ALL, runs), *runs.groupby("application", sort=True)]:
         groups = rows.groupby(["scheduler", "seed"], sort=False)

@@ -20,7 +20,7 @@ from features.errors import InputError
 from models.runtime.dispatch import OUTSIDE
 from models.runtime.protocol import CompiledPredictor
 from sim.kernel.orders import NO_WEIGHTS
-from sim.kernel.run import METRICS, Sweep, run
+from sim.kernel.run import MEASURED, Sweep, run
 from sim.kernel.scratch import Scratch
 from sim.metrics.schedule_metrics import TAU_S
 from sim.outcome import TRACE_SECONDS, check_usable, load_kernel
@@ -79,7 +79,7 @@ def sweep(
     # one scheduler represents all: only the weights differ, and whether any of them lets the order change
     order = replace(plan.order, weights=(*NO_WEIGHTS[:4], float(full[:, 4].any()), NO_WEIGHTS[5]))
     plan = replace(plan, order=order)
-    results = np.empty((len(full), len(METRICS)))
+    results = np.empty((len(full), len(MEASURED)))
     mine = threading.local()
     load_kernel()
 
@@ -99,7 +99,7 @@ def sweep(
         return len(full[part]), took
 
     seconds = _in_threads(chunk, range(0, len(full), _CHUNK), workers, len(full), progress)
-    measured = pd.DataFrame(results, columns=list(METRICS))
+    measured = pd.DataFrame(results, columns=list(MEASURED))
     measured.attrs["simulate_s"] = seconds
     return measured
 

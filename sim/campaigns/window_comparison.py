@@ -16,13 +16,13 @@ import pandas as pd
 
 from features.errors import InputError
 from features.statistics import FEWEST_BLOCKS, Ratio, drawn, of_replicates, remark
-from sim.metrics.comparison import METRICS as COMPARED
+from sim.metrics.names import COMPARED
+from sim.metrics.names import METRICS as NAMED
 from sim.metrics.schedule_metrics import nothing_waits
 from sim.policy import NAMES
 
 METRICS = tuple(metric for metric in COMPARED if metric != "underprediction_rate")
 """The metrics summarised by default."""
-HIGHER_IS_BETTER = ("utilization",)
 SETTING = ["trace", "semantics", "starvation_s", "tau_s"]
 """Rows that differ in one of these are summarised separately."""
 POLICY = list(NAMES)
@@ -58,7 +58,7 @@ def over_windows(
         for metric in metrics:
             values = _by_window(part, metric)
             means = values.mean()
-            ranks = means.rank(method="min", ascending=metric not in HIGHER_IS_BETTER)
+            ranks = means.rank(method="min", ascending=metric not in NAMED or NAMED[metric].lower_is_better)
             tied = means.groupby(means).transform("size") - 1
             compared = _against(values, base, resamples, confidence, seed)
             rows += [

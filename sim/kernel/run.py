@@ -15,7 +15,7 @@ from models.runtime.memory import Memory, restore
 from sim.kernel.loop import DONE, advance
 from sim.kernel.state import FREE, UNUSABLE
 
-METRICS = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
+MEASURED = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
 """Metrics of each policy in a sweep, as :mod:`sim.metrics.schedule_metrics` defines them."""
 
 
@@ -69,7 +69,7 @@ def reset(free, state, memory, fresh):
 
 @kernel
 def measure(policy, jobs, state, sweep):
-    """Write the ``METRICS`` of the schedule that ``policy`` made."""
+    """Write the ``MEASURED`` of the schedule that ``policy`` made."""
     total = len(jobs.submit)
     waits, slowdowns, area, responses, above, below = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for job in range(total):

@@ -17,23 +17,10 @@ import pandas as pd
 from features.clock import WEEK_S
 from features.errors import InputError
 from features.statistics import FEWEST_BLOCKS, Ratio, drawn, of_replicates, remark
+from sim.metrics.names import COMPARED
 from sim.metrics.schedule_metrics import TAU_S, evaluate, ratios
 from sim.policy import NAMES
 from sim.schedule import Schedule
-
-METRICS = (
-    "mean_bounded_slowdown",
-    "mean_slowdown",
-    "mean_wait_s",
-    "mean_response_s",
-    "awf_s",
-    "p2sf_s",
-    "underprediction_rate",
-    "max_bounded_slowdown",
-    "utilization",
-    "makespan_s",
-)
-"""The default metrics; all but the last three are ratios of sums over jobs and get intervals."""
 
 _SAME_JOBS = ("job_id", "submit_s", "procs", "runtime_s")
 
@@ -41,7 +28,7 @@ _SAME_JOBS = ("job_id", "submit_s", "procs", "runtime_s")
 def compare(
     schedules: Sequence[Schedule],
     baseline: tuple[str, str] = ("EASY", "requested"),
-    metrics: Sequence[str] = METRICS,
+    metrics: Sequence[str] = COMPARED,
     resamples: int = 2000,
     confidence: float = 0.95,
     seed: int = 0,

@@ -28,11 +28,6 @@ def queue_length(schedule: Schedule) -> Steps:
     return _count(schedule, "submit_s", "start_s", np.ones(len(schedule.jobs), np.int64))
 
 
-def queued_procs(schedule: Schedule) -> Steps:
-    """Return the processors requested by jobs submitted and not started."""
-    return _count(schedule, "submit_s", "start_s", schedule.jobs["procs"].to_numpy(np.int64))
-
-
 def busy_procs(schedule: Schedule) -> Steps:
     """Return the processors that running jobs occupy."""
     return _count(schedule, "start_s", "end_s", schedule.jobs["procs"].to_numpy(np.int64))

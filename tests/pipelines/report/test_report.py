@@ -17,9 +17,9 @@ from pipelines.report import plots
 from pipelines.report.html import render_report, write_report
 from pipelines.report.style import looks
 from pipelines.report.tables import metric_rows
-from pipelines.report.wording import METRICS, change, interval, nothing_waited, number, summary
-from sim.metrics.comparison import METRICS as DEFAULT_METRICS
+from pipelines.report.wording import change, interval, nothing_waited, number, summary
 from sim.metrics.comparison import compare
+from sim.metrics.names import COMPARED, METRICS
 from sim.schedule import Schedule
 from tests.conftest import needs_shared
 from tests.sim.metrics.test_schedule_metrics import reference, schedule_of
@@ -122,7 +122,7 @@ def test_every_part_of_the_brief_is_on_the_page(page, schedules):
     assert "MAE, s" in text
     assert "1,234" in text
     assert "generated workload" not in text.lower()
-    for name in DEFAULT_METRICS:
+    for name in COMPARED:
         assert METRICS[name].title in text
         assert METRICS[name].meaning in text
 
@@ -132,7 +132,7 @@ def test_the_table_prints_value_change_and_interval_of_each_metric(schedules):
     rows = metric_rows(table, looks((s.scheduler, s.predictor, s.correction) for s in schedules), (*BASELINE, "requested"))
     assert [row["kind"] for row in rows] == ["baseline", "", "", "recorded"]
     found = table[(table["predictor"] == "last2") & (table["metric"] == "mean_wait_s")].iloc[0]
-    cell = rows[1]["cells"][DEFAULT_METRICS.index("mean_wait_s")]
+    cell = rows[1]["cells"][COMPARED.index("mean_wait_s")]
     assert cell["value"] == f"{found['value']:,.0f}"
     assert cell["change"] == f"−{-100 * found['relative']:.1f} %"
     assert cell["interval"] == f"[−{-100 * found['low']:.1f}, −{-100 * found['high']:.1f}]"
@@ -140,9 +140,9 @@ def test_the_table_prints_value_change_and_interval_of_each_metric(schedules):
     rows = metric_rows(
         table.assign(replicates=20), looks((s.scheduler, s.predictor, s.correction) for s in schedules), (*BASELINE, "requested")
     )
-    waits = [row["cells"][DEFAULT_METRICS.index("mean_wait_s")] for row in rows]
+    waits = [row["cells"][COMPARED.index("mean_wait_s")] for row in rows]
     assert (waits[1]["tone"], waits[3]["tone"]) == ("better", "worse")
-    best = [row["cells"][DEFAULT_METRICS.index("mean_wait_s")]["best"] for row in rows]
+    best = [row["cells"][COMPARED.index("mean_wait_s")]["best"] for row in rows]
     assert best == [False, False, True, False]
 
 
@@ -297,8 +297,10 @@ def test_extreme_comparisons_are_drawn_without_a_warning(made):
 
 
 def test_a_metric_without_words_is_refused(schedules):
-    with pytest.raises(InputError, match="no words for the metrics corrections"):
-        page_of(schedules, comparison=compare(schedules, metrics=(*DEFAULT_METRICS, "corrections"), resamples=50))
+    comparison = compare(schedules, metrics=(*COMPARED, "corrections"), resamples=50)
+    assert "How often an outlived prediction was replaced." in page_of(schedules, comparison=comparison)
+    with pytest.raises(InputError, match="no words for the metrics repairs"):
+        page_of(schedules, comparison=comparison.replace({"metric": {"corrections": "repairs"}}))
 
 
 def test_a_report_that_cannot_be_written_leaves_the_last_one(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from features.errors import InputError
 from sim import evaluate
 from sim.campaigns.sweep import MIXED, random_weights, sweep
-from sim.kernel.run import METRICS
+from sim.kernel.run import MEASURED
 from sim.policy import Policy
 from tests.support.workloads import crowd
 
@@ -20,7 +20,7 @@ LOAD = crowd(np.random.default_rng(7), size=150, machine=32)
 def by_simulation(weights: np.ndarray, backfill: str, standardised: bool, tau_s: float, **policy: Any) -> list[list[float]]:
     end = ";standardised" if standardised else ""
     names = [f"MIXED({','.join(map(repr, row))}{end})-EASY-{backfill}" for row in weights.tolist()]
-    return [evaluate(LOAD.schedule(name, **policy), tau_s=tau_s)[list(METRICS)].tolist() for name in names]
+    return [evaluate(LOAD.schedule(name, **policy), tau_s=tau_s)[list(MEASURED)].tolist() for name in names]
 
 
 @pytest.mark.parametrize("features", [3, 6])
@@ -40,7 +40,7 @@ def test_a_sweep_agrees_with_simulations_one_by_one(features: int, standardised:
     scheduler = "MIXED(1,0,0;standardised)-EASY-SPF" if standardised else "MIXED(1,0,0)-EASY-SPF"
     swept = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=Policy(scheduler, **policy), tau_s=60.0, workers=1)
     expected = by_simulation(weights, "SPF", standardised, 60.0, **policy)
-    np.testing.assert_allclose(swept[list(METRICS)].to_numpy(), expected, rtol=1e-12)
+    np.testing.assert_allclose(swept[list(MEASURED)].to_numpy(), expected, rtol=1e-12)
     assert swept["mean_wait_s"].nunique() > 1, "policies that all do the same would hide that weights are not used"
 
 

@@ -19,7 +19,6 @@ from pipelines.report.cluster import render_cluster
 from pipelines.report.cluster_tables import beside, looked_up, overall, signed
 from pipelines.workflows.cluster_experiments import (
     ALL,
-    METRICS,
     Conducted,
     Plan,
     asking_rate,
@@ -35,6 +34,7 @@ from sim.cluster.experiments import LOAD, VARIES
 from sim.cluster.presets import calibration
 from sim.cluster.simulate import Adviser
 from sim.cluster.workloads import EXPERIMENTS
+from sim.metrics.names import TRIAL
 from tests.conftest import SHARED, needs_shared
 
 RUSH, ORACLE, COIN = "EASY+RUSH(model=extra-trees,skips=10)", "EASY+RUSH(model=oracle,skips=10)", "EASY+RUSH(model=coin,skips=10)"
@@ -222,7 +222,7 @@ def test_a_page_of_the_baseline_alone_can_be_made() -> None:
 
 def test_tables_have_all_metrics_and_all_schedulers(conducted: list[Conducted]) -> None:
     rows = overall(conducted[1])
-    assert [title for title, _ in rows] == list(METRICS.values())
+    assert [title for title, _ in rows] == [metric.title for metric in TRIAL.values()]
     assert all(len(cells) == 4 and cells[0]["change"] == "" for _, cells in rows)
     assert [label(name) for name in conducted[1].schedulers] == ["EASY", "RUSH extra-trees", "oracle", "coin"]
     assert label("SJF-EASY+RUSH(model=lightgbm,skips=2,classes=little)") == "SJF-EASY RUSH lightgbm, 2 skips, little too"

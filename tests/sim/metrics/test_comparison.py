@@ -12,13 +12,14 @@ from scipy import stats
 from features.clock import WEEK_S
 from features.errors import InputError
 from features.statistics import FEWEST_BLOCKS
-from sim.metrics.comparison import METRICS, compare
+from sim.metrics.comparison import compare
+from sim.metrics.names import COMPARED
 from sim.metrics.schedule_metrics import evaluate
 from sim.schedule import Schedule
 from tests.conftest import needs_shared
 from tests.sim.metrics.test_schedule_metrics import reference, schedule_of
 
-MEANS = METRICS[:7]
+MEANS = COMPARED[:7]
 
 
 def pair_of(rng: np.random.Generator, weeks: int, jobs_a_week: int = 20) -> tuple[Schedule, Schedule]:
@@ -82,14 +83,14 @@ def test_values_and_changes_are_those_of_evaluate():
     base, other = pair_of(np.random.default_rng(2), 10)
     table = compare([base, other], resamples=10)
     ours, theirs = evaluate(other), evaluate(base)
-    for metric in METRICS:
+    for metric in COMPARED:
         found = row(table, "EASY-SJBF", metric)
         if metric == "underprediction_rate":
             assert found["value"] == ours["underpredicted_jobs"] / ours["jobs"]
             continue
         assert (found["value"], found["baseline"]) == (ours[metric], theirs[metric])
         assert found["relative"] == ours[metric] / theirs[metric] - 1
-    assert list(table["metric"]) == [*METRICS, *METRICS]
+    assert list(table["metric"]) == [*COMPARED, *COMPARED]
 
 
 @pytest.mark.parametrize("weeks", [6, 25])

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
+from sim.metrics.names import COMPARED, METRICS, SHOWN
 from sim.metrics.schedule_metrics import bounded_slowdown, evaluate, psf_s, ratios
 from sim.schedule import Schedule
 from tests.conftest import SHARED, needs_shared
@@ -250,3 +251,11 @@ def test_corrections_are_those_of_jobs_that_outlived_their_prediction():
     table = pd.read_parquet(SHARED / "schedules" / "kth-sp2.parquet")
     assert record["corrections"] == table["corrections_sjbf_last2_tsafrir"].sum()
     assert record["underpredicted_jobs"] == (table["predicted_sjbf_last2_tsafrir"] < table["runtime"]).sum() > 10_000
+
+
+def test_every_metric_of_a_schedule_is_in_the_registry_that_tables_ask() -> None:
+    made = schedule_of([0, 0], [0, 10], [10, 10], [10, 10])
+    measured = evaluate(made).drop("jobs")
+    assert set(measured.index) - METRICS.keys() == set()
+    assert set(ratios(made)) <= set(COMPARED) <= METRICS.keys()
+    assert all(METRICS[name].short and format(measured[name], METRICS[name].form) for name in SHOWN)

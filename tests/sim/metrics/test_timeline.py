@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
-from sim.metrics.timeline import busiest_window, busy_procs, gantt, queue_length, queued_procs, resample
+from sim.metrics.timeline import busiest_window, busy_procs, gantt, queue_length, resample
 from tests.conftest import needs_shared
 from tests.sim.metrics.test_schedule_metrics import reference, schedule_of
 
@@ -26,7 +26,6 @@ def test_step_functions_count_what_is_there_at_every_second(rows):
     table = schedule.jobs
     for steps, enter, leave, weight in (
         (queue_length(schedule), "submit_s", "start_s", np.ones(len(table), int)),
-        (queued_procs(schedule), "submit_s", "start_s", table["procs"]),
         (busy_procs(schedule), "start_s", "end_s", table["procs"]),
     ):
         for second in range(int(steps.times[0]), int(steps.times[-1]) + 1):

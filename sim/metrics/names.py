@@ -1,0 +1,176 @@
+"""Every metric of a schedule: its names in text and in tables, how it is printed, whether lower is better, what it means and where it comes from.
+
+All tables, pages and comparisons ask here. A metric's formula is in :mod:`sim.metrics.schedule_metrics` (:mod:`sim.metrics.user_fairness` for
+fairness between users): a metric is those two, and a test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+_GOPONENKO = "Goponenko et al., Metrics for packing efficiency and fairness of HPC cluster batch job scheduling (SBAC-PAD 2022)"
+_FEITELSON = "Feitelson et al., Theory and practice in parallel job scheduling (JSSPP 1997)"
+_KLUSACEK = "Klusáček & Chlumský, Planning and metaheuristic optimization in production job scheduler (JSSPP 2017)"
+
+_NICHOLS = "Nichols et al., Resource utilization aware job scheduling to mitigate performance variability"
+_VARIED = "Runs that took longer than most runs of the same application."
+
+Kind = Literal["seconds", "ratio", "share", "count"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a metric is called, printed and read.
+
+    ``title`` and ``meaning`` are for text, ``short`` is the heading on a terminal, where values are printed by the format ``form``. ``compared``
+    metrics are those that a comparison of schedules holds by default.
+    """
+
+    title: str
+    kind: Kind
+    meaning: str
+    source: str
+    lower_is_better: bool = True
+    compared: bool = True
+    short: str = ""
+    form: str = ""
+
+
+METRICS: dict[str, Metric] = {
+    "mean_bounded_slowdown": Metric(
+        "mean bounded slowdown",
+        "ratio",
+        "Response time over runtime, runtimes below τ counted as τ, never below 1; mean over jobs. What users of short jobs notice. It "
+        "falls whenever short jobs go first, even at the cost of wide or long ones.",
+        _FEITELSON,
+        short="slowdown*",
+        form=",.4f",
+    ),
+    "mean_slowdown": Metric(
+        "mean slowdown", "ratio", "Response time over runtime; a few jobs of seconds that waited for hours dominate it.", _FEITELSON
+    ),
+    "mean_wait_s": Metric(
+        "mean wait",
+        "seconds",
+        "Time from submission to start; every job counts the same.",
+        _FEITELSON,
+        short="mean wait s",
+        form=",.1f",
+    ),
+    "mean_response_s": Metric(
+        "mean response", "seconds", "Time from submission to end (AF, flow time): the wait and the runtime.", _FEITELSON
+    ),
+    "awf_s": Metric(
+        "AWF",
+        "seconds",
+        "Response time weighted by area (processors × runtime). It does not change when jobs merely swap places in the same profile of "
+        "busy processors, so it measures packing.",
+        _GOPONENKO,
+        short="AWF s",
+        form=",.0f",
+    ),
+    "p2sf_s": Metric(
+        "P²SF",
+        "seconds",
+        "Age of each processor-second of work when it is done, weighted by its age squared. It rises when old work is passed over, so it "
+        "measures packing and fairness together.",
+        _GOPONENKO,
+        short="P2SF s",
+        form=",.0f",
+    ),
+    "underprediction_rate": Metric(
+        "under-predicted",
+        "share",
+        "Share of jobs that ran longer than was predicted at their submission.",
+        "Gaussier et al. (SC 2015)",
+    ),
+    "max_bounded_slowdown": Metric("worst bounded slowdown", "ratio", "The largest bounded slowdown of a job.", _FEITELSON),
+    "utilization": Metric(
+        "utilization",
+        "share",
+        "Work done over what the machine could do between the first submission and the last end. The load decides it more than the scheduler.",
+        _FEITELSON,
+        lower_is_better=False,
+        short="utilized",
+        form=".2%",
+    ),
+    "makespan_s": Metric(
+        "makespan", "seconds", "Time from the first submission to the last end; the last jobs decide it.", _FEITELSON
+    ),
+    "underpredicted_jobs": Metric(
+        "under-predicted jobs",
+        "count",
+        "Jobs that ran longer than was predicted at their submission.",
+        "Gaussier et al. (SC 2015)",
+        compared=False,
+        short="under-predicted",
+        form=",d",
+    ),
+    "corrections": Metric(
+        "corrections",
+        "count",
+        "How often an outlived prediction was replaced.",
+        "Tsafrir et al. (TPDS 2007)",
+        compared=False,
+        short="corrections",
+        form=",d",
+    ),
+    "clamped_predictions": Metric(
+        "clamped predictions",
+        "count",
+        "Predictions outside 1 second to the request, which were cut.",
+        "of the simulator",
+        compared=False,
+        short="clamped",
+        form=",d",
+    ),
+    "simulate_s": Metric("simulation", "seconds", "Wall time of the simulation alone.", "of the simulator", compared=False),
+}
+
+FAIRNESS: dict[str, Metric] = {
+    "nuwt_mean": Metric(
+        "NUWT, mean",
+        "ratio",
+        "Normalised user wait time: a user's total wait over the processor-seconds it used, in seconds for each; mean over users.",
+        _KLUSACEK,
+    ),
+    "nuwt_std": Metric("NUWT, standard deviation", "ratio", "How far apart users are in it.", _KLUSACEK),
+    "dissatisfied_users": Metric(
+        "users who would complain",
+        "count",
+        "Users with a job that waited longer than (ln(processors) + 1) × a share of the requested time, the smaller the longer "
+        "the request, summed over the user's jobs present at its last submission before that job's start.",
+        _KLUSACEK,
+    ),
+    "dissatisfied_jobs": Metric("jobs they would complain of", "count", "Number of such jobs.", _KLUSACEK),
+}
+
+TRIAL: dict[str, Metric] = {
+    "varied": Metric("runs with variation, by control runs", "count", _VARIED, _NICHOLS, short="runs with variation", form=".1f"),
+    "varied_pooled": Metric("runs with variation, by the baseline's runs", "count", _VARIED, _NICHOLS, form=".1f"),
+    "makespan_s": Metric(
+        "makespan, s", "seconds", "From the first submission to the last end.", _NICHOLS, short="makespan, s", form=",.0f"
+    ),
+    "wait_s": Metric("mean wait, s", "seconds", "From submission to start.", _NICHOLS, short="mean wait, s", form=",.0f"),
+    "wait_later_s": Metric(
+        "mean wait of those not submitted at once, s", "seconds", "From submission to start.", _NICHOLS, form=",.0f"
+    ),
+    "runtime": Metric("mean runtime, as a share of the usual", "ratio", "Over that of control runs.", _NICHOLS, form=".3f"),
+    "worst": Metric("largest runtime, as a share of the usual", "ratio", "Over that of control runs.", _NICHOLS, form=".2f"),
+}
+"""What is measured of each trial of an experiment on the simulated cluster; makespan of whole trials only."""
+
+COMPARED = tuple(name for name, metric in METRICS.items() if metric.compared)
+"""The metrics of a comparison by default."""
+SHOWN = (
+    "mean_wait_s",
+    "mean_bounded_slowdown",
+    "awf_s",
+    "p2sf_s",
+    "utilization",
+    "underpredicted_jobs",
+    "corrections",
+    "clamped_predictions",
+)
+"""The metrics that are looked at first, for tables on a terminal; these have a ``short`` heading and a ``form``."""
