@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 
 from features.clock import Clock
-from features.jit import njit
-from models.runtime.dispatch import estimate, learn, started, wants_starts
 from models.runtime.protocol import ORDER, CompiledPredictor, OnlinePredictor, Predictor
+from sim.kernel.at_once import walk
 from sim.kernel.state import Jobs
 from sim.outcome import TRACE_SECONDS
 from sim.prepare import as_estimates, as_predictor, prepare, whole_seconds
@@ -52,7 +51,7 @@ def predict_at_once(
             if source.retrain is not None:
                 midnight = clock.next_midnight(int(arrays.submit[first]) + origin) - origin
                 last = int(np.searchsorted(arrays.submit, midnight))
-            _walk(code, memory, arrays, start, first, last, answers)
+            walk(code, memory, arrays, start, first, last, answers)
             first = last
             if source.retrain is not None and last < len(jobs):
                 stopped = time.perf_counter()
@@ -89,17 +88,6 @@ def told_at(schedule: Schedule) -> tuple[np.ndarray, np.ndarray]:
         turn = np.arange(len(schedule.jobs))
         return 2 * turn, 2 * turn + 1
     return schedule.jobs["submit_s"].to_numpy(np.int64), schedule.jobs["end_s"].to_numpy(np.int64)
-
-
-@njit
-def _walk(code, memory, jobs, start, first, last, answers):
-    """Estimate the jobs ``first`` to ``last``; each is learned before the next."""
-    for job in range(first, last):
-        answers[job] = estimate(code, memory, job, jobs, start)
-        start[job] = jobs.submit[job]
-        if wants_starts(code):
-            started(code, memory, job, jobs)
-        learn(code, memory, job, jobs, jobs.submit[job])
 
 
 def _asked(source: OnlinePredictor, jobs: pd.DataFrame, arrays: Jobs, origin: int) -> np.ndarray:

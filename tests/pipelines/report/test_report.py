@@ -299,7 +299,7 @@ def test_extreme_comparisons_are_drawn_without_a_warning(made):
 def test_a_metric_without_words_is_refused(schedules):
     comparison = compare(schedules, metrics=(*COMPARED, "corrections"), resamples=50)
     assert "How often an outlived prediction was replaced." in page_of(schedules, comparison=comparison)
-    with pytest.raises(InputError, match="no words for the metrics repairs"):
+    with pytest.raises(InputError, match="no text for the metrics repairs"):
         page_of(schedules, comparison=comparison.replace({"metric": {"corrections": "repairs"}}))
 
 
