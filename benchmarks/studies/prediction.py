@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from benchmarks.common.pages import SHARED, STUDIES, made_by
 from benchmarks.common.tables import Table, write_parts
 from features.jobs.cleaning import clean
 from models.runtime.evaluation import accuracy
 from pipelines.ingest.swf import read_swf
+from pipelines.report.style import MUTED, encode, figure
 from sim import evaluate, simulate
 
 PREDICTORS = (
@@ -223,6 +225,25 @@ def main() -> None:
         print(text)
         return
     write_parts(PAGE, {"tables": f"{made_by('studies.prediction')}\n\n{text}"}, matters)
+    PAGE.with_suffix(".png").write_bytes(draw(pd.read_csv(STUDIES / "data" / "runtime-prediction.csv", keep_default_na=False)))
+
+
+def draw(cells: pd.DataFrame) -> bytes:
+    """A panel a trace: accuracies on its second half with their intervals, from the page's data."""
+    with figure(9.6, 4.0, generated=False) as canvas:
+        panels = canvas.subplots(1, len(TRACES), sharey=True)
+        for panel, title in zip(panels, TRACES, strict=True):
+            rows = cells[(cells["section"] == f"tables: {title}") & cells["table"].str.startswith("4:")]
+            made = (
+                rows.pivot(index="line", columns="column", values="value").set_index("predictor")["accuracy, %"].drop("clairvoyant")
+            )
+            value, low, high = made.str.extract(r"([\d.]+) \[([\d.]+), ([\d.]+)\]").astype(float).to_numpy().T
+            panel.errorbar(value, made.index, xerr=[value - low, high - value], fmt="o", color="#0072b2", markersize=5)
+            panel.axvline(value[made.index.get_loc("last2")], color=MUTED, linestyle="--", linewidth=1)
+            panel.grid(axis="y", visible=False)
+            panel.set(title=title, xlabel="accuracy, %")
+        panels[0].invert_yaxis()
+        return encode(canvas, "png")
 
 
 def matters(table: Table) -> bool:
