@@ -156,7 +156,7 @@ def draw(made: dict[str, pd.DataFrame], path: Path) -> None:
         path.write_bytes(encode(canvas, "png"))
 
 
-HEAD = """# Scheduling algorithms, runtime predictions, packing and fairness
+HEAD = """# Do the conclusions of Goponenko et al. (2022) hold?
 
 Goponenko, Lamar, Peterson, Allan, Brandt & Dechev, "Metrics for packing efficiency and fairness of HPC cluster batch job scheduling" (SBAC-PAD 2022), compare
 JustBF and its sorted variants with EASY, and then predicted with requested runtimes, by mean bounded slowdown, area-weighted response time (AWF, packing) and

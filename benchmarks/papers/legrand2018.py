@@ -138,7 +138,7 @@ def _panel(axes: Axes, title: str, table: pd.DataFrame) -> None:
     axes.set_ylabel("weekly mean bounded slowdown, relative to FCFS")
 
 
-HEAD = """# The twelve pure policies, week by week
+HEAD = """# Do the weekly results of Legrand et al. (2018) come out?
 
 Legrand, Trystram & Zrigui, "Adapting batch scheduling to workload characteristics: what can we expect from online learning?" (Inria report 9212,
 2018), order EASY's primary queue by one of twelve policies, backfill shortest first, and simulate every week by itself. Here are the sums over weeks of

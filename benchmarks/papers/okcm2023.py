@@ -268,7 +268,7 @@ def _panel(axes: Axes, results: Results, shared: Path) -> None:
     axes.set_ylabel("mean slowdown, × requested times")
 
 
-HEAD = """# OKCM: its accuracy and its protocol
+HEAD = """# Does OKCM's published accuracy come out?
 
 ## Accuracy: published, and here
 

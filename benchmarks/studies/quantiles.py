@@ -177,7 +177,7 @@ def first_half_table(made: Frontier) -> list[str]:
     return lines
 
 
-HEAD = """# One distribution a job: `quantile`
+HEAD = """# What is it worth to predict a distribution? `quantile`
 
 `quantile` predicts the whole distribution of a job's runtime: a quantile regression forest (Meinshausen 2006) inside the simulator, whose leaves learn
 from every job that ends and of whose 40 trees two are grown anew each midnight of the trace's time zone. Its levels are calibrated online (adaptive conformal
