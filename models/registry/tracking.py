@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -59,6 +60,8 @@ def _open(uri: str, artifact_location: str | None, experiment: str) -> Tracking:
         if not Path(artifact_location).is_absolute():
             raise ValueError(f"artifact location {artifact_location} is not absolute")
         artifact_location = Path(artifact_location).as_uri()
+    if uri.startswith("sqlite:"):
+        _initialise(Path(uri.removeprefix("sqlite:///")))
     if "://" in uri and not uri.startswith(("http", "file", "databricks")):
         _answers(uri)
     mlflow.set_tracking_uri(uri)
@@ -70,6 +73,30 @@ def _open(uri: str, artifact_location: str | None, experiment: str) -> Tracking:
     if found[0].lifecycle_stage != "active":
         client.restore_experiment(found[0].experiment_id)
     return Tracking(uri, found[0].experiment_id, client)
+
+
+def _initialise(database: Path) -> None:
+    """Make an empty store beside ``database``, if that is not there, and move it there whole.
+
+    MLflow makes one by all its migrations, each of which would wait for the disk several times; here the disk is waited for once.
+    """
+    if database.exists():
+        return
+    made = database.with_name(f"{database.name}.new")
+    made.unlink(missing_ok=True)
+    _answers(f"sqlite:///{made}")
+
+    def relax(connection: sqlite3.Connection, _: object) -> None:
+        connection.execute("PRAGMA synchronous = OFF")
+
+    sqlalchemy.event.listen(sqlalchemy.Engine, "connect", relax)
+    try:
+        MlflowClient(f"sqlite:///{made}").search_experiments(max_results=1)
+    finally:
+        sqlalchemy.event.remove(sqlalchemy.Engine, "connect", relax)
+    with made.open("rb") as file:
+        os.fsync(file.fileno())
+    os.replace(made, database)
 
 
 def _answers(uri: str) -> None:

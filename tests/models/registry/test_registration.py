@@ -219,6 +219,18 @@ def test_two_processes_open_a_fresh_store_at_once_and_leave_the_working_director
     assert list(where.iterdir()) == []
 
 
+def test_a_fresh_store_appears_whole_or_not_at_all(tmp_path, monkeypatch):
+    place = f"sqlite:///{tmp_path}/mlflow.db", str(tmp_path / "artifacts"), "e"
+    (tmp_path / "mlflow.db.new").write_text("half of a store that a killed process left")
+    with monkeypatch.context() as half_way:
+        half_way.setattr(tracking.MlflowClient, "search_experiments", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            tracking.connect(*place, site=False)
+    assert not (tmp_path / "mlflow.db").exists()
+    assert tracking.connect(*place, site=False).experiment_id
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".lock") == ["mlflow.db"]
+
+
 def test_the_site_s_own_store_wins(tmp_path, monkeypatch):
     chosen = []
     monkeypatch.setattr(tracking, "_SITE", "https://mlflow.site.example")
