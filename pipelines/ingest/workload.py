@@ -8,7 +8,7 @@ compares it with a real trace.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from numbers import Integral, Real
 
 import numpy as np
@@ -30,8 +30,9 @@ COMPLETED, FAILED = 1, 0  # SWF status
 class Workload:
     """What to generate: ``jobs`` from ``users`` people for a machine of ``procs`` processors.
 
-    ``load`` is offered load, sum(procs * runtime) / (machine * time from first to last submission); it sets that time. Raises
-    InputError for a value out of range.
+    ``load`` is offered load, sum(procs * runtime) / (machine * time from first to last submission); it sets that time.
+    ``kept``, if given, is how many jobs stay, the first ones: a shorter trace of the same jobs. Raises InputError for a value out
+    of range.
     """
 
     jobs: int = 10_000
@@ -39,12 +40,17 @@ class Workload:
     users: int = 100
     load: float = 0.6
     seed: int = 0
+    kept: int | None = None
 
     def __post_init__(self) -> None:
         for name, lowest in (("jobs", 2), ("procs", 1), ("users", 1), ("seed", 0)):
             value = getattr(self, name)
             if not isinstance(value, Integral) or isinstance(value, bool) or value < lowest:
                 raise InputError(f"generated workload: {name} must be a whole number of at least {lowest}, not {value!r}")
+        if self.kept is not None and (
+            not isinstance(self.kept, int) or isinstance(self.kept, bool) or not 2 <= self.kept <= self.jobs
+        ):
+            raise InputError(f"generated workload: kept must be a whole number from 2 to {self.jobs}, the jobs, not {self.kept!r}")
         if not isinstance(self.load, Real) or isinstance(self.load, bool) or not 0.01 <= self.load <= 10:
             raise InputError(f"generated workload: load must be a number from 0.01 to 10, not {self.load!r}")
 
@@ -63,21 +69,23 @@ def generate(config: Workload) -> Trace:
     procs, runtime_s, killed = _assign(behaviour, procs, runtime_s, killed)
     requested_s = people.requests(request_rng, behaviour, runtime_s, killed)
     group = group_rng.integers(math.ceil(config.users / USERS_PER_GROUP), size=config.users)
+    kept = slice(config.kept)
     jobs = conform(
         {
-            "job_id": np.arange(1, config.jobs + 1),
-            "submit_s": submit_s,
-            "runtime_s": runtime_s,
-            "procs": procs,
-            "requested_s": requested_s,
-            "user": _named("user", behaviour.user),
-            "group": _named("group", group[behaviour.user]),
-            "executable": _named("app", behaviour.user.astype(np.int64) * people.APPLICATIONS + behaviour.application),
-            "status": np.where(behaviour.failed | killed, FAILED, COMPLETED),
+            "job_id": np.arange(1, config.jobs + 1)[kept],
+            "submit_s": submit_s[kept],
+            "runtime_s": runtime_s[kept],
+            "procs": procs[kept],
+            "requested_s": requested_s[kept],
+            "user": _named("user", behaviour.user[kept]),
+            "group": _named("group", group[behaviour.user][kept]),
+            "executable": _named("app", (behaviour.user.astype(np.int64) * people.APPLICATIONS + behaviour.application)[kept]),
+            "status": np.where(behaviour.failed | killed, FAILED, COMPLETED)[kept],
         },
-        config.jobs,
+        len(submit_s[kept]),
     )
-    options = ", ".join(f"{field.name} {getattr(config, field.name)}" for field in fields(config))
+    stated = {name: value for name, value in asdict(config).items() if value is not None}
+    options = ", ".join(f"{name} {value}" for name, value in stated.items())
     return Trace(
         name="generated",
         jobs=jobs,
@@ -86,7 +94,7 @@ def generate(config: Workload) -> Trace:
         timezone="UTC",
         generated=True,
         source=f"generated workload ({options})",
-        header={"Generator": str(GENERATOR), **{name: str(value) for name, value in asdict(config).items()}},
+        header={"Generator": str(GENERATOR), **{name: str(value) for name, value in stated.items()}},
         notes=(
             "This workload is generated, not recorded: sizes, runtimes and arrivals after Lublin & Feitelson (JPDC 2003, batch jobs), "
             f"with users, sessions, repeated jobs and requested times of our own; {options}, generator {GENERATOR}.",

@@ -311,6 +311,14 @@ def test_same_config_same_bytes_and_another_seed_another_workload() -> None:
     assert first != other
 
 
+def test_the_jobs_kept_are_the_first_of_the_whole_workload() -> None:
+    whole, kept = (generate(Workload(jobs=500, kept=kept)).jobs for kept in (None, 200))
+    assert len(kept) == 200
+    for name in whole:
+        assert kept[name].astype("str").tolist() == whole[name].astype("str").tolist()[:200]
+    assert set(kept["user"].cat.categories) == set(kept["user"])
+
+
 @pytest.mark.parametrize("procs", [1, 2, 3, 5, 100, 100_000])
 def test_any_machine_gets_jobs_that_fit_it(procs: int) -> None:
     cleaned = clean(generate(Workload(jobs=500, procs=procs)))
@@ -334,6 +342,8 @@ def test_the_smallest_workloads_are_workloads(config: Workload) -> None:
         ({"users": 0}, "users must be a whole number of at least 1, not 0"),
         ({"users": True}, "users must be a whole number of at least 1, not True"),
         ({"seed": -1}, "seed must be a whole number of at least 0, not -1"),
+        ({"jobs": 50, "kept": 51}, "kept must be a whole number from 2 to 50, the jobs, not 51"),
+        ({"kept": 1}, "kept must be a whole number from 2 to 10000, the jobs, not 1"),
         ({"load": 0}, "load must be a number from 0.01 to 10, not 0"),
         ({"load": float("nan")}, "load must be a number from 0.01 to 10, not nan"),
         ({"load": "high"}, "load must be a number from 0.01 to 10, not 'high'"),
