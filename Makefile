@@ -3,14 +3,22 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+KERNELS := $(VENV)/.kernels
 
-.PHONY: run test lint format ui lock clean help
+.PHONY: run test test-fast lint format ui lock clean help
 
-run: $(READY)  ## the whole pipeline on the generated workload, and its comparison
+run: $(KERNELS)  ## the whole pipeline on the generated workload, and its comparison
 	@$(BIN)/queuecast run
 
-test: $(READY)  ## every test
-	@$(BIN)/python -m pytest -n auto
+test: $(KERNELS)  ## every test
+	@$(BIN)/python -m pytest -n auto --dist loadgroup
+
+test-fast: $(KERNELS)  ## the tests that take a moment each, under a minute on two cores
+	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow and not end_to_end"
+
+$(KERNELS): $(READY) $(shell find features models sim -name '*.py')
+	@$(BIN)/python -m pipelines.cli.compiling
+	@touch $@
 
 lint: $(READY)  ## style and types
 	@$(BIN)/ruff check .
@@ -32,7 +40,7 @@ clean:  ## remove the environment and caches; what was materialised stays
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' \

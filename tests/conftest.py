@@ -1,11 +1,12 @@
-"""What every test may use: where the shared reference material lies, and a skip that says so when it is absent.
+"""What every test may use: where the shared reference material lies, a skip where it is absent, markers, and where temporary files go.
 
-How many tests were skipped for that is said in one line at the end. In CI, where the material is there, none may be.
+One line at the end counts the tests skipped for want of the material. In CI, where the material is there, none may be.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,10 @@ SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 """Real traces and reference schedules, beside the checkout; the product never reads it."""
 WANTING = "reference material is not at"
 """Begins the reason of every skip for want of it."""
+MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
+"""A file system in memory, and how many free bytes make it the place of temporary files: most of a fresh store's time goes into syncing a disk."""
+TOGETHER = ("end_to_end", "pipelines/workflows", "models/registry", "pipelines/report")
+"""Folders whose modules share one expensive fixture each: a module's tests run on one worker, which makes the fixture once."""
 
 
 def needs(path: Path) -> pytest.MarkDecorator:
@@ -29,6 +34,25 @@ os.environ.pop("COLUMNS", None)  # the terminal of this run; tables of commands 
 # a slow machine is no failure, and compiled kernels make first examples slow
 settings.register_profile("queuecast", deadline=None, derandomize=True)
 settings.load_profile("queuecast")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs the reference material, what is end to end, and what belongs on one worker."""
+    here = Path(__file__).parent
+    for item in items:
+        if any(mark.kwargs.get("reason", "").startswith(WANTING) for mark in item.iter_markers("skipif")):
+            item.add_marker("shared")
+        module = item.path.relative_to(here)
+        if module.parts[0] == "end_to_end":
+            item.add_marker("end_to_end")
+        if module.as_posix().startswith(TOGETHER):
+            item.add_marker(pytest.mark.xdist_group(module.as_posix()))
 
 
 def _wanting(reporter: pytest.TerminalReporter) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 
 from numba.core.event import Event, Listener, register
@@ -50,3 +52,30 @@ class _Announcer(Listener):
 def announce_compilation() -> None:
     """From now on, say on standard error when kernels are compiled for longer than a moment."""
     register("numba:compile", _Announcer())
+
+
+def compile_scheduler() -> None:
+    """Compile the scheduler's kernel, or load it from its cache."""
+    from sim.outcome import load_kernel
+
+    load_kernel()
+
+
+def compile_cluster() -> None:
+    """Compile the simulated cluster's kernel, or load it from its cache; say so if it takes long."""
+    from sim.cluster.experiments import control_runs
+    from sim.cluster.presets import calibration
+
+    announce_compilation()
+    control_runs(calibration("congested"), days=0.01, seed=0)
+
+
+def compile_kernels() -> None:
+    """Compile both kernels at the same time, each in a process: numba compiles in one thread."""
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for done in [pool.submit(compile_cluster), pool.submit(compile_scheduler)]:
+            done.result()
+
+
+if __name__ == "__main__":
+    compile_kernels()

@@ -9,6 +9,8 @@ from numba import njit
 
 from pipelines.cli import compiling
 from pipelines.cli.compiling import announce_compilation
+from sim.cluster.cluster_loop import drive
+from sim.kernel.run import run
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -37,3 +39,10 @@ def test_a_short_one_is_silent(monkeypatch, capsys):
     assert compiled(capsys) == ""
     time.sleep(0.01)
     assert capsys.readouterr().err == ""
+
+
+def test_before_a_run_both_kernels_are_compiled():
+    compiling.compile_scheduler()
+    compiling.compile_cluster()
+    assert run.signatures
+    assert drive.signatures
