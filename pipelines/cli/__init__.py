@@ -1,4 +1,7 @@
-"""The command line: one file a command, imported only when it is asked for, so that a simulation pays for nothing else."""
+"""The command line: one file a command, imported only when used.
+
+So a simulation does not pay for the imports of other commands.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,17 @@ _COMMANDS = {
 @click.group(cls=LazyGroup, package=__name__, summaries=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="queuecast", prog_name="queuecast")
 def cli() -> None:
-    """Learn from a cluster's own logs how long jobs run, and measure in simulation what better predictions do to the schedule."""
+    """Learn job runtimes from a cluster's logs; simulate what better predictions change.
+
+    Runtimes are predicted for jobs at submission; simulations measure what the predictions do to the schedule.
+    """
 
 
 def main() -> None:
-    """Run the command line; exit code 2 and one line for input that can be mended, 0 only if everything asked for was done."""
+    """Run the command line.
+
+    Exit code 2 and one line for bad input, 0 only if everything asked for was done.
+    """
     try:
         cli(standalone_mode=False)
     except InputError as error:

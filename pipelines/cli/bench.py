@@ -1,4 +1,4 @@
-"""``queuecast bench``: how many jobs a second each algorithm simulates, on generated workloads and on traces that are at hand."""
+"""``queuecast bench``: jobs a second of each algorithm, on generated workloads and traces."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sim.names import scheduler as named_scheduler
 
 SCHEDULERS = ("EASY", "EASY-SJBF", "EASY(reservations=4)", "JustBF", "SAF-JustBF", "Conservative", "WFP3-EASY", "List", "Strict")
 LASTING = ("EASY", "EASY-SJBF", "List")
-"""Of these, those for long workloads and long queues: what the others do at a pass grows with the queue, or their queue without end."""
+"""Algorithms for long workloads and long queues: the others' passes grow with the queue, or their queue grows without end."""
 PLANNING = ("JustBF", "SAF-JustBF", "Conservative")
 AGAINST_ORACLE = ("EASY", "EASY-SJBF", "List", "JustBF", "Conservative")
 PROCS = 256
@@ -31,7 +31,7 @@ FULL = 1.02
 """Offered load of the workload whose queue is long. Of 300,000 jobs on 256 processors under EASY 2,900 wait on average, more than 1,000
 for nine tenths of the time; at 0.98 that is half of the time, at 1.1 up to 13,000 wait."""
 REAL = ("kth-sp2", "sdsc-sp2")
-"""Beginnings of the names of traces that are measured where they are at hand."""
+"""Prefixes of the names of traces that are measured where available."""
 GROWTH = (3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 PLANNING_UP_TO = 100_000
 
@@ -39,8 +39,10 @@ PLANNING_UP_TO = 100_000
 @click.command()
 @click.option("--trace", "traces", multiple=True, help="A trace to measure besides the generated workloads; may be repeated.")
 @click.option("--scheduler", "schedulers", multiple=True, help="Instead of one of each algorithm; may be repeated.")
-@click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Simulations of which the median is told.")
-@click.option("--large", is_flag=True, help="Also 10 million generated jobs.")
+@click.option(
+    "--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Number of simulations; the median is reported."
+)
+@click.option("--large", is_flag=True, help="Add a workload of 10 million generated jobs.")
 @click.option("--quick", is_flag=True, help="Small workloads only, in under a minute.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures to this JSON file.")
 @click.option("--against", type=click.Path(path_type=Path, dir_okay=False), help="Compare with the figures of an earlier run.")
@@ -57,14 +59,14 @@ def command(
     against: Path | None,
     report: Path | None,
 ) -> None:
-    """Measure the simulator: jobs a second, one core, the simulation alone, median of some repetitions."""
+    """Measure the simulator: jobs a second on one core, the simulation alone, the median."""
     if large and quick:
         raise click.UsageError("--large and --quick exclude each other")
     check_outputs({"--out": out, "--report": report}, traces)
     earlier, elsewhere = read_stored(against) if against else ({}, {})
     document = run(plan(traces, schedulers, large=large, quick=quick, growth=report is not None), repeat, note)
     if against and elsewhere != document["machine"]:
-        note(f"{against}: was measured on another machine: {', '.join(map(str, elsewhere.values()))}")
+        note(f"{against}: measured on another machine: {', '.join(map(str, elsewhere.values()))}")
     for listing in listings(document, earlier):
         show(listing)
     if out is not None:
@@ -74,7 +76,7 @@ def command(
 
 
 def plan(traces: Sequence[str], schedulers: Sequence[str], *, large: bool, quick: bool, growth: bool) -> Plan:
-    """What is to be measured; InputError for an unknown trace or scheduler."""
+    """Return what to measure; InputError for an unknown trace or scheduler."""
     catalogue = load_catalogue()
     real = {name: name for name, entry in catalogue.items() if name.startswith(REAL) and entry.place and entry.path.exists()}
     given = []
@@ -106,7 +108,10 @@ def _size(jobs: int) -> str:
 
 
 def read_stored(path: Path) -> tuple[dict[Key, float], dict[str, Any]]:
-    """Jobs a second of an earlier ``--out`` by :func:`pipelines.workflows.bench.key`, and its machine; InputError for anything else."""
+    """Return jobs a second of an earlier ``--out`` and its machine; InputError otherwise.
+
+    Keys are those of :func:`pipelines.workflows.bench.key`.
+    """
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         if stored["format"] != FORMAT:
@@ -130,7 +135,7 @@ def show(listing: Listing) -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """Write ``text`` whole, or leave what was at ``path``; InputError if it cannot be written."""
+    """Write ``text`` to ``path`` atomically; InputError if it cannot be written."""
     try:
         with replacing(path) as temporary:
             temporary.write_text(text, encoding="utf-8")

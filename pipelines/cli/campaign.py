@@ -1,4 +1,7 @@
-"""``queuecast campaign``: schedulers x predictors x corrections on the weeks or months of a trace, resumable, with intervals over windows."""
+"""``queuecast campaign``: policies compared on the weeks or months of a trace.
+
+Schedulers x predictors x corrections, resumable, with intervals over windows.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ class _Starvation(click.ParamType):
     multiple=True,
     default=("EASY",),
     show_default=True,
-    help="[ORDER-]ALGORITHM[-BACKFILLORDER]; may be repeated, as all below may. The first, with the first predictor, is the baseline.",
+    help="[ORDER-]ALGORITHM[-BACKFILLORDER]; may be repeated, like all options below. The first, with the first predictor, is the baseline.",
 )
 @click.option("--predictor", "predictors", multiple=True, default=("requested",), show_default=True)
 @click.option("--correction", "corrections", multiple=True, default=("requested",), show_default=True)
@@ -75,7 +78,7 @@ class _Starvation(click.ParamType):
     type=click.IntRange(min=0),
     default=(0,),
     show_default=True,
-    help="Of the shake, and of predictors that learn at random (lightgbm, quantile): each seed is a replicate.",
+    help="Seed of the shake, and of random predictors (lightgbm, quantile): each seed is a replicate.",
 )
 @click.option("--replicates", type=click.IntRange(min=1), help="The seeds 0 to one less than this, instead of --seed.")
 @shake_option
@@ -94,9 +97,9 @@ class _Starvation(click.ParamType):
     type=click.Choice(list(LENGTHS_S)),
     default="whole",
     show_default=True,
-    help="Simulate the trace whole, or each week (7 days) or month (30 days) of submissions by itself.",
+    help="Simulate the trace whole, or each week (7 days) or month (30 days) of submissions separately.",
 )
-@click.option("--keep-first", is_flag=True, help="Keep the first window, which is left out as a test period otherwise.")
+@click.option("--keep-first", is_flag=True, help="Keep the first window, which is otherwise left out as a test period.")
 @click.option(
     "--drop-rule",
     type=click.Choice(DROP_RULES),
@@ -111,12 +114,12 @@ class _Starvation(click.ParamType):
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     required=True,
-    help="Write the results to this Parquet file; an interrupted campaign is taken up again from the journal beside it.",
+    help="Write the results to this Parquet file; an interrupted campaign resumes from the journal beside it.",
 )
 @click.option(
     "--report", type=click.Path(path_type=Path, dir_okay=False), help="Also write a page with tables and figures to this HTML file."
 )
-@click.option("--restart", is_flag=True, help="Throw away the journal of an interrupted campaign.")
+@click.option("--restart", is_flag=True, help="Discard the journal of an interrupted campaign.")
 def command(
     trace: str,
     procs: int | None,
@@ -140,7 +143,7 @@ def command(
     report: Path | None,
     restart: bool,
 ) -> None:
-    """Simulate every combination of what is given on every window of TRACE, and compare them over the windows.
+    """Simulate every combination of the options on every window of TRACE, and compare them.
 
     TRACE is a name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file.
     """
@@ -179,7 +182,7 @@ def command(
 
 
 def tell_windows(windows: Windows) -> None:
-    """What the split left of the trace, on standard error."""
+    """Report the windows of the trace on standard error."""
     if windows.split == "whole":
         return
     kept = sum(len(window.jobs) for window in windows.windows)
@@ -191,14 +194,14 @@ def tell_windows(windows: Windows) -> None:
 
 @contextmanager
 def shown_progress() -> Iterator[Progress]:
-    """A bar on standard error where that is a terminal, otherwise a line every few seconds."""
+    """Yield a progress callback: a bar on a terminal, otherwise a line every few seconds."""
     if not sys.stderr.isatty():
         told = began = time.monotonic()
         first: int | None = None
 
         def line(done: int, total: int) -> None:
             nonlocal told, first
-            first = done if first is None else first  # what an interrupted campaign had done took no time of this one
+            first = done if first is None else first  # resumed points took no time in this run
             now = time.monotonic()
             if now - told >= _EVERY_S or done == total:
                 told = now
@@ -218,16 +221,19 @@ def shown_progress() -> Iterator[Progress]:
 
 @contextmanager
 def told_how_to_go_on() -> Iterator[None]:
-    """Whoever interrupts a campaign learns that it is not lost."""
+    """Tell on interruption that the campaign can be resumed."""
     try:
         yield
     except KeyboardInterrupt:
-        note("the same command goes on where this one ends")
+        note("run the same command to resume")
         raise
 
 
 def print_summary(summary: pd.DataFrame, windows: Windows, generated: bool) -> None:
-    """Mean bounded slowdown for each tau, and mean wait: means over windows, ratios to the baseline, intervals, ranks; best first."""
+    """Print mean bounded slowdown for each tau, and mean wait; best first.
+
+    Means over windows, ratios to the baseline, intervals, ranks.
+    """
     from pipelines.report.terminal import print_table
     from sim.campaigns.window_comparison import POLICY, policy_labels
 
@@ -260,7 +266,7 @@ def print_summary(summary: pd.DataFrame, windows: Windows, generated: bool) -> N
 
 
 def ratio_cell(row: pd.Series) -> str:
-    """A ratio with its interval in brackets where there is one; a dash where there is no ratio."""
+    """Format a ratio with its interval in brackets, if any; a dash for no ratio."""
     if pd.isna(row["ratio"]):
         return "–"
     text = f"{row['ratio']:.3f}"

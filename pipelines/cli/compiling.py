@@ -1,4 +1,4 @@
-"""The wait for the compiler is said: on a machine's first use the kernels are compiled, which takes up to a minute of silence otherwise."""
+"""Announcement of kernel compilation, up to a silent minute on a machine's first use."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from numba.core.event import Event, Listener, register
 from pipelines.cli.options import note
 
 _AFTER_S = 2.0
-"""Seconds of compilation before anything is said; a kernel from the cache takes none."""
+"""Seconds of compilation before the announcement; a kernel from the cache takes none."""
 
 
 class _Announcer(Listener):
-    """Hears of each function that numba compiles; those called by it are compiled within."""
+    """Listener of each function that numba compiles; callees are compiled within."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -26,7 +26,7 @@ class _Announcer(Listener):
         self._timer: threading.Timer | None = None
 
     def on_start(self, event: Event) -> None:
-        """A compilation starts, perhaps within another."""
+        """Handle the start of a compilation, perhaps within another."""
         self._depth += 1
         if self._depth == 1:
             self._began = time.monotonic()
@@ -35,7 +35,7 @@ class _Announcer(Listener):
             self._timer.start()
 
     def on_end(self, event: Event) -> None:
-        """A compilation ends."""
+        """Handle the end of a compilation."""
         self._depth -= 1
         if self._depth == 0 and self._timer is not None:
             self._timer.cancel()
@@ -50,7 +50,7 @@ class _Announcer(Listener):
 
 @cache
 def announce_compilation() -> None:
-    """From now on, say on standard error when kernels are compiled for longer than a moment."""
+    """From now on, announce slow compilation of kernels on standard error."""
     register("numba:compile", _Announcer())
 
 

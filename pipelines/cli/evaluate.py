@@ -1,4 +1,4 @@
-"""``queuecast evaluate``: how good each predictor's predictions are, walk-forward in the simulation of a trace."""
+"""``queuecast evaluate``: quality of predictions, walk-forward in a simulated trace."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _EVERY_S = 5.0
 @trace_options
 @click.option("--predictor", "predictors", multiple=True, default=ALL, help="May be repeated. [default: all but the bound]")
 @click.option(
-    "--scheduler", default="EASY", show_default=True, help="[ORDER-]ALGORITHM[-BACKFILLORDER]: who decides what has ended by when."
+    "--scheduler", default="EASY", show_default=True, help="[ORDER-]ALGORITHM[-BACKFILLORDER]: it decides what has ended by when."
 )
 @click.option(
     "--feedback",
@@ -56,7 +56,7 @@ _EVERY_S = 5.0
     type=click.Choice(PARTS),
     default=("all",),
     show_default=True,
-    help="Jobs that are judged; all are simulated. May be repeated.",
+    help="Jobs to judge; all are simulated. May be repeated.",
 )
 @click.option(
     "--level",
@@ -72,7 +72,7 @@ _EVERY_S = 5.0
     type=int,
     default=0,
     show_default=True,
-    help="Of the intervals, and of predictors that learn at random (lightgbm, quantile).",
+    help="Seed of the intervals, and of random predictors (lightgbm, quantile).",
 )
 @click.option(
     "--repeat",
@@ -80,7 +80,7 @@ _EVERY_S = 5.0
     type=click.IntRange(min=0),
     default=REPEATS,
     show_default=True,
-    help="Runs that tell the cost of a prediction; 0: none.",
+    help="Runs that measure the cost of a prediction; 0: none.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line on standard output, and nothing else there.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write every figure to this Parquet file.")
@@ -104,11 +104,12 @@ def command(
     out: Path | None,
     report: Path | None,
 ) -> None:
-    """Judge the runtimes that predictors give the jobs of TRACE at submission, overall, by user experience and over time.
+    """Judge runtime predictions for TRACE: overall, by user experience and over time.
 
-    TRACE is simulated once a predictor, which answers with what had ended by then in that simulation. Intervals are of 95 %, from a block
-    bootstrap over weeks; differences to the baseline are paired. By default all predictors are judged; svr, lightgbm and quantile learn anew each
-    midnight of the trace, which takes about a tenth of a second a night in all (a year: half a minute or more), the others milliseconds.
+    TRACE is simulated once a predictor, which answers with what had ended by then in that simulation. Intervals are of 95 %, from
+    a block bootstrap over weeks; differences to the baseline are paired. By default all predictors are judged; svr, lightgbm and
+    quantile are retrained each midnight of the trace, which takes about a tenth of a second a night in all (a year: half a minute
+    or more), the others milliseconds.
     """
     from pipelines.workflows.evaluation import KIND, as_records, as_table, evaluate_predictors
 
@@ -171,7 +172,7 @@ def command(
 
 
 def check_names(workload: CleanTrace, predictors: tuple[str, ...], scheduler: str) -> None:
-    """InputError for an unknown scheduler or predictor before anything is fitted or simulated."""
+    """Raise InputError for an unknown scheduler or predictor before any work."""
     from models.runtime.names import predictor as named_predictor
     from pipelines.ingest.prediction_table import PREFIX
     from sim.campaigns.campaign import Campaign, check_policies
@@ -183,7 +184,10 @@ def check_names(workload: CleanTrace, predictors: tuple[str, ...], scheduler: st
 
 
 def told_of_nights() -> Callable[[str, int, int], None]:
-    """Say every few seconds in which night of the trace a predictor is that learns anew each midnight, and how long the rest may take."""
+    """Return a callback that reports the nights of retrained predictors every few seconds.
+
+    It says which night of the trace is reached and how long the rest may take.
+    """
     began, told = 0.0, 0.0
 
     def report(predictor: str, night: int, nights: int) -> None:
@@ -194,17 +198,17 @@ def told_of_nights() -> Callable[[str, int, int], None]:
         elif now - told >= _EVERY_S and night < nights:
             told = now
             left = (now - began) / (night - 1) * (nights - night)
-            note(f"{predictor}: learns anew each midnight, night {night:,} of {nights:,}, about {left:.0f} s left")
+            note(f"{predictor}: retrained each midnight, night {night:,} of {nights:,}, about {left:.0f} s left")
 
     return report
 
 
 def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:
-    """What the trace does not allow to be said, in sentences."""
+    """Return sentences on what the trace does not allow to judge."""
     said = [AT_ONCE_SAID] if evaluation.schedules[0].scheduler == AT_ONCE else []
     unknown = int(workload.jobs["user"].isna().sum())
     if unknown == len(workload.jobs):
-        said.append("names no users, so there is nothing by experience, and predictors that go by the user know nobody")
+        said.append("names no users, so there are no figures by experience, and predictors by user have no history")
     elif unknown:
         said.append(f"{unknown:,} jobs name no user and are in no stage of experience")
     if evaluation.left_out:
@@ -213,7 +217,7 @@ def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:
 
 
 def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation, levels: tuple[float, ...]) -> None:
-    """The figures of one part, a row a predictor."""
+    """Print the figures of one part, a row a predictor."""
     from pipelines.report.terminal import print_table
 
     part = "" if quality.part == "all" else f" of the {quality.part.replace('-', ' ')}"
@@ -260,11 +264,11 @@ def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation
 
 
 def bracketed(row: Mapping[Any, Any], low: str, high: str, form: str) -> str:
-    """An interval in brackets, or nothing."""
+    """Format an interval in brackets, or ""."""
     return "" if pd.isna(row[low]) else f" [{row[low]:{form}}, {row[high]:{form}}]"
 
 
 def difference(row: Mapping[Any, Any]) -> str:
-    """A difference of shares in percentage points, with its interval."""
+    """Format a difference of shares in percentage points, with its interval."""
     points = {name: 100 * row[name] for name in ("difference", "difference_low", "difference_high")}
     return f"{points['difference']:+.1f}" + bracketed(points, "difference_low", "difference_high", "+.1f")

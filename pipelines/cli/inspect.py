@@ -1,4 +1,4 @@
-"""``queuecast inspect``: what is in a trace, before anything runs."""
+"""``queuecast inspect``: the content of a trace, before anything runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from pipelines.cli.options import counted, trace_options
 @trace_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def command(trace: str, procs: int | None, timezone: str | None, missing_request: str | None, as_json: bool) -> None:
-    """Say what is in TRACE: jobs, users, spans, gaps, and what would be rejected or altered and why."""
+    """Report jobs, users, spans and gaps of TRACE, and the jobs that cleaning would change.
+
+    For each rule that rejects or alters jobs it says how many and why.
+    """
     from pipelines.ingest.read import find_entry, read_trace
     from pipelines.report.terminal import console
     from pipelines.workflows.inspection import inspect_trace, render

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a command within two seconds, also where a library captures the signal or compiled code is at work."""
+"""End a command within two seconds of Ctrl-C, also in libraries and compiled code."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 GRACE_S = 1.0
-"""Seconds that a command has to end by itself, and then its clean-up, before the process is ended."""
+"""Seconds for a command to end by itself, and then for its clean-up, before the process is ended."""
 INTERRUPTED = 130
 """The shell's exit code for a process that SIGINT ended."""
 
 
 @contextmanager
 def prompt_interrupt(clean_up: Callable[[], object] = lambda: None, grace_s: float = GRACE_S) -> Iterator[None]:
-    """End the process soon after SIGINT if the body does not; all that is published is written in one step, so nothing is left half done.
+    """End the process soon after SIGINT if the body does not end.
 
-    The body gets KeyboardInterrupt as usual. Where that is held back (Dagster captures the signal while a step runs), ``clean_up`` is called
-    after ``grace_s`` seconds in a thread of its own, is given as long again, and the process exits with :data:`INTERRUPTED`.
+    Everything published is written in one step, so nothing is left half done. The body gets KeyboardInterrupt as usual. Where
+    that is held back (Dagster captures the signal while a step runs), ``clean_up`` is called after ``grace_s`` seconds in a
+    thread of its own, gets as long again, and the process exits with :data:`INTERRUPTED`.
     """
     reader, writer = socket.socketpair()
     writer.setblocking(False)
@@ -53,5 +54,5 @@ def prompt_interrupt(clean_up: Callable[[], object] = lambda: None, grace_s: flo
 
 
 def _quietly(clean_up: Callable[[], object]) -> None:
-    with suppress(Exception):  # the process ends in any case, and what it leaves is what a kill would leave
+    with suppress(Exception):  # the process ends in any case, in the state that a kill would leave
         clean_up()

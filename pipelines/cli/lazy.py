@@ -1,4 +1,4 @@
-"""A click group whose commands are imported only when they are asked for."""
+"""A click group whose commands are imported only when used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 
 class LazyGroup(click.Group):
-    """The commands named by ``summaries``, each of which lives in ``<package>.<name>`` as ``command``."""
+    """The commands named by ``summaries``, each of which is ``<package>.<name>.command``."""
 
     def __init__(self, *given: Any, package: str, summaries: Mapping[str, str], **more: Any) -> None:
         super().__init__(*given, **more)

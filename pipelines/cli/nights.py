@@ -1,4 +1,4 @@
-"""``queuecast nights``: a trace replayed as if it arrived day by day, with the nightly retraining done each midnight."""
+"""``queuecast nights``: replay a trace day by day with nightly retraining."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     help="The first night, counted from the first submission. [default: the last nights up to the last submission]",
 )
-@click.option("--until", help="The last night, as its page is called, such as 1997-08-30.")
+@click.option("--until", help="The last night, named like its page, such as 1997-08-30.")
 @click.option(
     "--home",
     type=click.Path(path_type=Path, file_okay=False),
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 @click.option(
     "--status",
     is_flag=True,
-    help="Say how the nights of TRACE stand and what keeps them, and do none: the site's, or those in --home.",
+    help="Report the state of the nights of TRACE and what blocks them, and do none: the site's, or those in --home.",
 )
 @click.option(
     "--clear",
     is_flag=True,
-    help="Take back what keeps the nights of TRACE from being done, and do none: the site's, or those in --home.",
+    help="Remove what blocks the nights of TRACE, and do none: the site's, or those in --home.",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
 @trace_options
@@ -56,9 +56,10 @@ def command(
     timezone: str | None,
     missing_request: str | None,
 ) -> None:
-    """Replay TRACE day by day: ingest, retrain, judge, promote or refresh, compare and report each night, as the schedule does it.
+    """Replay TRACE day by day: ingest, retrain, judge, promote or refresh, compare, report.
 
-    Nights that are done already are not done again: the same command goes on where it ended. The registry is one of its own, in --home.
+    It does each night what the schedule does. Nights that are done already are not done again: the same command resumes where it
+    ended. The replay has its own registry, in --home.
     """
     from pipelines.storage.home import home as default_home
     from pipelines.storage.lake import Lake
@@ -106,7 +107,7 @@ def command(
 
 
 def _status(place: Path | None, clean: CleanTrace, clear: bool) -> None:
-    """Print how nights stand, after having cleared them if asked to."""
+    """Print the state of the nights, after clearing what blocks them if asked to."""
     from pipelines.storage.home import home
     from pipelines.storage.registry import tracking
     from pipelines.workflows import night_status

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the one way a TRACE argument becomes a cleaned trace."""
+"""Options shared by several commands, and the reading of a TRACE argument."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from features.jobs.shaking import SHAKE_S
 from pipelines.ingest.read import find_entry, read_trace
 from pipelines.sources.catalogue import PROCESSORS
 
-procs_option = click.option(
-    "--procs", type=click.IntRange(min=1), help="Processors of the machine, where the trace does not say or says otherwise."
-)
+procs_option = click.option("--procs", type=click.IntRange(min=1), help="Processors of the machine; overrides the trace.")
 timezone_option = click.option(
     "--time-zone", "timezone", help="IANA time zone of local times in Slurm accounting, such as America/Denver."
 )
@@ -38,7 +36,7 @@ shake_option = click.option(
     default=0,
     show_default=True,
     metavar="[SECONDS]",
-    help=f"Move each submission by up to so many seconds ({SHAKE_S} if none are given), drawn by the seed: one of many replays, as schedules are chaotic.",
+    help=f"Move each submission by up to so many seconds ({SHAKE_S} by default), drawn by the seed: one of many replays, as schedules are chaotic.",
 )
 
 
@@ -50,7 +48,7 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
         context.meta.setdefault(_COUNTED, {})[parameter.name] = value
 
 
-# What a processor is in Slurm accounting: no parameters of commands, but kept with the context, and asked for by counted().
+# The meaning of a processor in Slurm accounting: not a parameter of commands, but kept with the context for counted().
 processors_option = click.option(
     "--processors",
     type=click.Choice(PROCESSORS),
@@ -68,7 +66,7 @@ cpus_per_node_option = click.option(
 
 
 def counted() -> dict[str, Any]:
-    """``processors`` and ``cpus_per_node``, as far as the command was given them."""
+    """Return ``processors`` and ``cpus_per_node``, as far as the command was given them."""
     return dict(click.get_current_context().meta.get(_COUNTED, {}))
 
 
@@ -86,7 +84,10 @@ class Finite(click.FloatRange):
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> None:
-    """InputError, before anything is done, for a file that is to be written and cannot be, or would take the place of what is read or of another."""
+    """Raise InputError for an output that cannot be written or would overwrite a file in use.
+
+    It is called before anything is done; files in use are inputs and other outputs.
+    """
     read = {Path(name).resolve() for name in inputs}
     written: dict[Path, str] = {}
     for option, path in outputs.items():
@@ -104,19 +105,22 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
 
 
 def trace_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options wherever a trace is read: ``procs``, ``timezone``, ``missing_request``, and those of :func:`counted`."""
+    """Add the options wherever a trace is read.
+
+    ``procs``, ``timezone``, ``missing_request``, and those of :func:`counted`.
+    """
     for option in (missing_option, cpus_per_node_option, processors_option, timezone_option, procs_option):
         command = option(command)
     return command
 
 
 def note(text: str) -> None:
-    """One line about the work to standard error."""
+    """Print one line about the work to standard error."""
     print(text, file=sys.stderr)
 
 
 def load(spec: str, procs: int | None, timezone: str | None, missing_request: str | None) -> CleanTrace:
-    """Read and clean TRACE; what was dropped or altered is said on standard error."""
+    """Read and clean TRACE; report dropped and altered jobs on standard error."""
     from pipelines.cli.compiling import announce_compilation
 
     announce_compilation()

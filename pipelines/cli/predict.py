@@ -14,11 +14,11 @@ from pipelines.ingest.people_tables import Place, read_table, refuse
 
 ASKED = ("user", "procs", "requested_s", "submit_time")
 OPTIONAL = ("group", "executable")
-"""What some models look at if it is there; an empty cell is unknown, as an empty user is."""
+"""Columns that some models read if present; an empty cell is unknown, like an empty user."""
 KNOWN = "user_known"
 ANSWERED = (PREDICTED, *LEVELS, "snapshot_age_s", KNOWN)
 LARGEST = {"procs": 10**9, "requested_s": 10**10}
-"""Beyond any machine and any job (300 years), and far from where whole numbers overflow."""
+"""Max values, beyond any machine and any job (300 years), and far from integer overflow."""
 _ZONE = r"[T ][\d:.,]*\s*(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"
 """A time of day with an offset from UTC behind it, in ISO 8601."""
 
@@ -27,26 +27,29 @@ _ZONE = r"[T ][\d:.,]*\s*(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"
 @click.option("--model", "spec", required=True, help="NAME[@ALIAS] of the registry; champion by default.")
 @click.argument("jobs", type=click.Path(path_type=Path))
 def command(spec: str, jobs: Path) -> None:
-    """Predict the jobs in JOBS (.csv or .parquet with user, procs, requested_s, submit_time) and print them as CSV with predicted_s.
+    """Predict the jobs in JOBS and print them as CSV with predicted_s.
 
-    Some models also look at columns group and executable, if there are any, and tell quantiles (predicted_80_s: 80 % of such jobs run at most as long).
-    An empty user is unknown; user_known says of each job whether the model has a history of its user.
+    JOBS is .csv or .parquet with user, procs, requested_s, submit_time. Some models also read the columns group and executable,
+    if present, and return quantiles (predicted_80_s: 80 % of such jobs run at most as long). An empty user is unknown; user_known
+    says of each job whether the model has a history of its user.
     """
     table = read_submissions(jobs)
     from pipelines.storage.registry import predict_registered
 
     given = [*ASKED, *(name for name in OPTIONAL if name in table)]
     answers = predict_registered(spec, table[given])
-    if KNOWN in answers and (unknown := int((~answers[KNOWN].astype(bool)).sum())):  # versions of before do not tell
-        note(f"{spec}: has no history of the user of {unknown:,} of {len(table):,} jobs ({KNOWN} is False): those of others answer")
+    if KNOWN in answers and (unknown := int((~answers[KNOWN].astype(bool)).sum())):  # older versions lack the column
+        note(
+            f"{spec}: has no history of the user of {unknown:,} of {len(table):,} jobs ({KNOWN} is False): answered from other users' histories"
+        )
     click.echo(pd.concat([table, answers], axis=1).to_csv(index=False), nl=False)
 
 
 def read_submissions(path: Path) -> pd.DataFrame:
-    """The submissions in a CSV or Parquet file with the types a model wants, other columns as they are.
+    """Return the submissions in a CSV or Parquet file with a model's types; others unchanged.
 
-    ``submit_time`` is ISO 8601, the wall clock at the site. Raises InputError with the cause and where it is: the line of a CSV file, the
-    row, counted from 1, of a Parquet file.
+    ``submit_time`` is ISO 8601, the wall clock at the site. Raises InputError with the cause and where it is: the line of a CSV
+    file, the row, counted from 1, of a Parquet file.
     """
     table, head, place = read_table(path, ASKED)
     answered = [name for name in ANSWERED if name in table.columns]
@@ -67,12 +70,12 @@ def read_submissions(path: Path) -> pd.DataFrame:
 
 
 def _times(place: Place, column: pd.Series) -> pd.Series:
-    # As text, whatever it came as: numbers are no times, and rows may differ in their precision or have a zone.
+    # as text: numbers are no times, and rows may differ in their precision or have a zone
     text = column.astype("str")
     zoned = text.str.contains(_ZONE, na=False)
     refuse(place, column, zoned, "has a time zone: submit_time is the wall clock at the site, without one")
     times = pd.to_datetime(text, format="ISO8601", errors="coerce", utc=True).dt.tz_localize(None)
-    # pandas takes the words now and today for times, which no file means
+    # pandas parses the words now and today as times
     wrong = times.isna() | ~text.str.match(r"\s*\d", na=False)
     refuse(place, column, wrong, "is not a time such as 2026-03-01 09:00:00")
     refuse(place, column, ~times.dt.year.between(1970, 2261), "is not of the years 1970 to 2261")

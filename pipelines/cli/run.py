@@ -1,4 +1,7 @@
-"""``queuecast run``: materialise the whole pipeline for a trace and a monitored system, here and now, and print what came of it."""
+"""``queuecast run``: materialise the whole pipeline for a trace and a monitored system.
+
+In this process; results are printed.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ TRIED = ("varied", "makespan_s", "wait_s")
     "--correction",
     "corrections",
     multiple=True,
-    help=f"Of predictions that a job outlives, instead of {', '.join(CORRECTIONS)}; may be repeated. Every predictor gets each of them.",
+    help=f"Correction of predictions that a job outlives, instead of {', '.join(CORRECTIONS)}; may be repeated. Every predictor gets each.",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
 def command(
@@ -69,8 +72,11 @@ def command(
     corrections: tuple[str, ...],
     seed: int,
 ) -> None:
-    """Materialise everything of a trace (ingest, features, predictors, simulations, comparison, report), of a monitored system (counters,
-    control runs, features, classifiers of variation), or by default of the generated trace and the simulated cluster."""
+    """Materialise everything of a trace or a monitored system, by default generated ones.
+
+    Of a trace: ingest, features, predictors, simulations, comparison, report. Of a monitored system: counters, control runs,
+    features, classifiers of variation.
+    """
     from pipelines.sources.systems import SIMULATED
     from pipelines.sources.systems import system as known_system
     from pipelines.sources.traces import remember
@@ -88,12 +94,12 @@ def command(
         "predictors": list(dict.fromkeys(("requested", *(predictors or COMPARED)))),
         "corrections": list(dict.fromkeys(corrections or CORRECTIONS)),
     }
-    check_named(**chosen)  # a wrong name is said before anything runs
+    check_named(**chosen)  # fails early for a wrong name
     if system is not None:
         known_system(home(), system)
     given = {"procs": procs, "timezone": timezone, "missing_request": missing_request, **counted()}
     name = remember(trace, **given) if trace is not None else None
-    tracking()  # a registry that cannot be had, too
+    tracking()  # fails early without a registry
     logging.getLogger("alembic").setLevel(logging.WARNING)
     fine = True
     if name is not None:
@@ -120,7 +126,7 @@ def command(
 
 
 def check_named(schedulers: Sequence[str], predictors: Sequence[str], corrections: Sequence[str]) -> None:
-    """InputError for an unknown name, and for a correction that has nothing to ask."""
+    """Raise InputError for an unknown name, and for a correction that cannot ask a predictor."""
     from models.runtime.names import predictor as named_predictor
     from sim.policy import Policy
 
@@ -138,7 +144,7 @@ class _Done:
 
 
 def _materialise(job: str, partition: str, ops: Mapping[str, Any]) -> _Done:
-    """Run a job of one partition here and now; a failure ends the command."""
+    """Run a job of one partition in this process; a failure ends the command."""
     from pipelines.assets.partitions import systems, traces
     from pipelines.cli.compiling import announce_compilation
     from pipelines.definitions import defs
@@ -169,13 +175,13 @@ def _materialise(job: str, partition: str, ops: Mapping[str, Any]) -> _Done:
 
 
 def _cancel(running: dg.DagsterInstance, run_id: str) -> None:
-    """Have the instance know that the run was interrupted, not that it still goes on."""
+    """Tell the instance that the run was interrupted."""
     if (run := running.get_run_by_id(run_id)) is not None and not run.is_finished:
         running.report_run_canceled(run)
 
 
 def _interrupted(event: dg.DagsterEvent) -> bool:
-    """Whether a step failed because of Ctrl-C."""
+    """Tell whether a step failed because of Ctrl-C."""
     error = event.step_failure_data.error if event.is_step_failure else None
     while error is not None and error.cls_name not in _INTERRUPTIONS:
         error = error.cause
@@ -183,7 +189,7 @@ def _interrupted(event: dg.DagsterEvent) -> bool:
 
 
 def _said(done: _Done) -> bool:
-    """Say which checks did not pass; True if those are warnings at most."""
+    """Print which checks did not pass; return True if those are warnings at most."""
     checks = done.result.get_asset_check_evaluations()
     passed = sum(check.passed for check in checks)
     note(f"{passed} of {len(checks)} checks passed, {done.seconds:.1f} s")
@@ -191,7 +197,7 @@ def _said(done: _Done) -> bool:
 
 
 def _say_checks(result: dg.ExecuteInProcessResult) -> bool:
-    """A line for each check that did not pass; True if those are warnings at most."""
+    """Print a line for each check that did not pass; return True for warnings at most."""
     wrong = [check for check in result.get_asset_check_evaluations() if not check.passed]
     for check in wrong:
         kind = "warning" if check.severity == dg.AssetCheckSeverity.WARN else "check failed"
@@ -201,7 +207,7 @@ def _say_checks(result: dg.ExecuteInProcessResult) -> bool:
 
 
 def _explain(result: dg.ExecuteInProcessResult, failed: Iterable[str]) -> None:
-    """One line for input that can be mended; a defect of ours with everything known about it, and exit code 1."""
+    """Print one line for bad input; everything known about a defect of ours, with exit code 1."""
     for event in result.all_events:
         error = event.step_failure_data.error if event.is_step_failure else None
         if error is None:
@@ -213,7 +219,7 @@ def _explain(result: dg.ExecuteInProcessResult, failed: Iterable[str]) -> None:
             raise InputError(root.message.strip().removeprefix(f"{InputError.__module__}.{InputError.__name__}: "))
         if root.cls_name == "DagsterAssetCheckFailedError":
             _say_checks(result)
-            note("queuecast: what was to be made of that was not made; earlier results stay")
+            note("queuecast: its results were not made; earlier results stay")
             sys.exit(1)
         note(root.to_string())
         break
@@ -257,14 +263,14 @@ class _Stages:
 
 
 def described(name: str, generated: bool) -> str:
-    """A trace by kind and name, and no word twice."""
+    """Return a trace by kind and name, without repeated words."""
     if name == "generated":
         return "generated workload"
     return f"{'generated workload' if generated else 'trace'} {name}"
 
 
 def _serves(lake: Lake, name: str) -> str:
-    """The champion of a trace with what it was judged by, and whether this run registered anything."""
+    """Return a trace's champion, its judgement, and whether this run registered anything."""
     versions, settings = lake.read("runtime_model", name)
     row = versions[versions["alias"] == "champion"].iloc[0]
     judged = (
@@ -277,7 +283,7 @@ def _serves(lake: Lake, name: str) -> str:
 
 
 def print_comparison(lake: Lake, name: str) -> None:
-    """The comparison of a trace: values, and in brackets what they are relative to the baseline with their interval."""
+    """Print the comparison of a trace: values, and changes to the baseline with intervals."""
     from pipelines.report.wording import nothing_waited
     from sim.policy import NAMES
 
@@ -299,7 +305,7 @@ def print_comparison(lake: Lake, name: str) -> None:
 
 
 def _print_variability(lake: Lake, name: str) -> None:
-    """The candidates of a system and, where it is simulated, what a scheduler gains that asks the champion."""
+    """Print the candidates of a system and, if simulated, the gain of asking the champion."""
     from pipelines.storage.home import home
     from pipelines.workflows.cluster_experiments import ALL
     from pipelines.workflows.variability_night import MODEL_TABLE, TRIALS_PAGE, TRIALS_TABLE

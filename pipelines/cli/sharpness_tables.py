@@ -1,4 +1,4 @@
-"""What ``queuecast evaluate`` prints of distributions: scores beside what knows nothing, and for which jobs and when their quantiles hold."""
+"""The tables of ``queuecast evaluate`` on distributions: scores, coverage and windows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _LOSSES = (0.05, 0.2, 0.5, 0.8, 0.95)
 
 
 def print_sharpness(quality: Quality, to: Console | None = None) -> None:
-    """All predictors' scores as distributions; then coverage and windows, for those that answer with one."""
+    """Print all predictors' scores as distributions; then coverage and windows, if any.
+
+    Coverage and windows are of predictors that answer with a distribution.
+    """
     if quality.calibration.empty:
         return
     print_scores(quality, to)
@@ -30,7 +33,10 @@ def print_sharpness(quality: Quality, to: Console | None = None) -> None:
 
 
 def print_scores(quality: Quality, to: Console | None = None) -> None:
-    """CRPS and quantile losses, a row a predictor and reference; a point is that number at every level."""
+    """Print CRPS and quantile losses, a row a predictor and reference.
+
+    A point prediction is that number at every level.
+    """
     from pipelines.report.terminal import print_table
 
     by_name = quality.sharpness.losses.pivot(index="predictor", columns="level", values="pinball_s")
@@ -44,14 +50,14 @@ def print_scores(quality: Quality, to: Console | None = None) -> None:
         ("predictor", "CRPS", *map(_form, _LOSSES)),
         cells,
         title="predicted distributions: CRPS, and quantile loss by level, s",
-        caption="lower is better; in brackets what knows nothing of a job: all runtimes so far, and one constant or a random number "
+        caption="lower is better; in brackets references without features: all runtimes so far, and one constant or a random number "
         "through the same calibration",
         to=to,
     )
 
 
 def print_coverage(quality: Quality, predictor: str, to: Console | None = None) -> None:
-    """Shares of jobs, and of processor-seconds, that run at most as long as the quantiles of ``predictor``."""
+    """Print shares of jobs and processor-seconds within the quantiles of ``predictor``."""
     from pipelines.report.terminal import print_table
 
     mine = quality.sharpness.coverage
@@ -73,7 +79,10 @@ def print_coverage(quality: Quality, predictor: str, to: Console | None = None) 
 
 
 def print_windows(quality: Quality, to: Console | None = None) -> None:
-    """How often, of all 30 days, the rate of jobs that outlive a quantile left the band of chance, without and with the update's feedback."""
+    """Print how often the rate of jobs that outlive a quantile left the band of chance.
+
+    Over all 30 days, without and with the update's feedback.
+    """
     from pipelines.report.terminal import print_table
 
     cells = []

@@ -1,4 +1,7 @@
-"""``queuecast simulate``: a trace under schedulers, predictors and corrections; neither Dagster nor MLflow is imported."""
+"""``queuecast simulate``: a trace under schedulers, predictors and corrections.
+
+Neither Dagster nor MLflow is imported.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ from sim.simulate import simulate_policy
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Of the shake, and of predictors that learn at random (lightgbm, quantile).",
+    help="Seed of the shake, and of random predictors (lightgbm, quantile).",
 )
 @shake_option
 @click.option(
@@ -90,7 +93,7 @@ def command(
     schedule_out: Path | None,
     as_json: bool,
 ) -> None:
-    """Schedule TRACE under every combination of the schedulers, predictors and corrections given.
+    """Schedule TRACE under every combination of schedulers, predictors and corrections.
 
     TRACE is a name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file.
     """
@@ -138,18 +141,21 @@ def command(
 
 
 def say_dependencies(workload: CleanTrace) -> None:
-    """What is made of the trace's dependencies, on standard error; InputError where it states none or its columns mean nothing."""
+    """Report the trace's dependencies on standard error; InputError if it states none."""
     from features.jobs.dependencies import preceding_rows
 
     stated = preceding_rows(workload.jobs)
     if stated.named == 0:
-        raise InputError(f"{workload.name}: no job names a preceding job (SWF field 17), so --dependencies has nothing to go by")
+        raise InputError(f"{workload.name}: no job names a preceding job (SWF field 17), so --dependencies cannot be applied")
     for text in stated.notes():
         note(f"{workload.name}: {text}")
 
 
 def check_distinct(schedulers: tuple[str, ...], predictors: tuple[str, ...], corrections: tuple[str, ...]) -> None:
-    """InputError where rows of ``--schedule-out`` could not be told apart: they name the scheduler and the predictor alone."""
+    """Raise InputError if rows of ``--schedule-out`` could not be told apart.
+
+    They name the scheduler and the predictor alone.
+    """
     if len(corrections) > 1:
         raise InputError(f"--schedule-out takes one --correction, not {', '.join(corrections)}: its rows do not name it")
     for option, names in (("--scheduler", schedulers), ("--predictor", predictors)):
@@ -161,14 +167,17 @@ def check_distinct(schedulers: tuple[str, ...], predictors: tuple[str, ...], cor
 
 
 def table_files(predictors: tuple[str, ...]) -> list[str]:
-    """The files among the predictors."""
+    """Return the files among the predictors."""
     from pipelines.ingest.prediction_table import PREFIX
 
     return [name.removeprefix(PREFIX) for name in predictors if name.startswith(PREFIX)]
 
 
 def fitted(name: str, workload: CleanTrace) -> str | Predictor:
-    """A predictor that the simulator takes: a name it knows, or a table from a file or of a registered model."""
+    """Return a predictor for the simulator: a known name, or a table.
+
+    A table comes from a file or a registered model.
+    """
     from pipelines.ingest.prediction_table import PREFIX, table_predictor
 
     if name.startswith(PREFIX):
@@ -182,7 +191,7 @@ def fitted(name: str, workload: CleanTrace) -> str | Predictor:
 
 
 def as_row(schedule: Schedule, tau_s: float) -> dict[str, object]:
-    """What identifies a schedule and its metrics, as plain Python values ready for JSON; NaN becomes null."""
+    """Return a schedule's identity and metrics as plain Python values for JSON; NaN is null."""
     row: dict[str, object] = {name: tau_s if name == "tau_s" else getattr(schedule, name) for name in IDENTITY}
     for name, value in evaluate(schedule, tau_s=tau_s).items():
         row[str(name)] = None if math.isnan(value) else value
@@ -190,7 +199,7 @@ def as_row(schedule: Schedule, tau_s: float) -> dict[str, object]:
 
 
 def schedule_rows(schedule: Schedule) -> pd.DataFrame:
-    """The columns of ``--schedule-out``."""
+    """Return the columns of ``--schedule-out``."""
     columns = ["job_id", "submit_s", "start_s", "end_s", "procs", "predicted_s", "corrections"]
     rows = schedule.jobs[columns].copy()
     rows.insert(0, "predictor", schedule.predictor)
@@ -199,7 +208,7 @@ def schedule_rows(schedule: Schedule) -> pd.DataFrame:
 
 
 def print_metrics(rows: list[dict[str, object]], workload: CleanTrace) -> None:
-    """Print the metrics that are looked at first."""
+    """Print the main metrics."""
     from pipelines.report.terminal import print_table
 
     title = f"{workload.name}: {len(workload.jobs):,} jobs on {workload.procs:,} processors" + (

@@ -1,4 +1,4 @@
-"""``queuecast traces``: the catalogue, and how a trace that was run is forgotten."""
+"""``queuecast traces``: list the catalogue; forget a trace that was run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipelines.report.terminal import console
     "--forget", metavar="NAME", help="Forget that a trace was run: no night runs it; its tables, reports and models stay."
 )
 def command(forget: str | None) -> None:
-    """List every trace known by name: what it is, where it is, and whether it is at hand."""
+    """List every trace known by name: what it is, where it is, and whether it is available."""
     if forget is not None:
         from pipelines.sources.traces import forget as forget_trace
 

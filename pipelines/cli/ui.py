@@ -30,7 +30,10 @@ def command(port: int, host: str) -> None:
 
 
 def check_free(host: str, port: int) -> None:
-    """InputError if nothing can listen on ``port`` of ``host``, such as where a web server does already."""
+    """Raise InputError if nothing can listen on ``port`` of ``host``.
+
+    For example because a web server does already.
+    """
     try:
         kind, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror as error:

@@ -1,4 +1,7 @@
-"""``queuecast variability``: performance variability, from monitoring counters to a scheduler that waits; one file a subcommand."""
+"""``queuecast variability``: from monitoring counters to a scheduler that waits.
+
+Performance variability; one file a subcommand.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ _COMMANDS = {
     "ingest": "read counters, control runs and probe results",
     "train": "train classifiers, register them, promote the best by the rule",
     "evaluate": "cross-validate classifiers on the control runs",
-    "ask": "would a job vary that started now? The champion's answer",
-    "experiment": "paper 004's experiments on a simulated cluster",
+    "ask": "would a job vary if it started now? The champion's answer",
+    "experiment": "the experiments of Nichols et al. (RUSH) on a simulated cluster",
     "emit": "write what monitoring would record of a simulated cluster",
 }
 
 
 @click.group("variability", cls=LazyGroup, package=__name__, summaries=_COMMANDS)
 def command() -> None:
-    """Performance variability: what the machine's counters say about how long a job started now would run."""
+    """Performance variability: predict from counters whether a job would run slow."""

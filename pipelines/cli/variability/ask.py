@@ -1,4 +1,7 @@
-"""``queuecast variability ask``: would a job vary that started now on these nodes? The champion's answer from the counters that were ingested."""
+"""``queuecast variability ask``: would a job vary if it started now on these nodes.
+
+The champion answers from the ingested counters.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,11 @@ _SHOWN = 3
 
 
 @click.command()
-@click.option("--system", required=True, help="Whose counters, as they were ingested, and whose champion, variability-SYSTEM.")
+@click.option("--system", required=True, help="System of the ingested counters and of the champion, variability-SYSTEM.")
 @click.option(
     "--nodes", "node_list", required=True, help="The nodes the job would get: n1,n2 or a Slurm list such as quartz[1-16,20]."
 )
-@click.option("--application", required=True, help="What would run, by the name it has among the control runs.")
+@click.option("--application", required=True, help="Name of the application, as in the control runs.")
 @click.option("--at", "when", help="When it would start: Unix seconds, or ISO 8601 with its offset from UTC.  [default: now]")
 @click.option(
     "--probes", type=click.Path(path_type=Path), help="MPI probes just run on these nodes: run_id,node,send_s,recv_s,allreduce_s."
@@ -37,7 +40,7 @@ _SHOWN = 3
 def command(system: str, node_list: str, application: str, when: str | None, probes: Path | None, as_json: bool) -> None:
     """Ask the champion of SYSTEM whether APPLICATION would vary if it started on these nodes.
 
-    It goes by the counters of the five minutes before, as far as they were ingested, and says how many samples those were.
+    It uses the ingested counters of the five minutes before, and says how many samples those were.
     """
     from pipelines.ingest.node_list import expand_nodes
     from pipelines.storage.home import home
@@ -59,7 +62,7 @@ def command(system: str, node_list: str, application: str, when: str | None, pro
 
 
 def moment(text: str) -> float:
-    """Unix seconds of ``text``: a number of them, or ISO 8601 with an offset from UTC; InputError for anything else."""
+    """Return Unix seconds of a number, or of ISO 8601 with an offset; InputError otherwise."""
     try:
         number = float(text)
     except ValueError:
@@ -100,7 +103,7 @@ def _print(answer: Answer) -> None:
     if math.isfinite(answer.varies_above_s):
         click.echo(f"varies above  {answer.varies_above_s:,.0f} s")
     else:
-        note(f"{answer.application}: no control runs taught {answer.model} what is usual for it")
+        note(f"{answer.application}: {answer.model} has no baseline for it, as it had no control runs of it")
     click.echo(f"model         {answer.model} version {answer.version}, {answer.classifier}, counters of {answer.scope} nodes")
     click.echo(f"rests on      {answer.samples:,} samples, where {answer.expected:,.0f} are usual")
     if answer.missing:

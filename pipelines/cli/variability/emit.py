@@ -1,4 +1,7 @@
-"""``queuecast variability emit``: what monitoring would record of the simulated cluster, as files that ``ingest`` reads."""
+"""``queuecast variability emit``: write a simulated cluster's monitoring as files.
+
+``ingest`` reads them.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,9 @@ from sim.cluster.presets import CALIBRATIONS, Cluster
     "cluster_name",
     default="congested",
     show_default=True,
-    help="A calibration of the simulated cluster, or congested-small, a quarter of it.",
+    help="A preset of the simulated cluster, or congested-small, a quarter of congested.",
 )
-@click.option("--days", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="Of continuous load.")
+@click.option("--days", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="Days of continuous load.")
 @click.option(
     "--each", type=click.IntRange(1), help="Control runs of each application, at random among its runs. [default: all runs]"
 )
@@ -36,10 +39,11 @@ from sim.cluster.presets import CALIBRATIONS, Cluster
 def command(
     cluster_name: str, days: float, each: int | None, seed: int, origin_s: int, rotate: int, packed: bool, out: Path
 ) -> None:
-    """Simulate a cluster under continuous load and write its counters as LDMS CSV, its control runs, probe results and application types.
+    """Simulate a cluster under continuous load and write what a site would record.
 
-    A day of the 512 nodes of congested is some 135 million values, 1.6 GB of text and half of that packed; of the 128 nodes of congested-small, which are
-    sampled a quarter as often, 8 million and 0.1 GB.
+    Counters as LDMS CSV, control runs, probe results and application types. A day of the 512 nodes of congested is some 135
+    million values, 1.6 GB of text and half of that packed; of the 128 nodes of congested-small, which are sampled a quarter as
+    often, 8 million and 0.1 GB.
     """
     check_outputs({"--out": out}, [])
     cluster = emitted_cluster(cluster_name)
@@ -55,7 +59,10 @@ def command(
 
 
 def emitted_cluster(name: str) -> Cluster:
-    """The calibration ``name``, or the small cluster that is also the system ``simulated``; InputError with the list of what is known."""
+    """Return the preset ``name``, or the small cluster of the system ``simulated``.
+
+    InputError with the known names otherwise.
+    """
     from pipelines.sources.simulated_site import small_cluster
 
     small = small_cluster()

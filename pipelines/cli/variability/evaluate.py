@@ -1,4 +1,4 @@
-"""``queuecast variability evaluate``: how well classifiers predict performance variation, cross-validated on a system's control runs."""
+"""``queuecast variability evaluate``: classifiers cross-validated on control runs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _PROTOCOLS = ("blocks-of-time", "leave-one-application-out")
 
 
 @click.command()
-@click.option("--system", required=True, help="Whose counters and control runs, as they were ingested.")
+@click.option("--system", required=True, help="System of the ingested counters and control runs.")
 @click.option(
     "--scope",
     "scopes",
     type=click.Choice(["own", "all"]),
     multiple=True,
-    help="Counters of own nodes, of all. [default: both, compared]",
+    help="Counters of the run's own nodes, or of all. [default: both, compared]",
 )
-@click.option("--classifier", "names", type=click.Choice(CLASSIFIERS), multiple=True, help="May be given often. [default: all]")
+@click.option("--classifier", "names", type=click.Choice(CLASSIFIERS), multiple=True, help="May be repeated. [default: all]")
 @click.option("--protocol", "protocols", type=click.Choice(_PROTOCOLS), multiple=True, help="[default: both]")
 @click.option(
     "--classes", type=click.IntRange(2, 3), default=2, show_default=True, help="Two (z > 1.5) or three (z > 1.2, z > 1.5)."
@@ -45,7 +45,10 @@ def command(
     seed: int,
     as_json: bool,
 ) -> None:
-    """F1, precision, recall and average precision of each classifier, by protocol, with 95 % intervals over days."""
+    """Print F1, precision, recall and average precision of each classifier, by protocol.
+
+    With 95 % intervals over days.
+    """
     from features.monitoring.labels import BINARY, THREE_CLASSES
     from pipelines.storage.home import home
     from pipelines.workflows.variability_models import evaluate
@@ -83,7 +86,7 @@ def command(
 
 
 def without_intervals(measures: pd.DataFrame) -> str:
-    """Why some values have no interval, in words; empty where all have one."""
+    """Return why some values have no interval, in words; "" if all have one."""
     from features.statistics import FEWEST_BLOCKS
 
     pooled = measures[(measures["application"] == "all") & (measures["measure"] == "f1")]
@@ -109,6 +112,6 @@ def _print(measures: pd.DataFrame, title: str) -> None:
 
 
 def _cell(value: float, low: float, high: float) -> str:
-    """A value, with its interval where it has one."""
+    """Format a value, with its interval where it has one."""
     interval = f" [{low:.2f}, {high:.2f}]" if math.isfinite(low) else ""
     return f"{value:.3f}{interval}" if math.isfinite(value) else "–"

@@ -1,4 +1,7 @@
-"""``queuecast variability experiment``: paper 004's experiments on a simulated cluster, EASY against RUSH, an oracle, a nowcast and a coin."""
+"""``queuecast variability experiment``: experiments of Nichols et al. (RUSH), simulated.
+
+EASY against RUSH, an oracle, a nowcast and a coin on a simulated cluster.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +30,26 @@ _MOST_TRIALS = 9_000
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--cluster", "cluster_name", default="congested", show_default=True, help="A calibration of the simulated cluster.")
+@click.option("--cluster", "cluster_name", default="congested", show_default=True, help="A preset of the simulated cluster.")
 @click.option(
-    "--trials", type=click.IntRange(1, _MOST_TRIALS), default=5, show_default=True, help="Of each experiment; five as published."
+    "--trials",
+    type=click.IntRange(1, _MOST_TRIALS),
+    default=5,
+    show_default=True,
+    help="Trials of each experiment; five as published.",
 )
 @click.option(
     "--scheduler",
     "schedulers",
     multiple=True,
-    help="May be given often; the first, which asks nobody, is the baseline. [default: EASY, EASY+RUSH of each model, oracle, nowcast, coin]",
+    help="May be repeated; the first, without start decisions, is the baseline. [default: EASY, EASY+RUSH of each model, oracle, nowcast, coin]",
 )
 @click.option(
-    "--classifier", "classifiers", type=click.Choice(CLASSIFIERS), multiple=True, help="Trained for RUSH. [default: lightgbm]"
+    "--classifier",
+    "classifiers",
+    type=click.Choice(CLASSIFIERS),
+    multiple=True,
+    help="A classifier to train for RUSH. [default: lightgbm]",
 )
 @click.option(
     "--scope",
@@ -52,7 +63,7 @@ _MOST_TRIALS = 9_000
     type=click.FloatRange(0, min_open=True),
     default=30.0,
     show_default=True,
-    help="Of continuous load that control runs are of.",
+    help="Days of continuous load for the control runs.",
 )
 @click.option("--model", help="A registered model instead, variability-SYSTEM@champion; in --scheduler it is called registered.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
@@ -83,9 +94,9 @@ def command(
     report: Path | None,
     as_json: bool,
 ) -> None:
-    """Run the experiments NAME (ADAA ADPA PDPA WS SS, by default all five) on a simulated cluster and compare schedulers.
+    """Run the experiments NAME (ADAA ADPA PDPA WS SS, by default all) and compare schedulers.
 
-    All numbers are simulated: what varies, why, and what counters show of it.
+    They run on a simulated cluster. All numbers are simulated: what varies, why, and what counters show of it.
     """
     from pipelines.workflows.cluster_experiments import REGISTERED, Plan, conduct
     from sim.cluster.presets import calibration
@@ -124,7 +135,7 @@ def command(
 
 
 def _registered(spec: str) -> Adviser:
-    """A model of the registry, with the scope that it was trained on."""
+    """Return a model of the registry, with the scope that it was trained on."""
     from models.registry.variability_registration import registered_classifier
     from pipelines.storage.registry import tracking
     from sim.cluster.simulate import Adviser
@@ -138,7 +149,7 @@ def _registered(spec: str) -> Adviser:
 
 @contextmanager
 def _shown() -> Iterator[Progress]:
-    """One line on standard error that is written over where that is a terminal, else a line for each thing begun."""
+    """Yield a progress callback: one overwritten line on a terminal, else a line a step."""
     if sys.stderr.isatty():
         from rich.console import Console
         from rich.status import Status

@@ -1,4 +1,7 @@
-"""``queuecast variability ingest``: LDMS counters, control runs, probe results and application types into the lake."""
+"""``queuecast variability ingest``: a system's monitoring files into the lake.
+
+LDMS counters, control runs, probe results and application types.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +27,18 @@ _SHOWN = 20
 
 
 @click.command()
-@click.option("--system", required=True, help="Name of the cluster; what is read is kept under it.")
+@click.option("--system", required=True, help="Name of the cluster, under which everything is stored.")
 @click.option(
     "--counters", multiple=True, help="LDMS CSV: a file, a directory with all below it, or a pattern in quotes. Repeatable."
 )
-@click.option("--sampler", help="Whose metrics these are, where neither ::sampler, the file's name nor the metrics say.")
+@click.option("--sampler", help="The metrics' sampler, where neither ::sampler, the file's name nor the metrics tell.")
 @click.option("--runs", type=click.Path(path_type=Path), help="Control runs: run_id,application,input,nodes,start_s,runtime_s.")
 @click.option(
     "--accounting", type=click.Path(path_type=Path), help="Control runs from Slurm accounting (sacct --parsable2, or CSV)."
 )
 @click.option(
     "--job-name",
-    help="Which of its jobs: a regular expression for the whole name, with groups (?P<application>...) and (?P<input>...).",
+    help="Names of its control runs: a regular expression for the whole name, with groups (?P<application>...) and (?P<input>...).",
 )
 @click.option("--time-zone", "timezone", help="IANA time zone of the accounting's local times, such as America/Denver.")
 @click.option("--probes", type=click.Path(path_type=Path), help="MPI probe results: run_id,node,send_s,recv_s,allreduce_s.")
@@ -53,8 +56,8 @@ def command(
 ) -> None:
     """Read counters, control runs, probe results and application types of one system.
 
-    The system is remembered with where all this lies, and read again every night. What was read before changes nothing; a counter file that
-    grew gives its new lines. A broken counter file is quarantined with the reason and the rest goes on: then the exit code is 2.
+    The system's places are remembered and read again every night. Known content changes nothing; a counter file that grew adds
+    its new lines. A broken counter file is quarantined with the reason and the rest is ingested: then the exit code is 2.
     """
     from pipelines.ingest.ldms_files import counter_files
     from pipelines.sources.systems import SIMULATED, System, remember_system
@@ -62,14 +65,14 @@ def command(
     from pipelines.storage.lake import Lake
 
     if system == SIMULATED:
-        raise InputError(f"--system {system}: is the name of the simulated cluster; call yours otherwise")
+        raise InputError(f"--system {system}: is the name of the simulated cluster; use another name")
     check_name(system, "--system")
     if (accounting is None) != (job_name is None):
         raise InputError("--accounting and --job-name belong together: the file, and which of its jobs are control runs")
     if not (counters or runs or accounting or probes or types):
         raise InputError("nothing to read: give --counters, --runs, --accounting, --probes or --types")
     for spec in counters:
-        counter_files(spec)  # a slip in a name is told before anything is done
+        counter_files(spec)  # fails early for a wrong name
     lake = Lake(home() / "lake")
     places = {"runs": runs, "accounting": accounting, "probes": probes, "types": types}
     asked: dict[str, Any] = {"job_name": job_name or "", "time_zone": timezone or ""}

@@ -1,4 +1,7 @@
-"""``queuecast variability train``: classifiers of performance variation trained on a system's control runs, registered, and promoted by the rule."""
+"""``queuecast variability train``: train classifiers on a system's control runs.
+
+They are registered, and promoted by the rule.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from pipelines.report.terminal import print_table
 
 
 @click.command()
-@click.option("--system", required=True, help="Whose counters and control runs, as they were ingested.")
+@click.option("--system", required=True, help="System of the ingested counters and control runs.")
 @click.option(
     "--scope",
     type=click.Choice(["own", "all"]),
@@ -38,10 +41,7 @@ from pipelines.report.terminal import print_table
 def command(
     system: str, scope: str | None, names: tuple[str, ...], classes: int, eliminate: bool | None, plot: Path | None, seed: int
 ) -> None:
-    """Train candidates, register them as variability-SYSTEM, and say which is champion and why.
-
-    What is not given is as systems.toml states it of SYSTEM, as in the nightly run.
-    """
+    """Train candidates, register them as variability-SYSTEM, and report the champion and why."""
     check_outputs({"--plot": plot}, [])
 
     from features.monitoring.labels import BINARY, THREE_CLASSES

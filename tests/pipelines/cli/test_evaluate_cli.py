@@ -198,7 +198,7 @@ def test_nights_of_predictors_that_learn_anew_are_told_of(trace: Path) -> None:
 
 def test_without_users_a_trace_is_judged_as_a_whole_and_that_is_said(tmp_path: Path) -> None:
     done = evaluated(swf(tmp_path / "nobody.swf", users=False), tmp_path, "--report", str(tmp_path / "page.html"))
-    assert "nobody: names no users, so there is nothing by experience" in done.stderr
+    assert "nobody: names no users, so there are no figures by experience" in done.stderr
     assert "first jobs" not in done.stdout
     assert "The trace names no users." in (tmp_path / "page.html").read_text()
 

@@ -119,7 +119,9 @@ def test_predict_says_how_many_users_are_unknown(tmp_path, monkeypatch):
     path = csv_of(tmp_path, GOOD.strip(), GOOD.strip().replace("ada", "bob"), GOOD.strip().removeprefix("ada"))
     done = CliRunner().invoke(command, ["--model", "m", str(path)], standalone_mode=False)
     assert done.exception is None
-    assert done.stderr == "m: has no history of the user of 2 of 3 jobs (user_known is False): those of others answer\n"
+    assert (
+        done.stderr == "m: has no history of the user of 2 of 3 jobs (user_known is False): answered from other users' histories\n"
+    )
     assert [line.rsplit(",", 1)[1] for line in done.stdout.splitlines()] == ["user_known", "True", "False", "False"]
 
 
