@@ -25,7 +25,7 @@ from sim.kernel.start_decision import StartDecision, decide
 from sim.kernel.state import CLAMPED, ENDED, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
 from sim.names import PLANNING, Scheduler
 from sim.policy import Policy, kernel_settings
-from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, Prepared, as_predictor, inputs
+from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, Prepared, as_predictor, inputs, told_quantiles
 from sim.python_predictor import Conversation
 
 TRACE_SECONDS = Clock()
@@ -188,9 +188,7 @@ class _Simulation:
                 column[order] for column in (submit, start, runtime, predicted, corrections)
             )
             skips = skips[order] if len(skips) else skips
-        told = None
-        if isinstance(source, CompiledPredictor) and source.distribution is not None:
-            told = source.distribution(self.given.memory)
+        told = told_quantiles(source, self.given.memory, self.workload.jobs)
         return Outcome(submit, start, runtime, predicted, corrections, skips, source.name, clamped, seconds, self.retraining, told)
 
 

@@ -174,7 +174,7 @@ def inputs(workload: Prepared, source: Predictor, policy: Policy, clock: Clock) 
     """
     jobs, arrays, _, _ = workload
     estimates, clamped, code, memory = as_estimates(source, jobs, arrays, clock)
-    if policy.correction.startswith("conditional") and code == TABLE:
+    if policy.correction.startswith("conditional") and isinstance(source, TablePredictor) and source.quantiles is None:
         check_answerable(source.name, estimates.end, arrays.runtime)
     if CORRECTIONS[policy.correction] == RENEWED and code == OUTSIDE:
         raise InputError(
@@ -200,13 +200,33 @@ def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs, clock: Clo
         whole, clamped = whole_seconds(
             predicted, arrays.requested if source.capped else None, source.name, jobs["job_id"].to_numpy()
         )
-        return Estimates(whole, whole, whole), clamped, TABLE, Memory()
+        return Estimates(whole, whole, whole), clamped, TABLE, _told(source, jobs)
     if isinstance(source, CompiledPredictor):
         point = np.zeros(total, np.int64)
         apart = (np.zeros(total, np.int64), np.zeros(total, np.int64)) if answers_apart(source.code) else (point, point)
         memory = source.memory(jobs)._replace(row=np.arange(total), clock=wall_clock_steps(jobs, clock))
         return Estimates(point, *apart), 0, source.code, memory
     return Estimates(np.zeros(total, np.int64), np.zeros(total, np.int64), np.zeros(total, np.int64)), 0, OUTSIDE, Memory()
+
+
+def _told(source: TablePredictor, jobs: pd.DataFrame) -> Memory:
+    """The memory of a table: its quantiles in whole seconds, where there are any."""
+    if source.quantiles is None:
+        return Memory()
+    seconds = np.rint(source.quantiles(jobs).to_numpy(np.float64))
+    if seconds.shape[0] != len(jobs) or not np.isfinite(seconds).all():
+        raise InputError(f"predictor {source.name}: its quantiles are not finite seconds, a row for each of {len(jobs)} jobs")
+    return Memory(keys=_plain(seconds.astype(np.int64)), row=np.arange(len(jobs)))
+
+
+def told_quantiles(source: Predictor, memory: Memory, jobs: pd.DataFrame) -> pd.DataFrame | None:
+    """What was said of each job's distribution at its submission: a row a job, a column a level; None where only one number was."""
+    told = None
+    if isinstance(source, CompiledPredictor) and source.distribution is not None:
+        told = source.distribution(memory)
+    elif isinstance(source, TablePredictor) and source.quantiles is not None:
+        told = source.quantiles(jobs)
+    return None if told is None or told.shape[1] == 0 else told
 
 
 _LATER_S = 3650 * DAY_S

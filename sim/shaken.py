@@ -52,13 +52,13 @@ def in_order(source: Predictor, recorded: pd.DataFrame, rows: np.ndarray) -> Pre
     """
     if not isinstance(source, TablePredictor):
         return source
-    asked = source.estimate
+    asked, told = source.estimate, source.quantiles
 
     def estimate(_: pd.DataFrame) -> np.ndarray:
         predicted = np.asarray(asked(recorded), np.float64)
         return predicted[rows] if predicted.shape == (len(recorded),) else predicted
 
-    return replace(source, estimate=estimate)
+    return replace(source, estimate=estimate, quantiles=told and (lambda _: told(recorded).iloc[rows].reset_index(drop=True)))
 
 
 def restored(made: Outcome, rows: np.ndarray) -> Outcome:

@@ -1,7 +1,7 @@
 """Dispatch from the simulation kernel to compiled predictors: integer codes, direct calls.
 
-Code 0 is a table filled beforehand (nothing to do), code -1 a predictor outside the kernel (the loop stops and asks). All others
-keep their state in a :class:`~models.runtime.memory.Memory`. ``jobs`` are the kernel's columns, int64 [jobs], ``job`` a row of
+Code 0 is a table filled beforehand (asked only of jobs that outlive it), code -1 a predictor outside the kernel (the loop stops
+and asks). All others keep their state in a :class:`~models.runtime.memory.Memory`. ``jobs`` are the kernel's columns, int64 [jobs], ``job`` a row of
 them and ``start`` the starts so far; times count from the first submission. A predictor reads nothing of the future: no rows
 behind ``job``, no runtime of a job before it has ended.
 """
@@ -66,10 +66,15 @@ def answer_to(code, memory, question, job):
 def estimate_again(code, memory, job, jobs, said, elapsed):
     """Predict total seconds for a job that has run ``elapsed`` seconds and still runs.
 
-    ``said`` is the prediction at its submission. A predictor of distributions answers for what lies beyond ``elapsed``. A point
+    ``said`` is the prediction at its submission. A predictor of distributions answers for what lies beyond ``elapsed``; a
+    table gives the next of its quantiles (``memory.keys``, whole seconds, a column a level), beyond them the request. A point
     predictor gives what it would predict by now for the job as submitted; if that is not longer than ``elapsed``, ``said``; if
     ``said`` is outlived too, the request.
     """
+    if code == TABLE:
+        for level in range(memory.keys.shape[1]):
+            if memory.keys[memory.row[job], level] > elapsed:
+                return 1.0 * memory.keys[memory.row[job], level]
     if code == HIERARCHY:
         return hierarchy.estimate(memory, memory.row[job], jobs.requested[job], elapsed)
     if code == SURVIVAL:

@@ -26,12 +26,15 @@ class TablePredictor:
     """A predictor whose answers are all known before the simulation.
 
     ``estimate(jobs)`` gives seconds, float64 [jobs]. ``capped`` says that a prediction outside 1..request is clamped and counted;
-    published multiples of the request are not.
+    published multiples of the request are not. ``quantiles(jobs)``, if given, tells more of each job's runtime: seconds, a row a job,
+    a column a level in (0, 1), ascending. For a job that outlives its prediction (corrections ``conditional``) the next quantile
+    stands in, and beyond them the request; without columns, the request at once.
     """
 
     name: str
     estimate: Callable[[pd.DataFrame], np.ndarray]
     capped: bool = True
+    quantiles: Callable[[pd.DataFrame], pd.DataFrame] | None = None
 
 
 @dataclass(frozen=True)

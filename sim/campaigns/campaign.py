@@ -103,16 +103,34 @@ def points(campaign: Campaign, windows: Windows) -> list[Point]:
 
 
 @dataclass(frozen=True)
+class _Answers:
+    """A table of predictions for the whole trace, asked once: what a :class:`TablePredictor` says, in the order of the trace's jobs."""
+
+    seconds: np.ndarray
+    capped: bool
+    quantiles: pd.DataFrame | None
+
+    def of(self, name: str, rows: np.ndarray) -> TablePredictor:
+        """The table for the jobs ``rows`` of the trace."""
+        told = self.quantiles
+        return TablePredictor(
+            name,
+            lambda _: self.seconds[rows],
+            self.capped,
+            None if told is None else lambda _: told.iloc[rows].reset_index(drop=True),
+        )
+
+
+@dataclass(frozen=True)
 class Setting:
     """The shared settings of a campaign's points: windows by number, predictors by name.
 
-    They can be sent to other processes. A table of predictions is an array, float64 in the order of the whole trace's jobs, and
-    whether it is capped at the request; ``moves_s`` [jobs of the whole trace] by seed, where the campaign shakes.
+    They can be sent to other processes. ``moves_s`` [jobs of the whole trace] by seed, where the campaign shakes.
     """
 
     windows: Mapping[int, Window]
     prepared: Mapping[int, Prepared]
-    predictors: Mapping[str, str | CompiledPredictor | Callable[[], OnlinePredictor] | tuple[np.ndarray, bool]]
+    predictors: Mapping[str, str | CompiledPredictor | Callable[[], OnlinePredictor] | _Answers]
     procs: int
     trace: str
     generated: bool
@@ -309,8 +327,8 @@ def _setting(
             if seconds.shape != (len(jobs),):
                 raise InputError(f"predictor {name}: {seconds.shape} predictions for {len(jobs)} jobs")
             if not isinstance(predictors[name], str):
-                predictors[name] = (seconds, source.capped)
-            if any(correction.startswith("conditional") for correction in campaign.corrections):
+                predictors[name] = _Answers(seconds, source.capped, source.quantiles(jobs) if source.quantiles else None)
+            if source.quantiles is None and any(correction.startswith("conditional") for correction in campaign.corrections):
                 kept = np.concatenate([window.rows for window in windows.windows])
                 check_answerable(name, np.maximum(np.rint(seconds), 1.0)[kept], jobs["runtime_s"].to_numpy()[kept])
     numbered = {window.number: window for window in windows.windows}
@@ -323,9 +341,8 @@ def _predictor(setting: Setting, point: Point, window: Window) -> Any:
     """Return the predictor argument of :func:`sim.simulate` for one window."""
     name = point.policy.predictor
     source = setting.predictors[name]
-    if isinstance(source, tuple):
-        seconds, capped = source
-        return TablePredictor(name, lambda jobs: seconds[window.rows], capped)
+    if isinstance(source, _Answers):
+        return source.of(name, window.rows)
     if isinstance(source, (str, CompiledPredictor)):
         return seeded(source, point.policy.seed)
     return source()

@@ -17,7 +17,7 @@ from models.runtime.protocol import ORDER, CompiledPredictor, OnlinePredictor, P
 from sim.kernel.at_once import walk
 from sim.kernel.state import Jobs
 from sim.outcome import TRACE_SECONDS
-from sim.prepare import as_estimates, as_predictor, prepare, whole_seconds
+from sim.prepare import as_estimates, as_predictor, prepare, told_quantiles, whole_seconds
 from sim.schedule import Schedule, schedule_table
 
 AT_ONCE = "at-once"
@@ -42,7 +42,7 @@ def predict_at_once(
     source = as_predictor(predictor)
     estimates, clamped, code, memory = as_estimates(source, jobs, arrays, clock)
     began, retraining = time.perf_counter(), 0.0
-    predicted, told = estimates.order, None
+    predicted = estimates.order
     if isinstance(source, CompiledPredictor):
         answers, start = np.zeros(len(jobs)), np.full(len(jobs), -1)
         first = 0
@@ -58,7 +58,6 @@ def predict_at_once(
                 memory = source.retrain(memory, np.arange(last), arrays.runtime)
                 retraining += time.perf_counter() - stopped
         predicted, clamped = whole_seconds(answers, arrays.requested, source.name, jobs["job_id"].to_numpy())
-        told = source.distribution(memory) if source.distribution is not None else None
     elif isinstance(source, OnlinePredictor):
         answers = _asked(source, jobs, arrays, origin)
         predicted, clamped = whole_seconds(answers, arrays.requested, source.name, jobs["job_id"].to_numpy())
@@ -75,7 +74,7 @@ def predict_at_once(
         clamped_predictions=clamped,
         simulate_s=seconds,
         retrain_s=retraining,
-        quantiles=told,
+        quantiles=told_quantiles(source, memory, jobs),
     )
 
 
