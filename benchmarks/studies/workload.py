@@ -30,6 +30,7 @@ from models.runtime.last2 import last2_table
 from pipelines.ingest.people import SESSION_GAP_S
 from pipelines.ingest.swf import read_swf
 from pipelines.ingest.workload import Workload, generate
+from pipelines.storage.atomic import replacing
 
 REAL = {"KTH-SP2": ("KTH-SP2-1996-2.swf.gz", None), "SDSC-SP2": ("SDSC-SP2-filtered.swf.gz", 128)}
 LIKE_KTH = Workload(jobs=28_481, procs=100, users=214, load=0.686)
@@ -173,7 +174,7 @@ def speed() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--traces", type=Path, default=HOUSE.parent / "shared" / "traces", help="where the real traces are")
-    parser.add_argument("--plot", action="store_true", help="draw docs/studies/workload.png")
+    parser.add_argument("--plot", action="store_true", help="draw docs/studies/workload.png, and write its data")
     parser.add_argument("--speed", action="store_true", help="measure the generator")
     options = parser.parse_args()
     like = clean(generate(LIKE_KTH))
@@ -189,6 +190,8 @@ def main() -> None:
     print(made_by("studies.workload"))
     if options.plot:
         path = STUDIES / "workload.png"
+        with replacing(STUDIES / "data" / "workload.csv") as unfinished:
+            table.to_csv(unfinished, index_label="figure", float_format="%.6g", lineterminator="\n")
         shown = {f"generated, {len(like.jobs):,} jobs": like}
         if "KTH-SP2" in workloads:
             shown["KTH-SP2, recorded"] = workloads["KTH-SP2"]
