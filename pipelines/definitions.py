@@ -60,7 +60,7 @@ nightly_variability = dg.define_asset_job(
     default_status=dg.DefaultScheduleStatus.RUNNING,
 )
 def nightly_retraining(context: dg.ScheduleEvaluationContext):
-    """Every night, read each known trace again, retrain, promote the better model or refresh the champion, and compare anew."""
+    """Every night, read each known trace, retrain, promote or refresh the champion, compare."""
     names = context.instance.get_dynamic_partitions(str(traces.name))
     if not names:
         return dg.SkipReason("no trace is known yet: queuecast run adds one")
@@ -77,7 +77,7 @@ def nightly_retraining(context: dg.ScheduleEvaluationContext):
     default_status=dg.DefaultScheduleStatus.RUNNING,
 )
 def nightly_variability_retraining(context: dg.ScheduleEvaluationContext):
-    """Every night, read what is new of each known system, retrain, and promote the better model or keep the champion."""
+    """Every night, read each known system, retrain, and promote the better model, if any."""
     context.instance.add_dynamic_partitions(str(systems.name), list(remembered_systems(home())))
     names = context.instance.get_dynamic_partitions(str(systems.name))
     if not names:

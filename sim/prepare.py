@@ -220,7 +220,7 @@ def _told(source: TablePredictor, jobs: pd.DataFrame) -> Memory:
 
 
 def told_quantiles(source: Predictor, memory: Memory, jobs: pd.DataFrame) -> pd.DataFrame | None:
-    """What was said of each job's distribution at its submission: a row a job, a column a level; None where only one number was."""
+    """Return predicted quantiles at submission, a row a job, a column a level, or None."""
     told = None
     if isinstance(source, CompiledPredictor) and source.distribution is not None:
         told = source.distribution(memory)

@@ -52,7 +52,7 @@ def comparisons(shared: Path, quick: bool = False) -> dict[str, pd.DataFrame]:
 
 
 def cell(table: pd.DataFrame, scheduler: str, predictor: str, correction: str, metric: str) -> pd.Series:
-    """The one row of a scheduler, predictor, correction and metric; predictors that nobody outlives have no correction but the first."""
+    """The one row of a scheduler, predictor, correction and metric; predictors that no job outlives have no correction but the first."""
     known = correction if predictor in CORRECTED else CORRECTIONS[0]
     found = table[
         (table["scheduler"] == scheduler)

@@ -62,7 +62,7 @@ def compile_scheduler() -> None:
 
 
 def compile_cluster() -> None:
-    """Compile the simulated cluster's kernel, or load it from its cache; say so if it takes long."""
+    """Compile the simulated cluster's kernel, or load it from its cache; announce a long wait."""
     from sim.cluster.experiments import control_runs
     from sim.cluster.presets import calibration
 

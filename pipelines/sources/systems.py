@@ -89,7 +89,7 @@ def system(home: Path, name: str) -> System:
 
 
 def settings_of(home: Path, name: str) -> System:
-    """Return what is stated of the system ``name``, or the defaults of one that is not remembered."""
+    """Return the settings of the system ``name``, or the defaults of an unknown one."""
     return system(home, name) if name == SIMULATED or name in systems(home) else System(name)
 
 

@@ -104,7 +104,7 @@ def points(campaign: Campaign, windows: Windows) -> list[Point]:
 
 @dataclass(frozen=True)
 class _Answers:
-    """A table of predictions for the whole trace, asked once: what a :class:`TablePredictor` says, in the order of the trace's jobs."""
+    """A table of predictions for the whole trace, asked once, in the order of the trace."""
 
     seconds: np.ndarray
     capped: bool

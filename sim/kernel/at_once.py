@@ -1,4 +1,4 @@
-"""Predictions one after the other, each job learned before the next is submitted (:mod:`sim.predictions.at_once`)."""
+"""Predictions one after the other; each job is learned before the next is submitted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from models.runtime.dispatch import estimate, learn, started, wants_starts
 
 @njit
 def walk(code, memory, jobs, start, first, last, answers):
-    """Estimate the jobs ``first`` to ``last`` one after the other, each of them learned before the next."""
+    """Estimate the jobs ``first`` to ``last`` in order; each is learned before the next."""
     for job in range(first, last):
         answers[job] = estimate(code, memory, job, jobs, start)
         start[job] = jobs.submit[job]

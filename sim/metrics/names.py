@@ -1,4 +1,4 @@
-"""Every metric of a schedule: its names in text and in tables, how it is printed, whether lower is better, what it means and where it comes from.
+"""Every metric of a schedule: names, format, direction, meaning and source.
 
 All tables, pages and comparisons ask here. A metric's formula is in :mod:`sim.metrics.schedule_metrics` (:mod:`sim.metrics.user_fairness` for
 fairness between users): a metric is those two, and a test.

@@ -58,7 +58,7 @@ class Run:
 
 
 class Machine:
-    """The nodes, who is on them, and what that makes of everybody's speed."""
+    """The nodes, the jobs on them, and every job's speed."""
 
     def __init__(self, cluster: Cluster, background: np.ndarray) -> None:
         self.cluster, self.background = cluster, background.tolist()
@@ -121,7 +121,7 @@ class Machine:
         return under, more(stored / cluster.storage + storage, cluster.storage_gain)
 
     def settle(self, now: int) -> None:
-        """Everybody's speed from ``now`` on, and so when they will be done."""
+        """Compute every job's speed from ``now`` on, and its end."""
         under, in_storage = self.loads(now)
         for run in self.running.values():
             run.network = 1.0 + max(share * under[leaf] for leaf, share in self.away(run.nodes).items())

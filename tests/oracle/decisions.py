@@ -1,6 +1,8 @@
-"""The oracle with start decisions: whom a pass would start, somebody may make wait (paper 004, algorithm 2; rules of :mod:`sim.kernel.start_decision`).
+"""The oracle with start decisions (Nichols et al., algorithm 2).
 
-Whoever is skipped is, for the rest of that pass, as if it were not there: what the pass decides then is what the algorithm decides of the others
+A job that a pass would start may be skipped (rules of :mod:`sim.kernel.start_decision`).
+
+A skipped job counts as absent for the rest of that pass: what the pass decides then is what the algorithm decides of the others
 alone, from the beginning, since it is asked in the order in which it starts jobs. Plain Python like the oracle itself, and as slow.
 """
 
@@ -15,7 +17,7 @@ from zlib import crc32
 from tests.oracle.scheduler import Job, Simulation
 from tests.support.workloads import Workload, policy_of, source_of
 
-WAKE_S = 30  # after a pass that skipped somebody, if nothing else causes one
+WAKE_S = 30  # after a pass that skipped a job, if nothing else causes one
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Until:
 
 @dataclass
 class Deciding(Simulation):
-    """A simulation whose starts somebody decides on; a job is skipped ``most`` times at most."""
+    """A simulation with start decisions; a job is skipped ``most`` times at most."""
 
     decision: Any = None
     most: int = 10
@@ -86,7 +88,7 @@ class Deciding(Simulation):
         for job in skipped:
             self.skips[job.index] = self.skips.get(job.index, 0) + 1
             if self.algorithm == "Conservative":
-                job.planned = now  # it could have started now, and nobody may take a better place
+                job.planned = now  # it could have started now, and no job may take a better place
         if skipped:
             self.wake = now + WAKE_S
         return started

@@ -68,7 +68,7 @@ class NagByHand:
         self.w, self.s, self.G, self.N, self.t = [0.0] * 157, [1e-9] * 157, [1e-9] * 157, 1e-9, 1
 
     def history(self, job: int) -> History:
-        """Of the job's user; of nobody, if that is not known."""
+        """Of the job's user; empty for an unknown user."""
         user = self.user[job]
         return History() if user is None else self.users.setdefault(user, History())
 

@@ -57,7 +57,7 @@ class Nightly:
 
     @staticmethod
     def key(row: dict[str, Any], level: str) -> Any:
-        """What the job has in common with others; None where nobody is known."""
+        """Return what the job has in common with others; None without a known user."""
         values = {key: row[key] for key in level.split("+")}
         nobody = any(values.get(key, "somebody") is None for key in ("user", "group"))
         return None if nobody else (level, *values.values())

@@ -1,6 +1,6 @@
 """The oracle: a scheduling simulator in plain Python, slow and obvious, that the compiled one is held against.
 
-One class holds the state (who waits, who runs, what was learnt), one function an algorithm says which jobs start now, and one
+One class holds the state (waiting jobs, running jobs, what was learnt), one function an algorithm says which jobs start now, and one
 loop a semantics says when it is asked. Event orders: per-second after Goponenko et al. 2022, per-event after Gaussier et al.
 2015. Whatever is in here can be checked by reading it; `test_oracle.py` checks it against published schedules and by hand.
 """
@@ -216,7 +216,7 @@ class Simulation:
         return answer if usable else job.requested
 
     def free(self, now: int) -> int:
-        """Processors that nobody is predicted to hold after ``now`` (a job predicted to end now is as good as gone)."""
+        """Return processors predicted to be free after ``now`` (a job predicted to end now counts as ended)."""
         return self.machine - sum(job.procs for job in self.running if job.predicted_end > now)
 
     def schedule(self, now: int) -> list[Job]:

@@ -122,7 +122,7 @@ def test_after_the_last_submission_there_is_none(semantics: str) -> None:
     assert nights(load, semantics=semantics) == []
     # the last submission itself may be the first thing of a day
     assert nights(load_of((0, 10), (DAY_S, 3 * DAY_S)), semantics=semantics) == [[0]]
-    # ends alone pass midnights while somebody is yet to come
+    # ends alone pass midnights while jobs are yet to come
     assert nights(load_of((0, DAY_S + 1), (0, 2 * DAY_S + 1), (9 * DAY_S, 1)), semantics=semantics) == [[], [0], [0, 1]]
 
 

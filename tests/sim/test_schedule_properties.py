@@ -25,7 +25,7 @@ def starts(load: Workload, scheduler: str, predictor: object = None) -> list[int
 
 
 def free_at(load: Workload, start: list[int], now: int) -> int:
-    """Processors nobody holds in second ``now``."""
+    """Processors that no job holds in second ``now``."""
     held = zip(start, load.runtime, load.procs, strict=True)
     return load.machine - sum(procs for begin, runtime, procs in held if begin <= now < begin + runtime)
 
@@ -57,7 +57,7 @@ def test_jobs_start_only_when_one_is_submitted_or_ends(load: Workload, scheduler
 @settings(max_examples=200, deadline=None)
 @given(workloads(), fcfs_easy, st.data())
 def test_easy_never_starts_the_head_after_its_first_reservation(load: Workload, scheduler: str, data: st.DataObject) -> None:
-    """If nobody outlives its estimate: the reservation is made when all before have started, and only ever brought forward."""
+    """If no job outlives its estimate: the reservation is made when all before have started, and only ever brought forward."""
     slack = data.draw(st.lists(st.integers(0, 8), min_size=len(load.submit), max_size=len(load.submit)))
     estimates = np.minimum(np.add(load.runtime, slack), load.requested).tolist()
     start = starts(load, scheduler, estimates)

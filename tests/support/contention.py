@@ -1,4 +1,4 @@
-"""Generated control runs with the 282 features of paper 004 and contention put in by hand, for the tests of variability models."""
+"""Generated control runs with the 282 features of Nichols et al. and contention put in by hand."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ schedulers = st.one_of(st.sampled_from(EASY_NAMES), st.sampled_from(OTHER_NAMES)
 """Every scheduler there is, by its full name; mixed policies aside."""
 
 TABLE_CORRECTIONS = [correction for correction in CORRECTIONS if not correction.startswith("conditional")]
-"""Those for predictions known beforehand, which nobody can be asked for again."""
+"""Corrections for predictions known beforehand, which cannot be asked for again."""
 
 Result = tuple[list[int], list[int], list[int]]
 
@@ -180,7 +180,7 @@ def dependent_workloads(draw: st.DrawFn, most: int = 30) -> Workload:
     """Workloads whose jobs follow others: chains (often), trees, at once or after a while; some name no job above theirs."""
     load = draw(workloads(most))
     size = len(load.submit)
-    rows_up = st.one_of(st.none(), st.just(1), st.integers(1, 6), st.integers(-1, most))  # 0: itself, -1: the next, many: nobody
+    rows_up = st.one_of(st.none(), st.just(1), st.integers(1, 6), st.integers(-1, most))  # 0: itself, -1: the next, many: none
     think = st.one_of(st.none(), st.just(0), st.integers(0, 9), st.sampled_from([40, 80]))
     up, thinks = (draw(st.lists(one, min_size=size, max_size=size)) for one in (rows_up, think))
     preceding = [None if rows is None else number - rows for number, rows in enumerate(up, start=1)]

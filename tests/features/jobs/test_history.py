@@ -233,7 +233,7 @@ def perturbed(jobs: pd.DataFrame, start_s: np.ndarray, row: int, rng: np.random.
     submit = jobs["submit_s"].to_numpy().copy()
     submit[after] = now + np.sort(rng.integers(0, 200, after.sum()))
     start = start_s.copy()
-    waiting = start_s >= now  # whoever has not started before now may start at any time from now on
+    waiting = start_s >= now  # jobs not started before now may start at any time from now on
     start[waiting] = np.maximum(submit, now)[waiting] + rng.integers(0, 50, waiting.sum())
     runtime = jobs["runtime_s"].to_numpy().copy()
     unended = start_s + runtime > now

@@ -134,7 +134,7 @@ def test_submission_from_before_the_snapshot_is_answered_as_at_its_instant() -> 
 def test_unknown_and_null_users_and_an_empty_snapshot_mean_no_history() -> None:
     jobs, start = random_trace(50, np.random.default_rng(2))
     asked = pd.DataFrame({"user": ["stranger", None], "procs": 2, "requested_s": 60, "submit_s": 90, "local_s": 90})
-    expected = model_inputs(jobs, history(jobs, start, local(jobs))).iloc[0]  # a trace's first job knows nobody
+    expected = model_inputs(jobs, history(jobs, start, local(jobs))).iloc[0]  # a trace's first job has no history
     for at_s in (90, -1):
         known = History.from_frame(snapshot(jobs, start, at_s))
         got = known.inputs(asked)

@@ -1,4 +1,4 @@
-"""Labels, probes and types as paper 004 defines them, and the 282 columns that classifiers learn from."""
+"""Labels, probes and types as defined by Nichols et al., and the classifiers' 282 columns."""
 
 from __future__ import annotations
 

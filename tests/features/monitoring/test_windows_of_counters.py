@@ -192,7 +192,7 @@ def test_a_node_that_comes_after_the_window_is_not_missed_in_it() -> None:
 
 
 def papers_windows(runs: pd.DataFrame, samplers: tuple[str, ...] = tuple(SAMPLERS)) -> WindowFeatures:
-    """All that the samplers of paper 004 give, of a small cluster."""
+    """All metrics of the samplers of Nichols et al., on a small cluster."""
     parts = []
     for name in samplers:
         metrics = SAMPLERS[name].metrics

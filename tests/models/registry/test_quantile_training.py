@@ -1,4 +1,4 @@
-"""The registered form of ``quantile``: as the simulator's kernel with the same memory, no future, and an answer for everybody."""
+"""The registered form of ``quantile``: equal to the kernel's, no future, always an answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.learning import ORIGIN_S, ZONE, workload
 
 
 def people(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Groups, executables and, of some jobs, nobody known."""
+    """Groups, executables and, for some jobs, no known user."""
     random = np.random.default_rng(7)
     user = jobs["user"].astype(object).where(random.random(len(jobs)) > 0.05, None)
     group = jobs["user"].astype(object).map(lambda name: f"group{int(name[4:]) % 3}").where(random.random(len(jobs)) > 0.05, None)

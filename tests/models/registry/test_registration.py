@@ -1,4 +1,4 @@
-"""Registration and promotion in a SQLite store: what a version records, who becomes champion, what survives a failure."""
+"""Registration and promotion in a SQLite store: versions, the champion, failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registered variability models: what a version records, that it stands alone, who becomes champion."""
+"""Registered variability models: the record of a version, self-containment, the champion."""
 
 from __future__ import annotations
 

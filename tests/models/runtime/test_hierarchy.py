@@ -134,7 +134,7 @@ def test_means_decay_and_are_at_most_the_request() -> None:
 
 
 def test_keys_that_are_unknown_form_no_group() -> None:
-    """Two jobs of nobody known have not their user in common."""
+    """Two jobs without a known user do not share a user."""
     assert last_prediction((None, None, 800, 4, 70), ("b", "bob", 900, 2, 50), (None, None, 900, 1, 1)) == 50
     assert last_prediction((None, "ann", 800, 4, 70), ("b", None, 900, 2, 50), (None, "ann", 900, 1, 1)) == 70
 

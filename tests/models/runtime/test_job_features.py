@@ -165,5 +165,5 @@ def test_the_first_guess_is_the_last_runtime_of_the_most_alike() -> None:
     )
     load = replace(load, runtime=[100, 200, 1, 250, 1])
     made = simulate(load.table(), procs=4, predictor=spy()).jobs["predicted_s"].tolist()
-    # the first of its kind: its request; hers with another number of processors; the first again; nobody's: the request; her last of any kind, 1 s
+    # the first of its kind: its request; hers with another number of processors; the first again; without a user: the request; her last of any kind, 1 s
     assert made == [900, 100, 100, 250, 1]

@@ -109,7 +109,7 @@ def test_what_is_put_in_is_found_and_the_ceiling_is_above(said):
     f1 = table[(table["measure"] == "f1") & (table["application"] == "all") & (table["against"] == "label")]
     own = f1[f1["features"] == "own"].groupby("protocol")["value"].max()
     assert top[BLOCKED] > 0.75
-    assert top[LEFT_OUT] > 0.7  # how sensitive the application is that was left out, nobody is told
+    assert top[LEFT_OUT] > 0.7  # no model knows how sensitive the left-out application is
     for protocol in PROTOCOLS:
         assert 0.5 < own[protocol] <= top[protocol] + 0.05  # both from some 60 runs that varied
 

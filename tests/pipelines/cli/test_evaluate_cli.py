@@ -135,7 +135,7 @@ def test_a_generated_workload_says_so_and_a_distribution_is_drawn_and_stored(tra
     assert "Calibration of last2" in page
     assert "A note &amp; more." in page
     record = as_records(evaluation)[1]
-    # 0.5 times the runtime is too short for everybody, the runtime itself and 1.8 times it for nobody
+    # 0.5 times the runtime is too short for all jobs, the runtime itself and 1.8 times it for none
     assert [row["at_most"] for row in record["calibration"]] == [0.0, 1.0, 1.0]
     assert [row["below"] for row in record["calibration"]] == [0.0, 0.0, 1.0]
     assert json.loads(json.dumps(record)) == record

@@ -1,4 +1,4 @@
-"""What the command line refuses before it does any work: files it would lose, numbers that are none, corrections nobody can make."""
+"""Refusals of the command line before any work: lost files, bad numbers, corrections."""
 
 from __future__ import annotations
 

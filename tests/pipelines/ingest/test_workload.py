@@ -1,4 +1,4 @@
-"""The generated workload: the published model's distributions, kept, and people who are like those of real traces."""
+"""The generated workload: the published model's distributions, and realistic users."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def numbers(trace: Trace, *names: str) -> tuple[np.ndarray, ...]:
 
 
 def last2_accuracy(jobs: pd.DataFrame, user: np.ndarray) -> float:
-    """Mean of min(p/r, r/p) of the mean of the user's last two completed runtimes, where nobody waits."""
+    """Mean of min(p/r, r/p) of the mean of the user's last two completed runtimes, where no job waits."""
     columns = [jobs[name].to_numpy(np.int64).tolist() for name in ("submit_s", "runtime_s", "requested_s")]
     ended: dict[int, list[int]] = {}
     running: list[tuple[int, int, int]] = []

@@ -1,4 +1,4 @@
-"""The page of a campaign says what the results say, leaves nobody out unsaid, and needs nothing outside itself."""
+"""The page of a campaign: all results and omissions, self-contained."""
 
 from __future__ import annotations
 

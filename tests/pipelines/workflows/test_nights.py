@@ -80,7 +80,7 @@ def learned(number: object) -> dict[str, bytes]:
 
 
 def test_what_counts_as_served_is_what_a_consumer_got_that_morning(replayed) -> None:
-    """Loaded from the registry as anybody would, each night's version is asked for the next day's submissions."""
+    """Loaded from the registry, each night's version is asked for the next day's submissions."""
     home, trace, made, _ = replayed
     served, _ = Lake(home / "lake").read("served", "arriving")
     everything = submissions(trace.clean).set_index(trace.clean.jobs["job_id"])

@@ -1,4 +1,4 @@
-"""Variability models from a system's tables: what is read, who is promoted, what the commands say."""
+"""Variability models from a system's tables: inputs, promotion, commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A campaign's rows are what its simulations give one by one, whoever computes them, in whatever order, and however often interrupted."""
+"""A campaign's rows equal single simulations, under any map, order and interruption."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ def test_without_gains_schedules_are_those_of_a_trace_of_fixed_runtimes(schedule
 
 @pytest.mark.parametrize("which", ["storage_background", "core_background", "noise_background"])
 def test_more_background_makes_no_run_faster(which: str) -> None:
-    jobs = jobs_of(6, 5, widest=8).assign(submit_s=0)  # who all start at once: no other order can make up for it
+    jobs = jobs_of(6, 5, widest=8).assign(submit_s=0)  # all start at once: no other order can make up for it
     longest = np.zeros(len(jobs))
     for level in (0.0, 0.3, 0.6, 1.0):
         runs = simulate_on(SMALL.but(**{which: Level(level)}), jobs, seed=6).runs
@@ -279,7 +279,7 @@ def test_a_coin_that_always_skips_is_asked_as_often_as_allowed() -> None:
     [
         ("EASY+RUSH(model=nobody)", {}, "+RUSH(model=nobody): known models are oracle, nowcast, coin"),
         ("EASY+RUSH", {}, "+RUSH(model=): known models are oracle, nowcast, coin"),
-        ("EASY", {"start_decision": Whim()}, "scheduler 'EASY' asks nobody whether a job may start"),
+        ("EASY", {"start_decision": Whim()}, "scheduler 'EASY' asks no model whether a job may start"),
         ("EASY", {"scaling": "odd"}, "unknown scaling 'odd': known are weak, strong"),
     ],
 )

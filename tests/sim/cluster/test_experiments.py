@@ -1,4 +1,4 @@
-"""Experiments on the simulated cluster: who is compared with whom, what counts as varied, and that tables and pages say what was found."""
+"""Experiments on the simulated cluster: pairing, variation, and tables and pages."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_probes_are_the_formula_of_what_each_node_is_exposed_to(interval: str) -
 
 def test_noise_of_probes_is_relative_and_every_nodes_own() -> None:
     jobs = jobs_of(22).assign(procs=32)
-    quiet = SMALL.but(network_gain=0.0, probe_noise=0.05)  # where nobody waits but for the probes themselves
+    quiet = SMALL.but(network_gain=0.0, probe_noise=0.05)  # no waits but for the probes themselves
     found = simulate_on(quiet, jobs, seed=22, features=np.ones(len(jobs), bool)).own
     assert found["probe.send_s.mean"].mean() == pytest.approx(0.16, rel=0.01)
     assert found["probe.send_s.mean"].std() == pytest.approx(0.16 * 0.05 / np.sqrt(32), rel=0.3)

@@ -208,7 +208,7 @@ starvation = st.sampled_from([None, 0, 3, 50])
 
 def agree(load: Workload, scheduler: str, predictor: Any = None, **policy: Any) -> Outcome:
     if scheduler == CONSERVATIVE and policy.get("starvation_s") is not None:
-        reject()  # refused: there nobody starves
+        reject()  # refused: there no job starves
     expected = by_oracle(load, scheduler, predictor, **policy)
     assert by_kernel(load, scheduler, predictor, **policy) == expected
     return expected

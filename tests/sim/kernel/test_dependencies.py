@@ -214,7 +214,7 @@ any_scheduler = st.one_of(
 
 def agree(load: Workload, scheduler: str, predictor: Any, **policy: Any) -> None:
     if scheduler == CONSERVATIVE and policy.get("starvation_s") is not None:
-        reject()  # refused: there nobody starves
+        reject()  # refused: there no job starves
     expected = by_oracle(load, scheduler, predictor, **policy)
     assert by_kernel(load, scheduler, predictor, **policy) == expected
 

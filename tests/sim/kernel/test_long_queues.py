@@ -44,7 +44,7 @@ def test_starving_and_corrections_over_a_long_queue(policy: dict) -> None:
 
 
 def test_ten_thousand_waiting_jobs_are_served_as_by_a_plain_scan() -> None:
-    """Against List written down as a scan: each second, whoever fits, in order. The oracle would take minutes."""
+    """Compare with List written as a scan: each second, all jobs that fit, in order. The oracle would take minutes."""
     load = flood(5, 10_000)
     made = load.schedule("SPF-List", load.requested).jobs["start_s"].to_numpy()
     assert waiting(load, made.tolist()) > 5_000

@@ -1,6 +1,6 @@
 """``conditional(when=pass)``: before each pass the predictor is asked when each running job ends, given how long it has run.
 
-Against the oracle, which asks whoever runs, and by hand; the machine of the cases has ten processors.
+Against the oracle, which asks about every running job, and by hand; the machine of the cases has ten processors.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def load_of(*jobs: tuple[int, int, int, int]) -> Workload:
 @pytest.mark.parametrize("simulator", [by_oracle, by_kernel])
 @pytest.mark.parametrize("semantics", SEMANTICS)
 def test_what_has_ended_since_changes_when_a_running_job_is_foreseen_to_end(simulator: Any, semantics: str) -> None:
-    # Of one user, A takes 2 s and B 4 s, so C (6), from 5 on, is predicted 3 s, until 8; it takes 9. D, somebody else's, needs all from 6 on.
+    # Of one user, A takes 2 s and B 4 s, so C (6), from 5 on, is predicted 3 s, until 8; it takes 9. D, another user's, needs all from 6 on.
     # At 6 X ends after 6 s: (4 + 6) / 2 = 5 s for C, until 10. E, 2 s on 3 from 7 on, would end at 9: before 10, not before 8.
     load = load_of((0, 2, 1, 100), (0, 4, 1, 100), (0, 6, 1, 100), (5, 9, 6, 100), (6, 5, 10, 5), (7, 2, 3, 2))
     load = replace(load, user=["u"] * 4 + [None, None])

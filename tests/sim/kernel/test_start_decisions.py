@@ -162,7 +162,7 @@ def test_a_decision_that_never_skips_changes_nothing(load: Workload, scheduler: 
     whim = Whim(percent=0)
     asked = asking(load, scheduler, whim, predictor=predictor, **policy)
     assert asked.jobs["start_s"].tolist() == alone.start
-    assert sorted(answer.job for answer in whim.said) == list(range(len(load.submit)))  # everybody once
+    assert sorted(answer.job for answer in whim.said) == list(range(len(load.submit)))  # every job once
 
 
 @settings(max_examples=150)
@@ -220,7 +220,7 @@ class TestByHand:
         assert seconds(until, 0) == [0, 20, 27, 57]
 
     def test_a_skipped_head_holds_no_reservation(self, algorithm: str, semantics: str) -> None:
-        # A needs all and is skipped until 5: B, from 1 to 101, is in its way. At 31 A does not fit, is not asked, and nobody wakes any more.
+        # A needs all and is skipped until 5: B, from 1 to 101, is in its way. At 31 A does not fit, is not asked, and no wake-up follows.
         until = Until({0: 5})
         assert starts(load_of((0, 10, 10), (1, 100, 4)), algorithm, until, semantics) == [101, 1]
         assert seconds(until, 0) == [0, 1, 101]
@@ -291,5 +291,5 @@ def test_rush_without_anybody_to_decide_is_refused() -> None:
 
 
 def test_somebody_who_would_never_be_asked_is_refused() -> None:
-    with pytest.raises(InputError, match="scheduler 'EASY' asks nobody whether a job may start: add"):
+    with pytest.raises(InputError, match="scheduler 'EASY' asks no model whether a job may start: add"):
         load_of((0, 10, 10)).schedule("EASY", start_decision=Whim())
