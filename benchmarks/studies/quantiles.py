@@ -177,7 +177,15 @@ def first_half_table(made: Frontier) -> list[str]:
     return lines
 
 
-HEAD = """# What is it worth to predict a distribution? `quantile`
+TITLE = """# What is it worth to predict a distribution? `quantile`
+
+The aim for schedules is slowdown lower by a fifth with neither AWF nor P2SF worse. With what was [chosen](#chosen-on-the-first-half) on the first half
+of a trace at no price, on the second half:
+"""
+HEAD = """The aim for distributions is a loss below every baseline's at every level: [sharpness](#sharpness) says where it is missed.
+[Further down](#what-it-does-to-the-schedule) `quantile` stands beside other predictors under the same correction.
+
+## What it is
 
 `quantile` predicts the whole distribution of a job's runtime: a quantile regression forest (Meinshausen 2006) inside the simulator, whose leaves learn
 from every job that ends and of whose 40 trees two are grown anew each midnight of the trace's time zone. Its levels are calibrated online (adaptive conformal
@@ -211,7 +219,17 @@ minute is not in them."""
 
 
 def page(distributions: Sequence[Judged], frontiers: Sequence[Frontier], made: str) -> str:
-    lines = [HEAD.format(made=made), METHOD, "", LEARNED_ON, "", *section(distributions, "quantile.png")]
+    lines = [
+        TITLE,
+        *(f"* {verdict(each)}" for each in frontiers),
+        "",
+        HEAD.format(made=made),
+        METHOD,
+        "",
+        LEARNED_ON,
+        "",
+        *section(distributions, "quantile.png"),
+    ]
     lines += [
         "## Cost",
         "",
@@ -235,11 +253,6 @@ def page(distributions: Sequence[Judged], frontiers: Sequence[Frontier], made: s
         "(schedules.md).",
         "",
     ]
-    lines += [
-        "The aim is slowdown lower by a fifth with neither AWF nor P2SF worse. With what was chosen at no price, on the second half:",
-        "",
-    ]
-    lines += [*(f"* {verdict(made)}" for made in frontiers), ""]
     for made in frontiers:
         lines += [f"### {made.title}", "", *frontier_table(made), ""]
         lines += ["<details><summary>The first half: slowdown, AWF, P2SF of everything there was to choose from</summary>", ""]
