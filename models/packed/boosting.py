@@ -1,8 +1,8 @@
-"""What the gradient boosting regressor sees of a job and what its answer means, for training and for prediction alike.
+"""Design matrix and answers of the gradient boosting regressor.
 
-It learns the logarithm of runtime over a baseline: the mean of the user's last two runtimes that had ended, else the last one, else the
-request, never beyond the request. Trees give steps; against the baseline a step says "as usual" or "not this time", and exact
-repetitions, which are most of what a user's past tells, stay exact. Packed as it stands into registered models.
+It learns the logarithm of runtime over a baseline: the mean of the user's last two runtimes that had ended, else the last one,
+else the request, never beyond the request. Trees give steps; relative to the baseline a step means "as usual" or "not this time",
+and exact repetitions, which are most of a user's past, stay exact. Packed unchanged into registered models.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ PAST_RUNTIMES = (
 
 
 def design_columns(columns: Iterable[str]) -> list[str]:
-    """Names of the columns that :func:`design` makes of inputs with ``columns``, in order."""
+    """Return names of the columns that :func:`design` makes of ``columns``, in order."""
     relative = [f"{name}/{by}" for by in ("requested_s", "baseline_s") for name in PAST_RUNTIMES]
     return [*columns, *relative, "requested_s/baseline_s", "baseline_s"]
 
 
 def design(inputs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """The design matrix, float64 [jobs, len(design_columns)], and the baseline in seconds, float64 [jobs].
+    """Return the design matrix, float64 [jobs, len(design_columns)], and the baseline in s.
 
-    ``inputs`` are model inputs (``features.jobs.inputs.model_inputs`` or ``History.inputs``), requests of at least a second. The
-    matrix holds the inputs, the past runtimes relative to request and to baseline, and the baseline: a tree splits on one column
-    and cannot divide two.
+    ``inputs`` are model inputs (``features.jobs.inputs.model_inputs`` or ``History.inputs``), requests of at least a second; the
+    baseline is float64 [jobs]. The matrix holds the inputs, the past runtimes relative to request and to baseline, and the
+    baseline: a tree splits on one column and cannot divide two.
     """
     matrix = inputs.to_numpy(np.float64)
     place = {name: index for index, name in enumerate(inputs.columns)}
@@ -49,9 +49,9 @@ def design(inputs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 
 
 def predict(booster: Any, inputs: pd.DataFrame) -> np.ndarray:
-    """Predicted runtimes, seconds in 1..request, float64 [jobs]; ``booster`` is a ``lightgbm.Booster``.
+    """Predict runtimes, seconds in 1..request, float64 [jobs].
 
-    Raises ValueError if it was trained on other columns than ``inputs`` gives.
+    ``booster`` is a ``lightgbm.Booster``. Raises ValueError if it was trained on other columns than ``inputs`` gives.
     """
     if booster.feature_name() != design_columns(inputs.columns):
         raise ValueError(f"the booster was trained on other columns than these inputs: {booster.feature_name()}")

@@ -1,4 +1,4 @@
-"""``quantile`` where Queuecast is not installed: a runtime's distribution and its most accurate point, from plain arrays and numpy alone.
+"""``quantile`` without Queuecast: a runtime's distribution from plain arrays and numpy.
 
 It answers as the simulator's kernel (``models.runtime.quantile``, ``models.runtime.job_features``) does with the same memory; the
 formulas are repeated here, and a test holds the two equal. Trees and settings are learned once; leaves, calibrated levels and
@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 
 TREES, LEAVES, GROUPS = "forest.npz", "leaves.npz", "groups.parquet"
-"""Files: what was learned once, and what is dated."""
+"""Files of trees and settings, learned once, and of dated state."""
 KEYS = ("user", "group", "executable", "requested_s", "procs")
-"""What jobs can have in common."""
+"""Keys of groups of jobs."""
 KNOWN = ("last", "second_last", "median", "quartile", "third_quartile")
 """Logarithms of runtimes, in seconds, that are kept of a group of jobs; beside them how many have ended (``ended``) and when the last did."""
 UNKNOWN = -1.0
@@ -35,12 +35,13 @@ _ROWS = 128
 
 @dataclass(frozen=True)
 class Plan:
-    """What the arrays mean: bins of ``step`` of the logarithm of runtime, of relative runtimes up to ``reach`` of them either way.
+    """Constants of the arrays: bins, cells, weights, levels.
 
-    A distribution is told over cells of ln(request / runtime) that begin at ``ends``; ``shares`` are the weights of runtimes, relative runtimes, runtimes
-    relative to requests and runtimes of all jobs in that of the quantiles, ``point_shares`` in that of the most accurate point. ``alike`` lists what
-    jobs have in common, the most alike first; ``levels`` are those of the kept quantiles, tilted by size from ``upper`` on, ``answers`` which of
-    them are told.
+    Bins have ``step`` of the logarithm of runtime; relative runtimes reach ``reach`` of them either way. Cells of ln(request /
+    runtime) begin at ``ends``; ``shares`` are the weights of runtimes, relative runtimes, runtimes relative to requests and
+    runtimes of all jobs in the distribution for quantiles, ``point_shares`` in that for the most accurate point. ``alike`` lists
+    the keys of each level, the most alike first; ``levels`` are those of the kept quantiles, tilted by size from ``upper`` on,
+    ``answers`` which of them are returned.
     """
 
     step: float
@@ -59,11 +60,12 @@ class Plan:
 class Forest:
     """A quantile regression forest as of ``at_s`` (the trace's second).
 
-    ``nodes`` int64 [trees, leaves, 3] (feature, child where it is at most the threshold, other child; child -1 is leaf 0) and ``thresholds`` float64
-    [trees, leaves] are fixed. ``counts`` [trees, leaves, bins + 2 reach + 1 + cells] are the leaves' histograms (runtimes; relative to the last that was
-    alike; relative to the request), ``calibrated`` the levels taken for ``plan.levels`` and ``tilt`` how much more of them large jobs get, ``work`` the
-    processor-seconds of ended jobs by half octaves of those requested and, last, how many these are, ``groups`` a row a group of jobs of which one has
-    ended: ``level`` (place in ``plan.alike``), ``KEYS``, ``ended``, ``last_end_s``, ``KNOWN``.
+    ``nodes`` int64 [trees, leaves, 3] (feature, child where it is at most the threshold, other child; child -1 is leaf 0) and
+    ``thresholds`` float64 [trees, leaves] are fixed. ``counts`` [trees, leaves, bins + 2 reach + 1 + cells] are the leaves'
+    histograms (runtimes; relative to the last similar job; relative to the request), ``calibrated`` the levels used for
+    ``plan.levels`` and ``tilt`` how much more of them large jobs get, ``work`` the processor-seconds of ended jobs by half
+    octaves of those requested and, last, how many these are, ``groups`` a row a group of jobs of which one has ended: ``level``
+    (place in ``plan.alike``), ``KEYS``, ``ended``, ``last_end_s``, ``KNOWN``.
     """
 
     plan: Plan
@@ -77,10 +79,11 @@ class Forest:
     at_s: int
 
     def predict(self, asked: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """The most accurate points, float64 [asked], and the quantiles of ``plan.levels``, float64 [asked, levels]; seconds in 1..request.
+        """Return the most accurate points [asked] and the quantiles of ``plan.levels``.
 
-        ``asked``: ``user procs requested_s submit_s`` (the trace's seconds; what was submitted before ``at_s`` is answered as at that instant) and, if
-        known, ``group`` and ``executable``. People nobody has seen, or null, have no past: jobs that are alike otherwise answer, at last all jobs.
+        Float64, seconds in 1..request; quantiles are [asked, levels]. ``asked``: ``user procs requested_s submit_s`` (the trace's
+        seconds; a submission before ``at_s`` is answered as at that instant) and, if known, ``group`` and ``executable``. Unknown
+        or null users have no past: other similar jobs answer, at last all jobs.
         """
         requested = asked["requested_s"].to_numpy(np.float64)
         inputs, alike = self.describe(asked)
@@ -98,13 +101,16 @@ class Forest:
         return point, quantiles
 
     def answer(self, asked: pd.DataFrame) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """The most accurate points, and by name the quantiles that are told."""
+        """Return the most accurate points, and the reported quantiles by name."""
         point, quantiles = self.predict(asked)
         levels = list(self.plan.levels)
         return point, {name: quantiles[:, levels.index(level)] for name, level in self.plan.answers.items()}
 
     def describe(self, asked: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """What the trees see, float64 [asked, features], and the first guess, the logarithm of seconds, float64 [asked]."""
+        """Return the trees' features [asked, features] and the first guess, log seconds [asked].
+
+        Both float64.
+        """
         submit = asked["submit_s"].to_numpy(np.int64)
         now = np.maximum(submit, self.at_s)
         request = np.log(asked["requested_s"].to_numpy(np.float64))
@@ -126,7 +132,10 @@ class Forest:
 
     @cached_property
     def _past(self) -> tuple[np.ndarray, np.ndarray, list[dict[tuple[object, ...], int]]]:
-        """Features and last ends of the groups, with those of an unknown group behind, and of each level the row of each group."""
+        """Return features and last ends of the groups, and for each level the row of each group.
+
+        An unknown group is the last row.
+        """
         table = self.groups
         past = np.column_stack((np.log1p(table["ended"].to_numpy(np.float64)), table[list(KNOWN)].to_numpy(np.float64)))
         past = np.vstack((past, [0.0] + [UNKNOWN] * len(KNOWN)))
@@ -140,12 +149,15 @@ class Forest:
 
     @cached_property
     def _of_all(self) -> np.ndarray:
-        """The distribution of the runtimes that the first tree has learned, over bins."""
+        """Return the distribution of the runtimes that the first tree has learned, over bins."""
         seen = self.counts[0, :, : self.plan.bins].astype(np.float64).sum(axis=0)
         return seen / max(seen.sum(), 1.0)
 
     def _taken(self, area: np.ndarray) -> np.ndarray:
-        """The levels taken for jobs that request so many processor-seconds, float64 [asked, levels]: more or less of the upper ones by size."""
+        """Return the levels used for jobs of these requested processor-seconds [asked, levels].
+
+        The upper ones are tilted by size.
+        """
         work = self.work[:-1]
         size = np.minimum((2.0 * np.log(area) / np.log(2.0) + _SLACK).astype(np.int64), len(work) - 1)
         less, total = np.cumsum(work) - work / 2.0, work.sum()
@@ -155,11 +167,11 @@ class Forest:
 
     @staticmethod
     def _place(inputs: np.ndarray) -> np.ndarray:
-        """Where on its request a job is placed, by the second of the week, in [0, 1)."""
+        """Return a job's place at its request, by the second of the week, in [0, 1)."""
         return np.rint(3600.0 * (24.0 * inputs[:, _WEEKDAY] + inputs[:, _HOUR])) * _GOLDEN % 1.0
 
     def _gathered(self, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The means of the leaves' histograms, float64 [asked, counts], and whether any holds a job, bool [asked]."""
+        """Return mean histograms of the leaves [asked, counts], and whether any holds a job."""
         leaves = self.counts[np.arange(len(self.nodes)), self._leaves(inputs)].astype(np.float64)
         members = leaves[:, :, : self.plan.bins].sum(axis=2)
         trees = (members > 0.0).sum(axis=1)
@@ -167,7 +179,7 @@ class Forest:
         return seen / np.maximum(trees, 1)[:, None], trees > 0
 
     def _mass(self, seen: np.ndarray, alike: np.ndarray, request: np.ndarray, shares: tuple[float, ...]) -> np.ndarray:
-        """The distributions over cells, float64 [asked, cells], from the histograms ``seen``."""
+        """Return the distributions over cells, float64 [asked, cells], from histograms ``seen``."""
         plan, bins, behind = self.plan, self.plan.bins, self.plan.bins + 2 * self.plan.reach + 1
         of_runtimes, of_relative, of_ratios, of_all = shares
         mass = of_ratios * seen[:, behind:]
@@ -175,7 +187,7 @@ class Forest:
         steps = plan.step * np.arange(-plan.reach, plan.reach + 1)
         for short, weight in (
             (request[:, None] - plan.step * (np.arange(bins) + 0.5), runtimes),
-            # where the last runtime that was alike lies, the relative histogram has its middle
+            # the relative histogram's middle is the last similar runtime
             ((request - alike)[:, None] - steps, of_relative * seen[:, bins:behind]),
         ):
             place = self._cell(short) + mass.shape[1] * np.arange(len(seen))[:, None]
@@ -183,12 +195,12 @@ class Forest:
         return mass
 
     def _cell(self, short: np.ndarray) -> np.ndarray:
-        """The cells of runtimes of which ``short`` is ln(request / runtime)."""
+        """Return the cells of runtimes of which ``short`` is ln(request / runtime)."""
         nearest_first = np.array(self.plan.ends[::-1])
         return np.maximum(len(nearest_first) - 1 - np.searchsorted(nearest_first, short - _SLACK, "left"), 0)
 
     def _leaves(self, inputs: np.ndarray) -> np.ndarray:
-        """The leaf into which each job falls, int64 [asked, trees]."""
+        """Return the leaf into which each job falls, int64 [asked, trees]."""
         tree, row = np.arange(len(self.nodes)), np.arange(len(inputs))[:, None]
         node = np.where(self.nodes[:, 0, 0] < 0, -1, 0) + 0 * row
         while (inner := node >= 0).any():
@@ -198,7 +210,10 @@ class Forest:
         return -1 - node
 
     def _quantiles(self, mass: np.ndarray, wanted: np.ndarray, place: np.ndarray, requested: np.ndarray) -> np.ndarray:
-        """The quantiles of the levels ``wanted`` [asked, levels]; on the request itself, it or a second less, by ``place`` [asked]."""
+        """Return the quantiles of the levels ``wanted`` [asked, levels].
+
+        On the request itself, it or a second less, by ``place`` [asked].
+        """
         ends, last, row = np.array(self.plan.ends), mass.shape[1] - 1, np.arange(len(mass))[:, None]
         until = np.cumsum(mass[:, :last], axis=1)
         cell = (until[:, None, :] < wanted[:, :, None]).sum(axis=2)
@@ -214,7 +229,10 @@ class Forest:
         return np.maximum.accumulate(np.maximum(seconds, 1.0), axis=1)  # calibrated levels may cross, quantiles may not
 
     def _most_accurate(self, mass: np.ndarray, alike: np.ndarray, requested: np.ndarray) -> np.ndarray:
-        """Seconds of the highest mean of min(p/r, r/p); within a step of the last runtime that was alike it is that."""
+        """Return seconds of the highest mean of min(p/r, r/p).
+
+        Within a step of the last similar runtime it is that runtime.
+        """
         ends, request = np.array(self.plan.ends), np.log(requested)
         centre = np.exp(-np.append((ends[1:] + ends[:-1]) / 2.0, 0.0))
         below = np.cumsum(mass * centre, axis=1)
@@ -225,7 +243,7 @@ class Forest:
         return np.clip(np.rint(np.exp(chosen)), 1.0, requested)
 
     def write(self, directory: Path) -> None:
-        """Files that :meth:`read` reads."""
+        """Write the files that :meth:`read` reads."""
         plan = json.dumps(vars(self.plan))
         np.savez_compressed(directory / TREES, plan=np.array(plan), nodes=self.nodes, thresholds=self.thresholds)
         counts = self.counts.astype(np.min_scalar_type(int(self.counts.max(initial=0))))
@@ -235,7 +253,7 @@ class Forest:
 
     @classmethod
     def read(cls, directory: Path) -> Forest:
-        """From the files :meth:`write` wrote; OSError for one that is not there."""
+        """Read the files that :meth:`write` wrote; OSError for a missing one."""
         with np.load(directory / TREES) as learned, np.load(directory / LEAVES) as dated:
             settings = json.loads(str(learned["plan"]))
             settings |= {name: tuple(settings[name]) for name in ("ends", "shares", "point_shares", "levels")}
@@ -247,7 +265,7 @@ class Forest:
 
 
 def _given(table: pd.DataFrame) -> dict[str, list[object]]:
-    """What jobs can have in common, as plain Python values, None where it is null or not told."""
+    """Return the keys of jobs as plain Python values, None for null or missing."""
     found: dict[str, list[object]] = {}
     for name in KEYS:
         if name not in table:

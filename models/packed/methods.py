@@ -1,7 +1,7 @@
-"""The methods a registered model can hold: from a submission and model inputs to answers, and to and from the files that travel with it.
+"""The methods of registered models: from a submission to answers, to and from files.
 
-A further method is one more class here (its own code in a file of its own, packed too) and one more line in ``models.registry.candidates``.
-Packed as it stands into registered models.
+A further method is one more class here (its own code in a file of its own, packed too) and one more line in
+``models.registry.candidates``. Packed unchanged into registered models.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from .forest import GROUPS, LEAVES, Forest
 PREDICTED = "predicted_s"
 TREES = "trees.txt"
 LEVELS = {"predicted_50_s": 0.5, "predicted_80_s": 0.8, "predicted_95_s": 0.95}
-"""Quantiles that are told, by name: the share of jobs that run at most as long."""
+"""Levels of the returned quantiles, by column: the share of jobs that run at most as long."""
 DATED = (LEAVES, GROUPS)
-"""Files of methods that change from night to night though nothing is trained anew."""
+"""Files of methods that change from night to night without training."""
 
 
 class Method(Protocol):
-    """A trained method. ``outputs`` names its answers, the first of them ``predicted_s``; all are seconds in 1..request.
+    """A trained method. ``outputs`` names its answers, ``predicted_s`` first.
 
-    ``optional`` are columns of a submission that it looks at if they are there; ``packages`` what it needs beyond numpy, pandas and pyarrow.
+    All are seconds in 1..request. ``optional`` are columns of a submission that it reads if present; ``packages`` what it needs
+    beyond numpy, pandas and pyarrow.
     """
 
     name: str
@@ -35,18 +36,19 @@ class Method(Protocol):
     packages: tuple[str, ...]
 
     def answer(self, inputs: pd.DataFrame, asked: pd.DataFrame) -> dict[str, np.ndarray]:
-        """Answers by name, float64 [jobs].
+        """Return answers by name, float64 [jobs].
 
-        ``inputs`` are model inputs (``features.jobs.inputs.model_inputs``, ``History.inputs``) and ``asked`` the same submissions as they came: ``user procs
-        requested_s submit_s``, the trace's seconds, and, if known, ``group`` and ``executable``. What a method does not look at may be empty.
+        ``inputs`` are model inputs (``features.jobs.inputs.model_inputs``, ``History.inputs``) and ``asked`` the same
+        submissions: ``user procs requested_s submit_s``, the trace's seconds, and, if known, ``group`` and ``executable``.
+        Columns that a method does not read may be empty.
         """
 
     def write(self, directory: Path) -> None:
-        """Put what was learned into files in ``directory``."""
+        """Write the trained state to files in ``directory``."""
 
     @classmethod
     def read(cls, directory: Path) -> Method:
-        """The inverse of :meth:`write`; OSError for a file that is not there."""
+        """Read what :meth:`write` wrote; OSError for a missing file."""
 
 
 class Requested:
@@ -61,7 +63,7 @@ class Requested:
         return {PREDICTED: inputs["requested_s"].to_numpy(np.float64)}
 
     def write(self, directory: Path) -> None:
-        """Nothing was learned."""
+        """Write nothing: nothing was learned."""
 
     @classmethod
     def read(cls, directory: Path) -> Requested:
@@ -69,7 +71,10 @@ class Requested:
 
 
 class Last2(Requested):
-    """The mean of the user's last two completed runtimes, rounded down, at most the request (Tsafrir, Etsion & Feitelson 2007)."""
+    """The mean of the user's last two ended runtimes, rounded down, at most the request.
+
+    Tsafrir, Etsion & Feitelson 2007.
+    """
 
     name = "last2"
 
@@ -80,9 +85,10 @@ class Last2(Requested):
 
 
 class Boosting:
-    """Gradient boosted trees over users' histories (``boosting.py``); ``booster`` is a ``lightgbm.Booster``.
+    """Gradient boosted trees over users' histories (``boosting.py``).
 
-    The simulator's ``lightgbm`` is another learner: it goes by groups of jobs that are alike, which no snapshot of users holds.
+    ``booster`` is a ``lightgbm.Booster``. The simulator's ``lightgbm`` is another learner: it uses groups of similar jobs, which
+    no snapshot of users holds.
     """
 
     name = "lightgbm-users"
@@ -107,9 +113,10 @@ class Boosting:
 
 
 class Quantile:
-    """The distribution of runtimes (``forest.py``): its most accurate point, and quantiles. It keeps a state of its own and looks at no model inputs.
+    """The distribution of runtimes (``forest.py``): its most accurate point, and quantiles.
 
-    Named as the simulator names what gives that point; ``quantile`` alone is the median there.
+    It keeps its own state and reads no model inputs. Its name is the simulator's for that point; ``quantile`` alone is the median
+    there.
     """
 
     name = "quantile(order=accuracy)"

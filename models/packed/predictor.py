@@ -1,7 +1,4 @@
-"""The predictor of a registered model, from the directory of settings and data that it brings along.
-
-Packed as it stands into registered models.
-"""
+"""The predictor of a registered model, from its directory of settings and data."""
 
 from __future__ import annotations
 

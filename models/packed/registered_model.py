@@ -1,4 +1,4 @@
-"""A registered model as MLflow runs it: models from code, the code beside this file in ``code/`` under a private name.
+"""A registered model as MLflow runs it: models from code, under a private name.
 
 That name carries the format and the SHA-256 of the content. So two versions loaded into one process share code only where it is the
 same, code that is not what was packed is not run, and none of it can be taken for a package ``models`` of the consumer's own. What the

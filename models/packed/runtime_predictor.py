@@ -1,4 +1,4 @@
-"""Predict runtimes of new submissions from a registered model's settings, histories and method.
+"""Predict runtimes of submissions from a registered model's settings, histories, method.
 
 Packed as it stands into registered models; needs numpy, pandas with pyarrow, and lightgbm where the method is ``lightgbm-users``.
 """
@@ -20,7 +20,10 @@ _YEARS_10_S = 10 * _YEAR_S
 
 
 def read_method(directory: Path) -> Method:
-    """Read what was learned from the directory ``packing.assemble`` filled. Raises as :class:`RuntimePredictor`."""
+    """Read a method from the directory that ``packing.assemble`` filled.
+
+    Raises as :class:`RuntimePredictor`.
+    """
     settings = read_settings(directory)
     if settings["method"] not in METHODS:
         raise ValueError(f"{directory / SETTINGS}: unknown method {settings['method']!r}: known are {', '.join(METHODS)}")
@@ -31,7 +34,7 @@ class RuntimePredictor:
     """One model, loaded from the directory ``packing.assemble`` filled."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises ValueError for a format or method this code does not know, OSError for a file that is not there."""
+        """Raises ValueError for an unknown format or method, OSError for a missing file."""
         self._method = read_method(directory)
         settings = read_settings(directory)
         self._at_s: int = settings["snapshot_s"]
@@ -73,7 +76,10 @@ class RuntimePredictor:
         return pd.DataFrame({**answers, "snapshot_age_s": submit - self._at_s, "user_known": known}, index=submissions.index)
 
     def _unix_s(self, local: np.ndarray) -> np.ndarray:
-        """Unix seconds of the wall clock; of the hour that comes twice in autumn the first, of the one skipped in spring its end."""
+        """Return Unix seconds of the wall clock.
+
+        Of the hour that comes twice in autumn the first, of the one skipped in spring its end.
+        """
         if self._zone in (None, "UTC", "Etc/UTC"):
             return local
         clock = pd.DatetimeIndex(local.astype("datetime64[s]"))

@@ -1,7 +1,4 @@
-"""The settings file of a registered model: its format, its kind and what its predictor needs to know.
-
-Packed as it stands into registered models.
-"""
+"""The settings file of a registered model: format, kind and the predictor's parameters."""
 
 from __future__ import annotations
 
@@ -15,7 +12,10 @@ SETTINGS = "model.json"
 
 
 def read_settings(directory: Path) -> dict[str, Any]:
-    """Read the settings in ``directory``. Raises ValueError for another format, OSError for a missing file."""
+    """Read the settings in ``directory``.
+
+    Raises ValueError for another format, OSError for a missing file.
+    """
     settings = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))
     if settings.get("format") != FORMAT:
         raise ValueError(

@@ -1,7 +1,8 @@
-"""Model inputs for new submissions from a snapshot of every user's history; needs numpy and pandas alone.
+"""Model inputs for new submissions from a snapshot of every user's history.
 
-This file is packed as it stands into registered models and imported there under a private name, where Queuecast is not
-installed: it repeats the few formulas of ``features.jobs.history`` and ``features.jobs.inputs``, and a test holds the two equal.
+Needs numpy and pandas alone. This file is packed unchanged into registered models and imported there under a private name, where
+Queuecast is not installed: it repeats the few formulas of ``features.jobs.history`` and ``features.jobs.inputs``, and a test
+holds the two equal.
 """
 
 from __future__ import annotations
@@ -54,39 +55,38 @@ KNOWN = {
     "running_sum_start_s": 0.0,
     "running_earliest_start_s": np.nan,
 }
-"""What a snapshot holds of each user, and what stands for it where it lists no such user."""
+"""Columns of a snapshot for each user, and their values for an unlisted user."""
 
 
 class History:
-    """The users' histories of one snapshot, ready to be asked for inputs many times.
+    """The users' histories of one snapshot, ready for many calls of :meth:`inputs`.
 
     ``at_s`` is the snapshot's instant in seconds from the trace's origin, None for a snapshot without users.
     """
 
     def __init__(self, users: Iterable[str], known: np.ndarray, at_s: float | None) -> None:
-        """``known`` is float64 [users, len(KNOWN)], NaN where something does not exist."""
+        """``known`` is float64 [users, len(KNOWN)], NaN for missing values."""
         self.at_s = at_s
         self._row = {user: row for row, user in enumerate(users)}
         self._known = np.vstack([known, list(KNOWN.values())]).T.copy()
 
     @classmethod
     def from_frame(cls, snapshot: pd.DataFrame) -> History:
-        """From the table that ``features.jobs.snapshot.snapshot`` makes."""
+        """Read the table that ``features.jobs.snapshot.snapshot`` makes."""
         known = np.column_stack([_floats(snapshot, name) for name in KNOWN])
         return cls(snapshot["user"].tolist(), known, float(snapshot["at_s"].iloc[0]) if len(snapshot) else None)
 
     def lists(self, users: Iterable[object]) -> np.ndarray:
-        """Which of ``users`` the snapshot has a history of, bool [users]."""
+        """Tell which of ``users`` the snapshot has a history of, bool [users]."""
         return np.fromiter((user in self._row for user in users), bool)
 
     def inputs(self, submissions: pd.DataFrame) -> pd.DataFrame:
-        """Inputs of new submissions, float64 [submissions, len(FEATURES)], the index of ``submissions``.
+        """Return inputs of new submissions, float64 [submissions, len(FEATURES)].
 
-        ``submissions`` has ``user`` (str; null or unknown: no history), ``procs``, ``requested_s``, ``submit_s`` (seconds from
-        the trace's origin) and ``local_s`` (local wall clock, seconds since 1970-01-01 00:00). The snapshot is all that is
-        known: whatever ran then is taken to run still, so elapsed times and the break grow with the clock. A submission from
-        before the snapshot's instant is answered as at that instant, for what was known earlier cannot be told from it: compare
-        ``submit_s`` with ``at_s``.
+        The index is that of ``submissions``, which has ``user`` (str; null or unknown: no history), ``procs``, ``requested_s``,
+        ``submit_s`` (seconds from the trace's origin) and ``local_s`` (local wall clock, seconds since 1970-01-01 00:00). Jobs
+        running at the snapshot count as still running, so elapsed times and the break grow with the clock. A submission from
+        before the snapshot's instant is answered as at that instant: compare ``submit_s`` with ``at_s``.
         """
         nobody = len(self._row)
         rows = np.array([self._row.get(user, nobody) for user in submissions["user"].tolist()], np.intp)
@@ -143,7 +143,10 @@ class History:
 
 
 def inputs_from_snapshot(submissions: pd.DataFrame, snapshot: pd.DataFrame) -> pd.DataFrame:
-    """:meth:`History.inputs` of ``submissions`` from the table ``snapshot``; to ask more than once, keep a :class:`History`."""
+    """Return :meth:`History.inputs` of ``submissions`` from the table ``snapshot``.
+
+    To ask more than once, keep a :class:`History`.
+    """
     return History.from_frame(snapshot).inputs(submissions)
 
 

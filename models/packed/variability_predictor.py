@@ -21,7 +21,10 @@ _AT_ONCE = 2048
 
 
 def read(directory: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read settings and arrays. Raises ValueError for another format, OSError for a missing file."""
+    """Read settings and arrays.
+
+    Raises ValueError for another format, OSError for a missing file.
+    """
     settings = read_settings(directory)
     with np.load(directory / ARRAYS, allow_pickle=False) as stored:
         return settings, {name: stored[name] for name in stored.files}
@@ -88,7 +91,10 @@ class VariabilityPredictor:
         return powers / powers.sum(axis=1, keepdims=True)
 
     def _nearest(self, row: np.ndarray) -> np.ndarray:
-        """Votes of the nearest training rows with the inverse of their distance; those at distance 0, if there are any, vote alone."""
+        """Return votes of the nearest training rows with the inverse of their distance.
+
+        Rows at distance 0, if there are any, vote alone.
+        """
         arrays = self._arrays
         squares = ((row - arrays["rows"]) ** 2 * arrays["weights"]).sum(axis=1)
         nearest = np.argsort(squares, kind="stable")[: self._settings["neighbours"]]

@@ -1,4 +1,4 @@
-"""What accounting held at an instant: the ended jobs of a trace, of which a night trains models and takes snapshots."""
+"""Accounting at an instant: the ended jobs of a trace, for training and snapshots."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from models.packed.snapshot_inputs import KNOWN, History
 
 @dataclass(frozen=True)
 class Accounting:
-    """Ended jobs: a cleaned canonical table in order of submission, their starts int64 [jobs], and the model inputs known at each submission.
+    """Ended jobs: a cleaned canonical table, starts int64 [jobs], and model inputs.
 
-    Ends are those recorded, though the runtimes that models learn are cut at the request.
-    ``inputs`` (``features.jobs.inputs.model_inputs``) go by histories up to the second. ``origin_unix_s`` and ``timezone`` as in ``features.clock``.
+    The table is in order of submission. Ends are those recorded, though the runtimes that models learn are cut at the request.
+    ``inputs`` (``features.jobs.inputs.model_inputs``), known at each submission, use histories up to the second.
+    ``origin_unix_s`` and ``timezone`` as in ``features.clock``.
     """
 
     jobs: pd.DataFrame
@@ -35,25 +36,28 @@ class Accounting:
 
     @property
     def until_s(self) -> int:
-        """The last instant it tells of: the last end."""
+        """Return the last end."""
         return int(self.end_s.max())
 
     def ended(self, at_s: int) -> np.ndarray:
-        """Rows of the jobs that had ended by ``at_s``."""
+        """Return rows of the jobs that had ended by ``at_s``."""
         return np.flatnonzero(self.end_s <= at_s)
 
     def then(self, at_s: int) -> Accounting:
-        """What accounting held at ``at_s``, whatever it tells of those jobs' time today."""
+        """Return what accounting held at ``at_s``, without later knowledge."""
         rows = self.ended(at_s)
         return accounting(self.jobs.iloc[rows], self.start_s[rows], self.origin_unix_s, self.timezone)
 
     def snapshot(self, at_s: int) -> pd.DataFrame:
-        """``features.jobs.snapshot.snapshot`` as a night at ``at_s`` takes it."""
+        """Return ``features.jobs.snapshot.snapshot`` as of a night at ``at_s``."""
         rows = self.ended(at_s)
         return snapshot(self.jobs.iloc[rows], self.start_s[rows], at_s, self.end_s[rows])
 
     def asked(self, rows: np.ndarray) -> pd.DataFrame:
-        """The jobs ``rows`` as they were submitted: ``user group executable procs requested_s submit_s local_s``."""
+        """Return the jobs ``rows`` as submitted.
+
+        Columns: ``user group executable procs requested_s submit_s local_s``.
+        """
         jobs = self.jobs.iloc[rows]
         submit = jobs["submit_s"].to_numpy(np.int64)
         people = {name: jobs[name].astype(object).to_numpy() for name in ("user", "group", "executable")}
@@ -62,7 +66,7 @@ class Accounting:
         return pd.DataFrame({**people, **numbers, "submit_s": submit, "local_s": local}, index=jobs.index)
 
     def served_inputs(self, rows: np.ndarray, at_s: int) -> pd.DataFrame:
-        """Model inputs of the jobs ``rows`` from the snapshot at ``at_s``."""
+        """Return model inputs of the jobs ``rows`` from the snapshot at ``at_s``."""
         nobody_yet = History([], np.empty((0, len(KNOWN))), None)
         users = History.from_frame(self.snapshot(at_s)) if len(self.ended(at_s)) else nobody_yet
         return users.inputs(self.asked(rows))
@@ -71,7 +75,7 @@ class Accounting:
 def accounting(
     jobs: pd.DataFrame, start_s: np.ndarray, origin_unix_s: int | None = None, timezone: str | None = None
 ) -> Accounting:
-    """:class:`Accounting` of ended jobs, the inputs made here. Raises what ``features.jobs.history.history`` raises."""
+    """Return :class:`Accounting` of ended jobs; errors as in ``features.jobs.history``."""
     local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), origin_unix_s, timezone)
     known = history(jobs, start_s, local, recorded_end_s(jobs, start_s))
     return Accounting(jobs, start_s, model_inputs(jobs, known), origin_unix_s, timezone)

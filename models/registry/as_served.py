@@ -1,8 +1,8 @@
-"""Predictions as they are served: from the snapshot of the last night before the submission, by a model trained that night.
+"""Predictions as served: by the model and snapshot of the night before the submission.
 
-A model judged on histories up to the second of each submission looks better than it is in service, where a user's jobs that ended
-since the night are not known (4 to 5 points of accuracy on KTH-SP2 and SDSC-SP2). Here every job is answered from what accounting held at the last night
-before its submission: jobs that had ended by then and, since accounting lists what has ended, no running ones.
+A model judged on histories up to the second of each submission looks better than in service, where a user's jobs that ended since
+the night are unknown (4 to 5 points of accuracy on KTH-SP2 and SDSC-SP2). Here every job is answered from what accounting held at
+the last night before its submission: jobs that had ended by then and, since accounting lists what has ended, no running ones.
 """
 
 from __future__ import annotations
@@ -19,31 +19,34 @@ from models.registry.accounting import Accounting
 from models.registry.candidates import TRAINERS, carried_on, train, up_to_the_second
 
 REMEMBERED_NIGHTS = 10
-"""Nights whose models are remembered; few jobs take longer, and for those a model is trained again."""
+"""Nights whose models are kept; few jobs take longer, and for those a model is trained again."""
 Models = dict[tuple[str, int], Method]
 """Trained methods by name and the instant of their night: training is most of a night's cost, and the next nights ask for them again."""
 ServedBy = Callable[[int, np.ndarray], Iterable[tuple[np.ndarray, str, Method]]]
-"""Who answered the jobs ``rows`` submitted after the night at an instant: groups of (mask [rows], version, method)."""
+"""Returns the models that answered the jobs ``rows`` submitted after a night: groups of (mask [rows], version, method)."""
 
 
 CHAMPION = "champion"
-"""The column of what the champion answered."""
+"""The column of the champion's answers."""
 
 
 def quantile_columns(name: str) -> dict[float, str]:
-    """Columns of ``served`` with the quantiles of the method ``name``, or of the champion, by level; none for a method that tells none."""
+    """Return columns of ``served`` with the quantiles of the method ``name`` by level.
+
+    ``name`` may be the champion; none for a method without quantiles.
+    """
     told = LEVELS if name == CHAMPION else METHODS[name].outputs
     return {level: _column(name, output) for output, level in LEVELS.items() if output in told}
 
 
 def answer_columns(names: Sequence[str] = tuple(TRAINERS)) -> list[str]:
-    """The columns of answers that :func:`predict_served` makes for ``names``."""
+    """Return the columns of answers that :func:`predict_served` makes for ``names``."""
     found = [CHAMPION, *quantile_columns(CHAMPION).values()]
     return [*(each for name in names for each in (name, f"{name}_now", *quantile_columns(name).values())), *found]
 
 
 def _said(name: str, answers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The answers of a method by their columns."""
+    """Return the answers of a method by their columns."""
     return {name: answers[PREDICTED], **{_column(name, output): answers[output] for output in LEVELS if output in answers}}
 
 
@@ -52,7 +55,7 @@ def _column(name: str, output: str) -> str:
 
 
 def nobody(at_s: int, rows: np.ndarray) -> Iterable[tuple[np.ndarray, str, Method]]:
-    """No champion answered."""
+    """Return no answers, where there was no champion."""
     return ()
 
 
@@ -67,13 +70,14 @@ def predict_served(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """What the jobs ``rows`` were answered, or would have been, a row a job in the order of ``rows``; all submitted at or after ``instants[0]``.
+    """Return the answers served, or that would have been, to the jobs ``rows``, a row a job.
 
-    Columns: ``job_id submit_s end_s runtime_s user`` of the job, ``at_s`` (the night's instant), ``requested``, and for each of ``names``
-    the seconds predicted by the model of that night from its snapshot and, as ``<name>_now``, by the same model from the history up to the
-    second; ``champion`` (NaN where nobody answered) and ``champion_version``. Quantiles, where a method tells them, are in ``<name>_80_s`` and the
-    like (:func:`quantile_columns`), NaN where it was a champion without. No model has seen the job it predicts, nor anything that
-    ended after its night. Ascending ``instants``. ``models`` holds what was trained before and takes what is trained now, of the last nights.
+    In the order of ``rows``; all submitted at or after ``instants[0]``. Columns: ``job_id submit_s end_s runtime_s user`` of the
+    job, ``at_s`` (the night's instant), ``requested``, and for each of ``names`` the seconds predicted by the model of that night
+    from its snapshot and, as ``<name>_now``, by the same model from the history up to the second; ``champion`` (NaN without one)
+    and ``champion_version``. Quantiles are in ``<name>_80_s`` and the like (:func:`quantile_columns`), NaN for a champion
+    without. No model has seen the job it predicts, nor anything that ended after its night. ``instants`` ascend. ``models`` holds
+    models trained before and takes those trained now, of the last nights.
     """
     models = {} if models is None else models
     submit = known.jobs["submit_s"].to_numpy(np.int64)[rows]
@@ -115,7 +119,7 @@ def predict_served(
     for name, at in [each for each in models if each[1] not in instants[-REMEMBERED_NIGHTS:]]:
         del models[name, at]
     numbers = np.unique(night).tolist()
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # nights know nothing of each other
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # nights are independent
         for done, (mine, answers, said) in enumerate(pool.map(one, numbers)):
             for column, seconds in answers.items():
                 table.loc[mine, column] = seconds

@@ -1,4 +1,7 @@
-"""The methods that stand for election as ``runtime-<trace>``, from the simplest: how each is trained. The one place where a candidate is added."""
+"""The candidates for ``runtime-<trace>``, from the simplest, and how each is trained.
+
+A new candidate is added only here.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,12 @@ def _from_histories(method: Method, known: Accounting, rows: np.ndarray) -> np.n
 
 @dataclass(frozen=True)
 class Trainer:
-    """How a method is trained: ``train(known, at_s, seed)`` as a night at ``at_s`` does, when some job has ended, on what accounting held then.
+    """How a method is trained: ``train(known, at_s, seed)`` as of a night at ``at_s``.
 
-    ``learns`` is false for a method that is all formula: trained again it is the same, so it never challenges itself. ``carry_on(method, known, at_s)``
-    is the trained method in a later night, where it keeps a state of its own beside the users' histories, and ``up_to_the_second(method, known, rows)``
-    what it would say to submissions after its night if it knew every end the second it happens, seconds [rows].
+    It is called once some job has ended, on what accounting held then. ``learns`` is false for a fixed formula: trained again it
+    is the same, so it never challenges itself. ``carry_on(method, known, at_s)`` is the trained method in a later night, where it
+    keeps its own state beside the users' histories, and ``up_to_the_second(method, known, rows)`` its answers to submissions
+    after its night if every end were known at once, seconds [rows].
     """
 
     train: Callable[[Accounting, int, int], Method]
@@ -70,21 +74,27 @@ TRAINERS: dict[str, Trainer] = {
 
 
 def train(name: str, known: Accounting, at_s: int, seed: int) -> Method:
-    """The method ``name`` as a night at ``at_s`` trains it; where no job has ended by then, the requested time answers for it."""
+    """Train the method ``name`` as of a night at ``at_s``.
+
+    Where no job has ended by then, the requested time answers for it.
+    """
     return TRAINERS[name].train(known, at_s, seed) if len(known.ended(at_s)) else Requested()
 
 
 def carried_on(method: Method, known: Accounting, at_s: int) -> Method:
-    """A trained method as a night at ``at_s`` serves it: what it learned stays, what it remembers of jobs is that of the night."""
+    """Return a trained method as of a night at ``at_s``: same training, that night's state."""
     return TRAINERS[method.name].carry_on(method, known, at_s) if method.name in TRAINERS else method
 
 
 def up_to_the_second(method: Method, known: Accounting, rows: np.ndarray) -> np.ndarray:
-    """What ``method`` would say to the submissions ``rows`` of the day after its night if it knew all ends at once, seconds, float64 [rows]."""
+    """Return answers to the submissions ``rows`` if all ends were known at once, in seconds.
+
+    The submissions are of the day after the night of ``method``.
+    """
     trainer = TRAINERS.get(method.name)
     return (trainer.up_to_the_second if trainer else _from_histories)(method, known, rows)
 
 
 def outdated(method: Method) -> bool:
-    """Whether this code can no longer carry ``method`` on, and can only train it anew."""
+    """Tell whether this code can only train ``method`` anew, not carry it on."""
     return isinstance(method, Quantile) and not quantile_training.fits(method.forest)

@@ -1,15 +1,17 @@
-"""Evidence that a mean is above 0 that may be looked at every night: testing by betting.
+"""Anytime-valid evidence that a mean is above 0, which may be read every night: betting.
 
-A gambler starts with 1 and stakes on every unit x in [-1, 1] a constant share s of what there is. The wealth, the product of 1 + s x, is the evidence
-that x is above 0 in the mean (Waudby-Smith & Ramdas, "Estimating means of bounded random variables by betting", JRSS B 86(1), 2024; Ramdas, Grünwald,
-Vovk & Shafer, "Game-theoretic statistics and safe anytime-valid inference", Statistical Science 38(4), 2023). If each x is at most 0 in expectation given
-all before it, the wealth is a nonnegative supermartingale, and the chance that it ever reaches 1 / level is at most the level (Ville 1939), however often
-it is looked at. A mean of such products with fixed weights is one too: here over the :data:`STAKES`, as the best is unknown, and over times to begin at,
+A gambler starts with 1 and stakes on every unit x in [-1, 1] a constant share s of the wealth. The wealth, the product of 1 + s
+x, is the evidence that x is above 0 in the mean (Waudby-Smith & Ramdas, "Estimating means of bounded random variables by
+betting", JRSS B 86(1), 2024; Ramdas, Grünwald, Vovk & Shafer, "Game-theoretic statistics and safe anytime-valid inference",
+Statistical Science 38(4), 2023). If each x is at most 0 in expectation given all before it, the wealth is a nonnegative
+supermartingale, and the chance that it ever reaches 1 / level is at most the level (Ville 1939), however often it is read. A mean
+of such products with fixed weights is one too: here over the :data:`STAKES`, as the best is unknown, and over times to begin at,
 every :data:`EPOCH_DAYS` days, as a mean may rise after a long time below 0 (Shin, Ramdas & Rinaldo, "E-detectors", 2024).
 
-Since stakes are constant, not every expectation need be at most 0. With expectations m given the past, the wealth is at most a martingale times
-exp(s sum m): the bound holds for all times at which the sum since the begin is at most 0, whatever its terms (time-varying means as in Howard, Ramdas,
-McAuliffe & Sekhon, "Time-uniform, nonparametric, nonasymptotic confidence sequences", Annals of Statistics 49(2), 2021).
+Since stakes are constant, not every expectation need be at most 0. With expectations m given the past, the wealth is at most a
+martingale times exp(s sum m): the bound holds for all times at which the sum since the begin is at most 0, whatever its terms
+(time-varying means as in Howard, Ramdas, McAuliffe & Sekhon, "Time-uniform, nonparametric, nonasymptotic confidence sequences",
+Annals of Statistics 49(2), 2021).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ EPOCH_DAYS = 14
 
 
 def log_growth(units: np.ndarray, day: np.ndarray, days: int) -> np.ndarray:
-    """Logarithm of what each day multiplies the wealth of each stake by, float64 [days, stakes].
+    """Return the log growth of each stake's wealth by day, float64 [days, stakes].
 
     ``units`` float64 [units] above -1 / max(STAKES), ``day`` int [units] in 0..days-1. The order of units does not matter.
     """
@@ -32,10 +34,11 @@ def log_growth(units: np.ndarray, day: np.ndarray, days: int) -> np.ndarray:
 
 
 def log_evidence(growth: np.ndarray, known_from: int = 0) -> np.ndarray:
-    """Logarithm of the evidence after each day, float64 [..., days], from :func:`log_growth`, float64 [..., days, stakes].
+    """Return the log evidence after each day, float64 [..., days].
 
-    The k-th time to begin, from 0, has the weight 1 / ((k+1)(k+2)); what has not begun yet is kept. Where nothing is known of the days before
-    ``known_from``, the times to begin before it are given up: what is left is below the whole evidence, and as valid.
+    ``growth`` comes from :func:`log_growth`, float64 [..., days, stakes]. The k-th time to begin, from 0, has the weight 1 /
+    ((k+1)(k+2)); the weight of later begins is kept. Where the days before ``known_from`` are unknown, earlier begins are
+    dropped: the rest is below the whole evidence, and as valid.
     """
     days = growth.shape[-2]
     wealth = np.cumsum(growth, axis=-2)

@@ -1,4 +1,7 @@
-"""Which jobs judge a model: the last that ended, counted back from where the submissions end, and never none."""
+"""The jobs that judge a model: the last to end, counted back from the last submission.
+
+There is always at least one.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ from features.clock import DAY_S
 from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS
 
 STRAGGLERS = 7
-"""Days before the judged window in which jobs may have been submitted that ended within it; the few that waited and ran longer do not judge."""
+"""Max days before the judged window for submissions of jobs that ended within it; the few that waited and ran longer do not judge."""
 
 
 @dataclass(frozen=True)
 class JudgedWindow:
-    """Jobs that ended after ``since_s`` and were submitted from ``first_s`` on judge, each asked of the night before it.
+    """The judging jobs ended after ``since_s`` and were submitted from ``first_s`` on.
 
-    ``last_s`` is the last submission; all are seconds from the trace's origin.
+    Each is asked of the night before it. ``last_s`` is the last submission; all are seconds from the trace's origin.
     """
 
     since_s: int
@@ -26,20 +29,24 @@ class JudgedWindow:
 
     @property
     def nights(self) -> list[int]:
-        """Instants a day apart, counted back from the last submission to the first at or before ``first_s``, ascending."""
+        """Return instants a day apart, from at or before ``first_s`` to the last submission.
+
+        They are counted back from the last submission, in ascending order.
+        """
         days = max(-(-(self.last_s - self.first_s) // DAY_S), 1)
         return [self.last_s - DAY_S * number for number in range(days, 0, -1)]
 
     def jobs(self, end_s: np.ndarray) -> np.ndarray:
-        """Mask of the jobs that end in the window, bool [jobs]."""
+        """Return the mask of the jobs that end in the window, bool [jobs]."""
         return end_s > self.since_s
 
 
 def judged_window(submit_s: np.ndarray, end_s: np.ndarray) -> JudgedWindow:
-    """The window in which the jobs submitted at ``submit_s`` and ended at ``end_s``, int64 [jobs], judge.
+    """Return the judging window of jobs submitted at ``submit_s`` and ended at ``end_s``.
 
-    It begins ``JUDGED_DAYS`` days before the last submission, and earlier where fewer than ``FEWEST_JOBS`` jobs have ended since. Counted from the
-    last end, one long job after the last submission would leave none in it. Raises ValueError without jobs.
+    Both int64 [jobs]. It begins ``JUDGED_DAYS`` days before the last submission, and earlier where fewer than ``FEWEST_JOBS``
+    jobs have ended since. Counted from the last end, one long job after the last submission would leave none in it. Raises
+    ValueError without jobs.
     """
     if len(submit_s) == 0:
         raise ValueError("no job judges: none has ended")

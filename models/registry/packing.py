@@ -1,4 +1,4 @@
-"""Fill a directory with all that a registered model is made of: script, code under a private name, data."""
+"""Fill a directory with all parts of a registered model: script, packed code, data."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ class Assembled:
 
 
 def private_name() -> str:
-    """Name the packed package by format and SHA-256 of its content, which is checked when it is loaded."""
+    """Name the packed package by format and SHA-256 of its content, checked on loading."""
     return f"_queuecast_model_{FORMAT}_{content_hash(_modules())}"
 
 
 def content_hash(modules: Iterable[Path]) -> str:
-    """SHA-256, in hex digits, of ``modules`` in order of their names; the script of a packed model computes it too."""
+    """Return the SHA-256, in hex digits, of ``modules`` in order of their names.
+
+    The script of a packed model computes it too.
+    """
     digest = hashlib.sha256()
     for module in sorted(modules):
         digest.update(module.name.encode() + b"\0" + module.read_bytes() + b"\0")
@@ -38,7 +41,7 @@ def content_hash(modules: Iterable[Path]) -> str:
 
 
 def assemble(directory: Path, kind: str, write: Callable[[Path], Mapping[str, object]]) -> Assembled:
-    """Fill the empty ``directory`` for a model of the kind ``kind`` of ``models.packed.predictor``.
+    """Fill the empty ``directory`` for a model of ``kind``.
 
     ``write`` puts the model's data into a directory and returns its settings.
     """

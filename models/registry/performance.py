@@ -1,7 +1,8 @@
-"""Does a champion still predict as well as when it was promoted? Its accuracy and under-prediction now against what was recorded then.
+"""Performance drift: a champion's accuracy and under-prediction against its promotion.
 
-Both means carry the error that chance allows where the jobs of a user on a day resemble each other (``models.registry.promotion.clustered_mean``);
-the difference of two windows is judged by Student's t at ``FALSE_ALARMS``, one-sided: only worse is reported.
+Both means carry the error that chance allows where the jobs of a user on a day resemble each other
+(``models.registry.promotion.clustered_mean``); the difference of two windows is judged by Student's t at ``FALSE_ALARMS``,
+one-sided: only worse is reported.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from models.registry.promotion import FEWEST_CLUSTERS, FEWEST_JOBS, Mean
 FALSE_ALARMS = 0.01
 """Chance of an alarm in a window where nothing has changed, shared by the two measures."""
 MEASURES = {"accuracy": -1.0, "underprediction_rate": 1.0}
-"""By name, and which way is worse."""
+"""Measures by name, with the sign of worse."""
 
 
 def performance_drift(now: dict[str, Mean], then: dict[str, Mean], jobs: int) -> pd.DataFrame:
-    """A row for each of :data:`MEASURES`: ``measure then now limit jobs drifted note``; ``limit`` is the worst that chance allows, NaN without verdict."""
+    """Return a row for each of :data:`MEASURES`: ``measure then now limit jobs drifted note``.
+
+    ``limit`` is the worst that chance allows, NaN without verdict.
+    """
     rows = []
     for name, worse in MEASURES.items():
         if name not in then:

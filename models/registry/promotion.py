@@ -1,23 +1,26 @@
-"""The rule by which a challenger takes the champion's place, from numbers alone.
+"""The rule by which a challenger replaces the champion, from numbers alone.
 
-The challenger is a method, trained anew every night; a job's prediction is that of the night before its submission, the champion's by its model and the
-challenger's by its method trained that night, both from that night's snapshot. No job judges a model that was trained on it. Every job that was
-submitted after the champion was trained judges once: on the day on which it ended. The challenger is promoted if
+The challenger is a method, trained anew every night; a job's prediction is that of the night before its submission, the
+champion's by its model and the challenger's by its method trained that night, both from that night's snapshot. No job judges a
+model that was trained on it. Every job that was submitted after the champion was trained judges once: on the day on which it
+ended. The challenger is promoted if
 
 * the evidence that it is better by more than ``TIE`` reaches candidates / ``LEVEL`` (:mod:`models.registry.evidence`);
 * at least ``FEWEST_JOBS`` of the jobs that ended in the last ``JUDGED_DAYS`` days judge, and over these its mean accuracy is higher by more than ``TIE``;
 * it under-predicts no more than ``UNDERPREDICTION_MARGIN`` of them more than the champion;
-* where both tell quantiles, these are no worse by more than the margins of :mod:`models.registry.promotion_vetoes`;
+* where both have quantiles, these are no worse by more than the margins of :mod:`models.registry.promotion_vetoes`;
 * no metric of its simulated schedules is surely worse (there, too); and
 * every other check of it holds.
 
-The unit of evidence is the mean difference of accuracy over the jobs of one user that ended on one day, less ``TIE``: a user's jobs resemble each
-other, so a burst of a thousand counts as one observation. What is assumed of equals: given the past, and given which users' jobs end on a day, the units are in
-expectation at most 0 on average over the days so far, and users of one day err independently. Then the chance that an equal challenger, or one of several
-(Bonferroni), is ever promoted over a champion is at most ``LEVEL``, whatever the number of nights. The evidence begins anew with every champion.
+The unit of evidence is the mean difference of accuracy over the jobs of one user that ended on one day, less ``TIE``: a user's
+jobs resemble each other, so a burst of a thousand counts as one observation. Assumptions for equals: given the past, and given
+which users' jobs end on a day, the units are in expectation at most 0 on average over the days so far, and users of one day err
+independently. Then the chance that an equal challenger, or one of several (Bonferroni), is ever promoted over a champion is at
+most ``LEVEL``, whatever the number of nights. The evidence begins anew with every champion.
 
-Beside the evidence the mean difference over the last days is shown with an interval, which decides nothing: jobs of one user and day of submission count
-as one observation (cluster-robust variance, Liang & Zeger 1986), with Student's t; with several candidates its level is Bonferroni's.
+Beside the evidence the mean difference over the last days is shown with an interval, which decides nothing: jobs of one user and
+day of submission count as one observation (cluster-robust variance, Liang & Zeger 1986), with Student's t; with several
+candidates its level is Bonferroni's.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ SETTLING_DAYS = 1
 """Days after the champion's training whose ends do not judge: of what was submitted since, the short jobs end first."""
 FEWEST_CLUSTERS = 10
 _LARGEST = 700.0
-"""Logarithm of the largest evidence told."""
+"""Logarithm of the max evidence reported."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Mean:
     clusters: int
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Student's t interval; unbounded with fewer than ``FEWEST_CLUSTERS`` clusters."""
+        """Return Student's t interval; unbounded with fewer than ``FEWEST_CLUSTERS`` clusters."""
         if self.clusters < FEWEST_CLUSTERS:
             return -np.inf, np.inf
         half = -float(stdtrit(self.clusters - 1, (1.0 - confidence) / 2.0)) * self.error
@@ -65,7 +68,10 @@ class Mean:
 
 
 def clustered_mean(values: np.ndarray, cluster: np.ndarray) -> Mean:
-    """Mean of ``values`` float64 [jobs] whose errors are shared within ``cluster`` int [jobs]. NaN over no jobs."""
+    """Return the mean of ``values`` float64 [jobs] with errors shared within ``cluster``.
+
+    ``cluster`` is int [jobs]. NaN over no jobs.
+    """
     if len(values) == 0:
         return Mean(float("nan"), float("nan"), 0)
     mean = float(values.mean())
@@ -76,14 +82,17 @@ def clustered_mean(values: np.ndarray, cluster: np.ndarray) -> Mean:
 
 
 def user_days(user: np.ndarray, submit_s: np.ndarray) -> np.ndarray:
-    """One number for each user (code, -1 for none) and day of submission: int64 [jobs]."""
+    """Return one number for each user (code, -1 for none) and day of submission: int64 [jobs]."""
     day = submit_s // 86_400
     return (user - user.min(initial=0)) * (day.max(initial=0) + 1) + day
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """How sure it is that a challenger is better: ``value`` grows from 1 and has to reach ``needed``; ``units`` judged on ``days`` days."""
+    """Evidence that a challenger is better: ``value`` grows from 1 and must reach ``needed``.
+
+    ``units`` were judged on ``days`` days.
+    """
 
     value: float = 1.0
     needed: float = 1.0 / LEVEL
@@ -99,9 +108,10 @@ class Evidence:
 
 
 def evidence(units: np.ndarray, day: np.ndarray, days: int, candidates: int = 1, known_from: int = 0) -> Evidence:
-    """The evidence of ``units``, float64 [units] in [-1 - TIE, 1], on the days ``day``, int [units], of which ``days`` are over.
+    """Return the evidence of ``units``, float64 [units] in [-1 - TIE, 1].
 
-    ``candidates`` share the level. Units of days that are not over wait; ``known_from`` as in :func:`models.registry.evidence.log_evidence`.
+    ``day`` int [units] are their days, of which ``days`` are over. ``candidates`` share the level. Units of days that are not
+    over wait; ``known_from`` as in :func:`models.registry.evidence.log_evidence`.
     """
     over = day < days
     needed = max(candidates, 1) / LEVEL
@@ -120,10 +130,11 @@ def served_evidence(
     candidates: int,
     known_from_s: int,
 ) -> Evidence:
-    """The evidence of paired differences of accuracy, float64 [jobs], of jobs submitted after ``trained_until_s``, tonight at ``until_s``.
+    """Return the evidence of paired differences of accuracy, float64 [jobs], at ``until_s``.
 
-    ``user`` int [jobs] (code, -1 for unknown) and ``end_s`` int [jobs]. Days count from the champion's training, so that the units of a day that
-    is over are the same on every later night. ``known_from_s`` is the instant from which on all ends are given, if that is later than the training.
+    Jobs were submitted after ``trained_until_s``. ``user`` int [jobs] (code, -1 for unknown) and ``end_s`` int [jobs]. Days count
+    from the champion's training, so that the units of a day that is over are the same on every later night. ``known_from_s`` is
+    the instant from which on all ends are given, if that is later than the training.
     """
     first_s = trained_until_s + SETTLING_DAYS * DAY_S
     day = (end_s - first_s - 1) // DAY_S
@@ -138,8 +149,9 @@ def served_evidence(
 class Comparison:
     """Challenger against champion on the same ``jobs`` jobs or runs.
 
-    Their mean scores, and the paired difference with the interval from ``low`` to ``high``. A kind of model adds what else is compared, and
-    says it: ``too_few`` (why nothing can be decided, empty if it can), ``numbers`` and ``against`` (what speaks against the challenger).
+    Their mean scores, and the paired difference with the interval from ``low`` to ``high``. A kind of model adds further
+    comparisons as text: ``too_few`` (why nothing can be decided, empty if it can), ``numbers`` and ``against`` (reasons against
+    the challenger).
     """
 
     jobs: int
@@ -171,7 +183,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Duel(Comparison):
-    """A comparison of predicted runtimes, scored by accuracy, and how often each was below the runtime."""
+    """A comparison of predicted runtimes: accuracy, and shares of under-predictions."""
 
     champion_underpredicts: float
     challenger_underpredicts: float
@@ -201,7 +213,10 @@ class Duel(Comparison):
 def compare(
     challenger: np.ndarray, champion: np.ndarray, cluster: np.ndarray, evidence: Evidence, candidates: int = 1
 ) -> Comparison:
-    """Compare two lists of scores, float64 [jobs], of the same jobs; the challenger was chosen from ``candidates``."""
+    """Compare two lists of scores, float64 [jobs], of the same jobs.
+
+    The challenger was chosen from ``candidates``.
+    """
     difference = clustered_mean(challenger - champion, cluster)
     low, high = difference.interval(1.0 - (1.0 - CONFIDENCE) / max(candidates, 1))
     means = clustered_mean(champion, cluster), clustered_mean(challenger, cluster)
@@ -216,7 +231,7 @@ def duel(
     evidence: Evidence,
     candidates: int = 1,
 ) -> Duel:
-    """:func:`compare` two lists of predictions, float64 seconds [jobs]."""
+    """Compare two lists of predictions, float64 seconds [jobs], as :func:`compare`."""
     found = compare(accuracy(challenger_s, runtime_s), accuracy(champion_s, runtime_s), cluster, evidence, candidates)
     return Duel(
         **vars(found),
@@ -226,9 +241,10 @@ def duel(
 
 
 def decide(found: Comparison, checks: Mapping[str, bool], vetoes: Sequence[str] = ()) -> tuple[bool, str]:
-    """Decide whether the challenger is promoted, and say why in one sentence with the numbers.
+    """Decide whether the challenger is promoted; say why in one sentence with the numbers.
 
-    It is if it is surely better, every check holds, and nothing speaks against it: neither the comparison itself nor the ``vetoes``.
+    It is promoted if it is surely better, every check holds, and there is no reason against it in the comparison or the
+    ``vetoes``.
     """
     if found.too_few:
         return False, found.too_few

@@ -1,12 +1,13 @@
-"""What keeps a more accurate challenger from promotion: worse quantiles, or schedules that are surely worse.
+"""Vetoes against a more accurate challenger: worse quantiles or schedules.
 
-A veto can only keep the champion, so it adds nothing to the chance of a wrong promotion, and its interval needs no validity over all nights.
+A veto can only keep the champion, so it adds nothing to the chance of a wrong promotion, and its interval needs no validity over
+all nights.
 
-* Quantiles, where both tell them, must not be inferior: the upper limit of the paired difference, at ``CONFIDENCE`` one-sided, jobs of one user and
+* Quantiles, where both have them, must not be inferior: the upper limit of the paired difference, at ``CONFIDENCE`` one-sided, jobs of one user and
   day as one observation, must lie below a margin. For the pinball loss, averaged over the levels, it is ``PINBALL_MARGIN`` of the champion's; for
   calibration, at each level the share of jobs that run at most as long, on the side of the level on which the challenger's lies, it is
   ``CALIBRATION_MARGIN``.
-* Of the schedules made with what both answered, bounded slowdown, AWF and P2SF must not be surely worse: the lower end of the paired interval must
+* Of the schedules made with the answers of both, bounded slowdown, AWF and P2SF must not be surely worse: the lower end of the paired interval must
   not lie above 0.
 """
 
@@ -28,7 +29,10 @@ VETOING = {"mean_bounded_slowdown": "mean bounded slowdown", "awf_s": "AWF", "p2
 
 
 def upper_limit(values: np.ndarray, cluster: np.ndarray) -> float:
-    """Upper limit of the mean of ``values`` float64 [jobs], one-sided at ``CONFIDENCE``; unbounded with fewer than ``FEWEST_CLUSTERS`` clusters."""
+    """Return the one-sided upper limit at ``CONFIDENCE`` of the mean of ``values`` [jobs].
+
+    Unbounded with fewer than ``FEWEST_CLUSTERS`` clusters.
+    """
     mean = clustered_mean(values, cluster)
     if mean.clusters < FEWEST_CLUSTERS:
         return float("inf")
@@ -38,7 +42,10 @@ def upper_limit(values: np.ndarray, cluster: np.ndarray) -> float:
 def of_quantiles(
     challenger: Mapping[float, np.ndarray], champion: Mapping[float, np.ndarray], runtime_s: np.ndarray, cluster: np.ndarray
 ) -> list[str]:
-    """What speaks against the challenger's quantiles, float64 seconds [jobs] by level, over jobs for which all are given; empty without common levels."""
+    """Return reasons against the challenger's quantiles; empty without common levels.
+
+    Quantiles are float64 seconds [jobs] by level, over jobs for which all are given.
+    """
     levels = [level for level in champion if level in challenger]
     if not levels:
         return []
@@ -66,8 +73,10 @@ def of_quantiles(
 
 
 def of_schedules(comparison: pd.DataFrame) -> list[str]:
-    """What speaks against the challenger's schedules: rows ``scheduler metric relative low high`` against the champion's, as of
-    ``sim.metrics.comparison.compare``."""
+    """Return reasons against the challenger's schedules.
+
+    Rows ``scheduler metric relative low high`` against the champion's, from ``sim.metrics.comparison.compare``.
+    """
     found = []
     for each in comparison[comparison["metric"].isin(VETOING)].to_dict("records") if len(comparison) else []:
         if each["low"] > 0:

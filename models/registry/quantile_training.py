@@ -1,8 +1,9 @@
-"""``quantile`` for the model registry: accounting is walked through by the simulator's own kernel, and what it then remembers is the model.
+"""Training of ``quantile`` for the registry: the simulator's kernel replays accounting.
 
-A night's model has every tree from its last nights: as in the simulator they are planted that many nights before and replaced a few each night, while
-leaves and levels learn from each job that ends. Afterwards trees stay, and each night the model is carried on: leaves, calibrated levels and groups of
-jobs learn what ended since it was trained, always from that training on, so that what was served can be told at any time.
+The kernel's memory then is the model. A night's model has every tree from its last nights: as in the simulator they are grown
+that many nights before and replaced a few each night, while leaves and levels learn from each job that ends. Afterwards trees
+stay, and each night the model is carried on: leaves, calibrated levels and groups of jobs learn what ended since it was trained,
+always from that training on, so that served answers can be reproduced at any time.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class _Jobs(NamedTuple):
 
 
 def grow(known: Accounting, at_s: int, seed: int) -> Forest:
-    """The forest as a night at ``at_s`` trains it, on the most recent of the jobs that had ended by then."""
+    """Train the forest as of a night at ``at_s``, on the most recent jobs ended by then."""
     nights = [at_s - DAY_S * number for number in range(NIGHTS, -1, -1)]
     order = _by_end(known)
     last = int(np.searchsorted(known.end_s[order], at_s, side="right"))
@@ -47,7 +48,10 @@ def grow(known: Accounting, at_s: int, seed: int) -> Forest:
 
 
 def carry_on(forest: Forest, known: Accounting, at_s: int) -> Forest:
-    """The same trees, with all that had ended by ``at_s``. ValueError where this code no longer grows such forests."""
+    """Return the same trees, with all that had ended by ``at_s``.
+
+    ValueError where this code no longer grows such forests.
+    """
     if at_s <= forest.at_s:
         return forest
     walk = _Walk(known, _since(forest, known, at_s, at_s), 0, forest)
@@ -56,9 +60,9 @@ def carry_on(forest: Forest, known: Accounting, at_s: int) -> Forest:
 
 
 def up_to_the_second(forest: Forest, known: Accounting, rows: np.ndarray) -> np.ndarray:
-    """The most accurate points for the jobs ``rows``, submitted after ``forest.at_s``, had all ends been known the second they happened.
+    """Return the most accurate points of the jobs ``rows`` if all ends were known at once.
 
-    Seconds, float64 [rows].
+    Seconds, float64 [rows]. They were submitted after ``forest.at_s``.
     """
     last = int(known.jobs["submit_s"].to_numpy(np.int64)[rows].max(initial=forest.at_s))
     taken = _since(forest, known, int(known.end_s.max()), last)
@@ -70,7 +74,7 @@ def up_to_the_second(forest: Forest, known: Accounting, rows: np.ndarray) -> np.
 
 
 def parameters() -> dict[str, object]:
-    """What a forest is grown with, for the record."""
+    """Return the settings of growing a forest, for the record."""
     names = (
         "TREES",
         "NEW_TREES",
@@ -86,7 +90,7 @@ def parameters() -> dict[str, object]:
 
 
 def fits(forest: Forest) -> bool:
-    """Whether the kernel as it is now can carry ``forest`` on."""
+    """Tell whether the current kernel can carry ``forest`` on."""
     plan, here = forest.plan, _plan(forest.plan.alike)
     nodes = (len(forest.nodes), forest.nodes.shape[1])
     return plan == here and nodes in ((1, quantile.LEAVES), (quantile.TREES, quantile.LEAVES))
@@ -97,7 +101,10 @@ def _by_end(known: Accounting) -> np.ndarray:
 
 
 def _since(forest: Forest, known: Accounting, at_s: int, submitted_s: int) -> np.ndarray:
-    """Rows, in order of their ends, of what the forest was trained on and of what ended since, by ``at_s``, and was submitted by ``submitted_s``."""
+    """Return rows, by end, of the training jobs and of those ended since by ``at_s``.
+
+    The latter were submitted by ``submitted_s``.
+    """
     order = _by_end(known)
     ends = known.end_s[order]
     trained, last = np.searchsorted(ends, [forest.at_s, at_s], side="right")
@@ -116,7 +123,7 @@ class _Walk:
 
     def __init__(self, known: Accounting, rows: np.ndarray, seed: int, forest: Forest | None = None) -> None:
         jobs = known.jobs.iloc[rows]
-        if forest is not None:  # what was never recorded when it was trained is not looked at
+        if forest is not None:  # keys missing at training are not read
             looked_at = {key for level in forest.plan.alike for key in level}
             jobs = jobs.assign(
                 **{key: jobs[key].cat.set_categories([]) for key in ("user", "group", "executable") if key not in looked_at}
@@ -138,25 +145,31 @@ class _Walk:
         self.gone = 0
 
     def go(self, until_s: int, *, since_s: int) -> None:
-        """Let everything up to ``until_s`` happen; leaves and levels learn from what ends after ``since_s``, groups from everything."""
+        """Process all events up to ``until_s``.
+
+        Leaves and levels learn from what ends after ``since_s``, groups from everything.
+        """
         stop = int(np.searchsorted(self.time, until_s, side="right"))
         _events(self.memory, self.columns, self.end, self.event[self.gone : stop], since_s)
         self.gone = stop
 
     def retrain(self, at_s: int) -> None:
-        """A night."""
+        """Retrain as each night."""
         ended = np.arange(np.searchsorted(self.end, at_s, side="right"))
         assert self.predictor.retrain is not None
         self.memory = self.predictor.retrain(self.memory, ended, self.columns.runtime)
 
     def points(self) -> np.ndarray:
-        """The most accurate points of the jobs that were asked about, seconds, float64 [jobs]."""
+        """Return the most accurate points of the jobs asked about, seconds, float64 [jobs]."""
         quantiles = self.memory.keys.shape[1] * job_features.PER_LEVEL + job_features.COMMON
         told = self.memory.jobs[:, quantiles + len(self.plan.levels)]
         return np.clip(told, 1.0, self.columns.requested)
 
     def _arrays(self) -> tuple[np.ndarray, ...]:
-        """Views of the memory: calibrated levels, their tilt, work by size; nodes, thresholds and leaves of the trees there are."""
+        """Return views of the memory.
+
+        Calibrated levels, their tilt, work by size; nodes, thresholds and leaves of the current trees.
+        """
         model, kept, trees = self.memory.model, len(self.plan.levels), int(self.memory.model[quantile.GROWN])
         leaves = quantile.TREES * quantile.LEAVES
         at_thresholds, at_leaves = quantile.thresholds_at(kept), quantile.leaves_at(kept)
@@ -176,7 +189,7 @@ class _Walk:
         self.memory.model[quantile.GROWN] = len(forest.nodes)
         calibrated, tilt, work, nodes, thresholds, leaves = self._arrays()
         calibrated[:], tilt[:], nodes[:], thresholds[:] = forest.calibrated, forest.tilt, forest.nodes, forest.thresholds
-        if len(forest.nodes) == 1:  # no trees yet: the one leaf learns what it knew on the way
+        if len(forest.nodes) == 1:  # no trees yet: the one leaf learns from the replay
             return
         work[:] = forest.work
         leaves[:, :, : quantile.MEMBERS] = forest.counts
@@ -185,7 +198,7 @@ class _Walk:
         of_all[:] = forest.counts[0, :, : quantile.BINS].sum(axis=0)
 
     def forest(self, at_s: int) -> Forest:
-        """What is remembered now."""
+        """Return the current memory as a forest."""
         calibrated, tilt, work, nodes, thresholds, leaves = self._arrays()
         counts = leaves[:, :, : quantile.MEMBERS]
         counts = counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
@@ -209,7 +222,7 @@ class _Walk:
 
 
 def _remembered(known: np.ndarray) -> dict[str, np.ndarray]:
-    """What ``job_features.describe`` reads of groups, from their rows of ``Memory.users``."""
+    """Return the groups' state for ``job_features.describe``, from rows of ``Memory.users``."""
     ring, recent = job_features.RING, job_features.RECENT
     ended = known[:, job_features.COUNT].astype(np.int64)
     each, some = np.arange(len(known)), np.minimum(ended, recent)
@@ -227,13 +240,13 @@ def _remembered(known: np.ndarray) -> dict[str, np.ndarray]:
 
 @njit
 def _events(memory, jobs, end, events, since):
-    """Let ``events`` happen in their order: twice a job's number, plus one where it is submitted and not ended."""
+    """Process ``events`` in order: twice a job's number, plus one for a submission."""
     model, quantiles = memory.model, job_features.width(memory)
     for event in events:
         job = event // 2
         grown = model[quantile.GROWN] > 1.0
         if event % 2 == 1:
-            # of what runs on after ``since`` the levels will learn, so it is asked about
+            # levels will learn from jobs that run on after ``since``, so these are asked about
             if jobs.submit[job] > since or (grown and end[job] > since):
                 quantile.estimate(memory, job, jobs)
             else:

@@ -1,4 +1,4 @@
-"""Log models to MLflow, register them as ``<kind>-<subject>``, rank candidates and move aliases.
+"""Log models to MLflow, register ``<kind>-<subject>``, rank candidates, move aliases.
 
 What differs between kinds of models is a :class:`Kind` and the :class:`Content` of a version: ``models.registry.runtime_registration``
 and ``models.registry.variability_registration``. A champion is chosen by the rule of ``models.registry.promotion``, but for the first.
@@ -35,7 +35,7 @@ from models.registry.versions import REGISTERED_MODEL, note_made
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of registered model: ``<name>-<subject>``, where the subject is a trace or a system.
+    """A kind of registered model, ``<name>-<subject>``; the subject is a trace or a system.
 
     A version records how good it was as ``judged_<score>`` over ``judged_<things>``; ``basis`` is the score in words. Of candidates whose
     scores are equal the first in ``order`` is chosen, which is ``first``, in words. ``description`` is the registered model's own.
@@ -78,7 +78,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A registered version and its score over ``judged`` jobs or runs that it was not trained on."""
+    """A registered version and its score over ``judged`` jobs or runs outside its training."""
 
     method: str
     version: str
@@ -122,7 +122,7 @@ def log_and_register(
     tags: Mapping[str, str] | None = None,
     why: str = "",
 ) -> Candidate:
-    """Make one MLflow run and one new version of ``kind`` that holds ``content``; no alias moves.
+    """Make one MLflow run and one version of ``kind`` that holds ``content``; move no alias.
 
     ``judged`` is the score and over how many jobs or runs, ``metrics`` are logged too (NaN left out), ``parameters`` are the method's own,
     ``tags`` say what made it (``dagster_run_id``), ``why`` is the version's note. A failure leaves a run marked failed.
@@ -237,7 +237,10 @@ def registered_version(tracking: Tracking, name: str, alias: str = "champion") -
 
 
 def new_version(tracking: Tracking, name: str, logged: ModelInfo, run_id: str, facts: Mapping[str, str]) -> str:
-    """Register what the run ``logged`` as the next version of ``name`` with the tags ``facts``; returns its number."""
+    """Register the run ``logged`` as the next version of ``name``; return its number.
+
+    ``facts`` are its tags.
+    """
     try:
         tracking.client.create_registered_model(name)
     except MlflowException as error:

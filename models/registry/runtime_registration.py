@@ -1,6 +1,6 @@
-"""What a version of ``runtime-<trace>`` holds, and how it is read back and asked.
+"""The content of a version of ``runtime-<trace>``, and how to load and ask it.
 
-A version holds a method, trained once, and a dated snapshot of the users' histories, with what the method itself remembers of jobs. A
+A version holds a method, trained once, and a dated snapshot of the users' histories, with the method's own state of jobs. A
 refreshed version has the model of an older one, named by the tag ``refreshed_from``, and a new snapshot.
 """
 
@@ -58,9 +58,10 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class RuntimeContent:
-    """A method and the snapshot that it answers from; ``refreshed_from`` is the version whose training it has, if not its own.
+    """A method and the snapshot that it answers from.
 
-    Raises ValueError for a method that a loaded model would not know.
+    ``refreshed_from`` is the version whose training it has, if not its own. Raises ValueError for a method that a loaded model
+    would not know.
     """
 
     trained: Method
@@ -145,7 +146,7 @@ def trained_method(tracking: Tracking, trace: str, number: str) -> Method:
 
 
 def load(tracking: Tracking, name: str, alias: str = "champion") -> PyFuncModel:
-    """Load the registered model ``name`` at ``alias``; InputError if it is not there or of another format."""
+    """Load the registered model ``name`` at ``alias``; InputError if missing or unreadable."""
     found = registered_version(tracking, name, alias)
     if found.tags.get("queuecast_format") != str(FORMAT):
         raise InputError(
@@ -155,9 +156,9 @@ def load(tracking: Tracking, name: str, alias: str = "champion") -> PyFuncModel:
 
 
 def ask(model: PyFuncModel, submitted: pd.DataFrame) -> pd.DataFrame:
-    """Ask a loaded model about ``submitted``, of which it is given the columns that its signature lists.
+    """Ask a loaded model about ``submitted``, with the columns that its signature lists.
 
-    Without a signature it is given those that all versions need.
+    Without a signature it gets those that all versions need.
     """
     schema = model.metadata.get_input_schema()
     wanted = schema.input_names() if schema is not None and schema.has_input_names() else [column.name for column in _ASKED]

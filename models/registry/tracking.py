@@ -1,7 +1,8 @@
-"""Opens MLflow where we want it: a store initialised once, absolute places, nothing in the working directory, and quiet.
+"""Open MLflow's store: initialised once, absolute places, quiet.
 
 MLflow's own defaults put ``mlflow.db`` and ``mlruns`` into the working directory, and two processes that open a fresh SQLite
-store at once fail in its migrations. A site that sets ``MLFLOW_TRACKING_URI`` gets its own store; if that is a server, the server's artifact root too.
+store at once fail in its migrations. A site that sets ``MLFLOW_TRACKING_URI`` gets its own store; if that is a server, the
+server's artifact root too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
 
 _SITE = os.environ.get("MLFLOW_TRACKING_URI")
-"""What the site set before anything here ran: ``mlflow.set_tracking_uri`` writes the variable itself."""
+"""The site's setting at import: ``mlflow.set_tracking_uri`` overwrites the variable."""
 _CHATTY = ("mlflow", "alembic")
 
 
@@ -35,11 +36,11 @@ class Tracking:
 
 
 def connect(tracking_uri: str, artifact_location: str, experiment: str, *, site: bool = True) -> Tracking:
-    """Open the store at ``tracking_uri`` (or, if ``site``, the site's) and make ``experiment`` in it if it is not there.
+    """Open the store at ``tracking_uri`` (or, if ``site``, the site's); make ``experiment``.
 
     ``tracking_uri`` of SQLite must be absolute (``sqlite:////path/mlflow.db``), ``artifact_location`` an absolute path or URI; a
-    server decides itself where artifacts lie. A store that does not answer is given up after seconds, not after MLflow's minutes of retries. Raises
-    ValueError for relative places, OSError for a database that does not answer, and whatever MLflow raises.
+    server decides itself where artifacts lie. A store that does not answer is given up after seconds, not after MLflow's minutes
+    of retries. Raises ValueError for relative places, OSError for a database that does not answer, and whatever MLflow raises.
     """
     for logger in _CHATTY:
         logging.getLogger(logger).setLevel(logging.WARNING)
@@ -76,7 +77,7 @@ def _open(uri: str, artifact_location: str | None, experiment: str) -> Tracking:
 
 
 def _initialise(database: Path) -> None:
-    """Make an empty store beside ``database``, if that is not there, and move it there whole.
+    """Make an empty store beside ``database``, if missing, and move it there whole.
 
     MLflow makes one by all its migrations, each of which would wait for the disk several times; here the disk is waited for once.
     """
@@ -100,7 +101,7 @@ def _initialise(database: Path) -> None:
 
 
 def _answers(uri: str) -> None:
-    """Ask the database once, where MLflow would ask ten times; OSError if it does not answer or is none."""
+    """Ask the database once, where MLflow would ask ten times; OSError without answer."""
     try:
         engine = sqlalchemy.create_engine(uri)
         try:
@@ -113,7 +114,7 @@ def _answers(uri: str) -> None:
 
 @contextmanager
 def _few_retries() -> Iterator[None]:
-    """The first request to a server is tried twice, ten seconds each, unless the site says otherwise."""
+    """Try the first request to a server twice, ten seconds each, unless the site sets more."""
     few = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
     set_here = {name: value for name, value in few.items() if name not in os.environ}
     os.environ.update(set_here)

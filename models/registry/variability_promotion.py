@@ -1,16 +1,18 @@
-"""The rule of promotion for classifiers of variation: as for runtime models (``models.registry.promotion``), with F1 in place of accuracy.
+"""The rule of promotion for classifiers of variation, with F1 in place of accuracy.
 
-Every run that started after all that the champion learned from had ended judges once, labelled by what was known before. The evidence goes by the runs on
-which the two differ: with f the champion's F1 of the days before, the challenger's F1 is higher if, in the mean, its extra predictions p (-1, 0 or 1) of runs
-that varied v (0 or 1) have p (2 v - f) above 0 (F1 = sum n / sum d, of run i with n_i twice its hits and d_i its predictions plus its variations, so the
-sign of the difference is that of sum n - f d). The unit is the sum of this over the runs of one day, for these share the machine's state, over the largest
-sum of magnitudes of a day so far, so that it lies in [-1, 1]. Equals are assumed to have, given the past and which runs they differ on, units of at most 0
-in expectation, on average over the days so far. (The mean over a day's runs would weigh days unlike F1: of 60 simulated years with a challenger of equal
-F1 that warns less often, 6 promoted it.)
+Otherwise as for runtime models (``models.registry.promotion``). Every run that started after all that the champion learned from
+had ended judges once, labelled by what was known before. The evidence uses the runs on which the two differ: with f the
+champion's F1 of the days before, the challenger's F1 is higher if, in the mean, its extra predictions p (-1, 0 or 1) of runs that
+varied v (0 or 1) have p (2 v - f) above 0 (F1 = sum n / sum d, of run i with n_i twice its hits and d_i its predictions plus its
+variations, so the sign of the difference is that of sum n - f d). The unit is the sum of this over the runs of one day, for these
+share the machine's state, over the largest sum of magnitudes of a day so far, so that it lies in [-1, 1]. Equals are assumed to
+have, given the past and which runs they differ on, units of at most 0 in expectation, on average over the days so far. (The mean
+over a day's runs would weigh days unlike F1: of 60 simulated years with a challenger of equal F1 that warns less often, 6
+promoted it.)
 
-Beside the evidence the last ``JUDGED_DAYS`` days must show a higher F1, shown with an interval that decides nothing. F1 is no mean over runs, but near its
-value it is one: it has the linear form F1 + (n_i - F1 d_i) / mean d, whose mean is F1 itself and whose errors are those of F1 to first order (the
-delta method for ratios; Cochran, "Sampling Techniques", 1977, section 6).
+Beside the evidence the last ``JUDGED_DAYS`` days must show a higher F1, shown with an interval that decides nothing. F1 is no
+mean over runs, but near its value it is one: it has the linear form F1 + (n_i - F1 d_i) / mean d, whose mean is F1 itself and
+whose errors are those of F1 to first order (the delta method for ratios; Cochran, "Sampling Techniques", 1977, section 6).
 """
 
 from __future__ import annotations
@@ -26,14 +28,17 @@ from models.registry.promotion import FEWEST_JOBS, Comparison, Evidence, compare
 JUDGED_DAYS = 90
 """Control runs are few: some twenty a day, of which one or two vary."""
 FEWEST_VARIED = 10
-"""Judged runs that must have varied: with fewer F1 says nothing, and its linear form even less."""
+"""Min number of judged runs that varied: with fewer, F1 and its linear form say nothing."""
 
 _PRIOR = 2.0 * FEWEST_VARIED
-"""How many predictions and variations the champion's recorded F1 counts as, beside those of the judged days before."""
+"""Weight of the champion's recorded F1, in predictions and variations, beside those of the judged days before."""
 
 
 def f1_scores(varies: np.ndarray, varied: np.ndarray) -> np.ndarray:
-    """Scores of runs whose mean is F1, float64 [runs]; ``varies`` (predicted) and ``varied`` bool [runs]. NaN where nothing varied or was said to."""
+    """Return scores of runs whose mean is F1, float64 [runs].
+
+    ``varies`` (predicted) and ``varied`` bool [runs]. NaN where nothing varied or was predicted to.
+    """
     doubled, counted = 2.0 * (varies & varied), varies.astype(np.float64) + varied
     if not counted.any():
         return np.full(len(varied), np.nan)
@@ -52,10 +57,11 @@ def f1_evidence(
     recorded_f1: float,
     candidates: int = 1,
 ) -> Evidence:
-    """The evidence of two lists of predictions, bool [runs], of runs that started after ``since_s``; ``varied`` bool and ``start_s`` int [runs].
+    """Return the evidence of two lists of predictions, bool [runs], after ``since_s``.
 
-    ``since_s`` is the end of what the champion learned from, ``last_s`` the instant up to which all runs are there, ``recorded_f1`` the champion's
-    when it was judged first. Days count from ``since_s``; one that is not over waits.
+    ``varied`` bool and ``start_s`` int [runs]. ``since_s`` is the end of the champion's training, ``last_s`` the instant up to
+    which all runs are known, ``recorded_f1`` the champion's when it was judged first. Days count from ``since_s``; one that is
+    not over waits.
     """
     day, days = (start_s - since_s) // DAY_S, max((last_s - since_s) // DAY_S, 0)
     over = day < days
@@ -72,7 +78,7 @@ def f1_evidence(
 
 @dataclass(frozen=True)
 class ClassifierComparison(Comparison):
-    """A comparison of classifiers, scored by F1 over ``jobs`` runs, ``varied`` of which varied."""
+    """A comparison of classifiers by F1 over ``jobs`` runs, ``varied`` of which varied."""
 
     varied: int
 
@@ -100,6 +106,9 @@ class ClassifierComparison(Comparison):
 def compare_classifiers(
     challenger: np.ndarray, champion: np.ndarray, varied: np.ndarray, day: np.ndarray, evidence: Evidence, candidates: int = 1
 ) -> ClassifierComparison:
-    """Compare two lists of predictions, bool [runs], of the same runs; ``day`` int [runs] numbers the days."""
+    """Compare two lists of predictions, bool [runs], of the same runs.
+
+    ``day`` int [runs] numbers the days.
+    """
     found = compare(f1_scores(challenger, varied), f1_scores(champion, varied), day, evidence, candidates)
     return ClassifierComparison(**vars(found), varied=int(varied.sum()))

@@ -1,4 +1,4 @@
-"""What a version of ``variability-<system>`` holds, and how it is read back for use in this process.
+"""The content of a version of ``variability-<system>``, and how to load it.
 
 A version is self-contained: settings as JSON, plain arrays, and the code that walks them (``models.packed``).
 """
@@ -54,9 +54,9 @@ VARIABILITY = Kind("variability", "system", "f1", "runs", "F1", CLASSIFIERS, "th
 
 @dataclass(frozen=True)
 class VariabilityContent:
-    """A classifier of the features of ``scope`` (``own`` or ``all`` nodes), whose labels are those of ``thresholds`` on z.
+    """A classifier of the features of ``scope`` (``own`` or ``all`` nodes), with an example.
 
-    ``features`` has a row or more of its features, as an example.
+    Its labels are those of ``thresholds`` on z. ``features`` has at least one row, as an example.
     """
 
     model: VariabilityModel
@@ -122,7 +122,7 @@ class VariabilityContent:
 
 @dataclass(frozen=True)
 class Registered:
-    """A version of a registered classifier, for use in this process; ``scope`` says which nodes' counters it looks at."""
+    """A version of a registered classifier; ``scope`` names the nodes whose counters it reads."""
 
     name: str
     version: str
@@ -136,7 +136,10 @@ class Registered:
 
 
 def registered_classifier(tracking: Tracking, name: str, alias: str = "champion") -> Registered:
-    """Read the classifier ``name`` (``variability-<system>``) at ``alias``; InputError if it is missing or unreadable."""
+    """Read the classifier ``name`` at ``alias``; InputError if it is missing or unreadable.
+
+    ``name`` is ``variability-<system>``.
+    """
     found = registered_version(tracking, name, alias)
     model = _loaded(name, str(found.version), f"{tracking.uri} {found.source}")
     thresholds = tuple(float(each) for each in found.tags.get("thresholds", "").split())
@@ -145,7 +148,7 @@ def registered_classifier(tracking: Tracking, name: str, alias: str = "champion"
 
 @lru_cache(maxsize=8)
 def _loaded(name: str, number: str, identity: str) -> VariabilityModel:
-    """Read a version once in a process that asks often; ``identity`` tells registries, and versions of one number, apart."""
+    """Read a version, cached; ``identity`` tells registries and equal version numbers apart."""
     return load_version(name, number)
 
 
@@ -163,7 +166,10 @@ def load_version(name: str, number: str) -> VariabilityModel:
 
 
 def from_directory(directory: Path) -> VariabilityModel:
-    """Read what :meth:`VariabilityContent.write` wrote. Raises ValueError for another format, OSError for a missing file."""
+    """Read what :meth:`VariabilityContent.write` wrote.
+
+    Raises ValueError for another format, OSError for a missing file.
+    """
     settings, stored = read(directory)
     usual = pd.DataFrame(settings["baselines"]).set_index("application")
     columns = settings["columns"]

@@ -1,6 +1,7 @@
-"""Versions of registered models that go again: those of a retraining that failed, and those that a site's rule no longer keeps.
+"""Removal of versions: those of a failed retraining, and those beyond a site's limit.
 
-A version goes with its MLflow run and its files. No version that an alias points to goes, nor one whose model a kept version was refreshed from.
+A version goes with its MLflow run and its files. No version that an alias points to goes, nor one whose model a kept version was
+refreshed from.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from models.registry.tracking import Tracking
 
 DAY_MS = 86_400_000
 REFRESHED_FROM = "refreshed_from"
-"""Tag of a version that has the model of another: that one's number."""
+"""Tag of a version that has the model of another version: the number of that."""
 REGISTERED_MODEL = "registered_model"
-"""Tag of a run: the registered model that it was to give a version."""
+"""Tag of a run: the registered model for which it was to make a version."""
 
 _LOGGED = "models:/"
 
 
 @dataclass
 class Made:
-    """Versions made so far, as (name, number); :meth:`keep` says that they stay whatever fails afterwards."""
+    """Versions made so far, as (name, number); :meth:`keep` makes them permanent."""
 
     versions: list[tuple[str, str]] = field(default_factory=list)
 
@@ -47,9 +48,9 @@ def note_made(name: str, number: str) -> None:
 
 @contextmanager
 def all_or_nothing(tracking: Tracking) -> Iterator[Made]:
-    """Take back every version made within if the body raises, whatever it raises, and a registered model that is left without versions.
+    """Remove every version made within if the body raises, and models left without versions.
 
-    A version that cannot be taken back is named in a note on the error.
+    A version that cannot be removed is named in a note on the error.
     """
     made = Made()
     token = _MADE.set(made)
@@ -69,7 +70,7 @@ def all_or_nothing(tracking: Tracking) -> Iterator[Made]:
 
 @dataclass(frozen=True)
 class Keep:
-    """What :func:`prune` leaves of a model: its last ``versions`` and those of the last ``days``."""
+    """Limits of :func:`prune`: it keeps the last ``versions`` and those of the last ``days``."""
 
     versions: int = 50
     days: float = 90.0
@@ -81,7 +82,7 @@ class Keep:
 
 @dataclass(frozen=True)
 class Pruned:
-    """How many versions and how many failed runs went."""
+    """Numbers of removed versions and failed runs."""
 
     versions: int = 0
     failed_runs: int = 0
@@ -93,9 +94,10 @@ class Pruned:
 
 
 def prune(tracking: Tracking, name: str, keep: Keep) -> Pruned:
-    """Remove what ``keep`` does not keep of ``name``: versions with their runs and files, and failed runs older than its days.
+    """Remove versions of ``name`` that ``keep`` does not keep, and old failed runs.
 
-    Raises MlflowException or OSError where the registry or the store of artifacts refuses; what is gone by then is gone.
+    Versions go with their runs and files, failed runs if they are older than its days. Raises MlflowException or OSError where
+    the registry or the store of artifacts refuses; earlier removals stay.
     """
     oldest_ms = time.time() * 1000 - keep.days * DAY_MS
     every = sorted(all_versions(tracking, name), key=lambda each: -int(each.version))
@@ -130,7 +132,7 @@ def remove(tracking: Tracking, version: ModelVersion) -> None:
     """Remove a version from the registry, then its files, its logged model and its run."""
     client = tracking.client
     client.delete_model_version(version.name, str(version.version))
-    # a store that answers with versions does not always tell the logged model's number; the source does
+    # a listed version does not always have the logged model's number; its source does
     logged_id = version.model_id or (version.source or "").removeprefix(_LOGGED)
     if version.model_id or (version.source or "").startswith(_LOGGED):
         logged = client.get_logged_model(logged_id)
@@ -151,7 +153,7 @@ def _take_back(tracking: Tracking, name: str, numbers: set[str]) -> None:
 
 
 def aliases(tracking: Tracking, name: str) -> dict[str, str]:
-    """Numbers of the versions of ``name`` that aliases point to, by alias; none where it was never registered."""
+    """Return numbers of the versions of ``name`` by alias; none if it was never registered."""
     try:
         found = tracking.client.get_registered_model(name).aliases
     except MlflowException as error:

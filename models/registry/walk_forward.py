@@ -1,4 +1,4 @@
-"""Walk-forward prediction: each week of a trace is predicted by a model that saw only jobs that had ended before the week began."""
+"""Walk-forward prediction: each week is predicted by a model of jobs ended before it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def walk_forward(
     period_s: int = WEEK_S,
     progress: Callable[[int, int], None] | None = None,
 ) -> WalkForward:
-    """Predict ``jobs`` (canonical table, order of submission) from ``inputs`` (:func:`features.jobs.inputs.model_inputs`).
+    """Predict ``jobs`` (canonical table, in order of submission) from ``inputs``.
 
     ``end_s`` int64 [jobs] is when each job ended, as far as the history behind ``inputs`` goes. Weeks of ``period_s`` count from the
     first submission. A period without ``ENOUGH_JOBS`` ended jobs before it is predicted by the request.
