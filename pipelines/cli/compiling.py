@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -75,6 +76,21 @@ def compile_kernels() -> None:
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         for done in [pool.submit(compile_cluster), pool.submit(compile_scheduler)]:
             done.result()
+
+
+def import_without_blas() -> None:
+    """Import numba's array functions without :mod:`scipy.linalg`, which costs a tenth of a second at each start.
+
+    numba imports it to know whether compiled code may call ``np.cov``; ours does not.
+    """
+    blas = "scipy.linalg.cython_blas"
+    if blas in sys.modules:
+        return
+    sys.modules[blas] = None  # type: ignore[assignment]
+    try:
+        import numba.np.arraymath  # noqa: F401
+    finally:
+        del sys.modules[blas]
 
 
 if __name__ == "__main__":

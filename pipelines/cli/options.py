@@ -121,9 +121,10 @@ def note(text: str) -> None:
 
 def load(spec: str, procs: int | None, timezone: str | None, missing_request: str | None) -> CleanTrace:
     """Read and clean TRACE; report dropped and altered jobs on standard error."""
-    from pipelines.cli.compiling import announce_compilation
+    from pipelines.cli.compiling import announce_compilation, import_without_blas
 
     announce_compilation()
+    import_without_blas()
     entry = find_entry(spec)
     trace = read_trace(spec, procs=procs, timezone=timezone, **counted())
     cleaned = clean(trace, procs, missing_request or (entry.missing_request if entry else "drop"))
