@@ -29,6 +29,8 @@ def needs(path: Path) -> pytest.MarkDecorator:
 
 needs_shared = needs(SHARED)
 
+# workers share the cores: threads of OpenMP and BLAS would mostly spin and wait for each other
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.pop("COLUMNS", None)  # the terminal of this run; tables of commands are as wide as they need
 
 # a slow machine is no failure, and compiled kernels make first examples slow

@@ -91,7 +91,7 @@ class BoostedByHand(Nightly):
         self.trained += 1
 
     def correction_of(self, job: int) -> float:
-        return 0.0 if self.booster is None else float(self.booster.predict(self.x([job]))[0])
+        return 0.0 if self.booster is None else float(self.booster.predict(self.x([job]), num_threads=1)[0])
 
 
 def agree(load: Workload, hand: BoostedByHand, **policy: Any) -> None:

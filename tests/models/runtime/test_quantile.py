@@ -108,7 +108,9 @@ class QuantileByHand(Nightly):
         booster = lightgbm.train(parameters, data, num_boost_round=count)
         first = len(self.ended_jobs) - len(rows)
         leaves = np.full((len(self.runtime), count), -1)
-        leaves[self.arrived] = booster.predict(self.x(self.arrived), pred_leaf=True).reshape(len(self.arrived), count)
+        leaves[self.arrived] = booster.predict(self.x(self.arrived), pred_leaf=True, num_threads=1).reshape(
+            len(self.arrived), count
+        )
         new = [Tree(booster, number, leaves[:, number], first) for number in range(count)]
         if not self.trees:
             self.trees = new
@@ -119,7 +121,7 @@ class QuantileByHand(Nightly):
 
     def find_leaves(self, job: int) -> None:
         for booster in {id(tree.booster): tree.booster for tree in self.trees}.values():
-            leaves = np.ravel(booster.predict(self.x([job]), pred_leaf=True)).tolist()
+            leaves = np.ravel(booster.predict(self.x([job]), pred_leaf=True, num_threads=1)).tolist()
             for tree in self.trees:
                 if tree.booster is booster:
                     tree.leaf[job] = leaves[tree.number]
