@@ -10,6 +10,7 @@ from pipelines.assets.jobs import ingest
 from pipelines.assets.night import NIGHT_TAG, night
 from pipelines.assets.partitions import systems, traces
 from pipelines.assets.predictions import predict
+from pipelines.assets.published import published_system, published_trace
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.runtime_model import runtime_model
 from pipelines.assets.schedules import schedules
@@ -19,8 +20,8 @@ from pipelines.assets.variability_night import variability_night
 from pipelines.sources.systems import systems as remembered_systems
 from pipelines.storage.home import home
 
-TRACE_STAGES = [ingest, user_history_of_trace, predict, runtime_model, schedules, comparison, report]
-SYSTEM_STAGES = [counters, control_runs, variability_features, variability_model, cluster_experiments]
+TRACE_STAGES = [ingest, user_history_of_trace, predict, runtime_model, schedules, comparison, report, published_trace]
+SYSTEM_STAGES = [counters, control_runs, variability_features, variability_model, cluster_experiments, published_system]
 
 full_run = dg.define_asset_job(
     "full_run",

@@ -213,14 +213,11 @@ def set_aliases(tracking: Tracking, name: str, champion: str, challenger: str = 
     tracking.client.set_registered_model_alias(name, "champion", champion)
 
 
-def promote(tracking: Tracking, trace: str, champion: str, challenger: str = "") -> None:
-    """Point the aliases of ``runtime-<trace>`` at these versions (:func:`set_aliases`)."""
-    set_aliases(tracking, f"runtime-{trace}", champion, challenger)
-
-
 def version_at(tracking: Tracking, name: str, alias: str = "champion") -> ModelVersion | None:
-    """Return the version of ``name`` that ``alias`` points to, None if there is none."""
+    """Return the version of ``name`` that ``alias`` points to, or of that number; None if there is none."""
     try:
+        if alias.isdigit():
+            return tracking.client.get_model_version(name, alias)
         return tracking.client.get_model_version_by_alias(name, alias)
     except MlflowException as error:
         if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):

@@ -11,9 +11,7 @@ from pipelines.assets.comparison import picture
 from pipelines.assets.partitions import systems
 from pipelines.assets.resources import LakeResource
 from pipelines.report.cluster_plots import varied
-from pipelines.report.html import write_report
 from pipelines.sources.systems import SIMULATED
-from pipelines.storage.home import home
 from pipelines.storage.registry import tracking
 from pipelines.workflows.progress import report_progress
 from pipelines.workflows.variability_checks import EXPERIMENTS, check_trials
@@ -53,12 +51,12 @@ def cluster_experiments(
         context.log.info(f"{name} is no simulated cluster: no trials")
         return
     report_progress("try the champion", 0, 1)
-    champion = registered_classifier(tracking(), VARIABILITY.registered(name))
+    model = VARIABILITY.registered(name)
+    champion = registered_classifier(tracking(), model, lake.lake().models(model)["champion"])
     plan = trial_plan(config.trials, config.seed)
     conducted, compared = try_model(plan, champion.model, champion.scope)
     lake.lake().write(TRIALS_TABLE, name, compared, {"generated": True, "champion": champion.version})
-    path = home() / "reports" / TRIALS_PAGE.format(name)
-    write_report(path, trials_page(plan, conducted, champion.uri, context.run.run_id))
+    path = lake.lake().write_page(TRIALS_PAGE.format(name), model, trials_page(plan, conducted, champion.uri, context.run.run_id))
     report_progress("try the champion", 1, 1)
 
     means = over_all(compared)

@@ -13,8 +13,7 @@ from pipelines.assets.checks import broken, holds, specs
 from pipelines.assets.partitions import traces
 from pipelines.assets.resources import LakeResource
 from pipelines.report import plots
-from pipelines.report.html import render_report, write_report
-from pipelines.storage.home import home
+from pipelines.report.html import render_report
 from pipelines.storage.lake import Lake
 from pipelines.storage.provenance import code_version, software
 from pipelines.workflows.progress import report_progress
@@ -113,8 +112,7 @@ def report(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Material
     clean = lake.lake().read_clean(name)
     made = _schedules(lake.lake(), clean)
     html = page(lake.lake(), clean, made, context.run_id)
-    path = home() / "reports" / f"{name}.html"
-    write_report(path, html)
+    path = lake.lake().write_page(f"{name}.html", f"runtime-{name}", html)
     report_progress("report", 1, 1)
 
     return dg.MaterializeResult(

@@ -38,15 +38,16 @@ def runtime_model(context: dg.AssetExecutionContext, config: PredictionConfig, l
     made = register_predictors(clean, known, predictions, store, home(), context.run_id, config.seed)
     answers = made.answers
     lake.lake().write_for(clean, "runtime_model", made.versions, {"nothing_new": made.nothing_new})
+    lake.lake().name_models(f"runtime-{name}", made.models)
     report_progress("register", 1, 1)
 
     model = f"runtime-{name}"
-    champion = store.client.get_model_version_by_alias(model, "champion")
+    champion = store.client.get_model_version(model, made.models["champion"])
     off = (answers["predicted_s"] - answers["expected_s"]).abs().max()
     shown = f"{store.uri}/#/models/{model}" if store.uri.startswith("http") else f"mlflow ui --backend-store-uri {store.uri}"
     return dg.MaterializeResult(
         metadata={
-            "model": f"models:/{model}@champion",
+            "champion once published": f"models:/{model}/{champion.version}",
             "version": int(champion.version),
             "method": champion.tags.get("method", "unknown"),
             "why": champion.description or "",
@@ -54,7 +55,6 @@ def runtime_model(context: dg.AssetExecutionContext, config: PredictionConfig, l
             "MLflow": shown,
             "versions": dg.MetadataValue.md(made.versions.drop(columns="why").to_markdown(index=False, floatfmt=".4f")),
             "nothing new, nothing registered": made.nothing_new,
-            "pruned": made.pruned,
             "generated": clean.generated,
         },
         check_results=[

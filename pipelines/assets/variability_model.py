@@ -10,10 +10,9 @@ from pipelines.assets.resources import LakeResource
 from pipelines.report.importances import importances
 from pipelines.sources.systems import system
 from pipelines.storage.home import home
-from pipelines.storage.registry import kept_versions, pruned, tracking
-from pipelines.workflows.night_commit import alone
+from pipelines.storage.publishing import RUN_WAITS_S, alone, finish
+from pipelines.storage.registry import tracking
 from pipelines.workflows.progress import report_progress
-from pipelines.workflows.stages import RUN_WAITS_S
 from pipelines.workflows.variability_checks import MODEL, asked_back, check_model
 from pipelines.workflows.variability_models import retrain
 from pipelines.workflows.variability_night import MODEL_TABLE
@@ -42,16 +41,24 @@ def variability_model(context: dg.AssetExecutionContext, config: VariabilityConf
     report_progress("train and register", 0, 1)
     table = unpack_table(name, *lake.lake().read(FEATURES_TABLE, name))
     store = tracking()
-    tags, model, keep = {"dagster_run_id": context.run.run_id}, VARIABILITY.registered(name), kept_versions()
+    tags, model = {"dagster_run_id": context.run.run_id}, VARIABILITY.registered(name)
     with alone(home(), model, RUN_WAITS_S):
+        finish(lake.lake(), store, model)
         made = retrain(
-            table, known.scope, store, names=known.classifiers, elimination=known.elimination, seed=config.seed, tags=tags
+            table,
+            known.scope,
+            store,
+            names=known.classifiers,
+            elimination=known.elimination,
+            seed=config.seed,
+            tags=tags,
+            promote=False,
         )
-        gone = pruned(store, model, keep)
     lake.lake().write(MODEL_TABLE, name, made.registered, {"generated": table.generated})
+    lake.lake().name_models(model, {"champion": made.champion, "challenger": made.challenger})
     report_progress("train and register", 1, 1)
 
-    champion = store.client.get_model_version_by_alias(model, "champion")
+    champion = store.client.get_model_version(model, made.champion)
     shown = f"{store.uri}/#/models/{model}" if store.uri.startswith("http") else f"mlflow ui --backend-store-uri {store.uri}"
     plot = importances(
         made.importance,
@@ -63,13 +70,12 @@ def variability_model(context: dg.AssetExecutionContext, config: VariabilityConf
     )
     return dg.MaterializeResult(
         metadata={
-            "model": f"models:/{model}@champion",
+            "champion once published": f"models:/{model}/{made.champion}",
             "version": int(champion.version),
             "classifier": champion.tags.get("method", "unknown"),
             "why": made.why,
             "promoted": made.promoted,
             "nothing new, nothing registered": made.nothing_new,
-            "pruned": gone,
             "simulated": table.generated,
             "MLflow run": champion.run_id or "",
             "MLflow": shown,

@@ -88,9 +88,9 @@ def command(
     chosen = midnights[first:last]
     if not chosen:
         raise InputError(f"--start {start}: {source.clean.name} has {_nights(len(labels))}")
-    ledger = Lake(place / "lake").path("nights", source.clean.name)
-    if ledger.exists():
-        done = Lake(place / "lake").read("nights", source.clean.name)[0]["night"].iloc[-1]
+    lake = Lake(place / "lake")
+    if lake.has("nights", source.clean.name):
+        done = lake.read("nights", source.clean.name)[0]["night"].iloc[-1]
         chosen = [midnight for midnight in chosen if source.label(midnight) > done]
         note(f"{place}: the night {done} is done, {_nights(len(chosen))} left")
     began = time.perf_counter()
@@ -99,8 +99,8 @@ def command(
             note(f"{number}/{len(chosen)} {_line(made.row)}")
     except InputError as error:
         raise InputError("; ".join([str(error), *getattr(error, "__notes__", [])])) from error
-    if ledger.exists():
-        _print(Lake(place / "lake").read("nights", source.clean.name)[0])
+    if lake.has("nights", source.clean.name):
+        _print(lake.read("nights", source.clean.name)[0])
     note(f"{_nights(len(chosen))} in {time.perf_counter() - began:.1f} s")
     click.echo(f"report      {place / 'reports' / 'nights' / source.clean.name / 'index.html'}")
     sys.stdout.flush()

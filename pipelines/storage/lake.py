@@ -1,9 +1,10 @@
-"""The lake: one Parquet file for each table and trace, written atomically, with metadata."""
+"""The lake: Parquet tables by kind and trace, written atomically, with metadata."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,30 +14,89 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import COLUMNS, fingerprint
 from features.names import check_name
+from pipelines.storage.atomic import replacing
 from pipelines.storage.parquet import read_parquet, write_parquet
+from pipelines.storage.versions import Version, Versions, subject_of
 
 _CLEAN_FIELDS = ("name", "procs", "origin_unix_s", "timezone", "generated", "missing_request", "jobs_read", "source", "notes")
 
 
 @dataclass(frozen=True)
 class Lake:
-    """Tables under ``root``, as ``<root>/<table>/<trace>.parquet``; units as in column names."""
+    """Tables under ``root`` by kind and trace or system, as its current version has them.
+
+    Versions are those of :mod:`pipelines.storage.versions`.
+
+    With a ``draft``, a run's or a night's, tables are written into it, and read from it before the version that was current when it began.
+    Without one, a table written is current at once. Units are those of the columns' names.
+    """
 
     root: Path
+    draft: str = ""
+    seen: tuple[str, Version] | None = None
+
+    def at_once(self, subject: str) -> Lake:
+        """Return this lake with the tables of ``subject`` as they are now.
+
+        For reads that belong together: whatever is published meanwhile, they see one version.
+        """
+        return self if self.draft else replace(self, seen=(subject, self.versions(subject).current()))
+
+    def versions(self, subject: str) -> Versions:
+        """Return the versions of ``runtime-<trace>`` or ``variability-<system>``."""
+        return Versions(self.root, subject)
+
+    def has(self, table: str, trace: str) -> bool:
+        """Say whether there is such a table to read."""
+        return self._listed(table, trace) is not None and self.path(table, trace).exists()
 
     def path(self, table: str, trace: str) -> Path:
-        """Return the path of a table; InputError unless ``trace`` is a name.
+        """Return the path of a table.
 
-        So nothing is written outside.
+        InputError unless ``trace`` is a name, and for a table that the current version does not have.
         """
-        return self.root / table / f"{check_name(trace, 'lake')}.parquet"
+        file = self._listed(table, trace)
+        if file is None:
+            raise InputError(
+                f"{self.root / table}: there is none of {trace} in its current version; materialise {table} of {trace} first"
+            )
+        return self.root / file
 
     def write(self, table: str, trace: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:
-        """Write ``frame`` to its place; ``metadata`` is anything JSON can hold."""
-        path = self.path(table, trace)
+        """Write ``frame`` and return its file; ``metadata`` is anything JSON can hold."""
+        check_name(trace, "lake")
         units = {name: unit(name) for name in frame.columns}
-        write_parquet(frame, path, kind=table, metadata={"trace": trace, **(metadata or {})}, units=units)
+        stated = {"trace": trace, **(metadata or {})}
+        subject = subject_of(table, trace)
+        if not subject:
+            write_parquet(frame, path := self.path(table, trace), kind=table, metadata=stated, units=units)
+            return path
+        versions, draft = self.versions(subject), self.draft or f"table-{secrets.token_hex(6)}"
+        part = versions.part(table)
+        write_parquet(frame, part, kind=table, metadata=stated, units=units)
+        path = versions.add(draft, table, part)
+        if not self.draft:
+            versions.publish(draft)
         return path
+
+    def write_page(self, page: str, subject: str, html: str) -> Path:
+        """Write a page of ``subject`` into the draft; return where it is shown once published."""
+        versions, entry = self.versions(subject), f"reports/{page}"
+        part = versions.part(entry)
+        with replacing(part) as temporary:
+            temporary.write_text(html, encoding="utf-8")
+        versions.add(self.draft, entry, part)
+        return self.root.parent / entry
+
+    def name_models(self, subject: str, models: Mapping[str, str]) -> None:
+        """Name the registered versions of the draft, by alias; aliases move when it is published."""
+        self.versions(subject).note(self.draft, models=models)
+
+    def models(self, subject: str) -> Mapping[str, str]:
+        """Return the registered versions that belong to what is read, by alias; may be empty."""
+        versions = self.versions(subject)
+        draft = versions.draft(self.draft) if self.draft else None
+        return (draft.models or draft.base.models) if draft else versions.current().models
 
     def read(self, table: str, trace: str) -> tuple[pd.DataFrame, dict[str, Any]]:
         """Return a table and its metadata; InputError if it is missing or of another format."""
@@ -44,6 +104,20 @@ class Lake:
         if not path.exists():
             raise InputError(f"{path}: not there yet; materialise {table} of {trace} first")
         return read_parquet(path, kind=table)
+
+    def _listed(self, table: str, trace: str) -> str | None:
+        """Return the file of a table, relative to the lake; None if the current version has none."""
+        loose = f"{table}/{check_name(trace, 'lake')}.parquet"
+        subject = subject_of(table, trace)
+        if not subject:
+            return loose
+        versions = self.versions(subject)
+        draft = versions.draft(self.draft) if self.draft else None
+        if draft is not None and table in draft.files:
+            return draft.files[table]
+        pinned = self.seen[1] if self.seen is not None and self.seen[0] == subject else None
+        base = draft.base if draft is not None else pinned or versions.current()
+        return base.files.get(table, None if base.version else loose)
 
     def write_for(self, clean: CleanTrace, table: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:
         """Write a table made from ``clean``, with the jobs' fingerprint and if they are generated."""
@@ -67,8 +141,9 @@ class Lake:
 
     def read_clean(self, trace: str) -> CleanTrace:
         """Return the cleaned trace that :meth:`write_clean` wrote."""
-        jobs, metadata = self.read("jobs", trace)
-        rejected, rejected_metadata = self.read("rejected_jobs", trace)
+        seen = self.at_once(subject_of("jobs", trace))
+        jobs, metadata = seen.read("jobs", trace)
+        rejected, rejected_metadata = seen.read("rejected_jobs", trace)
         if rejected_metadata.get("jobs") != metadata.get("jobs"):
             raise InputError(f"{self.path('rejected_jobs', trace)}: does not belong to the jobs beside it: materialise jobs first")
         fields = {name: metadata[name] for name in _CLEAN_FIELDS}

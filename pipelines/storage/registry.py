@@ -87,10 +87,13 @@ def predict_registered(spec: str, submitted: pd.DataFrame) -> pd.DataFrame:
     from mlflow.exceptions import MlflowException
 
     from models.registry.runtime_registration import ask, load
+    from pipelines.storage.publishing import finish_for_reader
 
     name, _, alias = spec.partition("@")
     try:
-        model = load(tracking(), name, alias or "champion")
+        store = tracking()
+        finish_for_reader(home(), store, name)
+        model = load(store, name, alias or "champion")
         return ask(model, submitted)
     except (MlflowException, OSError, ValueError) as error:
         if isinstance(error, InputError):

@@ -1,6 +1,6 @@
 """How the nights of a trace stand, and getting on where one is stuck.
 
-A night is stuck where every later one fails for the same reason: its results cannot be moved into place (a version that they name is gone from
+A night is stuck where every later one fails for the same reason: what was published last cannot be finished (a version that it names is gone from
 the registry), or a night before went by accounting that reached farther than it does now, so that every later one takes rows to be missing.
 """
 
@@ -17,7 +17,8 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.registry.tracking import Tracking
 from pipelines.storage.lake import Lake
-from pipelines.workflows.night_commit import Staging, alone
+from pipelines.storage.publishing import aliases_of, alone, begin_night, left_behind
+from pipelines.storage.versions import Versions
 from pipelines.workflows.retraining import instant
 from sim.history_starts import history_starts
 
@@ -33,12 +34,12 @@ class NightStatus:
 
 def known(home: Path, trace: str) -> bool:
     """Was a night of ``trace`` ever begun in ``home``?"""
-    return Staging(home, trace).root.exists()
+    return (home / "nights" / trace).exists()
 
 
 def status(home: Path, clean: CleanTrace) -> NightStatus:
     """How the nights in ``home`` of the trace ``clean``, as its source has it now, stand. Changes nothing."""
-    nights, staging = _nights(home, clean.name), Staging(home, clean.name)
+    nights, versions = _nights(home, clean.name), _versions(home, clean.name)
     if len(nights) == 0:
         done = "no night is done yet"
     else:
@@ -48,10 +49,12 @@ def status(home: Path, clean: CleanTrace) -> NightStatus:
     stuck = []
     if _running(home, clean.name):
         stuck.append("a night or a run is at it now")
-    elif staging.under_way:
-        stuck.append("a night died while its results were moved into place; the next one finishes that first")
-    elif told := staging.left_behind():
-        stuck.append(f"the night {told['night']} died while {told['stage']}; the next one forgets what it left")
+    elif versions.under_way:
+        stuck.append("a night or run died while it was published; the next one finishes that first")
+    else:
+        stuck += [
+            f"the night {dead.made_by} died while {dead.stage}; the next one forgets what it left" for dead in left_behind(versions)
+        ]
     ahead = _ahead(nights, clean)
     if len(ahead):
         stuck.append(
@@ -67,27 +70,26 @@ def clear(home: Path, clean: CleanTrace, store: Tracking) -> list[str]:
     Finishes or forgets what a night left that died. Nights on accounting that reaches farther than it does now are taken out of the tables
     ``nights`` and ``served``, and the champion is again that of the last night that is left, or none. InputError while a night or a run is at it.
     """
-    from models.registry.registration import promote, set_aliases
-
     name, said = f"runtime-{clean.name}", []
-    with alone(home, clean.name) as staging:
+    with alone(home, clean.name):
+        lake, versions = Lake(home / "lake", "cleared"), _versions(home, clean.name)
         try:
-            told = staging.recover(lambda aliases: promote(store, clean.name, aliases["champion"], aliases["challenger"]))
+            said += begin_night(lake, store, name)
         except Exception as error:  # whatever keeps it from being finished keeps every later night from it
-            staging.forget()
-            told = f"a night before could not be finished ({str(error).strip().splitlines()[0]}): nothing of it was kept"
-        said += [told] if told else []
+            versions.take_back()
+            said.append(f"what was published last could not be finished ({str(error).strip().splitlines()[0]}): it was taken back")
         nights = _nights(home, clean.name)
-        ahead, lake = _ahead(nights, clean), Lake(home / "lake")
+        ahead = _ahead(nights, clean)
         if len(ahead):
             left = nights.iloc[: len(nights) - len(ahead)]
             until = _until(clean)
             before = left.iloc[-1] if len(left) else None
-            set_aliases(store, name, str(before["champion"]), str(before["challenger"])) if before is not None else _dethrone(
-                store, name
-            )
+            served_then = {alias: "" if before is None else str(before[alias]) for alias in ("champion", "challenger")}
+            lake.name_models(name, served_then)
             _rewrite(lake, "served", clean.name, lambda table: table[(table["at_s"] <= until) & (table["end_s"] <= until)])
             _rewrite(lake, "nights", clean.name, lambda table: table.iloc[: len(left)])
+            versions.note(lake.draft, made_by="queuecast nights --clear")
+            versions.publish(lake.draft, aliases_of(store, name))
             champion = (
                 f"version {before['champion']} is champion again"
                 if before is not None
@@ -101,9 +103,13 @@ def clear(home: Path, clean: CleanTrace, store: Tracking) -> list[str]:
     return said
 
 
+def _versions(home: Path, trace: str) -> Versions:
+    return Lake(home / "lake").versions(f"runtime-{trace}")
+
+
 def _nights(home: Path, trace: str) -> pd.DataFrame:
     lake = Lake(home / "lake")
-    return lake.read("nights", trace)[0] if lake.path("nights", trace).exists() else pd.DataFrame({"night": [], "until_s": []})
+    return lake.read("nights", trace)[0] if lake.has("nights", trace) else pd.DataFrame({"night": [], "until_s": []})
 
 
 def _until(clean: CleanTrace) -> int:
@@ -135,13 +141,6 @@ def _running(home: Path, trace: str) -> bool:
     with suppress(InputError), alone(home, trace):
         return False
     return True
-
-
-def _dethrone(store: Tracking, name: str) -> None:
-    from models.registry.versions import aliases
-
-    for alias in {"champion", "challenger"} & aliases(store, name).keys():
-        store.client.delete_registered_model_alias(name, alias)
 
 
 def _rewrite(lake: Lake, table: str, trace: str, kept) -> None:

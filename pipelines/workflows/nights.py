@@ -1,13 +1,13 @@
 """One night: new accounting is ingested, a challenger trained and judged, the champion replaced or its snapshot refreshed, the last month compared.
 
 :func:`night` is what the scheduled job (``pipelines.assets.night``) and the replay of a trace (``pipelines.workflows.night_replay``) both call. It
-changes nothing until everything is there (``pipelines.workflows.night_commit``), so a night that fails leaves the night before in place.
+changes nothing until everything is there (``pipelines.storage.publishing``), so a night that fails leaves the night before in place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,8 +30,8 @@ from models.registry.performance import performance_drift
 from models.registry.promotion import JUDGED_DAYS
 from models.registry.versions import Keep, Made, all_or_nothing, all_versions
 from pipelines.storage.lake import Lake
+from pipelines.storage.publishing import NIGHT, aliases_of, alone, begin_night, discarded_on_error
 from pipelines.storage.registry import pruned
-from pipelines.workflows.night_commit import Staging, staged
 from pipelines.workflows.night_ledger import COLUMNS, ledger_row
 from pipelines.workflows.night_schedules import (
     COMPARED_DAYS,
@@ -116,8 +116,8 @@ def night(
     line what happened. Raises InputError for what can be mended, and whatever else happens.
     """
     try:
-        with staged(home, trace) as staging:
-            return _Work(trace, label, read, connect, staging, run_id, config, memo or Memo()).run()
+        with alone(home, trace):
+            return _Work(trace, label, read, connect, home, run_id, config, memo or Memo()).run()
     except Exception as error:
         _tell_failure(home, trace, label, error)
         raise
@@ -132,23 +132,24 @@ class _Work:
         label: str,
         read: Callable[[], CleanTrace],
         connect: Callable[[], Tracking],
-        staging: Staging,
+        home: Path,
         run_id: str,
         config: NightConfig,
         memo: Memo,
     ) -> None:
         self.trace, self.label, self.read, self.connect = trace, label, read, connect
-        self.staging, self.run_id, self.config, self.memo = staging, run_id, config, memo
-        self.lake = Lake(staging.home / "lake")
+        self.home, self.run_id, self.config, self.memo = home, run_id, config, memo
+        self.model, self.draft = f"runtime-{trace}", f"{NIGHT}{label}"
+        self.lake = Lake(home / "lake", self.draft)
+        self.versions = self.lake.versions(self.model)
         self.notes: list[str] = []
 
     def run(self) -> Night:
         with self._stage("opening the registry"):
             store = self.connect()
-            if told := self.staging.recover(lambda aliases: _crown(store, self.trace, aliases)):
-                self.notes.append(told[0].upper() + told[1:] + ".")
-        with all_or_nothing(store) as versions:
-            return self._work(store, versions)
+            self.notes += [f"{told[0].upper()}{told[1:]}." for told in begin_night(self.lake, store, self.model)]
+        with discarded_on_error(self.lake, self.model), all_or_nothing(store) as made:
+            return self._work(store, made)
 
     def _work(self, store: Tracking, versions: Made) -> Night:
         with self._stage("ingesting"):
@@ -168,14 +169,12 @@ class _Work:
                 raise InputError(
                     f"{clean.source or self.trace}: ends {int(before['until_s'].max()) - until:,} s before that of the last night: accounting is missing"
                 )
-            self.staging.lake.write_clean(clean)
-            self.staging.lake.write_for(
-                clean, "user_history", history.table.assign(start_s=history.start_s), {"starts": history.source}
-            )
+            self.lake.write_clean(clean)
+            self.lake.write_for(clean, "user_history", history.table.assign(start_s=history.start_s), {"starts": history.source})
         with self._stage("predicting as served"):
             present = incumbent(store, self.trace)
             served = self._served(known, present, before, store)
-            self.staging.lake.write("served", self.trace, served, {"generated": clean.generated})
+            self.lake.write("served", self.trace, served, {"generated": clean.generated})
         with self._stage("retraining"):
             tags = {"dagster_run_id": self.run_id, "night": self.label, "history_starts": history.source}
             schedules = against_the_champion(
@@ -200,32 +199,32 @@ class _Work:
             )
             if made.promoted:
                 self.memo.champions[made.trained_version] = made.trained[made.method]
-            self.staging.lake.write_for(clean, "runtime_model", made.registered)
+            self.lake.write_for(clean, "runtime_model", made.registered)
         with self._stage("looking for drift"):
             drift, performance = self._drift(clean, known, made, present)
         with self._stage("comparing"):
             comparison = self._comparison(clean, known, served, made)
-            self.staging.lake.write_for(clean, "night_comparison", comparison, {"days": COMPARED_DAYS})
+            self.lake.write_for(clean, "night_comparison", comparison, {"days": COMPARED_DAYS})
         with self._stage("reporting"):
             row = ledger_row(self.label, clean, until, (new, gone), present, made, _alarms(drift, performance), comparison)
             nights = pd.concat([before, pd.DataFrame([row])], ignore_index=True).astype(COLUMNS)
-            self.staging.lake.write("nights", self.trace, nights, {"generated": clean.generated})
+            self.lake.write("nights", self.trace, nights, {"generated": clean.generated})
             result = self._report(clean, row, nights, made, drift, performance, comparison)
-        with self._stage("moving results into place"):
-            aliases = {"champion": made.champion, "challenger": made.challenger}
-            self.staging.commit(aliases, lambda each: self._publish(store, each, versions))
+        with self._stage("publishing"):
+            self.lake.name_models(self.model, {"champion": made.champion, "challenger": made.challenger})
+            self.versions.publish(self.draft, lambda models: self._point(store, models, versions))
         report_progress("night", 1, 1)
         return replace(result, pruned=pruned(store, f"runtime-{self.trace}", self.config.keep))
 
-    def _publish(self, store: Tracking, aliases: Mapping[str, str], versions: Made) -> None:
-        """Move the aliases; from then on the night's versions stay, whatever happens to its files."""
-        _crown(store, self.trace, aliases)
+    def _point(self, store: Tracking, models: Mapping[str, str], versions: Made) -> None:
+        """Move the aliases; from then on the night's versions stay, whatever happens to its pages."""
+        aliases_of(store, self.model)(models)
         versions.keep()
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
         if name != "opening the registry":  # until then, what lies there tells of the night before
-            self.staging.enter(self.label, name)
+            self.versions.note(self.draft, made_by=self.label, stage=name)
         try:
             yield
         except Exception as error:
@@ -233,13 +232,13 @@ class _Work:
             raise
 
     def _nights(self) -> pd.DataFrame:
-        if not self.lake.path("nights", self.trace).exists():
+        if not self.lake.has("nights", self.trace):
             return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in COLUMNS.items()})
         return self.lake.read("nights", self.trace)[0]
 
     def _compare_with_before(self, clean: CleanTrace) -> tuple[int, int]:
         """How many jobs are new, and how many of before are gone or changed (a changed one counts as both)."""
-        if not self.lake.path("jobs", self.trace).exists():
+        if not self.lake.has("jobs", self.trace):
             return len(clean.jobs), 0
         old, now = (pd.Series(_row_hashes(jobs)).value_counts() for jobs in (self.lake.read("jobs", self.trace)[0], clean.jobs))
         change = now.sub(old, fill_value=0)
@@ -321,7 +320,7 @@ class _Work:
     ) -> Night:
         from pipelines.report.night import render_index, render_night
 
-        folder = self.staging.home / "reports" / "nights" / self.trace
+        folder = self.home / "reports" / "nights" / self.trace
         result = Night(
             self.trace,
             self.label,
@@ -335,8 +334,10 @@ class _Work:
             tuple(self.notes),
             folder / f"{self.label}.html",
         )
-        self.staging.page(f"nights/{self.trace}/{self.label}.html", render_night(result, self.run_id))
-        self.staging.page(f"nights/{self.trace}/index.html", render_index(self.trace, nights, failures(folder), clean.generated))
+        pages = f"nights/{self.trace}"
+        self.lake.write_page(f"{pages}/{self.label}.html", self.model, render_night(result, self.run_id))
+        index = render_index(self.trace, nights, failures(folder), clean.generated)
+        self.lake.write_page(f"{pages}/index.html", self.model, index)
         return result
 
 
@@ -351,21 +352,6 @@ def _tell_failure(home: Path, trace: str, label: str, error: Exception) -> None:
     path = home / "reports" / "nights" / trace / f"{label}.failed.txt"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"{where}: {cause}; champion, tables and reports stay those of the night before\n", encoding="utf-8")
-
-
-def _crown(store: Tracking, trace: str, aliases: Mapping[str, str]) -> None:
-    """Move the aliases; if the registry fails half way, put the challenger's back as far as it still answers."""
-    from models.registry import registration
-
-    name = f"runtime-{trace}"
-    before = str(store.client.get_registered_model(name).aliases.get("challenger", ""))
-    try:
-        registration.promote(store, trace, aliases["champion"], aliases["challenger"])
-    except Exception:
-        with suppress(Exception):  # what matters is the error that is already under way
-            if before:
-                store.client.set_registered_model_alias(name, "challenger", before)
-        raise
 
 
 def _before_the_first(submit_s: np.ndarray, end_s: np.ndarray, first_s: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -187,30 +187,26 @@ def unpack_schedules(clean: CleanTrace, table: pd.DataFrame, settings: Sequence[
     return schedules
 
 
-RUN_WAITS_S = 600.0
-"""Seconds that a run waits for a night of its trace to be done with the registry."""
-
-
 @dataclass(frozen=True)
 class Registered:
     """What a run left in the registry.
 
     ``versions`` are the new ones or, where there was ``nothing_new``, those that serve: ``model version method alias accuracy judged_jobs why``. ``answers``
     is what the champion, loaded back from the registry, says of the last submissions (``predicted_s``) beside what it says in this process
-    (``expected_s``, null for a champion chosen by hand). ``pruned`` says what went by the site's rule.
+    (``expected_s``, null for a champion chosen by hand). ``models`` are the versions to be champion and challenger once the run is published.
     """
 
     versions: pd.DataFrame
     answers: pd.DataFrame
     nothing_new: bool
-    pruned: str
+    models: Mapping[str, str]
 
 
 def register_predictors(
     clean: CleanTrace, known: History, predictions: pd.DataFrame, store: Tracking, home: Path, run_id: str, seed: int = 0
 ) -> Registered:
     """Train the candidates of ``runtime-<trace>`` on all its jobs, register and judge them as served
-    (:mod:`pipelines.workflows.retraining`), and move the aliases.
+    (:mod:`pipelines.workflows.retraining`); no alias moves.
 
     Metrics of the whole trace's walk-forward ``predictions``, which go by histories up to the second, are logged beside those as served. Registers nothing
     over unchanged jobs and code, and leaves nothing in the registry if it fails. Nights of the trace in ``home`` wait, and are waited for. Raises InputError
@@ -219,38 +215,36 @@ def register_predictors(
     from models.packed.methods import PREDICTED
     from models.registry.accounting import Accounting
     from models.registry.candidates import carried_on
-    from models.registry.registration import promote
     from models.registry.runtime_registration import ask, load
-    from models.registry.versions import all_or_nothing
-    from pipelines.storage.registry import kept_versions, pruned, submissions
-    from pipelines.workflows.night_commit import alone
+    from models.registry.versions import aliases, all_or_nothing
+    from pipelines.storage.lake import Lake
+    from pipelines.storage.publishing import RUN_WAITS_S, alone, finish
+    from pipelines.storage.registry import submissions
     from pipelines.workflows.nothing_new import serving
     from pipelines.workflows.retraining import MEASURES, incumbent, versions_of_before
 
-    keep = kept_versions()
     jobs, name = clean.jobs, f"runtime-{clean.name}"
     accounting = Accounting(jobs, known.start_s, model_inputs(jobs, known.table), clean.origin_unix_s, clean.timezone)
     last = submissions(clean).tail(20).reset_index(drop=True)
-    with alone(home, clean.name, RUN_WAITS_S) as staging:
-        staging.recover(lambda aliases: promote(store, clean.name, aliases["champion"], aliases["challenger"]))
+    with alone(home, clean.name, RUN_WAITS_S):
+        finish(Lake(home / "lake"), store, name)
         present = incumbent(store, clean.name)
         method = present.method if present else None
         before = versions_of_before(store, clean, accounting, present, seed)
         if before:
-            versions = serving(store, name, before, MEASURES)
+            versions, models = serving(store, name, before, MEASURES), aliases(store, name)
         else:
             with all_or_nothing(store):
                 made = _retrained(clean, known, accounting, predictions, present, store, run_id, seed)
-                promote(store, clean.name, made.champion, made.challenger)
+            models = {"champion": made.champion, "challenger": made.challenger}
             method = made.trained[made.method] if made.promoted else method
             versions = made.registered
-        gone = pruned(store, name, keep)
-        said = ask(load(store, name), last)[PREDICTED]
+        said = ask(load(store, name, models["champion"]), last)[PREDICTED]
     if method is None:
-        return Registered(versions, last.assign(predicted_s=said, expected_s=np.nan), bool(before), gone)
+        return Registered(versions, last.assign(predicted_s=said, expected_s=np.nan), bool(before), models)
     rows, until = np.arange(len(jobs) - len(last), len(jobs)), accounting.until_s
     expected = carried_on(method, accounting, until).answer(accounting.served_inputs(rows, until), accounting.asked(rows))
-    return Registered(versions, last.assign(predicted_s=said, expected_s=expected[PREDICTED]), bool(before), gone)
+    return Registered(versions, last.assign(predicted_s=said, expected_s=expected[PREDICTED]), bool(before), models)
 
 
 def _retrained(

@@ -1,7 +1,7 @@
 """One night of a monitored system: what is new comes in, candidates are trained and judged, the champion is replaced or stays, and is tried again.
 
 Counters and control runs are kept as they come, each file whole: they are what happened, and reading them again changes nothing. What is made of them,
-features, trials, aliases and the row of the night, takes the place of the last night's all at once or not at all (:mod:`pipelines.workflows.night_commit`).
+features, trials, aliases and the row of the night, is published in one step or not at all (:mod:`pipelines.storage.versions`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pipelines.ingest.ldms_ingest import IngestReport, read_quarantine
 from pipelines.sources.systems import System, system
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
+from pipelines.storage.publishing import NIGHT, aliases_of, alone, begin_night, discarded_on_error
 from pipelines.storage.registry import kept_versions, pruned
-from pipelines.workflows.night_commit import staged
 from pipelines.workflows.progress import progress_reporter, report_progress
 from pipelines.workflows.variability_models import Retrained
 from pipelines.workflows.variability_stages import (
@@ -92,31 +92,28 @@ def night(
 
     Raises InputError for what can be mended and where a check of what was made fails, and whatever else happens.
     """
-    from models.registry.registration import set_aliases
     from models.registry.variability_registration import VARIABILITY, load_version
     from pipelines.workflows import variability_checks as checks
     from pipelines.workflows.variability_models import retrain
 
     known, model, keep = system(home, name), VARIABILITY.registered(name), kept_versions()
-    with staged(home, model) as staging:
+    lake = Lake(home / "lake", f"{NIGHT}{label}")
+    versions = lake.versions(model)
+    with alone(home, model), discarded_on_error(lake, model):
         store = connect()
-
-        def promote(aliases: Any) -> None:
-            set_aliases(store, model, aliases["champion"], aliases["challenger"])
-
-        recovered = staging.recover(promote)
-        staging.enter(label, "ingesting")
+        told = begin_night(lake, store, model)
+        versions.note(lake.draft, made_by=label, stage="ingesting")
         came = ingest(home, known)
         results = checks.check_counters(came.quarantine, came.days)
         results += checks.check_control_runs(Lake(home / "lake"), name, came.contradicting)
-        staging.enter(label, "making features")
+        versions.note(lake.draft, stage="making features")
         report_progress("features of runs", 0, 1)
         table = training_table(home, name)
-        staging.lake.write(FEATURES_TABLE, name, *pack_table(table))
+        lake.write(FEATURES_TABLE, name, *pack_table(table))
         results += checks.check_features(table)
         report_progress("features of runs", 1, 1)
         _stop_at(checks.failed(results), label, name)
-        staging.enter(label, "retraining")
+        versions.note(lake.draft, stage="retraining")
         report_progress("train and register", 0, 1)
         made = retrain(
             table,
@@ -128,28 +125,30 @@ def night(
             tags={"dagster_run_id": run_id, "night": label},
             promote=False,
         )
-        staging.lake.write(MODEL_TABLE, name, made.registered, {"generated": table.generated})
+        lake.write(MODEL_TABLE, name, made.registered, {"generated": table.generated})
         champion = store.client.get_model_version(model, made.champion).tags
         results += checks.check_model(made, *checks.asked_back(made, table.features[known.scope]), champion)
         report_progress("train and register", 1, 1)
         means = pd.DataFrame()
         if known.simulated:
-            staging.enter(label, "trying the champion")
+            versions.note(lake.draft, stage="trying the champion")
             report_progress("try the champion", 0, 1)
             plan = trial_plan(trials, seed)
             asked = load_version(model, made.champion)
             conducted, compared = try_model(plan, asked, champion.get("scope", known.scope))
-            staging.lake.write(TRIALS_TABLE, name, compared, {"generated": True, "champion": made.champion})
-            staging.page(TRIALS_PAGE.format(name), trials_page(plan, conducted, f"models:/{model}/{made.champion}", run_id))
+            lake.write(TRIALS_TABLE, name, compared, {"generated": True, "champion": made.champion})
+            lake.write_page(
+                TRIALS_PAGE.format(name), model, trials_page(plan, conducted, f"models:/{model}/{made.champion}", run_id)
+            )
             means = over_all(compared)
             results += checks.check_trials(conducted.runs, plan, means)
             report_progress("try the champion", 1, 1)
         _stop_at(checks.failed(results), label, name)
-        row = _row(label, came, table, made, recovered)
-        lake = Lake(home / "lake")
-        before = lake.read(NIGHTS_TABLE, name)[0] if lake.path(NIGHTS_TABLE, name).exists() else pd.DataFrame()
-        staging.lake.write(NIGHTS_TABLE, name, pd.concat([before, pd.DataFrame([row])], ignore_index=True))
-        staging.commit({"champion": made.champion, "challenger": made.challenger}, promote)
+        row = _row(label, came, table, made, "; ".join(told))
+        before = lake.read(NIGHTS_TABLE, name)[0] if lake.has(NIGHTS_TABLE, name) else pd.DataFrame()
+        lake.write(NIGHTS_TABLE, name, pd.concat([before, pd.DataFrame([row])], ignore_index=True))
+        lake.name_models(model, {"champion": made.champion, "challenger": made.challenger})
+        versions.publish(lake.draft, aliases_of(store, model))
         pruned(store, model, keep)
         return VariabilityNight(row, came, table, made, results, means)
 

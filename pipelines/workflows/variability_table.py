@@ -78,7 +78,7 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
     probes, types = stored(lake, PROBE_RESULTS, system), application_types(lake, system)
     features = {each: feature_matrix(table, probes, types, kept).reset_index(drop=True) for each, table in windows.items()}
     told, truth = None, None
-    if lake.path("contention", system).exists():
+    if lake.has("contention", system):
         true = lake.read("contention", system)[0].set_index("run_id").loc[kept["run_id"]].reset_index(drop=True)
         types_of = features[scopes[0]].filter(like="type.")
         told, truth = true.drop(columns="slowed").join(types_of), true["slowed"].to_numpy(np.int64)

@@ -59,6 +59,7 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
         "schedules",
         "comparison",
         "report",
+        "published_trace",
         "night",
     }
     of_systems = {
@@ -67,6 +68,7 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
         "variability_features",
         "variability_model",
         "cluster_experiments",
+        "published_system",
         "variability_night",
     }
     assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {*stages, *of_systems, "counters_by_day"}
@@ -75,8 +77,17 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
     for key in graph.get_all_asset_keys():
         node = graph.get(key)
         assert node.description
-        assert node.group_name in {"ingest", "features", "predictors", "simulation", "comparison", "variability", "nights"}
-        by_system = node.group_name == "variability" or key.to_user_string() == "variability_night"
+        assert node.group_name in {
+            "ingest",
+            "features",
+            "predictors",
+            "simulation",
+            "comparison",
+            "variability",
+            "nights",
+            "publishing",
+        }
+        by_system = node.group_name == "variability" or key.to_user_string() in ("variability_night", "published_system")
         partitions = node.partitions_def
         if isinstance(partitions, dg.MultiPartitionsDefinition):
             partitions = partitions.get_partitions_def_for_dimension("system")
@@ -87,7 +98,7 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
 def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
     directory, done = ran
     assert done.returncode == 0, done.stderr
-    assert "16 of 16 checks passed" in done.stderr
+    assert "18 of 18 checks passed" in done.stderr
     assert "generated" in done.stdout
     report = (directory / "home" / "reports" / "small.html").read_text()
     assert "generated workload" in report
@@ -170,7 +181,8 @@ def test_an_unknown_model_is_one_line(ran: tuple[Path, subprocess.CompletedProce
 def test_a_failed_run_leaves_the_previous_result_in_place(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
     directory, _ = ran
     lake = Lake(directory / "home" / "lake")
-    tables = {path: path.read_bytes() for path in lake.root.rglob("*.parquet")}
+    seen = lake.versions("runtime-small").current()
+    tables = {name: (lake.root / file).read_bytes() for name, file in seen.files.items()}
     report = (directory / "home" / "reports" / "small.html").read_bytes()
     broken = CATALOGUE.replace("jobs = 1500", "jobs = -1")
     (directory / "queuecast.toml").write_text(broken)
@@ -180,7 +192,8 @@ def test_a_failed_run_leaves_the_previous_result_in_place(ran: tuple[Path, subpr
         (directory / "queuecast.toml").write_text(CATALOGUE)
     assert done.returncode == 2
     assert "-1" in done.stderr.splitlines()[-1]
-    assert {path: path.read_bytes() for path in lake.root.rglob("*.parquet")} == tables
+    assert lake.versions("runtime-small").current() == seen
+    assert {name: (lake.root / file).read_bytes() for name, file in seen.files.items()} == tables
     assert (directory / "home" / "reports" / "small.html").read_bytes() == report
 
 
@@ -211,7 +224,7 @@ def test_the_lake_refuses_what_was_never_made_and_other_kinds(tmp_path: Path) ->
     lake = Lake(tmp_path)
     with pytest.raises(InputError, match="materialise jobs of nothing first"):
         lake.read("jobs", "nothing")
-    write_parquet(pd.DataFrame({"a": [1]}), lake.path("jobs", "odd"), kind="schedules", metadata={})
+    write_parquet(pd.DataFrame({"a": [1]}), tmp_path / "jobs" / "odd.parquet", kind="schedules", metadata={})
     with pytest.raises(InputError, match=r"odd\.parquet"):
         lake.read("jobs", "odd")
 

@@ -9,6 +9,7 @@ import numpy as np
 from features.clock import DAY_S
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace, conform, masked
+from pipelines.storage.lake import Lake
 from pipelines.workflows.night_replay import Replay, replay
 
 ORIGIN_S, ZONE = 1_700_006_400, "Europe/Stockholm"  # a midnight of UTC
@@ -43,6 +44,8 @@ def source(**kwargs: object) -> Replay:
 
 
 def contents(home: Path) -> dict[str, bytes]:
-    """Every table and page of ``home`` but those that say of a night that it failed."""
-    files = [path for part in ("lake", "reports") for path in (home / part).rglob("*") if path.is_file()]
-    return {path.relative_to(home).as_posix(): path.read_bytes() for path in files if not path.name.endswith(".failed.txt")}
+    """What readers see of ``arriving`` in ``home``: every table of its current version, and every page but those that say of a night that it failed."""
+    seen = Lake(home / "lake").versions("runtime-arriving").current()
+    tables = {name: (home / "lake" / file).read_bytes() for name, file in seen.files.items()}
+    pages = {path.relative_to(home).as_posix(): path for path in (home / "reports").rglob("*") if path.is_file()}
+    return tables | {name: path.read_bytes() for name, path in pages.items() if not name.endswith(".failed.txt")}

@@ -50,9 +50,8 @@ def command(
     from pipelines.sources.systems import settings_of
     from pipelines.storage.atomic import replacing
     from pipelines.storage.home import home
+    from pipelines.storage.publishing import RUN_WAITS_S, alone
     from pipelines.storage.registry import tracking
-    from pipelines.workflows.night_commit import alone
-    from pipelines.workflows.stages import RUN_WAITS_S
     from pipelines.workflows.variability_models import retrain
     from pipelines.workflows.variability_table import training_table
 

@@ -21,7 +21,10 @@ from features.jobs.schema import Trace
 from models.packed.settings import FORMAT
 from models.registry import registration, runtime_registration
 from models.registry.versions import all_versions
-from pipelines.workflows import night_commit, night_status, nights, retraining
+from pipelines.storage import publishing
+from pipelines.storage.lake import Lake
+from pipelines.storage.versions import Versions
+from pipelines.workflows import night_status, nights, retraining
 from pipelines.workflows.night_replay import own_registry
 from pipelines.workflows.nights import night
 from tests.support.arriving import CHANGE_DAY, contents, source
@@ -84,7 +87,7 @@ STAGES = {
     "looking for drift": (nights, "input_drift"),
     "comparing": (nights, "served_schedules"),
     "keeping the ledger": (nights, "ledger_row"),
-    "moving the aliases": (registration, "promote"),
+    "moving the aliases": (registration, "set_aliases"),
 }
 
 
@@ -187,10 +190,11 @@ def test_aliases_half_moved_are_put_back(prepared, home: Path, monkeypatch: pyte
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from pipelines.workflows import night_commit, nights
+from pipelines.storage import publishing, versions
+from pipelines.workflows import nights
 from tests.pipelines.workflows.test_night_failures import do, source
 module, name, after = sys.argv[2:5]
-owner = {"nights": nights, "Staging": night_commit.Staging, "os": night_commit.os}[module]
+owner = {"nights": nights, "Versions": versions.Versions, "os": versions.os, "nights.pruned": nights}[module]
 real = getattr(owner, name)
 left = int(after)
 def dies(*arguments, **keywords):
@@ -209,11 +213,22 @@ do(Path(sys.argv[1]), source(jobs=3000), 1)
     ("module", "name", "after", "happened"),
     [
         ("nights", "served_schedules", 0, False),
-        ("Staging", "commit", 0, False),
-        ("nights", "_crown", 0, True),
-        ("Staging", "clear", 0, True),
+        ("Versions", "publish", 0, False),
+        ("Versions", "_put", 0, False),
+        ("nights", "aliases_of", 0, True),
+        ("Versions", "_show", 0, True),
+        ("Versions", "_show", 1, True),
+        ("Versions", "_sweep", 0, True),
     ],
-    ids=["comparing", "before the journal", "before the aliases", "before the journal is removed"],
+    ids=[
+        "comparing",
+        "publishing",
+        "before the pointer",
+        "before the aliases",
+        "before the pages",
+        "between the pages",
+        "before old files go",
+    ],
 )
 def test_a_night_that_is_killed_has_happened_or_not_and_the_next_one_works(
     prepared, home: Path, module: str, name: str, after: int, happened: bool
@@ -238,13 +253,40 @@ def test_a_night_that_is_killed_has_happened_or_not_and_the_next_one_works(
     assert aliases(home)["champion"] == made.row["champion"]
     label = trace.label(trace.midnights[FIRST + 1])
     told = " ".join(made.notes)
-    assert ("that was finished" if happened else f"night {label} had died while") in told
+    if not happened:
+        assert f"night {label} had died while" in told
+    assert ("that was finished" in told) == (happened and name != "_sweep")
     assert (home / f"reports/nights/arriving/{label}.html").exists() == happened
-    assert not list((home / "nights/arriving").glob("[!.]*"))
+    assert versions_of(home).drafts() == []
+
+
+def test_what_a_night_published_is_finished_by_the_next_reader_of_the_registry(prepared, home: Path, monkeypatch) -> None:
+    trace, named = prepared[1], aliases(home)
+
+    def dies(*_: object) -> None:
+        raise SystemExit  # as if killed: nothing is put back
+
+    with monkeypatch.context() as broken:
+        broken.setattr(nights, "aliases_of", dies)
+        broken.setattr(Versions, "take_back", lambda _: None)
+        with pytest.raises(SystemExit):
+            do(home, trace, 1)
+    assert aliases(home) == named
+    assert versions_of(home).under_way
+    publishing.finish_for_reader(home, own_registry(home), "runtime-arriving")
+    assert aliases(home) == versions_of(home).current().models != named
+    assert not versions_of(home).under_way
+    own_registry(home).client.set_registered_model_alias("runtime-arriving", "champion", named["champion"])
+    publishing.finish_for_reader(home, own_registry(home), "runtime-arriving")
+    assert aliases(home)["champion"] == named["champion"], "an alias moved by hand stays"
+
+
+def versions_of(home: Path) -> Versions:
+    return Lake(home / "lake").versions("runtime-arriving")
 
 
 def test_two_nights_of_a_trace_do_not_run_at_once(prepared, home: Path) -> None:
-    with night_commit.staged(home, "arriving"), pytest.raises(InputError, match="another night or run of arriving is running"):
+    with publishing.alone(home, "arriving"), pytest.raises(InputError, match="another night or run of arriving is running"):
         do(home, prepared[1], 1)
 
 
@@ -305,22 +347,27 @@ def test_a_wait_of_three_years_is_left_out_and_a_night_that_went_too_far_is_take
     assert night_status.status(home, accounting[1]).stuck == []
 
 
-def test_a_commit_that_cannot_be_finished_is_shown_and_cleared(prepared, home: Path) -> None:
+def test_a_version_that_cannot_be_finished_is_shown_and_cleared(prepared, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace, named = prepared[1], aliases(home)
     clean = trace.accounting(trace.midnights[FIRST])
-    journal = home / "nights" / "arriving" / "commit.json"
-    journal.write_text(json.dumps({"files": [], "aliases": {"champion": "99", "challenger": "98"}}))
+    before = contents(home)
+    lake = Lake(home / "lake", "lost")
+    lake.name_models("runtime-arriving", {"champion": "99", "challenger": "98"})
+    with monkeypatch.context() as broken:  # as if killed between the pointer and the aliases
+        broken.setattr(Versions, "follow", lambda *_: False)
+        versions_of(home).publish("lost")
     with pytest.raises(mlflow.exceptions.MlflowException, match="98"):
         do(home, trace, 1)
     found = night_status.status(home, clean)
-    assert "died while its results were moved into place" in found.stuck[0]
+    assert "died while it was published" in found.stuck[0]
     assert "while opening the registry" in found.failed[0]
     said = night_status.clear(home, clean, own_registry(home))
-    assert said[0].startswith("a night before could not be finished")
+    assert said[0].startswith("what was published last could not be finished")
+    assert contents(home) == before
     assert said[1] == "1 note of failed nights: removed"
     assert aliases(home) == named
     assert night_status.status(home, clean).stuck == night_status.status(home, clean).failed == []
-    with night_commit.alone(home, "arriving"):
+    with publishing.alone(home, "arriving"):
         assert night_status.status(home, clean).stuck == ["a night or a run is at it now"]
         with pytest.raises(InputError, match="another night or run of arriving is running"):
             night_status.clear(home, clean, own_registry(home))

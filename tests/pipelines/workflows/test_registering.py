@@ -14,13 +14,15 @@ import pytest
 from features.clock import DAY_S
 from features.errors import InputError
 from models.packed.methods import Boosting, Quantile
-from models.registry import registration, versions
+from models.registry import versions
 from models.registry.candidates import TRAINERS
 from models.registry.tracking import Tracking
 from models.registry.versions import Keep, aliases, all_versions, prune
+from pipelines.storage import publishing
+from pipelines.storage.lake import Lake
+from pipelines.storage.publishing import alone
 from pipelines.storage.registry import kept_versions
-from pipelines.workflows import stages
-from pipelines.workflows.night_commit import alone
+from pipelines.workflows import retraining, stages
 from pipelines.workflows.night_replay import own_registry, replay
 from tests.support.arriving import arriving
 
@@ -37,7 +39,13 @@ def trace(jobs: int = 700):
 
 def register(home: Path, jobs: int = 700, name: str = "arriving") -> stages.Registered:
     clean = replace(trace(jobs), name=name)
-    return stages.register_predictors(clean, stages.user_history(clean), pd.DataFrame(), own_registry(home), home, "r")
+    store = own_registry(home)
+    made = stages.register_predictors(clean, stages.user_history(clean), pd.DataFrame(), store, home, "r")
+    lake = Lake(home / "lake", f"run-{jobs}")
+    lake.write_clean(clean)
+    lake.name_models(f"runtime-{name}", made.models)
+    publishing.publish(home, lake, f"runtime-{name}", "run", store, 0.0)
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +100,7 @@ def test_a_run_that_fails_leaves_nothing_in_the_registry(registered, name: str, 
     files = set((home / "mlartifacts").rglob("model.json"))
     before, named, models = numbers(store), aliases(store, NAME), store.client.search_registered_models()
     gone = OSError("the registry is gone")
-    monkeypatch.setattr(registration, "promote", Mock(side_effect=gone))
+    monkeypatch.setattr(retraining, "verified", Mock(side_effect=gone))
     with pytest.raises(OSError, match="gone"):
         register(home, 690, name)
     assert [each.name for each in store.client.search_registered_models()] == [each.name for each in models] == [NAME]
@@ -104,7 +112,7 @@ def test_a_run_that_fails_leaves_nothing_in_the_registry(registered, name: str, 
 def test_a_run_does_not_move_aliases_while_a_night_of_its_trace_is_running(registered, monkeypatch: pytest.MonkeyPatch) -> None:
     home = registered[0]
     named = aliases(own_registry(home), NAME)
-    monkeypatch.setattr(stages, "RUN_WAITS_S", 0.1)
+    monkeypatch.setattr(publishing, "RUN_WAITS_S", 0.1)
     with (
         alone(home, "arriving"),
         pytest.raises(InputError, match=r"another night or run of arriving is running, and still is after 0\.1 s"),

@@ -1,0 +1,292 @@
+"""Versions of what is made of a trace or a monitored system: write, audit, publish.
+
+* **Write.** Every table is a new file that no reader knows yet, ``<lake>/<table>/<name>/<content's hash>.parquet``; a draft,
+  ``<lake>/drafts/<subject>/<id>.json``, lists them with the model versions that belong to them.
+* **Audit.** The draft's own steps read them back through the draft and check them.
+* **Publish.** One ``os.replace`` puts the pointer ``<lake>/current/<subject>.json``. Readers go by it alone: a process killed before
+  that has changed nothing.
+
+Registry aliases and the pages under ``reports/`` follow the pointer (:meth:`Versions.follow`). A file ``<subject>.followed`` names the
+version that they follow. Where a process died in between it names another, and the next run, night or Queuecast command that opens the
+registry for that subject sets them again; once they follow, an alias moved by hand stays. The subject is the registered model's name,
+``runtime-<trace>`` or ``variability-<system>``. A version keeps a table of the one before if nothing that it was made from has changed
+(:data:`MADE_FROM`); other tables of before are no longer read. Files of the current version and of the one before are kept, and those
+that drafts list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from filelock import FileLock
+
+from features.errors import InputError
+from features.names import check_name
+from pipelines.storage.atomic import replacing
+
+SetAliases = Callable[[Mapping[str, str]], None]
+"""Points the registry's aliases at versions, by alias; an empty version takes the alias away."""
+STORES = frozenset({"counters", "control_runs", "probes", "application_types", "contention"})
+"""Tables that grow by what happened, row by row; they have no versions."""
+_OWN = frozenset({"current", "drafts", "pages"})
+OF_SYSTEMS = frozenset({"variability_features", "variability_model", "cluster_experiments", "variability_nights"})
+MADE_FROM: Mapping[str, tuple[str, ...]] = {
+    "user_history": ("jobs",),
+    "predictions": ("user_history",),
+    "prediction_metrics": ("predictions",),
+    "runtime_model": ("user_history",),
+    "schedules": ("jobs", "runtime_model"),
+    "comparison": ("schedules",),
+    "night_comparison": ("jobs", "runtime_model"),
+    "variability_model": ("variability_features",),
+    "cluster_experiments": ("variability_model",),
+}
+"""Table -> tables that it is made from. What is not listed is read from a source, or is a history that goes on (``nights``, ``served``)."""
+_PAGES, _DATED = "reports/", "reports/nights/"
+_FILE = re.compile(r"[0-9a-f]{16}\.(parquet|html)|\.?[0-9a-f]{12}\.part.*")
+
+
+def subject_of(table: str, name: str) -> str:
+    """The subject that a table belongs to, empty for a table without versions."""
+    return "" if table in STORES | _OWN else f"{'variability' if table in OF_SYSTEMS else 'runtime'}-{name}"
+
+
+@dataclass(frozen=True)
+class Version:
+    """What belongs together: ``files`` by table or page, relative to the lake, and ``models``, registered versions by alias.
+
+    The empty ``version`` is what an older Queuecast left: tables beside each other, without a pointer.
+    """
+
+    version: str = ""
+    made_by: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A version in the making: ``base`` is the one that was current when it began, ``stage`` how far it is."""
+
+    id: str
+    base: Version
+    made_by: str = ""
+    stage: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
+
+
+class Versions:
+    """The versions of one subject in the lake at ``root``."""
+
+    def __init__(self, root: Path, subject: str) -> None:
+        self.root, self.subject = root, subject
+        self.name = check_name(subject.partition("-")[2], "lake")
+        self._pointer = root / "current" / f"{subject}.json"
+        self._followed = root / "current" / f"{subject}.followed"
+        self._drafts = root / "drafts" / subject
+
+    def current(self) -> Version:
+        """The version that readers see."""
+        return self._both()[0]
+
+    def draft(self, id: str) -> Draft | None:
+        """The draft called ``id``, None where nothing was written in it."""
+        try:
+            stated = json.loads(self._draft(id).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        return Draft(**{**stated, "base": Version(**stated["base"])})
+
+    def drafts(self) -> list[Draft]:
+        """All drafts, the one that was written last at the end."""
+        paths = sorted(self._drafts.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+        return [found for path in paths if (found := self.draft(path.stem)) is not None]
+
+    def note(self, id: str, **facts: str | Mapping[str, str]) -> None:
+        """Begin the draft ``id`` where there is none, and add ``facts``: ``made_by stage models``. InputError if another version was published since."""
+        with self._locked():
+            self._note(id, {}, facts)
+
+    def add(self, id: str, entry: str, part: Path) -> Path:
+        """Take the finished file ``part`` into the draft ``id`` as ``entry``, a table or a page; returns where it lies."""
+        with part.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+        path = part.with_name(f"{digest}{'.html' if entry.startswith(_PAGES) else '.parquet'}")
+        with self._locked():
+            self._begin(id)  # before anything takes its place
+            os.replace(part, path)
+            self._note(id, {entry: path.relative_to(self.root).as_posix()}, {})
+        return path
+
+    def part(self, entry: str) -> Path:
+        """A new place to write ``entry`` to, for :meth:`add`."""
+        folder = self.root / "pages" / self.subject if entry.startswith(_PAGES) else self.root / entry / self.name
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"{secrets.token_hex(6)}.part"
+
+    def publish(self, id: str, set_aliases: SetAliases | None = None) -> Version:
+        """Make the draft ``id`` the current version, and have aliases and pages follow.
+
+        InputError if another version was published since the draft began. If the registry raises, the version before is current again.
+        """
+        with self._locked():
+            draft, before = self._begin(id), self.current()
+            made = Version(
+                f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}",
+                draft.made_by,
+                _carried(before.files, draft.files) | dict(draft.files),
+                dict(draft.models) or dict(before.models),
+            )
+            self._put(made, before)
+        moved = []
+
+        def move(models: Mapping[str, str]) -> None:
+            if set_aliases is not None:
+                set_aliases(models)
+                moved.append(models)
+
+        try:
+            self.follow(None if set_aliases is None else move)
+        except BaseException:
+            if not moved:
+                self.take_back()
+            raise
+        self._sweep()
+        return made
+
+    def take_back(self) -> None:
+        """Make the version before current again, for a version that cannot be followed. The draft that it was made of is kept."""
+        with self._locked():
+            _, before = self._both()
+            if before.version:
+                self._put(before, Version())
+            else:
+                self._pointer.unlink(missing_ok=True)
+
+    @property
+    def under_way(self) -> bool:
+        """Was a version published that aliases and pages do not follow yet?"""
+        return self.current().version not in ("", self._follows())
+
+    def follow(self, set_aliases: SetAliases | None) -> bool:
+        """Have aliases and pages follow the current version where they do not yet; returns whether anything was left to do."""
+        version, before = self._both()
+        if version.version in ("", self._follows()):
+            return False
+        # aliases that followed the version before and have not changed since may have been moved by hand, and stay
+        if version.models and not (version.models == before.models and self._follows() == before.version != ""):
+            if set_aliases is None:
+                return False
+            set_aliases(version.models)
+        for entry in {*version.files, *before.files}:
+            if entry.startswith(_PAGES):
+                self._show(entry, version.files.get(entry))
+        with replacing(self._followed) as temporary:
+            temporary.write_text(version.version, encoding="utf-8")
+        return True
+
+    def discard(self, id: str) -> None:
+        """Forget the draft ``id`` and the files that nothing else lists."""
+        self._draft(id).unlink(missing_ok=True)
+        self._sweep()
+
+    def _both(self) -> tuple[Version, Version]:
+        """The current version and the one before."""
+        try:
+            stated = json.loads(self._pointer.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return Version(files=self._unversioned()), Version()
+        return Version(**stated["current"]), Version(**stated["before"])
+
+    def _put(self, version: Version, before: Version) -> None:
+        with replacing(self._pointer) as temporary:
+            temporary.write_text(json.dumps({"current": asdict(version), "before": asdict(before)}, indent=1), encoding="utf-8")
+
+    def _draft(self, id: str) -> Path:
+        return self._drafts / f"{check_name(id, 'draft')}.json"
+
+    def _begin(self, id: str) -> Draft:
+        found, current = self.draft(id), self.current()
+        if found is None:
+            return Draft(id, current)
+        if found.base.version != current.version:
+            raise InputError(
+                f"{self.subject}: {current.made_by} was published after {found.made_by or 'this'} had begun: begin again"
+            )
+        return found
+
+    def _note(self, id: str, files: Mapping[str, str], facts: Mapping[str, str | Mapping[str, str]]) -> None:
+        found = self._begin(id)
+        changed = replace(found, files={**found.files, **files}, **facts)  # type: ignore[arg-type]
+        with replacing(self._draft(id)) as temporary:
+            temporary.write_text(json.dumps(asdict(changed), indent=1), encoding="utf-8")
+
+    def _unversioned(self) -> dict[str, str]:
+        """Tables that an older Queuecast left: ``<table>/<name>.parquet``."""
+        found = self.root.glob(f"*/{self.name}.parquet")
+        return {
+            p.parent.name: p.relative_to(self.root).as_posix()
+            for p in found
+            if subject_of(p.parent.name, self.name) == self.subject
+        }
+
+    def _show(self, entry: str, file: str | None) -> None:
+        page = self.root.parent / entry
+        if file is not None:
+            with replacing(page) as temporary:
+                temporary.write_bytes((self.root / file).read_bytes())
+        elif not entry.startswith(_DATED):
+            page.unlink(missing_ok=True)
+
+    def _follows(self) -> str:
+        with suppress(FileNotFoundError):
+            return self._followed.read_text(encoding="utf-8")
+        return ""
+
+    def _sweep(self) -> None:
+        """Remove drafts that can be published no more, and files that neither the current version, the one before nor a draft lists."""
+        with self._locked():
+            current, before = self._both()
+            for draft in self.drafts():
+                if draft.base.version != current.version:
+                    self._draft(draft.id).unlink(missing_ok=True)
+            listed = {file for each in (current, before, *self.drafts()) for file in each.files.values()}
+            places = [*self.root.glob(f"*/{self.name}.parquet"), *self.root.glob(f"*/{self.name}/*")]
+            mine = [path for path in places if subject_of(path.relative_to(self.root).parts[0], self.name) == self.subject]
+            mine += (self.root / "pages" / self.subject).glob("*")
+            for path in mine:
+                known = path.stem == self.name or _FILE.fullmatch(path.name)
+                if known and path.is_file() and path.relative_to(self.root).as_posix() not in listed:
+                    path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self._pointer.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(self._pointer.with_suffix(".lock")):
+            yield
+
+
+def _carried(before: Mapping[str, str], made: Mapping[str, str]) -> dict[str, str]:
+    """The tables and pages of ``before`` that are still right beside those just ``made``."""
+    changed = {entry for entry, file in made.items() if before.get(entry) != file}
+    return {
+        entry: file
+        for entry, file in before.items()
+        if entry not in made and not entry.startswith(_DATED) and not changed & _ancestors(entry)
+    }
+
+
+def _ancestors(entry: str) -> set[str]:
+    of_page = ("cluster_experiments",) if entry.startswith(f"{_PAGES}variability/") else ("comparison", "runtime_model")
+    parents = of_page if entry.startswith(_PAGES) else MADE_FROM.get(entry, ())
+    return {*parents, *(each for parent in parents for each in _ancestors(parent))}

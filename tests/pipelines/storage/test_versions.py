@@ -1,0 +1,206 @@
+"""Versions of tables: seen whole or not at all, whatever dies; what the next version keeps; and which files stay."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from features.errors import InputError
+from pipelines.storage import versions
+from pipelines.storage.lake import Lake
+from pipelines.storage.parquet import write_parquet
+from pipelines.storage.versions import Versions
+
+SUBJECT = "runtime-t"
+
+
+def write(lake: Lake, **numbers: int) -> None:
+    """Tables of one number each."""
+    for table, number in numbers.items():
+        lake.write(table, "t", pd.DataFrame({"number": [number]}))
+
+
+def publish(
+    root: Path, draft: str, models: Mapping[str, str] | None = None, set_aliases=None, page: str = "", **numbers: int
+) -> None:
+    lake = Lake(root / "lake", draft)
+    write(lake, **numbers)
+    if models:
+        lake.name_models(SUBJECT, models)
+    if page:
+        lake.write_page("t.html", SUBJECT, page)
+    lake.versions(SUBJECT).publish(draft, set_aliases)
+
+
+def seen(root: Path) -> dict[str, int]:
+    """What a reader sees of every table."""
+    lake = Lake(root / "lake").at_once(SUBJECT)
+    tables = ("jobs", "user_history", "runtime_model", "schedules", "comparison", "nights")
+    return {table: int(lake.read(table, "t")[0]["number"].iloc[0]) for table in tables if lake.has(table, "t")}
+
+
+def test_a_draft_is_read_by_its_own_steps_and_by_no_other(tmp_path: Path) -> None:
+    publish(tmp_path, "first", jobs=1, schedules=1)
+    draft = Lake(tmp_path / "lake", "second")
+    write(draft, jobs=2)
+    assert draft.read("jobs", "t")[0]["number"].tolist() == [2]
+    assert draft.read("schedules", "t")[0]["number"].tolist() == [1]
+    assert seen(tmp_path) == {"jobs": 1, "schedules": 1}
+    draft.versions(SUBJECT).publish("second")
+    assert seen(tmp_path) == {"jobs": 2}
+
+
+def test_a_version_keeps_what_is_still_right_and_nothing_else(tmp_path: Path) -> None:
+    publish(tmp_path, "run", jobs=1, user_history=1, runtime_model=1, schedules=1, comparison=1, page="run")
+    publish(tmp_path, "night", jobs=2, user_history=2, runtime_model=2, nights=2)
+    assert seen(tmp_path) == {"jobs": 2, "user_history": 2, "runtime_model": 2, "nights": 2}
+    assert not (tmp_path / "reports" / "t.html").exists(), "a page of schedules that are no longer read"
+    with pytest.raises(InputError, match="none of t in its current version; materialise comparison of t first"):
+        Lake(tmp_path / "lake").read("comparison", "t")
+    publish(tmp_path, "again", jobs=2, schedules=3, comparison=3, page="again")
+    assert seen(tmp_path) == {"jobs": 2, "user_history": 2, "runtime_model": 2, "schedules": 3, "comparison": 3, "nights": 2}
+    publish(tmp_path, "alone", schedules=4)
+    assert seen(tmp_path) == {"jobs": 2, "user_history": 2, "runtime_model": 2, "schedules": 4, "nights": 2}
+
+
+def test_a_version_is_not_published_over_one_that_its_draft_did_not_know(tmp_path: Path) -> None:
+    publish(tmp_path, "first", jobs=1)
+    late = Lake(tmp_path / "lake", "late")
+    write(late, jobs=2)
+    other = Lake(tmp_path / "lake", "other")
+    write(other, jobs=3)
+    other.versions(SUBJECT).note("other", made_by="night 2026-03-01")
+    kept = (tmp_path / "lake" / "drafts" / SUBJECT / "late.json").read_text()
+    other.versions(SUBJECT).publish("other")
+    assert late.versions(SUBJECT).drafts() == [], "no draft can be published any more"
+    (tmp_path / "lake" / "drafts" / SUBJECT / "late.json").write_text(kept)
+    for later in (lambda: late.versions(SUBJECT).publish("late"), lambda: write(late, schedules=2)):
+        with pytest.raises(InputError, match="night 2026-03-01 was published after this had begun"):
+            later()
+    assert seen(tmp_path) == {"jobs": 3}
+
+
+def test_files_of_this_version_and_the_last_stay_and_no_others(tmp_path: Path) -> None:
+    for number in range(4):
+        publish(tmp_path, f"run-{number}", jobs=number, schedules=number, page=str(number))
+    dead = Lake(tmp_path / "lake", "dead")
+    write(dead, jobs=9)
+    tables = [path for path in (tmp_path / "lake").rglob("*") if path.suffix in (".parquet", ".html")]
+    assert sorted(path.parent.parent.name for path in tables) == [
+        "jobs",
+        "jobs",
+        "jobs",
+        "pages",
+        "pages",
+        "schedules",
+        "schedules",
+    ]
+    dead.versions(SUBJECT).discard("dead")
+    assert len(list((tmp_path / "lake" / "jobs").rglob("*.parquet"))) == 2
+    assert (tmp_path / "reports" / "t.html").read_text() == "3"
+
+
+def test_a_reader_that_reads_several_tables_sees_one_version(tmp_path: Path) -> None:
+    publish(tmp_path, "first", jobs=1, schedules=1)
+    reader = Lake(tmp_path / "lake").at_once(SUBJECT)
+    publish(tmp_path, "second", jobs=2, schedules=2)
+    assert [int(reader.read(table, "t")[0]["number"].iloc[0]) for table in ("jobs", "schedules")] == [1, 1]
+
+
+def test_a_lake_of_before_is_read_and_goes_into_the_first_version(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    for table in ("jobs", "schedules", "nights"):
+        path = lake.root / table / "t.parquet"
+        write_parquet(pd.DataFrame({"number": [0]}), path, kind=table, metadata={})
+    (lake.root / "counters").mkdir()
+    (lake.root / "counters" / "t.parquet").write_bytes(b"of another kind")
+    assert seen(tmp_path) == {"jobs": 0, "schedules": 0, "nights": 0}
+    publish(tmp_path, "first", jobs=1)
+    assert seen(tmp_path) == {"jobs": 1, "nights": 0}
+    publish(tmp_path, "second", jobs=2)
+    publish(tmp_path, "third", jobs=3)
+    assert seen(tmp_path) == {"jobs": 3, "nights": 0}
+    left = {path.relative_to(lake.root).as_posix() for path in lake.root.glob("*/t.parquet")}
+    assert left == {"nights/t.parquet", "counters/t.parquet"}
+
+
+def test_a_registry_that_fails_leaves_the_version_before(tmp_path: Path) -> None:
+    def away(_: Mapping[str, str]) -> None:
+        raise OSError("away")
+
+    publish(tmp_path, "first", {"champion": "1"}, lambda _: None, "first", jobs=1)
+    with pytest.raises(OSError, match="away"):
+        publish(tmp_path, "second", {"champion": "2"}, away, "second", jobs=2)
+    assert seen(tmp_path) == {"jobs": 1}
+    assert (tmp_path / "reports" / "t.html").read_text() == "first"
+    assert not Versions(tmp_path / "lake", SUBJECT).under_way
+
+
+def test_aliases_that_a_version_does_not_change_are_left_alone(tmp_path: Path) -> None:
+    told: list[Mapping[str, str]] = []
+    publish(tmp_path, "first", {"champion": "1"}, told.append, jobs=1)
+    publish(tmp_path, "second", None, told.append, jobs=2)
+    assert told == [{"champion": "1"}]
+    assert Versions(tmp_path / "lake", SUBJECT).current().models == {"champion": "1"}
+
+
+class Killed(BaseException):
+    """Not caught by anything."""
+
+
+def test_killed_at_any_change_of_a_file_a_version_is_there_whole_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every os.replace and unlink of writing and publishing is the last that happens, one after the other; then the next process comes."""
+    outcomes = []
+    for at in range(100):
+        root, aliases = tmp_path / str(at), {}
+        publish(root, "first", {"champion": "1"}, aliases.update, "one", jobs=1, runtime_model=1, schedules=1)
+        publish(root, "second", {"champion": "2"}, aliases.update, "two", jobs=2, runtime_model=2, schedules=2)
+        left = at
+        with monkeypatch.context() as broken:
+
+            def dying(real):
+                def change(*arguments, **keywords):
+                    nonlocal left
+                    left -= 1
+                    if left < 0:
+                        raise Killed
+                    return real(*arguments, **keywords)
+
+                return change
+
+            broken.setattr(os, "replace", dying(os.replace))
+            broken.setattr(Path, "unlink", dying(Path.unlink))
+            broken.setattr(Versions, "take_back", lambda _: None)
+            try:
+                publish(root, "third", {"champion": "3"}, dying(aliases.update), "three", jobs=3, runtime_model=3, schedules=3)
+                done = True
+            except Killed:
+                done = False
+        found = seen(root)
+        happened = found["jobs"] == 3
+        assert found == dict.fromkeys(("jobs", "runtime_model", "schedules"), 3 if happened else 2)
+        again = Versions(root / "lake", SUBJECT)
+        again.follow(aliases.update)
+        assert aliases == again.current().models == {"champion": "3" if happened else "2"}
+        assert (root / "reports" / "t.html").read_text() == ("three" if happened else "two")
+        publish(root, "fourth", {"champion": "4"}, aliases.update, "four", jobs=4, runtime_model=4, schedules=4)
+        assert seen(root) == {"jobs": 4, "runtime_model": 4, "schedules": 4}
+        kept = json.loads((root / "lake" / "current" / f"{SUBJECT}.json").read_text())
+        assert len(list((root / "lake" / "jobs" / "t").iterdir())) == 2 == len(kept)
+        outcomes.append(happened)
+        if done:
+            break
+    assert done
+    assert outcomes == sorted(outcomes), "once it has happened it has"
+    assert 0 < outcomes.index(True) < len(outcomes) - 5
+
+
+def test_every_table_belongs_to_one_subject() -> None:
+    assert versions.subject_of("jobs", "t") == "runtime-t"
+    assert versions.subject_of("variability_model", "t") == "variability-t"
+    assert versions.subject_of("control_runs", "t") == ""
