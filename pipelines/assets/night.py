@@ -1,27 +1,34 @@
-"""The night as an asset: what :func:`pipelines.workflows.nights.night` does with a trace as its source has it now, with checks of drift beside it."""
+"""The night as an asset: what :func:`pipelines.workflows.nights.night` does with a trace as it was when the day's night began, with checks of drift beside it.
 
-from datetime import UTC, datetime
+A night that is done late sees what had ended by 02:00 UTC of its day and nothing else. Where a later night was published, it is recorded here, so that
+the day is no longer missing, and publishes nothing: the champion does not move back in time.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import dagster as dg
 
 from features.jobs.cleaning import CleanTrace, clean
+from features.jobs.schema import fingerprint
+from models.registry.registration import version_at
 from pipelines.assets.checks import holds, specs
-from pipelines.assets.partitions import traces
+from pipelines.assets.partitions import nights
 from pipelines.sources.traces import read_known
 from pipelines.storage.home import home
+from pipelines.storage.lake import Lake
 from pipelines.storage.registry import kept_versions, tracking
-from pipelines.workflows.nights import NightConfig
+from pipelines.workflows.night_day import accounting_of, later_night
+from pipelines.workflows.nights import Night, NightConfig
 from pipelines.workflows.nights import night as one_night
 
-NIGHT_TAG = "queuecast/night"
-"""Run tag with the date of the night; without it, today's (UTC)."""
-INGESTED = ("jobs", "rejected_jobs", "user_history")
-
 CHECKS = {
-    "champion_serves_this_night": "What consumers load as champion has the histories of this night.",
+    "champion_serves_this_night": "What consumers load as champion has the histories of this night, or of a later one.",
     "inputs_as_before": "Processors, requested times, hours and users of the last window are like those the champion learned from (a warning if not).",
     "champion_as_good_as_when_promoted": "Accuracy and under-prediction of what was served are no worse than at its promotion (a warning if not).",
 }
+RETRIES = dg.RetryPolicy(max_retries=2, delay=60, backoff=dg.Backoff.EXPONENTIAL)
+"""Of a night that met a registry or a disk that did not answer; what is wrong with the accounting is as wrong a minute later."""
 
 
 class NightSettings(dg.Config):
@@ -30,34 +37,73 @@ class NightSettings(dg.Config):
     seed: int = 0
 
 
-def _read(name: str) -> CleanTrace:
-    trace, missing_request = read_known(name)
-    return clean(trace, missing_request=missing_request)
+@contextmanager
+def retried_if_away() -> Iterator[None]:
+    """Let the retry policy have what may be better in a minute, and nothing else."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except (OSError, MlflowException):
+        raise
+    except Exception as error:
+        raise dg.Failure(" ".join(str(error).split()) or type(error).__name__, allow_retries=False) from error
 
 
 @dg.asset(
-    partitions_def=traces,
+    partitions_def=nights,
     group_name="nights",
     kinds={"mlflow", "parquet", "html"},
     check_specs=specs("night", CHECKS),
-    description="Accounting read anew, a challenger judged as served, the champion replaced or refreshed, the last month compared, a page: all or nothing.",
+    retry_policy=RETRIES,
+    description="Accounting as of the day, a challenger judged as served, the champion replaced or refreshed, the last month compared, a page: all or nothing.",
 )
 def night(context: dg.AssetExecutionContext, config: NightSettings) -> dg.MaterializeResult:
-    """Do the night, and say what came of it."""
-    name = context.partition_key
-    label = context.run.tags.get(NIGHT_TAG) or datetime.now(UTC).strftime("%Y-%m-%d")
-    store = tracking
-    settings = NightConfig(seed=config.seed, keep=kept_versions())
-    made = one_night(name, label, lambda: _read(name), store, home(), run_id=context.run_id, config=settings)
-    for table in INGESTED:
-        context.log_event(
-            dg.AssetMaterialization(table, partition=name, metadata={"night": label, "fingerprint": str(made.row["fingerprint"])})
-        )
-    champion = store().client.get_model_version_by_alias(f"runtime-{name}", "champion")
+    """Do the night of a trace and day, and say what came of it."""
+    key = nights.get_partition_key_from_str(context.partition_key).keys_by_dimension
+    name, day = key["trace"], key["day"]
+    with retried_if_away():
+        if last := later_night(Lake(home() / "lake"), name, day):
+            return _recorded(_read(name, day), day, last)
+        settings = NightConfig(seed=config.seed, keep=kept_versions())
+        made = one_night(name, day, lambda: _read(name, day), tracking, home(), run_id=context.run_id, config=settings)
+    published = Lake(home() / "lake").versions(f"runtime-{name}").current()
+    for table in ("published_trace", *(table for table in published.files if table in TABLES)):
+        metadata = {"night": day, "fingerprint": str(made.row["fingerprint"]), "version": published.version}
+        context.log_event(dg.AssetMaterialization(table, partition=name, metadata=metadata))
+    return _done(made)
+
+
+TABLES = ("jobs", "rejected_jobs", "user_history", "runtime_model")
+"""Assets whose tables a night publishes, too."""
+
+
+def _read(name: str, day: str) -> CleanTrace:
+    trace, missing_request = read_known(name)
+    return accounting_of(clean(trace, missing_request=missing_request), day)
+
+
+def _recorded(known: CleanTrace, day: str, last: str) -> dg.MaterializeResult:
+    """What is said of a night that came too late to serve anything."""
+    champion = version_at(tracking(), f"runtime-{known.name}")
+    why = f"the night {last} was published before: nothing was trained, and champion and tables stay those of that night"
+    return dg.MaterializeResult(
+        metadata={"night": day, "published": False, "why": why, "jobs": len(known.jobs), "fingerprint": fingerprint(known.jobs)},
+        check_results=[
+            holds("champion_serves_this_night", champion is not None, later_night=last),
+            *(holds(check, True, severity=dg.AssetCheckSeverity.WARN, not_looked_at=why) for check in list(CHECKS)[1:]),
+        ],
+    )
+
+
+def _done(made: Night) -> dg.MaterializeResult:
+    name = made.trace
+    champion = tracking().client.get_model_version_by_alias(f"runtime-{name}", "champion")
     alarms = made.performance[made.performance["drifted"]] if len(made.performance) else made.performance
     return dg.MaterializeResult(
         metadata={
-            "night": label,
+            "night": made.label,
+            "published": True,
             "why": made.retrained.why,
             "promoted": made.retrained.promoted,
             "champion": f"models:/runtime-{name}/{made.retrained.champion}",
@@ -88,6 +134,7 @@ def night(context: dg.AssetExecutionContext, config: NightSettings) -> dg.Materi
                 "champion_as_good_as_when_promoted",
                 len(alarms) == 0,
                 severity=dg.AssetCheckSeverity.WARN,
+                drifted=", ".join(alarms["measure"]) if len(alarms) else "none",
                 table=dg.MetadataValue.md(
                     made.performance.to_markdown(index=False, floatfmt=".3f") if len(made.performance) else "first champion"
                 ),

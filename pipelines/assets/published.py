@@ -6,6 +6,8 @@ this asset by itself, which publishes the last draft whose run succeeded. Where 
 while it was published, and says what is current.
 """
 
+from typing import Any
+
 import dagster as dg
 
 from features.jobs.schema import fingerprint
@@ -67,7 +69,7 @@ def published_system(context: dg.AssetExecutionContext, lake: LakeResource) -> d
     return dg.MaterializeResult(metadata=result, check_results=checks)
 
 
-def _published(context: dg.AssetExecutionContext, subject: str, lake: Lake) -> tuple[dict[str, object], list[dg.AssetCheckResult]]:
+def _published(context: dg.AssetExecutionContext, subject: str, lake: Lake) -> tuple[dict[str, Any], list[dg.AssetCheckResult]]:
     """Publish the draft, prune old registered versions, and tell what is current."""
     from models.registry.versions import aliases
 

@@ -7,12 +7,15 @@ import dagster as dg
 from models.registry.variability_registration import VARIABILITY
 from pipelines.assets.checks import specs
 from pipelines.assets.counters import tell_days
-from pipelines.assets.night import NIGHT_TAG
+from pipelines.assets.night import RETRIES, retried_if_away
 from pipelines.assets.partitions import systems
 from pipelines.storage.home import home
 from pipelines.storage.registry import tracking
 from pipelines.workflows.variability_checks import CONTROL_RUNS, COUNTERS, FEATURES, MODEL
 from pipelines.workflows.variability_night import night
+
+NIGHT_TAG = "queuecast/night"
+"""Run tag with the date of the night; without it, today's (UTC)."""
 
 
 class VariabilityNightSettings(dg.Config):
@@ -25,6 +28,7 @@ class VariabilityNightSettings(dg.Config):
     partitions_def=systems,
     group_name="nights",
     kinds={"mlflow", "parquet"},
+    retry_policy=RETRIES,
     check_specs=specs("variability_night", {**COUNTERS, **CONTROL_RUNS, **FEATURES, **MODEL}),
     description="New counters and control runs read, candidates trained and judged, the champion replaced or kept: all or nothing.",
 )
@@ -32,7 +36,8 @@ def variability_night(context: dg.AssetExecutionContext, config: VariabilityNigh
     """Do the night, and say what came of it."""
     name = context.partition_key
     label = context.run.tags.get(NIGHT_TAG) or datetime.now(UTC).strftime("%Y-%m-%d")
-    made = night(home(), name, label, tracking, run_id=context.run.run_id, seed=config.seed)
+    with retried_if_away():
+        made = night(home(), name, label, tracking, run_id=context.run.run_id, seed=config.seed)
     tell_days(context, name, made.ingested.days)
     for asset in ("counters", "control_runs", "variability_features"):
         context.log_event(dg.AssetMaterialization(asset, partition=name, metadata={"night": label}))

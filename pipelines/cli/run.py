@@ -60,6 +60,11 @@ TRIED = ("varied", "makespan_s", "wait_s")
     multiple=True,
     help=f"Correction of predictions that a job outlives, instead of {', '.join(CORRECTIONS)}; may be repeated. Every predictor gets each.",
 )
+@click.option(
+    "--grows/--static",
+    default=None,
+    help="Whether the trace goes on to grow, so that it is retrained every night. [default: Slurm accounting does, SWF and Parquet files do not]",
+)
 @click.option("--seed", type=int, default=0, show_default=True)
 def command(
     trace: str | None,
@@ -70,6 +75,7 @@ def command(
     schedulers: tuple[str, ...],
     predictors: tuple[str, ...],
     corrections: tuple[str, ...],
+    grows: bool | None,
     seed: int,
 ) -> None:
     """Materialise everything of a trace or a monitored system, by default generated ones.
@@ -85,7 +91,9 @@ def command(
 
     if trace is None and system is None:
         trace, system = "generated", SIMULATED
-    if trace is None and (schedulers or predictors or corrections or procs or timezone or missing_request or counted()):
+    if trace is None and (
+        schedulers or predictors or corrections or procs or timezone or missing_request or grows is not None or counted()
+    ):
         raise InputError(
             "--scheduler, --predictor, --correction, --procs, --time-zone, --missing-request and the like are of a trace: name one with --trace"
         )
@@ -97,7 +105,7 @@ def command(
     check_named(**chosen)  # fails early for a wrong name
     if system is not None:
         known_system(home(), system)
-    given = {"procs": procs, "timezone": timezone, "missing_request": missing_request, **counted()}
+    given = {"procs": procs, "timezone": timezone, "missing_request": missing_request, "grows": grows, **counted()}
     name = remember(trace, **given) if trace is not None else None
     tracking()  # fails early without a registry
     logging.getLogger("alembic").setLevel(logging.WARNING)

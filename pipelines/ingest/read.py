@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -12,7 +14,7 @@ from features.errors import InputError
 from features.jobs.schema import Trace
 from pipelines.ingest.canonical import MAGIC, read_canonical
 from pipelines.ingest.localtime import zone
-from pipelines.ingest.source import Source, load, trace_name, unreadable
+from pipelines.ingest.source import GZIP, Source, load, trace_name, unreadable
 from pipelines.ingest.swf import parse_swf
 from pipelines.sources.catalogue import Entry, load_catalogue
 
@@ -90,6 +92,17 @@ def read_file(
 ) -> Trace:
     """Read one file by its content; options as in :func:`read_sacct`. Raises InputError."""
     return read_canonical(path) if _is_parquet(path) else _parse(load(path), "", timezone, processors, cpus_per_node)
+
+
+def is_accounting(path: str | Path) -> bool:
+    """Does a file begin like Slurm accounting? False for one that cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            packed = file.read(len(GZIP)) == GZIP
+        with gzip.open(path) if packed else open(path, "rb") as file:
+            return _kind(Source(str(path), file.read(100_000), "")) == "slurm"
+    except (OSError, EOFError, zlib.error, InputError):
+        return False
 
 
 def _is_parquet(path: str | Path) -> bool:

@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from datetime import date
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import unquote, urlsplit
@@ -45,6 +46,8 @@ class Entry:
     cpus_per_node: int | None = None
     format: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    grows: bool | None = None
+    since: str = ""
     stated_in: Path = PACKAGED
 
     @property
@@ -142,7 +145,12 @@ def _toml(path: Path) -> dict[str, Any]:
     return stated
 
 
-_TYPES = {"procs": (int, "a whole number"), "cpus_per_node": (int, "a whole number"), "options": (dict, "a table")}
+_TYPES: dict[str, tuple[type, str]] = {
+    "procs": (int, "a whole number"),
+    "cpus_per_node": (int, "a whole number"),
+    "options": (dict, "a table"),
+    "grows": (bool, "true or false"),
+}
 _CHOICES = {"format": FORMATS, "missing_request": MISSING_REQUEST, "processors": PROCESSORS}
 _KEYS = [key.name for key in fields(Entry) if key.name not in ("name", "stated_in")]
 
@@ -158,7 +166,7 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
         if key not in _KEYS:
             refuse(key, f"is unknown: known are {', '.join(_KEYS)}")
         kind, called = _TYPES.get(key, (str, "a string"))
-        if not isinstance(value, kind) or isinstance(value, bool):
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             refuse(key, f"must be {called}, not {value!r}")
         if key in _CHOICES and value not in _CHOICES[key]:
             refuse(key, f"must be one of {', '.join(_CHOICES[key])}, not {value!r}")
@@ -167,6 +175,11 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
     for key in ("procs", "cpus_per_node"):
         if table.get(key, 1) <= 0:
             refuse(key, "must be at least 1")
+    if "since" in table:
+        try:
+            date.fromisoformat(table["since"])
+        except ValueError:
+            refuse("since", f"must be a date such as 2026-03-01, not {table['since']!r}")
     if "timezone" in table:
         try:
             zone(table["timezone"])

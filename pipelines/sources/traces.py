@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from filelock import FileLock
 from features.errors import InputError
 from features.jobs.cleaning import clean
 from features.jobs.schema import Trace
-from pipelines.ingest.read import find_entry, read_trace
+from pipelines.ingest.read import find_entry, is_accounting, read_trace
 from pipelines.ingest.source import trace_name
 from pipelines.sources.catalogue import Entry, catalogue_entry, load_catalogue, remembered
 from pipelines.storage.atomic import replacing
@@ -21,8 +24,8 @@ from pipelines.storage.atomic import replacing
 def remember(spec: str, **options: Any) -> str:
     """Keep TRACE's place and the given options in the home directory; return its name.
 
-    ``options`` are keys of an entry of the catalogue: ``procs timezone missing_request processors cpus_per_node``; None is not
-    given. The trace is read and cleaned first, so that nothing is kept on which the nightly run would fail. Raises InputError for
+    ``options`` are keys of an entry of the catalogue: ``procs timezone missing_request processors cpus_per_node
+    grows``; None is not given. The trace is read and cleaned first, so that nothing is kept on which the nightly run would fail. Raises InputError for
     a trace that cannot be used, and where the name of a file already belongs to another trace, whose results would be replaced.
     """
     catalogue = load_catalogue()
@@ -39,6 +42,7 @@ def remember(spec: str, **options: Any) -> str:
         if not stated and entry is catalogue[name]:
             return name  # else a copy of the archive's file, the trace's place from now on
         stated = {**_as_table(entry), **stated}
+    stated.setdefault("since", f"{datetime.now(UTC):%Y-%m-%d}")
     known = catalogue_entry(name, stated, remembered())
     clean(read_trace(name, catalogue={name: known}), missing_request=known.missing_request)
     _keep(name, stated)
@@ -98,6 +102,36 @@ def read_known(name: str) -> tuple[Trace, str]:
     return read_trace(name, catalogue=catalogue), catalogue[name].missing_request
 
 
+def grows(entry: Entry) -> bool:
+    """Whether the trace goes on to grow, so that it is retrained every night: as stated, or else if its file is Slurm accounting."""
+    if entry.grows is not None:
+        return entry.grows
+    if entry.format or entry.remote or entry.checked:
+        return entry.format == "slurm"
+    return is_accounting(entry.path)
+
+
+def remembered_files() -> dict[str, str]:
+    """Of each remembered trace in a file of this machine that does not grow, what tells that it was replaced: time and size."""
+    found = {}
+    for name in _remembered_tables():
+        entry = load_catalogue()[name]
+        if entry.format != "generated" and not entry.remote and entry.path.exists() and not grows(entry):
+            stat = entry.path.stat()
+            found[name] = f"{stat.st_mtime_ns}-{stat.st_size}"
+    return found
+
+
+def first_night() -> date:
+    """The first day of which a night is expected of any trace: $QUEUECAST_NIGHTS_SINCE, or when the first was remembered; today without one."""
+    if given := os.environ.get("QUEUECAST_NIGHTS_SINCE"):
+        return date.fromisoformat(given)
+    known = []
+    with suppress(InputError):  # a catalogue that makes no sense is told of where a trace is read
+        known = [date.fromisoformat(entry.since) for entry in load_catalogue().values() if entry.since]
+    return min(known, default=datetime.now(UTC).date())
+
+
 def _as_table(entry: Entry) -> dict[str, Any]:
     """Return an entry as its TOML table with an absolute place.
 
@@ -114,8 +148,10 @@ def _as_table(entry: Entry) -> dict[str, Any]:
         "cpus_per_node",
         "format",
         "options",
+        "grows",
+        "since",
     )
-    table = {key: getattr(entry, key) for key in keys if getattr(entry, key)}
+    table = {key: getattr(entry, key) for key in keys if getattr(entry, key) not in (None, "", {})}
     if entry.place:
         table["place"] = entry.place if entry.remote else str(entry.path)
     return table

@@ -14,12 +14,21 @@ from filelock import FileLock
 from features.errors import InputError
 from pipelines.storage.home import home
 
-_SETTINGS = """\
-# Queuecast's own Dagster instance. A site that wants PostgreSQL sets DAGSTER_HOME to a directory with a dagster.yaml of its own.
+_OURS = "# Queuecast's own Dagster instance."
+_SETTINGS = f"""\
+{_OURS} A site that wants PostgreSQL sets DAGSTER_HOME to a directory with a dagster.yaml of its own.
 telemetry:
   enabled: false
 nux:
   enabled: false
+concurrency:
+  runs:
+    # no two nights of a trace at once, scheduled or backfilled
+    tag_concurrency_limits:
+      - key: "dagster/partition/trace"
+        value:
+          applyLimitPerUniqueValue: true
+        limit: 1
 """
 
 
@@ -39,8 +48,10 @@ def dagster_home() -> Path:
     ready = directory / ".ready"
     # a fresh SQLite store opened by several processes at once fails in its migrations
     with FileLock(directory / ".lock"):
+        settings = directory / "dagster.yaml"
+        if not settings.exists() or (settings.read_text().startswith(_OURS) and "concurrency:" not in settings.read_text()):
+            settings.write_text(_SETTINGS)
         if not ready.exists():
-            (directory / "dagster.yaml").write_text(_SETTINGS)
             with dg.DagsterInstance.get() as instance:
                 instance.get_dynamic_partitions("traces")
                 instance.get_run_records(limit=1)

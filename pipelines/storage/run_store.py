@@ -62,7 +62,10 @@ def _added(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
 
 
 def stored(lake: Lake, table: str, system: str) -> pd.DataFrame:
-    """A table of ``system``, sorted by its key, empty where there is none yet. ``nodes`` of runs are lists, or None where not known."""
+    """Return a table of ``system``, sorted by its key, empty if there is none yet.
+
+    ``nodes`` of runs are lists, or None where unknown.
+    """
     if not lake.has(table, system):
         return pd.DataFrame({name: [] for name in _COLUMNS[table]})
     frame = lake.read(table, system)[0]

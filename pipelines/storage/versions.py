@@ -40,9 +40,11 @@ STORES = frozenset({"counters", "control_runs", "probes", "application_types", "
 _OWN = frozenset({"current", "drafts", "pages"})
 OF_SYSTEMS = frozenset({"variability_features", "variability_model", "cluster_experiments", "variability_nights"})
 MADE_FROM: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("jobs", "rejected_jobs", "served", "nights", "variability_features", "variability_nights"), ()),
     "user_history": ("jobs",),
     "predictions": ("user_history",),
     "prediction_metrics": ("predictions",),
+    "prediction_quality": ("schedules",),
     "runtime_model": ("user_history",),
     "schedules": ("jobs", "runtime_model"),
     "comparison": ("schedules",),
@@ -50,7 +52,9 @@ MADE_FROM: Mapping[str, tuple[str, ...]] = {
     "variability_model": ("variability_features",),
     "cluster_experiments": ("variability_model",),
 }
-"""Table -> tables that it is made from. What is not listed is read from a source, or is a history that goes on (``nights``, ``served``)."""
+"""Table -> tables that it is made from: none for what is read from a source and for histories that go on (``nights``, ``served``)."""
+_ELSE = ("jobs", "runtime_model")
+"""What a table is made from that is not listed."""
 _PAGES, _DATED = "reports/", "reports/nights/"
 _FILE = re.compile(r"[0-9a-f]{16}\.(parquet|html)|\.?[0-9a-f]{12}\.part.*")
 
@@ -260,7 +264,8 @@ class Versions:
             for draft in self.drafts():
                 if draft.base.version != current.version:
                     self._draft(draft.id).unlink(missing_ok=True)
-            listed = {file for each in (current, before, *self.drafts()) for file in each.files.values()}
+            every: list[Version | Draft] = [current, before, *self.drafts()]
+            listed = {file for each in every for file in each.files.values()}
             places = [*self.root.glob(f"*/{self.name}.parquet"), *self.root.glob(f"*/{self.name}/*")]
             mine = [path for path in places if subject_of(path.relative_to(self.root).parts[0], self.name) == self.subject]
             mine += (self.root / "pages" / self.subject).glob("*")
@@ -288,5 +293,5 @@ def _carried(before: Mapping[str, str], made: Mapping[str, str]) -> dict[str, st
 
 def _ancestors(entry: str) -> set[str]:
     of_page = ("cluster_experiments",) if entry.startswith(f"{_PAGES}variability/") else ("comparison", "runtime_model")
-    parents = of_page if entry.startswith(_PAGES) else MADE_FROM.get(entry, ())
+    parents = of_page if entry.startswith(_PAGES) else MADE_FROM.get(entry, _ELSE)
     return {*parents, *(each for parent in parents for each in _ancestors(parent))}

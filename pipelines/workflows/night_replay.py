@@ -31,9 +31,14 @@ class Replay:
     def midnights(self) -> list[int]:
         """Every midnight (UTC where the trace knows its date) after the first submission up to the one after the last end, seconds from the origin."""
         phase = (self.clean.origin_unix_s or 0) % DAY_S
-        first, last = int(self.clean.jobs["submit_s"].iloc[0]), int(self._end_s().max())
+        first, last = int(self.clean.jobs["submit_s"].iloc[0]), self.last_end_s
         days = range((first + phase) // DAY_S + 1, (last + phase) // DAY_S + 2)
         return [day * DAY_S - phase for day in days]
+
+    @property
+    def last_end_s(self) -> int:
+        """When the last job ends, seconds from the origin."""
+        return int(self._end_s().max())
 
     def up_to_the_last_submission(self) -> int:
         """How many of the midnights there are up to the one after the last submission; what comes behind has no new jobs but for stragglers' ends."""

@@ -217,19 +217,30 @@ def test_the_scheduled_job_leaves_the_same(replayed, tmp_path: Path, monkeypatch
     job = defs.resolve_job_def("nightly")
     with dg.instance_for_test() as instance:
         instance.add_dynamic_partitions("traces", ["arriving"])
+        key = {each.label: dg.MultiPartitionKey({"day": each.label, "trace": "arriving"}) for each in made[:2]}
         for each in made[:2]:
             kept = trace.accounting(trace.midnights[FIRST + made.index(each)])
             write_canonical(Trace("arriving", kept.jobs, kept.procs, kept.origin_unix_s, kept.timezone), path)
-            remember(str(path))
-            result = job.execute_in_process(partition_key="arriving", instance=instance, tags={"queuecast/night": each.label})
+            remember(str(path), grows=True)
+            result = job.execute_in_process(partition_key=key[each.label], instance=instance)
             assert result.success
             assert {check.check_name for check in result.get_asset_check_evaluations()} == {
                 "champion_serves_this_night",
                 "inputs_as_before",
                 "champion_as_good_as_when_promoted",
             }
-            assert instance.get_latest_materialization_event(dg.AssetKey("jobs")) is not None
-    lake = Lake(tmp_path / "home" / "lake")
+            assert instance.get_latest_materialization_event(dg.AssetKey("published_trace")) is not None
+        lake = Lake(tmp_path / "home" / "lake")
+        seen = lake.versions("runtime-arriving").current()
+        # accounting of today, and a night of a day before: what had ended by then is another night's, and the champion stays
+        result = job.execute_in_process(partition_key=key[made[0].label], instance=instance)
+        assert result.success
+        told = result.asset_materializations_for_node("night")[0].metadata
+        ended = trace.start_s + trace.clean.jobs["runtime_s"].to_numpy() <= trace.midnights[FIRST] + 2 * 3600
+        assert (told["published"].value, told["jobs"].value) == (False, ended.sum())
+        assert made[1].label in str(told["why"].value)
+        assert lake.versions("runtime-arriving").current() == seen
+        assert instance.get_materialized_partitions(dg.AssetKey("night")) == {str(each) for each in key.values()}
     theirs = pd.DataFrame([each.row for each in made[:2]])
     pd.testing.assert_frame_equal(lake.read("nights", "arriving")[0][theirs.columns], theirs, check_dtype=False)
     assert [each.name for each in sorted((tmp_path / "home" / "reports" / "nights" / "arriving").iterdir())] == [

@@ -1,0 +1,123 @@
+"""What starts by itself: nights, a run where a remembered trace file was replaced, and a line for people where a night failed or something drifted."""
+
+import json
+from collections.abc import Mapping
+
+import dagster as dg
+
+from pipelines.assets.partitions import nights, systems, traces
+from pipelines.assets.variability_night import NIGHT_TAG
+from pipelines.sources.catalogue import load_catalogue
+from pipelines.sources.systems import systems as remembered_systems
+from pipelines.sources.traces import grows, remembered_files
+from pipelines.storage.alerts import alert
+from pipelines.storage.home import home
+
+NIGHTS = {"nightly": "night", "nightly_variability": "variability_night"}
+"""Asset of each nightly job."""
+
+
+@dg.schedule(
+    job_name="nightly",
+    cron_schedule="0 2 * * *",
+    name="nightly_retraining",
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+)
+def nightly_retraining(context: dg.ScheduleEvaluationContext):
+    """Every night, do the day's night of each trace that grows: archives and generated workloads are as they were."""
+    names = context.instance.get_dynamic_partitions(str(traces.name))
+    if not names:
+        return dg.SkipReason("no trace is known yet: queuecast run adds one")
+    known = load_catalogue()
+    growing = [name for name in names if name in known and grows(known[name])]
+    if still := sorted({*names} - {*growing}):
+        context.log.info(f"not retrained, since they do not grow: {', '.join(still)} (queuecast run --trace NAME --grows)")
+    if not growing:
+        return dg.SkipReason(
+            f"no trace grows: {', '.join(still)} are as they were (queuecast run --trace NAME --grows says otherwise)"
+        )
+    day = context.scheduled_execution_time.strftime("%Y-%m-%d")
+    return [
+        dg.RunRequest(run_key=f"{day}/{name}", partition_key=dg.MultiPartitionKey({"day": day, "trace": name})) for name in growing
+    ]
+
+
+# a schedule of its own: a job has one kind of partition, and systems are not traces; and a trace's night does not wait for counters
+@dg.schedule(
+    job_name="nightly_variability",
+    cron_schedule="30 2 * * *",
+    name="nightly_variability_retraining",
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+)
+def nightly_variability_retraining(context: dg.ScheduleEvaluationContext):
+    """Every night, read each known system, retrain, and promote the better model, if any."""
+    context.instance.add_dynamic_partitions(str(systems.name), list(remembered_systems(home())))
+    names = context.instance.get_dynamic_partitions(str(systems.name))
+    if not names:
+        return dg.SkipReason("no system is known yet: queuecast run or queuecast variability ingest adds one")
+    day = context.scheduled_execution_time.strftime("%Y-%m-%d")
+    return [dg.RunRequest(run_key=f"{day}/{name}", partition_key=name, tags={NIGHT_TAG: day}) for name in names]
+
+
+@dg.sensor(job_name="full_run", minimum_interval_seconds=60, default_status=dg.DefaultSensorStatus.RUNNING)
+def changed_traces(context: dg.SensorEvaluationContext):
+    """Run a remembered trace anew once its file was replaced and has been the same for a minute; one that grows is left to its nights."""
+    before = json.loads(context.cursor or "{}")
+    names = set(context.instance.get_dynamic_partitions(str(traces.name)))
+    files = {name: mark for name, mark in remembered_files().items() if name in names}
+    # of a file first seen nothing is known to have changed; one that changes still is not whole yet
+    now = {name: [before.get(name, [mark])[0], mark] for name, mark in files.items()}
+    ready = [name for name, (ran, mark) in now.items() if ran != mark and before[name][1] == mark]
+    requests = [dg.RunRequest(run_key=f"{name}/{files[name]}", partition_key=name) for name in ready]
+    cursor = json.dumps(now | {name: [files[name], files[name]] for name in ready})
+    return dg.SensorResult(
+        run_requests=requests,
+        skip_reason=None if requests else f"no file of {len(files):,} remembered traces was replaced",
+        cursor=cursor,
+    )
+
+
+@dg.run_failure_sensor(name="failed_nights", default_status=dg.DefaultSensorStatus.RUNNING)
+def failed_nights(context: dg.RunFailureSensorContext):
+    """Tell of every night that failed."""
+    run = context.dagster_run
+    if not _is_night(run):
+        return dg.SkipReason(f"{run.job_name} is no night")
+    subject, night = _of(run.tags)
+    steps = context.get_step_failure_events()
+    errors = [step.step_failure_data.error for step in steps if step.step_failure_data.error]
+    what = errors[0].message.strip().splitlines()[0] if errors else context.failure_event.message or "failed"
+    context.log.warning(alert(home(), "night failed", subject, night, what))
+    return None
+
+
+@dg.run_status_sensor(name="drift", run_status=dg.DagsterRunStatus.SUCCESS, default_status=dg.DefaultSensorStatus.RUNNING)
+def drift(context: dg.RunStatusSensorContext):
+    """Tell of every check of a night that did not pass: inputs that drifted, a champion that is worse than when it was promoted."""
+    run = context.dagster_run
+    if not _is_night(run):
+        return dg.SkipReason(f"{run.job_name} is no night")
+    subject, night = _of(run.tags)
+    for entry in context.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION):
+        said = entry.get_dagster_event().asset_check_evaluation_data
+        if not said.passed:
+            drifted = said.metadata.get("drifted")
+            what = f"{said.check_name}: {drifted.value}" if drifted is not None else said.check_name
+            context.log.warning(alert(home(), "drift", subject, night, what))
+    return None
+
+
+def _is_night(run: dg.DagsterRun) -> bool:
+    """By its job, or by what was chosen in the UI."""
+    return run.job_name in NIGHTS or bool({*NIGHTS.values()} & {key.to_user_string() for key in run.asset_selection or ()})
+
+
+def _of(tags: Mapping[str, str]) -> tuple[str, str]:
+    """Trace or system, and day, of a night."""
+    partition = tags.get("dagster/partition", "")
+    if "|" not in partition:
+        return partition, tags.get(NIGHT_TAG, "")
+    key = nights.get_partition_key_from_str(partition).keys_by_dimension
+    return key["trace"], key["day"]
