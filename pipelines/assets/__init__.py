@@ -1,1 +1,1 @@
-"""The stages as assets, one file a stage: read, call one pure function, write, say what came of it."""
+"""The stages as assets, one file a stage: read, call one pure function, write, report."""

@@ -1,4 +1,4 @@
-"""Asset checks in one line: what must hold, and the number that shows whether it does."""
+"""Asset checks in one line: what must hold, and the number that shows it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,23 @@ import dagster as dg
 
 
 def specs(asset: str, claims: Mapping[str, str]) -> list[dg.AssetCheckSpec]:
-    """One check for each claim, name and what it says; one that fails as an error keeps everything downstream from being made of the asset."""
+    """Return one check for each claim, name and text.
+
+    A check that fails as an error blocks everything downstream of the asset.
+    """
     return [dg.AssetCheckSpec(name, asset=asset, description=text, blocking=True) for name, text in claims.items()]
 
 
 def escaped(text: str) -> str:
-    """Text for Markdown in metadata: angle brackets, which would be taken for HTML and swallowed, and bars of tables are shown as they are."""
+    """Escape text for Markdown in metadata: angle brackets and bars of tables.
+
+    Angle brackets would be taken for HTML and removed.
+    """
     return html.escape(text, quote=False).replace("|", "\\|")
 
 
 def broken(name: str, count: int, asset: str | None = None, of: int | None = None) -> dg.AssetCheckResult:
-    """A check that fails if ``count`` rows break its claim."""
+    """Return a check that fails if ``count`` rows break its claim."""
     metadata = {"broken": int(count)} | ({} if of is None else {"of": int(of)})
     return dg.AssetCheckResult(check_name=name, passed=int(count) == 0, asset_key=asset, metadata=metadata)
 
@@ -32,5 +38,5 @@ def holds(
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR,
     **metadata: Any,
 ) -> dg.AssetCheckResult:
-    """A check that passes if ``passed``."""
+    """Return a check that passes if ``passed``."""
     return dg.AssetCheckResult(check_name=name, passed=bool(passed), severity=severity, asset_key=asset, metadata=metadata)

@@ -1,4 +1,4 @@
-"""Variability, stage 1: what is new of a system's LDMS files, control runs and probe results comes into the lake."""
+"""Variability, stage 1: new LDMS files, control runs and probe results into the lake."""
 
 import dagster as dg
 import pandas as pd
@@ -25,12 +25,12 @@ counters_by_day = dg.AssetSpec(
     partitions_def=counter_days,
     group_name="variability",
     kinds={"parquet"},
-    description="The days of each system's counters, as they came in: rows, nodes, minutes and values by sampler. Written by counters and by the nights.",
+    description="The days of each system's counters, as ingested: rows, nodes, minutes and values by sampler. Written by counters and by the nights.",
 )
 
 
 def ready(name: str) -> None:
-    """The simulated cluster is simulated before anything of it is read."""
+    """Simulate the simulated cluster before anything of it is read."""
     if name == SIMULATED:
         report_progress("simulate the cluster", 0, 1)
         simulate_site(home())
@@ -38,7 +38,7 @@ def ready(name: str) -> None:
 
 
 def tell_days(context: dg.AssetExecutionContext, name: str, found: pd.DataFrame) -> None:
-    """Log each day that got something new as a materialisation of its own partition."""
+    """Log each day with new data as a materialisation of its own partition."""
     for day, rows in found[found["new"]].groupby("day"):
         context.instance.add_dynamic_partitions(str(days.name), [str(day)])
         table = rows.drop(columns=["day", "new", "repeated"])
@@ -66,7 +66,7 @@ def tell_days(context: dg.AssetExecutionContext, name: str, found: pd.DataFrame)
     description="Monitoring counters of every node, LDMS CSV into Parquet by sampler and day; broken files are quarantined, the rest goes on.",
 )
 def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
-    """Read what is new, say by day what there is."""
+    """Read new counters; report them by day."""
     name = context.partition_key
     ready(name)
     report = read_counters(home(), system(home(), name), progress_reporter("read counters"))
@@ -109,10 +109,10 @@ def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materi
     group_name="variability",
     kinds={"parquet"},
     check_specs=specs("control_runs", CONTROL_RUNS),
-    description="Runs of the same applications again and again, with the waits of two MPI probes beside each, and what each application is intensive in.",
+    description="Repeated runs of the same applications, with the waits of two MPI probes beside each, and the type of each application.",
 )
 def control_runs(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
-    """Read the system's tables, keep what is new, say how much of each application there is."""
+    """Read the system's tables, keep new rows, report how many each application has."""
     name = context.partition_key
     ready(name)
     found = read_tables(lake.lake(), system(home(), name))

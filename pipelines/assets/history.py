@@ -21,7 +21,7 @@ from pipelines.workflows.trace_checks import HISTORY, check_history
     description="Features of Gaussier et al. (table 2) and OKCM (table 1): what had ended, and what ran, of its user at each job's submission.",
 )
 def user_history_of_trace(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
-    """Read the cleaned trace, compute its user history in one pass, keep it with the starts it goes by."""
+    """Compute the user history of a cleaned trace in one pass; keep it with its starts."""
     name = context.partition_key
     report_progress("user history", 0, 1)
     clean = lake.lake().read_clean(name)

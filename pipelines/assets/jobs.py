@@ -1,4 +1,4 @@
-"""Stage 1: a trace is read and cleaned; what was dropped or altered stays visible beside it."""
+"""Stage 1: read and clean a trace; keep dropped and altered jobs beside it."""
 
 import dagster as dg
 
@@ -29,7 +29,7 @@ from pipelines.workflows.trace_checks import JOBS, check_jobs
     name="ingest",
 )
 def ingest(context: dg.AssetExecutionContext, lake: LakeResource):
-    """Read the trace of this partition from where the catalogue says it is, clean it, and keep both tables."""
+    """Read the trace of this partition by the catalogue, clean it, and keep both tables."""
     name = context.partition_key
     report_progress("ingest", 0, 1)
     trace, missing_request = read_known(name)

@@ -1,7 +1,8 @@
-"""What ``queuecast bench`` measures: the simulation alone on one core, each workload in a process of its own, so that a peak belongs to it.
+"""The measurements of ``queuecast bench``: the simulation alone, on one core.
 
-The measured workloads are generated (one of them so that thousands of jobs wait) or real traces that are at hand. In a source tree the
-compiled simulator is also held against the plain-Python one of the tests: the same schedule, so many times as fast.
+Each workload runs in a process of its own, so that its peak of memory is its own. Workloads are generated (one of them so that
+thousands of jobs wait) or available real traces. In a source tree the compiled simulator is also compared with the plain-Python
+one of the tests: the same schedule, and how many times as fast.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from sim.simulate import simulate
 FORMAT = 1
 """Version of the JSON document."""
 SECTIONS = ("figures", "long_queue", "growth")
-"""Its lists of rows: usual workloads, one whose queue is long, and one kind of workload at growing numbers of jobs."""
+"""Lists of rows: usual workloads, one with a long queue, and one kind of workload at growing numbers of jobs."""
 PATIENCE_S = 60.0
-"""A scheduler that has simulated for so long on a workload is not asked to repeat it."""
+"""Max seconds of simulation after which a scheduler does not repeat a workload."""
 ORACLE = Path(__file__).resolve().parents[2] / "tests" / "oracle" / "scheduler.py"
 NO_ORACLE = "no oracle here: it comes with the source tree"
 
@@ -48,7 +49,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """A workload, generated or a TRACE as the command line takes it, and the schedulers to measure on it."""
+    """A workload, generated or a TRACE, and the schedulers to measure on it."""
 
     name: str
     source: Workload | str
@@ -57,7 +58,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure. Cases of the same name are one workload, measured once. ``oracle`` must be generated."""
+    """What to measure; cases of the same name are one workload, measured once.
+
+    ``oracle`` must be generated.
+    """
 
     figures: Sequence[Case]
     long_queue: Sequence[Case] = ()
@@ -66,9 +70,10 @@ class Plan:
 
 
 def run(plan: Plan, repeat: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Carry out ``plan`` with ``repeat`` simulations for each figure, and return the document that ``--out`` writes.
+    """Carry out ``plan`` with ``repeat`` simulations for each figure; return its document.
 
-    Raises InputError for what cannot be read, and RuntimeError where simulator and oracle disagree.
+    ``--out`` writes the document. Raises InputError for what cannot be read, and RuntimeError where simulator and oracle
+    disagree.
     """
     document: dict[str, Any] = {"format": FORMAT, "queuecast": code_version(), **machine(), "repeat": repeat}
     cases = merged((*plan.figures, *plan.long_queue, *plan.growth))
@@ -78,7 +83,9 @@ def run(plan: Plan, repeat: int, say: Callable[[str], None]) -> dict[str, Any]:
             say(f"{plan.oracle.name}: the same schedules as the oracle's, and how much faster")
             document["oracle"] = apart(plan.oracle.name, compare_with_oracle, plan.oracle, repeat, ORACLE)
     rows: dict[str, list[Row]] = {}
-    for case in sorted(cases.values(), key=lambda case: isinstance(case.source, Workload)):  # what may be unreadable comes first
+    for case in sorted(
+        cases.values(), key=lambda case: isinstance(case.source, Workload)
+    ):  # traces, which may be unreadable, come first
         say(f"{case.name}: {', '.join(case.schedulers)}")
         rows[case.name], notes = apart(case.name, measure, case, repeat)
         for text in notes:
@@ -91,7 +98,10 @@ def run(plan: Plan, repeat: int, say: Callable[[str], None]) -> dict[str, Any]:
 
 
 def merged(cases: Iterable[Case]) -> dict[str, Case]:
-    """Cases by name, those of the same workload made one; InputError if a name stands for two workloads."""
+    """Return cases by name, those of the same workload merged.
+
+    InputError if a name has two workloads.
+    """
     table: dict[str, Case] = {}
     for case in cases:
         known = table.setdefault(case.name, case)
@@ -102,8 +112,8 @@ def merged(cases: Iterable[Case]) -> dict[str, Case]:
 
 
 def apart(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """``function(*arguments)`` in a new process, which ends with it; what it raises is raised here."""
-    unheard = (signal.SIGINT, signal.SIG_DFL)  # an interrupt is the parent's to tell
+    """Call ``function(*arguments)`` in a new process; raise its exceptions here."""
+    unheard = (signal.SIGINT, signal.SIG_DFL)  # the parent reports an interrupt
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=signal.signal, initargs=unheard) as pool:
         try:
             return pool.submit(function, *arguments).result()
@@ -112,7 +122,10 @@ def apart(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def measure(case: Case, repeat: int) -> tuple[list[Row], list[str]]:
-    """A row for each scheduler of ``case``, and what is to be said about the workload. Meant for a process of its own: see ``peak_gib``."""
+    """Return a row for each scheduler of ``case``, and notes about the workload.
+
+    Call it in a process of its own: see ``peak_gib``.
+    """
     workload = prepared(case)
     rows = [_row(case.name, workload, scheduler, repeat) for scheduler in case.schedulers]
     peak = peak_bytes() / 2**30  # generating or reading, cleaning and simulating, interpreter and libraries included
@@ -123,7 +136,7 @@ def measure(case: Case, repeat: int) -> tuple[list[Row], list[str]]:
 
 
 def prepared(case: Case) -> CleanTrace:
-    """The workload of ``case``, cleaned; InputError if it cannot be read."""
+    """Return the workload of ``case``, cleaned; InputError if it cannot be read."""
     if isinstance(case.source, Workload):
         return clean(generate(case.source))
     entry = find_entry(case.source)
@@ -131,11 +144,11 @@ def prepared(case: Case) -> CleanTrace:
 
 
 def _row(name: str, workload: CleanTrace, scheduler: str, repeat: int) -> Row:
-    simulate(workload.jobs.head(100), procs=workload.procs, scheduler=scheduler)  # compiled or loaded by now, whatever it needs
+    simulate(workload.jobs.head(100), procs=workload.procs, scheduler=scheduler)  # compile or load first
     schedule = _simulated(workload, scheduler)
     waiting_mean, waiting_max = waiting(schedule)
     seconds = [schedule.simulate_s]
-    del schedule  # it would be held beside the next one and count in the peak
+    del schedule  # else it counts in the peak of the next one
     while len(seconds) < repeat and sum(seconds) < PATIENCE_S:
         seconds.append(_simulated(workload, scheduler).simulate_s)
     return {
@@ -160,7 +173,10 @@ def _simulated(workload: CleanTrace, scheduler: str) -> Schedule:
 
 
 def waiting(schedule: Schedule) -> tuple[float, int]:
-    """Jobs submitted and not started: the mean over the time from the first submission to the last start, and the most at any time."""
+    """Return mean and max of the jobs submitted and not started.
+
+    The mean is over the time from the first submission to the last start.
+    """
     submit = schedule.jobs["submit_s"].to_numpy(np.int64)
     start = np.sort(schedule.jobs["start_s"].to_numpy(np.int64))
     longest = np.searchsorted(submit, submit, "right") - np.searchsorted(start, submit, "right")
@@ -168,7 +184,10 @@ def waiting(schedule: Schedule) -> tuple[float, int]:
 
 
 def peak_bytes() -> int:
-    """Most memory this process has held. Linux's getrusage would include what the parent held when it started this process."""
+    """Return the max memory of this process.
+
+    Linux's getrusage would include the parent's memory when it started this process.
+    """
     try:
         stated = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     except OSError:
@@ -182,9 +201,10 @@ def peak_bytes() -> int:
 
 
 def compare_with_oracle(case: Case, repeat: int, path: Path) -> dict[str, Any]:
-    """How many times as fast as the plain-Python simulator at ``path`` the compiled one makes the same schedules, a row a scheduler.
+    """Return how many times as fast as the oracle at ``path`` the simulator is, by scheduler.
 
-    Raises RuntimeError if a schedule is not the same. Schedulers that the oracle has no name for are listed as ``left_out``.
+    The oracle is the plain-Python simulator. Raises RuntimeError if a schedule is not the same. Schedulers unknown to the oracle
+    are listed as ``left_out``.
     """
     oracle = _module(path)
     workload = prepared(case)
@@ -221,7 +241,10 @@ def _module(path: Path) -> Any:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were taken on and with, and when; ``load_average`` is the minute's before the benchmark began."""
+    """Return the machine and software of the figures, and the date.
+
+    ``load_average`` is the minute's before the benchmark began.
+    """
     cpus = Path("/proc/cpuinfo")
     named = re.search(r"model name\s*:\s*(.+)", cpus.read_text()) if cpus.is_file() else None
     return {
@@ -241,5 +264,5 @@ Key = tuple[str, str, int, int]
 
 
 def key(row: Row) -> Key:
-    """What two rows have in common that can be compared: trace, scheduler, jobs, processors."""
+    """Return the key of comparable rows: trace, scheduler, jobs, processors."""
     return str(row["trace"]), str(row["scheduler"]), int(row["jobs"]), int(row["procs"])

@@ -1,7 +1,7 @@
-"""Campaigns that outlive their process: a journal of finished points beside the output, taken up again where it ends.
+"""Resumable campaigns: a journal of finished points beside the output.
 
-The journal is JSON, a line a point, written as points are finished; its first line says which campaign it is of. When all points are done the
-results are written whole as Parquet and the journal is removed, so beside a finished output there is none.
+The journal is JSON, a line a point, written as points are finished; its first line identifies the campaign. When all points are
+done the results are written as Parquet, atomically, and the journal is removed, so a finished output has none.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KIND = "campaign"
 """The kind of Parquet file that holds results."""
 
 _HEAD = b'{"campaign": '
-"""How a journal begins."""
+"""First bytes of a journal."""
 
 
 def resumable_campaign(
@@ -44,9 +44,10 @@ def resumable_campaign(
     map_points: Map | None = None,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Run ``campaign``, or what an interrupted run of it left to do, and write the results to ``out``; returns them.
+    """Run ``campaign``, or the rest of an interrupted run; write and return the results.
 
-    Raises InputError for a journal of another campaign, unless ``restart`` says to throw it away, and as :func:`sim.campaigns.campaign.run_campaign`.
+    Raises InputError for a journal of another campaign, unless ``restart`` discards it, and as
+    :func:`sim.campaigns.campaign.run_campaign`.
     """
     stated = identity(workload, campaign, windows)
     with Journal(out, stated, restart) as journal:
@@ -71,7 +72,7 @@ def resumable_campaign(
 
 
 def identity(workload: CleanTrace, campaign: Campaign, windows: Windows) -> dict[str, Any]:
-    """What makes two campaigns the same, as JSON holds it: the jobs, what is asked for, fitted predictions, and the code."""
+    """Return what identifies a campaign, as JSON: jobs, settings, fitted predictions, code."""
     predictions = {
         source.name: hashlib.sha256(np.asarray(source.estimate(workload.jobs), np.float64).tobytes()).hexdigest()[:16]
         for source in campaign.predictors
@@ -95,7 +96,10 @@ def identity(workload: CleanTrace, campaign: Campaign, windows: Windows) -> dict
 
 
 class Journal:
-    """The journal beside ``out``, open and locked as a context; ``done`` holds the rows of the points that are in it."""
+    """The journal beside ``out``, open and locked as a context.
+
+    ``done`` holds the rows of the points in it.
+    """
 
     def __init__(self, out: Path, identity: Mapping[str, Any], restart: bool = False) -> None:
         self.path = out.with_name(f"{out.name}.journal")
@@ -118,16 +122,16 @@ class Journal:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if not self.done:
-            self.path.unlink(missing_ok=True)  # there is nothing to take up again
+            self.path.unlink(missing_ok=True)  # there is nothing to resume
         self._file.close()
 
     def write(self, point: Point, rows: Sequence[Row]) -> None:
-        """``point`` is done; from now on a process that dies does not lose it."""
+        """Record ``point`` as done; a process that dies later does not lose it."""
         self._append(json.dumps({"window": point.window, "policy": point.policy._asdict(), "rows": list(rows)}).encode() + b"\n")
         self.done[point] = rows
 
     def remove(self) -> None:
-        """Everything is where it belongs."""
+        """Remove the journal of a finished campaign."""
         self.path.unlink(missing_ok=True)
 
     def _append(self, line: bytes) -> None:
@@ -144,12 +148,12 @@ class Journal:
             raise InputError(f"{self.path}: another process is running this campaign") from error
 
     def _take_up(self, restart: bool) -> None:
-        """Read what is done and cut off what was being written when the process died; start anew where there is nothing."""
+        """Read what is done, cut off a half-written line; start anew where there is nothing."""
         self._file.seek(0)
         content = self._file.read()
         first = _HEAD + json.dumps(self._identity).encode() + b"}\n"
         not_begun = content.count(b"\n") <= 1 and (content.startswith(_HEAD) or _HEAD.startswith(content))
-        if restart or not_begun:  # whosesoever it is, no point of it is done
+        if restart or not_begun:  # no point of it is done
             self._file.truncate(0)
             self._append(first)
             return
@@ -165,7 +169,7 @@ class Journal:
                 raise InputError(f"{self.path}, line {number}: is damaged; give --restart to begin anew") from error
 
     def _difference(self, content: bytes) -> str:
-        """Why a journal is not ours, by the names of what differs."""
+        """Return why a journal is another campaign's, by the names of what differs."""
         try:
             theirs = json.loads(content.split(b"\n", 1)[0])["campaign"]
             names = [name for name in dict.fromkeys([*self._identity, *theirs]) if self._identity.get(name) != theirs.get(name)]

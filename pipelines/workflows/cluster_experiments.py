@@ -1,9 +1,10 @@
-"""Paper 004's experiments as one run of things: control runs teach a model, trials ask it, and tables say what that changed.
+"""The experiments of Nichols et al. (RUSH): control runs train a model, trials ask it.
 
-Everything is simulated. Trials are paired by their seed, which decides what is submitted, the background and each run's own luck; so what is compared are
-differences within trials, with intervals from a bootstrap over these (:mod:`features.statistics`). A run counts as varied in two ways: by what is usual
-for control runs on the same cluster, and by mean and sigma of the baseline's runs of the same experiment, pooled over its trials. The paper must have
-counted in the second: 1.5 to 3.5 of the 27 runs an application beyond 1.5 sigma, with maxima a few per cent apart, cannot be by a sigma like figure 1's.
+Everything is simulated. Trials are paired by their seed, which decides the submissions, the background and each run's own noise;
+so differences within trials are compared, with intervals from a bootstrap over trials (:mod:`features.statistics`). A run counts
+as varied in two ways: by what is usual for control runs on the same cluster, and by mean and sigma of the baseline's runs of the
+same experiment, pooled over its trials. The paper must have counted in the second way: 1.5 to 3.5 of the 27 runs an application
+beyond 1.5 sigma, with maxima a few per cent apart, are impossible with a sigma like figure 1's.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from sim.names import scheduler as named_scheduler
 
 BASELINE = "EASY"
 CONTROL_RUNS = 500
-"""Control runs of each application to learn from: as many as two to three a day from August to February are."""
+"""Control runs of each application to learn from: two to three a day from August to February."""
 TRIALS = 5
 REGISTERED, ORACLE, NOWCAST, COIN = "registered", "oracle", "nowcast", "coin"
 UNLEARNED = (ORACLE, NOWCAST, COIN)
@@ -43,8 +44,11 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run: ``trials`` trials of each of ``experiments`` under each of ``schedulers``, the first of which is the baseline; models learned
-    from ``days`` days on ``cluster`` over the counters of ``scope`` nodes. All random numbers follow from ``seed``."""
+    """What to run: ``trials`` trials of each of ``experiments`` under each of ``schedulers``.
+
+    The first scheduler is the baseline; models learned from ``days`` days on ``cluster`` over the counters of ``scope`` nodes.
+    All random numbers follow from ``seed``.
+    """
 
     cluster: Cluster
     experiments: tuple[Experiment, ...]
@@ -58,7 +62,7 @@ class Plan:
         if self.trials < 1 or self.days <= 0:
             raise InputError("at least one trial, and more than no days")
         if named_scheduler(self.schedulers[0]).rush is not None:
-            raise InputError(f"the first scheduler is what all are compared with and asks nobody, unlike {self.schedulers[0]}")
+            raise InputError(f"the first scheduler is the baseline and takes no start decisions, unlike {self.schedulers[0]}")
         if len(set(self.schedulers)) < len(self.schedulers):
             raise InputError("a scheduler is named twice")
         for name in self.schedulers[1:]:
@@ -70,13 +74,13 @@ class Plan:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models that schedulers ask, but for those that have not learned."""
+        """Return the trained models that schedulers ask."""
         named = dict.fromkeys(asked_of(name) for name in self.schedulers)
         return tuple(name for name in named if name not in ("", *UNLEARNED))
 
     @property
     def learning_seed(self) -> int:
-        """Seed of the control runs that models learn from; those that say what is usual have the next."""
+        """Return the seed of the control runs for training; those of the baselines have the next."""
         return 10_000 * self.seed + 1
 
     @property
@@ -87,8 +91,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Conducted:
-    """What came of one experiment. ``runs``: a row a run, as of :func:`sim.cluster.experiments.trials`, with ``varied_pooled`` and ``relative`` (runtime over
-    the mean of control runs of its kind). ``coin`` is the probability with which the coin skipped, NaN without one."""
+    """The results of one experiment.
+
+    ``runs``: a row a run, as of :func:`sim.cluster.experiments.trials`, with ``varied_pooled`` and ``relative`` (runtime over the
+    mean of control runs of its kind). ``coin`` is the probability with which the coin skipped, NaN without one.
+    """
 
     experiment: Experiment
     schedulers: tuple[str, ...]
@@ -107,23 +114,23 @@ class Conducted:
 
     @cached_property
     def values(self) -> pd.DataFrame:
-        """:func:`by_trial` of it."""
+        """Return :func:`by_trial` of it."""
         return by_trial(self.runs)
 
     @cached_property
     def found(self) -> pd.DataFrame:
-        """:func:`compared` of it."""
+        """Return :func:`compared` of it."""
         return compared(self.values, self.baseline)
 
 
 def asked_of(scheduler: str) -> str:
-    """The model that a scheduler asks; empty if it asks nobody."""
+    """Return the model that a scheduler asks; "" without start decisions."""
     rush = named_scheduler(scheduler).rush
     return "" if rush is None else rush.model
 
 
 def label(scheduler: str) -> str:
-    """A scheduler in few words."""
+    """Return a scheduler's short name."""
     plan = named_scheduler(scheduler)
     if plan.rush is None:
         return scheduler
@@ -144,10 +151,10 @@ def conduct(
     threads: int = 2,
     progress: Progress | None = None,
 ) -> list[Conducted]:
-    """Run all experiments of ``plan``. ``control`` are control runs with features to learn from, simulated if not given; ``registered`` is the
-    model of that name.
+    """Run all experiments of ``plan``.
 
-    ``progress`` hears what is being done, steps done and in all.
+    ``control`` are control runs with features to learn from, simulated if not given; ``registered`` is the model of that name.
+    ``progress`` receives the current step's name, steps done and in all.
     """
     say = progress or (lambda what, done, total: None)
     to_learn = [name for name in plan.models if name != REGISTERED]
@@ -192,8 +199,11 @@ def held(
     threads: int = 2,
     progress: Progress | None = None,
 ) -> Conducted:
-    """The trials ``seeds`` of one experiment under ``schedulers``, the first of which is the baseline; a coin's last, as it skips as often as the first
-    scheduler with a model was told to. ``known`` as :func:`sim.cluster.experiments.usual` gives it."""
+    """Run the trials ``seeds`` of one experiment under ``schedulers``.
+
+    The first scheduler is the baseline; a coin's trials come last, as it skips as often as the first scheduler with a model.
+    ``known`` comes from :func:`sim.cluster.experiments.usual`.
+    """
     first = [name for name in schedulers if asked_of(name) != COIN]
     coins = [name for name in schedulers if asked_of(name) == COIN]
 
@@ -211,14 +221,17 @@ def held(
 
 
 def asking_rate(runs: pd.DataFrame, scheduler: str) -> float:
-    """Skipped over asked, of all trials under ``scheduler``; 0 if nobody was asked about."""
+    """Return skipped over asked, of all trials under ``scheduler``; 0 without decisions."""
     of_trial = runs[runs["scheduler"] == scheduler].drop_duplicates("seed")
     asked = int(of_trial["asked"].sum())
     return int(of_trial["skipped"].sum()) / asked if asked else 0.0
 
 
 def described(runs: pd.DataFrame, known: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """``runs`` with ``varied_pooled``, by mean and sigma of the baseline's runs of their kind in all trials, and ``relative``."""
+    """Return ``runs`` with ``varied_pooled`` and ``relative``.
+
+    The former is by mean and sigma of the baseline's runs of their kind in all trials.
+    """
     of_baseline = runs[runs["scheduler"] == baseline]
     tables = []
     for nodes, rows in of_baseline.groupby("nodes"):
@@ -231,7 +244,10 @@ def described(runs: pd.DataFrame, known: pd.DataFrame, baseline: str) -> pd.Data
 
 
 def by_trial(runs: pd.DataFrame) -> pd.DataFrame:
-    """float64, a row a trial (index ``seed``), columns (``scheduler``, ``application`` or ``all``, metric) for all of :data:`sim.metrics.names.TRIAL`."""
+    """Return the metrics :data:`sim.metrics.names.TRIAL`, float64, a row a trial.
+
+    Index ``seed``, columns (``scheduler``, ``application`` or ``all``, metric).
+    """
     parts = []
     for application, rows in [(ALL, runs), *runs.groupby("application", sort=True)]:
         groups = rows.groupby(["scheduler", "seed"], sort=False)
@@ -260,10 +276,12 @@ def by_trial(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def compared(values: pd.DataFrame, baseline: str, seed: int = 0) -> pd.DataFrame:
-    """Means over the trials of :func:`by_trial` and their paired differences from the ``baseline``'s.
+    """Return means over trials and paired differences from the ``baseline``'s.
 
-    Columns: ``scheduler application metric mean baseline difference low high relative relative_low relative_high trials note``; ends of 95 % intervals from a
-    bootstrap over trials, NaN with fewer than five, ``relative`` NaN where the baseline's mean is 0."""
+    ``values`` come from :func:`by_trial`. Columns: ``scheduler application metric mean baseline difference low high relative
+    relative_low relative_high trials note``; ends of 95 % intervals from a bootstrap over trials, NaN with fewer than five,
+    ``relative`` NaN where the baseline's mean is 0.
+    """
     count = len(values)
     columns: list[Any] = list(values.columns)
     base = values[[(baseline, application, metric) for _, application, metric in columns]].to_numpy()
@@ -297,8 +315,10 @@ def compared(values: pd.DataFrame, baseline: str, seed: int = 0) -> pd.DataFrame
 
 
 def maxima(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """The largest runtime of all trials together, by application and nodes: a row each and scheduler, ``max_s`` and ``improvement``, by what share
-    it is below the baseline's."""
+    """Return the largest runtime of all trials by application and nodes, a row a scheduler.
+
+    ``max_s`` and ``improvement``, the share by which it is below the baseline's.
+    """
     largest = runs.groupby(["scheduler", "application", "nodes"], sort=False)["runtime_s"].max().rename("max_s").reset_index()
     of_baseline = largest[largest["scheduler"] == baseline].set_index(["application", "nodes"])["max_s"]
     reference = of_baseline.reindex(pd.MultiIndex.from_frame(largest[["application", "nodes"]])).to_numpy()
@@ -306,8 +326,11 @@ def maxima(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
 
 
 def decisions(runs: pd.DataFrame, schedulers: Sequence[str]) -> pd.DataFrame:
-    """How often a start was asked about and skipped, means over trials, by scheduler: ``asked skipped share most_skips jobs_skipped``, the last two the most
-    skips of a job in any trial and the jobs skipped at all, a trial."""
+    """Return how often starts were asked about and skipped, means over trials, by scheduler.
+
+    Columns ``asked skipped share most_skips jobs_skipped``, the last two the most skips of a job in any trial and the jobs
+    skipped at all, a trial.
+    """
     rows = []
     for scheduler in schedulers:
         of_scheduler = runs[runs["scheduler"] == scheduler]

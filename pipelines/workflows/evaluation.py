@@ -1,4 +1,4 @@
-"""``queuecast evaluate`` without its words: simulate each predictor once, judge what it predicted, and lay the figures out as records and as a table."""
+"""The work of ``queuecast evaluate``: simulate predictors, judge them, make records."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from sim.shaken import seeded
 from sim.simulate import simulate
 
 Nights = Callable[[str, int, int], None]
-"""Told of a predictor, a night, and of how many."""
+"""A callback with a predictor's name, the night and the number of nights."""
 FEEDBACK = ("ends", AT_ONCE)
-"""When a predictor learns of a runtime: when the job ends in the simulation, or before the next job is submitted."""
+"""When a predictor knows a runtime: when the job ends in the simulation, or before the next job is submitted."""
 KIND = "evaluation"
 """The kind of Parquet file that holds the figures."""
 BY_CHANCE, WITH_FEEDBACK = "band of 99 % by chance", "band of 99 % by chance, with the update's feedback"
@@ -37,9 +37,10 @@ _FIGURES = ("value", "low", "high", "difference", "difference_low", "difference_
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A ``Quality`` for each part asked for, and for each predictor, in order, its schedule and its cost (None where it is not measured).
+    """A ``Quality`` for each part, and each predictor's schedule and cost, in order.
 
-    ``left_out`` counts jobs that are not judged: their request was taken from their runtime, and predictions are cut at the request.
+    Costs are None where they are not measured. ``left_out`` counts jobs that are not judged: their request was taken from their
+    runtime, and predictions are cut at the request.
     """
 
     schedules: list[Schedule]
@@ -62,13 +63,13 @@ def evaluate_predictors(
     progress: Callable[[Schedule], None] | None = None,
     nights: Nights | None = None,
 ) -> Evaluation:
-    """Simulate ``workload`` under ``scheduler`` with each of ``predictors``, and judge them over ``parts`` of the trace.
+    """Simulate ``workload`` under ``scheduler`` with each of ``predictors``, and judge them.
 
-    ``feedback``, one of :data:`FEEDBACK`, says when a runtime is known: when the job ends there, or (then nothing is simulated and no cost is
-    measured) before the next job is submitted, as no system can.
-    ``repeats`` runs tell each predictor's cost, 0 leaves it out; ``progress`` is told of each schedule, ``nights`` of each midnight at which a
-    predictor learns. Raises InputError as :func:`sim.simulate` and
-    :func:`sim.predictions.quality.judge`, and where every request was taken from a runtime.
+    They are judged over ``parts`` of the trace. ``feedback``, one of :data:`FEEDBACK`, says when a runtime is known: when the job
+    ends there, or (then nothing is simulated and no cost is measured) before the next job is submitted, as no system can.
+    ``repeats`` runs measure each predictor's cost, 0 leaves it out; ``progress`` receives each schedule, ``nights`` each midnight
+    at which a predictor is retrained. Raises InputError as :func:`sim.simulate` and :func:`sim.predictions.quality.judge`, and
+    where every request was taken from a runtime.
     """
     jobs = workload.jobs
     leave_out = _requests_from_runtimes(workload)
@@ -106,7 +107,10 @@ def evaluate_predictors(
 
 
 def told_of_nights(source: str | Predictor, jobs: pd.DataFrame, nights: Nights) -> Predictor:
-    """The predictor ``source``, which says how far it is in ``jobs`` whenever it learns anew: its name, which night of how many."""
+    """Return the predictor ``source`` that reports each retraining to ``nights``.
+
+    It reports its name, the night in ``jobs`` and the number of nights.
+    """
     made = named_predictor(source) if isinstance(source, str) else source
     if not isinstance(made, CompiledPredictor) or made.retrain is None:
         return made
@@ -123,7 +127,7 @@ def told_of_nights(source: str | Predictor, jobs: pd.DataFrame, nights: Nights) 
 
 
 def _requests_from_runtimes(workload: CleanTrace) -> np.ndarray:
-    """Which jobs state no request, so that their runtime was taken for it: bool [jobs]."""
+    """Return which jobs have their runtime as request, bool [jobs]."""
     altered = workload.rejected_jobs
     taken = altered.loc[altered["rule"] == "request-from-runtime", "job_id"]
     same = workload.jobs["requested_s"].to_numpy() == workload.jobs["runtime_s"].to_numpy()
@@ -131,11 +135,12 @@ def _requests_from_runtimes(workload: CleanTrace) -> np.ndarray:
 
 
 def as_records(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """One record a part and predictor, plain Python values ready for JSON, null where there is no number.
+    """Return one record a part and predictor, plain Python values for JSON, null for none.
 
-    What identifies it, its cost, and the measures over all jobs, each with ``_low``, ``_high`` and ``_difference`` to the baseline; then
-    lists of the same ``by_experience``, ``by_completed`` and ``by_month``. ``crps_s``, with ``_low``, ``_high`` and ``_against_request``, and ``losses`` by
-    level score it as a distribution; for one that is, there are ``calibration``, ``coverage``, ``windows`` and ``references``, with the same scores.
+    Its identity, its cost, and the measures over all jobs, each with ``_low``, ``_high`` and ``_difference`` to the baseline;
+    then lists of the same ``by_experience``, ``by_completed`` and ``by_month``. ``crps_s``, with ``_low``, ``_high`` and
+    ``_against_request``, and ``losses`` by level score it as a distribution; for one that is, there are ``calibration``,
+    ``coverage``, ``windows`` and ``references``, with the same scores.
     """
     records = []
     for quality in evaluation.qualities:
@@ -156,11 +161,12 @@ def as_records(evaluation: Evaluation) -> list[dict[str, Any]]:
 
 
 def as_table(evaluation: Evaluation) -> pd.DataFrame:
-    """Every figure as one tidy table: a row a part, predictor, group of jobs and measure.
+    """Return every figure as one tidy table: a row a part, predictor, group and measure.
 
-    The columns are what identifies it, and those of ``Quality.measures``. Calibration is ``by`` ``level``, the share ``at_most`` and the losses; coverage is
-    ``by`` ``level, all``, ``level, request`` and ``level, width``. The under-prediction rate of a level in 30 days is ``by`` ``level, month``, and there
-    ``low`` and ``high`` are the band that the ``note`` names. References are predictors with a name in brackets.
+    The columns are the identity, and those of ``Quality.measures``. Calibration is ``by`` ``level``, the share ``at_most`` and
+    the losses; coverage is ``by`` ``level, all``, ``level, request`` and ``level, width``. The under-prediction rate of a level
+    in 30 days is ``by`` ``level, month``, and there ``low`` and ``high`` are the band that the ``note`` names. References are
+    predictors with a name in brackets.
     """
     tables = []
     for quality in evaluation.qualities:
@@ -207,7 +213,7 @@ def _identity(evaluation: Evaluation, quality: Quality, schedule: Schedule) -> d
 
 
 def _by_group(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """A record a group, with every measure and its interval by name."""
+    """Return a record a group, with every measure and its interval by name."""
     records = []
     for (group, begin), part in rows.groupby(["group", "begin"], sort=False, dropna=False):
         first = part.iloc[0]
@@ -228,7 +234,7 @@ def _rows(table: pd.DataFrame, predictor: str) -> list[dict[str, Any]]:
 
 
 def _sharpness_of(quality: Quality, predictor: str) -> dict[str, Any]:
-    """The scores of one predictor or reference as a distribution, and the lists that it has."""
+    """Return the scores of a predictor or reference as a distribution, and its lists."""
     found = quality.sharpness
     row = found.scores[found.scores["predictor"] == predictor].iloc[0]
     record: dict[str, Any] = {"crps_s": _plain(row["crps_s"])}
@@ -241,7 +247,7 @@ def _sharpness_of(quality: Quality, predictor: str) -> dict[str, Any]:
 
 
 def _scored_rows(quality: Quality, predictor: str) -> list[pd.DataFrame]:
-    """The scores as a distribution in the columns of ``Quality.measures``."""
+    """Return the scores as a distribution in the columns of ``Quality.measures``."""
     found = quality.sharpness
     same: dict[str, Any] = {"jobs": quality.jobs, "weeks": quality.weeks, "note": ""}
     score = found.scores[found.scores["predictor"] == predictor]
@@ -274,7 +280,7 @@ def _by_level(rows: pd.DataFrame, by: str | pd.Series, begin: pd.Series, predict
 
 
 def _calibration_rows(quality: Quality, predictor: str) -> list[pd.DataFrame]:
-    """Calibration in the columns of ``Quality.measures``."""
+    """Return calibration in the columns of ``Quality.measures``."""
     if quality.calibration.empty:
         return []
     curve = quality.calibration[quality.calibration["predictor"] == predictor]
@@ -291,7 +297,7 @@ def _calibration_rows(quality: Quality, predictor: str) -> list[pd.DataFrame]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: no numpy, and null for what is no finite number."""
+    """Return a value for JSON: no numpy, and null for what is no finite number."""
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value

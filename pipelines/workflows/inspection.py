@@ -1,6 +1,6 @@
-"""What is in a trace, before anything runs: its jobs, people, times and gaps, and what each way of cleaning would do to it.
+"""Inspection of a trace: jobs, users, times, gaps, and the effects of cleaning.
 
-``inspect_trace`` is a pure function of the trace; ``render`` shows the result to a person, ``Inspection.to_json`` gives it to a program.
+``inspect_trace`` is a pure function of the trace; ``render`` prints the result, ``Inspection.to_json`` gives it to a program.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from pipelines.report.terminal import print_table
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 LONGEST_GAPS = 5
 YEAR_S = 365 * DAY_S
-"""Waits, runtimes and requests beyond this are told of."""
+"""Waits, runtimes and requests beyond this are reported."""
 
 
 @dataclass(frozen=True)
 class Gap:
-    """A time without submissions: from second ``from_s`` (local date ``from_local``, if known), ``length_s`` seconds long."""
+    """A time without submissions: from second ``from_s``, ``length_s`` seconds long.
+
+    ``from_local`` is its local date, if known.
+    """
 
     from_s: int
     length_s: int
@@ -38,7 +41,10 @@ class Gap:
 
 @dataclass(frozen=True)
 class Outlier:
-    """Times of one column that are hard to believe: ``jobs`` have one of over a year, the longest is ``longest_s`` of job ``job_id``."""
+    """Implausible times of one column: ``jobs`` have one of over a year.
+
+    The longest is ``longest_s`` of job ``job_id``.
+    """
 
     jobs: int
     longest_s: int
@@ -47,7 +53,10 @@ class Outlier:
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What one way to treat missing requests would do: jobs kept, and jobs by rule dropped or altered; or why it is ``refused``."""
+    """The effect of one way to treat missing requests: jobs kept, and changes by rule.
+
+    Or why it is ``refused``.
+    """
 
     kept: int
     dropped: Mapping[str, int]
@@ -58,12 +67,12 @@ class Cleaning:
 
 @dataclass(frozen=True)
 class Inspection:
-    """Facts about a trace as its source recorded it; seconds from the trace's origin unless a name says otherwise.
+    """Facts about a trace as recorded; seconds from its origin unless a name says otherwise.
 
-    ``distributions`` has, for each quantity, its count, mean and :data:`QUANTILES`; ``missing`` the number of jobs without a value, by
-    column; ``requests_exceeded`` the number of jobs that ran for longer than they had requested, ``requests_stated`` those with both
-    values; ``over_a_year`` by column what is hard to believe; ``cleaning`` one entry for each way to treat missing requests,
-    ``missing_request`` the one that was asked for.
+    ``distributions`` has, for each quantity, its count, mean and :data:`QUANTILES`; ``missing`` the number of jobs without a
+    value, by column; ``requests_exceeded`` the number of jobs that ran for longer than they had requested, ``requests_stated``
+    those with both values; ``over_a_year`` by column implausible times; ``cleaning`` one entry for each way to treat missing
+    requests, ``missing_request`` the chosen one.
     """
 
     name: str
@@ -95,19 +104,19 @@ class Inspection:
 
     @property
     def refused(self) -> str | None:
-        """Why this trace cannot be cleaned as asked, if so."""
+        """Return why this trace cannot be cleaned as asked, if so."""
         return self.cleaning[self.missing_request].refused
 
     def to_json(self) -> dict[str, Any]:
-        """The inspection as an object that JSON can hold."""
+        """Return the inspection as an object that JSON can hold."""
         return asdict(self)
 
 
 def inspect_trace(trace: Trace, procs: int | None = None, missing_request: str = "drop") -> Inspection:
-    """Look at ``trace`` without changing it; ``procs`` overrules the size its source states.
+    """Inspect ``trace`` without changing it; ``procs`` overrides the size its source states.
 
-    A trace that cannot be cleaned is inspected all the same: its refusal is part of the result. Raises InputError only where there are
-    no jobs, or where ``missing_request`` is unknown.
+    A trace that cannot be cleaned is inspected too: its refusal is part of the result. Raises InputError only where there are no
+    jobs, or where ``missing_request`` is unknown.
     """
     if missing_request not in MISSING_REQUEST:
         raise InputError(f"unknown way to treat missing requests {missing_request!r}: known are {', '.join(MISSING_REQUEST)}")

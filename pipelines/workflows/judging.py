@@ -1,4 +1,7 @@
-"""Chooses a challenger and judges it against the champion, on what both answered as served (``models.registry.promotion`` says by which rule)."""
+"""Choose a challenger and judge it against the champion, on answers as served.
+
+The rule is in ``models.registry.promotion``.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,12 @@ from models.registry.promotion_vetoes import of_quantiles, of_schedules
 from models.runtime.evaluation import accuracy
 
 Schedules = Callable[[str], pd.DataFrame]
-"""The schedules made with what a method would have answered, compared with the champion's: rows as of ``models.registry.promotion_vetoes.of_schedules``."""
+"""Compares a method's schedules with the champion's: rows as of ``models.registry.promotion_vetoes.of_schedules``."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """The challenger's name, its duel with the champion, and what else speaks against it."""
+    """The challenger's name, its duel with the champion, and further reasons against it."""
 
     challenger: str
     found: Duel
@@ -66,10 +69,10 @@ def judge(
 
 
 def judging_instants(window: JudgedWindow, trained_until_s: int | None) -> list[int]:
-    """Instants that stand for the nights before a retraining where there were none, ascending, a day apart.
+    """Return instants in place of the nights before a retraining, ascending, a day apart.
 
-    They reach back over the judged ``window`` and, with a champion, another time to begin at of its evidence, and are counted from its training: so
-    retrainings on several days ask for the same nights.
+    They reach back over the judged ``window`` and, with a champion, another time to begin at of its evidence, and are counted
+    from its training: so retrainings on several days use the same nights.
     """
     if trained_until_s is None:
         return window.nights
@@ -79,19 +82,19 @@ def judging_instants(window: JudgedWindow, trained_until_s: int | None) -> list[
 
 
 def best(judged: pd.DataFrame, names: Sequence[str]) -> str:
-    """The name of the highest mean accuracy, within TIE the simplest."""
+    """Return the name of the highest mean accuracy, within TIE the simplest."""
     scores = {name: mean_accuracy(judged, name) for name in names}
     highest = max(scores.values())
     return next((name for name in names if scores[name] >= highest - TIE), names[0])
 
 
 def mean_accuracy(rows: pd.DataFrame, name: str) -> float:
-    """Mean accuracy of a column of ``served``; NaN over no jobs."""
+    """Return the mean accuracy of a column of ``served``; NaN over no jobs."""
     return float(_accuracies(rows, name).mean()) if len(rows) else float("nan")
 
 
 def clusters(rows: pd.DataFrame) -> np.ndarray:
-    """User and day of submission of the jobs of ``served``, int64 [jobs]."""
+    """Return user and day of submission of the jobs of ``served``, int64 [jobs]."""
     return user_days(pd.factorize(rows["user"])[0], rows["submit_s"].to_numpy(np.int64))
 
 

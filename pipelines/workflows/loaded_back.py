@@ -1,4 +1,4 @@
-"""A registered version, loaded back as a consumer loads it and held against what it says in the process that made it."""
+"""A registered version loaded back as a consumer does, against its answers here."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ if TYPE_CHECKING:
     from models.registry.tracking import Tracking
 
 ASKED_BACK = 200
-"""Last submissions that a version loaded back from the registry is asked about."""
+"""Number of last submissions that a version loaded back from the registry is asked about."""
 _TOLERANCE = 1e-9
 
 
 def verified(store: Tracking, clean: CleanTrace, known: Accounting, made: Candidate, method: Method) -> dict[str, bool]:
-    """What holds of the version ``made`` of ``method`` before anything points to it, by what it says of the last submissions.
+    """Return checks of the version ``made`` of ``method``, by its last submissions' answers.
 
-    Raises InputError, with the first thing wrong, for a version that is damaged: one that does not load, does not answer, answers outside of 1..request
-    or otherwise than ``method`` does here. A submission in an hour that the wall clock shows twice has no one answer and is not compared.
+    It runs before any alias points to the version. Raises InputError, with the first error, for a version that is damaged: one
+    that does not load, does not answer, answers outside of 1..request or otherwise than ``method`` does here. A submission in an
+    hour that the wall clock shows twice has no one answer and is not compared.
     """
     import mlflow
 
@@ -38,7 +39,7 @@ def verified(store: Tracking, clean: CleanTrace, known: Accounting, made: Candid
     asked = submissions(clean).tail(count).reset_index(drop=True)
     try:
         answers = ask(mlflow.pyfunc.load_model(f"models:/{name}/{made.version}"), asked)
-    except Exception as error:  # whatever a model raises that does not load or predict, it serves no one
+    except Exception as error:  # a model may raise anything while it loads or predicts
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(f"{name}/{made.version} ({made.method}) does not answer when it is loaded back: {reason}") from error
     expected = method.answer(known.served_inputs(rows, until), known.asked(rows))
@@ -61,7 +62,10 @@ def verified(store: Tracking, clean: CleanTrace, known: Accounting, made: Candid
 
 
 def _twice_on_the_clock(known: Accounting, rows: np.ndarray) -> np.ndarray:
-    """Which submissions the site's wall clock does not tell from others half an hour or an hour apart, as in autumn, bool [rows]."""
+    """Return which submissions are ambiguous on the site's wall clock, bool [rows].
+
+    In autumn submissions half an hour or an hour apart share a local time.
+    """
     submit = known.jobs["submit_s"].to_numpy(np.int64)[rows]
     clock = [local_clock_s(submit + shift, known.origin_unix_s, known.timezone) for shift in (0, -3600, -1800, 1800, 3600)]
     return np.any([other == clock[0] for other in clock[1:]], axis=0)

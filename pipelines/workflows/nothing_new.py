@@ -1,4 +1,4 @@
-"""A retraining over what was retrained over before: nothing is registered, and what serves is told with its measures."""
+"""Retraining without anything new: register nothing, report the serving versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from models.registry.tracking import Tracking
 
 MADE_FROM = "made_from"
-"""Tag of a version: what :func:`made_from` says of the data, the settings and the code that it was made from."""
+"""Tag of a version: the :func:`made_from` of its data, settings and code."""
 _HOUSE = Path(__file__).resolve().parents[2]
 _LEARNING = (
     "features",
@@ -27,25 +27,31 @@ _LEARNING = (
     "pipelines/workflows/judging.py",
     "pipelines/workflows/variability_models.py",
 )
-"""What decides what is learned and judged; where it changed, there is something new."""
+"""Code and packages that decide what is learned and judged; a change makes something new."""
 _LEARNERS = ("numpy", "pandas", "numba", "lightgbm", "scikit-learn")
 
 
 def made_from(facts: Mapping[str, object]) -> str:
-    """A fingerprint of ``facts`` (data, settings: anything JSON can hold) together with the code that learns and its packages."""
+    """Return a fingerprint of ``facts`` with the learning code and its packages.
+
+    ``facts`` are data and settings: anything JSON can hold.
+    """
     code = {**learning_code(), **{package: version(package) for package in _LEARNERS}}
     return hashlib.sha256(json.dumps([dict(facts), code], sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
 def learning_code() -> dict[str, str]:
-    """SHA-256 of every file of the code that learns, by its name in the house."""
+    """Return the SHA-256 of every file of the learning code, by its name in the repository."""
     places = [_HOUSE / part for part in _LEARNING]
     files = [file for place in places for file in (sorted(place.rglob("*.py")) if place.is_dir() else [place])]
     return {file.relative_to(_HOUSE).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
 def nothing_new(store: Tracking, name: str, key: str) -> list[ModelVersion]:
-    """The versions of ``name`` that carry ``key`` (:func:`made_from`) and those that serve, if champion or challenger carries it; else none."""
+    """Return the versions of ``name`` with ``key``, and those that serve, if one has it.
+
+    ``key`` comes from :func:`made_from`; an empty list if neither champion nor challenger carries it.
+    """
     from models.registry.versions import aliases, all_versions
 
     named = set(aliases(store, name).values())
@@ -57,7 +63,10 @@ def nothing_new(store: Tracking, name: str, key: str) -> list[ModelVersion]:
 
 
 def serving(store: Tracking, name: str, versions: list[ModelVersion], measures: Mapping[str, str]) -> pd.DataFrame:
-    """``model version method alias`` of versions, a number (NaN if it records none) for each of ``measures``, a column and its tag, and ``why``."""
+    """Return ``model version method alias`` of versions, each of ``measures``, and ``why``.
+
+    A measure is a column and its tag; NaN if a version records none.
+    """
     from models.registry.versions import aliases
 
     titles = {number: title for title, number in aliases(store, name).items()}

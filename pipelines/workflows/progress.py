@@ -1,4 +1,4 @@
-"""Who hears of progress: stages say how far they are, and whoever started them decides what to show. Nobody listens by default."""
+"""Progress reports: stages report to a listener, if one is set by the caller."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 Listener = Callable[[str, int, int], None]
-"""Called with the stage, how much is done and how much there is."""
+"""Called with the stage, the steps done and the total."""
 
 _listener: ContextVar[Listener | None] = ContextVar("progress listener", default=None)
 
 
 def report_progress(stage: str, done: int, total: int) -> None:
-    """``done`` of ``total`` steps of ``stage`` are behind us."""
+    """Report ``done`` of ``total`` steps of ``stage``."""
     listener = _listener.get()
     if listener is not None:
         listener(stage, done, total)
 
 
 def progress_reporter(stage: str) -> Callable[[int, int], None]:
-    """A ``progress(done, total)`` callback for pure functions."""
+    """Return a ``progress(done, total)`` callback for pure functions."""
     return lambda done, total: report_progress(stage, done, total)
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Have ``listener`` hear of what happens in the body."""
+    """Send reports made in the body to ``listener``."""
     token = _listener.set(listener)
     try:
         yield

@@ -1,8 +1,9 @@
-"""Promotion: candidates are judged, registered, and one of them promoted over the champion, or the champion kept.
+"""Promotion: judge and register candidates; promote one, or keep the champion.
 
-One workflow for runs and nights, for runtime models and for classifiers of variation. What is scored on which jobs or runs, and how a
-version is trained, registered, asked back and refreshed, is a :class:`Judge`; the rule is ``models.registry.promotion``. Nothing here
-moves an alias: a :class:`Promotion` says which versions are to be champion and challenger, and the caller decides when.
+One workflow for runs and nights, for runtime models and for classifiers of variation. A :class:`Judge` says what is scored on
+which jobs or runs, and how a version is trained, registered, checked and refreshed; the rule is ``models.registry.promotion``.
+Nothing here moves an alias: a :class:`Promotion` says which versions are to be champion and challenger, and the caller decides
+when.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ class Outdated(Exception):
 class Incumbent(Generic[Method]):
     """The champion as a retraining finds it.
 
-    ``version`` is what the alias points to, ``trained_version`` the one whose training it is, ``trained_until_s`` the instant up to which that
-    learned, and ``method`` what it learned. It is None for one that can neither be judged nor refreshed: ``stays`` says whether it was chosen
-    by hand, so that it keeps its place, and ``note`` why.
+    ``version`` is what the alias points to, ``trained_version`` the one whose training it is, ``trained_until_s`` the end of its
+    training data, and ``method`` what it learned. ``method`` is None for one that can neither be judged nor refreshed: ``stays``
+    says whether it was chosen by hand, so that it keeps its place, and ``note`` why.
     """
 
     version: str
@@ -50,14 +51,14 @@ class Incumbent(Generic[Method]):
 
     @property
     def serves(self) -> bool:
-        """Whether it can be compared with, or stays without."""
+        """Tell whether it can be compared with, or stays without."""
         return self.method is not None or self.stays
 
 
 def incumbent(store: Tracking, kind: Kind, subject: str, read: Callable[[str], Method]) -> Incumbent[Method] | None:
     """Return the present champion of ``subject``, None if there is none.
 
-    ``read`` gives what the version of a number learned; it raises :class:`Outdated` for one that the present code cannot use.
+    ``read`` returns what a version learned; it raises :class:`Outdated` for one that the present code cannot use.
     """
     from models.registry.registration import version_at
 
@@ -83,7 +84,10 @@ def incumbent(store: Tracking, kind: Kind, subject: str, read: Callable[[str], M
 
 @dataclass(frozen=True)
 class Score:
-    """How good a candidate was over ``judged`` jobs or runs; ``metrics`` and ``tags`` are what its version records of that."""
+    """A candidate's score over ``judged`` jobs or runs.
+
+    ``metrics`` and ``tags`` are recorded on its version.
+    """
 
     value: float
     judged: int
@@ -93,7 +97,10 @@ class Score:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The challenger that a judge chose, its score, and how it compares with the champion (None if that was chosen by hand)."""
+    """A judge's challenger, its score, and its comparison with the champion.
+
+    None for a champion chosen by hand.
+    """
 
     challenger: str
     score: Score
@@ -102,9 +109,9 @@ class Verdict:
 
 
 class Judge(Protocol):
-    """What a kind of model brings to its promotion.
+    """What a kind of model defines for its promotion.
 
-    ``key`` is a fingerprint of data, settings and code: over the same there is nothing new.
+    ``key`` is a fingerprint of data, settings and code: with the same key there is nothing new.
     """
 
     @property
@@ -124,7 +131,7 @@ class Judge(Protocol):
         """Train the candidate ``name`` on everything and register it."""
 
     def checks(self, made: Candidate) -> Mapping[str, bool]:
-        """Ask the version ``made`` back from the registry: what must hold before it may be champion, and whether it does."""
+        """Check the version ``made``, loaded back from the registry: claims that must hold."""
 
     def refresh(self, present: Incumbent[Any], verdict: Verdict) -> Candidate | None:
         """Register the champion's model with what is known by now, if that makes a difference."""
@@ -132,11 +139,11 @@ class Judge(Protocol):
 
 @dataclass(frozen=True)
 class Promotion:
-    """What came of it: which versions of ``name`` are to be champion and challenger (empty if there is none), and why.
+    """The result: which versions of ``name`` are to be champion and challenger, and why.
 
-    ``registered`` lists the new versions and those that serve: ``model version method alias``, the score, over how many it was judged, ``why``.
-    ``challenger_method`` is the method that was judged. ``found`` is None for a first champion. Where there was ``nothing_new`` no version
-    was made.
+    The challenger is "" if there is none. ``registered`` lists the new versions and those that serve: ``model version method
+    alias``, the score, over how many it was judged, ``why``. ``challenger_method`` is the method that was judged. ``found`` is
+    None for a first champion. Where there was ``nothing_new`` no version was made.
     """
 
     name: str
@@ -209,7 +216,7 @@ def _first(store: Tracking, judge: Judge, name: str, note: str) -> Promotion:
 
 
 def _listed(store: Tracking, kind: Kind, name: str, made: Sequence[Candidate], champion: str, challenger: str) -> pd.DataFrame:
-    """List the versions made and those that are to serve, under the aliases that they are to have."""
+    """List the versions made and those that are to serve, with their future aliases."""
     titles = {champion: "champion", challenger: "challenger"}
     numbers = {each for each in (*(one.version for one in made), champion, challenger) if each}
     versions = [store.client.get_model_version(name, number) for number in sorted(numbers, key=int)]

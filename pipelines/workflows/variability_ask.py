@@ -1,6 +1,7 @@
-"""Asks the champion of a system whether a job would vary that started now, on these nodes: from the counters that were ingested.
+"""Ask a system's champion whether a job started now on these nodes would vary.
 
-No Dagster here: a scheduler that asks at every start imports this and has its answer in a fraction of a second.
+It reads the ingested counters. No Dagster here: a scheduler that asks at every start imports this and has its answer in a
+fraction of a second.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ _ASKED = "asked"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model says of a start of ``application`` on ``nodes`` at ``at_s`` (Unix seconds).
+    """A model's answer about a start of ``application`` on ``nodes`` at ``at_s`` (Unix s).
 
-    ``probabilities`` by class, the last of which is variation; ``varies`` if that reaches ``cutoff``. ``varies_above_s`` is the runtime in seconds from which
-    the run would count as varying (NaN for an application without control runs). It rests on ``samples`` of ``expected`` in the window, of all samplers
-    together; ``missing`` names columns without a value, which counted as the median of the training part.
+    ``probabilities`` by class, the last of which is variation; ``varies`` if that reaches ``cutoff``. ``varies_above_s`` is the
+    runtime in seconds from which the run would count as varying (NaN for an application without control runs). It uses
+    ``samples`` of ``expected`` in the window, of all samplers together; ``missing`` names columns without a value, which counted
+    as the median of the training part.
     """
 
     model: str
@@ -63,10 +65,11 @@ def ask(
     at_s: float,
     probes: pd.DataFrame | None = None,
 ) -> Answer:
-    """Ask variability-<system>@champion about a start of ``application`` on ``nodes`` at ``at_s``, by what could be read of the counters by then.
+    """Ask variability-<system>@champion about a start of ``application`` on ``nodes``.
 
-    ``probes`` has a row a node, ``node`` and the columns of :data:`features.monitoring.samplers.PROBES` (seconds waited); without, their features are missing.
-    InputError without a champion, and where no counter was sampled in the window before.
+    It uses what could be read of the counters by ``at_s``. ``probes`` has a row a node, ``node`` and the columns of
+    :data:`features.monitoring.samplers.PROBES` (seconds waited); without, their features are missing. InputError without a
+    champion, and where no counter was sampled in the window before.
     """
     champion = registered_classifier(store, VARIABILITY.registered(system))
     model, scope = champion.model, champion.scope
@@ -120,5 +123,5 @@ def _nothing_seen(counters: CountersStore, nodes: Sequence[str], at_s: float) ->
 
 
 def time_text(unix_s: float) -> str:
-    """A time in UTC, to the second."""
+    """Return a time in UTC, to the second."""
     return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="seconds")

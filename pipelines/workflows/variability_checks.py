@@ -1,4 +1,7 @@
-"""What must hold of counters, features, models and trials of a system, each claim once: for the assets by stage and for the night that does them all."""
+"""Checks of a system's counters, features, models and trials, each defined once.
+
+Assets use them by stage, the night all together.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ from pipelines.workflows.variability_stages import FEWEST_RUNS, SCHEDULERS, cove
 from pipelines.workflows.variability_table import TrainingTable
 
 SEEN = 0.9
-"""Share of expected samples, and of nodes, that features are to rest on."""
+"""Min share of expected samples, and of nodes, behind the features."""
 VARIED = (0.02, 0.2)
-"""Share of runs that vary: 6.7 % of pure noise do, and 31 % is the most there can be (Cantelli's inequality at 1.5)."""
+"""Plausible shares of runs that vary: 6.7 % of pure noise do, and 31 % is the max (Cantelli's inequality at 1.5)."""
 STILL = 0.5
-"""Share of metrics that may say the same before every run: error counters do on a sound network."""
+"""Max share of metrics that are constant before all runs: error counters are on a sound network."""
 _ASKED = 50
 _WARN = dg.AssetCheckSeverity.WARN
 
@@ -51,7 +54,11 @@ EXPERIMENTS = {
 
 
 def check_counters(quarantine: pd.DataFrame, days: pd.DataFrame) -> list[dg.AssetCheckResult]:
-    """``quarantine`` as of :func:`pipelines.ingest.ldms_ingest.read_quarantine`, ``days`` of :func:`pipelines.workflows.variability_stages.sampled`."""
+    """Check ingested counters.
+
+    ``quarantine`` comes from :func:`pipelines.ingest.ldms_ingest.read_quarantine`, ``days`` from
+    :func:`pipelines.workflows.variability_stages.sampled`.
+    """
     first = f"{quarantine['file'].iloc[0]}: {quarantine['reason'].iloc[0]}" if len(quarantine) else "none"
     return [
         holds("nothing_in_quarantine", len(quarantine) == 0, severity=_WARN, files=len(quarantine), first=first),
@@ -60,7 +67,7 @@ def check_counters(quarantine: pd.DataFrame, days: pd.DataFrame) -> list[dg.Asse
 
 
 def check_control_runs(lake: Lake, system: str, contradicting: int) -> list[dg.AssetCheckResult]:
-    """Of what is kept of ``system``; ``contradicting`` rows were not."""
+    """Check the stored runs of ``system``; ``contradicting`` rows were not stored."""
     runs, probes = stored(lake, RUNS, system), stored(lake, PROBE_RESULTS, system)
     alone = int((~probes["run_id"].isin(runs["run_id"])).sum())
     typeless = sorted(set(runs["application"]) - set(application_types(lake, system)))
@@ -77,7 +84,7 @@ def check_control_runs(lake: Lake, system: str, contradicting: int) -> list[dg.A
 
 
 def check_features(table: TrainingTable) -> list[dg.AssetCheckResult]:
-    """Of features just made."""
+    """Check features just made."""
     seen, balance = coverage(table), label_balance(table.runs)
     share = float(balance["varied"].sum() / balance["runs"].sum())
     least = float(seen[["nodes", "minutes"]].min().min())
@@ -112,7 +119,10 @@ def check_features(table: TrainingTable) -> list[dg.AssetCheckResult]:
 
 
 def check_model(made: Retrained, off: float, rows: int, champion: Mapping[str, str]) -> list[dg.AssetCheckResult]:
-    """Of a retraining; ``off`` is the largest difference between probabilities of ``rows`` runs given by the registry and here, ``champion`` its tags."""
+    """Check a retraining.
+
+    ``off`` is the max difference between probabilities of ``rows`` runs given by the registry and here, ``champion`` its tags.
+    """
     carried = champion.get("data_fingerprint", "") != "" and champion.get("scope", "") != ""
     return [
         holds("predicts_as_here", all(made.checks.values()) and off <= 1e-9, rows=rows, off=off),
@@ -121,7 +131,10 @@ def check_model(made: Retrained, off: float, rows: int, champion: Mapping[str, s
 
 
 def check_trials(made: pd.DataFrame, plan: Plan, table: pd.DataFrame) -> list[dg.AssetCheckResult]:
-    """Of the runs ``made`` of all trials of ``plan``, and ``table``, the means by scheduler. The first trial under the baseline is simulated once more."""
+    """Check the runs ``made`` of all trials of ``plan``, and the means by scheduler ``table``.
+
+    The first trial under the baseline is simulated once more.
+    """
     again = first_trial(plan)
     base, rush = SCHEDULERS[:2]
     first = made[(made["scheduler"] == base) & (made["seed"] == made["seed"].min())]
@@ -139,12 +152,15 @@ def check_trials(made: pd.DataFrame, plan: Plan, table: pd.DataFrame) -> list[dg
 
 
 def failed(results: list[dg.AssetCheckResult]) -> list[str]:
-    """Names of the checks that failed and are no warnings."""
+    """Return names of the failed checks that are not warnings."""
     return [str(each.check_name) for each in results if not each.passed and each.severity == dg.AssetCheckSeverity.ERROR]
 
 
 def asked_back(made: Retrained, features: pd.DataFrame) -> tuple[float, int]:
-    """Greatest difference between the probabilities that the registry's version and the model in this process give the last runs, and how many those are."""
+    """Return the max difference of probabilities between the registry's version and here.
+
+    And the number of last runs compared.
+    """
     import mlflow
 
     last = features.tail(_ASKED).loc[:, list(made.model.columns)].reset_index(drop=True)

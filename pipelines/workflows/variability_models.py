@@ -1,6 +1,6 @@
-"""Classifiers of variation from a system's training table: how well they predict, and one retraining with its promotion.
+"""Classifiers of variation from a system's training table: evaluation and promotion.
 
-What is measured is in ``models.variability.evaluation``, the rule in ``models.registry.variability_promotion``, the order of things in
+Measures are in ``models.variability.evaluation``, the rule in ``models.registry.variability_promotion``, the workflow in
 ``pipelines.workflows.promotion``.
 """
 
@@ -43,17 +43,20 @@ if TYPE_CHECKING:
     from models.registry.tracking import Tracking
 
 TOLD = "told"
-"""The set of features that is the true contention, where it is known: what is reached with it is the ceiling."""
+"""Features with the true contention, where it is known: learners with them reach the ceiling."""
 _ASKED_BACK = 200
 """Last runs that a version loaded back from the registry is asked about."""
 _NO_F1 = 0.5
-"""Taken for a champion's F1 where none was recorded."""
+"""The F1 of a champion without a record."""
 Options = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """``said`` as of ``predictions``, ``measures`` of ``measured``, ``own_against_all`` and ``ceilings`` (empty where there is nothing to compare)."""
+    """Results of :func:`evaluate`; empty tables where there is nothing to compare.
+
+    ``said`` as of ``predictions``, ``measures`` of ``measured``, ``own_against_all`` and ``ceilings``.
+    """
 
     said: pd.DataFrame
     measures: pd.DataFrame
@@ -73,7 +76,10 @@ def evaluate(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluated:
-    """Cross-validate every classifier on every set of features, and say what the same learners reach when told the true contention."""
+    """Cross-validate every classifier on every set of features.
+
+    With the ceiling that the same learners reach given the true contention.
+    """
     sets = dict(table.features) | ({TOLD: table.told} if table.told is not None else {})
     said = predictions(
         sets,
@@ -112,10 +118,10 @@ def evaluate(
 
 @dataclass(frozen=True)
 class Retrained(Promotion):
-    """What came of a retraining.
+    """The result of a retraining.
 
-    ``model`` is the new champion or the challenger or, with ``nothing_new``, what serves; ``model_version`` its number and ``importance`` its
-    columns', NaN nowhere; ``left_out`` counts runs that taught nothing.
+    ``model`` is the new champion or the challenger or, with ``nothing_new``, what serves; ``model_version`` its number and
+    ``importance`` its columns', NaN nowhere; ``left_out`` counts runs not used for training.
     """
 
     model: VariabilityModel = field(kw_only=True)
@@ -137,11 +143,12 @@ def retrain(
     tags: Mapping[str, str] | None = None,
     promote: bool = True,
 ) -> Retrained:
-    """Train candidates on the features of ``scope``, judge them, register, and promote by the rule; the aliases move last.
+    """Train candidates on the features of ``scope``, judge, register, and promote by the rule.
 
-    Without a champion all ``names`` are registered, judged by cross-validation in blocks of time. With one, candidates and champion are
-    judged on the runs that started after all that it learned from had ended (:func:`models.variability.evaluation.forward`), and the best
-    candidate is registered. Not to ``promote`` leaves the aliases to the caller. InputError for a champion of another scope.
+    The aliases move last. Without a champion all ``names`` are registered, judged by cross-validation in blocks of time. With
+    one, candidates and champion are judged on the runs that started after all that it learned from had ended
+    (:func:`models.variability.evaluation.forward`), and the best candidate is registered. ``promote=False`` leaves the aliases to
+    the caller. InputError for a champion of another scope.
     """
     from models.registry.registration import set_aliases
     from models.registry.variability_registration import VARIABILITY, load_version
@@ -159,7 +166,7 @@ def retrain(
     present = incumbent(store, VARIABILITY, table.system, read)
     if present is not None and present.tags.get("scope", scope) != scope:
         name = VARIABILITY.registered(table.system)
-        raise InputError(f"{name}@champion looks at {present.tags['scope']} nodes, not {scope}: retrain that scope")
+        raise InputError(f"{name}@champion reads {present.tags['scope']} nodes, not {scope}: retrain that scope")
     made = propose(store, judge, present)
     if promote and not made.nothing_new:
         set_aliases(store, made.name, made.champion, made.challenger)
@@ -176,7 +183,10 @@ def retrain(
 
 @dataclass(frozen=True)
 class _ClassifierJudge:
-    """Judges classifiers by F1 (:class:`pipelines.workflows.promotion.Judge`); ``models`` are those that it registered, by version."""
+    """Judge of classifiers by F1 (:class:`pipelines.workflows.promotion.Judge`).
+
+    ``models`` are those that it registered, by version.
+    """
 
     store: Tracking
     kind: Kind
@@ -210,7 +220,7 @@ class _ClassifierJudge:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """How the evaluations train."""
+        """Return the training settings of the evaluations."""
         learning = {"thresholds": self.thresholds, "elimination": self.elimination, "options": self.options}
         return {"names": self.names, "seed": self.seed, **learning}
 
@@ -297,7 +307,7 @@ class _ClassifierJudge:
             wanted = loaded.metadata.get_input_schema().required_input_names()
             asked = self.features.tail(_ASKED_BACK)[wanted].reset_index(drop=True)
             answer = pd.DataFrame(loaded.predict(asked)).filter(like="probability_").to_numpy(np.float64)
-        except Exception:  # whatever a model raises that does not load or predict, it is no champion
+        except Exception:  # a model may raise anything while it loads or predicts
             return {"it loads back and predicts": False, "it carries its data's fingerprint": tagged}
         sums = np.isclose(answer.sum(axis=1), 1.0, rtol=0, atol=1e-9) & (answer >= 0).all(axis=1)
         return {
@@ -307,10 +317,13 @@ class _ClassifierJudge:
         }
 
     def refresh(self, present: Incumbent[VariabilityModel], verdict: Verdict) -> None:
-        """A classifier keeps no histories: there is nothing to refresh."""
+        """Do nothing: a classifier keeps no histories to refresh."""
 
     def importance(self, model: VariabilityModel) -> pd.Series:
-        """Importance of the columns of ``model``, sorted; by permutation for the nearest neighbours, if they are of these runs."""
+        """Return importance of the columns of ``model``, sorted.
+
+        By permutation for the nearest neighbours, if they are of these runs.
+        """
         from models.variability.learners import permuted_importance
 
         own, (known, label, _) = model.importance, self._taught
@@ -321,7 +334,7 @@ class _ClassifierJudge:
 
     @cached_property
     def _taught(self) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
-        """Rows of the runs that teach and their labels, int64 [runs], and what is usual for each application."""
+        """Return rows and labels of the training runs, int64 [runs], and the baselines."""
         application, runtime = self.table.runs["application"].to_numpy(object), self.table.runs["runtime_s"].to_numpy(np.float64)
         usual = baselines(application, runtime)
         z = z_scores(application, runtime, usual)

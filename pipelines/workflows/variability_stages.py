@@ -1,7 +1,8 @@
-"""What the stages of performance variability compute: a system's files into the lake, runs into features, a champion tried on the simulated cluster.
+"""The stages of performance variability: files into the lake, features, trials.
 
-The assets around them (:mod:`pipelines.assets.counters` and following) and the night (:mod:`pipelines.workflows.variability_night`) read, call one and write.
-Counters and control runs are kept as they come: they only ever grow, each file whole, and reading one again changes nothing.
+The assets (:mod:`pipelines.assets.counters` and following) and the night (:mod:`pipelines.workflows.variability_night`) read,
+call one and write. Counters and control runs are kept as ingested: they only grow, each file whole, and reading one again changes
+nothing.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ if TYPE_CHECKING:
 
 FEATURES_TABLE = "variability_features"
 TRIALS = 20
-"""Trials of an experiment: five, as in the paper, hardly give an interval."""
+"""Trials of an experiment; five, as in the paper, hardly give an interval."""
 FEWEST_RUNS = 4
-"""Of three runs none is 1.5 standard deviations from their mean (ddof = 0): so many of an application are needed for one to vary."""
+"""Min runs of an application for one to vary: of three none is 1.5 standard deviations from their mean (ddof = 0)."""
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A file of control runs, probe results or application types: what was in it, and what became of it."""
+    """A file of control runs, probe results or types: its rows, and how they were stored."""
 
     path: Path
     table: str
@@ -51,7 +52,10 @@ class Table:
 
 
 def read_counters(home: Path, system: System, progress: Progress = lambda done, total: None) -> IngestReport:
-    """Read what is new of the system's LDMS files. Raises InputError where its places name nothing; a broken file is in the report instead."""
+    """Read new content of the system's LDMS files.
+
+    Raises InputError where its places name nothing; a broken file is in the report instead.
+    """
     from pipelines.ingest.ldms_ingest import ingest_counters
 
     if not system.counters:
@@ -65,7 +69,10 @@ def read_counters(home: Path, system: System, progress: Progress = lambda done, 
 
 
 def read_tables(lake: Lake, system: System) -> list[Table]:
-    """Read the system's control runs, probe results and types, all before any is kept, so that a mistake in one leaves everything as it was."""
+    """Read the system's control runs, probe results and types, then store them.
+
+    All are read before any is stored, so that an error in one changes nothing.
+    """
     places: tuple[tuple[str, str, Callable[[Path], ControlRuns]], ...] = (
         (system.runs, RUNS, read_runs),
         (system.accounting, RUNS, lambda path: read_accounting_runs(path, system.job_name, system.time_zone or None)),
@@ -77,8 +84,11 @@ def read_tables(lake: Lake, system: System) -> list[Table]:
 
 
 def sampled(store: CountersStore, report: IngestReport) -> pd.DataFrame:
-    """A row for each sampler and day that got something new, or the last day of each if nothing did: :meth:`CountersStore.coverage` of it, ``share`` (of
-    the minutes and nodes of that day the sampled ones), ``repeated`` (samples of a node and time that are there twice) and ``new``."""
+    """Return coverage of each sampler and day with new data, or else of each last day.
+
+    :meth:`CountersStore.coverage` of it, ``share`` (of the minutes and nodes of that day the sampled ones), ``repeated``
+    (duplicate samples of a node and time) and ``new``.
+    """
     tables = []
     for sampler in store.samplers:
         new = report.samplers[sampler].days if sampler in report.samplers else set()
@@ -89,7 +99,7 @@ def sampled(store: CountersStore, report: IngestReport) -> pd.DataFrame:
 
 
 def _repeated(store: CountersStore, sampler: str, day: str) -> int:
-    """Neighbours of one node and time, or out of order, in the rows of a day as a reader gets them."""
+    """Count neighbours of one node and time, or out of order, as a reader of a day gets them."""
     first = pd.Timestamp(day, tz="UTC").timestamp()
     count, last = 0, (-np.inf, "")
     for batch in store.batches(sampler, first, first + 86_400, metrics=()):
@@ -104,8 +114,11 @@ def _repeated(store: CountersStore, sampler: str, day: str) -> int:
 
 
 def coverage(table: TrainingTable) -> pd.DataFrame:
-    """What the features rest on, a row a sampler and scope: usual seconds between samples, ``nodes`` (share of the runs' own nodes with a sample),
-    ``minutes`` (samples seen, as a share of those expected) and ``without`` (runs without any sample)."""
+    """Return the coverage behind the features, a row a sampler and scope.
+
+    Usual seconds between samples, ``nodes`` (share of the runs' own nodes with a sample), ``minutes`` (samples seen, as a share
+    of those expected) and ``without`` (runs without any sample).
+    """
     rows = []
     for sampler, interval_s in table.interval_s.items():
         for scope in SCOPES:
@@ -128,7 +141,10 @@ def coverage(table: TrainingTable) -> pd.DataFrame:
 
 
 def still_metrics(table: TrainingTable) -> list[str]:
-    """Metrics of counters that say the same before every run, on its own nodes and on all: sensors that are dead, or not what they are called."""
+    """Return metrics that are constant before all runs, on own nodes and on all.
+
+    Their sensors are dead or misnamed.
+    """
     still = []
     for name in table.features["own"].columns:
         if name.endswith(".max"):
@@ -140,7 +156,10 @@ def still_metrics(table: TrainingTable) -> list[str]:
 
 
 def label_balance(runs: pd.DataFrame) -> pd.DataFrame:
-    """By application: ``runs mean_s sigma_s varied`` (runs with z > 1.5 by all of them) and ``share``."""
+    """Return ``runs mean_s sigma_s varied share`` by application.
+
+    ``varied`` counts runs with z > 1.5 by all of them.
+    """
     table = baselines(runs["application"], runs["runtime_s"])
     z = z_scores(runs["application"], runs["runtime_s"], table)
     varied = labels(np.nan_to_num(z), BINARY)
@@ -149,11 +168,14 @@ def label_balance(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 SCHEDULERS = ("EASY", f"EASY+RUSH(model={REGISTERED})", f"EASY+RUSH(model={ORACLE})")
-"""What the champion is tried beside: nobody asked, the champion asked, and one who knows the future, for what there was to gain."""
+"""Schedulers of the trials: without start decisions, with the champion, and with an oracle as the bound."""
 
 
 def trial_plan(trials: int, seed: int) -> Plan:
-    """Experiment ADAA of paper 004 on the small simulated cluster, its jobs in proportion. Its control runs are of other times than those that teach."""
+    """Return experiment ADAA of Nichols et al. on the small simulated cluster, in proportion.
+
+    Its control runs are of other times than those used for training.
+    """
     from pipelines.sources.simulated_site import DAYS, small_cluster
     from sim.cluster.workloads import experiment
 
@@ -163,7 +185,10 @@ def trial_plan(trials: int, seed: int) -> Plan:
 
 
 def try_model(plan: Plan, model: VariabilityModel, scope: str) -> tuple[Conducted, pd.DataFrame]:
-    """The trials of ``plan`` with ``model`` asked, and what came of them beside the baseline: :func:`pipelines.workflows.cluster_experiments.compared`."""
+    """Run the trials of ``plan`` with ``model``; return them with the comparison.
+
+    The comparison is :func:`pipelines.workflows.cluster_experiments.compared`.
+    """
     from sim.cluster.simulate import Adviser
 
     conducted = conduct(plan, registered=Adviser(model, scope))[0]
@@ -171,7 +196,7 @@ def try_model(plan: Plan, model: VariabilityModel, scope: str) -> tuple[Conducte
 
 
 def trials_page(plan: Plan, conducted: Conducted, champion: str, run_id: str) -> str:
-    """The page of the trials: one HTML file that needs nothing else."""
+    """Return the page of the trials as one self-contained HTML file."""
     from pipelines.report.cluster import render_cluster
 
     share = plan.cluster.procs / Cluster().procs
@@ -188,7 +213,7 @@ def trials_page(plan: Plan, conducted: Conducted, champion: str, run_id: str) ->
 
 
 def first_trial(plan: Plan) -> pd.DataFrame:
-    """The runs of the plan's first trial under its baseline, simulated by itself."""
+    """Simulate the plan's first trial under its baseline; return its runs."""
     from sim.cluster.simulate import simulate_on
     from sim.cluster.workloads import trial
 
@@ -197,6 +222,9 @@ def first_trial(plan: Plan) -> pd.DataFrame:
 
 
 def over_all(table: pd.DataFrame) -> pd.DataFrame:
-    """Of what :func:`try_model` compared: all applications together, a row a scheduler and a column a measure (mean over trials)."""
+    """Return all applications together, a row a scheduler and a column a mean over trials.
+
+    ``table`` comes from :func:`try_model`.
+    """
     rows = table[table["application"] == ALL]
     return rows.pivot_table(index="scheduler", columns="metric", values="mean", sort=False).reset_index()

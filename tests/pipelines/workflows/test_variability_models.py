@@ -94,7 +94,7 @@ def test_the_first_champion_is_the_best_of_all_and_the_simulator_can_load_it(ope
     assert tags["data_fingerprint"] == fingerprint(pd.concat([runs, table.features["own"]], axis=1))
     assert tags["generated"] == "true"
     assert tags["dagster_run_id"] == "r9"
-    with pytest.raises(InputError, match="looks at own nodes, not all"):
+    with pytest.raises(InputError, match="reads own nodes, not all"):
         retrain(table, "all", opened, names=NAMES, options=FAST)
 
 
