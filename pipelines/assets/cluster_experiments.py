@@ -1,4 +1,4 @@
-"""Variability, stage 4: what a scheduler gains that asks the champion, tried on the simulated cluster."""
+"""Variability, stage 4: the gain of asking the champion, on the simulated cluster."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ from pipelines.workflows.variability_stages import TRIALS, over_all, trial_plan,
 
 
 class TrialConfig(dg.Config):
-    """How much is tried."""
+    """The number of trials."""
 
     trials: int = Field(default=TRIALS, ge=1, description="Trials of the experiment ADAA")
     seed: int = 0
@@ -40,12 +40,15 @@ class TrialConfig(dg.Config):
     ],
     partitions_def=systems,
     check_specs=specs("cluster_experiments", EXPERIMENTS),
-    can_subset=True,  # so that neither the asset nor its checks are owed where nothing is tried
+    can_subset=True,  # so that neither the asset nor its checks are required without trials
 )
 def cluster_experiments(
     context: dg.AssetExecutionContext, config: TrialConfig, lake: LakeResource
 ) -> Iterator[dg.MaterializeResult]:
-    """Load the champion, run the trials, keep what they changed; nothing of a real system, which no simulated cluster is like."""
+    """Load the champion, run the trials, keep the differences; skip a real system.
+
+    No simulated cluster is like a real system.
+    """
     name = context.partition_key
     if name != SIMULATED:
         context.log.info(f"{name} is no simulated cluster: no trials")

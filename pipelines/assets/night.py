@@ -1,7 +1,8 @@
-"""The night as an asset: what :func:`pipelines.workflows.nights.night` does with a trace as it was when the day's night began, with checks of drift beside it.
+"""The night of a trace and day as an asset, with checks of drift.
 
-A night that is done late sees what had ended by 02:00 UTC of its day and nothing else. Where a later night was published, it is recorded here, so that
-the day is no longer missing, and publishes nothing: the champion does not move back in time.
+It calls :func:`pipelines.workflows.nights.night` on the trace as it was when the day's night began: a night that is done late
+sees what had ended by 02:00 UTC of its day and nothing else. Where a later night was published, it is recorded here, so that the
+day is no longer missing, and publishes nothing: the champion does not move back in time.
 """
 
 from collections.abc import Iterator
@@ -28,18 +29,18 @@ CHECKS = {
     "champion_as_good_as_when_promoted": "Accuracy and under-prediction of what was served are no worse than at its promotion (a warning if not).",
 }
 RETRIES = dg.RetryPolicy(max_retries=2, delay=60, backoff=dg.Backoff.EXPONENTIAL)
-"""Of a night that met a registry or a disk that did not answer; what is wrong with the accounting is as wrong a minute later."""
+"""For a registry or disk that did not answer; errors of the accounting are not retried."""
 
 
 class NightSettings(dg.Config):
-    """What a night does, apart from its rule."""
+    """The settings of a night, apart from its rule."""
 
     seed: int = 0
 
 
 @contextmanager
 def retried_if_away() -> Iterator[None]:
-    """Let the retry policy have what may be better in a minute, and nothing else."""
+    """Let the retry policy retry only errors that may be gone in a minute."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -59,7 +60,7 @@ def retried_if_away() -> Iterator[None]:
     description="Accounting as of the day, a challenger judged as served, the champion replaced or refreshed, the last month compared, a page: all or nothing.",
 )
 def night(context: dg.AssetExecutionContext, config: NightSettings) -> dg.MaterializeResult:
-    """Do the night of a trace and day, and say what came of it."""
+    """Do the night of a trace and day, and report its results."""
     key = nights.get_partition_key_from_str(context.partition_key).keys_by_dimension
     name, day = key["trace"], key["day"]
     with retried_if_away():
@@ -84,7 +85,7 @@ def _read(name: str, day: str) -> CleanTrace:
 
 
 def _recorded(known: CleanTrace, day: str, last: str) -> dg.MaterializeResult:
-    """What is said of a night that came too late to serve anything."""
+    """Return the result of a night that came too late to serve anything."""
     champion = version_at(tracking(), f"runtime-{known.name}")
     why = f"the night {last} was published before: nothing was trained, and champion and tables stay those of that night"
     return dg.MaterializeResult(

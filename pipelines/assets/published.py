@@ -1,9 +1,9 @@
-"""The last step of a run: what it made becomes what readers see, tables, page and registry aliases at once.
+"""The last step of a run: publish its tables, page and registry aliases at once.
 
-It comes after every other asset and so after every blocking check. An asset materialised by itself is a draft: it is checked and shown
-in Dagster, and no reader sees it. Materialise it with what comes after it ("Materialize with downstream"), which ends here; or materialise
-this asset by itself, which publishes the last draft whose run succeeded. Where there is none, it repairs the aliases of a run that died
-while it was published, and says what is current.
+It comes after every other asset and so after every blocking check. An asset materialised by itself is a draft: it is checked and
+shown in Dagster, and no reader sees it. Materialise it with what comes after it ("Materialize with downstream"), which ends here;
+or materialise this asset by itself, which publishes the last draft whose run succeeded. Where there is none, it repairs the
+aliases of a run that died while it was published, and says what is current.
 """
 
 from typing import Any
@@ -70,7 +70,7 @@ def published_system(context: dg.AssetExecutionContext, lake: LakeResource) -> d
 
 
 def _published(context: dg.AssetExecutionContext, subject: str, lake: Lake) -> tuple[dict[str, Any], list[dg.AssetCheckResult]]:
-    """Publish the draft, prune old registered versions, and tell what is current."""
+    """Publish the draft, prune old registered versions, and report what is current."""
     from models.registry.versions import aliases
 
     store, versions = tracking(), lake.versions(subject)
@@ -98,7 +98,10 @@ def _published(context: dg.AssetExecutionContext, subject: str, lake: Lake) -> t
 
 
 def _last_that_succeeded(instance: dg.DagsterInstance, drafts: list[str]) -> str:
-    """The last of ``drafts``, which are called like their runs, whose run succeeded; empty without one."""
+    """Return the last of ``drafts`` whose run succeeded; "" without one.
+
+    Drafts are called like their runs.
+    """
     for draft in reversed(drafts):
         run = instance.get_run_by_id(draft)
         if run is not None and run.is_success:

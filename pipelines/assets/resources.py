@@ -1,4 +1,4 @@
-"""What assets are given: the lake."""
+"""Resources of the assets: the lake."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pipelines.storage.lake import Lake
 class LakeResource(dg.ConfigurableResource):
     """Parquet tables in ``lake`` in the home directory ($QUEUECAST_HOME, else ``.queuecast``).
 
-    All assets of a run write into one draft, and read from it what the run has made so far; a run that goes on from a failed one ("from failure")
-    goes on with its draft. ``published_trace`` and ``published_system`` make it what readers see.
+    All assets of a run write into one draft, and read from it what the run has made so far; a run that continues a failed one ("from failure")
+    continues its draft. ``published_trace`` and ``published_system`` publish it.
     """
 
     _draft: str = PrivateAttr(default="")
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Take the draft of the run."""
+        """Open the draft of the run."""
         if context.run is not None:
             self._draft = context.run.root_run_id or context.run.run_id
 
     def lake(self) -> Lake:
-        """The lake as plain Python uses it."""
+        """Return the lake as plain Python uses it."""
         return Lake(home() / "lake", self._draft)

@@ -1,4 +1,7 @@
-"""What starts by itself: nights, a run where a remembered trace file was replaced, and a line for people where a night failed or something drifted."""
+"""Schedules and sensors: nights, runs for replaced trace files, and alerts.
+
+Alerts tell of failed nights and drift.
+"""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +28,10 @@ NIGHTS = {"nightly": "night", "nightly_variability": "variability_night"}
     default_status=dg.DefaultScheduleStatus.RUNNING,
 )
 def nightly_retraining(context: dg.ScheduleEvaluationContext):
-    """Every night, do the day's night of each trace that grows: archives and generated workloads are as they were."""
+    """Every night, do the day's night of each trace that grows.
+
+    Archives and generated workloads do not change.
+    """
     names = context.instance.get_dynamic_partitions(str(traces.name))
     if not names:
         return dg.SkipReason("no trace is known yet: queuecast run adds one")
@@ -43,7 +49,7 @@ def nightly_retraining(context: dg.ScheduleEvaluationContext):
     ]
 
 
-# a schedule of its own: a job has one kind of partition, and systems are not traces; and a trace's night does not wait for counters
+# a separate schedule: a job has one kind of partition, systems are not traces, and a trace's night does not wait for counters
 @dg.schedule(
     job_name="nightly_variability",
     cron_schedule="30 2 * * *",
@@ -63,11 +69,14 @@ def nightly_variability_retraining(context: dg.ScheduleEvaluationContext):
 
 @dg.sensor(job_name="full_run", minimum_interval_seconds=60, default_status=dg.DefaultSensorStatus.RUNNING)
 def changed_traces(context: dg.SensorEvaluationContext):
-    """Run a remembered trace anew once its file was replaced and has been the same for a minute; one that grows is left to its nights."""
+    """Run a remembered trace again once its file was replaced and is stable for a minute.
+
+    A trace that grows is left to its nights.
+    """
     before = json.loads(context.cursor or "{}")
     names = set(context.instance.get_dynamic_partitions(str(traces.name)))
     files = {name: mark for name, mark in remembered_files().items() if name in names}
-    # of a file first seen nothing is known to have changed; one that changes still is not whole yet
+    # a file seen first has not changed; one that still changes is not complete
     now = {name: [before.get(name, [mark])[0], mark] for name, mark in files.items()}
     ready = [name for name, (ran, mark) in now.items() if ran != mark and before[name][1] == mark]
     requests = [dg.RunRequest(run_key=f"{name}/{files[name]}", partition_key=name) for name in ready]
@@ -81,7 +90,7 @@ def changed_traces(context: dg.SensorEvaluationContext):
 
 @dg.run_failure_sensor(name="failed_nights", default_status=dg.DefaultSensorStatus.RUNNING)
 def failed_nights(context: dg.RunFailureSensorContext):
-    """Tell of every night that failed."""
+    """Alert for every night that failed."""
     run = context.dagster_run
     if not _is_night(run):
         return dg.SkipReason(f"{run.job_name} is no night")
@@ -95,7 +104,7 @@ def failed_nights(context: dg.RunFailureSensorContext):
 
 @dg.run_status_sensor(name="drift", run_status=dg.DagsterRunStatus.SUCCESS, default_status=dg.DefaultSensorStatus.RUNNING)
 def drift(context: dg.RunStatusSensorContext):
-    """Tell of every check of a night that did not pass: inputs that drifted, a champion that is worse than when it was promoted."""
+    """Alert for every failed check of a night: drifted inputs, or a worse champion."""
     run = context.dagster_run
     if not _is_night(run):
         return dg.SkipReason(f"{run.job_name} is no night")
@@ -110,12 +119,12 @@ def drift(context: dg.RunStatusSensorContext):
 
 
 def _is_night(run: dg.DagsterRun) -> bool:
-    """By its job, or by what was chosen in the UI."""
+    """Tell whether a run is a night, by its job or its selection in the UI."""
     return run.job_name in NIGHTS or bool({*NIGHTS.values()} & {key.to_user_string() for key in run.asset_selection or ()})
 
 
 def _of(tags: Mapping[str, str]) -> tuple[str, str]:
-    """Trace or system, and day, of a night."""
+    """Return trace or system, and day, of a night."""
     partition = tags.get("dagster/partition", "")
     if "|" not in partition:
         return partition, tags.get(NIGHT_TAG, "")

@@ -1,4 +1,7 @@
-"""The night of a system as an asset: what :func:`pipelines.workflows.variability_night.night` does, with the checks of every stage."""
+"""The night of a system as an asset, with the checks of every stage.
+
+It calls :func:`pipelines.workflows.variability_night.night`.
+"""
 
 from datetime import UTC, datetime
 
@@ -19,7 +22,7 @@ NIGHT_TAG = "queuecast/night"
 
 
 class VariabilityNightSettings(dg.Config):
-    """What a night does, apart from its rule."""
+    """The settings of a night, apart from its rule."""
 
     seed: int = 0
 
@@ -33,7 +36,7 @@ class VariabilityNightSettings(dg.Config):
     description="New counters and control runs read, candidates trained and judged, the champion replaced or kept: all or nothing.",
 )
 def variability_night(context: dg.AssetExecutionContext, config: VariabilityNightSettings) -> dg.MaterializeResult:
-    """Do the night, and say what came of it."""
+    """Do the night, and report its results."""
     name = context.partition_key
     label = context.run.tags.get(NIGHT_TAG) or datetime.now(UTC).strftime("%Y-%m-%d")
     with retried_if_away():

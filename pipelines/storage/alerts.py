@@ -1,4 +1,7 @@
-"""What a site should look at: failed nights and drift, a line of JSON each, in ``alerts.jsonl`` in the home directory."""
+"""Alerts for the site: failed nights and drift, in ``alerts.jsonl`` of the home directory.
+
+A line of JSON each.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from pathlib import Path
 
 
 def alerts_file(home: Path) -> Path:
-    """Where alerts are kept; a site's own monitoring reads it there."""
+    """Return the file of alerts; a site's own monitoring may read it."""
     return home / "alerts.jsonl"
 
 
 def alert(home: Path, kind: str, subject: str, night: str, what: str) -> str:
-    """Add a line ``at kind subject night what`` and return it; lines of several processes do not mix."""
+    """Add a line ``at kind subject night what`` and return it; processes' lines do not mix."""
     at = datetime.now(UTC).isoformat(timespec="seconds")
     line = json.dumps({"at": at, "kind": kind, "subject": subject, "night": night, "what": what})
     alerts_file(home).parent.mkdir(parents=True, exist_ok=True)

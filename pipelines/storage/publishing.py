@@ -1,7 +1,7 @@
-"""Who may publish a version of a trace or a system, and what its registry aliases do then (:mod:`pipelines.storage.versions` says how).
+"""Publish a version of a trace or a system, with its registry aliases.
 
-A run's assets share a draft that is called like the run; ``published_trace`` or ``published_system``, which come after every blocking check, publish it.
-A night is one step and has a draft of its own.
+:mod:`pipelines.storage.versions` has the mechanism. A run's assets share a draft that is called like the run; ``published_trace``
+or ``published_system``, which come after every blocking check, publish it. A night is one step and has a draft of its own.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from models.registry.tracking import Tracking
 
 NIGHT = "night-"
-"""Drafts of nights are called so, and by the night's label."""
+"""Prefix of the names of nights' drafts; the night's label follows."""
 RUN_WAITS_S = 600.0
-"""Seconds that a run waits for a night of its trace or system to be done with the registry."""
+"""Max seconds that a run waits for a night of its trace or system to finish with the registry."""
 FINISHED = "a night or run before had died while it was published: that was finished"
 
 
 @contextmanager
 def alone(home: Path, trace: str, wait_s: float = 0.0) -> Iterator[None]:
-    """One night or run of ``trace`` at a time: only what is in here moves the aliases of its registered model.
+    """Hold the lock of ``trace``: one night or run at a time moves its model's aliases.
 
-    InputError if another is there and stays longer than ``wait_s`` seconds.
+    InputError if another holds it for longer than ``wait_s`` seconds.
     """
     folder = home / "nights" / trace
     folder.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,10 @@ def alone(home: Path, trace: str, wait_s: float = 0.0) -> Iterator[None]:
 
 
 def aliases_of(store: Tracking, name: str) -> SetAliases:
-    """What moves the aliases of the registered model ``name``; if the registry fails half way, the challenger's is put back as far as it still answers."""
+    """Return a function that moves the aliases of the registered model ``name``.
+
+    If the registry fails half way, the challenger's is restored as far as it still answers.
+    """
     from models.registry import registration
     from models.registry.versions import aliases
 
@@ -60,7 +63,7 @@ def aliases_of(store: Tracking, name: str) -> SetAliases:
             for alias in [each for each, number in models.items() if not number and each in before]:
                 store.client.delete_registered_model_alias(name, alias)
         except Exception:
-            with suppress(Exception):  # what matters is the error that is already under way
+            with suppress(Exception):  # the first error is raised
                 if before.get("challenger"):
                     store.client.set_registered_model_alias(name, "challenger", before["challenger"])
             raise
@@ -69,12 +72,15 @@ def aliases_of(store: Tracking, name: str) -> SetAliases:
 
 
 def finish(lake: Lake, store: Tracking, name: str) -> bool:
-    """Have aliases and pages of ``name`` follow what was published, where a process died before they did; returns whether one had. Call it ``alone``."""
+    """Repair aliases and pages of ``name`` after a process died; return whether one had.
+
+    They follow what was published. Call it with :func:`alone`.
+    """
     return lake.versions(name).follow(aliases_of(store, name))
 
 
 def finish_for_reader(home: Path, store: Tracking, name: str) -> None:
-    """:func:`finish`, for a reader of the registry; nothing where a night or run of the model is publishing at this moment."""
+    """Call :func:`finish` for a reader, unless a night or run is publishing the model now."""
     if not name.startswith(("runtime-", "variability-")):
         return
     if Lake(home / "lake").versions(name).under_way:
@@ -83,12 +89,15 @@ def finish_for_reader(home: Path, store: Tracking, name: str) -> None:
 
 
 def lock_of(name: str) -> str:
-    """What :func:`alone` is told for a registered model: the trace of a runtime model, the whole name of another."""
+    """Return the lock name for a registered model: a runtime model's trace, else its name."""
     return name.removeprefix("runtime-")
 
 
 def begin_night(lake: Lake, store: Tracking, name: str) -> list[str]:
-    """Finish what a process published that died then, and forget what nights left that died before; says what, a line each. Call it ``alone``."""
+    """Finish or discard what dead processes left; return a line for each.
+
+    Finishes a process that died while publishing, discards nights that died before. Call it with :func:`alone`.
+    """
     told, versions = [FINISHED] if finish(lake, store, name) else [], lake.versions(name)
     for dead in left_behind(versions):
         told.append(f"the night {dead.made_by} had died while {dead.stage}: nothing of it was kept")
@@ -98,7 +107,7 @@ def begin_night(lake: Lake, store: Tracking, name: str) -> list[str]:
 
 @contextmanager
 def discarded_on_error(lake: Lake, name: str) -> Iterator[None]:
-    """Forget the draft of ``lake`` and its files if the body raises."""
+    """Discard the draft of ``lake`` and its files if the body raises."""
     try:
         yield
     except Exception:
@@ -107,12 +116,15 @@ def discarded_on_error(lake: Lake, name: str) -> Iterator[None]:
 
 
 def left_behind(versions: Versions) -> list[Draft]:
-    """The drafts of nights that died, to be called where no night is running."""
+    """Return the drafts of nights that died; call it while no night is running."""
     return [draft for draft in versions.drafts() if draft.id.startswith(NIGHT)]
 
 
 def publish(home: Path, lake: Lake, name: str, made_by: str, store: Tracking, wait_s: float) -> Version:
-    """Publish the draft of ``lake`` that a run made of ``name``, as soon as no night of it is running. InputError where another version came first."""
+    """Publish a run's draft of ``name``, as soon as no night of it is running.
+
+    ``lake`` holds the draft. InputError where another version came first.
+    """
     with alone(home, lock_of(name), wait_s):
         versions = lake.versions(name)
         versions.note(lake.draft, made_by=made_by)

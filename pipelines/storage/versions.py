@@ -36,7 +36,7 @@ from pipelines.storage.atomic import replacing
 SetAliases = Callable[[Mapping[str, str]], None]
 """Points the registry's aliases at versions, by alias; an empty version takes the alias away."""
 STORES = frozenset({"counters", "control_runs", "probes", "application_types", "contention"})
-"""Tables that grow by what happened, row by row; they have no versions."""
+"""Tables that grow row by row; they have no versions."""
 _OWN = frozenset({"current", "drafts", "pages"})
 OF_SYSTEMS = frozenset({"variability_features", "variability_model", "cluster_experiments", "variability_nights"})
 MADE_FROM: Mapping[str, tuple[str, ...]] = {
@@ -52,23 +52,23 @@ MADE_FROM: Mapping[str, tuple[str, ...]] = {
     "variability_model": ("variability_features",),
     "cluster_experiments": ("variability_model",),
 }
-"""Table -> tables that it is made from: none for what is read from a source and for histories that go on (``nights``, ``served``)."""
+"""Table -> tables that it is made from: none for tables read from a source and for growing histories (``nights``, ``served``)."""
 _ELSE = ("jobs", "runtime_model")
-"""What a table is made from that is not listed."""
+"""Tables behind a table that is not listed."""
 _PAGES, _DATED = "reports/", "reports/nights/"
 _FILE = re.compile(r"[0-9a-f]{16}\.(parquet|html)|\.?[0-9a-f]{12}\.part.*")
 
 
 def subject_of(table: str, name: str) -> str:
-    """The subject that a table belongs to, empty for a table without versions."""
+    """Return the subject of a table, "" for a table without versions."""
     return "" if table in STORES | _OWN else f"{'variability' if table in OF_SYSTEMS else 'runtime'}-{name}"
 
 
 @dataclass(frozen=True)
 class Version:
-    """What belongs together: ``files`` by table or page, relative to the lake, and ``models``, registered versions by alias.
+    """``files`` by table or page, relative to the lake, and ``models``, versions by alias.
 
-    The empty ``version`` is what an older Queuecast left: tables beside each other, without a pointer.
+    They belong together. The empty ``version`` is what an older Queuecast left: tables beside each other, without a pointer.
     """
 
     version: str = ""
@@ -79,7 +79,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Draft:
-    """A version in the making: ``base`` is the one that was current when it began, ``stage`` how far it is."""
+    """A version in the making: ``base`` was current when it began, ``stage`` is its progress."""
 
     id: str
     base: Version
@@ -100,11 +100,11 @@ class Versions:
         self._drafts = root / "drafts" / subject
 
     def current(self) -> Version:
-        """The version that readers see."""
+        """Return the version that readers see."""
         return self._both()[0]
 
     def draft(self, id: str) -> Draft | None:
-        """The draft called ``id``, None where nothing was written in it."""
+        """Return the draft called ``id``, None where nothing was written in it."""
         try:
             stated = json.loads(self._draft(id).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -112,17 +112,23 @@ class Versions:
         return Draft(**{**stated, "base": Version(**stated["base"])})
 
     def drafts(self) -> list[Draft]:
-        """All drafts, the one that was written last at the end."""
+        """Return all drafts, the last written one at the end."""
         paths = sorted(self._drafts.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
         return [found for path in paths if (found := self.draft(path.stem)) is not None]
 
     def note(self, id: str, **facts: str | Mapping[str, str]) -> None:
-        """Begin the draft ``id`` where there is none, and add ``facts``: ``made_by stage models``. InputError if another version was published since."""
+        """Begin the draft ``id`` if needed, and add ``facts``: ``made_by stage models``.
+
+        InputError if another version was published since.
+        """
         with self._locked():
             self._note(id, {}, facts)
 
     def add(self, id: str, entry: str, part: Path) -> Path:
-        """Take the finished file ``part`` into the draft ``id`` as ``entry``, a table or a page; returns where it lies."""
+        """Add the finished file ``part`` to the draft ``id`` as ``entry``; return its place.
+
+        ``entry`` is a table or a page.
+        """
         with part.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
         path = part.with_name(f"{digest}{'.html' if entry.startswith(_PAGES) else '.parquet'}")
@@ -133,15 +139,16 @@ class Versions:
         return path
 
     def part(self, entry: str) -> Path:
-        """A new place to write ``entry`` to, for :meth:`add`."""
+        """Return a new path to write ``entry`` to, for :meth:`add`."""
         folder = self.root / "pages" / self.subject if entry.startswith(_PAGES) else self.root / entry / self.name
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"{secrets.token_hex(6)}.part"
 
     def publish(self, id: str, set_aliases: SetAliases | None = None) -> Version:
-        """Make the draft ``id`` the current version, and have aliases and pages follow.
+        """Make the draft ``id`` the current version; update aliases and pages.
 
-        InputError if another version was published since the draft began. If the registry raises, the version before is current again.
+        InputError if another version was published since the draft began. If the registry raises, the version before is current
+        again.
         """
         with self._locked():
             draft, before = self._begin(id), self.current()
@@ -169,7 +176,10 @@ class Versions:
         return made
 
     def take_back(self) -> None:
-        """Make the version before current again, for a version that cannot be followed. The draft that it was made of is kept."""
+        """Make the version before current again, for a version that cannot be followed.
+
+        Its draft is kept.
+        """
         with self._locked():
             _, before = self._both()
             if before.version:
@@ -179,11 +189,11 @@ class Versions:
 
     @property
     def under_way(self) -> bool:
-        """Was a version published that aliases and pages do not follow yet?"""
+        """Tell whether aliases and pages do not yet follow the published version."""
         return self.current().version not in ("", self._follows())
 
     def follow(self, set_aliases: SetAliases | None) -> bool:
-        """Have aliases and pages follow the current version where they do not yet; returns whether anything was left to do."""
+        """Update aliases and pages to the current version; return whether anything was left to do."""
         version, before = self._both()
         if version.version in ("", self._follows()):
             return False
@@ -200,12 +210,12 @@ class Versions:
         return True
 
     def discard(self, id: str) -> None:
-        """Forget the draft ``id`` and the files that nothing else lists."""
+        """Remove the draft ``id`` and the files that nothing else lists."""
         self._draft(id).unlink(missing_ok=True)
         self._sweep()
 
     def _both(self) -> tuple[Version, Version]:
-        """The current version and the one before."""
+        """Return the current version and the one before."""
         try:
             stated = json.loads(self._pointer.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -236,7 +246,7 @@ class Versions:
             temporary.write_text(json.dumps(asdict(changed), indent=1), encoding="utf-8")
 
     def _unversioned(self) -> dict[str, str]:
-        """Tables that an older Queuecast left: ``<table>/<name>.parquet``."""
+        """Return tables that an older Queuecast left: ``<table>/<name>.parquet``."""
         found = self.root.glob(f"*/{self.name}.parquet")
         return {
             p.parent.name: p.relative_to(self.root).as_posix()
@@ -258,7 +268,10 @@ class Versions:
         return ""
 
     def _sweep(self) -> None:
-        """Remove drafts that can be published no more, and files that neither the current version, the one before nor a draft lists."""
+        """Remove stale drafts, and files that no kept version or draft lists.
+
+        Kept are the current version and the one before.
+        """
         with self._locked():
             current, before = self._both()
             for draft in self.drafts():
@@ -282,7 +295,7 @@ class Versions:
 
 
 def _carried(before: Mapping[str, str], made: Mapping[str, str]) -> dict[str, str]:
-    """The tables and pages of ``before`` that are still right beside those just ``made``."""
+    """Return the tables and pages of ``before`` still valid beside those just ``made``."""
     changed = {entry for entry, file in made.items() if before.get(entry) != file}
     return {
         entry: file

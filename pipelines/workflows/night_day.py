@@ -1,4 +1,4 @@
-"""The night of a day: which jobs it may see, and whether a later night has taken its place."""
+"""The night of a day: the jobs it may see, and whether a later night replaced it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pipelines.storage.lake import Lake
 from pipelines.workflows.night_replay import replay
 
 BEGINS = timedelta(hours=2)
-"""When the night of a day begins, after midnight (UTC)."""
+"""Time after midnight (UTC) at which the night of a day begins."""
 
 
 def accounting_of(clean: CleanTrace, day: str) -> CleanTrace:
-    """Cut accounting to what had ended when the night of ``day`` (2026-03-01) began, however late that night is done.
+    """Cut accounting to what had ended when the night of ``day`` (2026-03-01) began.
 
-    InputError where nothing had ended by then, and for a day gone by of a trace that does not know its dates.
+    However late that night is done. InputError where nothing had ended by then, and for a past day of a trace without dates.
     """
     begins = datetime.combine(date.fromisoformat(day), datetime.min.time(), UTC) + BEGINS
     if clean.origin_unix_s is None:
@@ -30,9 +30,9 @@ def accounting_of(clean: CleanTrace, day: str) -> CleanTrace:
 
 
 def later_night(lake: Lake, trace: str, day: str) -> str:
-    """The last night done of ``trace``, where it is later than ``day``; empty otherwise.
+    """Return the last night done of ``trace`` if it is later than ``day``; else "".
 
-    A champion does not move back in time: what learned from less would take the place of what learned from more.
+    A champion does not move back in time: it would be replaced by one with less training data.
     """
     if not lake.has("nights", trace):
         return ""

@@ -1,4 +1,4 @@
-"""The table ``nights``: a row for each night that was done, with what decided it."""
+"""The table ``nights``: a row for each night done, with what decided it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ def ledger_row(
     drifted: Sequence[str],
     comparison: pd.DataFrame,
 ) -> dict[str, object]:
-    """The row of the night ``label``; ``changed`` is how many jobs are new, and how many gone or changed."""
+    """Return the row of the night ``label``.
+
+    ``changed`` is the number of new jobs, and of those gone or changed.
+    """
     found = made.found
     row: dict[str, object] = {
         "night": label,

@@ -1,4 +1,7 @@
-"""A trace replayed as if it arrived day by day: each midnight the accounting holds the jobs that had ended by then, and a night is done on it."""
+"""Replay of a trace day by day: each midnight accounting holds the ended jobs.
+
+A night is done on it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from sim.history_starts import RECORDED, history_starts
 
 @dataclass(frozen=True)
 class Replay:
-    """A cleaned trace with starts for every job; ``starts`` says where they come from."""
+    """A cleaned trace with starts for every job; ``starts`` names their origin."""
 
     clean: CleanTrace
     start_s: np.ndarray
@@ -29,7 +32,10 @@ class Replay:
 
     @property
     def midnights(self) -> list[int]:
-        """Every midnight (UTC where the trace knows its date) after the first submission up to the one after the last end, seconds from the origin."""
+        """Return every midnight from the first submission to the one after the last end.
+
+        Seconds from the origin; UTC where the trace knows its date.
+        """
         phase = (self.clean.origin_unix_s or 0) % DAY_S
         first, last = int(self.clean.jobs["submit_s"].iloc[0]), self.last_end_s
         days = range((first + phase) // DAY_S + 1, (last + phase) // DAY_S + 2)
@@ -37,22 +43,25 @@ class Replay:
 
     @property
     def last_end_s(self) -> int:
-        """When the last job ends, seconds from the origin."""
+        """Return when the last job ends, seconds from the origin."""
         return int(self._end_s().max())
 
     def up_to_the_last_submission(self) -> int:
-        """How many of the midnights there are up to the one after the last submission; what comes behind has no new jobs but for stragglers' ends."""
+        """Count the midnights up to the one after the last submission.
+
+        Later ones have no new jobs except stragglers' ends.
+        """
         last = int(self.clean.jobs["submit_s"].iloc[-1])
         return int(np.searchsorted(self.midnights, last, side="right")) + 1
 
     def label(self, midnight_s: int) -> str:
-        """The date that begins at a midnight; without dates, the number of the day."""
+        """Return the date that begins at a midnight; without dates, the number of the day."""
         if self.clean.origin_unix_s is None:
             return f"day-{midnight_s // DAY_S:05d}"
         return (datetime.fromtimestamp(0, UTC) + timedelta(seconds=self.clean.origin_unix_s + midnight_s)).strftime("%Y-%m-%d")
 
     def accounting(self, midnight_s: int) -> CleanTrace:
-        """What accounting holds at a midnight: jobs that had ended, with their waits. InputError if that is none."""
+        """Return accounting at a midnight: ended jobs, with their waits; InputError for none."""
         ended = self._end_s() <= midnight_s
         if not ended.any():
             raise InputError(f"{self.clean.name}: no job had ended by {self.label(midnight_s)}")
@@ -60,7 +69,7 @@ class Replay:
         jobs = jobs.assign(wait_s=masked(self.start_s[ended] - jobs["submit_s"].to_numpy(), np.ones(len(jobs), bool)))
         jobs = jobs.assign(**{name: jobs[name].cat.remove_unused_categories() for name in IDENTITIES})
         rejected = self.clean.rejected_jobs
-        # one that was altered is told of when it has ended, one that was dropped when it was submitted
+        # an altered job is listed when it has ended, a dropped one when it was submitted
         told = np.where(
             rejected["action"] == "dropped", rejected["submit_s"].fillna(0) <= midnight_s, rejected["job_id"].isin(jobs["job_id"])
         ).astype(bool)
@@ -76,18 +85,21 @@ class Replay:
 
 
 def replay(clean: CleanTrace) -> Replay:
-    """A trace ready to arrive; starts are the recorded ones, or EASY's where waits were not recorded."""
+    """Prepare a trace for replay; starts are recorded, or EASY's where waits are missing."""
     start, source = history_starts(clean.jobs, clean.procs)
     return Replay(clean, start, source)
 
 
 def own_registry(home: Path) -> Tracking:
-    """A registry in ``home``, whatever the site's is: a replay has no business there."""
+    """Return a registry in ``home``, separate from the site's."""
     return connect(f"sqlite:///{home / 'mlflow.db'}", str(home / "mlartifacts"), EXPERIMENT, site=False)
 
 
 def replay_nights(source: Replay, midnights: list[int], home: Path, config: NightConfig = NightConfig()) -> Iterator[Night]:  # noqa: B008 - frozen
-    """The nights at ``midnights``, one after the other, with all that they leave in ``home``. Raises what :func:`pipelines.workflows.nights.night` raises."""
+    """Yield the nights at ``midnights``, in order, with all their results in ``home``.
+
+    Raises the errors of :func:`pipelines.workflows.nights.night`.
+    """
     memo = Memo()
     for midnight in midnights:
         yield night(

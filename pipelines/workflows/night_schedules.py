@@ -1,4 +1,4 @@
-"""Schedules of the last days, made with what a champion and a challenger answered as they were served."""
+"""Schedules of the last days with a champion's and a challenger's answers as served."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from sim.metrics.comparison import compare
 from sim.schedule import Schedule
 
 COMPARED_DAYS = 30
-"""Days of submissions that the comparison simulates, and before a first night that it looks back."""
+"""Days of submissions that the comparison simulates, also before a first night."""
 SCHEDULERS = ("EASY", "EASY-SJBF")
 REPLICATES, SHAKE_S = 10, 60
-"""Replays that a veto rests on, each with submissions moved by up to so many seconds: one replay of a chaotic schedule is one draw."""
+"""Replays behind a veto, and max seconds by which submissions move: one replay of a chaotic schedule is one draw."""
 _CHALLENGER = "challenger"
 
 
 def recent_rows(known: Accounting, first_s: int) -> np.ndarray:
-    """Rows of the jobs submitted in the last ``COMPARED_DAYS`` days, and not before ``first_s``."""
+    """Return rows of the jobs submitted in the last ``COMPARED_DAYS`` days.
+
+    And not before ``first_s``.
+    """
     since = max(known.until_s - COMPARED_DAYS * DAY_S, first_s)
     return np.flatnonzero(known.jobs["submit_s"].to_numpy(np.int64) >= since)
 
@@ -42,9 +45,10 @@ def served_schedules(
     requested: bool = False,
     replicates: int = 1,
 ) -> list[Schedule]:
-    """Schedules of the jobs ``rows`` with ``answers``, seconds by name in the order of ``served``, and with ``requested`` times if asked for.
+    """Return schedules of the jobs ``rows`` with ``answers``, and if asked with ``requested``.
 
-    Several ``replicates`` are shaken (:data:`SHAKE_S`), the same for all.
+    ``answers`` are seconds by name in the order of ``served``. Several ``replicates`` are shaken (:data:`SHAKE_S`), the same for
+    all.
     """
     jobs = clean.jobs.iloc[rows].reset_index(drop=True)
     there, here = job_keys(jobs.assign(end_s=known.end_s[rows])), job_keys(served)
@@ -72,10 +76,11 @@ def against_the_champion(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Schedules:
-    """What compares a challenger's schedules with the champion's, of the last jobs submitted after the champion was trained.
+    """Return a comparison of a challenger's schedules with the champion's.
 
-    Rows are those of :func:`sim.metrics.comparison.compare` for each of ``schedulers``, the champion's schedules the baseline, over shaken replicates and weeks
-    (``resamples`` and ``seed`` are the bootstrap's); none where there are no such jobs.
+    Of the last jobs submitted after the champion was trained. Rows are those of :func:`sim.metrics.comparison.compare` for each
+    of ``schedulers``, the champion's schedules the baseline, over shaken replicates and weeks (``resamples`` and ``seed`` are the
+    bootstrap's); none where there are no such jobs.
     """
 
     def of(name: str) -> pd.DataFrame:
@@ -95,6 +100,6 @@ def against_the_champion(
 
 
 def job_keys(jobs: pd.DataFrame) -> pd.MultiIndex:
-    """What tells jobs apart: number, submission and end, and of those that share all three, the how manieth it is."""
+    """Return unique keys of jobs: number, submission, end, and a counter of equal ones."""
     names = ["job_id", "submit_s", "end_s"]
     return pd.MultiIndex.from_frame(jobs[names].assign(again=jobs.groupby(names).cumcount()))

@@ -1,7 +1,8 @@
-"""How the nights of a trace stand, and getting on where one is stuck.
+"""The state of a trace's nights, and the removal of what blocks them.
 
-A night is stuck where every later one fails for the same reason: what was published last cannot be finished (a version that it names is gone from
-the registry), or a night before went by accounting that reached farther than it does now, so that every later one takes rows to be missing.
+A night is stuck where every later one fails for the same reason: its results cannot be published (a version that they name is
+gone from the registry), or an earlier night used accounting that reached farther than it does now, so that every later one finds
+rows missing.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from sim.history_starts import history_starts
 
 @dataclass(frozen=True)
 class NightStatus:
-    """Lines for people: ``done`` what was done last, ``stuck`` what keeps later nights from being done, ``failed`` one line a night that failed since."""
+    """Lines for users: the last night ``done``, what is ``stuck``, ``failed`` nights since.
+
+    ``failed`` has one line a night.
+    """
 
     done: str
     stuck: Sequence[str]
@@ -33,12 +37,12 @@ class NightStatus:
 
 
 def known(home: Path, trace: str) -> bool:
-    """Was a night of ``trace`` ever begun in ``home``?"""
+    """Tell whether a night of ``trace`` was ever begun in ``home``."""
     return (home / "nights" / trace).exists()
 
 
 def status(home: Path, clean: CleanTrace) -> NightStatus:
-    """How the nights in ``home`` of the trace ``clean``, as its source has it now, stand. Changes nothing."""
+    """Return the state of the nights in ``home`` of the trace ``clean``. Changes nothing."""
     nights, versions = _nights(home, clean.name), _versions(home, clean.name)
     if len(nights) == 0:
         done = "no night is done yet"
@@ -65,17 +69,18 @@ def status(home: Path, clean: CleanTrace) -> NightStatus:
 
 
 def clear(home: Path, clean: CleanTrace, store: Tracking) -> list[str]:
-    """Take back what keeps later nights of ``clean`` from being done; says what, a line each, nothing if there was nothing.
+    """Remove what blocks later nights of ``clean``; return a line for each removal.
 
-    Finishes or forgets what a night left that died. Nights on accounting that reaches farther than it does now are taken out of the tables
-    ``nights`` and ``served``, and the champion is again that of the last night that is left, or none. InputError while a night or a run is at it.
+    Finishes or discards what a dead night left. Nights on accounting that reaches farther than it does now are removed from the
+    tables ``nights`` and ``served``, and the champion is again that of the last remaining night, or none. InputError while a
+    night or a run is at work.
     """
     name, said = f"runtime-{clean.name}", []
     with alone(home, clean.name):
         lake, versions = Lake(home / "lake", "cleared"), _versions(home, clean.name)
         try:
             said += begin_night(lake, store, name)
-        except Exception as error:  # whatever keeps it from being finished keeps every later night from it
+        except Exception as error:  # any error here would block every later night too
             versions.take_back()
             said.append(f"what was published last could not be finished ({str(error).strip().splitlines()[0]}): it was taken back")
         nights = _nights(home, clean.name)
@@ -118,7 +123,7 @@ def _until(clean: CleanTrace) -> int:
 
 
 def _ahead(nights: pd.DataFrame, clean: CleanTrace) -> pd.DataFrame:
-    """The nights from the first on that went by accounting beyond its end of now."""
+    """Return the nights from the first on that used accounting beyond its present end."""
     beyond = nights["until_s"].to_numpy() > _until(clean)
     return nights.iloc[int(beyond.argmax()) :] if beyond.any() else nights.iloc[:0]
 
@@ -129,7 +134,7 @@ def _listed(nights: pd.DataFrame) -> str:
 
 
 def _failures(home: Path, trace: str, nights: pd.DataFrame) -> list[Path]:
-    """Notes of nights that failed after the last that was done."""
+    """Return notes of nights that failed after the last one done."""
     last = nights["night"].iloc[-1] if len(nights) else ""
     folder = home / "reports" / "nights" / trace
     return [path for path in sorted(folder.glob("*.failed.txt")) if path.name.removesuffix(".failed.txt") > last]

@@ -1,7 +1,8 @@
-"""One night: new accounting is ingested, a challenger trained and judged, the champion replaced or its snapshot refreshed, the last month compared.
+"""One night: ingest, train and judge a challenger, replace or refresh the champion.
 
-:func:`night` is what the scheduled job (``pipelines.assets.night``) and the replay of a trace (``pipelines.workflows.night_replay``) both call. It
-changes nothing until everything is there (``pipelines.storage.publishing``), so a night that fails leaves the night before in place.
+:func:`night` is called by the scheduled job (``pipelines.assets.night``) and the replay of a trace
+(``pipelines.workflows.night_replay``). It changes nothing until everything is complete (``pipelines.storage.publishing``), so a
+night that fails leaves the night before in place.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ STAGES = ("ingesting", "opening the registry", "predicting as served", "retraini
 
 @dataclass(frozen=True)
 class NightConfig:
-    """What a night does, apart from its rule."""
+    """The settings of a night, apart from its rule."""
 
     seed: int = 0
     schedulers: tuple[str, ...] = SCHEDULERS
@@ -65,7 +66,7 @@ class NightConfig:
 
 @dataclass
 class Memo:
-    """What several nights in one process need not do again: training, and loading former champions. Empty, it only costs time."""
+    """A cache for several nights in one process: trained and loaded models; may be empty."""
 
     models: Models = field(default_factory=dict)
     champions: dict[str, Method] = field(default_factory=dict)
@@ -73,11 +74,12 @@ class Memo:
 
 @dataclass(frozen=True)
 class Night:
-    """What came of a night.
+    """The results of a night.
 
-    ``row`` is its row of the table ``nights``, ``nights`` that table with it, ``drift`` and ``performance`` what ``features.jobs.drift`` and
-    ``models.registry.performance`` found, ``comparison`` what :func:`sim.metrics.comparison.compare` made of the last days, with a row a schedule
-    and metric, and ``pruned`` which old versions went.
+    ``row`` is its row of the table ``nights``, ``nights`` that table with it, ``drift`` and ``performance`` the results of
+    ``features.jobs.drift`` and ``models.registry.performance``, ``comparison`` the result of
+    :func:`sim.metrics.comparison.compare` on the last days, with a row a schedule and metric, and ``pruned`` which old versions
+    were removed.
     """
 
     trace: str
@@ -95,7 +97,7 @@ class Night:
 
     @property
     def drifted(self) -> list[str]:
-        """Names of the inputs and measures that drifted."""
+        """Return names of the inputs and measures that drifted."""
         return _alarms(self.drift, self.performance)
 
 
@@ -110,10 +112,11 @@ def night(
     config: NightConfig = NightConfig(),
     memo: Memo | None = None,
 ) -> Night:
-    """Do the night ``label`` of ``trace``: ``read`` gives the accounting as it is now, ``connect`` the registry, ``home`` holds lake and reports.
+    """Do the night ``label`` of ``trace``.
 
-    Whatever is raised, aliases, tables and pages are those of the night before, and a file ``<label>.failed.txt`` beside the pages says in one
-    line what happened. Raises InputError for what can be mended, and whatever else happens.
+    ``read`` returns the current accounting, ``connect`` the registry, ``home`` holds lake and reports. On any error, aliases,
+    tables and pages are those of the night before, and a file ``<label>.failed.txt`` beside the pages says in one line what
+    happened. Raises InputError for bad input, and any other error.
     """
     try:
         with alone(home, trace):
@@ -124,7 +127,7 @@ def night(
 
 
 class _Work:
-    """The stages of one night, in order, and what they hand on."""
+    """The stages of one night, in order, and their shared state."""
 
     def __init__(
         self,
@@ -217,13 +220,13 @@ class _Work:
         return replace(result, pruned=pruned(store, f"runtime-{self.trace}", self.config.keep))
 
     def _point(self, store: Tracking, models: Mapping[str, str], versions: Made) -> None:
-        """Move the aliases; from then on the night's versions stay, whatever happens to its pages."""
+        """Move the aliases; from then on the night's versions stay, even if its pages fail."""
         aliases_of(store, self.model)(models)
         versions.keep()
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
-        if name != "opening the registry":  # until then, what lies there tells of the night before
+        if name != "opening the registry":  # until then, the files there are of the night before
             self.versions.note(self.draft, made_by=self.label, stage=name)
         try:
             yield
@@ -237,7 +240,7 @@ class _Work:
         return self.lake.read("nights", self.trace)[0]
 
     def _compare_with_before(self, clean: CleanTrace) -> tuple[int, int]:
-        """How many jobs are new, and how many of before are gone or changed (a changed one counts as both)."""
+        """Count new jobs, and former ones gone or changed (a changed job counts as both)."""
         if not self.lake.has("jobs", self.trace):
             return len(clean.jobs), 0
         old, now = (pd.Series(_row_hashes(jobs)).value_counts() for jobs in (self.lake.read("jobs", self.trace)[0], clean.jobs))
@@ -249,17 +252,17 @@ class _Work:
         return int(change[change > 0].sum()), gone
 
     def _served(self, known: Accounting, present: Incumbent | None, before: pd.DataFrame, store: Tracking) -> pd.DataFrame:
-        """The table ``served`` with the jobs that have ended since the last night."""
+        """Return the table ``served`` with the jobs that have ended since the last night."""
         first = int(before["until_s"].iloc[0]) if len(before) else known.until_s
         submit = known.jobs["submit_s"].to_numpy(np.int64)
         instants = sorted({*_before_the_first(submit, known.end_s, first), *map(int, before["until_s"])})
         rows = np.flatnonzero(submit >= instants[0])
         old = self.lake.read("served", self.trace)[0] if len(before) else pd.DataFrame()
-        if not set(answer_columns()) <= set(old.columns):  # a candidate or an answer is new: it has to be given, too
+        if not set(answer_columns()) <= set(old.columns):  # a new candidate or answer: answer all jobs again
             old = old.iloc[:0]
         if len(old):
             keys, answered_keys = job_keys(known.jobs.iloc[rows].assign(end_s=known.end_s[rows])), job_keys(old)
-            old = old[answered_keys.isin(keys)]  # what changed is answered anew
+            old = old[answered_keys.isin(keys)]  # changed jobs are answered again
             rows = rows[~keys.isin(answered_keys)]
         every = all_versions(store, f"runtime-{self.trace}")
         there = {str(each.version) for each in every if each.tags.get("queuecast_format") == str(FORMAT)}
@@ -267,7 +270,7 @@ class _Work:
             int(at): (version, self._champion(version, store))
             for at, version, method in zip(before["until_s"], before["trained_version"], before["method"], strict=True)
             if method
-            and str(version) in there  # one that was pruned, or is of an older format, answers no more
+            and str(version) in there  # a pruned version, or one of an older format, cannot answer
             and ((submit[rows] > at) & (submit[rows] <= (present.trained_until_s if present and present.method else 2**62))).any()
         }
         answered = predict_served(
@@ -342,7 +345,7 @@ class _Work:
 
 
 def failures(folder: Path) -> list[str]:
-    """One line for each night that failed, from the files beside the pages."""
+    """Return one line for each night that failed, from the files beside the pages."""
     return [path.read_text(encoding="utf-8").strip() for path in sorted(folder.glob("*.failed.txt"))]
 
 
@@ -355,7 +358,10 @@ def _tell_failure(home: Path, trace: str, label: str, error: Exception) -> None:
 
 
 def _before_the_first(submit_s: np.ndarray, end_s: np.ndarray, first_s: int) -> list[int]:
-    """Instants that stand for nights before the first, which was at ``first_s``: as far back as the comparison or the judged window looks."""
+    """Return instants in place of nights before the first one at ``first_s``.
+
+    As far back as the comparison or the judged window reaches.
+    """
     ended = end_s <= first_s
     if not ended.any():  # the accounting of that night is gone
         return [first_s]

@@ -30,14 +30,14 @@ _WARN = dg.AssetCheckSeverity.WARN
 
 COUNTERS = {
     "nothing_in_quarantine": "Every file could be read (a warning if not).",
-    "no_duplicate_samples": "On the days that got something new, a reader gets each node and time once, in order.",
+    "no_duplicate_samples": "On the days with new data, a reader gets each node and time once, in order.",
 }
 CONTROL_RUNS = {
-    "nothing_contradicts": "No file says otherwise of a run or probe than was said before (a warning if so).",
-    "probes_and_types_are_of_runs": "Every probe result is of a run that is there, every application has a type (a warning if not).",
+    "nothing_contradicts": "No file contradicts an earlier one about a run or probe (a warning if not).",
+    "probes_and_types_are_of_runs": "Every probe result is of a known run, every application has a type (a warning if not).",
 }
 FEATURES = {
-    "counters_move": f"At most {STILL:.0%} of the metrics say the same before every run (a warning if not: sensors may be dead).",
+    "counters_move": f"At most {STILL:.0%} of the metrics are the same before every run (a warning if not: sensors may be dead).",
     "coverage_of_nodes_and_minutes": f"Of the nodes and of the samples expected in the windows before runs at least {SEEN:.0%} are there (a warning if not).",
     "labels_balanced": f"{VARIED[0]:.0%} to {VARIED[1]:.0%} of the runs vary (a warning if not).",
     "every_application_has_runs": f"Every application has at least {FEWEST_RUNS} runs, so that one of them can vary (a warning if not).",

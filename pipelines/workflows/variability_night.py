@@ -1,7 +1,7 @@
-"""One night of a monitored system: what is new comes in, candidates are trained and judged, the champion is replaced or stays, and is tried again.
+"""One night of a monitored system: ingest, train and judge, replace or keep, try again.
 
-Counters and control runs are kept as they come, each file whole: they are what happened, and reading them again changes nothing. What is made of them,
-features, trials, aliases and the row of the night, is published in one step or not at all (:mod:`pipelines.storage.versions`).
+Counters and control runs are kept as ingested, each file whole: they are facts, and reading them again changes nothing. Features,
+trials, aliases and the row of the night are published in one step or not at all (:mod:`pipelines.storage.versions`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TRIALS_PAGE = "variability/{}.html"
 
 @dataclass(frozen=True)
 class Ingested:
-    """What came in: of the counter files, by day, what could not be read, and the tables."""
+    """What was ingested: counter files, days, unreadable files, and tables."""
 
     report: IngestReport
     days: pd.DataFrame
@@ -62,7 +62,10 @@ class Ingested:
 
 @dataclass(frozen=True)
 class VariabilityNight:
-    """What came of a night: ``row`` is its row of the table of nights, ``trials`` means by scheduler (empty for a system that is not simulated)."""
+    """The results of a night.
+
+    ``row`` is its row of the table of nights, ``trials`` means by scheduler (empty for a system that is not simulated).
+    """
 
     row: dict[str, Any]
     ingested: Ingested
@@ -73,7 +76,7 @@ class VariabilityNight:
 
 
 def ingest(home: Path, known: System) -> Ingested:
-    """Read what is new of a system; the simulated one is simulated first, where it was not."""
+    """Read new data of a system; the simulated one is simulated first, if needed."""
     if known.simulated:
         from pipelines.sources.simulated_site import simulate_site
 
@@ -88,9 +91,10 @@ def ingest(home: Path, known: System) -> Ingested:
 def night(
     home: Path, name: str, label: str, connect: Callable[[], Tracking], *, run_id: str = "", seed: int = 0, trials: int = TRIALS
 ) -> VariabilityNight:
-    """Do the night ``label`` of the system ``name``. Whatever is raised, features, trials and aliases are those of the night before.
+    """Do the night ``label`` of the system ``name``.
 
-    Raises InputError for what can be mended and where a check of what was made fails, and whatever else happens.
+    On any error, features, trials and aliases are those of the night before. Raises InputError for bad input and where a check
+    fails, and any other error.
     """
     from models.registry.variability_registration import VARIABILITY, load_version
     from pipelines.workflows import variability_checks as checks

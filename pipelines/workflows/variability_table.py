@@ -1,6 +1,6 @@
-"""Training tables of a system: its control runs, with what the counters said before each began.
+"""Training tables of a system: its control runs, with the counters before each began.
 
-Made from what was ingested by one pass over the counters, and kept as one table of the lake.
+Made from the ingested data by one pass over the counters, and kept as one table of the lake.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ _RUN_COLUMNS = ("run_id", "application", "input", "start_s", "runtime_s")
 
 @dataclass(frozen=True)
 class TrainingTable:
-    """Control runs of one system and their features, float64 [runs, features] by scope (``own``, ``all``), in the same order.
+    """Control runs of one system and their features, float64 [runs, features] by scope.
 
-    ``told`` is the true contention of each run and ``truth`` int64 [runs] whether it was slowed by it, where a simulated cluster knows. ``left_out`` counts
-    runs that are not in it, by the reason. ``coverage`` (a row a run, before any was left out for want of samples), ``counts`` and ``interval_s`` are those of
-    :class:`features.monitoring.windows.WindowFeatures`; samples younger than ``lag_s`` were not looked at.
+    Scopes are ``own`` and ``all``, in the same order. ``told`` is the true contention of each run and ``truth`` int64 [runs]
+    whether it was slowed by it, where a simulated cluster knows. ``left_out`` counts runs that are not in it, by the reason.
+    ``coverage`` (a row a run, before any was left out for missing samples), ``counts`` and ``interval_s`` are those of
+    :class:`features.monitoring.windows.WindowFeatures`; samples younger than ``lag_s`` were not read.
     """
 
     system: str
@@ -50,11 +51,11 @@ class TrainingTable:
 
 
 def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> TrainingTable:
-    """What was ingested of ``system`` under ``home``, by one pass over each sampler's counters.
+    """Return the training table of ``system`` under ``home``, by one pass over its counters.
 
-    Beside what ``queuecast variability ingest`` keeps there may be a table ``contention`` (``run_id``, ``slowed``, and columns of the true contention),
-    which only a simulated cluster can write. Samples that could not yet be read when a run started (``lag_s`` in ``systems.toml``) are not looked
-    at. Runs whose nodes are not known, or in whose window no counter was sampled, are left out.
+    Beside the tables of ``queuecast variability ingest`` there may be a table ``contention`` (``run_id``, ``slowed``, and columns
+    of the true contention), which only a simulated cluster can write. Samples that could not yet be read when a run started
+    (``lag_s`` in ``systems.toml``) are not used. Runs with unknown nodes, or without any sample in their window, are left out.
     Without probe results their features are missing. InputError where no control runs or no counters were ingested.
     """
     from pipelines.sources.systems import SIMULATED, settings_of
@@ -94,7 +95,10 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
 
 
 def windows_before(store: CountersStore, runs: pd.DataFrame, scopes: Sequence[str], lag_s: float) -> WindowFeatures:
-    """What all samplers of ``store`` saw in the window before each of ``runs`` (``run_id nodes start_s``), by ``scopes``; InputError without any."""
+    """Return the features of all samplers of ``store`` in the window before each of ``runs``.
+
+    ``runs`` has ``run_id nodes start_s``; ``scopes`` as in :func:`training_table`. InputError without any counters.
+    """
     from features.monitoring.windows import side_by_side, window_features
 
     names = [name for name in SAMPLERS if name in store.samplers] + [name for name in store.samplers if name not in SAMPLERS]
@@ -111,14 +115,14 @@ def windows_before(store: CountersStore, runs: pd.DataFrame, scopes: Sequence[st
 
 
 def pack_table(table: TrainingTable) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """A training table as one table of the lake, a row a run and scope, and what else is to be known of it."""
+    """Return a training table as one table of the lake, a row a run and scope, and metadata."""
     runs = table.runs[list(_RUN_COLUMNS)]
     rows = [pd.concat([runs.assign(scope=scope), table.features[scope]], axis=1) for scope in table.features]
     return pd.concat(rows, ignore_index=True), {"left_out": dict(table.left_out), "generated": table.generated}
 
 
 def unpack_table(system: str, frame: pd.DataFrame, metadata: Mapping[str, Any]) -> TrainingTable:
-    """The inverse of :func:`pack_table`, but for the coverage."""
+    """Invert :func:`pack_table`, without the coverage."""
     parts = {scope: frame[frame["scope"] == scope].reset_index(drop=True) for scope in SCOPES if (frame["scope"] == scope).any()}
     runs = next(iter(parts.values()))[list(_RUN_COLUMNS)]
     features = {scope: part.drop(columns=[*_RUN_COLUMNS, "scope"]) for scope, part in parts.items()}
