@@ -214,7 +214,7 @@ def set_aliases(tracking: Tracking, name: str, champion: str, challenger: str = 
 
 
 def version_at(tracking: Tracking, name: str, alias: str = "champion") -> ModelVersion | None:
-    """Return the version of ``name`` that ``alias`` points to, or of that number; None if there is none."""
+    """Return the version of ``name`` at ``alias``, or of that number; None if there is none."""
     try:
         if alias.isdigit():
             return tracking.client.get_model_version(name, alias)

@@ -79,9 +79,9 @@ def compile_kernels() -> None:
 
 
 def import_without_blas() -> None:
-    """Import numba's array functions without :mod:`scipy.linalg`, which costs a tenth of a second at each start.
+    """Import numba's array functions without :mod:`scipy.linalg`, for a faster start.
 
-    numba imports it to know whether compiled code may call ``np.cov``; ours does not.
+    It costs a tenth of a second. numba imports it to know whether compiled code may call ``np.cov``; ours does not.
     """
     blas = "scipy.linalg.cython_blas"
     if blas in sys.modules:

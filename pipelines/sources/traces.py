@@ -103,7 +103,10 @@ def read_known(name: str) -> tuple[Trace, str]:
 
 
 def grows(entry: Entry) -> bool:
-    """Whether the trace goes on to grow, so that it is retrained every night: as stated, or else if its file is Slurm accounting."""
+    """Tell whether the trace grows, so that it is retrained every night.
+
+    As stated, or else if its file is Slurm accounting.
+    """
     if entry.grows is not None:
         return entry.grows
     if entry.format or entry.remote or entry.checked:
@@ -112,7 +115,10 @@ def grows(entry: Entry) -> bool:
 
 
 def remembered_files() -> dict[str, str]:
-    """Of each remembered trace in a file of this machine that does not grow, what tells that it was replaced: time and size."""
+    """Return time and size of each remembered trace file that does not grow.
+
+    A change shows that the file was replaced. Only files of this machine are listed.
+    """
     found = {}
     for name in _remembered_tables():
         entry = load_catalogue()[name]
@@ -123,7 +129,10 @@ def remembered_files() -> dict[str, str]:
 
 
 def first_night() -> date:
-    """The first day of which a night is expected of any trace: $QUEUECAST_NIGHTS_SINCE, or when the first was remembered; today without one."""
+    """Return the first day on which a night is expected of any trace.
+
+    $QUEUECAST_NIGHTS_SINCE, or the day when the first trace was remembered; today without one.
+    """
     if given := os.environ.get("QUEUECAST_NIGHTS_SINCE"):
         return date.fromisoformat(given)
     known = []

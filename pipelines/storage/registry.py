@@ -105,7 +105,7 @@ def submissions(clean: CleanTrace) -> pd.DataFrame:
     """Return the raw submission columns of a cleaned trace.
 
     ``user group executable procs requested_s submit_time``, the time as the site's wall clock. Jobs without a known user get the
-    user with the empty name, who has no history; ``group`` and ``executable`` are null where they are unknown.
+    user with the empty name, without history; ``group`` and ``executable`` are null where they are unknown.
     """
     jobs = clean.jobs
     local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), clean.origin_unix_s, clean.timezone)

@@ -134,10 +134,10 @@ def label(scheduler: str) -> str:
     plan = named_scheduler(scheduler)
     if plan.rush is None:
         return scheduler
-    who = plan.rush.model if plan.rush.model in (ORACLE, COIN) else f"RUSH {plan.rush.model}"
+    model = plan.rush.model if plan.rush.model in (ORACLE, COIN) else f"RUSH {plan.rush.model}"
     order = "" if plan.name == BASELINE or scheduler.upper().startswith("EASY+") else f"{scheduler.split('+')[0]} "
     return (
-        f"{order}{who}"
+        f"{order}{model}"
         + (f", {plan.rush.skips} skips" if plan.rush.skips != 10 else "")
         + (", little too" * (plan.rush.classes != "variation"))
     )

@@ -1,6 +1,6 @@
 """Jobs submitted when another has ended: SWF's preceding job and think time.
 
-These are the users who react of Zakay & Feitelson. The kernel numbers jobs by the order of their submissions, which here is only
+These are the reacting users of Zakay & Feitelson. The kernel numbers jobs by the order of their submissions, which here is only
 known during the simulation. So its tables are filled as jobs arrive: the next row is the job due first, by second and then by row
 of the given table. One at a time (per-event semantics), a job released by an end of this very second comes after those submitted
 in it before.

@@ -137,13 +137,13 @@ FAIRNESS: dict[str, Metric] = {
     ),
     "nuwt_std": Metric("NUWT, standard deviation", "ratio", "How far apart users are in it.", _KLUSACEK),
     "dissatisfied_users": Metric(
-        "users who would complain",
+        "dissatisfied users",
         "count",
         "Users with a job that waited longer than (ln(processors) + 1) × a share of the requested time, the smaller the longer "
         "the request, summed over the user's jobs present at its last submission before that job's start.",
         _KLUSACEK,
     ),
-    "dissatisfied_jobs": Metric("jobs they would complain of", "count", "Number of such jobs.", _KLUSACEK),
+    "dissatisfied_jobs": Metric("dissatisfying jobs", "count", "Number of such jobs.", _KLUSACEK),
 }
 
 TRIAL: dict[str, Metric] = {
