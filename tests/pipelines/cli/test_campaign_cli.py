@@ -25,7 +25,7 @@ from sim import Campaign, run_campaign
 from sim.campaigns.campaign import Point, serial
 from sim.campaigns.windows import Windows, split_windows
 from sim.policy import Policy
-from tests.pipelines.cli.test_cli import queuecast
+from tests.support.command import queuecast
 from tests.support.workloads import crowd
 
 WEEKS, JOBS = 7, 40

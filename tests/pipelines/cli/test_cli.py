@@ -1,4 +1,4 @@
-"""The command line as a user meets it: whole processes, exit codes, one line for bad input."""
+"""The command line as a user meets it: output, exit codes, one line for bad input; as whole processes, and in this one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from tests.conftest import SHARED, needs_shared
+from tests.support.command import queuecast
 
 SWF = """; UnixStartTime: 843480031
 ; TimeZoneString: Europe/Stockholm
@@ -22,10 +23,11 @@ SWF = """; UnixStartTime: 843480031
 """
 
 
-def queuecast(*arguments: str, home: Path, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+def process(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
+    """As :func:`queuecast`, in a process of its own."""
     environment = {**os.environ, "QUEUECAST_HOME": str(home)}
     command = [sys.executable, "-m", "pipelines", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=timeout)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def trace(tmp_path: Path) -> Path:
 
 def test_json_is_one_object_a_line_and_nothing_else(trace: Path, tmp_path: Path) -> None:
     arguments = ("--scheduler", "EASY", "--scheduler", "EASY-SJBF", "--predictor", "requested", "--predictor", "clairvoyant")
-    done = queuecast("simulate", str(trace), *arguments, "--json", home=tmp_path)
+    done = process("simulate", str(trace), *arguments, "--json", home=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(row["scheduler"], row["predictor"]) for row in rows] == [
@@ -98,7 +100,7 @@ def test_schedules_that_rows_would_not_tell_apart_are_refused_before_anything_ru
     trace: Path, tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     out = tmp_path / "out.parquet"
-    done = queuecast("simulate", str(trace), *arguments, "--schedule-out", str(out), home=tmp_path)
+    done = process("simulate", str(trace), *arguments, "--schedule-out", str(out), home=tmp_path)
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
     assert line.startswith(f"queuecast: --schedule-out {words}")
@@ -174,7 +176,7 @@ def test_simulate_imports_neither_dagster_nor_mlflow(trace: Path, tmp_path: Path
 
 
 def test_every_command_explains_itself(tmp_path: Path) -> None:
-    done = queuecast("--help", home=tmp_path)
+    done = process("--help", home=tmp_path)
     assert done.returncode == 0
     for command in ("run", "simulate", "inspect", "traces", "predict", "fetch", "bench", "ui"):
         assert command in done.stdout

@@ -24,7 +24,7 @@ from pipelines.workflows.evaluation import BY_CHANCE, KIND, WITH_FEEDBACK, as_re
 from sim import simulate
 from sim.predictions.sharpness import CONSTANT, REFERENCES
 from tests.conftest import SHARED, needs_shared
-from tests.pipelines.cli.test_cli import queuecast
+from tests.support.command import queuecast
 from tests.support.workloads import crowd
 
 WEEKS, JOBS = 8, 50

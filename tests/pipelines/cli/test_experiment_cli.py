@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from pipelines.storage.parquet import read_parquet
+from tests.support import command
 
 RUSH = "EASY+RUSH(model=knn,skips=5)"
 SMALL = ("--trials", "2", "--days", "0.05", "--scheduler", "EASY", "--scheduler", RUSH)
 
 
 def queuecast(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "QUEUECAST_HOME": str(place / "home"), "PYTHONPATH": str(Path(__file__).parents[3])}
-    command = [sys.executable, "-m", "pipelines", "variability", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=place, timeout=300, check=False)
+    return command.queuecast("variability", *arguments, home=place / "home", cwd=place)
 
 
 def test_an_experiment_is_printed_written_and_drawn_and_says_that_it_is_simulated(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,14 +10,13 @@ import pytest
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
+from tests.support.command import queuecast
 
 HEAD = "#Time,Time_usec,ProducerName,component_id,job_id"
 
 
 def ingest(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "QUEUECAST_HOME": str(place / "home"), "PYTHONPATH": str(Path(__file__).parents[3])}
-    command = [sys.executable, "-m", "pipelines", "variability", "ingest", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=place, timeout=300, check=False)
+    return queuecast("variability", "ingest", *arguments, home=place / "home", cwd=place)
 
 
 def site(place: Path) -> None:

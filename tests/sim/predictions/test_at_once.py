@@ -16,8 +16,8 @@ from sim.predictions.at_once import AT_ONCE, predict_at_once, told_at
 from sim.predictions.quality import judge
 from tests.conftest import SHARED, needs_shared
 from tests.models.runtime.test_okcm import OkcmByHand
-from tests.pipelines.cli.test_cli import queuecast
 from tests.pipelines.cli.test_evaluate_cli import JOBS, WEEKS, swf
+from tests.support.command import queuecast
 from tests.support.workloads import crowd
 
 LOAD = crowd(np.random.default_rng(3), 200, longest_s=36_000)
