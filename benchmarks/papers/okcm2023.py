@@ -162,7 +162,11 @@ def section(results: Results, shared: Path) -> list[str]:
                     table[f"{how}, {name}, published"] = published(shared, results.published, metric, how, name)
                 table[f"{how}, {name}"] = statistic(results, name, metric, how)
         lines += [f"**{title}** over the seven samples:", "", *rows_of(pd.DataFrame(table).T, form), ""]
-    lines += ["**Ratio to requested times**, in brackets 5 to 95 % of other draws of seven samples:", ""]
+    lines += [
+        "**Ratio to requested times**, in brackets 5 to 95 % of other draws of seven samples, which are no interval of the number "
+        "before them and need not hold it:",
+        "",
+    ]
     lines += ["| | " + " | ".join(POLICIES) + " |", "| --- " * (1 + len(POLICIES)) + "|"]
     for metric, title in (("mean_bounded_slowdown", "slowdown"), ("mean_wait_s", "wait")):
         for how in STATISTICS:

@@ -76,13 +76,13 @@ pass then; real schedulers run one every so many seconds. Both are options of se
   timer's behind them.
 
 Mean change of a metric against plain `per-second` over {replays} replays of each trace, all submissions moved by up to {shake} s (the same moves for
-each semantics), and in brackets the least and the greatest of them. Lower is better.
+each semantics), and in brackets the min and max of them, which is no interval of the mean. Lower is better.
 """
 
 TAIL = """
 What this does not show: which semantics is right for a machine. Brackets that include 0 say that one replay may well show the opposite sign. Where nothing
 expires (requested times, exact runtimes) a pass at an expired prediction changes nothing, and one by a timer nothing either for orders that do not change
-while jobs wait. Schedules are chaotic: each of these passes lets some job start earlier, and all that follows is another schedule.
+while jobs wait. Schedules are chaotic: each of these passes may let some job start earlier, and all that follows is another schedule.
 
 The data: [data/semantics.csv](data/semantics.csv).
 """

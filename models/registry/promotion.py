@@ -14,8 +14,8 @@ ended. The challenger is promoted if
 
 The unit of evidence is the mean difference of accuracy over the jobs of one user that ended on one day, less ``TIE``: a user's
 jobs resemble each other, so a burst of a thousand counts as one observation. Assumptions for equals: given the past, and given
-which users' jobs end on a day, the units are in expectation at most 0 on average over the days so far, and users of one day err
-independently. Then the chance that an equal challenger, or one of several (Bonferroni), is ever promoted over a champion is at
+which users' jobs end on a day, the units are in expectation at most 0 on average since each time to begin, and users of one day
+err independently. Then the chance that an equal challenger, or one of several (Bonferroni), is ever promoted over a champion is at
 most ``LEVEL``, whatever the number of nights. The evidence begins anew with every champion.
 
 Beside the evidence the mean difference over the last days is shown with an interval, which decides nothing: jobs of one user and

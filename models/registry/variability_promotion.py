@@ -6,7 +6,7 @@ champion's F1 of the days before, the challenger's F1 is higher if, in the mean,
 varied v (0 or 1) have p (2 v - f) above 0 (F1 = sum n / sum d, of run i with n_i twice its hits and d_i its predictions plus its
 variations, so the sign of the difference is that of sum n - f d). The unit is the sum of this over the runs of one day, for these
 share the machine's state, over the largest sum of magnitudes of a day so far, so that it lies in [-1, 1]. Equals are assumed to
-have, given the past and which runs they differ on, units of at most 0 in expectation, on average over the days so far. (The mean
+have, given the past and which runs they differ on, units of at most 0 in expectation, on average since each time to begin. (The mean
 over a day's runs would weigh days unlike F1: of 60 simulated years with a challenger of equal F1 that warns less often, 6
 promoted it.)
 
