@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import tomlkit
 from filelock import FileLock
+from pydantic import Field, Strict
 
 from features.errors import InputError
 from features.names import check_name
 from models.variability.model import CLASSIFIERS
+from pipelines.sources.validation import validated
 from pipelines.storage.atomic import replacing
 
 SIMULATED = "simulated"
 """Name of the embedded default, a small simulated cluster."""
+
+
+Texts = Annotated[tuple[str, ...], Strict(False)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Classifiers = Annotated[tuple[Literal[CLASSIFIERS], ...], Strict(False)]  # type: ignore[valid-type]
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,7 @@ class System:
     """
 
     name: str
-    counters: tuple[str, ...] = ()
+    counters: Texts = ()
     sampler: str = ""
     runs: str = ""
     accounting: str = ""
@@ -43,9 +50,9 @@ class System:
     time_zone: str = ""
     probes: str = ""
     types: str = ""
-    lag_s: float = 0.0
-    scope: str = "own"
-    classifiers: tuple[str, ...] = CLASSIFIERS
+    lag_s: Seconds = 0.0
+    scope: Literal["own", "all"] = "own"
+    classifiers: Classifiers = CLASSIFIERS
     elimination: bool = False
 
     @property
@@ -53,7 +60,6 @@ class System:
         return self.name == SIMULATED
 
 
-_KEYS = {field.name: field.type for field in fields(System) if field.name != "name"}
 _LISTS = ("counters", "classifiers")
 
 
@@ -71,7 +77,10 @@ def systems(home: Path) -> dict[str, System]:
         tables = tomllib.loads(path.read_text(encoding="utf-8")).get("systems", {})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: is no TOML: {error}") from error
-    return {check_name(name, f"{path}: systems"): _system(path, name, table) for name, table in tables.items()}
+    return {
+        check_name(name, f"{path}: systems"): System(name, **validated(System, table, f"{path}: system {name}"))
+        for name, table in tables.items()
+    }
 
 
 def system(home: Path, name: str) -> System:
@@ -116,32 +125,3 @@ def remember_system(home: Path, name: str, given: Mapping[str, Any]) -> System:
         with replacing(path) as temporary:
             temporary.write_text(tomlkit.dumps(document), encoding="utf-8")
     return known
-
-
-def _system(path: Path, name: str, table: Any) -> System:
-    def wrong(what: str) -> InputError:
-        return InputError(f"{path}: system {name}: {what}")
-
-    if not isinstance(table, dict):
-        raise wrong("is no table")
-    if unknown := sorted(set(table) - set(_KEYS)):
-        raise wrong(f"unknown key {unknown[0]}: known are {', '.join(_KEYS)}")
-    for key, value in table.items():
-        if key in _LISTS:
-            if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-                raise wrong(f"{key} must be a list of texts")
-        elif key == "lag_s":
-            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-                raise wrong(f"lag_s must be seconds from 0 on, not {value!r}")
-        elif key == "elimination":
-            if not isinstance(value, bool):
-                raise wrong(f"elimination must be true or false, not {value!r}")
-        elif not isinstance(value, str):
-            raise wrong(f"{key} must be a text, not {value!r}")
-    stated: dict[str, Any] = {key: tuple(value) if key in _LISTS else value for key, value in table.items()}
-    found = System(name, **stated)
-    if found.scope not in ("own", "all"):
-        raise wrong(f"scope must be own or all, not {found.scope!r}")
-    if unknown := [each for each in found.classifiers if each not in CLASSIFIERS]:
-        raise wrong(f"unknown classifier {unknown[0]!r}: known are {', '.join(CLASSIFIERS)}")
-    return found

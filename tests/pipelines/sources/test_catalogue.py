@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import threading
+import tomllib
 from collections.abc import Iterator
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -24,6 +25,7 @@ from pipelines.ingest.read import find_entry, read_trace
 from pipelines.sources.catalogue import PACKAGED, Entry, load_catalogue, remembered
 from pipelines.sources.fetch import fetch
 from pipelines.sources.traces import forget, read_known, remember
+from pipelines.sources.validation import validated
 from pipelines.storage.home import archive, home
 from pipelines.storage.instance import instance
 from pipelines.storage.lake import Lake
@@ -122,7 +124,7 @@ def test_traces_that_were_run_are_known_from_then_on(elsewhere: Path) -> None:
         ("[traces.a]\nplace = 'x'\nprocz = 3\n", ": traces.a: procz is unknown: known are " + KEYS),
         ("[traces.a]\nplace = 'x'\nprocs = '3'\n", ": traces.a: procs must be a whole number, not '3'"),
         ("[traces.a]\nplace = 'x'\nprocs = true\n", ": traces.a: procs must be a whole number, not True"),
-        ("[traces.a]\nplace = 'x'\nprocs = 0\n", ": traces.a: procs must be at least 1"),
+        ("[traces.a]\nplace = 'x'\nprocs = 0\n", ": traces.a: procs must be at least 1, not 0"),
         ("[traces.a]\nplace = 3\n", ": traces.a: place must be a string, not 3"),
         ("[traces.a]\nplace = 'x'\nmissing_request = 'guess'\n", ": traces.a: missing_request must be one of drop, runtime, queue-max, not 'guess'"),
         ("[traces.a]\nplace = 'x'\nformat = 'csv'\n", ": traces.a: format must be one of swf, slurm, parquet, generated, not 'csv'"),
@@ -455,3 +457,8 @@ def test_what_cannot_be_fetched_is_refused_before_anything_is_asked(server: HTTP
     assert message(fetch, "g", local, archive()) == "g: needs no fetching, it is generated"
     assert message(fetch, "z", remote(server, "x"), archive()) == "z: no trace of the catalogue; known: a"
     assert server.asked == []  # type: ignore[attr-defined]
+
+
+def test_the_packaged_catalogue_which_no_simulation_validates_is_valid() -> None:
+    for name, table in tomllib.loads(PACKAGED.read_text(encoding="utf-8"))["traces"].items():
+        assert validated(Entry, table, name, left_out=("name", "stated_in")) == table

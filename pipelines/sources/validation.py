@@ -1,0 +1,63 @@
+"""Tables of TOML files, validated by pydantic against the types of the dataclass that they become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import MISSING, fields
+from functools import cache
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from features.errors import InputError
+
+_EXPECTED = {
+    "string_type": "a string",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "mapping_type": "a table",
+    "dict_type": "a table",
+}
+"""What pydantic expected, by its type of error."""
+
+
+def validated(shape: type, table: Any, where: str, left_out: Sequence[str] = ("name",)) -> dict[str, Any]:
+    """Return ``table`` with values of the types of the dataclass ``shape``, all of whose fields but those ``left_out`` are keys.
+
+    Nothing is converted but a list to a tuple. Raises InputError, one line: ``where``, the key, and what it must be.
+    """
+    if not isinstance(table, dict):
+        raise InputError(f"{where}: must be a table, not {table!r}")
+    model = _model(shape, tuple(left_out))
+    try:
+        return model.model_validate(table).model_dump(exclude_unset=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"{where}: {key} {_said(first, model)}") from error
+
+
+def _said(error: Any, model: type[BaseModel]) -> str:
+    """What is wrong with a key, and what would be right."""
+    kind, given, context = error["type"], error["input"], error.get("ctx", {})
+    if kind == "extra_forbidden":
+        return f"is unknown: known are {', '.join(model.model_fields)}"
+    if kind == "literal_error":
+        return f"must be one of {context['expected'].replace(' or ', ', ').replace(chr(39), '')}, not {given!r}"
+    if kind == "greater_than_equal":
+        return f"must be at least {context['ge']:g}, not {given!r}"
+    return f"must be {_EXPECTED.get(kind, error['msg'])}, not {given!r}"
+
+
+@cache
+def _model(shape: type, left_out: tuple[str, ...]) -> type[BaseModel]:
+    hints = get_type_hints(shape, include_extras=True)
+    keys: dict[str, Any] = {}
+    for each in fields(shape):
+        if each.name not in left_out:
+            default = Field(default_factory=each.default_factory) if each.default_factory is not MISSING else each.default
+            keys[each.name] = (hints[each.name], default)
+    model: type[BaseModel] = create_model(shape.__name__, __config__=ConfigDict(extra="forbid", strict=True), **keys)
+    return model
