@@ -12,7 +12,7 @@ def marks(name: str) -> tuple[str, str]:
 
 
 def replace_parts(path: Path, parts: Mapping[str, str]) -> None:
-    """Put each of ``parts`` between its marks in the page at ``path``; ValueError if they are not there."""
+    """Put each of ``parts`` between its marks in a page; ValueError if they are not there."""
     page = path.read_text(encoding="utf-8")
     for name, text in parts.items():
         begin, end = marks(name)

@@ -49,8 +49,9 @@ def commit(house: Path = HOUSE) -> str:
 
 
 def kept(folder: Path, name: str, settings: Sequence[object], make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-    """The table that ``make`` gives, from ``folder`` if the same code made it for the same ``settings``, else made and put there.
+    """Return the table that ``make`` gives, from ``folder`` if it was made before.
 
+    It is used again only by the same code with the same ``settings``.
     ``name`` is the benchmark's module under ``benchmarks``, as ``studies.picture``; ``settings`` are told apart by their ``repr``.
     """
     path = folder / f"{key(name, settings)}.parquet"
@@ -62,7 +63,7 @@ def kept(folder: Path, name: str, settings: Sequence[object], make: Callable[[],
 
 
 def key(name: str, settings: Sequence[object]) -> str:
-    """The name under which results of ``name`` with ``settings`` are kept: 32 digits of a hash of both and of the code."""
+    """Return the name under which results are kept: 32 digits of a hash of settings and code."""
     own = (HOUSE / "benchmarks" / f"{name.replace('.', '/')}.py").read_text(encoding="utf-8")
     return hashlib.sha256("\n".join((code(), own, *map(repr, settings))).encode()).hexdigest()[:32]
 

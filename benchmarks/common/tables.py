@@ -22,9 +22,10 @@ LONGEST_CAPTION = 160
 
 
 class Table(NamedTuple):
-    """A Markdown table: the heading it stands under, the paragraph before it, and which of the section's it is, from 1.
+    """A Markdown table of a page.
 
-    ``caption_start``, ``start`` and ``stop`` are lines of the text.
+    ``section`` is the heading it stands under, ``caption`` the paragraph before it, ``number`` which of the
+    section's it is, from 1; ``caption_start``, ``start`` and ``stop`` are lines of the text.
     """
 
     section: str
@@ -70,9 +71,10 @@ def tables(text: str, part: str = "") -> Iterator[Table]:
 
 
 def cells(text: str, part: str = "") -> pd.DataFrame:
-    """Return every cell of every table of a page: ``section table line column value``, without marks of bold.
+    """Return every cell of every table of a page, without marks of bold.
 
-    ``table`` is its number in the section and, where that is short, what announces it there.
+    Columns: ``section table line column value``. ``table`` is its number in the section and, where that is
+    short, what announces it there.
     """
     lines, rows = text.splitlines(), []
     for table in tables(text, part):
@@ -85,7 +87,7 @@ def cells(text: str, part: str = "") -> pd.DataFrame:
 
 
 def shortened(text: str, keep: Keep = always, rows: Rows = always, part: str = "") -> str:
-    """Take tables that ``keep`` does not want out of a page, and of the others the rows that ``rows`` does not want.
+    """Leave on a page the tables that ``keep`` wants, and of those the rows that ``rows`` wants.
 
     A paragraph that ends in a colon announces its table and goes with it, as do folds (``<details>``) around a table
     and headings under which nothing is left.
@@ -109,13 +111,13 @@ def shortened(text: str, keep: Keep = always, rows: Rows = always, part: str = "
 
 
 def write_page(path: Path, text: str, keep: Keep = always, rows: Rows = always) -> None:
-    """Write a page :func:`shortened`, and all its :func:`cells` to ``data/<page>.csv`` beside it."""
+    """Write a page :func:`shortened`, and all its cells to ``data/<page>.csv`` beside it."""
     _write(path, cells(text))
     path.write_text(shortened(text, keep, rows), encoding="utf-8")
 
 
 def write_parts(path: Path, parts: Mapping[str, str], keep: Keep = always, rows: Rows = always) -> None:
-    """Replace ``parts`` of a page written by hand (:func:`replace_parts`), and the same sections of its data."""
+    """Replace ``parts`` of a page written by hand, and the same sections of its data."""
     made = pd.concat([cells(text, name) for name, text in parts.items()])
     data = _data(path)
     if data.exists():

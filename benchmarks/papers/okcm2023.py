@@ -315,7 +315,7 @@ other traces are in [data/okcm.csv](data/okcm.csv).
 
 
 def matters(table: Table) -> bool:
-    """Keep accuracies, and of the schedules the ratios on the trace of which some were published."""
+    """Keep accuracies, and the ratios on the trace of which some were published."""
     return table.section.startswith("Accuracy") or (table.section == "SDSC-SP2" and table.number == 3)
 
 

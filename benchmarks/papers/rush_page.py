@@ -77,7 +77,7 @@ def write(tables: Mapping[str, str]) -> None:
 
 
 def matters(table: Table) -> bool:
-    """Keep of the experiments the first one over all applications, and of the cutoffs the trials they are chosen on."""
+    """Keep the first experiment, and of the cutoffs the trials they are chosen on."""
     if table.section.startswith("experiments"):
         return table.section.startswith("experiments: ADAA") and table.number == 1
     return table.section != "cutoffs" or table.number == 1

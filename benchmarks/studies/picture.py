@@ -1,4 +1,4 @@
-"""Draw the picture of the README: slowdown by predictor on KTH-SP2, from the data of :mod:`benchmarks.studies.schedules`.
+"""Draw the picture of the README, slowdown by predictor, from the data of ``schedules``.
 
 ``python -m benchmarks.studies.picture`` prints the bars, ``--write`` draws docs/slowdown.png. Nothing is simulated.
 """
@@ -24,9 +24,9 @@ NAMED = {"requested": "requested times", "requested*2": "twice the requested tim
 
 
 def bars(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a predictor: ``label slowdown relative low high colour``, the highest slowdown first, plain EASY on top.
+    """Return a row a predictor, the highest slowdown first, plain EASY on top.
 
-    All are of the whole trace and relative to plain EASY with requested times.
+    Columns: ``label slowdown relative low high colour``. All are of the whole trace and relative to plain EASY with requested times.
     """
     rows = table[(table["trace"] == TRACE) & (table["part"] == "whole") & (table["against"] == "EASY / requested")]
     chosen = (rows["scheduler"] == SCHEDULER) & rows["correction"].isin([CORRECTION, "requested"])
@@ -45,7 +45,7 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(made: pd.DataFrame) -> bytes:
-    """A bar a predictor, its change against the first behind it."""
+    """Draw a bar a predictor, its change against the first behind it."""
     with figure(8.6, 4.4, generated=False) as canvas:
         axes = canvas.subplots()
         axes.barh(made["label"], made["slowdown"], color=made["colour"], height=0.66)

@@ -229,7 +229,7 @@ def main() -> None:
 
 
 def draw(cells: pd.DataFrame) -> bytes:
-    """A panel a trace: accuracies on its second half with their intervals, from the page's data."""
+    """Draw accuracies on second halves with their intervals, a panel a trace."""
     with figure(9.6, 4.0, generated=False) as canvas:
         panels = canvas.subplots(1, len(TRACES), sharey=True)
         for panel, title in zip(panels, TRACES, strict=True):

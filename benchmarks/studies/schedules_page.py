@@ -117,7 +117,7 @@ def _answer(made: Sequence[Results]) -> str:
 
 
 def matters(table: Table) -> bool:
-    """Keep the summary, and of one trace every scheduler with every predictor that is asked again at every pass."""
+    """Keep the summary, and of one trace every scheduler with every predictor asked again."""
     again = table.section in STUDIED and table.caption.startswith("Slowdown") and AGAIN in table.caption
     return table.section == "In short" or again
 
