@@ -1,14 +1,16 @@
-"""One retraining: candidates are trained and judged as served, registered, and one of them promoted or the champion's snapshot refreshed.
+"""Runtime models: candidates judged as served, registered, and one promoted or the champion's snapshot refreshed.
 
-Nothing here moves an alias: :class:`Retrained` says which versions are to be champion and challenger, and the caller decides when.
+The order of things is in ``pipelines.workflows.promotion``; :class:`_RuntimeJudge` brings what is scored and registered. Nothing here moves
+an alias.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,69 +23,47 @@ from models.registry.accounting import Accounting
 from models.registry.as_served import Models
 from models.registry.candidates import TRAINERS, carried_on, outdated, train
 from models.registry.judged_window import judged_window
-from models.registry.promotion import FEWEST_JOBS, Duel, Mean, clustered_mean, decide
-from models.registry.versions import aliases
+from models.registry.promotion import FEWEST_JOBS, Duel, Mean, clustered_mean
 from models.runtime.evaluation import accuracy, evaluate_predictions
+from pipelines.workflows import promotion
 from pipelines.workflows.judging import Schedules, clusters, judge, mean_accuracy
 from pipelines.workflows.loaded_back import verified
-from pipelines.workflows.nothing_new import MADE_FROM, made_from, nothing_new, serving
+from pipelines.workflows.nothing_new import MADE_FROM, made_from, nothing_new
+from pipelines.workflows.promotion import Outdated, Promotion, Score, Verdict, propose
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
-    from models.registry.registration import Candidate, Training
+    from models.registry.registration import Candidate, Kind, Training
     from models.registry.runtime_registration import Snapshot
     from models.registry.tracking import Tracking
 
+Incumbent = promotion.Incumbent[Method]
 MEASURES = {"accuracy": "judged_accuracy", "judged_jobs": "judged_jobs"}
 """Measures of the table of versions, by the tags that record them."""
 
 
-@dataclass(frozen=True)
-class Incumbent:
-    """The champion as a retraining finds it.
-
-    ``version`` is what the alias points to, ``trained_version`` the one whose training it is, ``trained_until_s`` the instant up to which that
-    had ended what it learned from, and ``method`` is as it was then. It is None for one that can neither be judged nor refreshed: ``stays`` says
-    whether somebody chose it by hand, so that it keeps its place, and ``note`` why.
-    """
-
-    version: str
-    trained_version: str
-    trained_until_s: int
-    method: Method | None
-    tags: Mapping[str, str]
-    stays: bool = False
-    note: str = ""
-
-
 def incumbent(store: Tracking, trace: str) -> Incumbent | None:
-    """The present champion of ``runtime-<trace>``, None if there is none. InputError if what it learned cannot be read."""
-    from models.packed.settings import FORMAT
-    from models.registry.registration import version_at
+    """Return the present champion of ``runtime-<trace>``, None if there is none.
+
+    InputError if what it learned cannot be read.
+    """
     from models.registry.runtime_registration import RUNTIME, trained_method
 
-    present = version_at(store, RUNTIME.registered(trace))
-    if present is None:
-        return None
-    tags, number = dict(present.tags), str(present.version)
-    if not {"method", "judged_accuracy", "training_window_s"} <= tags.keys():
-        note = f"The champion, version {number}, records no accuracy, so somebody chose it by hand, and it stays."
-        return Incumbent(number, number, 0, None, tags, stays=True, note=note)
-    if tags.get("queuecast_format") != str(FORMAT):
-        note = f"The champion before, version {number}, is of format {tags.get('queuecast_format')}, not {FORMAT}: it can be neither judged nor refreshed."
-        return Incumbent(number, number, 0, None, tags, note=note)
-    trained = tags.get("refreshed_from", number)
-    until = int(tags["training_window_s"].split("..")[1])
-    method = trained_method(store, trace, trained)
-    if outdated(method):
-        note = f"The champion before, version {number}, was grown by another Queuecast: it can be neither judged nor refreshed."
-        return Incumbent(number, number, 0, None, tags, note=note)
-    return Incumbent(number, trained, until, method, tags)
+    def read(number: str) -> Method:
+        method = trained_method(store, trace, number)
+        if outdated(method):
+            raise Outdated("was grown by another Queuecast")
+        return method
+
+    return promotion.incumbent(store, RUNTIME, trace, read)
 
 
 def served_by(present: Incumbent | None, submit_s: np.ndarray, before: Mapping[int, tuple[str, Method]] | None = None):
-    """Who answered: the incumbent what was submitted after it was trained, else whoever was champion after the night (``before``, by instant)."""
+    """Say which champion answered which jobs.
+
+    The incumbent answered what was submitted after it was trained, else the champion after the night (``before``, by instant).
+    """
 
     def answered(at_s: int, rows: np.ndarray) -> Iterable[tuple[np.ndarray, str, Method]]:
         now = np.zeros(len(rows), bool)
@@ -98,43 +78,41 @@ def served_by(present: Incumbent | None, submit_s: np.ndarray, before: Mapping[i
 
 
 @dataclass(frozen=True)
-class Retrained:
-    """What came of it.
+class Retrained(Promotion):
+    """What came of a retraining.
 
-    Where there was ``nothing_new`` no version was made, and ``registered`` lists those that serve.
-    ``champion`` and ``challenger`` are the versions the aliases are to point to (the challenger empty if there is none); ``trained_version`` is the
-    one whose training the champion is, ``method`` its method's name (empty if chosen by hand). ``registered`` lists the new versions: ``model version method
-    alias accuracy judged_jobs why``. ``found`` is the duel, None for a first champion; ``accuracies`` are of the judged window.
+    ``trained_version`` is the version whose training the champion is, ``method`` its method's name (empty if chosen by hand), ``trained`` what
+    was trained. ``accuracies`` are of the judged window; ``served_now`` is the champion's accuracy and under-prediction in it, and
+    ``served_then`` what was recorded of them when it was promoted.
     """
 
-    champion: str
-    challenger: str
-    trained_version: str
-    method: str
-    challenger_method: str
-    promoted: bool
-    why: str
-    registered: pd.DataFrame
     found: Duel | None
-    checks: Mapping[str, bool]
-    accuracies: Mapping[str, float]
-    judged_jobs: int
-    served_now: Mapping[str, Mean]
-    served_then: Mapping[str, Mean]
-    trained: Mapping[str, Method]
-    nothing_new: bool = False
+    trained_version: str = field(kw_only=True)
+    method: str = field(kw_only=True)
+    accuracies: Mapping[str, float] = field(kw_only=True)
+    served_now: Mapping[str, Mean] = field(kw_only=True)
+    served_then: Mapping[str, Mean] = field(kw_only=True)
+    trained: Mapping[str, Method] = field(kw_only=True)
+
+    @property
+    def judged_jobs(self) -> int:
+        return self.judged
 
 
 def versions_of_before(
     store: Tracking, clean: CleanTrace, known: Accounting, present: Incumbent | None, seed: int
 ) -> list[ModelVersion]:
-    """The versions made from these jobs by this code, and those that serve; none where there is something new to learn or nothing serves."""
-    if present is None or (present.method is None and not present.stays):
+    """List the versions made from these jobs by this code, and those that serve.
+
+    None where there is something new to learn or nothing serves.
+    """
+    if present is None or not present.serves:
         return []
-    return nothing_new(store, f"runtime-{clean.name}", _key(clean, known, seed))
+    return nothing_new(store, f"runtime-{clean.name}", learning_key(clean, known, seed))
 
 
-def _key(clean: CleanTrace, known: Accounting, seed: int) -> str:
+def learning_key(clean: CleanTrace, known: Accounting, seed: int) -> str:
+    """Return the tag :data:`MADE_FROM` of versions made from these jobs by this code."""
     starts = hashlib.sha256(known.start_s.astype(np.int64).tobytes()).hexdigest()
     facts = {
         "jobs": fingerprint(clean.jobs),
@@ -162,200 +140,156 @@ def retrain(
     """Train every candidate on all of ``known``, choose a challenger by what was ``served``
     (:func:`models.registry.as_served.predict_served`), register, decide.
 
-    Where the champion or the challenger was made from the same already, nothing is trained or registered. ``models`` takes what is trained. ``tags`` go to
-    every version and ``metrics`` to the version of the method they are named by. ``schedules`` may keep a challenger from promotion
-    (:func:`pipelines.workflows.judging.judge`). InputError for a damaged version (:func:`pipelines.workflows.loaded_back.verified`).
+    ``models`` takes what is trained. ``tags`` go to every version and ``metrics`` to the version of the method they are named by. ``schedules``
+    may keep a challenger from promotion (:func:`pipelines.workflows.judging.judge`). InputError for a damaged version
+    (:func:`pipelines.workflows.loaded_back.verified`).
     """
-    from models.registry.registration import Training, describe, log_and_register, rank_candidates
-    from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot
+    from models.registry.runtime_registration import RUNTIME
 
-    until = known.until_s
-    judging = judged_window(known.jobs["submit_s"].to_numpy(np.int64), known.end_s)
-    window = served[judging.jobs(served["end_s"].to_numpy()) & (served["end_s"] <= until)]
-    before = versions_of_before(store, clean, known, present, seed)
-    if present is not None and before:
-        return _unchanged(store, clean, present, before, window)
-    tags = {**(tags or {}), MADE_FROM: _key(clean, known, seed)}
-    trained: dict[str, Method] = {}
-    for name in TRAINERS:
-        trained[name] = (models or {}).get((name, until)) or train(name, known, until, seed)
-        if models is not None:
-            models[name, until] = trained[name]
-    data = fingerprint(clean.jobs)
-    window_s = (int(clean.jobs["submit_s"].iloc[0]), until)
-    training = Training(clean.name, data, len(clean.jobs), window_s, clean.generated, seed)
-    snapshot = Snapshot(known.snapshot(until), until, clean.origin_unix_s, clean.timezone, data)
-    accuracies = _accuracies(window)
-
-    def register(name: str, judged: pd.DataFrame, why: str = "", record: Mapping[str, str] | None = None) -> Candidate:
-        score = (mean_accuracy(judged, name), len(judged))
-        numbers = {**window_metrics(window, name), **(metrics or {}).get(name, {})}
-        return log_and_register(
-            store,
-            RUNTIME,
-            RuntimeContent(trained[name], snapshot),
-            training,
-            score,
-            numbers,
-            why=why,
-            parameters=TRAINERS[name].parameters(seed),
-            tags={**tags, **_recorded(judged, name), **(record or {})},
-        )
-
-    if present is None or (present.method is None and not present.stays):
-        made = {name: register(name, window) for name in TRAINERS}
-        ranked, basis = rank_candidates(list(made.values()), RUNTIME)
-        basis += f" {present.note}" if present else ""
-        for each, title in zip(ranked, ("First champion", "Challenger", *["Candidate"] * len(ranked)), strict=False):
-            describe(store, f"runtime-{clean.name}", each.version, f"{title} by {basis}")
-        champion, challenger = ranked[0].version, ranked[1].version if len(ranked) > 1 else ""
-        by_version = {each.version: name for name, each in made.items()}
-        name = by_version[champion]
-        checks = {each: verified(store, clean, known, made[each], trained[each]) for each in made}[name]
-        return _retrained(
-            store,
-            clean,
-            list(made.values()),
-            champion,
-            challenger,
-            trained_version=champion,
-            method=name,
-            challenger_method=by_version.get(challenger, ""),
-            promoted=True,
-            why=store.client.get_model_version(f"runtime-{clean.name}", champion).description or "",
-            found=None,
-            checks=checks,
-            accuracies=accuracies,
-            judged_jobs=len(window),
-            served_now=served_means(window, name),
-            served_then={},
-            trained=trained,
-        )
-
-    names = [name for name, trainer in TRAINERS.items() if trainer.learns or present.tags.get("method") != name]
-    judged = window[window["champion_version"] == present.trained_version] if present.method else window.iloc[:0]
-    verdict = judge(served, window, names, (present.trained_version, present.trained_until_s), until, schedules)
-    challenger_name, found = verdict.challenger, verdict.found
-    new = register(challenger_name, judged if len(judged) else window)
-    checks = verified(store, clean, known, new, trained[challenger_name])
-    promoted, why = (False, present.note) if present.stays else decide(found, checks, verdict.vetoes)
-    made_now = [new]
-    if promoted:
-        why = f"Promoted over version {present.version} ({present.tags.get('method')}): {why}."
-        champion, runner_up, trained_version, method = new.version, present.version, new.version, challenger_name
-    elif present.method is None:
-        champion, runner_up, trained_version, method = present.version, new.version, present.version, ""
-    else:
-        why = f"Not promoted over version {present.version} ({present.tags.get('method')}): {why}."
-        carried = carried_on(present.method, known, until)
-        refreshed = _refresh(store, training, snapshot, present, carried, found, window, tags)
-        verified(store, clean, known, refreshed, carried)
-        made_now.append(refreshed)
-        champion, runner_up, trained_version, method = refreshed.version, new.version, present.trained_version, present.method.name
-    store.client.update_model_version(f"runtime-{clean.name}", new.version, description=why)
-    return _retrained(
-        store,
-        clean,
-        made_now,
-        champion,
-        runner_up,
-        trained_version=trained_version,
+    work = _RuntimeJudge(
+        store, RUNTIME, clean, known, served, seed, {} if models is None else models, tags or {}, metrics or {}, schedules
+    )
+    made = propose(store, work, present)
+    rows, version, method = work.window, made.champion, ""
+    if made.promoted:
+        method = str(made.registered.set_index("alias")["method"]["champion"])
+    elif present is not None:
+        version, method = present.trained_version, present.method.name if present.method else ""
+    compared = present is not None and present.serves
+    if present is not None and compared:
+        rows = work.answered(present)
+    return Retrained(
+        **{**vars(made), "judged": len(rows)},
+        trained_version=version,
         method=method,
-        challenger_method=challenger_name,
-        promoted=promoted,
-        why=why,
-        found=found,
-        checks=checks,
-        accuracies=accuracies,
-        judged_jobs=len(judged),
-        served_now=served_means(judged, "champion"),
-        served_then=recorded_means(present.tags),
-        trained=trained,
+        accuracies=_accuracies(work.window),
+        served_now=served_means(rows, "champion" if compared else method),
+        served_then=recorded_means(present.tags) if present is not None and compared else {},
+        trained={} if made.nothing_new else work.trained,
     )
 
 
-def _refresh(
-    store: Tracking,
-    training: Training,
-    snapshot: Snapshot,
-    present: Incumbent,
-    method: Method,
-    found: Duel,
-    window: pd.DataFrame,
-    tags: Mapping[str, str] | None,
-) -> Candidate:
-    """A version with the champion's model, ``method``, as of tonight, and tonight's snapshot; it keeps the record of the training and of the promotion."""
-    from models.registry.registration import log_and_register
-    from models.registry.runtime_registration import RUNTIME, RuntimeContent
+@dataclass(frozen=True)
+class _RuntimeJudge:
+    """Judges methods by accuracy as served (:class:`pipelines.workflows.promotion.Judge`)."""
 
-    first, until = (int(each) for each in present.tags["training_window_s"].split(".."))
-    old = replace(
-        training,
-        fingerprint=present.tags["data_fingerprint"],
-        things=int(present.tags["training_jobs"]),
-        window_s=(first, until),
-        seed=int(present.tags.get("seed", 0)),
-    )
-    taken = instant(snapshot.at_s, snapshot.origin_unix_s)
-    kept = {name: value for name, value in present.tags.items() if name.startswith("recorded_")}
-    return log_and_register(
-        store,
-        RUNTIME,
-        RuntimeContent(method, snapshot, present.trained_version),
-        old,
-        (found.champion.value, found.jobs)
-        if found.jobs
-        else (float(present.tags["judged_accuracy"]), int(present.tags["judged_jobs"])),
-        window_metrics(window[window["champion_version"] == present.trained_version], "champion"),
-        why=f"The model of version {present.trained_version} with the histories up to {taken}; before, version {present.version}.",
-        tags={**(tags or {}), **kept},
-    )
+    store: Tracking
+    kind: Kind
+    clean: CleanTrace
+    known: Accounting
+    served: pd.DataFrame
+    seed: int
+    models: Models
+    tags: Mapping[str, str]
+    metrics: Mapping[str, Mapping[str, float]]
+    schedules: Schedules | None
+
+    @property
+    def subject(self) -> str:
+        return self.clean.name
+
+    @cached_property
+    def key(self) -> str:
+        return learning_key(self.clean, self.known, self.seed)
+
+    @cached_property
+    def window(self) -> pd.DataFrame:
+        """The rows of ``served`` that judge."""
+        judging = judged_window(self.known.jobs["submit_s"].to_numpy(np.int64), self.known.end_s)
+        return self.served[judging.jobs(self.served["end_s"].to_numpy()) & (self.served["end_s"] <= self.known.until_s)]
+
+    def answered(self, present: Incumbent) -> pd.DataFrame:
+        """Those of ``window`` that the champion answered."""
+        if present.method is None:
+            return self.window.iloc[:0]
+        return self.window[self.window["champion_version"] == present.trained_version]
+
+    @cached_property
+    def trained(self) -> dict[str, Method]:
+        """Every candidate, trained on everything."""
+        until = self.known.until_s
+        for name in TRAINERS:
+            if (name, until) not in self.models:
+                self.models[name, until] = train(name, self.known, until, self.seed)
+        return {name: self.models[name, until] for name in TRAINERS}
+
+    @cached_property
+    def training(self) -> Training:
+        from models.registry.registration import Training
+
+        window_s = (int(self.clean.jobs["submit_s"].iloc[0]), self.known.until_s)
+        count, generated = len(self.clean.jobs), self.clean.generated
+        return Training(self.clean.name, fingerprint(self.clean.jobs), count, window_s, generated, self.seed)
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        from models.registry.runtime_registration import Snapshot
+
+        until, clean = self.known.until_s, self.clean
+        return Snapshot(self.known.snapshot(until), until, clean.origin_unix_s, clean.timezone, self.training.fingerprint)
+
+    def _score(self, name: str, rows: pd.DataFrame) -> Score:
+        numbers = {**window_metrics(self.window, name), **self.metrics.get(name, {})}
+        return Score(mean_accuracy(rows, name), len(rows), numbers, _recorded(rows, name))
+
+    def scores(self) -> dict[str, Score]:
+        return {name: self._score(name, self.window) for name in TRAINERS}
+
+    def against(self, present: Incumbent) -> Verdict:
+        names = [name for name, trainer in TRAINERS.items() if trainer.learns or present.tags.get("method") != name]
+        trained = (present.trained_version, present.trained_until_s)
+        found = judge(self.served, self.window, names, trained, self.known.until_s, self.schedules)
+        rows = self.answered(present)
+        score = self._score(found.challenger, rows if len(rows) else self.window)
+        return Verdict(found.challenger, score, found.found, found.vetoes)
+
+    def register(self, name: str, score: Score) -> Candidate:
+        from models.registry.runtime_registration import RuntimeContent
+
+        content = RuntimeContent(self.trained[name], self.snapshot)
+        return self._registered(content, self.training, score, TRAINERS[name].parameters(self.seed))
+
+    def checks(self, made: Candidate) -> dict[str, bool]:
+        return verified(self.store, self.clean, self.known, made, self.trained[made.method])
+
+    def refresh(self, present: Incumbent, verdict: Verdict) -> Candidate | None:
+        """Register the champion's model as of tonight with tonight's snapshot; records of training and promotion stay."""
+        from models.registry.registration import Training
+        from models.registry.runtime_registration import RuntimeContent
+
+        if present.method is None or verdict.found is None:
+            return None
+        method, tags = carried_on(present.method, self.known, self.known.until_s), present.tags
+        first, until = (int(each) for each in tags["training_window_s"].split(".."))
+        jobs, seed = int(tags["training_jobs"]), int(tags.get("seed", 0))
+        training = Training(self.subject, tags["data_fingerprint"], jobs, (first, until), self.clean.generated, seed)
+        judged = (verdict.found.champion.value, verdict.found.jobs)
+        if not verdict.found.jobs:
+            judged = (float(tags["judged_accuracy"]), int(tags["judged_jobs"]))
+        kept = {name: value for name, value in tags.items() if name.startswith("recorded_")}
+        score = Score(*judged, window_metrics(self.answered(present), "champion"), kept)
+        taken = instant(self.snapshot.at_s, self.snapshot.origin_unix_s)
+        why = f"The model of version {present.trained_version} with the histories up to {taken}; before, version {present.version}."
+        content = RuntimeContent(method, self.snapshot, present.trained_version)
+        made = self._registered(content, training, score, {}, why)
+        verified(self.store, self.clean, self.known, made, method)
+        return made
+
+    def _registered(self, content, training: Training, score: Score, parameters: Mapping[str, object], why: str = "") -> Candidate:
+        from models.registry.registration import log_and_register
+
+        tags = {**self.tags, MADE_FROM: self.key, **score.tags}
+        judged = (score.value, score.judged)
+        return log_and_register(
+            self.store, self.kind, content, training, judged, score.metrics, parameters=parameters, tags=tags, why=why
+        )
 
 
 def instant(at_s: int, origin_unix_s: int | None) -> str:
-    """A second of the trace as people say it."""
+    """Write a second of the trace as a date in UTC, or as a number where the trace's origin is unknown."""
     if origin_unix_s is None:
         return f"second {at_s:,} of the trace"
     return f"{datetime.fromtimestamp(origin_unix_s + at_s, UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def _retrained(store: Tracking, clean: CleanTrace, made: Sequence[Candidate], champion: str, challenger: str, **rest) -> Retrained:
-    """The result; a champion that stays as it is is listed with the new versions."""
-    name = f"runtime-{clean.name}"
-    titles = {champion: "champion", challenger: "challenger"}
-    numbers = dict.fromkeys([*(each.version for each in made), champion])
-    versions = [store.client.get_model_version(name, number) for number in numbers]
-    registered = serving(store, name, versions, MEASURES)
-    registered["alias"] = [titles.get(number, "") for number in numbers]
-    return Retrained(champion=champion, challenger=challenger, registered=registered, **rest)
-
-
-def _unchanged(
-    store: Tracking, clean: CleanTrace, present: Incumbent, before: Sequence[ModelVersion], window: pd.DataFrame
-) -> Retrained:
-    """What a retraining tells that has nothing to learn: the versions ``before`` and the aliases as they are."""
-    name = f"runtime-{clean.name}"
-    challenger = aliases(store, name).get("challenger", "")
-    methods = {str(each.version): each.tags.get("method", "") for each in before}
-    answered = window[window["champion_version"] == present.trained_version]
-    return Retrained(
-        champion=present.version,
-        challenger=challenger,
-        trained_version=present.trained_version,
-        method=present.method.name if present.method else "",
-        challenger_method=methods.get(challenger, ""),
-        promoted=False,
-        why="Nothing new: champion or challenger was made from the same jobs by the same code, so nothing was registered.",
-        registered=serving(store, name, list(before), MEASURES),
-        found=None,
-        checks={},
-        accuracies=_accuracies(window),
-        judged_jobs=len(answered),
-        served_now=served_means(answered, "champion"),
-        served_then=recorded_means(present.tags),
-        trained={},
-        nothing_new=True,
-    )
 
 
 def _accuracies(window: pd.DataFrame) -> dict[str, float]:

@@ -24,7 +24,7 @@ from models.registry.versions import all_versions
 from pipelines.storage import publishing
 from pipelines.storage.lake import Lake
 from pipelines.storage.versions import Versions
-from pipelines.workflows import night_status, nights, retraining
+from pipelines.workflows import night_status, nights, promotion, retraining
 from pipelines.workflows.night_replay import own_registry
 from pipelines.workflows.nights import night
 from tests.support.arriving import CHANGE_DAY, contents, source
@@ -79,11 +79,11 @@ def boom(*_: object, **__: object):
 
 STAGES = {
     "ingesting": (nights, "user_history"),
-    "reading the champion": (retraining, "Incumbent"),
+    "reading the champion": (promotion, "Incumbent"),
     "predicting as served": (nights, "predict_served"),
     "training": (retraining, "fingerprint"),
     "registering": (registration, "assemble"),
-    "refreshing": (retraining, "_refresh"),
+    "refreshing": (retraining, "carried_on"),
     "looking for drift": (nights, "input_drift"),
     "comparing": (nights, "served_schedules"),
     "keeping the ledger": (nights, "ledger_row"),
@@ -303,7 +303,7 @@ def test_a_champion_chosen_by_hand_stays_and_is_not_refreshed(prepared, home: Pa
         store.client.delete_model_version_tag("runtime-arriving", chosen, tag)
     made = do(home, prepared[1], 1)
     assert aliases(home)["champion"] == chosen == made.row["champion"]
-    assert "somebody chose it by hand, and it stays" in str(made.row["why"])
+    assert "it was chosen by hand, and it stays" in str(made.row["why"])
     assert do(home, prepared[1], 2).row["champion"] == chosen
 
 
