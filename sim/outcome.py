@@ -101,7 +101,8 @@ def outcome(
         plans=plans or plan.reservations > 1,
         gaps=not plans,
         two=not settings.one_queue,
-        decides=plan.rush is not None,
+        decides=plan.rush is not None
+        or machine is not None,  # with no skips allowed none is asked: one kernel for a machine, not two
     )
     if plan.rush is not None:
         work.state.counters[MOST_SKIPS] = plan.rush.skips
