@@ -16,8 +16,10 @@ import random
 import shutil
 import signal
 import sqlite3
+import sys
 import tempfile
 import time
+import traceback
 from contextlib import closing
 from pathlib import Path
 
@@ -38,28 +40,35 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="kills-") as place:
         root = Path(place)
         first = {kind: prepared(root / kind, kind) for kind in KINDS}
+        for kind, (whole, publishes) in first.items():
+            print(f"a {kind} takes {whole:.1f} s and publishes from {publishes:.1f} s on", flush=True)
         for number in range(asked.kills):
             kind, when = list(KINDS)[number % 2], ("any moment", "publishing")[number // 2 % 2]
             found[kind, when, killed(root, kind, when, first[kind], random_)] += 1
             if (number + 1) % 20 == 0:
-                print(f"{number + 1} kills in {time.perf_counter() - began:.0f} s", flush=True)
+                print(f"{number + 1} kills in {time.perf_counter() - began:.0f} s, {lost(found)} with anything lost", flush=True)
     for (kind, when, outcome), count in sorted(found.items()):
         print(f"{kind:<6} {when:<11} {outcome:<28} {count}")
-    lost = sum(count for (_, _, outcome), count in found.items() if outcome.startswith("LOST"))
-    print(f"{asked.kills} kills, {lost} with anything lost")
-    raise SystemExit(1 if lost else 0)
+    print(f"{asked.kills} kills, {lost(found)} with anything lost")
+    raise SystemExit(1 if lost(found) else 0)
+
+
+def lost(found: collections.Counter[tuple[str, str, str]]) -> int:
+    """Count the kills after which a reader missed something."""
+    return sum(count for (_, _, outcome), count in found.items() if outcome.startswith("LOST"))
 
 
 def warm() -> None:
     """Import in this process what every killed one needs; nothing that starts threads is called."""
+    from models.packed.methods import Quantile
+    from models.registry.candidates import TRAINERS
+
+    del TRAINERS[Quantile.name]  # takes long to train, and writes as the others do; before modules look that list them all
+
     import mlflow  # noqa: F401
 
     import pipelines.definitions  # noqa: F401
-    from models.packed.methods import Quantile
-    from models.registry.candidates import TRAINERS
     from pipelines.workflows import nights  # noqa: F401
-
-    del TRAINERS[Quantile.name]  # takes long to train, and writes as the others do
 
 
 def night(home: Path, number: int, report: int | None = None) -> None:
@@ -87,7 +96,7 @@ def run(home: Path, number: int, report: int | None = None) -> None:
     tell_publishing(report)
     trace = source(jobs=JOBS)
     kept = trace.accounting(trace.midnights[30 + number])
-    path = home / "arriving.parquet"
+    path = home.parent / "arriving.parquet"
     write_canonical(Trace("arriving", kept.jobs, kept.procs, kept.origin_unix_s, kept.timezone), path)
     remember(str(path))
     ops = {"schedules": {"config": {"schedulers": ["EASY"], "predictors": ["requested"]}}}
@@ -128,7 +137,10 @@ def in_child(kind: str, home: Path, number: int) -> tuple[int, int]:
             os.chdir(home)
             KINDS[kind](home, number, tells)
             code = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
+            sys.stderr.flush()
             os._exit(code)
     os.close(tells)
     return child, hears
@@ -146,10 +158,13 @@ def prepared(home: Path, kind: str) -> tuple[float, float]:
     child, hears = in_child(kind, copy, 1)
     os.read(hears, 1)
     publishes = time.perf_counter() - began
-    os.waitpid(child, 0)
+    failed = os.waitpid(child, 0)[1]
+    took = time.perf_counter() - began
     os.close(hears)
+    if failed:
+        raise SystemExit((copy / "killed.log").read_text())
     shutil.rmtree(copy)
-    return time.perf_counter() - began, publishes
+    return took, publishes
 
 
 def killed(root: Path, kind: str, when: str, timed: tuple[float, float], random_: random.Random) -> str:
