@@ -23,6 +23,7 @@ from models.variability.model import VariabilityModel
 from pipelines.sources.systems import settings_of
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
+from pipelines.storage.publishing import finish_for_reader
 from pipelines.storage.run_store import application_types
 from pipelines.workflows.variability_table import windows_before
 
@@ -71,6 +72,7 @@ def ask(
     :data:`features.monitoring.samplers.PROBES` (seconds waited); without, their features are missing. InputError without a
     champion, and where no counter was sampled in the window before.
     """
+    finish_for_reader(Path(home), store, VARIABILITY.registered(system))
     champion = registered_classifier(store, VARIABILITY.registered(system))
     model, scope = champion.model, champion.scope
     lake = Lake(Path(home) / "lake")

@@ -137,13 +137,17 @@ def command(
 def _registered(spec: str) -> Adviser:
     """Return a model of the registry, with the scope that it was trained on."""
     from models.registry.variability_registration import registered_classifier
+    from pipelines.storage.home import home
+    from pipelines.storage.publishing import finish_for_reader
     from pipelines.storage.registry import tracking
     from sim.cluster.simulate import Adviser
 
     name, at, alias = spec.partition("@")
     if not name.startswith("variability-") or (at and not alias):
         raise InputError(f"--model {spec}: not of the form variability-SYSTEM@champion")
-    found = registered_classifier(tracking(), name, alias or "champion")
+    store = tracking()
+    finish_for_reader(home(), store, name)
+    found = registered_classifier(store, name, alias or "champion")
     return Adviser(found.model, found.scope)
 
 
