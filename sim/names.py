@@ -73,7 +73,7 @@ class Scheduler:
 def scheduler(name: str) -> Scheduler:
     """Return the scheduler called ``name``, in any case; InputError with the known names else."""
     if not isinstance(name, str):
-        raise InputError(f"unknown scheduler {name!r}: {grammar()}")
+        raise InputError(f"unknown scheduler {name!r}; {grammar()}")
     known = {algorithm.upper(): algorithm for algorithm in ALGORITHMS}
     base, rush = _rush(name)
     stated = re.search(r"EASY\(RESERVATIONS=([1-9]\d{0,8})\)", base.upper())
@@ -85,7 +85,7 @@ def scheduler(name: str) -> Scheduler:
             f"scheduler {name!r}: is an order of the queue and no algorithm: without backfilling it is {name}-Strict, with it {name}-EASY or {name}-JustBF"
         )
     if at is None or at > 1 or len(parts) > at + 2:
-        raise InputError(f"unknown scheduler {name!r}: {grammar()}")
+        raise InputError(f"unknown scheduler {name!r}; {grammar()}")
     algorithm = known[parts[at]]
     order = _order(parts[0], ALIASES, name) if at == 1 else Order()
     if algorithm == "Conservative" and order != Order():
@@ -118,7 +118,7 @@ def _rush(name: str) -> tuple[str, Rush | None]:
     if not re.fullmatch(r"\d{1,9}", skips):
         raise InputError(f"scheduler {name!r}: skips={skips} is not a number of times")
     if classes not in CLASSES:
-        raise InputError(f"scheduler {name!r}: classes={classes}: known are {', '.join(CLASSES)}")
+        raise InputError(f"scheduler {name!r}: classes={classes}; known: {', '.join(CLASSES)}")
     return found[1], Rush(given.get("model", ""), int(skips), classes)
 
 
@@ -136,7 +136,7 @@ def _order(text: str, aliases: dict[str, str], name: str) -> Order:
         return Order("MIXED", weights + NO_WEIGHTS[len(weights) :], standardised=mixed[2] is not None)
     order = aliases.get(text, text)
     if order not in ORDERS or order == "MIXED":
-        raise InputError(f"unknown order {text!r} in scheduler {name!r}: {grammar()}")
+        raise InputError(f"unknown order {text!r} in scheduler {name!r}; {grammar()}")
     return Order(order)
 
 
@@ -144,7 +144,7 @@ def grammar() -> str:
     """Return one line with all scheduler names."""
     orders = " ".join(order for order in ORDERS if order != "MIXED")
     return (
-        f"known are [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} EASY(reservations=k) (only EASY takes a backfill "
+        f"known: [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} EASY(reservations=k) (only EASY takes a backfill "
         f"order) and orders {orders} MIXED(w1,w2,w3) MIXED(w1,...,w6) MIXED(...;standardised) (SJF for SPF, WFP for WFP3; EASY-SJBF is FCFS-EASY-SPF), "
         "and +RUSH(model=...,skips=10,classes=variation) behind any where jobs run on a monitored cluster"
     )

@@ -49,7 +49,7 @@ class Policy(NamedTuple):
         """Return the scheduler; InputError for an unknown name or an invalid starvation threshold."""
         plan = named_scheduler(self.scheduler)
         if self.correction not in CORRECTIONS:
-            raise InputError(f"unknown correction {self.correction!r}: known are {', '.join(CORRECTIONS)}")
+            raise InputError(f"unknown correction {self.correction!r}; known: {', '.join(CORRECTIONS)}")
         named_semantics(self.semantics)
         if self.starvation_s is not None and self.starvation_s < 0:
             raise InputError(f"a starvation threshold of {self.starvation_s} s is negative")

@@ -50,7 +50,7 @@ def semantics(name: str) -> Semantics:
         raise InputError(f"semantics {name}: {error}") from error
     if plain not in SEMANTICS:
         raise InputError(
-            f"unknown semantics {name!r}: known are {', '.join(SEMANTICS)}, with options as in {SEMANTICS[0]}(expiry=pass,every=30)"
+            f"unknown semantics {name!r}; known: {', '.join(SEMANTICS)}, with options as in {SEMANTICS[0]}(expiry=pass,every=30)"
         )
     try:
         for option in given:

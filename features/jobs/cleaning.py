@@ -75,7 +75,7 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop")
     if not isinstance(trace, Trace):
         raise InputError(f"a {type(trace).__name__} is no Trace: read_trace reads one, and Trace(name, jobs_from(frame)) makes one")
     if missing_request not in MISSING_REQUEST:
-        raise InputError(f"unknown way to treat missing requests {missing_request!r}: known are {', '.join(MISSING_REQUEST)}")
+        raise InputError(f"unknown way to treat missing requests {missing_request!r}; known: {', '.join(MISSING_REQUEST)}")
     size = procs if procs is not None else trace.procs
     if size is None:
         raise InputError(f"{trace.source or trace.name}: the number of processors is unknown; give --procs N")

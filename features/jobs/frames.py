@@ -30,7 +30,7 @@ def jobs_from(frame: pd.DataFrame) -> pd.DataFrame:
         raise InputError(f"jobs_from makes a jobs table of a DataFrame, not of a {type(frame).__name__}")
     names = [str(name) for name in frame.columns]
     if unknown := [name for name in names if name not in COLUMNS]:
-        raise InputError(f"unknown column {unknown[0]!r}: known are {', '.join(COLUMNS)}")
+        raise InputError(f"unknown column {unknown[0]!r}; known: {', '.join(COLUMNS)}")
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"column {twice[0]} is there twice")
     if absent := [name for name in NEEDED if name not in names]:

@@ -26,7 +26,7 @@ def read_method(directory: Path) -> Method:
     """
     settings = read_settings(directory)
     if settings["method"] not in METHODS:
-        raise ValueError(f"{directory / SETTINGS}: unknown method {settings['method']!r}: known are {', '.join(METHODS)}")
+        raise ValueError(f"{directory / SETTINGS}: unknown method {settings['method']!r}; known: {', '.join(METHODS)}")
     return METHODS[settings["method"]].read(directory)
 
 

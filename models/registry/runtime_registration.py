@@ -70,7 +70,7 @@ class RuntimeContent:
 
     def __post_init__(self) -> None:
         if self.trained.name not in METHODS:
-            raise ValueError(f"unknown method {self.trained.name!r}: known are {', '.join(METHODS)}")
+            raise ValueError(f"unknown method {self.trained.name!r}; known: {', '.join(METHODS)}")
 
     @property
     def method(self) -> str:

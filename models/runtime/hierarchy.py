@@ -42,7 +42,7 @@ def hierarchy(**options: str) -> CompiledPredictor:
     given = usual | options
     alpha = number(f"alpha={given['alpha']}", given["alpha"], above=0.0, maximum=1.0)
     if given["templates"] not in (allowed := (str(TEMPLATES), str(TEMPLATES - 1))):
-        raise InputError(f"templates={given['templates']}: known are {', '.join(allowed)}")
+        raise InputError(f"templates={given['templates']}; known: {', '.join(allowed)}")
     name = spelled("hierarchy", {**given, "alpha": shortest(alpha)}, usual)
     return CompiledPredictor(name, HIERARCHY, lambda jobs: _memory(jobs, alpha, int(given["templates"])))
 

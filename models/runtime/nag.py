@@ -48,7 +48,7 @@ class Curve:
     def parse(cls, option: str, text: str) -> Curve:
         factor, _, kind = text.rpartition("*")
         if kind not in CURVES:
-            raise InputError(f"{option}={text}: known are {', '.join(CURVES)}, with a factor in front as in 100*square")
+            raise InputError(f"{option}={text}; known: {', '.join(CURVES)}, with a factor in front as in 100*square")
         return cls(kind, number(f"{option}={text}", factor, above=0.0) if "*" in text else 1.0)
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class Nag:
                 changed[option] = Curve.parse(option, text)
             elif option == "weight":
                 if text not in WEIGHTS:
-                    raise InputError(f"weight={text}: known are {', '.join(WEIGHTS)}")
+                    raise InputError(f"weight={text}; known: {', '.join(WEIGHTS)}")
                 changed["weight"] = text
             elif option == "eta":
                 changed["eta"] = number(f"eta={text}", text, above=0.0)

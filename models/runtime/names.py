@@ -79,7 +79,7 @@ def predictor(name: str, seed: int = 0) -> Predictor:
             return _OPTIONAL[match[1]](**parse(match[2] or ""))
         except InputError as error:
             raise InputError(f"predictor {name}: {error}") from error
-    raise InputError(f"unknown predictor {name!r}: known are {', '.join(KNOWN)}")
+    raise InputError(f"unknown predictor {name!r}; known: {', '.join(KNOWN)}")
 
 
 def takes_seed(name: str) -> bool:

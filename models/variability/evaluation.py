@@ -64,7 +64,7 @@ def folds(runs: pd.DataFrame, protocol: str, *, thresholds: Sequence[float] = BI
     stretch. Borders of stretches depend on the labels of all runs, which only decides which runs come into which fold.
     """
     if protocol not in PROTOCOLS:
-        raise ValueError(f"unknown protocol {protocol!r}: known are {', '.join(PROTOCOLS)}")
+        raise ValueError(f"unknown protocol {protocol!r}; known: {', '.join(PROTOCOLS)}")
     application, runtime = runs["application"].to_numpy(object), runs["runtime_s"].to_numpy(np.float64)
     overall = baselines(application, runtime)
     varied = labels(np.nan_to_num(z_scores(application, runtime, overall)), thresholds) == len(thresholds)

@@ -64,7 +64,7 @@ def learn(
     alike.
     """
     if name not in OPTIONS:
-        raise ValueError(f"unknown classifier {name!r}: known are {', '.join(OPTIONS)}")
+        raise ValueError(f"unknown classifier {name!r}; known: {', '.join(OPTIONS)}")
     if unknown := set(options or {}) - set(OPTIONS[name]):
         raise ValueError(f"{name} has no option {sorted(unknown)[0]!r}: it has {', '.join(OPTIONS[name])}")
     if len(np.unique(label)) < 2:

@@ -71,7 +71,7 @@ def find_entry(spec: str, catalogue: Mapping[str, Entry] | None = None) -> Entry
             raise InputError(f"{spec}: no such file")
         alike = sorted(name for name in entries if spec.lower() in name)
         hint = f"did you mean {' or '.join(alike)}? " if alike else ""
-        raise InputError(f"{spec}: no such file and no trace of the catalogue; {hint}known are {', '.join(sorted(entries))}")
+        raise InputError(f"{spec}: no such file and no trace of the catalogue; {hint}known: {', '.join(sorted(entries))}")
     return _copy_of(entries, spec) if entry is None else entry
 
 
@@ -156,7 +156,7 @@ def _generate(entry: Entry) -> Trace:
 
     known = [option.name for option in fields(Workload)]
     if unknown := [key for key in entry.options if key not in known]:
-        raise InputError(f"{entry.stated_in}: traces.{entry.name}: options.{unknown[0]} is unknown: known are {', '.join(known)}")
+        raise InputError(f"{entry.stated_in}: traces.{entry.name}: options.{unknown[0]} is unknown; known: {', '.join(known)}")
     try:
         config = Workload(**entry.options)
     except InputError as error:

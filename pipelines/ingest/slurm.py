@@ -126,7 +126,7 @@ def read_sacct(path: str | Path, timezone: str | None, processors: str = "cpus",
 def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus", cpus_per_node: int | None = None) -> Trace:
     """Parse a file already read, as :func:`read_sacct` does."""
     if processors not in PROCESSORS:
-        raise InputError(f"unknown kind of processors {processors!r}: known are {', '.join(PROCESSORS)}")
+        raise InputError(f"unknown kind of processors {processors!r}; known: {', '.join(PROCESSORS)}")
     if timezone is None:
         raise InputError(
             f"{source.path}: Slurm writes local times; say of which zone with --time-zone, as in --time-zone America/Denver"

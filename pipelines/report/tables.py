@@ -24,7 +24,7 @@ def metric_columns(comparison: pd.DataFrame) -> list[dict[str, str]]:
     names = list(comparison["metric"].unique())
     unknown = [name for name in names if name not in METRICS]
     if unknown:
-        raise InputError(f"the report has no text for the metrics {', '.join(unknown)}: known are {', '.join(METRICS)}")
+        raise InputError(f"the report has no text for the metrics {', '.join(unknown)}; known: {', '.join(METRICS)}")
     return [
         {"name": name, "title": METRICS[name].title, "meaning": METRICS[name].meaning, "source": METRICS[name].source}
         for name in names

@@ -99,7 +99,7 @@ def site_registry() -> dict[str, Any]:
     table = _toml(site).get("registry", {}) if site is not None else {}
     if not isinstance(table, dict) or (unknown := table.keys() - {"keep_versions", "keep_days"}):
         what = f"unknown key {min(unknown)!r} in [registry]" if isinstance(table, dict) else "registry is no table"
-        raise InputError(f"{site}: {what}: known are keep_versions, keep_days")
+        raise InputError(f"{site}: {what}; known: keep_versions, keep_days")
     return table
 
 

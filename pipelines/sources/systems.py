@@ -93,7 +93,7 @@ def system(home: Path, name: str) -> System:
 
         return simulated_system(home)
     raise InputError(
-        f"unknown system {name!r}: known are {', '.join([SIMULATED, *known])}; queuecast variability ingest --system {name} adds it"
+        f"unknown system {name!r}; known: {', '.join([SIMULATED, *known])}; queuecast variability ingest --system {name} adds it"
     )
 
 

@@ -79,7 +79,7 @@ def forget(name: str) -> list[str]:
         kept = _remembered_tables()
         if name not in nightly and name not in kept:
             known = ", ".join(sorted({*nightly, *kept})) or "no trace"
-            raise InputError(f"{name}: is not a trace that was run, so there is nothing to forget: known are {known}")
+            raise InputError(f"{name}: is not a trace that was run, so there is nothing to forget; known: {known}")
         if name in nightly:
             store.delete_dynamic_partition(str(traces.name), name)
             done.append("no night runs it")

@@ -1,4 +1,4 @@
-"""Tables of TOML files, validated by pydantic against the types of the dataclass that they become."""
+"""Tables of TOML files, validated by pydantic against dataclass types."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _EXPECTED = {
 
 
 def validated(shape: type, table: Any, where: str, left_out: Sequence[str] = ("name",)) -> dict[str, Any]:
-    """Return ``table`` with values of the types of the dataclass ``shape``, all of whose fields but those ``left_out`` are keys.
+    """Return ``table`` with values of the types of the dataclass ``shape``.
 
-    Nothing is converted but a list to a tuple. Raises InputError, one line: ``where``, the key, and what it must be.
+    All its fields but those ``left_out`` are keys. Nothing is converted but a list to a tuple. Raises InputError, one line: ``where``,
+    the key, and what it must be.
     """
     if not isinstance(table, dict):
         raise InputError(f"{where}: must be a table, not {table!r}")
@@ -43,7 +44,7 @@ def _said(error: Any, model: type[BaseModel]) -> str:
     """What is wrong with a key, and what would be right."""
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "extra_forbidden":
-        return f"is unknown: known are {', '.join(model.model_fields)}"
+        return f"is unknown; known: {', '.join(model.model_fields)}"
     if kind == "literal_error":
         return f"must be one of {context['expected'].replace(' or ', ', ').replace(chr(39), '')}, not {given!r}"
     if kind == "greater_than_equal":

@@ -105,7 +105,7 @@ class CountersStore:
         """
         known = self.metrics(sampler)
         if unknown := [name for name in metrics or () if name not in known]:
-            raise InputError(f"{self.root / sampler}: has no metric {unknown[0]}: known are {', '.join(known)}")
+            raise InputError(f"{self.root / sampler}: has no metric {unknown[0]}; known: {', '.join(known)}")
         with self._reading():
             for table in merge(self.path, self.parts(sampler), schema_of(known if metrics is None else metrics), start_s, end_s):
                 yield from table.unify_dictionaries().combine_chunks().to_batches()

@@ -68,7 +68,7 @@ class Plan:
         for name in self.schedulers[1:]:
             rush = named_scheduler(name).rush
             if rush is not None and rush.model not in (REGISTERED, *UNLEARNED, *CLASSIFIERS):
-                raise InputError(f"scheduler {name!r}: known models are {', '.join((*CLASSIFIERS, *UNLEARNED, REGISTERED))}")
+                raise InputError(f"scheduler {name!r}; known models: {', '.join((*CLASSIFIERS, *UNLEARNED, REGISTERED))}")
         if COIN in map(asked_of, self.schedulers) and not self.models:
             raise InputError("the coin skips as often as a model does: name a scheduler with a model, too")
 

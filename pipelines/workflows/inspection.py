@@ -119,7 +119,7 @@ def inspect_trace(trace: Trace, procs: int | None = None, missing_request: str =
     jobs, or where ``missing_request`` is unknown.
     """
     if missing_request not in MISSING_REQUEST:
-        raise InputError(f"unknown way to treat missing requests {missing_request!r}: known are {', '.join(MISSING_REQUEST)}")
+        raise InputError(f"unknown way to treat missing requests {missing_request!r}; known: {', '.join(MISSING_REQUEST)}")
     jobs = trace.jobs
     if len(jobs) == 0:
         raise InputError(f"{trace.source or trace.name}: has no jobs")

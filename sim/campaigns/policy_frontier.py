@@ -105,7 +105,7 @@ def change(sums: Sums, base: Sums, metric: str, resamples: int = 2000, confidenc
     """
     for known in (sums, base):
         if metric not in known:
-            raise InputError(f"unknown metric {metric!r}: known are {', '.join(known)}")
+            raise InputError(f"unknown metric {metric!r}; known: {', '.join(known)}")
     mine, theirs = (Ratio(*(np.atleast_2d(part) for part in known[metric])) for known in (sums, base))
     replicates, weeks = mine.numerator.shape
     if theirs.numerator.shape[1] != weeks:

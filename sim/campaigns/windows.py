@@ -70,9 +70,9 @@ def split_windows(jobs: pd.DataFrame, split: str, *, skip_first: bool = True, dr
     Raises InputError for an unknown name, and where no window is left.
     """
     if split not in LENGTHS_S:
-        raise InputError(f"unknown windows {split!r}: known are {', '.join(LENGTHS_S)}")
+        raise InputError(f"unknown windows {split!r}; known: {', '.join(LENGTHS_S)}")
     if drop not in DROP_RULES:
-        raise InputError(f"unknown drop rule {drop!r}: known are {', '.join(DROP_RULES)}")
+        raise InputError(f"unknown drop rule {drop!r}; known: {', '.join(DROP_RULES)}")
     if len(jobs) == 0:
         raise InputError("there are no jobs to split into windows")
     submit = jobs["submit_s"].to_numpy(np.int64)

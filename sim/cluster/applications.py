@@ -63,7 +63,7 @@ class Application:
             share = NODES / nodes
             parts = compute * share, self.network * share ** (2.0 / 3.0), self.io * share
         else:
-            raise InputError(f"unknown scaling {scaling!r}: known are weak, strong")
+            raise InputError(f"unknown scaling {scaling!r}; known: weak, strong")
         total = sum(parts)
         network, io = parts[1] / total, parts[2] / total
         return Behaviour(
@@ -91,7 +91,7 @@ APPLICATIONS = {
 def application(name: str) -> Application:
     """Return the application called ``name``; InputError with the known names otherwise."""
     if name not in APPLICATIONS:
-        raise InputError(f"unknown application {name!r}: the simulated cluster knows {', '.join(APPLICATIONS)}")
+        raise InputError(f"unknown application {name!r}; known: {', '.join(APPLICATIONS)}")
     return APPLICATIONS[name]
 
 

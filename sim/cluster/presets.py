@@ -132,5 +132,5 @@ CALIBRATIONS = {
 def calibration(name: str) -> Cluster:
     """Return the cluster called ``name``; InputError with the known names otherwise."""
     if name not in CALIBRATIONS:
-        raise InputError(f"unknown cluster {name!r}: known are {', '.join(CALIBRATIONS)}")
+        raise InputError(f"unknown cluster {name!r}; known: {', '.join(CALIBRATIONS)}")
     return CALIBRATIONS[name]

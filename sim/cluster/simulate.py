@@ -381,7 +381,7 @@ def ask(site: Site, rush: Rush | None, advisers: Mapping[str, Adviser], coin: fl
         return nothing
     if rush.model not in advisers:
         raise InputError(
-            f"+RUSH(model={rush.model}): known models are {', '.join(WITHOUT_MODEL)}{''.join(f', {name}' for name in advisers)}"
+            f"+RUSH(model={rush.model}); known models: {', '.join(WITHOUT_MODEL)}{''.join(f', {name}' for name in advisers)}"
         )
     adviser = advisers[rush.model]
     model = adviser.model

@@ -52,7 +52,7 @@ EXPERIMENTS = {
 def experiment(name: str) -> Experiment:
     """Return the experiment called ``name``; InputError with the known names otherwise."""
     if name.upper() not in EXPERIMENTS:
-        raise InputError(f"unknown experiment {name!r}: known are {', '.join(EXPERIMENTS)}")
+        raise InputError(f"unknown experiment {name!r}; known: {', '.join(EXPERIMENTS)}")
     return EXPERIMENTS[name.upper()]
 
 

@@ -67,7 +67,7 @@ def compare(
         theirs = [against[each] for each in replicates]
         for metric in metrics:
             if metric not in mine[0][1]:
-                raise InputError(f"unknown metric {metric!r}: known are {', '.join(mine[0][1])}")
+                raise InputError(f"unknown metric {metric!r}; known: {', '.join(mine[0][1])}")
             row = dict(zip(NAMES, policy, strict=True)) | {"metric": metric}
             rows.append(row | _compared(metric, mine, theirs, draws, confidence))
     return pd.DataFrame(rows).astype(dict.fromkeys(("value", "baseline", "relative", "low", "high", "least", "most"), "float64"))

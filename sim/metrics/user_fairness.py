@@ -37,7 +37,7 @@ def acceptable_wait_s(procs: np.ndarray, requested_s: np.ndarray, rule: Acceptab
     and 42 h for divisors 2 to 5), ``paper`` is the formula as printed.
     """
     if rule not in get_args(AcceptableWait):
-        raise InputError(f"unknown rule of acceptable waits {rule!r}: known are {', '.join(get_args(AcceptableWait))}")
+        raise InputError(f"unknown rule of acceptable waits {rule!r}; known: {', '.join(get_args(AcceptableWait))}")
     step = np.searchsorted(_LIMITS_S, requested_s, side="right")
     wait = np.asarray(requested_s, np.float64) / (step + 1)
     if rule == "program":
@@ -53,7 +53,7 @@ def dissatisfaction(schedule: Schedule, rule: AcceptableWait = "program", summed
     same second count, and the job itself always does. InputError for an unknown reading.
     """
     if summed not in get_args(Summed):
-        raise InputError(f"unknown reading of the jobs summed up {summed!r}: known are {', '.join(get_args(Summed))}")
+        raise InputError(f"unknown reading of the jobs summed up {summed!r}; known: {', '.join(get_args(Summed))}")
     jobs = schedule.jobs
     user, _ = pd.factorize(jobs["user"])
     submit, start = jobs["submit_s"].to_numpy(np.int64), jobs["start_s"].to_numpy(np.int64)

@@ -149,7 +149,7 @@ def baseline_of(names: Sequence[str], wanted: str | None = None) -> str:
 
 def _judged(jobs: pd.DataFrame, local_s: np.ndarray, part: str, leave_out: np.ndarray) -> Judged:
     if part not in PARTS:
-        raise InputError(f"unknown part {part!r}: known are {', '.join(PARTS)}")
+        raise InputError(f"unknown part {part!r}; known: {', '.join(PARTS)}")
     half = len(jobs) // 2
     chosen = ~leave_out
     if part != "all":

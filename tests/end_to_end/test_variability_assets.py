@@ -243,7 +243,7 @@ def test_the_job_of_an_ingested_system_succeeds_and_its_champion_answers(
 
 
 def test_an_unknown_system_is_refused(home: Path) -> None:
-    with pytest.raises(InputError, match=r"unknown system 'nowhere': known are simulated"):
+    with pytest.raises(InputError, match=r"unknown system 'nowhere'; known: simulated"):
         system(home, "nowhere")
     with pytest.raises(InputError, match="is the name of the simulated cluster"):
         remember_system(home, SIMULATED, {})

@@ -61,7 +61,7 @@ def test_a_frame_becomes_a_jobs_table_in_order_of_submission_with_its_labels() -
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"requested": 1}, "unknown column 'requested': known are " + ", ".join(COLUMNS)),
+        ({"requested": 1}, "unknown column 'requested'; known: " + ", ".join(COLUMNS)),
         ({"procs": None}, "column procs is of type object, not of whole numbers"),
         ({"procs": "4"}, "column procs is of type str, not of whole numbers"),
         ({"procs": True}, "column procs is of type bool, not of whole numbers"),
@@ -155,7 +155,7 @@ def test_every_misuse_of_simulate_is_one_line(slip: str) -> None:
 
 
 def test_a_scheduler_that_is_no_text_is_an_unknown_one() -> None:
-    assert message(simulate, JOBS, procs=4, scheduler=None).startswith("unknown scheduler None: known are ")
+    assert message(simulate, JOBS, procs=4, scheduler=None).startswith("unknown scheduler None; known: ")
 
 
 def test_cleaning_takes_a_trace_and_a_number() -> None:

@@ -160,12 +160,12 @@ def test_names_become_settings(name: str, read: Semantics) -> None:
     [
         (
             "per-minute",
-            "unknown semantics 'per-minute': known are per-second, per-event, with options as in per-second(expiry=pass,every=30)",
+            "unknown semantics 'per-minute'; known: per-second, per-event, with options as in per-second(expiry=pass,every=30)",
         ),
-        ("per-second(", "unknown semantics 'per-second(': known are per-second, per-event"),
-        ("per-second()", "unknown semantics 'per-second()': known are per-second, per-event"),
-        ("per-second(each=3)", "semantics per-second(each=3): unknown option 'each': known are expiry, every"),
-        ("per-event(expiry=never)", "semantics per-event(expiry=never): expiry=never: known are plan, pass"),
+        ("per-second(", "unknown semantics 'per-second('; known: per-second, per-event"),
+        ("per-second()", "unknown semantics 'per-second()'; known: per-second, per-event"),
+        ("per-second(each=3)", "semantics per-second(each=3): unknown option 'each'; known: expiry, every"),
+        ("per-event(expiry=never)", "semantics per-event(expiry=never): expiry=never; known: plan, pass"),
         ("per-second(every=0)", "semantics per-second(every=0): every=0: must be a finite number, at least 1, at most 1e+09"),
         ("per-second(every=1.5)", "semantics per-second(every=1.5): every=1.5: must be a whole number"),
         ("per-second(every)", "semantics per-second(every): 'every' is not of the form option=value"),

@@ -67,7 +67,7 @@ def emitted_cluster(name: str) -> Cluster:
 
     small = small_cluster()
     if name != small.name and name not in CALIBRATIONS:
-        raise InputError(f"unknown cluster {name!r}: known are {', '.join((*CALIBRATIONS, small.name))}")
+        raise InputError(f"unknown cluster {name!r}; known: {', '.join((*CALIBRATIONS, small.name))}")
     return small if name == small.name else CALIBRATIONS[name]
 
 

@@ -123,7 +123,7 @@ def test_the_trace_is_left_as_it_was() -> None:
         (
             trace(GOOD),
             {"missing_request": "guess"},
-            "unknown way to treat missing requests 'guess': known are drop, runtime, queue-max",
+            "unknown way to treat missing requests 'guess'; known: drop, runtime, queue-max",
         ),
         (
             trace((0, 0, 4, 4, 60, "a"), (0, 10, 99, 4, 60, "a"), (0, 10, 98, 4, 60, "a")),

@@ -167,10 +167,10 @@ def test_a_sweep_starts_every_policy_from_nothing() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("hierarchy(beta=1)", "unknown option 'beta': known are alpha, templates"),
+        ("hierarchy(beta=1)", "unknown option 'beta'; known: alpha, templates"),
         ("hierarchy(alpha=0)", "alpha=0: must be a finite number, above 0, at most 1"),
         ("hierarchy(alpha=x)", "alpha=x: 'x' is not a number"),
-        ("hierarchy(templates=7)", "templates=7: known are 16, 15"),
+        ("hierarchy(templates=7)", "templates=7; known: 16, 15"),
     ],
 )
 def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:

@@ -211,7 +211,7 @@ def test_sweeps_and_campaigns_start_from_a_fresh_memory() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("knn(n=1)", "unknown option 'n': known are k, window"),
+        ("knn(n=1)", "unknown option 'n'; known: k, window"),
         ("knn(k=0)", "k=0: must be a finite number, at least 1, at most 25"),
         ("knn(k=26)", "k=26: must be a finite number, at least 1, at most 25"),
         ("knn(k=4,window=3)", "k=4: must be a finite number, at least 1, at most 3"),

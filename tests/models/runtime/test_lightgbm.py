@@ -182,7 +182,7 @@ def test_two_runs_are_the_same_and_leave_nothing_behind() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("lightgbm(rate=1)", "unknown option 'rate': known are trees, leaves, jobs, seed"),
+        ("lightgbm(rate=1)", "unknown option 'rate'; known: trees, leaves, jobs, seed"),
         ("lightgbm(trees=0)", "trees=0: must be a finite number, at least 1, at most 10000"),
         ("lightgbm(trees=10001)", "trees=10001: must be a finite number, at least 1, at most 10000"),
         ("lightgbm(leaves=1)", "leaves=1: must be a finite number, at least 2, at most 10000"),

@@ -172,9 +172,9 @@ def test_a_schedule_says_what_differs_from_the_preset(name: str, canonical: str)
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nag(rate=1)", "unknown option 'rate': known are over, under, threshold, weight, eta, lambda"),
-        ("nag(weight=log-area)", "weight=log-area: known are constant, long-narrow, short-wide, small-area, large-area"),
-        ("nag(over=cubic)", "over=cubic: known are absolute, square, exponential, with a factor in front as in 100*square"),
+        ("nag(rate=1)", "unknown option 'rate'; known: over, under, threshold, weight, eta, lambda"),
+        ("nag(weight=log-area)", "weight=log-area; known: constant, long-narrow, short-wide, small-area, large-area"),
+        ("nag(over=cubic)", "over=cubic; known: absolute, square, exponential, with a factor in front as in 100*square"),
         ("nag(over=x*square)", "over=x*square: 'x' is not a number"),
         ("nag(over=0*square)", "over=0*square: must be a finite number, above 0"),
         ("nag(eta=0)", "eta=0: must be a finite number, above 0"),
@@ -194,5 +194,5 @@ def test_options_that_cannot_be_are_refused_with_what_is_known(name: str, messag
 
 @pytest.mark.parametrize("name", ["nag()", "nag(", "nag(eta=1", "last2(eta=1)", "nags", "nag(eta=1)x"])
 def test_names_that_cannot_be_are_refused_with_what_is_known(name: str) -> None:
-    with pytest.raises(InputError, match=r"unknown predictor '.+': known are .*cv-triple\[\(OPTION=VALUE,...\)\]"):
+    with pytest.raises(InputError, match=r"unknown predictor '.+'; known: .*cv-triple\[\(OPTION=VALUE,...\)\]"):
         predictor(name)

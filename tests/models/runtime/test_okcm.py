@@ -262,15 +262,15 @@ def test_sweeps_and_campaigns_start_from_a_fresh_memory(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("okcm(rate=1)", "unknown option 'rate': known are delta, eta, lambda, k, switch, weights, base"),
+        ("okcm(rate=1)", "unknown option 'rate'; known: delta, eta, lambda, k, switch, weights, base"),
         ("okcm(delta=0)", "delta=0: must be a finite number, above 0"),
         ("okcm(eta=inf)", "eta=inf: must be a finite number, above 0"),
         ("okcm(lambda=-1)", "lambda=-1: must be a finite number, at least 0"),
         ("okcm(k=0)", "k=0: must be a finite number, at least 1, at most 1000"),
         ("okcm(switch=2.5)", "switch=2.5: must be a whole number"),
         ("okcm(switch=-1)", "switch=-1: must be a finite number, at least 0, at most 1000"),
-        ("okcm(weights=mine)", "weights=mine: known are user, shared"),
-        ("okcm(base=first)", "base=first: known are zero, last"),
+        ("okcm(weights=mine)", "weights=mine; known: user, shared"),
+        ("okcm(base=first)", "base=first; known: zero, last"),
     ],
 )
 def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:

@@ -527,7 +527,7 @@ def test_a_distribution_worked_out_by_hand() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("quantile(level=0.5)", "unknown option 'level': known are order, fit, end, rate, seed"),
+        ("quantile(level=0.5)", "unknown option 'level'; known: order, fit, end, rate, seed"),
         ("quantile(order=0)", "order=0: must be a finite number, at least 0.001, at most 0.999"),
         ("quantile(order=1)", "order=1: must be a finite number, at least 0.001, at most 0.999"),
         ("quantile(order=half)", "order=half: 'half' is not a number"),

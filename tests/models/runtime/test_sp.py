@@ -266,7 +266,7 @@ def test_a_sweep_starts_every_policy_from_nothing() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("sp(alpha=1)", "unknown option 'alpha': known are x, decay, seed"),
+        ("sp(alpha=1)", "unknown option 'alpha'; known: x, decay, seed"),
         ("sp(x=0)", "x=0: must be a finite number, above 0, at most 100"),
         ("sp(x=101)", "x=101: must be a finite number, above 0, at most 100"),
         ("sp(x=few)", "x=few: 'few' is not a number"),
@@ -284,7 +284,7 @@ def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
 
 @pytest.mark.parametrize("name", ["sp5", "sp2(x=3)", "sp2()", "sp("])
 def test_names_that_cannot_be_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match=r"unknown predictor '.+': known are .*sp2, sp3, sp4, .*sp\[\(OPTION=VALUE,...\)\]"):
+    with pytest.raises(InputError, match=r"unknown predictor '.+'; known: .*sp2, sp3, sp4, .*sp\[\(OPTION=VALUE,...\)\]"):
         predictor(name)
 
 

@@ -106,7 +106,7 @@ def test_predictions_are_within_one_second_and_the_request() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("svr(kernel=rbf)", "unknown option 'kernel': known are c, epsilon, gamma, jobs"),
+        ("svr(kernel=rbf)", "unknown option 'kernel'; known: c, epsilon, gamma, jobs"),
         ("svr(c=0)", "c=0: must be a finite number, above 0"),
         ("svr(epsilon=-1)", "epsilon=-1: must be a finite number, above 0"),
         ("svr(gamma=nan)", "gamma=nan: must be a finite number, above 0"),

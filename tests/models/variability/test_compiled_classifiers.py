@@ -131,7 +131,7 @@ def test_bad_tables_are_refused_by_name(runs):
     broken.iloc[4, 2] = np.inf
     with pytest.raises(InputError, match=f"row 4 .*column {broken.columns[2]}: inf"):
         model.predict(broken)
-    with pytest.raises(ValueError, match=r"unknown classifier 'svm': known are extra-trees"):
+    with pytest.raises(ValueError, match=r"unknown classifier 'svm'; known: extra-trees"):
         fit("svm", runs.features, label, seed=0)
     with pytest.raises(ValueError, match="lightgbm has no option 'neighbours'"):
         fit("lightgbm", runs.features, label, seed=0, options={"neighbours": 3})

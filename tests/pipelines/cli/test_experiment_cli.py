@@ -48,9 +48,9 @@ def test_json_is_one_simulated_number_a_line_and_the_same_again(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("experiment", "NOPE"), "unknown experiment 'NOPE': known are ADAA, ADPA, PDPA, WS, SS"),
-        (("experiment", "--cluster", "nope"), "unknown cluster 'nope': known are quiet, congested, stormy"),
-        (("experiment", "--scheduler", "EASY", "--scheduler", "EASY+RUSH(model=nope)"), "known models are"),
+        (("experiment", "NOPE"), "unknown experiment 'NOPE'; known: ADAA, ADPA, PDPA, WS, SS"),
+        (("experiment", "--cluster", "nope"), "unknown cluster 'nope'; known: quiet, congested, stormy"),
+        (("experiment", "--scheduler", "EASY", "--scheduler", "EASY+RUSH(model=nope)"), "known models"),
         (("experiment", "--scheduler", "EASY", "--classifier", "knn"), "name the model there"),
         (("experiment", "--model", "runtime-kth-sp2@champion"), "not of the form variability-SYSTEM@champion"),
         (("experiment", "--classifier", "nope"), "'nope' is not one of"),

@@ -121,7 +121,7 @@ def test_traces_that_were_run_are_known_from_then_on(elsewhere: Path) -> None:
         ("traces = 3\n", ": traces must be tables [traces.NAME]"),
         ("[traces]\na = 3\n", ": traces must be tables [traces.NAME]"),
         ("[traces.Ab]\nplace = 'x'\n", ": traces: 'Ab' is no name (such as ab): " + RULE),
-        ("[traces.a]\nplace = 'x'\nprocz = 3\n", ": traces.a: procz is unknown: known are " + KEYS),
+        ("[traces.a]\nplace = 'x'\nprocz = 3\n", ": traces.a: procz is unknown; known: " + KEYS),
         ("[traces.a]\nplace = 'x'\nprocs = '3'\n", ": traces.a: procs must be a whole number, not '3'"),
         ("[traces.a]\nplace = 'x'\nprocs = true\n", ": traces.a: procs must be a whole number, not True"),
         ("[traces.a]\nplace = 'x'\nprocs = 0\n", ": traces.a: procs must be at least 1, not 0"),
@@ -278,7 +278,7 @@ def test_a_trace_that_was_run_can_be_forgotten(elsewhere: Path, monkeypatch: pyt
     assert message(read_known, "a").startswith("a: no longer in the catalogue")
     assert read_known("b")[0].procs == 8
     assert len(lake.read_clean("a").jobs) == 1
-    assert message(forget, "a") == "a: is not a trace that was run, so there is nothing to forget: known are b"
+    assert message(forget, "a") == "a: is not a trace that was run, so there is nothing to forget; known: b"
     assert remember("a.swf") == "a"
 
 
@@ -289,7 +289,7 @@ def test_the_generated_trace_says_so_and_refuses_bad_options(elsewhere: Path) ->
     trace = read_trace("small")
     assert (trace.name, trace.generated, len(trace.jobs), trace.procs) == ("small", True, 20, 32)
     for options, error in (
-        ("{ jobz = 3 }", "options.jobz is unknown: known are jobs, procs, users, load, seed, kept"),
+        ("{ jobz = 3 }", "options.jobz is unknown; known: jobs, procs, users, load, seed, kept"),
         ("{ jobs = -3 }", "generated workload: jobs must be a whole number of at least 2, not -3"),
     ):
         (elsewhere / "queuecast.toml").write_text(f'[traces.small]\nformat = "generated"\noptions = {options}\n')
@@ -303,8 +303,8 @@ def test_what_is_no_trace_is_refused(elsewhere: Path) -> None:
     (elsewhere / "damaged.parquet").write_bytes(b"PAR1 and no more")
     known = ", ".join(sorted(load_catalogue()))
     for spec, error in (
-        ("kth-sp2", f"kth-sp2: no such file and no trace of the catalogue; did you mean kth-sp2-1996-2.1-cln? known are {known}"),
-        ("xyz", f"xyz: no such file and no trace of the catalogue; known are {known}"),
+        ("kth-sp2", f"kth-sp2: no such file and no trace of the catalogue; did you mean kth-sp2-1996-2.1-cln? known: {known}"),
+        ("xyz", f"xyz: no such file and no trace of the catalogue; known: {known}"),
         ("xyz.swf", "xyz.swf: no such file"),
         ("logs/xyz", "logs/xyz: no such file"),
         (str(elsewhere), f"{elsewhere}: is a directory, not a file"),

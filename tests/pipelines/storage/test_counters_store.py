@@ -143,7 +143,7 @@ def test_columns_may_change_between_files_and_are_null_where_a_file_lacks_them(t
     np.testing.assert_equal(content(tmp_path)[["a", "b", "c"]].to_numpy(), [[5, 7, np.nan], [9, np.nan, 8]])
     only = pa.Table.from_batches(store(tmp_path).batches("s", metrics=["c"]))
     assert only.column_names == ["time_s", "node", "c"]
-    with pytest.raises(InputError, match="has no metric x: known are a, b, c"):
+    with pytest.raises(InputError, match="has no metric x; known: a, b, c"):
         next(store(tmp_path).batches("s", metrics=["x"]))
     with pytest.raises(InputError, match="holds no counters of t, only of s"):
         next(store(tmp_path).batches("t"))

@@ -122,8 +122,8 @@ def test_a_window_is_simulated_as_if_there_were_no_other() -> None:
 @pytest.mark.parametrize(
     ("split", "rules", "words"),
     [
-        ("fortnights", {}, "unknown windows 'fortnights': known are whole, weeks, months"),
-        ("weeks", {"drop": "some"}, "unknown drop rule 'some': known are crossing, none"),
+        ("fortnights", {}, "unknown windows 'fortnights'; known: whole, weeks, months"),
+        ("weeks", {"drop": "some"}, "unknown drop rule 'some'; known: crossing, none"),
         ("weeks", {}, "no job is left in any window: by weeks there are 1 of them and the first is left out"),
     ],
 )

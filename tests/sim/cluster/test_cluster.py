@@ -277,10 +277,10 @@ def test_a_coin_that_always_skips_is_asked_as_often_as_allowed() -> None:
 @pytest.mark.parametrize(
     ("scheduler", "given", "says"),
     [
-        ("EASY+RUSH(model=nobody)", {}, "+RUSH(model=nobody): known models are oracle, nowcast, coin"),
-        ("EASY+RUSH", {}, "+RUSH(model=): known models are oracle, nowcast, coin"),
+        ("EASY+RUSH(model=nobody)", {}, "+RUSH(model=nobody); known models: oracle, nowcast, coin"),
+        ("EASY+RUSH", {}, "+RUSH(model=); known models: oracle, nowcast, coin"),
         ("EASY", {"start_decision": Whim()}, "scheduler 'EASY' asks no model whether a job may start"),
-        ("EASY", {"scaling": "odd"}, "unknown scaling 'odd': known are weak, strong"),
+        ("EASY", {"scaling": "odd"}, "unknown scaling 'odd'; known: weak, strong"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(scheduler: str, given: dict, says: str) -> None:
@@ -291,7 +291,7 @@ def test_what_cannot_be_is_refused_in_one_line(scheduler: str, given: dict, says
 
 
 def test_an_application_nobody_knows_is_refused() -> None:
-    with pytest.raises(InputError, match="unknown application 'HPL': the simulated cluster knows AMG, Kripke"):
+    with pytest.raises(InputError, match="unknown application 'HPL'; known: AMG, Kripke"):
         simulate_on(SMALL, jobs_of(0).assign(executable="HPL"))
 
 

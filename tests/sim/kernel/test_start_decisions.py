@@ -265,7 +265,7 @@ def test_the_options_of_rush() -> None:
     [
         ("EASY+RUSH(skips=-1)", "skips=-1 is not a number of times"),
         ("EASY+RUSH(skips=two)", "skips=two is not a number of times"),
-        ("EASY+RUSH(classes=all)", "classes=all: known are variation, little"),
+        ("EASY+RUSH(classes=all)", "classes=all; known: variation, little"),
         ("EASY+RUSH(threshold=3)", "RUSH takes model=NAME, skips=NUMBER and classes=variation|little, not 'threshold=3'"),
         ("EASY+RUSH(skips=1,skips=2)", "not 'skips=2'"),
         ("EASY+RUSH(model=)", "not 'model='"),

@@ -208,7 +208,7 @@ def test_bad_requests_are_refused_with_what_there_is():
         InputError, match=r"no schedule of the baseline FCFS / requested .* EASY / requested; EASY-SJBF / requested"
     ):
         compare([base, other], baseline=("FCFS", "requested"))
-    with pytest.raises(InputError, match=r"unknown metric 'speed': known are mean_wait_s"):
+    with pytest.raises(InputError, match=r"unknown metric 'speed'; known: mean_wait_s"):
         compare([base, other], metrics=("speed",))
     with pytest.raises(InputError, match="two schedules are of EASY / requested / requested"):
         compare([base, base])

@@ -111,7 +111,7 @@ def test_the_two_readings_by_hand():
 
 
 def test_an_unknown_reading_names_the_known_ones():
-    with pytest.raises(InputError, match="unknown reading of the jobs summed up 'mine': known are present, waiting"):
+    with pytest.raises(InputError, match="unknown reading of the jobs summed up 'mine'; known: present, waiting"):
         dissatisfaction(schedule_of([0], [0], [1], [1], user=["a"]), summed="mine")  # type: ignore[arg-type]
 
 

@@ -263,7 +263,7 @@ def test_bad_requests_are_refused_with_what_there_is(jobs, pair):
         judge(jobs, pair, clock(jobs), baseline="sp2")
     with pytest.raises(InputError, match="each predictor is judged once, and last2 is given again"):
         judge(jobs, [pair[0], pair[0]], clock(jobs))
-    with pytest.raises(InputError, match="unknown part 'third': known are all, first-half, second-half"):
+    with pytest.raises(InputError, match="unknown part 'third'; known: all, first-half, second-half"):
         judge(jobs, pair, clock(jobs), part="third")
     with pytest.raises(InputError, match=r"quantile levels are above 0 and below 1, unlike 1\.5"):
         judge(jobs, pair, clock(jobs), levels=(0.5, 1.5))
