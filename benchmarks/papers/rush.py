@@ -21,7 +21,7 @@ import pandas as pd
 
 from benchmarks.common.pages import HOUSE, STUDIES, kept, made_by
 from features.errors import InputError
-from models.variability.model import CLASSIFIERS
+from models.variability.classifiers import CLASSIFIERS
 from pipelines.report.cluster_tables import looked_up
 from pipelines.workflows.cluster_experiments import (
     ALL,

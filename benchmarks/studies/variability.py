@@ -25,8 +25,8 @@ from benchmarks.common.pages import STUDIES, kept, made_by
 from benchmarks.common.tables import write_parts
 from features.monitoring.labels import baselines, z_scores
 from features.monitoring.samplers import TYPE_FEATURES
+from models.variability.classifiers import CLASSIFIERS
 from models.variability.evaluation import ALL, BLOCKED, LEFT_OUT, difference, measured, predictions
-from models.variability.model import CLASSIFIERS
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim.cluster.applications import application
 from sim.cluster.experiments import LOAD, VARIES, control_runs

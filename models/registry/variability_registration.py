@@ -26,8 +26,9 @@ from models.packed.variability_predictor import ARRAYS, read
 from models.registry.packing import artifact
 from models.registry.registration import Kind, registered_version
 from models.registry.tracking import Tracking
+from models.variability.classifiers import CLASSIFIERS
 from models.variability.compiled_classifiers import Arrays
-from models.variability.model import CLASSIFIERS, VariabilityModel
+from models.variability.model import VariabilityModel
 
 _EXAMPLES = 2
 _DESCRIPTION = f"""Tells whether a job of an application that the system knows would vary if it started now: run longer than it usually does, because of \

@@ -23,8 +23,9 @@ from features.errors import InputError
 from features.monitoring.labels import BINARY, baselines, labels, z_scores
 from features.monitoring.samplers import WINDOW_S
 from features.statistics import FEWEST_BLOCKS, drawn, tail
+from models.variability.classifiers import CLASSIFIERS
 from models.variability.elimination import eliminate
-from models.variability.model import CLASSIFIERS, fit
+from models.variability.model import fit
 from models.variability.time_blocks import apart, blocked, stretches, times_of
 
 BLOCKED, LEFT_OUT = "blocks-of-time", "leave-one-application-out"

@@ -23,21 +23,9 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from features.errors import InputError
 from models.trees import plain_trees
+from models.variability.classifiers import OPTIONS
 from models.variability.compiled_classifiers import NEAREST, SCORES, SHARES, Arrays
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "extra-trees": {"trees": 100, "min_rows_in_leaf": 3},
-    "decision-forest": {"trees": 100, "min_rows_in_leaf": 3},
-    "knn": {"neighbours": 9},
-    "adaboost": {"trees": 100, "depth": 3, "learning_rate": 0.5},
-    "lightgbm": {"trees": 100, "leaves": 15, "learning_rate": 0.1, "min_rows_in_leaf": 10},
-}
-"""The classifiers by name, with their default options.
-
-100 trees, and boosting by 0.1 with LightGBM, are the libraries' defaults. The rest is not (leaves of 3 rows, 10 with LightGBM, and 15 leaves a tree; 9
-neighbours; AdaBoost's depth and learning rate). No record says what it was tuned on, probably simulated control runs. It is older than the first
-table of docs/studies/variability.md and was not changed after; still, figures there are of the same simulated cluster, and may flatter it.
-"""
 JUDGED_ROWS = 400
 """Rows that judge a permuted column of the nearest neighbours: a bound on time, not chosen on data."""
 

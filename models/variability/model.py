@@ -20,7 +20,6 @@ from features.errors import InputError
 from models.variability.compiled_classifiers import Arrays, probabilities_of
 from models.variability.time_blocks import Times, blocked
 
-CLASSIFIERS = ("extra-trees", "decision-forest", "knn", "adaboost", "lightgbm")
 CUTOFF_FOLDS = 5
 """Blocks of time on which a cutoff is chosen."""
 NO_CHOICE = 0.5

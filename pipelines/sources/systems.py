@@ -18,7 +18,7 @@ from pydantic import Field, Strict
 
 from features.errors import InputError
 from features.names import check_name
-from models.variability.model import CLASSIFIERS
+from models.variability.classifiers import CLASSIFIERS
 from pipelines.sources.validation import validated
 from pipelines.storage.atomic import replacing
 

@@ -20,7 +20,7 @@ import pandas as pd
 from features.errors import InputError
 from features.monitoring.labels import baselines
 from features.statistics import FEWEST_BLOCKS, Ratio, drawn, interval, mean_intervals, remark, tail
-from models.variability.model import CLASSIFIERS
+from models.variability.classifiers import CLASSIFIERS
 from sim.cluster.experiments import control_runs, judged, learn, trials, usual
 from sim.cluster.presets import Cluster
 from sim.cluster.simulate import Adviser, ClusterRun

@@ -20,6 +20,7 @@ from features.jobs.schema import fingerprint
 from features.monitoring.labels import BINARY, THREE_CLASSES, baselines, labels, z_scores
 from models.registry.promotion import Evidence
 from models.registry.variability_promotion import JUDGED_DAYS, compare_classifiers, f1_evidence, f1_scores
+from models.variability.classifiers import CLASSIFIERS, OPTIONS
 from models.variability.elimination import eliminate
 from models.variability.evaluation import (
     ALL,
@@ -32,7 +33,7 @@ from models.variability.evaluation import (
     measured,
     predictions,
 )
-from models.variability.model import CLASSIFIERS, CUTOFF_FOLDS, VariabilityModel, fit
+from models.variability.model import CUTOFF_FOLDS, VariabilityModel, fit
 from models.variability.time_blocks import stretches, times_of
 from pipelines.workflows.nothing_new import MADE_FROM, made_from
 from pipelines.workflows.promotion import Incumbent, Outdated, Promotion, Score, Verdict, incumbent, propose
@@ -274,7 +275,6 @@ class _ClassifierJudge:
     def register(self, name: str, score: Score) -> Candidate:
         from models.registry.registration import Training, log_and_register
         from models.registry.variability_registration import VariabilityContent
-        from models.variability.learners import OPTIONS
 
         known, label, usual = self._taught
         features, times = self.features.iloc[known], times_of(self.table.runs).take(known)

@@ -9,7 +9,7 @@ import sys
 import click
 import pandas as pd
 
-from models.variability.model import CLASSIFIERS
+from models.variability.classifiers import CLASSIFIERS
 from pipelines.cli.options import note
 from pipelines.report.terminal import print_table
 

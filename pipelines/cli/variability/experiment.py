@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from features.errors import InputError
-from models.variability.model import CLASSIFIERS
+from models.variability.classifiers import CLASSIFIERS
 from pipelines.cli.options import check_outputs, note
 from pipelines.report.terminal import print_table
 

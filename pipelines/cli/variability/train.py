@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from models.variability.model import CLASSIFIERS
+from models.variability.classifiers import CLASSIFIERS
 from pipelines.cli.options import check_outputs, note
 from pipelines.report.terminal import print_table
 

@@ -28,7 +28,8 @@ from models.registry.variability_registration import (
     from_directory,
     registered_classifier,
 )
-from models.variability.model import CLASSIFIERS, fit
+from models.variability.classifiers import CLASSIFIERS
+from models.variability.model import fit
 from tests.support.contention import control_runs, labelled
 
 FAST = {"extra-trees": {"trees": 10}, "decision-forest": {"trees": 10}, "adaboost": {"trees": 5}, "lightgbm": {"trees": 10}}

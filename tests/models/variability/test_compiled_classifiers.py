@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
+from models.variability.classifiers import CLASSIFIERS
 from models.variability.compiled_classifiers import class_probabilities, probabilities_of
-from models.variability.learners import JUDGED_ROWS, OPTIONS, learn, permuted_importance
-from models.variability.model import CLASSIFIERS, best_cutoff, filled, fit, medians, out_of_fold
+from models.variability.learners import JUDGED_ROWS, learn, permuted_importance
+from models.variability.model import best_cutoff, filled, fit, medians, out_of_fold
 from models.variability.time_blocks import Times
 from tests.support.contention import control_runs, labelled
 
@@ -137,10 +138,6 @@ def test_bad_tables_are_refused_by_name(runs):
         fit("lightgbm", runs.features, label, seed=0, options={"neighbours": 3})
     with pytest.raises(InputError, match="cannot train knn on 700 runs that all vary or all do not"):
         fit("knn", runs.features, np.zeros(len(label), np.int64), seed=0)
-
-
-def test_every_classifier_has_options_and_they_are_the_documented_ones():
-    assert tuple(OPTIONS) == CLASSIFIERS
 
 
 def test_the_cutoff_is_the_best_of_all_there_could_be():
