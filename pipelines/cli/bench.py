@@ -14,8 +14,7 @@ from pipelines.cli.options import check_outputs, note
 from pipelines.ingest.read import find_entry
 from pipelines.ingest.source import trace_name
 from pipelines.ingest.workload import Workload
-from pipelines.report.bench import Listing, listings, render
-from pipelines.report.terminal import print_table
+from pipelines.report.bench import listings, render
 from pipelines.sources.catalogue import load_catalogue
 from pipelines.storage.atomic import replacing
 from pipelines.workflows.bench import FORMAT, SECTIONS, Case, Key, Plan, key, merged, run
@@ -68,7 +67,7 @@ def command(
     if against and elsewhere != document["machine"]:
         note(f"{against}: measured on another machine: {', '.join(map(str, elsewhere.values()))}")
     for listing in listings(document, earlier):
-        show(listing)
+        listing.show()
     if out is not None:
         write(out, json.dumps(document, indent=1) + "\n")
     if report is not None:
@@ -126,12 +125,6 @@ def read_stored(path: Path) -> tuple[dict[Key, float], dict[str, Any]]:
         raise
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: holds no figures of `queuecast bench --out`") from error
-
-
-def show(listing: Listing) -> None:
-    """Print one table."""
-    named = sum(heading in ("trace", "scheduler") for heading in listing.headings)
-    print_table(listing.headings, listing.rows, title=listing.title, caption=listing.note or "", keys=named)
 
 
 def write(path: Path, text: str) -> None:

@@ -19,8 +19,9 @@ def command(trace: str, procs: int | None, timezone: str | None, missing_request
     For each rule that rejects or alters jobs it says how many and why.
     """
     from pipelines.ingest.read import find_entry, read_trace
+    from pipelines.report.inspection import render
     from pipelines.report.terminal import console
-    from pipelines.workflows.inspection import inspect_trace, render
+    from pipelines.workflows.inspection import inspect_trace
 
     entry = find_entry(trace)
     found = inspect_trace(

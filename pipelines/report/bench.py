@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from pipelines.report.page import data_uri, template
 from pipelines.report.style import MUTED, ImageFormat, encode, figure, looks
+from pipelines.report.table import Table
 from pipelines.workflows.bench import Key, Row, key
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -21,17 +21,7 @@ _TITLES = {
 }
 
 
-@dataclass(frozen=True)
-class Listing:
-    """One table: ``rows`` of cells as they are printed, and a note below it."""
-
-    title: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str = ""
-
-
-def listings(document: Mapping[str, Any], earlier: Mapping[Key, float]) -> list[Listing]:
+def listings(document: Mapping[str, Any], earlier: Mapping[Key, float]) -> list[Table]:
     """Return the tables of a benchmark's document, without empty ones.
 
     ``earlier`` holds jobs a second of another run, and may be empty.
@@ -39,7 +29,7 @@ def listings(document: Mapping[str, Any], earlier: Mapping[Key, float]) -> list[
     headings = ["trace", "scheduler", "jobs", "waiting, mean", "waiting, most", "seconds", "spread", "million jobs/s", "peak GiB"]
     headings += ["times as fast as before"] if earlier else []
     tables = [
-        Listing(title, headings, [_cells(row, earlier) for row in document[section]])
+        Table(title, headings, [_cells(row, earlier) for row in document[section]], keys=2)
         for section, title in _TITLES.items()
         if document[section]
     ]
@@ -59,7 +49,7 @@ def _spread(row: Row) -> str:
     return f"{100 * (row['slowest_s'] - row['fastest_s']) / row['median_s']:.0f} %" if row["repeat"] > 1 else "-"
 
 
-def _against_oracle(oracle: Mapping[str, Any]) -> Listing:
+def _against_oracle(oracle: Mapping[str, Any]) -> Table:
     rows = [
         [
             row["trace"],
@@ -73,11 +63,12 @@ def _against_oracle(oracle: Mapping[str, Any]) -> Listing:
     ]
     left_out = f"not known to the oracle: {', '.join(oracle['left_out'])}" if oracle["left_out"] else ""
     said = "every job starts at the same second in both" if rows else ""
-    return Listing(
+    return Table(
         "Against the plain-Python oracle",
         ["trace", "scheduler", "jobs", "oracle, s", "simulator, s", "times as fast"],
         rows,
         "; ".join(text for text in (oracle["note"], said, left_out) if text),
+        keys=2,
     )
 
 

@@ -76,7 +76,7 @@ from sim.kernel.start_decision import StartDecision
 from sim.kernel.state import MOMENT
 from sim.names import CLASSES, Rush
 from sim.names import scheduler as named_scheduler
-from sim.outcome import outcome
+from sim.outcome import Outcome, outcome
 from sim.policy import Policy
 from sim.prepare import prepare
 from sim.schedule import Schedule, schedule_table
@@ -211,7 +211,14 @@ def simulate_on(
         generated=True,
         simulate_s=made.seconds,
     )
-    runs = pd.DataFrame(
+    own, every = _features_of(site, wanted)
+    asked, skipped = int(site.clock[ASKED_TIMES]), int(site.clock[SKIPPED_TIMES])
+    return ClusterRun(schedule, _runs_of(jobs, names, site, made), own, every, asked, skipped)
+
+
+def _runs_of(jobs: pd.DataFrame, names: np.ndarray, site: Site, made: Outcome) -> pd.DataFrame:
+    """Return what came of each job, a row a job (:attr:`ClusterRun.runs`)."""
+    return pd.DataFrame(
         {
             "job_id": jobs["job_id"].to_numpy(),
             "application": names,
@@ -231,12 +238,16 @@ def simulate_on(
             "cut": site.runs[:, CUT] > 0,
         }
     )
+
+
+def _features_of(site: Site, wanted: np.ndarray) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the features of the jobs ``wanted``: of their own nodes' counters, and of all nodes'."""
     rest = site.features[:, PROBED:]
     own, every = (
         pd.DataFrame(np.hstack([site.features[:, at : at + EVERY], rest]), columns=list(FEATURES), index=wanted)
         for at in (0, EVERY)
     )
-    return ClusterRun(schedule, runs, own, every, int(site.clock[ASKED_TIMES]), int(site.clock[SKIPPED_TIMES]))
+    return own, every
 
 
 @dataclass(frozen=True)

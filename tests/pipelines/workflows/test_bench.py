@@ -17,7 +17,8 @@ from features.errors import InputError
 from features.jobs.cleaning import clean
 from pipelines.cli import bench as cli
 from pipelines.ingest.workload import Workload, generate
-from pipelines.report.bench import Listing, exponent, listings, render
+from pipelines.report.bench import exponent, listings, render
+from pipelines.report.table import Table
 from pipelines.workflows import bench
 from pipelines.workflows.bench import SECTIONS, Case, Plan
 from sim import simulate
@@ -229,7 +230,7 @@ def queuecast_bench(monkeypatch: pytest.MonkeyPatch, document: dict[str, Any], *
     return CliRunner().invoke(cli.command, list(arguments), env={"COLUMNS": "200"})
 
 
-def column(table: Listing, heading: str) -> list[str]:
+def column(table: Table, heading: str) -> list[str]:
     place = list(table.headings).index(heading)
     return [row[place] for row in table.rows]
 

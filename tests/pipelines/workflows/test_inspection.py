@@ -14,7 +14,8 @@ from features.jobs.schema import Trace, conform
 from pipelines.ingest.read import read_trace
 from pipelines.ingest.source import Source
 from pipelines.ingest.swf import parse_swf
-from pipelines.workflows.inspection import Inspection, Outlier, inspect_trace, render
+from pipelines.report.inspection import render
+from pipelines.workflows.inspection import Inspection, Outlier, inspect_trace
 from tests.conftest import SHARED, needs_shared
 
 DAY = 86_400
