@@ -210,7 +210,7 @@ def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs, clock: Clo
 
 
 def _told(source: TablePredictor, jobs: pd.DataFrame) -> Memory:
-    """The memory of a table: its quantiles in whole seconds, where there are any."""
+    """Return the memory of a table: its quantiles in whole seconds, if any."""
     if source.quantiles is None:
         return Memory()
     seconds = np.rint(source.quantiles(jobs).to_numpy(np.float64))

@@ -100,7 +100,7 @@ def _row(name, measure, value, before, last, forth, back, inner=lambda x: x, out
 
 
 def _bins(values: np.ndarray, trained: np.ndarray) -> np.ndarray:
-    """Numbers of the reference's deciles; equal edges fall together."""
+    """Return numbers of the reference's deciles; equal edges fall together."""
     if not trained.any():
         return np.zeros(len(values), np.int64)
     return np.searchsorted(np.unique(np.quantile(values[trained], np.arange(1, 10) / 10)), values, side="left")

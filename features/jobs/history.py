@@ -119,7 +119,7 @@ def _blank(jobs: pd.DataFrame) -> np.ndarray:
 
 
 def _events(jobs: pd.DataFrame, start_s: np.ndarray, end_s: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The jobs as records of JOB, and the rows in order of start and of completion."""
+    """Return the jobs as records of JOB, and the rows in order of start and of completion."""
     events = np.empty(len(jobs), JOB)
     events["user"] = codes(jobs, "user")
     events["submit_s"] = jobs["submit_s"].to_numpy(np.int64)

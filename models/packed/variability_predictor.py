@@ -1,6 +1,6 @@
 """Predict whether jobs vary, from a registered classifier's settings and plain arrays.
 
-Packed as it stands into registered models, where Queuecast is not installed: needs numpy and pandas alone. It repeats the walk of
+Packed unchanged into registered models, where Queuecast is not installed: needs numpy and pandas alone. It repeats the walk of
 ``models.variability.compiled_classifiers``, many rows at a time, and a test holds the two equal.
 """
 

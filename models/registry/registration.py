@@ -56,7 +56,7 @@ class Kind:
 
     @property
     def measures(self) -> dict[str, str]:
-        """Measures of a table of versions, and the tags that record them."""
+        """Return measures of a table of versions, and the tags that record them."""
         return {self.score: f"judged_{self.score}", f"judged_{self.things}": f"judged_{self.things}"}
 
 

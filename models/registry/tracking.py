@@ -40,7 +40,7 @@ def connect(tracking_uri: str, artifact_location: str, experiment: str, *, site:
 
     ``tracking_uri`` of SQLite must be absolute (``sqlite:////path/mlflow.db``), ``artifact_location`` an absolute path or URI; a
     server decides itself where artifacts lie. A store that does not answer is given up after seconds, not after MLflow's minutes
-    of retries. Raises ValueError for relative places, OSError for a database that does not answer, and whatever MLflow raises.
+    of retries. Raises ValueError for relative places, OSError for a database that does not answer, and MLflow's own errors.
     """
     for logger in _CHATTY:
         logging.getLogger(logger).setLevel(logging.WARNING)

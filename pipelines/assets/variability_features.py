@@ -1,4 +1,4 @@
-"""Variability, stage 2: what the counters said before each control run began."""
+"""Variability, stage 2: the counters before each control run, as features."""
 
 import dagster as dg
 
@@ -19,10 +19,10 @@ from pipelines.workflows.variability_table import pack_table, training_table
     group_name="variability",
     kinds={"parquet", "numba"},
     check_specs=specs("variability_features", FEATURES),
-    description="Minimum, maximum and mean rate of every counter in the five minutes before each run, over its own nodes and over all, probes and types.",
+    description="Min, max and mean rate of every counter in the five minutes before each run, over its own nodes and over all, probes and types.",
 )
 def variability_features(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
-    """One pass over the counters, one row a run and scope."""
+    """Compute the features in one pass over the counters, a row a run and scope."""
     name = context.partition_key
     report_progress("features of runs", 0, 1)
     table = training_table(home(), name)

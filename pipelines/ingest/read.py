@@ -95,7 +95,7 @@ def read_file(
 
 
 def is_accounting(path: str | Path) -> bool:
-    """Does a file begin like Slurm accounting? False for one that cannot be read."""
+    """Tell whether a file begins like Slurm accounting; False for an unreadable one."""
     try:
         with open(path, "rb") as file:
             packed = file.read(len(GZIP)) == GZIP

@@ -41,7 +41,7 @@ def validated(shape: type, table: Any, where: str, left_out: Sequence[str] = ("n
 
 
 def _said(error: Any, model: type[BaseModel]) -> str:
-    """What is wrong with a key, and what would be right."""
+    """Return what is wrong with a key, and what would be right."""
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "extra_forbidden":
         return f"is unknown; known: {', '.join(model.model_fields)}"

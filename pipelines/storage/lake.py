@@ -47,7 +47,7 @@ class Lake:
         return Versions(self.root, subject)
 
     def has(self, table: str, trace: str) -> bool:
-        """Say whether there is such a table to read."""
+        """Tell whether there is such a table to read."""
         return self._listed(table, trace) is not None and self.path(table, trace).exists()
 
     def path(self, table: str, trace: str) -> Path:

@@ -111,7 +111,7 @@ class _Answers:
     quantiles: pd.DataFrame | None
 
     def of(self, name: str, rows: np.ndarray) -> TablePredictor:
-        """The table for the jobs ``rows`` of the trace."""
+        """Return the table for the jobs ``rows`` of the trace."""
         told = self.quantiles
         return TablePredictor(
             name,
