@@ -23,6 +23,10 @@ import traceback
 from contextlib import closing
 from pathlib import Path
 
+os.environ["OMP_NUM_THREADS"] = "1"  # a process with threads of OpenMP cannot be forked
+
+from models.registry import tracking
+
 MODEL = "runtime-arriving"
 JOBS = 900
 
@@ -33,12 +37,12 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    warm()
     random_ = random.Random(asked.seed)
     found: collections.Counter[tuple[str, str, str]] = collections.Counter()
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="kills-") as place:
         root = Path(place)
+        warm(root / "warm")
         first = {kind: prepared(root / kind, kind) for kind in KINDS}
         for kind, (whole, publishes) in first.items():
             print(f"a {kind} takes {whole:.1f} s and publishes from {publishes:.1f} s on", flush=True)
@@ -58,17 +62,16 @@ def lost(found: collections.Counter[tuple[str, str, str]]) -> int:
     return sum(count for (_, _, outcome), count in found.items() if outcome.startswith("LOST"))
 
 
-def warm() -> None:
-    """Import in this process what every killed one needs; nothing that starts threads is called."""
+def warm(home: Path) -> None:
+    """Do a run and a night in this process, in a home of their own, so that those to be killed start with everything compiled."""
     from models.packed.methods import Quantile
     from models.registry.candidates import TRAINERS
 
     del TRAINERS[Quantile.name]  # takes long to train, and writes as the others do; before modules look that list them all
-
-    import mlflow  # noqa: F401
-
-    import pipelines.definitions  # noqa: F401
-    from pipelines.workflows import nights  # noqa: F401
+    home.mkdir()
+    os.environ |= {"QUEUECAST_HOME": str(home), "MLFLOW_TRACKING_URI": ""}
+    for kind in KINDS.values():
+        kind(home, 0)
 
 
 def night(home: Path, number: int, report: int | None = None) -> None:
@@ -133,8 +136,9 @@ def in_child(kind: str, home: Path, number: int) -> tuple[int, int]:
             quiet = os.open(os.devnull, os.O_WRONLY)
             os.dup2(quiet, 1)
             os.dup2(os.open(home / "killed.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-            os.environ |= {"QUEUECAST_HOME": str(home), "MLFLOW_TRACKING_URI": ""}
+            os.environ["QUEUECAST_HOME"] = str(home)
             os.chdir(home)
+            tracking._SITE = None  # the store of the home in which this was warmed
             KINDS[kind](home, number, tells)
             code = 0
         except BaseException:
