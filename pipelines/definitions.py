@@ -8,7 +8,6 @@ from pipelines.assets.counters import control_runs, counters, counters_by_day
 from pipelines.assets.history import user_history_of_trace
 from pipelines.assets.jobs import ingest
 from pipelines.assets.night import night
-from pipelines.assets.predictions import predict
 from pipelines.assets.published import published_system, published_trace
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.runtime_model import runtime_model
@@ -18,13 +17,13 @@ from pipelines.assets.variability_features import variability_features
 from pipelines.assets.variability_model import variability_model
 from pipelines.assets.variability_night import variability_night
 
-TRACE_STAGES = [ingest, user_history_of_trace, predict, runtime_model, schedules, comparison, report, published_trace]
+TRACE_STAGES = [ingest, user_history_of_trace, runtime_model, schedules, comparison, report, published_trace]
 SYSTEM_STAGES = [counters, control_runs, variability_features, variability_model, cluster_experiments, published_system]
 
 full_run = dg.define_asset_job(
     "full_run",
     selection=dg.AssetSelection.assets(*TRACE_STAGES),
-    description="One trace from its source to the report: ingest, features, predictions, registered model, simulations, comparison.",
+    description="One trace from its source to the report: ingest, features, registered model, its simulation, comparison.",
     # stages are seconds of numpy and numba in one process; a process a stage would cost more than it gains
     executor_def=dg.in_process_executor,
 )

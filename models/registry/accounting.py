@@ -14,6 +14,9 @@ from features.jobs.schema import recorded_end_s
 from features.jobs.snapshot import snapshot
 from models.packed.snapshot_inputs import KNOWN, History
 
+REMEMBERED_JOBS = 100_000
+"""Most recent ended jobs that a model is trained on: more cost time and no longer change its accuracy."""
+
 
 @dataclass(frozen=True)
 class Accounting:

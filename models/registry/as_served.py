@@ -16,7 +16,7 @@ import pandas as pd
 
 from models.packed.methods import LEVELS, METHODS, PREDICTED, Method
 from models.registry.accounting import Accounting
-from models.registry.candidates import TRAINERS, carried_on, train, up_to_the_second
+from models.registry.candidates import TRAINERS, carried_on, carried_through, train, up_to_the_second
 
 REMEMBERED_NIGHTS = 10
 """Nights whose models are kept; few jobs take longer, and for those a model is trained again."""
@@ -52,6 +52,38 @@ def _said(name: str, answers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]
 
 def _column(name: str, output: str) -> str:
     return name + output.removeprefix("predicted")
+
+
+def serve(
+    method: Method,
+    known: Accounting,
+    rows: np.ndarray,
+    instants: Sequence[int],
+    progress: Callable[[int, int], None] | None = None,
+) -> pd.DataFrame:
+    """Answer the jobs ``rows`` with a trained ``method``, each from the night before it.
+
+    A row a job in their order. ``instants`` are the nights, ascending, the first of them no later than any submission. Columns
+    are the method's outputs, seconds. The method is carried on from night to night once, however many there are. Raises
+    ValueError for a submission before the first night.
+    """
+    submit = known.jobs["submit_s"].to_numpy(np.int64)[rows]
+    night = np.searchsorted(np.asarray(instants, np.int64), submit, side="right") - 1
+    if len(rows) and night.min() < 0:
+        raise ValueError("jobs were submitted before the first night")
+    table = pd.DataFrame(np.nan, index=np.arange(len(rows)), columns=list(method.outputs))
+    numbers = np.unique(night).tolist()
+    asked_nights = [int(instants[number]) for number in numbers]
+    for done, (number, at_s, then) in enumerate(
+        zip(numbers, asked_nights, carried_through(method, known, asked_nights), strict=True)
+    ):
+        mine = np.flatnonzero(night == number)
+        answers = then.answer(known.served_inputs(rows[mine], at_s), known.asked(rows[mine]))
+        for output, seconds in answers.items():
+            table.loc[mine, output] = seconds
+        if progress is not None:
+            progress(done + 1, len(numbers))
+    return table
 
 
 def nobody(at_s: int, rows: np.ndarray) -> Iterable[tuple[np.ndarray, str, Method]]:

@@ -5,20 +5,19 @@ A new candidate is added only here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from models.packed.methods import PREDICTED, Boosting, Last2, Method, Quantile, Requested
 from models.registry import quantile_training
-from models.registry.accounting import Accounting
-from models.registry.walk_forward import REMEMBERED_JOBS
+from models.registry.accounting import REMEMBERED_JOBS, Accounting
 from models.runtime.gradient_boosting import GradientBoosting, fit
 
 
-def _as_trained(method: Method, known: Accounting, at_s: int) -> Method:
-    return method
+def _as_trained(method: Method, known: Accounting, nights: Sequence[int]) -> Iterator[Method]:
+    return iter([method] * len(nights))
 
 
 def _from_histories(method: Method, known: Accounting, rows: np.ndarray) -> np.ndarray:
@@ -30,15 +29,15 @@ class Trainer:
     """How a method is trained: ``train(known, at_s, seed)`` as of a night at ``at_s``.
 
     It is called once some job has ended, on what accounting held then. ``learns`` is false for a fixed formula: trained again it
-    is the same, so it never challenges itself. ``carry_on(method, known, at_s)`` is the trained method in a later night, where it
-    keeps its own state beside the users' histories, and ``up_to_the_second(method, known, rows)`` its answers to submissions
+    is the same, so it never challenges itself. ``carry_on(method, known, nights)`` is the trained method in later nights,
+    ascending, where it keeps its own state beside the users' histories, and ``up_to_the_second(method, known, rows)`` its answers to submissions
     after its night if every end were known at once, seconds [rows].
     """
 
     train: Callable[[Accounting, int, int], Method]
     parameters: Callable[[int], Mapping[str, object]]
     learns: bool
-    carry_on: Callable[[Method, Accounting, int], Method] = _as_trained
+    carry_on: Callable[[Method, Accounting, Sequence[int]], Iterator[Method]] = _as_trained
     up_to_the_second: Callable[[Method, Accounting, np.ndarray], np.ndarray] = _from_histories
 
 
@@ -49,9 +48,9 @@ def _boosting(known: Accounting, at_s: int, seed: int) -> Method:
     return Boosting(fit(GradientBoosting(seed=seed), then.inputs.iloc[recent], runtime[recent]))
 
 
-def _carry_quantile_on(method: Method, known: Accounting, at_s: int) -> Method:
+def _carry_quantile_on(method: Method, known: Accounting, nights: Sequence[int]) -> Iterator[Method]:
     assert isinstance(method, Quantile)
-    return Quantile(quantile_training.carry_on(method.forest, known, at_s))
+    return map(Quantile, quantile_training.carry_on(method.forest, known, nights))
 
 
 def _quantile_up_to_the_second(method: Method, known: Accounting, rows: np.ndarray) -> np.ndarray:
@@ -83,7 +82,12 @@ def train(name: str, known: Accounting, at_s: int, seed: int) -> Method:
 
 def carried_on(method: Method, known: Accounting, at_s: int) -> Method:
     """Return a trained method as of a night at ``at_s``: same training, that night's state."""
-    return TRAINERS[method.name].carry_on(method, known, at_s) if method.name in TRAINERS else method
+    return next(carried_through(method, known, [at_s]))
+
+
+def carried_through(method: Method, known: Accounting, nights: Sequence[int]) -> Iterator[Method]:
+    """:func:`carried_on` for each of the ``nights``, ascending, one after the other."""
+    return TRAINERS[method.name].carry_on(method, known, nights) if method.name in TRAINERS else _as_trained(method, known, nights)
 
 
 def up_to_the_second(method: Method, known: Accounting, rows: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ always from that training on, so that served answers can be reproduced at any ti
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,8 +19,7 @@ from features.clock import DAY_S
 from features.jit import njit
 from models.packed.forest import KEYS, Forest, Plan
 from models.packed.methods import LEVELS
-from models.registry.accounting import Accounting
-from models.registry.walk_forward import REMEMBERED_JOBS
+from models.registry.accounting import REMEMBERED_JOBS, Accounting
 from models.runtime import job_features, levels, quantile, ratios
 
 NIGHTS = -(-quantile.TREES // quantile.NEW_TREES)
@@ -47,16 +47,20 @@ def grow(known: Accounting, at_s: int, seed: int) -> Forest:
     return walk.forest(at_s)
 
 
-def carry_on(forest: Forest, known: Accounting, at_s: int) -> Forest:
-    """Return the same trees, with all that had ended by ``at_s``.
+def carry_on(forest: Forest, known: Accounting, nights: Sequence[int]) -> Iterator[Forest]:
+    """Yield the same trees for each of ``nights``, ascending, with all ended by then.
 
-    ValueError where this code no longer grows such forests.
+    One walk serves all nights. ValueError where this code no longer grows such forests.
     """
-    if at_s <= forest.at_s:
-        return forest
-    walk = _Walk(known, _since(forest, known, at_s, at_s), 0, forest)
-    walk.go(at_s, since_s=forest.at_s)
-    return replace(walk.forest(at_s), nodes=forest.nodes, thresholds=forest.thresholds)
+    last, walk = max(nights, default=forest.at_s), None
+    for at_s in nights:
+        if at_s <= forest.at_s:
+            yield forest
+            continue
+        if walk is None:
+            walk = _Walk(known, _since(forest, known, last, last), 0, forest)
+        walk.go(at_s, since_s=forest.at_s)
+        yield replace(walk.forest(at_s), nodes=forest.nodes, thresholds=forest.thresholds)
 
 
 def up_to_the_second(forest: Forest, known: Accounting, rows: np.ndarray) -> np.ndarray:

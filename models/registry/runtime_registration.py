@@ -152,7 +152,16 @@ def load(tracking: Tracking, name: str, alias: str = "champion") -> PyFuncModel:
         raise InputError(
             f"{name}@{alias} (version {found.version}) has format {found.tags.get('queuecast_format')}, this Queuecast reads format {FORMAT}: register it again"
         )
-    return mlflow.pyfunc.load_model(f"models:/{name}/{found.version}")
+    return load_version(name, str(found.version))
+
+
+def load_version(name: str, number: str) -> PyFuncModel:
+    """Load the version ``number`` of ``name`` as consumers do; InputError if it does not load."""
+    place = f"models:/{name}/{number}"
+    try:
+        return mlflow.pyfunc.load_model(place)
+    except Exception as error:  # whatever the code of a damaged version raises, it serves nothing
+        raise InputError(f"{place}: does not load: {(str(error).strip() or type(error).__name__).splitlines()[0]}") from error
 
 
 def ask(model: PyFuncModel, submitted: pd.DataFrame) -> pd.DataFrame:

@@ -52,7 +52,7 @@ KNOWN = (
     *(f"{name}[(OPTION=VALUE,...)]" for name in _OPTIONAL),
     "requested*FACTOR",
     "clairvoyant*FACTOR",
-    "registry:NAME[@ALIAS]",
+    "registry:NAME[@ALIAS][(seen=yes)]",
     "table:FILE",
 )
 

@@ -1,4 +1,4 @@
-"""Stage 6: the schedules compared with EASY on requested times, week against week; and the page that shows it."""
+"""Stage 5: the schedules compared with EASY on requested times, week against week; and the page that shows it."""
 
 import base64
 from dataclasses import replace
@@ -17,7 +17,9 @@ from pipelines.report.html import render_report
 from pipelines.storage.lake import Lake
 from pipelines.storage.provenance import code_version, software
 from pipelines.workflows.progress import report_progress
-from pipelines.workflows.stages import BY_USERS, IN_EASY, recorded_schedule, unpack_schedules
+from pipelines.workflows.run_schedules import judged, kind_of
+from pipelines.workflows.split import Split, date_of
+from pipelines.workflows.stages import recorded_schedule, unpack_schedules
 from sim import evaluate, simulate
 from sim.metrics.comparison import compare
 from sim.schedule import Schedule
@@ -37,11 +39,14 @@ CHECKS = {
 }
 
 
-def _schedules(lake: Lake, clean: CleanTrace) -> list[Schedule]:
+def _schedules(lake: Lake, clean: CleanTrace) -> tuple[list[Schedule], Split]:
+    """The judged part of all schedules, and the date from which on they are judged."""
     table, metadata = lake.read_for(clean, "schedules")
+    date = Split(metadata["until_s"], metadata["until_note"])
     made = unpack_schedules(clean, table, metadata["schedules"])
     # what was recorded is compared with the baseline, and so as a replicate of its seed
-    return [*made, *(replace(schedule, seed=made[0].seed) for schedule in recorded_schedule(clean))]
+    every = [*made, *(replace(schedule, seed=made[0].seed) for schedule in recorded_schedule(clean))]
+    return [judged(schedule, date) for schedule in every], date
 
 
 def picture(svg: bytes) -> dg.MetadataValue:
@@ -61,15 +66,21 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
     """Read the schedules, compare them, keep the table."""
     report_progress("compare", 0, 1)
     clean = lake.lake().read_clean(context.partition_key)
-    made = _schedules(lake.lake(), clean)
+    made, date = _schedules(lake.lake(), clean)
     table = compare(made, resamples=config.resamples, confidence=config.confidence, seed=config.seed)
     generated = clean.generated
-    settings = {"resamples": config.resamples, "confidence": config.confidence, "seed": config.seed, "procs": clean.procs}
+    settings: dict[str, object] = {
+        "resamples": config.resamples,
+        "confidence": config.confidence,
+        "seed": config.seed,
+        "procs": clean.procs,
+    }
+    settings |= {"since": date_of(clean, date.at_s), "judged_jobs": len(made[0].jobs), "all_jobs": len(clean.jobs)}
     lake.lake().write_for(clean, "comparison", table, settings)
     report_progress("compare", 1, 1)
 
     base = table[(table["scheduler"] == "EASY") & (table["predictor"] == "requested")].set_index("metric")["value"]
-    fresh = evaluate(simulate(clean.jobs, procs=clean.procs, scheduler="EASY"))
+    fresh = evaluate(judged(simulate(clean.jobs, procs=clean.procs, scheduler="EASY"), date))
     same = [metric for metric in base.index if metric in fresh]
     moved = sum(float(base[metric]) != float(fresh[metric]) for metric in same)
     stated = table.dropna(subset=["low", "high"])
@@ -79,6 +90,7 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
         metadata={
             "dagster/row_count": len(table),
             "generated": generated,
+            "judged": f"{len(made[0].jobs):,} of {len(clean.jobs):,} jobs, those submitted from {date_of(clean, date.at_s)} on",
             "weeks": int(table["weeks"].iloc[0]),
             "metrics": dg.MetadataValue.md(wide.reset_index().to_markdown(index=False, floatfmt=".5g")),
             "relative change": picture(plots.metrics_by_combination(table, ("EASY", "requested"), generated, image="svg")),
@@ -98,7 +110,7 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
 
 
 @dg.asset(
-    deps=["jobs", "rejected_jobs", "schedules", "prediction_metrics", "user_history", "comparison", "runtime_model"],
+    deps=["jobs", "rejected_jobs", "schedules", "comparison", "runtime_model"],
     partitions_def=traces,
     group_name="comparison",
     kinds={"html"},
@@ -110,8 +122,8 @@ def report(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Material
     name = context.partition_key
     report_progress("report", 0, 1)
     clean = lake.lake().read_clean(name)
-    made = _schedules(lake.lake(), clean)
-    html = page(lake.lake(), clean, made, context.run_id)
+    made, date = _schedules(lake.lake(), clean)
+    html = page(lake.lake(), clean, made, date, context.run_id)
     path = lake.lake().write_page(f"{name}.html", f"runtime-{name}", html)
     report_progress("report", 1, 1)
 
@@ -138,20 +150,22 @@ def _waits(clean: CleanTrace) -> list[str]:
     return [f"{missing:,} of {len(clean.jobs):,} waits are not recorded, so there is no row for the recorded schedule."]
 
 
-def page(lake: Lake, clean: CleanTrace, made: list[Schedule], run_id: str) -> str:
+def page(lake: Lake, clean: CleanTrace, made: list[Schedule], date: Split, run_id: str) -> str:
     """The report of a trace: its schedules, and the lake's tables about them."""
     table, settings = lake.read_for(clean, "comparison")
-    metrics, marks = lake.read_for(clean, "prediction_metrics")
-    _, history = lake.read_for(clean, "user_history")
+    quality, marks = lake.read_for(clean, "prediction_quality")
     model, _ = lake.read_for(clean, "runtime_model")
-    overall = metrics[metrics["experience"] == "all"].drop(columns="experience")
-    registered = {method: alias for method, alias in zip(model["method"], model["alias"], strict=True) if alias}
-    overall.insert(1, "registry", overall["predictor"].map(registered).fillna(""))
+    simulated, since = marks["model"], date_of(clean, date.at_s)
+    learned = date_of(clean, simulated["learned_until_s"])
     notes = [
-        "Predictors learn inside each schedule, from what has ended there; those that are trained are trained anew each midnight of the trace's time zone.",
-        f"The table of predictions goes by starts that were {history['starts']}, but for {', '.join(IN_EASY)}, which are told as they learn inside EASY's "
-        f"schedule; {BY_USERS}, the boosted trees over users' histories that are registered, gave {marks['fallback_jobs']:,} jobs their request, because too "
-        "few jobs had ended for a first model.",
+        f"Every policy replays all {len(clean.jobs):,} jobs and is judged on the {len(made[0].jobs):,} submitted from {since} on. {date.note}".strip(),
+        f"Registered, as served: version {simulated['version']} of runtime-{clean.name} ({simulated['method']}), loaded back from the registry. "
+        f"It learned from jobs that had ended by {learned}, and was chosen by them; each job is answered from the snapshot of the night before its "
+        "submission, and by the request before that date, when there was no such model. Of a job that outlives its prediction it says the next of "
+        "its quantiles, if it has any, then the request." + (f" {simulated['why']}" if simulated["why"] else ""),
+        "Learning in the simulator: these predictors learn inside each schedule, the time before that date included, from what has ended there; those that are "
+        "trained are trained anew each midnight of the trace's time zone.",
+        f"The table of predictions judges what each predictor said at submission under {made[0].scheduler}, on the same jobs.",
         *_waits(clean),
         *clean.notes,
     ]
@@ -159,7 +173,9 @@ def page(lake: Lake, clean: CleanTrace, made: list[Schedule], run_id: str) -> st
         trace=clean.name,
         comparison=table,
         schedules=made,
-        prediction_metrics=overall,
+        quality=quality,
+        kinds={each.predictor: kind_of(each.predictor) for each in made},
+        since=since,
         cleaning_counts=clean.counts(),
         provenance={
             "trace": clean.source or clean.name,

@@ -22,8 +22,6 @@ OF_TRACES = (
     "jobs",
     "rejected_jobs",
     "user_history",
-    "predictions",
-    "prediction_metrics",
     "runtime_model",
     "schedules",
     "comparison",

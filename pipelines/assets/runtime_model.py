@@ -1,16 +1,17 @@
-"""Stage 4: the predictors of a trace are registered, and the better one becomes the champion."""
+"""Stage 3: the predictors of a trace learn from what had ended by a date, are registered, and the better one becomes the champion."""
 
 import dagster as dg
-import numpy as np
+from pydantic import Field
 
 from pipelines.assets.checks import holds, specs
 from pipelines.assets.partitions import traces
-from pipelines.assets.predictions import PredictionConfig
 from pipelines.assets.resources import LakeResource
 from pipelines.storage.home import home
 from pipelines.storage.registry import tracking
 from pipelines.workflows.progress import report_progress
-from pipelines.workflows.stages import History, register_predictors
+from pipelines.workflows.registering import register_predictors
+from pipelines.workflows.split import date_of
+from pipelines.workflows.stages import read_history
 
 CHECKS = {
     "champion_carries_its_data": "The champion of the registry says what data it was trained on.",
@@ -18,26 +19,42 @@ CHECKS = {
 }
 
 
+class TrainingConfig(dg.Config):
+    """What is learned from."""
+
+    until: str = Field(
+        default="",
+        description="Learn from what had ended by this date (1997-05-01) or second of the trace, simulate what comes after; by default the last third "
+        "of the trace's time, at least four weeks, is left",
+    )
+    seed: int = 0
+
+
 @dg.asset(
-    deps=["jobs", "user_history", "predictions"],
+    deps=["jobs", "user_history"],
     partitions_def=traces,
     group_name="predictors",
     kinds={"mlflow", "lightgbm"},
     check_specs=specs("runtime_model", CHECKS),
-    description="Registered versions runtime-<trace> of the predictors, self-contained; the better one, by the stated rule, is the champion.",
+    description="Versions runtime-<trace> that learned from what had ended by a date inside the trace; the best by the stated rule is the champion.",
 )
-def runtime_model(context: dg.AssetExecutionContext, config: PredictionConfig, lake: LakeResource) -> dg.MaterializeResult:
-    """Read jobs, history and predictions, register the candidates, keep what became of them."""
+def runtime_model(context: dg.AssetExecutionContext, config: TrainingConfig, lake: LakeResource) -> dg.MaterializeResult:
+    """Read jobs and history, register the candidates, keep what became of them and which is to be simulated."""
     name = context.partition_key
     report_progress("register", 0, 1)
     clean = lake.lake().read_clean(name)
-    table, marks = lake.lake().read_for(clean, "user_history")
-    known = History(table.drop(columns="start_s"), table["start_s"].to_numpy(np.int64), marks["starts"])
-    predictions, _ = lake.lake().read_for(clean, "predictions")
+    history = read_history(lake.lake(), clean)
     store = tracking()
-    made = register_predictors(clean, known, predictions, store, home(), context.run_id, config.seed)
+    made = register_predictors(clean, history, store, home(), context.run_id, until=config.until, seed=config.seed)
     answers = made.answers
-    lake.lake().write_for(clean, "runtime_model", made.versions, {"nothing_new": made.nothing_new})
+    marks = {
+        "nothing_new": made.nothing_new,
+        "until_s": made.date.at_s,
+        "until_note": made.date.note,
+        "simulated": made.simulated,
+        "why": made.why,
+    }
+    lake.lake().write_for(clean, "runtime_model", made.versions, marks)
     lake.lake().name_models(f"runtime-{name}", made.models)
     report_progress("register", 1, 1)
 
@@ -51,6 +68,10 @@ def runtime_model(context: dg.AssetExecutionContext, config: PredictionConfig, l
             "version": int(champion.version),
             "method": champion.tags.get("method", "unknown"),
             "why": champion.description or "",
+            "learned from what had ended by": date_of(clean, made.date.at_s),
+            "about that date": made.date.note or "the last third of the trace's time, at least four weeks, is left",
+            "simulated": f"models:/{model}/{made.simulated}" + (f": {made.why}" if made.why else ""),
+            "snapshot of the champion": date_of(clean, int(champion.tags.get("snapshot_s", 0))),
             "MLflow run": champion.run_id or "",
             "MLflow": shown,
             "versions": dg.MetadataValue.md(made.versions.drop(columns="why").to_markdown(index=False, floatfmt=".4f")),
@@ -59,7 +80,7 @@ def runtime_model(context: dg.AssetExecutionContext, config: PredictionConfig, l
         },
         check_results=[
             holds("champion_carries_its_data", champion.tags.get("data_fingerprint", "") != "", version=int(champion.version)),
-            # a champion chosen by hand or kept from before is not among the models of this run, and nothing is expected of it
+            # nothing is expected of a champion that was chosen by hand
             holds(
                 "champion_predicts_as_here",
                 bool(answers["expected_s"].isna().all() or off <= 1e-6),

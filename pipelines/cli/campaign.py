@@ -16,7 +16,7 @@ from typing import Any
 import click
 import pandas as pd
 
-from pipelines.cli.options import Finite, check_outputs, load, note, shake_option, trace_options
+from pipelines.cli.options import REGISTERED, Finite, check_outputs, load, note, shake_option, trace_options
 from pipelines.cli.simulate import fitted, say_dependencies, table_files
 from sim.campaigns.campaign import Campaign, Progress, check_policies, threads
 from sim.campaigns.windows import CROSSING, DROP_RULES, LENGTHS_S, Windows, split_windows
@@ -48,7 +48,7 @@ class _Starvation(click.ParamType):
     show_default=True,
     help="[ORDER-]ALGORITHM[-BACKFILLORDER]; may be repeated, like all options below. The first, with the first predictor, is the baseline.",
 )
-@click.option("--predictor", "predictors", multiple=True, default=("requested",), show_default=True)
+@click.option("--predictor", "predictors", multiple=True, default=("requested",), show_default=True, help=REGISTERED)
 @click.option("--correction", "corrections", multiple=True, default=("requested",), show_default=True)
 @click.option(
     "--semantics",

@@ -39,6 +39,11 @@ shake_option = click.option(
     help=f"Move each submission by up to so many seconds ({SHAKE_S} by default), drawn by the seed: one of many replays, as schedules are chaotic.",
 )
 
+REGISTERED = (
+    "registry:NAME[@ALIAS] is a registered model, the champion by default; one that has learned from the replayed jobs is refused, "
+    "unless it is named registry:NAME[@ALIAS](seen=yes), and then bears that name in all tables."
+)
+"""What commands say of registered models among predictors."""
 
 _COUNTED = "queuecast.counted"
 

@@ -22,7 +22,7 @@ from rich.progress import TaskID
 
 from features.errors import InputError
 from pipelines.cli.interrupts import prompt_interrupt
-from pipelines.cli.options import counted, note, trace_options
+from pipelines.cli.options import REGISTERED, counted, note, trace_options
 from pipelines.report.terminal import print_table
 from pipelines.storage.lake import Lake
 from pipelines.workflows.stages import COMPARED, CORRECTIONS, SCHEDULERS
@@ -52,7 +52,8 @@ TRIED = ("varied", "makespan_s", "wait_s")
     "--predictor",
     "predictors",
     multiple=True,
-    help=f"Instead of {', '.join(COMPARED)}; may be repeated. requested is always there to compare with.",
+    help=f"Instead of {', '.join(COMPARED)}; may be repeated. requested is always there to compare with, and the model that the run registers, as "
+    f"served. {REGISTERED}",
 )
 @click.option(
     "--correction",
@@ -65,6 +66,12 @@ TRIED = ("varied", "makespan_s", "wait_s")
     default=None,
     help="Whether the trace goes on to grow, so that it is retrained every night. [default: Slurm accounting does, SWF and Parquet files do not]",
 )
+@click.option(
+    "--until",
+    default="",
+    help="Learn from what had ended by this date (1997-05-01) or second of the trace, simulate and judge what is submitted from then on. [default: the "
+    "last third of the trace's time, at least four weeks, is left]",
+)
 @click.option("--seed", type=int, default=0, show_default=True)
 def command(
     trace: str | None,
@@ -76,11 +83,12 @@ def command(
     predictors: tuple[str, ...],
     corrections: tuple[str, ...],
     grows: bool | None,
+    until: str,
     seed: int,
 ) -> None:
     """Materialise everything of a trace or a monitored system, by default generated ones.
 
-    Of a trace: ingest, features, predictors, simulations, comparison, report. Of a monitored system: counters, control runs,
+    Of a trace: ingest, features, registered predictors, their simulation, comparison, report. Of a monitored system: counters, control runs,
     features, classifiers of variation.
     """
     from pipelines.sources.systems import SIMULATED
@@ -92,10 +100,10 @@ def command(
     if trace is None and system is None:
         trace, system = "generated", SIMULATED
     if trace is None and (
-        schedulers or predictors or corrections or procs or timezone or missing_request or grows is not None or counted()
+        schedulers or predictors or corrections or procs or timezone or missing_request or until or grows is not None or counted()
     ):
         raise InputError(
-            "--scheduler, --predictor, --correction, --procs, --time-zone, --missing-request and the like are of a trace: name one with --trace"
+            "--scheduler, --predictor, --correction, --until, --procs, --time-zone, --missing-request and the like are of a trace: name one with --trace"
         )
     chosen = {
         "schedulers": list(dict.fromkeys(("EASY", *(schedulers or SCHEDULERS)))),
@@ -112,8 +120,7 @@ def command(
     fine = True
     if name is not None:
         ops = {
-            "predict": {"config": {"seed": seed}},
-            "runtime_model": {"config": {"seed": seed}},
+            "runtime_model": {"config": {"until": until, "seed": seed}},
             "schedules": {"config": {**chosen, "seed": seed}},
             "comparison": {"config": {"seed": seed}},
         }
@@ -136,10 +143,14 @@ def command(
 def check_named(schedulers: Sequence[str], predictors: Sequence[str], corrections: Sequence[str]) -> None:
     """Raise InputError for an unknown name, and for a correction that cannot ask a predictor."""
     from models.runtime.names import predictor as named_predictor
+    from pipelines.storage.registry import PREFIX, registered_name
     from sim.policy import Policy
 
     for name in predictors:
-        named_predictor(name)
+        if name.startswith(PREFIX):
+            registered_name(name)
+        else:
+            named_predictor(name)
     for name in schedulers:
         for correction in corrections:
             Policy(name, correction=correction).plan()
@@ -298,10 +309,13 @@ def print_comparison(lake: Lake, name: str) -> None:
     table, settings = lake.read("comparison", name)
     weeks = int(table["weeks"].iloc[0])
     title = (
-        f"{described(name, settings['generated'])}: relative to EASY with requested times, "
-        f"{settings['confidence']:.0%} intervals over {weeks} week{'s' * (weeks != 1)}"
+        f"{described(name, settings['generated'])}, {settings['judged_jobs']:,} of {settings['all_jobs']:,} jobs, submitted from "
+        f"{settings['since']} on: relative to EASY with requested times, {settings['confidence']:.0%} intervals over {weeks} week{'s' * (weeks != 1)}"
     )
-    caption = "one replay of each: intervals leave out a schedule's chaos (queuecast campaign --replicates 20 --shake)"
+    caption = (
+        "registry: the registered model as served, the others learn in the simulator; "
+        "one replay of each: intervals leave out a schedule's chaos (queuecast campaign --replicates 20 --shake)"
+    )
     cells = []
     policy = list(NAMES)
     for names, rows in table.groupby(policy, sort=False):

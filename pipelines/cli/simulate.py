@@ -17,7 +17,7 @@ import pandas as pd
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.runtime.protocol import Predictor
-from pipelines.cli.options import Finite, check_outputs, load, note, shake_option, trace_options
+from pipelines.cli.options import REGISTERED, Finite, check_outputs, load, note, shake_option, trace_options
 from sim.metrics.names import METRICS, SHOWN
 from sim.metrics.schedule_metrics import evaluate, nothing_waits
 from sim.policy import NAMES, Policy
@@ -37,7 +37,9 @@ from sim.simulate import simulate_policy
     show_default=True,
     help="[ORDER-]ALGORITHM[-BACKFILLORDER]; may be repeated.",
 )
-@click.option("--predictor", "predictors", multiple=True, default=("requested",), show_default=True, help="May be repeated.")
+@click.option(
+    "--predictor", "predictors", multiple=True, default=("requested",), show_default=True, help=f"May be repeated. {REGISTERED}"
+)
 @click.option("--correction", "corrections", multiple=True, default=("requested",), show_default=True, help="May be repeated.")
 @click.option(
     "--semantics",
@@ -186,7 +188,7 @@ def fitted(name: str, workload: CleanTrace) -> str | Predictor:
     if name.startswith("registry:"):
         from pipelines.storage.registry import registered_predictor
 
-        return registered_predictor(name.removeprefix("registry:"), workload)
+        return registered_predictor(name, workload)
     return name
 
 

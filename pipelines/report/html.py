@@ -13,13 +13,15 @@ from pipelines.report import plots
 from pipelines.report.page import data_uri, template
 from pipelines.report.style import Looks, key, looks
 from pipelines.report.tables import (
+    accuracies,
     any_interval,
     cleaning_rows,
+    experience_rows,
     fairness_rows,
     interval_notes,
     metric_columns,
     metric_rows,
-    prediction_table,
+    prediction_rows,
 )
 from pipelines.report.wording import NOT_MODELLED, nothing_waited, requests_warning, summary
 from pipelines.storage.atomic import replacing
@@ -39,11 +41,13 @@ def render_report(
     trace: str,
     comparison: pd.DataFrame,
     schedules: Sequence[Schedule],
-    prediction_metrics: pd.DataFrame,
+    quality: pd.DataFrame,
     cleaning_counts: pd.Series,
     provenance: Mapping[str, object],
     notes: Sequence[str],
     generated: bool,
+    kinds: Mapping[str, str] | None = None,
+    since: str = "",
     requests_from_runtimes: int = 0,
     baseline: tuple[str, str] = ("EASY", "requested"),
     confidence: float = 0.95,
@@ -52,7 +56,8 @@ def render_report(
     """The page, from values alone.
 
     ``comparison`` is what :func:`sim.metrics.comparison.compare` made of ``schedules`` at ``baseline``, ``confidence`` and ``tau_s``, with its default metrics;
-    ``prediction_metrics`` has a row for each ``predictor`` with ``accuracy`` and whatever else was measured, and may be empty;
+    ``quality`` says how good predictions were, as ``Quality.measures`` of :mod:`sim.predictions.quality`, and may be empty; ``kinds`` says of predictors where
+    they get their answers, ``since`` from what date on jobs are judged, if not all are;
     ``cleaning_counts`` counts jobs by (action, rule); ``provenance`` and ``notes`` are printed in their order; ``requests_from_runtimes``
     is the number of jobs whose requested time was taken from their runtime.
     """
@@ -78,7 +83,8 @@ def render_report(
         tau=f"{tau_s:g}",
         summary=summary(comparison, baseline, confidence, requests_known=requests_from_runtimes == 0),
         metrics=metric_columns(comparison),
-        rows=metric_rows(comparison, table, key(base)),
+        rows=metric_rows(comparison, table, key(base), kinds or {}),
+        since=since,
         has_intervals=has_intervals,
         interval_notes=interval_notes(comparison),
         weeks=int(comparison["weeks"].iloc[0]),
@@ -87,10 +93,9 @@ def render_report(
         left_out=[table[key(schedule)].label for schedule in schedules if key(schedule) not in drawn],
         fairness_metrics=FAIRNESS,
         fairness=fairness_rows(schedules, table),
-        predictions=prediction_table(prediction_metrics),
-        prediction_figure=data_uri(plots.prediction_quality(schedules, prediction_metrics, table), "png")
-        if len(prediction_metrics)
-        else "",
+        predictions=prediction_rows(quality, kinds or {}),
+        by_experience=experience_rows(quality),
+        prediction_figure=data_uri(plots.prediction_quality(schedules, accuracies(quality), table), "png") if len(quality) else "",
         cleaning=cleaning_rows(cleaning_counts),
         provenance=[(name, _text(value)) for name, value in provenance.items()],
         notes=[*filter(None, [nothing_waited(comparison, base.procs)]), *notes, NOT_MODELLED],
@@ -132,7 +137,7 @@ def _figures(
     return [
         {
             "title": "What changes, relative to the baseline",
-            "caption": f"Marks are the change over the whole trace{', lines its intervals' if has_intervals else ''}. "
+            "caption": f"Marks are the change over all judged jobs{', lines its intervals' if has_intervals else ''}. "
             "A combination keeps its colour in all figures.",
             "image": data_uri(plots.metrics_by_combination(comparison, baseline, generated, image="svg")),
         },

@@ -210,22 +210,22 @@ def gantt_chart(schedules: Sequence[Schedule], window: tuple[int, int], image: I
 
 
 def prediction_quality(
-    schedules: Sequence[Schedule], prediction_metrics: pd.DataFrame, table: Looks | None = None, image: ImageFormat = "png"
+    schedules: Sequence[Schedule], accuracies: pd.DataFrame, table: Looks | None = None, image: ImageFormat = "png"
 ) -> bytes:
     """Draw accuracy by predictor, and predicted against actual runtimes as densities.
 
-    Exact predictions are left out of the densities. ``prediction_metrics`` holds the columns ``predictor`` and ``accuracy``;
+    Exact predictions are left out of the densities. ``accuracies`` holds the columns ``predictor`` and ``accuracy``;
     densities are of the predictors that a schedule used.
     """
     table = table or looks(key(schedule) for schedule in schedules)
     colours = {predictor: {look.colour for (_, name, _), look in table.items() if name == predictor} for _, predictor, _ in table}
     colour = {predictor: found.pop() for predictor, found in colours.items() if len(found) == 1}
     first = {schedule.predictor: schedule for schedule in reversed(schedules) if schedule.predictor not in ("", "clairvoyant")}
-    names = [name for name in prediction_metrics["predictor"] if name in first][:_DENSITIES]
+    names = [name for name in accuracies["predictor"] if name in first][:_DENSITIES]
     columns = 1 + len(names)
     with figure(10.5, 3.1, any(schedule.generated for schedule in schedules)) as drawing:
         panels = drawing.subplots(1, columns, squeeze=False, width_ratios=[1.15] + [1.0] * len(names))[0]
-        _accuracy(panels[0], prediction_metrics, colour)
+        _accuracy(panels[0], accuracies, colour)
         longest = max((float(first[name].jobs[["predicted_s", "runtime_s"]].max().max()) for name in names), default=10.0)
         for panel, name in zip(panels[1:], names, strict=True):
             jobs = first[name].jobs

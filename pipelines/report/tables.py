@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from pipelines.report.style import Key, Looks, key
 from pipelines.report.wording import change, interval, number
 from sim.metrics.names import FAIRNESS, METRICS
 from sim.metrics.user_fairness import fairness
+from sim.predictions.quality import STAGES
 from sim.schedule import Schedule
 
 _SHARES = ("accuracy", "rate")
@@ -31,8 +32,10 @@ def metric_columns(comparison: pd.DataFrame) -> list[dict[str, str]]:
     ]
 
 
-def metric_rows(comparison: pd.DataFrame, table: Looks, baseline: Key) -> list[dict[str, object]]:
-    """Return a row a combination.
+def metric_rows(
+    comparison: pd.DataFrame, table: Looks, baseline: Key, kinds: Mapping[str, str] | None = None
+) -> list[dict[str, object]]:
+    """Return a row a combination, with the words of ``kinds`` about its predictor.
 
     Each cell has its value, change and interval, whether it is better or worse, and whether it is the best simulated.
     """
@@ -51,7 +54,16 @@ def metric_rows(comparison: pd.DataFrame, table: Looks, baseline: Key) -> list[d
             if (row["scheduler"], row["predictor"], row["correction"]) == combination
         ]
         kind = "baseline" if combination == baseline else "" if combination[1] else "recorded"
-        rows.append({"label": look.label, "correction": combination[2], "colour": look.colour, "kind": kind, "cells": cells})
+        rows.append(
+            {
+                "label": look.label,
+                "source": (kinds or {}).get(combination[1], ""),
+                "correction": combination[2],
+                "colour": look.colour,
+                "kind": kind,
+                "cells": cells,
+            }
+        )
     return rows
 
 
@@ -86,10 +98,47 @@ def fairness_rows(schedules: Sequence[Schedule], table: Looks) -> list[dict[str,
     return rows
 
 
-def prediction_table(metrics: pd.DataFrame) -> dict[str, list]:
-    """Return the prediction metrics, all columns: ``_s`` are seconds, accuracy, rate shares."""
-    rows = [[_cell(name, value) for name, value in row.items()] for row in _records(metrics)]
-    return {"columns": [_heading(str(name)) for name in metrics], "rows": rows}
+def accuracies(quality: pd.DataFrame) -> pd.DataFrame:
+    """``predictor`` and ``accuracy`` over all judged jobs, a row a predictor."""
+    rows = quality[(quality["by"] == "all") & (quality["measure"] == "accuracy")]
+    return rows[["predictor", "value"]].rename(columns={"value": "accuracy"}).reset_index(drop=True)
+
+
+def prediction_rows(quality: pd.DataFrame, kinds: Mapping[str, str]) -> dict[str, list]:
+    """Return a row a predictor: each measure, accuracy with its interval, coverage by level."""
+    if quality.empty:
+        return {"columns": [], "rows": []}
+    overall, levels = quality[quality["by"] == "all"], quality[quality["by"] == "level"]
+    measures, told = list(overall["measure"].unique()), list(levels["group"].unique())
+    columns = ["predictor", "where its answers come from", "jobs", *(_heading(name) for name in measures)]
+    rows = []
+    for predictor, mine in overall.groupby("predictor", sort=False):
+        values = mine.set_index("measure")
+        cells = [str(predictor), kinds.get(str(predictor), ""), number(mine["jobs"].iloc[0], "count")]
+        for name in measures:
+            row = values.loc[name]
+            cells.append(_cell(name, row["value"]) + (_bounds(row) if name == "accuracy" else ""))
+        shares = levels[levels["predictor"] == predictor].set_index("group")["value"]
+        rows.append([*cells, *(number(shares.get(level, np.nan), "share") for level in told)])
+    return {"columns": [*columns, *(f"runtimes within its {float(level):.0%} quantile" for level in told)], "rows": rows}
+
+
+def experience_rows(quality: pd.DataFrame) -> dict[str, list]:
+    """Return accuracy by experience, a row a predictor; none where no users are named."""
+    found = quality[(quality["by"] == "experience") & (quality["measure"] == "accuracy")] if len(quality) else quality
+    if found.empty:
+        return {"columns": [], "rows": []}
+    groups = list(found["group"].unique())
+    rows = []
+    for predictor, mine in found.groupby("predictor", sort=False):
+        values = mine.set_index("group")
+        cells = [f"{number(values['value'][group], 'share')} of {number(values['jobs'][group], 'count')} jobs" for group in groups]
+        rows.append([str(predictor), *cells])
+    return {"columns": ["predictor", *(STAGES.get(group, group) for group in groups)], "rows": rows}
+
+
+def _bounds(row: pd.Series) -> str:
+    return "" if pd.isna(row["low"]) else f" [{100 * row['low']:.1f}, {100 * row['high']:.1f}]"
 
 
 def cleaning_rows(counts: pd.Series) -> list[tuple[str, str, str]]:
@@ -122,15 +171,10 @@ def _tone(low: float, high: float, lower_is_better: bool) -> str:
 
 
 def _heading(name: str) -> str:
-    text = name.removesuffix("_s").replace("_", " ").replace("mae", "MAE")
+    text = name.removesuffix("_s").replace("_", " ").replace("mae", "MAE").replace("pinball", "quantile loss")
     return f"{text}, s" if name.endswith("_s") else text
 
 
-def _cell(name: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if name.endswith(_SHARES):
-        return number(value, "share")
-    if name.endswith("_s"):
-        return number(value, "seconds")
-    return number(value, "count" if isinstance(value, int) else "ratio")
+def _cell(name: str, value: float) -> str:
+    """A prediction measure: names that end in ``_s`` are seconds, in accuracy or rate shares."""
+    return number(value, "share" if name.endswith(_SHARES) else "seconds" if name.endswith("_s") else "ratio")

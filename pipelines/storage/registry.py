@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -121,17 +123,66 @@ def submissions(clean: CleanTrace) -> pd.DataFrame:
     )
 
 
-def registered_predictor(spec: str, clean: CleanTrace) -> TablePredictor:
-    """Return a registered model's predictions for a whole trace.
+PREFIX = "registry:"
+"""How the name of a registered model begins, where predictors are named."""
+_NAME = re.compile(r"registry:(?P<name>[^@()]+?)(?:@(?P<alias>[^@()]+))?(?P<seen>\(seen=yes\))?")
 
-    A note tells how many jobs were submitted before its snapshot: it knows their future.
+
+@dataclass(frozen=True)
+class RegisteredName:
+    """A name as ``registry:NAME[@ALIAS][(seen=yes)]``; without an alias, the champion.
+
+    ``seen`` asks for a model though it has learned from what it is to predict.
     """
-    answers = predict_registered(spec, submissions(clean))
-    known = int((answers["snapshot_age_s"] < 0).sum())
-    if known:
-        print(
-            f"registry:{spec}: {known:,} of {len(answers):,} jobs were submitted before the model's history was taken; it may have learned from them",
-            file=sys.stderr,
+
+    name: str
+    alias: str
+    seen: bool
+    text: str
+
+
+def registered_name(text: str) -> RegisteredName:
+    """Return the parts of a registered predictor's name; InputError if they are unreadable."""
+    match = _NAME.fullmatch(text)
+    if match is None:
+        raise InputError(
+            f"predictor {text}: a registered model is named registry:NAME, registry:NAME@ALIAS or with (seen=yes) behind"
         )
-    seconds = answers["predicted_s"].to_numpy(np.float64)
-    return TablePredictor(f"registry:{spec}", lambda jobs: seconds)
+    return RegisteredName(match["name"], match["alias"] or "champion", bool(match["seen"]), text)
+
+
+def registered_predictor(text: str, clean: CleanTrace, since_s: int | None = None) -> TablePredictor:
+    """Return ``registry:NAME[@ALIAS][(seen=yes)]`` as a predictor for a whole trace.
+
+    The model answers from the one snapshot that it brings. Jobs submitted before ``since_s`` are answered by their request.
+    Quantiles, if it tells any, answer for jobs that outlive their prediction. Raises InputError for a model that has learned from
+    the replayed jobs, its snapshot being later than a submission, unless it is asked for with ``(seen=yes)``; then its name says
+    so wherever it is shown.
+    """
+    from models.packed.methods import LEVELS, PREDICTED
+
+    asked = registered_name(text)
+    rows = np.ones(len(clean.jobs), bool) if since_s is None else clean.jobs["submit_s"].to_numpy(np.int64) >= since_s
+    answers = predict_registered(f"{asked.name}@{asked.alias}", submissions(clean)[rows])
+    known = int((answers["snapshot_age_s"] < 0).sum())
+    if known and not asked.seen:
+        raise InputError(
+            f"{text}: has learned from the replayed jobs: its history was taken after {known:,} of the {len(answers):,} submissions; "
+            f"name it {text}(seen=yes) to replay it all the same, marked"
+        )
+    request = clean.jobs["requested_s"].to_numpy(np.float64)
+    seconds = replaced(request, rows, answers[PREDICTED])
+    told = quantile_table(request, rows, {level: answers[output] for output, level in LEVELS.items() if output in answers})
+    return TablePredictor(text, lambda _: seconds, quantiles=lambda _: told)
+
+
+def replaced(request_s: np.ndarray, rows: np.ndarray, answers: pd.Series) -> np.ndarray:
+    """Put ``answers`` for the jobs ``rows`` in place of requests: seconds, float64 [jobs]."""
+    seconds = request_s.copy()
+    seconds[rows] = answers.to_numpy(np.float64)
+    return seconds
+
+
+def quantile_table(request_s: np.ndarray, rows: np.ndarray, answers: Mapping[float, pd.Series]) -> pd.DataFrame:
+    """Return :func:`replaced` for each level: seconds, a row a job, a column a level."""
+    return pd.DataFrame({level: replaced(request_s, rows, each) for level, each in answers.items()}, index=range(len(request_s)))

@@ -7,6 +7,7 @@ comes after them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import dagster as dg
 import numpy as np
@@ -15,7 +16,7 @@ import pandas as pd
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from pipelines.assets.checks import broken, holds
-from pipelines.workflows.stages import BY_USERS
+from pipelines.workflows.simulated_model import SimulatedModel
 from sim.metrics.timeline import busy_procs
 from sim.schedule import Schedule, recorded
 
@@ -25,9 +26,6 @@ LOAD = (0.02, 1.2)
 """Offered load of a machine that is neither idle nor given more work than it can ever do; beyond, the number of processors is often wrong."""
 OVERBOOKED = 0.01
 """Share of the time in which the recorded schedule may hold more processors than there are; clocks of accounting differ by seconds."""
-FALLBACK = 0.5
-LEARNED = (BY_USERS, "lightgbm", "quantile(order=accuracy)")
-"""Learned predictors that aim at accuracy."""
 _WARN = dg.AssetCheckSeverity.WARN
 
 JOBS = {
@@ -39,17 +37,14 @@ JOBS = {
 HISTORY = {
     "recounted_by_hand": "Of some jobs, what had ended of their user is counted once more from the jobs, without the compiled pass.",
 }
-PREDICTIONS = {
-    "first_jobs_get_their_request": "Where no two jobs of a user have ended, last2 is the request: predictions and history are aligned.",
-    "models_take_over": f"At most {FALLBACK:.0%} of the jobs are predicted by their request for want of a model (a warning if not).",
-}
-PREDICTION_METRICS = {
-    "learning_helps": "The learned predictors are at least as accurate as the requested time (a warning if not).",
-}
 SCHEDULES = {
     "never_more_processors_than_there_are": "At no moment do the running jobs hold more processors than the machine has.",
     "no_start_before_submission": "No job starts before it was submitted.",
     "reads_back_as_written": "Read back from the lake, every schedule has the starts that were simulated.",
+}
+SIMULATED = {
+    "consumers_get_what_is_simulated": "Loaded as consumers load it, the registered model answers its first submissions as it does in the simulation.",
+    "learning_helps": "The registered model and lightgbm are at least as accurate as the requested time (a warning if not).",
 }
 
 
@@ -81,37 +76,6 @@ def overbooked(cleaned: CleanTrace) -> tuple[float, int]:
     return float(length[values[:-1] > cleaned.procs].sum() / max(length.sum(), 1)), int(values.max())
 
 
-def check_predictions(table: pd.DataFrame, completed_jobs: np.ndarray, fallback_jobs: int) -> list[dg.AssetCheckResult]:
-    """Of a table of predictions in the order of the jobs; ``completed_jobs`` of its user at each submission are of the history."""
-    few = completed_jobs < 2
-    return [
-        broken(
-            "first_jobs_get_their_request", int((table["last2"] != table["requested"])[few].sum()), "predictions", of=int(few.sum())
-        ),
-        holds(
-            "models_take_over",
-            fallback_jobs <= FALLBACK * len(table),
-            "predictions",
-            severity=_WARN,
-            by_request=fallback_jobs,
-            of=len(table),
-        ),
-    ]
-
-
-def check_prediction_metrics(accuracy: pd.Series) -> list[dg.AssetCheckResult]:
-    """Of the accuracy of each predictor over all jobs, by its name."""
-    return [
-        holds(
-            "learning_helps",
-            bool(accuracy[list(LEARNED)].min() >= accuracy["requested"]),
-            "prediction_metrics",
-            severity=_WARN,
-            **{name: float(accuracy[name]) for name in (*LEARNED, "requested")},
-        )
-    ]
-
-
 def check_schedules(made: Sequence[Schedule], stored: Sequence[Schedule]) -> list[dg.AssetCheckResult]:
     """Of the schedules of one trace; ``stored`` are those that the lake gives back."""
     jobs = sum(len(schedule.jobs) for schedule in made)
@@ -130,6 +94,23 @@ def check_schedules(made: Sequence[Schedule], stored: Sequence[Schedule]) -> lis
             of=jobs,
         ),
         broken("reads_back_as_written", moved, of=jobs),
+    ]
+
+
+def check_simulated_model(model: SimulatedModel, accuracy: pd.Series) -> list[dg.AssetCheckResult]:
+    """Of the registered model that was simulated, and of the accuracy of each predictor by its name."""
+    learned = [name for name in (model.predictor.name, "lightgbm") if name in accuracy]
+    shown: dict[str, Any] = {str(name): float(accuracy[name]) for name in (*learned, "requested") if name in accuracy}
+    return [
+        holds(
+            "consumers_get_what_is_simulated", model.agrees, version=int(model.version), submissions=model.asked, off_s=model.off_s
+        ),
+        holds(
+            "learning_helps",
+            bool(accuracy[learned].min() >= accuracy["requested"]) if "requested" in accuracy else True,
+            severity=_WARN,
+            **shown,
+        ),
     ]
 
 

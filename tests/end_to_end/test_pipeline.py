@@ -52,8 +52,6 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
         "jobs",
         "rejected_jobs",
         "user_history",
-        "predictions",
-        "prediction_metrics",
         "runtime_model",
         "schedules",
         "comparison",
@@ -94,10 +92,25 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
         assert partitions.name == ("systems" if by_system else "traces")
 
 
+def test_registered_models_feed_the_simulations_as_the_graph_says() -> None:
+    graph = defs.resolve_asset_graph()
+    of_a_run = {
+        "jobs": set(),
+        "rejected_jobs": set(),
+        "user_history": {"jobs"},
+        "runtime_model": {"jobs", "user_history"},
+        "schedules": {"jobs", "user_history", "runtime_model"},
+        "comparison": {"jobs", "schedules"},
+        "report": {"jobs", "rejected_jobs", "schedules", "comparison", "runtime_model"},
+    }
+    for name, above in of_a_run.items():
+        assert {key.to_user_string() for key in graph.get(dg.AssetKey(name)).parent_keys} == above, name
+
+
 def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
     directory, done = ran
     assert done.returncode == 0, done.stderr
-    assert "18 of 18 checks passed" in done.stderr
+    assert "17 of 17 checks passed" in done.stderr
     assert "generated" in done.stdout
     report = (directory / "home" / "reports" / "small.html").read_text()
     assert "generated workload" in report
@@ -105,11 +118,15 @@ def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subp
     assert metadata["generated"] is True
     combinations = set(zip(table["scheduler"], table["predictor"], strict=True))
     assert combinations == {
-        (s, p) for s in ("EASY", "EASY-SJBF", "EASY-SRF") for p in ("requested", "last2", "lightgbm", "quantile", "clairvoyant")
+        (s, p)
+        for s in ("EASY", "EASY-SJBF", "EASY-SRF")
+        for p in ("requested", "last2", "lightgbm", "quantile", "registry:runtime-small", "clairvoyant")
     }
+    learned = table[~table["predictor"].isin(["requested", "clairvoyant"])]
+    assert set(learned["correction"]) == {"conditional(when=pass)"}  # predictors are compared, not corrections
     models, _ = Lake(directory / "home" / "lake").read("runtime_model", "small")
     assert set(models["method"]) == {"last2", "lightgbm-users", "quantile(order=accuracy)"}
-    assert sorted(models["alias"]) == ["", "challenger", "champion"]
+    assert sorted(models["alias"]) == ["", "", "challenger", "champion"]
     champion = models.set_index("alias").loc["champion"]
     assert (
         f"registry    runtime-small@champion is version {champion['version']}, {champion['method']}: accuracy {champion['accuracy']:.1%}"
@@ -118,21 +135,28 @@ def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subp
     assert not list(directory.glob("ml*"))  # nothing of MLflow's in the working directory
 
 
-def test_a_name_means_one_thing_in_metrics_predictions_and_registry(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+def test_what_is_simulated_as_registered_is_what_the_registry_holds_and_the_page_says_which_is_which(
+    ran: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
     lake = Lake(ran[0] / "home" / "lake")
-    predictions, _ = lake.read("predictions", "small")
-    schedules, made = lake.read("schedules", "small")
-    for name in ("lightgbm", "quantile"):
-        number = next(i for i, each in enumerate(made["schedules"]) if (each["scheduler"], each["predictor"]) == ("EASY", name))
-        of_metrics = schedules.loc[schedules["schedule"] == number, "predicted_s"].to_numpy()
-        np.testing.assert_array_equal(predictions[name], of_metrics)
-    measured = set(lake.read("prediction_metrics", "small")[0]["predictor"])
-    versions, _ = lake.read("runtime_model", "small")
-    assert set(versions["method"]) <= measured
-    assert "quantile" not in set(versions["method"])  # what is registered under it is not the median
+    versions, registered = lake.read("runtime_model", "small")
+    schedules, marks = lake.read("schedules", "small")
+    quality, _ = lake.read("prediction_quality", "small")
+    champion = versions.set_index("alias").loc["champion"]
+    assert marks["model"]["method"] == champion["method"]
+    assert marks["model"]["version"] == registered["simulated"]
+    assert marks["model"]["learned_until_s"] <= marks["until_s"]
+    clean_jobs = lake.read_clean("small").jobs
+    judged = (clean_jobs["submit_s"] >= marks["until_s"]).to_numpy()
+    accuracy = quality[(quality["by"] == "all") & (quality["measure"] == "accuracy")].set_index("predictor")
+    assert set(accuracy["jobs"]) == {judged.sum()}
+    number = next(i for i, each in enumerate(marks["schedules"]) if each["predictor"] == "registry:runtime-small")
+    ratio = clean_jobs["runtime_s"] / schedules.loc[schedules["schedule"] == number, "predicted_s"].to_numpy()
+    assert accuracy.loc["registry:runtime-small", "value"] == pytest.approx(np.minimum(ratio, 1 / ratio)[judged].mean())
     page = (ran[0] / "home" / "reports" / "small.html").read_text()
-    champion = versions.set_index("alias")["method"]["champion"]
-    assert re.search(rf"{re.escape(champion)}</th><td>champion</td>", page)
+    assert re.search(r"registry:runtime-small</th><td>registered, as served</td>", page)
+    assert re.search(r"<tr><th>lightgbm</th><td>learns in the simulator</td>", page)
+    assert f"on the {judged.sum():,} submitted from" in page
 
 
 def test_the_champion_predicts_submissions_from_a_file(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
@@ -200,7 +224,7 @@ def test_same_seed_same_tables(ran: tuple[Path, subprocess.CompletedProcess[str]
     directory, _ = ran
     (tmp_path / "queuecast.toml").write_text(CATALOGUE)
     assert queuecast("run", "--trace", "small", cwd=tmp_path).returncode == 0
-    for table in ("jobs", "rejected_jobs", "user_history", "predictions", "prediction_metrics", "schedules", "comparison"):
+    for table in ("jobs", "rejected_jobs", "user_history", "schedules", "prediction_quality", "comparison"):
         first, _ = Lake(directory / "home" / "lake").read(table, "small")
         second, _ = Lake(tmp_path / "home" / "lake").read(table, "small")
         pd.testing.assert_frame_equal(first, second, check_exact=True)
@@ -219,14 +243,14 @@ def test_tables_of_other_jobs_are_refused(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     old, new = cleaned(runtime_s=[100, 50]), cleaned(runtime_s=[100, 51])
     lake.write_clean(old)
-    lake.write_for(old, "predictions", pd.DataFrame({"requested": [200.0, 60.0]}))
-    lake.read_for(lake.read_clean("two"), "predictions")
+    lake.write_for(old, "comparison", pd.DataFrame({"requested": [200.0, 60.0]}))
+    lake.read_for(lake.read_clean("two"), "comparison")
     lake.write_clean(new)
-    with pytest.raises(InputError, match="none of two in its current version; materialise predictions of two first"):
-        lake.read_for(lake.read_clean("two"), "predictions")
-    lake.write_for(old, "predictions", pd.DataFrame({"requested": [200.0, 60.0]}))
-    with pytest.raises(InputError, match="was made from other jobs than two has now: materialise predictions first"):
-        lake.read_for(lake.read_clean("two"), "predictions")
+    with pytest.raises(InputError, match="none of two in its current version; materialise comparison of two first"):
+        lake.read_for(lake.read_clean("two"), "comparison")
+    lake.write_for(old, "comparison", pd.DataFrame({"requested": [200.0, 60.0]}))
+    with pytest.raises(InputError, match="was made from other jobs than two has now: materialise comparison first"):
+        lake.read_for(lake.read_clean("two"), "comparison")
     lake.write_for(old, "rejected_jobs", old.rejected_jobs)  # as if a run had died between the two tables
     with pytest.raises(InputError, match="does not belong to the jobs beside it"):
         lake.read_clean("two")

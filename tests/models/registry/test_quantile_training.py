@@ -43,6 +43,10 @@ def forest(known, at):
     return grow(known, at, seed=0)
 
 
+def carried(forest: Forest, known, at: int) -> Forest:
+    return next(carry_on(forest, known, [at]))
+
+
 def asked_after(known, at):
     return np.flatnonzero(known.jobs["submit_s"].to_numpy() > at)
 
@@ -98,7 +102,7 @@ def test_a_night_knows_no_end_after_it(known, at, forest):
     jobs = known.jobs.assign(runtime_s=runtime, requested_s=np.maximum(known.jobs["requested_s"], runtime))
     other = accounting(jobs, known.start_s, ORIGIN_S, ZONE)
     earlier = grow(known, at - 3 * DAY_S, seed=0)
-    for one, two in ((forest, grow(other, at, seed=0)), (carry_on(earlier, known, at), carry_on(earlier, other, at))):
+    for one, two in ((forest, grow(other, at, seed=0)), (carried(earlier, known, at), carried(earlier, other, at))):
         for name in ("nodes", "thresholds", "counts", "calibrated", "tilt", "work"):
             np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
         pd.testing.assert_frame_equal(one.groups, two.groups)
@@ -107,7 +111,7 @@ def test_a_night_knows_no_end_after_it(known, at, forest):
 
 def test_carried_on_the_trees_stay_and_the_rest_is_what_ended_since(known, at):
     earlier = grow(known, at - 3 * DAY_S, seed=0)
-    later = carry_on(earlier, known, at)
+    later = carried(earlier, known, at)
     np.testing.assert_array_equal(later.nodes, earlier.nodes)
     new = ((known.end_s > at - 3 * DAY_S) & (known.end_s <= at)).sum()
     assert new > 100
@@ -118,18 +122,34 @@ def test_carried_on_the_trees_stay_and_the_rest_is_what_ended_since(known, at):
     users = later.groups[(later.groups["level"] == 3)].set_index("user")
     ended = known.jobs["user"][known.end_s <= at].value_counts()
     np.testing.assert_array_equal(users["ended"], ended[users.index])
-    assert carry_on(later, known, at - DAY_S) is later
+    assert carried(later, known, at - DAY_S) is later
 
 
 def test_two_nights_at_a_time_or_one_by_one_make_no_difference_to_what_is_served(known, at):
     """Consumers got each night's version; what was served is told later from the training alone."""
     earlier = grow(known, at - 3 * DAY_S, seed=0)
     asked = known.asked(asked_after(known, at))
-    at_once = carry_on(earlier, known, at)
-    step = carry_on(carry_on(earlier, known, at - DAY_S), known, at)
+    at_once = carried(earlier, known, at)
+    step = carried(carried(earlier, known, at - DAY_S), known, at)
     np.testing.assert_array_equal(at_once.counts, step.counts)
     for one, other in zip(at_once.predict(asked), step.predict(asked), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_nights_carried_through_in_one_walk_are_those_carried_on_one_by_one(known, at):
+    """The run serves a third of a trace so; what is not over by a night must not be in it."""
+    earlier = grow(known, at - 3 * DAY_S, seed=0)
+    nights = [at - 4 * DAY_S, at - 2 * DAY_S, at - DAY_S, at]
+    asked = known.asked(asked_after(known, at))
+    for night, through in zip(nights, carry_on(earlier, known, nights), strict=True):
+        alone = carried(earlier, known, night)
+        assert through.at_s == alone.at_s
+        for name in ("counts", "calibrated", "tilt", "work"):
+            np.testing.assert_array_equal(getattr(through, name), getattr(alone, name))
+        columns = list(alone.groups.columns)
+        in_order = [each.groups.sort_values(columns, ignore_index=True) for each in (through, alone)]
+        pd.testing.assert_frame_equal(*in_order)
+        np.testing.assert_array_equal(through.predict(asked)[0], alone.predict(asked)[0])
 
 
 def test_up_to_the_second_a_job_is_told_what_a_night_at_its_submission_would_say(known, at, forest):
@@ -137,7 +157,7 @@ def test_up_to_the_second_a_job_is_told_what_a_night_at_its_submission_would_say
     now = up_to_the_second(forest, known, rows)
     for place in range(5, 300, 30):
         submit = int(known.jobs["submit_s"].iloc[rows[place]])
-        then = carry_on(forest, known, submit)
+        then = carried(forest, known, submit)
         assert then.predict(known.asked(rows[[place]]))[0][0] == now[place]
     assert (now != forest.predict(known.asked(rows))[0]).mean() > 0.5
     assert ((now >= 1) & (now <= known.jobs["requested_s"].to_numpy()[rows])).all()
@@ -184,7 +204,7 @@ def test_before_there_are_enough_jobs_for_trees_there_is_one_leaf(known):
     asked = known.asked(asked_after(known, at)[:30])
     assert ((made.predict(asked)[0] >= 1) & (made.predict(asked)[0] <= asked["requested_s"])).all()
     assert train(Quantile.name, known, int(known.jobs["submit_s"].iloc[0]), 0).name == "requested"
-    later = carry_on(made, known, at + DAY_S)
+    later = carried(made, known, at + DAY_S)
     assert later.counts[:, :, : quantile.BINS].sum() == (known.end_s <= at + DAY_S).sum()
 
 

@@ -44,7 +44,18 @@ def schedules_of(weeks: int = 9, jobs: int = 120, generated: bool = False) -> li
 
 def predictions_of(schedules: list[Schedule]) -> pd.DataFrame:
     names = dict.fromkeys(schedule.predictor for schedule in schedules if schedule.predictor)
-    return pd.DataFrame({"predictor": list(names), "accuracy": 0.5, "underprediction_rate": 0.25, "mae_s": 1234.5, "jobs": 120})
+    rows = [
+        {"predictor": name, "by": by, "group": group, "measure": measure, "jobs": 120, "value": value, "low": 0.4, "high": 0.6}
+        for name in names
+        for by, group, measure, value in (
+            ("all", "all", "accuracy", 0.5),
+            ("all", "all", "underprediction_rate", 0.25),
+            ("all", "all", "mae_s", 1234.5),
+            ("experience", "new", "accuracy", 0.3),
+            ("level", "0.8", "at_most", 0.81),
+        )
+    ]
+    return pd.DataFrame(rows)
 
 
 def page_of(schedules: list[Schedule], **given) -> str:
@@ -52,7 +63,7 @@ def page_of(schedules: list[Schedule], **given) -> str:
         "trace": "toy",
         "comparison": compare(schedules, resamples=50),
         "schedules": schedules,
-        "prediction_metrics": predictions_of(schedules),
+        "quality": predictions_of(schedules),
         "cleaning_counts": pd.Series({("dropped", "no-runtime"): 8, ("altered", "runtime-cut-to-request"): 1470}),
         "provenance": {"data fingerprint": "0123abcd", "seed": 0, "parameters": {"tau_s": 10.0}},
         "notes": ["<script>alert(1)</script> & more"],
@@ -286,9 +297,7 @@ def test_a_correction_is_named_where_it_tells_two_combinations_apart():
 def test_extreme_comparisons_are_drawn_without_a_warning(made):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        page = page_of(
-            made, prediction_metrics=pd.DataFrame(columns=["predictor", "accuracy"]), cleaning_counts=pd.Series(dtype="int64")
-        )
+        page = page_of(made, quality=pd.DataFrame(columns=list(predictions_of(made))), cleaning_counts=pd.Series(dtype="int64"))
     text = Page(page).text
     assert "No predictions were measured." in text
     assert "No job was dropped or altered." in text
@@ -346,3 +355,17 @@ def test_where_nothing_waits_the_page_says_that_the_comparison_says_nothing(sche
     text = Page(page_of(started)).text
     assert "Nothing waits here" in text
     assert "Not modelled: partitions, nodes, memory and GPUs" in text
+
+
+def test_the_page_says_which_predictor_is_registered_and_from_when_on_jobs_are_judged(schedules) -> None:
+    names = dict.fromkeys(each.predictor for each in schedules)
+    kinds = {name: "registered, as served" if name == "last2" else "learns in the simulator" for name in names}
+    text = page_of(schedules, kinds=kinds, since="1997-05-01")
+    assert "on the jobs submitted from 1997-05-01 on" in text
+    row, by_experience = re.findall(r"<tr><th>last2</th>.*?</tr>", text)
+    for words in ("registered, as served", "50.0 % [40.0, 60.0]", "81.0 %", "1,234"):
+        assert words in row
+    assert "runtimes within its 80% quantile" in text
+    assert "30.0 % of 120 jobs" in by_experience
+    metrics = text[text.index('id="metrics"') : text.index('id="fairness"')]
+    assert metrics.count("<small>registered, as served</small>") == sum(each.predictor == "last2" for each in schedules) > 0

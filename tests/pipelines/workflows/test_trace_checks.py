@@ -10,22 +10,21 @@ import pandas as pd
 import pytest
 
 from features.jobs.cleaning import CleanTrace, clean
+from models.runtime.protocol import TablePredictor
 from pipelines.assets.checks import broken, specs
 from pipelines.cli.run import _explain
 from pipelines.ingest.workload import Workload, generate
+from pipelines.workflows.simulated_model import SimulatedModel
 from pipelines.workflows.stages import user_history
 from pipelines.workflows.trace_checks import (
     HISTORY,
     JOBS,
-    LEARNED,
-    PREDICTION_METRICS,
-    PREDICTIONS,
     SCHEDULES,
+    SIMULATED,
     check_history,
     check_jobs,
-    check_prediction_metrics,
-    check_predictions,
     check_schedules,
+    check_simulated_model,
 )
 from sim import Schedule, simulate
 
@@ -89,21 +88,15 @@ def test_a_history_that_miscounts(trace):
     assert failed(check_history(trace.jobs, future, end)) == {"recounted_by_hand"}
 
 
-def test_predictions_that_are_shifted_against_the_history_or_never_learned():
-    table = pd.DataFrame({"requested": [60.0, 90.0, 120.0, 600.0], "last2": [60.0, 90.0, 50.0, 40.0]})
-    completed = np.array([0, 1, 2, 5])
-    assert failed(check_predictions(table, completed, 2)) == set()
-    assert failed(check_predictions(table, np.roll(completed, 1), 2)) == {"first_jobs_get_their_request"}
-    assert failed(check_predictions(table, completed, 3)) == {"models_take_over"}
-    assert {str(result.check_name) for result in check_predictions(table, completed, 2)} == set(PREDICTIONS)
-
-
-def test_learning_that_does_not_help():
-    accuracy = pd.Series({**dict.fromkeys(LEARNED, 0.6), "requested": 0.5})
-    assert failed(check_prediction_metrics(accuracy)) == set()
-    accuracy[LEARNED[-1]] = 0.4
-    assert failed(check_prediction_metrics(accuracy)) == {"learning_helps"}
-    assert set(PREDICTION_METRICS) == {"learning_helps"}
+def test_a_registered_model_that_consumers_get_otherwise_and_learning_that_does_not_help():
+    predictor = TablePredictor("registry:runtime-t", lambda jobs: np.zeros(0))
+    model = SimulatedModel(predictor, "runtime-t", "1", "last2", 0, asked=7, off_s=0.0)
+    accuracy = pd.Series({"requested": 0.5, "registry:runtime-t": 0.6, "lightgbm": 0.6})
+    assert failed(check_simulated_model(model, accuracy)) == set()
+    assert failed(check_simulated_model(replace(model, off_s=3.0), accuracy)) == {"consumers_get_what_is_simulated"}
+    accuracy["registry:runtime-t"] = 0.4
+    assert failed(check_simulated_model(model, accuracy)) == {"learning_helps"}
+    assert {str(result.check_name) for result in check_simulated_model(model, accuracy)} == set(SIMULATED)
 
 
 def test_a_schedule_that_cannot_be(schedule):

@@ -1,0 +1,252 @@
+"""Register what a run learned by its date, choose a champion, bring it up to date.
+
+Candidates learn from what had ended by the date, and one of them is chosen.
+The choice sees nothing that happened after the date (:mod:`pipelines.workflows.split`), so the simulations of what was submitted from then on may judge
+the chosen model. Consumers get the same model with the histories of the present: its snapshot is refreshed to the end of the data, as a night does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from features.jobs.cleaning import CleanTrace
+from features.jobs.inputs import model_inputs
+from features.jobs.schema import fingerprint
+from models.registry.accounting import Accounting, accounting
+from models.registry.as_served import predict_served
+from models.registry.candidates import TRAINERS, carried_on
+from models.registry.judged_window import judged_window
+from pipelines.storage.lake import Lake
+from pipelines.storage.publishing import RUN_WAITS_S, alone, finish
+from pipelines.workflows.judging import judging_instants
+from pipelines.workflows.nothing_new import MADE_FROM, serving
+from pipelines.workflows.retraining import (
+    MEASURES,
+    Incumbent,
+    Retrained,
+    incumbent,
+    instant,
+    learning_key,
+    retrain,
+    served_by,
+    versions_of_before,
+)
+from pipelines.workflows.split import Split, date_of, split
+from pipelines.workflows.stages import History
+
+if TYPE_CHECKING:
+    from models.registry.tracking import Tracking
+
+SIMULATED = "simulated"
+"""Alias of the version that a run simulates where the champion has learned from what it simulates."""
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What a run left in the registry.
+
+    ``date`` divides the trace. ``simulated`` is the version that is to be simulated after it; ``models`` are those to be champion and
+    challenger once the run is published, and the champion has the simulated model unless ``why`` says otherwise. ``versions`` are the new ones
+    or, where there was ``nothing_new``, those that serve: ``model version method alias accuracy judged_jobs why``. ``answers`` is what the
+    champion, loaded back from the registry, says of the last submissions (``predicted_s``) beside what it says in this process
+    (``expected_s``, null for a champion chosen by hand).
+    """
+
+    date: Split
+    simulated: str
+    why: str
+    versions: pd.DataFrame
+    answers: pd.DataFrame
+    nothing_new: bool
+    models: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The versions that a run chose: to be simulated, and to be champion and challenger."""
+
+    simulated: str
+    champion: str
+    challenger: str
+    versions: Sequence[str]
+    nothing_new: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A trace as a run learns from it: whole, and as accounting held it at the date."""
+
+    clean: CleanTrace
+    known: Accounting
+    then_clean: CleanTrace
+    then: Accounting
+    store: Tracking
+    tags: Mapping[str, str]
+    seed: int
+
+    @property
+    def model(self) -> str:
+        return f"runtime-{self.clean.name}"
+
+
+def whole_accounting(clean: CleanTrace, history: History) -> Accounting:
+    """Return the whole accounting of a trace, with the history that the features stage made."""
+    inputs = model_inputs(clean.jobs, history.table)
+    return Accounting(clean.jobs, history.start_s, inputs, clean.origin_unix_s, clean.timezone)
+
+
+def as_of(clean: CleanTrace, known: Accounting, date: Split) -> tuple[CleanTrace, Accounting]:
+    """Return the trace and its accounting as of ``date``: jobs that had ended, and no others."""
+    rows = date.before(known.end_s)
+    jobs = clean.jobs.iloc[rows].reset_index(drop=True)
+    for name in jobs.select_dtypes("category"):
+        jobs[name] = jobs[name].cat.remove_unused_categories()
+    return replace(clean, jobs=jobs), accounting(jobs, known.start_s[rows], known.origin_unix_s, known.timezone)
+
+
+def register_predictors(
+    clean: CleanTrace, history: History, store: Tracking, home: Path, run_id: str, *, until: str = "", seed: int = 0
+) -> Registered:
+    """Train and register candidates on what had ended by the date; no alias moves.
+
+    The date is ``until`` (:func:`pipelines.workflows.split.split`). Candidates of ``runtime-<trace>`` are judged as served before it
+    (:mod:`pipelines.workflows.retraining`), and the champion's snapshot is brought up to date.
+    Registers nothing over unchanged jobs and code, and leaves nothing in the registry if it fails. Nights of the trace in ``home`` wait, and are
+    waited for. Raises InputError where one takes too long, and for a version that does not answer when it is loaded back.
+    """
+    from models.packed.methods import PREDICTED
+    from models.registry.runtime_registration import ask, load_version, trained_method
+    from models.registry.versions import all_or_nothing
+    from pipelines.storage.registry import submissions
+
+    known = whole_accounting(clean, history)
+    date = split(clean, known.end_s, until)
+    tags = {"dagster_run_id": run_id, "history_starts": history.source}
+    work = _Work(clean, known, *as_of(clean, known, date), store, tags, seed)
+    last = submissions(clean).tail(20).reset_index(drop=True)
+    with alone(home, clean.name, RUN_WAITS_S):
+        finish(Lake(home / "lake"), store, work.model)
+        with all_or_nothing(store):
+            chosen = _choose(work, date)
+            champion = _brought_up_to_date(work, chosen)
+        _keep_for_simulation(work, chosen)
+    told = {number: store.client.get_model_version(work.model, number) for number in dict.fromkeys([*chosen.versions, champion])}
+    versions = serving(store, work.model, list(told.values()), MEASURES)
+    versions["alias"] = [{champion: "champion", chosen.challenger: "challenger"}.get(number, "") for number in told]
+    said = ask(load_version(work.model, champion), last)[PREDICTED]
+    expected = np.full(len(last), np.nan)
+    if told[champion].tags.get("snapshot_s") == str(known.until_s):
+        method = trained_method(store, clean.name, champion)
+        rows = np.arange(len(clean.jobs) - len(last), len(clean.jobs))
+        expected = method.answer(known.served_inputs(rows, known.until_s), known.asked(rows))[PREDICTED]
+    answers = last.assign(predicted_s=said, expected_s=expected)
+    models = {"champion": champion, "challenger": chosen.challenger}
+    return Registered(date, chosen.simulated, chosen.why, versions, answers, chosen.nothing_new, models)
+
+
+def _choose(work: _Work, date: Split) -> _Chosen:
+    """Have the candidates of the date compete with the champion, or with each other where it has learned what came later."""
+    from models.registry.versions import aliases
+
+    store, present = work.store, incumbent(work.store, work.clean.name)
+    named = aliases(store, work.model)
+    if present is not None and present.method is not None and present.trained_until_s > date.at_s:
+        return _choose_beside(work, date, present)
+    before = versions_of_before(store, work.then_clean, work.then, present, work.seed)
+    if present is not None and before:
+        numbers = [str(each.version) for each in before]
+        mine = present.trained_version if present.method is not None else named.get("challenger", present.version)
+        return _Chosen(mine, present.version, named.get("challenger", ""), numbers, nothing_new=True)
+    made = _retrained(work, present)
+    numbers = [str(each) for each in made.registered["version"]]
+    if not made.method:  # a champion chosen by hand stays, and is none that could be carried on
+        why = f"The champion, version {made.champion}, was chosen by hand and cannot be simulated as served; version {made.challenger} is."
+        return _Chosen(made.challenger, made.champion, made.challenger, numbers, why=why)
+    return _Chosen(made.trained_version, made.champion, made.challenger, numbers)
+
+
+def _choose_beside(work: _Work, date: Split, present: Incumbent) -> _Chosen:
+    """Choose among candidates of the date for the simulation alone: the champion has learned from what is simulated, and it stays."""
+    from models.registry.versions import aliases, all_versions
+
+    store, named = work.store, aliases(work.store, work.model)
+    learned = date_of(work.clean, present.trained_until_s)
+    why = (
+        f"The champion, version {present.version}, has learned from jobs up to {learned}, which are simulated: version {{}}, the best of "
+        f"those trained up to {date_of(work.clean, date.at_s)}, is simulated in its place."
+    )
+    key = learning_key(work.then_clean, work.then, work.seed)
+    there = {str(each.version): each for each in all_versions(store, work.model)}
+    if (old := named.get(SIMULATED)) in there and there[old].tags.get(MADE_FROM) == key:
+        numbers = [number for number, each in there.items() if each.tags.get(MADE_FROM) == key]
+        return _Chosen(old, present.version, named.get("challenger", ""), numbers, nothing_new=True, why=why.format(old))
+    made = _retrained(work, None)
+    why = why.format(made.champion)
+    store.client.update_model_version(work.model, made.champion, description=why)
+    numbers = [str(each) for each in made.registered["version"]]
+    return _Chosen(made.champion, present.version, named.get("challenger", ""), numbers, why=why)
+
+
+def _keep_for_simulation(work: _Work, chosen: _Chosen) -> None:
+    """Have the alias :data:`SIMULATED` hold what no other does, so that it is not pruned."""
+    from models.registry.versions import aliases
+
+    if chosen.why:
+        work.store.client.set_registered_model_alias(work.model, SIMULATED, chosen.simulated)
+    elif SIMULATED in aliases(work.store, work.model):
+        work.store.client.delete_registered_model_alias(work.model, SIMULATED)
+
+
+def _retrained(work: _Work, present: Incumbent | None) -> Retrained:
+    """One retraining (:func:`pipelines.workflows.retraining.retrain`), the last weeks before the date predicted as they would have been served."""
+    from pipelines.workflows.night_schedules import against_the_champion
+
+    then, submit = work.then, work.then.jobs["submit_s"].to_numpy(np.int64)
+    trained_until_s = present.trained_until_s if present is not None and present.method is not None else None
+    instants = judging_instants(judged_window(submit, then.end_s), trained_until_s)
+    rows = np.flatnonzero(submit >= instants[0])
+    served = predict_served(then, rows, instants, names=tuple(TRAINERS), champion=served_by(present, submit), seed=work.seed)
+    schedules = against_the_champion(work.then_clean, then, served, present.trained_until_s if present else 0, seed=work.seed)
+    return retrain(work.then_clean, then, served, present, work.store, seed=work.seed, schedules=schedules, tags=work.tags)
+
+
+def _brought_up_to_date(work: _Work, chosen: _Chosen) -> str:
+    """The version of the chosen champion that has the histories of the present: itself, or a new one of the same model."""
+    from models.packed.settings import FORMAT
+    from models.registry.registration import Training, log_and_register
+    from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot, trained_method
+    from pipelines.workflows.loaded_back import verified
+
+    store, until, data = work.store, work.known.until_s, fingerprint(work.clean.jobs)
+    tags = dict(store.client.get_model_version(work.model, chosen.champion).tags)
+    current = tags.get("snapshot_s") == str(until) and tags.get("snapshot_fingerprint") == data
+    ours = {"judged_accuracy", "training_window_s"} <= tags.keys() and tags.get("queuecast_format") == str(FORMAT)
+    if current or not ours:
+        return chosen.champion
+    trained = tags.get("refreshed_from", chosen.champion)
+    first, learned = (int(each) for each in tags["training_window_s"].split(".."))
+    window_s, seed = (first, learned), int(tags.get("seed", 0))
+    training = Training(work.clean.name, tags["data_fingerprint"], int(tags["training_jobs"]), window_s, work.clean.generated, seed)
+    snapshot = Snapshot(work.known.snapshot(until), until, work.clean.origin_unix_s, work.clean.timezone, data)
+    carried = carried_on(trained_method(store, work.clean.name, trained), work.known, until)
+    kept = {name: value for name, value in tags.items() if name.startswith("recorded_") or name == MADE_FROM}
+    made = log_and_register(
+        store,
+        RUNTIME,
+        RuntimeContent(carried, snapshot, trained),
+        training,
+        (float(tags["judged_accuracy"]), int(tags["judged_jobs"])),
+        {},
+        why=f"The model of version {trained}, which learned up to {date_of(work.clean, learned)}, with the histories up to "
+        f"{instant(until, work.clean.origin_unix_s)}; before, version {chosen.champion}.",
+        tags={**work.tags, **kept},
+    )
+    verified(store, work.clean, work.known, made, carried)
+    return made.version

@@ -1,0 +1,138 @@
+"""Simulate a run: the registered model as served, beside learners in the simulator.
+
+All are judged on the same jobs. Every policy replays the whole trace under the same schedulers and corrections, and is judged on
+what was submitted from the run's date on. Before it the learners in the simulator learn; for the registered model the request
+answers, so that it begins from the state in which the baseline is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from features.clock import local_clock_s
+from features.jobs.cleaning import CleanTrace
+from models.packed.methods import LEVELS
+from models.registry.accounting import Accounting
+from models.registry.tracking import Tracking
+from models.registry.versions import aliases
+from models.runtime.protocol import Predictor
+from pipelines.storage.registry import PREFIX, registered_name, registered_predictor
+from pipelines.workflows.progress import progress_reporter
+from pipelines.workflows.simulated_model import SimulatedModel, simulated_model
+from pipelines.workflows.split import Split
+from pipelines.workflows.stages import campaign
+from sim.predictions.quality import judge
+from sim.schedule import Schedule
+
+JUDGED_LEVELS = (0.5, 0.8)
+"""Levels of the quantile losses that predictions are judged by."""
+
+
+@dataclass(frozen=True)
+class RunSchedules:
+    """The schedules of a run, of the whole trace.
+
+    ``model`` is the registered one that the run is about, ``others`` those asked for by name.
+    """
+
+    schedules: list[Schedule]
+    model: SimulatedModel
+    others: tuple[SimulatedModel, ...]
+
+
+def run_schedules(
+    clean: CleanTrace,
+    known: Accounting,
+    date: Split,
+    version: str,
+    store: Tracking,
+    *,
+    schedulers: Sequence[str],
+    predictors: Sequence[str],
+    corrections: Sequence[str],
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> RunSchedules:
+    """Simulate ``schedulers`` with ``predictors`` and with the registered ``version``.
+
+    It is of ``runtime-<trace>`` and answers from ``date`` on.
+    ``registry:NAME[@ALIAS]`` may be among the predictors: a version of this trace's model is served night by night, another's model answers from the
+    one snapshot that it brings. Raises InputError for a model that has learned from jobs submitted from the date on and is not asked for as seen.
+    """
+    name = f"runtime-{clean.name}"
+    named = aliases(store, name)
+    shown = f"{PREFIX}{name}"
+    model = simulated_model(
+        name, version, clean, known, date, store, shown=shown, progress=progress_reporter("serve the registered model")
+    )
+    sources: list[str | Predictor] = []
+    others: list[SimulatedModel] = []
+    for text in dict.fromkeys(predictors):
+        if not text.startswith(PREFIX):
+            sources.append(text)
+        elif text != shown:
+            asked = registered_name(text)
+            if asked.name == name and asked.alias in named:
+                others.append(simulated_model(name, named[asked.alias], clean, known, date, store, shown=text, seen=asked.seen))
+                sources.append(others[-1].predictor)
+            else:
+                sources.append(registered_predictor(text, clean, date.at_s))
+    place = len(sources) - (sources[-1:] == ["clairvoyant"])  # what knows everything comes last
+    sources.insert(place, model.predictor)
+    made = campaign(clean, schedulers, sources, corrections, seed, progress)
+    return RunSchedules(made, model, tuple(others))
+
+
+def judged(schedule: Schedule, date: Split) -> Schedule:
+    """The part of a schedule that is judged: the jobs submitted from ``date`` on."""
+    rows = date.after(schedule.jobs["submit_s"].to_numpy(np.int64))
+    told = schedule.quantiles
+    return replace(
+        schedule,
+        jobs=schedule.jobs.iloc[rows].reset_index(drop=True),
+        quantiles=None if told is None else told.iloc[rows].reset_index(drop=True),
+    )
+
+
+def prediction_quality(clean: CleanTrace, schedules: Sequence[Schedule], date: Split, seed: int = 0) -> pd.DataFrame:
+    """Judge what was predicted under the first scheduler, of jobs submitted from ``date`` on.
+
+    Returns ``Quality.measures`` of :mod:`sim.predictions.quality`. Of predictors that tell quantiles there are rows ``by``
+    ``level``, whose measure ``at_most`` is the share of jobs that ran at most as long.
+    """
+    first = {each.predictor: each for each in reversed(schedules) if each.scheduler == schedules[0].scheduler}
+    chosen = [first[name] for name in dict.fromkeys(each.predictor for each in schedules)]
+    submit = clean.jobs["submit_s"].to_numpy(np.int64)
+    local = local_clock_s(submit, clean.origin_unix_s, clean.timezone)
+    found = judge(clean.jobs, chosen, local, levels=JUDGED_LEVELS, leave_out=submit < date.at_s, seed=seed)
+    if found.calibration.empty:
+        return found.measures
+    curve = found.calibration[found.calibration["level"].isin(LEVELS.values())]
+    levels = pd.DataFrame(
+        {
+            "predictor": curve["predictor"],
+            "by": "level",
+            "group": curve["level"].map("{:g}".format),
+            "begin": curve["level"],
+            "measure": "at_most",
+            "jobs": found.jobs,
+            "weeks": found.weeks,
+            "value": curve["at_most"],
+            "low": curve["at_most_low"],
+            "high": curve["at_most_high"],
+            "note": "",
+        }
+    )
+    return pd.concat([found.measures, levels], ignore_index=True)
+
+
+def kind_of(predictor: str) -> str:
+    """Where a predictor of a run gets its answers, in words."""
+    if predictor.startswith(PREFIX):
+        return "registered, has seen these jobs" if registered_name(predictor).seen else "registered, as served"
+    name = predictor.partition("*")[0]
+    return {"": "", "requested": "stated at submission", "clairvoyant": "knows the runtime"}.get(name, "learns in the simulator")

@@ -1,0 +1,111 @@
+"""Make a registered model a predictor of the simulator that answers as it is served.
+
+Each job is answered from the snapshot of the night before its submission. The version is loaded back from the registry as any
+consumer loads it. What it learned stays; its snapshot is made anew each midnight from what had ended by then. Before the date
+that divides the trace there was no such model, so the request answers there, and nothing there is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from features.clock import DAY_S
+from features.errors import InputError
+from features.jobs.cleaning import CleanTrace
+from features.jobs.schema import fingerprint
+from models.packed.methods import LEVELS, PREDICTED, Method
+from models.registry.accounting import Accounting
+from models.registry.as_served import serve
+from models.registry.tracking import Tracking
+from models.runtime.protocol import TablePredictor
+from pipelines.storage.registry import PREFIX, quantile_table, replaced, submissions
+from pipelines.workflows.registering import as_of
+from pipelines.workflows.split import Split, date_of, nights
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mlflow.pyfunc import PyFuncModel
+
+
+@dataclass(frozen=True)
+class SimulatedModel:
+    """A version as the simulator is given it.
+
+    ``off_s`` is by how many seconds at most it answers otherwise, loaded as a consumer loads it, than it is simulated: over the ``asked`` submissions
+    of the day after its own snapshot, 0 of them where the accounting before that snapshot is not what it was when the version was made.
+    """
+
+    predictor: TablePredictor
+    model: str
+    version: str
+    method: str
+    learned_until_s: int
+    asked: int
+    off_s: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether consumers get the answers that are simulated."""
+        return self.off_s <= 1e-6
+
+
+def simulated_model(
+    name: str,
+    version: str,
+    clean: CleanTrace,
+    known: Accounting,
+    date: Split,
+    store: Tracking,
+    *,
+    shown: str = "",
+    seen: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> SimulatedModel:
+    """Return a ``version`` of ``name`` as it would have served submissions from ``date`` on.
+
+    Tables call it ``shown``. Raises InputError where it cannot be loaded and, unless ``seen``, where it has learned from jobs submitted from the date on.
+    """
+    from models.registry.runtime_registration import load_version, trained_method
+
+    tags = dict(store.client.get_model_version(name, version).tags)
+    trained = tags.get("refreshed_from", version)
+    model = load_version(name, trained)
+    method = trained_method(store, name.removeprefix("runtime-"), trained)
+    learned = int(tags["training_window_s"].split("..")[1])
+    if learned > date.at_s and not seen:
+        raise InputError(
+            f"{shown or name}: has learned from jobs up to {date_of(clean, learned)}, and jobs from {date_of(clean, date.at_s)} on are simulated: "
+            "it knows what it would be asked; add (seen=yes) to simulate it all the same, marked"
+        )
+    rows = date.after(known.jobs["submit_s"].to_numpy(np.int64))
+    answers = serve(method, known, rows, nights(clean, date.at_s), progress)
+    asked, off = _disagreement(model, tags, clean, known, method)
+    request = clean.jobs["requested_s"].to_numpy(np.float64)
+    seconds = replaced(request, rows, answers[PREDICTED])
+    told = quantile_table(request, rows, {level: answers[output] for output, level in LEVELS.items() if output in answers})
+    predictor = TablePredictor(shown or f"{PREFIX}{name}", lambda _: seconds, quantiles=lambda _: told)
+    return SimulatedModel(predictor, name, trained, method.name, learned, asked, off)
+
+
+def _disagreement(
+    model: PyFuncModel, tags: Mapping[str, str], clean: CleanTrace, known: Accounting, method: Method
+) -> tuple[int, float]:
+    """Over how many submissions of the day after its snapshot the loaded ``model`` was asked, and how far at most it is from ``method`` here."""
+    from models.registry.runtime_registration import ask
+
+    at_s = int(tags["training_window_s"].split("..")[1])
+    _, then = as_of(clean, known, Split(at_s))
+    if fingerprint(then.jobs) != tags.get("data_fingerprint"):
+        return 0, 0.0
+    submit = known.jobs["submit_s"].to_numpy(np.int64)
+    rows = np.flatnonzero((submit > at_s) & (submit <= at_s + 2 * DAY_S))[:200]
+    told = ask(model, submissions(clean).iloc[rows].reset_index(drop=True))
+    same = told["snapshot_age_s"].to_numpy() == submit[rows] - at_s  # the wall clock tells all hours apart but one in autumn
+    here = method.answer(known.served_inputs(rows, at_s), known.asked(rows))
+    off = [np.abs(told[name].to_numpy(np.float64) - seconds)[same] for name, seconds in here.items()]
+    return int(same.sum()), float(np.max(off, initial=0.0))

@@ -1,0 +1,251 @@
+"""The registered model that a run simulates: loaded from the registry, served night by night, and chosen without sight of what it is judged on."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.clock import DAY_S
+from features.errors import InputError
+from features.jobs.cleaning import CleanTrace
+from models.packed.methods import Quantile
+from models.registry.as_served import serve
+from models.registry.candidates import TRAINERS
+from models.registry.runtime_registration import trained_method
+from models.registry.versions import aliases
+from pipelines.storage.lake import Lake
+from pipelines.storage.publishing import publish
+from pipelines.storage.registry import registered_name, registered_predictor
+from pipelines.workflows.night_replay import own_registry
+from pipelines.workflows.registering import Registered, as_of, register_predictors, whole_accounting
+from pipelines.workflows.run_schedules import judged, kind_of, prediction_quality, run_schedules
+from pipelines.workflows.simulated_model import SimulatedModel, simulated_model
+from pipelines.workflows.split import nights, split
+from pipelines.workflows.stages import user_history
+from sim import simulate
+from tests.support.arriving import arriving
+
+NAME = "runtime-arriving"
+
+
+def registered_in(home: Path, clean: CleanTrace, **options: str) -> Registered:
+    """What a run registers of ``clean``, published."""
+    store = own_registry(home)
+    made = register_predictors(clean, user_history(clean), store, home, "r", **options)
+    lake = Lake(home / "lake", f"run-{uuid.uuid4()}")
+    lake.write_clean(clean)
+    lake.name_models(NAME, made.models)
+    publish(home, lake, NAME, "run", store, 0.0)
+    return made
+
+
+@pytest.fixture(scope="module")
+def clean() -> CleanTrace:
+    return arriving(jobs=1200)
+
+
+@pytest.fixture(scope="module")
+def known(clean: CleanTrace):
+    return whole_accounting(clean, user_history(clean))
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory, clean: CleanTrace):
+    """A home in which one run registered, of the methods but the one that takes long to train."""
+    before = mlflow.get_tracking_uri()
+    home = tmp_path_factory.mktemp("simulated")
+    with pytest.MonkeyPatch.context() as quick:
+        quick.delitem(TRAINERS, Quantile.name)
+        yield home, registered_in(home, clean)
+    mlflow.set_tracking_uri(before)
+
+
+def simulated(ran, clean: CleanTrace, known, **options) -> SimulatedModel:
+    home, made = ran
+    return simulated_model(NAME, made.simulated, clean, known, made.date, own_registry(home), **options)
+
+
+def test_the_champion_learned_up_to_the_date_and_serves_the_present(ran, clean: CleanTrace, known) -> None:
+    home, made = ran
+    store = own_registry(home)
+    served = store.client.get_model_version_by_alias(NAME, "champion")
+    assert served.tags["refreshed_from"] == made.simulated
+    assert int(served.tags["training_window_s"].split("..")[1]) <= made.date.at_s < int(served.tags["snapshot_s"]) == known.until_s
+    left = clean.jobs["submit_s"].iloc[-1] - made.date.at_s
+    assert left >= (clean.jobs["submit_s"].iloc[-1] - clean.jobs["submit_s"].iloc[0]) / 3
+    np.testing.assert_allclose(made.answers["predicted_s"], made.answers["expected_s"], rtol=1e-9)
+
+
+def test_what_happens_after_the_date_changes_neither_the_model_nor_the_choice(
+    ran, clean: CleanTrace, known, tmp_path: Path
+) -> None:
+    home, made = ran
+    after = np.isin(np.arange(len(clean.jobs)), made.date.before(known.end_s), invert=True)
+    random = np.random.default_rng(1)
+    request = clean.jobs["requested_s"].where(~after, 999_999)
+    late = np.maximum(made.date.at_s + 1 - known.start_s, 1) + random.integers(0, 9_999, len(after))
+    runtime = clean.jobs["runtime_s"].where(~after, np.minimum(late, request))
+    jobs = clean.jobs.assign(runtime_s=runtime, requested_s=request, procs=clean.jobs["procs"].where(~after, 1))
+    other = replace(clean, jobs=jobs)
+    again = registered_in(tmp_path, other, until=str(made.date.at_s))
+    assert again.simulated == made.simulated
+    first, second = (trained_method(own_registry(place), "arriving", made.simulated) for place in (home, tmp_path))
+    rows = np.arange(20)
+    inputs = known.served_inputs(rows, made.date.at_s), known.asked(rows)
+    pd.testing.assert_frame_equal(pd.DataFrame(first.answer(*inputs)), pd.DataFrame(second.answer(*inputs)))
+    kept = ["version", "method", "accuracy", "judged_jobs"]
+    chosen = [each.versions[each.versions["version"].astype(str) != each.models["champion"]][kept] for each in (made, again)]
+    pd.testing.assert_frame_equal(*chosen)
+    own_registry(home)
+
+
+def test_each_job_is_answered_by_the_night_before_its_submission_and_by_its_request_before_the_date(ran, clean, known) -> None:
+    home, made = ran
+    model = simulated(ran, clean, known)
+    assert model.agrees
+    assert model.asked > 10
+    method = trained_method(own_registry(home), "arriving", made.simulated)
+    predicted = model.predictor.estimate(clean.jobs)
+    rows = made.date.after(clean.jobs["submit_s"].to_numpy())
+    for night in nights(clean, made.date.at_s)[::4]:
+        mine = rows[(clean.jobs["submit_s"].iloc[rows] >= night) & (clean.jobs["submit_s"].iloc[rows] < night + DAY_S)]
+        expected = method.answer(known.served_inputs(mine, night), known.asked(mine))["predicted_s"]
+        np.testing.assert_array_equal(predicted[mine], expected)
+    earlier = np.setdiff1d(np.arange(len(clean.jobs)), rows)
+    np.testing.assert_array_equal(predicted[earlier], clean.jobs["requested_s"].iloc[earlier])
+    assert (predicted[rows] != clean.jobs["requested_s"].iloc[rows]).mean() > 0.5
+
+
+def test_all_policies_replay_the_whole_trace_and_are_judged_on_the_same_jobs(ran, clean: CleanTrace, known) -> None:
+    home, made = ran
+    asked = {"schedulers": ["EASY"], "predictors": ["requested", "last2", "clairvoyant"], "corrections": ["conditional(when=pass)"]}
+    found = run_schedules(clean, known, made.date, made.simulated, own_registry(home), **asked)
+    assert [each.predictor for each in found.schedules] == ["requested", "last2", f"registry:{NAME}", "clairvoyant"]
+    assert {len(each.jobs) for each in found.schedules} == {len(clean.jobs)}
+    parts = [judged(each, made.date).jobs for each in found.schedules]
+    assert all((part["submit_s"] >= made.date.at_s).all() for part in parts)
+    assert len({tuple(part["job_id"]) for part in parts}) == 1
+    requested, last2, registered, _ = found.schedules
+    before = clean.jobs["submit_s"] < made.date.at_s - 2 * DAY_S
+    # the registered model begins where the baseline is
+    pd.testing.assert_frame_equal(requested.jobs[before].iloc[:, :4], registered.jobs[before].iloc[:, :4])
+    warm = simulate(clean.jobs, procs=clean.procs, predictor="last2", correction="conditional(when=pass)")
+    pd.testing.assert_frame_equal(warm.jobs, last2.jobs)
+    quality = prediction_quality(clean, found.schedules, made.date)
+    rows = quality[(quality["by"] == "all") & (quality["measure"] == "accuracy")].set_index("predictor")
+    of_registered = rows.loc[f"registry:{NAME}"]
+    assert of_registered["jobs"] == len(parts[0])
+    shares = parts[2]["runtime_s"] / parts[2]["predicted_s"]
+    assert of_registered["value"] == pytest.approx(np.minimum(shares, 1 / shares).mean())
+    assert [kind_of(each.predictor) for each in found.schedules] == [
+        "stated at submission",
+        "learns in the simulator",
+        "registered, as served",
+        "knows the runtime",
+    ]
+
+
+def test_a_version_that_is_damaged_in_the_registry_is_not_simulated(ran, clean: CleanTrace, known, tmp_path: Path) -> None:
+    home, made = ran
+    store = own_registry(home)
+    source = store.client.get_model_version(NAME, made.simulated).source
+    [where] = (home / "mlartifacts").rglob(str(source).removeprefix("models:/"))
+    kept = tmp_path / "kept"
+    shutil.copytree(where, kept)
+    try:
+        for damage in ("*.parquet", "model.json", "MLmodel"):
+            for file in where.rglob(damage):
+                file.write_bytes(b"damaged")
+            with pytest.raises(InputError, match=f"models:/{NAME}/{made.simulated}: does not load"):
+                simulated(ran, clean, known)
+            shutil.copytree(kept, where, dirs_exist_ok=True)
+    finally:
+        shutil.copytree(kept, where, dirs_exist_ok=True)
+    assert simulated(ran, clean, known).agrees
+
+
+def test_a_model_that_has_learned_from_what_is_replayed_is_refused_unless_asked_for_as_seen(ran, clean: CleanTrace, known) -> None:
+    home, made = ran
+    early = replace(made.date, at_s=made.date.at_s - 5 * DAY_S)
+    with pytest.raises(InputError, match=r"has learned from jobs up to .* add \(seen=yes\)"):
+        simulated_model(NAME, made.simulated, clean, known, early, own_registry(home), shown="registry:x")
+    assert simulated_model(NAME, made.simulated, clean, known, early, own_registry(home), seen=True).method
+    one_snapshot = "pipelines.storage.registry.tracking"
+    with pytest.MonkeyPatch.context() as own:
+        own.setattr(one_snapshot, lambda: own_registry(home))
+        with pytest.raises(InputError, match=r"registry:runtime-arriving: has learned from the replayed jobs: .*\(seen=yes\)"):
+            registered_predictor(f"registry:{NAME}", clean)
+        marked = registered_predictor(f"registry:{NAME}(seen=yes)", clean)
+        later = replace(clean, jobs=clean.jobs.assign(submit_s=clean.jobs["submit_s"] + 60 * DAY_S))
+        fresh = registered_predictor(f"registry:{NAME}@champion", later)
+    schedule = simulate(clean.jobs, procs=clean.procs, predictor=marked, correction="conditional")
+    assert schedule.predictor == f"registry:{NAME}(seen=yes)"
+    assert kind_of(schedule.predictor) == "registered, has seen these jobs"
+    assert (fresh.estimate(later.jobs) >= 1).all()
+
+
+@pytest.mark.parametrize("text", ["registry:", "registry:a@", "registry:a(seen=no)", "registry:a@b(x=1)", "registry:a@b@c"])
+def test_names_of_registered_models_that_cannot_be_read_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match="a registered model is named registry:NAME"):
+        registered_name(text)
+
+
+def test_a_champion_that_knows_what_is_simulated_stays_and_another_version_is_simulated(ran, clean: CleanTrace, known) -> None:
+    home, made = ran
+    store = own_registry(home)
+    before = aliases(store, NAME)
+    early = str(made.date.at_s - 6 * DAY_S)
+    other = registered_in(home, clean, until=early)
+    assert other.models["champion"] == before["champion"]
+    assert other.simulated not in {before["champion"], made.simulated}
+    assert "has learned from jobs up to" in other.why
+    assert aliases(store, NAME) == {**before, "simulated": other.simulated}
+    assert simulated_model(NAME, other.simulated, clean, known, other.date, store).learned_until_s <= other.date.at_s
+    again = registered_in(home, clean, until=early)
+    assert again.nothing_new
+    assert again.simulated == other.simulated
+    assert registered_in(home, clean).simulated == made.simulated
+    assert aliases(store, NAME) == before
+
+
+def test_the_date_leaves_the_last_third_and_at_least_four_weeks(clean: CleanTrace, known) -> None:
+    short = split(clean, known.end_s)
+    assert "too few to leave 4 weeks" in short.note
+    first, last = int(clean.jobs["submit_s"].iloc[0]), int(clean.jobs["submit_s"].iloc[-1])
+    assert last - short.at_s >= (last - first) / 3 > last - short.at_s - DAY_S
+    assert (short.at_s + 1_700_006_400 + 3600) % DAY_S == 0  # a midnight in Stockholm's winter
+    for stretch, share in ((1.6, 28 * DAY_S), (6, None)):
+        jobs = clean.jobs.assign(submit_s=(clean.jobs["submit_s"] * stretch).astype("int64"))
+        ends = (jobs["submit_s"] + jobs["wait_s"].astype("int64") + jobs["runtime_s"]).to_numpy()
+        found = split(replace(clean, jobs=jobs), ends)
+        wanted = share or stretch * (last - first) / 3
+        assert found.note == ""
+        assert wanted - 1 <= int(jobs["submit_s"].iloc[-1]) - found.at_s < wanted + 1.05 * DAY_S
+    with pytest.raises(InputError, match="neither a date"):
+        split(clean, known.end_s, "soon")
+    with pytest.raises(InputError, match="give a date between"):
+        split(clean, known.end_s, "2031-01-01")
+    assert split(clean, known.end_s, "2023-12-05").at_s == 20 * DAY_S - 3600
+    alone = replace(clean, jobs=clean.jobs.iloc[:1])
+    with pytest.raises(InputError, match="nothing is submitted after the first job has ended"):
+        split(alone, known.end_s[:1])
+
+
+def test_nothing_of_a_job_that_had_not_ended_is_in_the_accounting_of_the_date(clean: CleanTrace, known) -> None:
+    date = split(clean, known.end_s)
+    then_clean, then = as_of(clean, known, date)
+    assert then.until_s <= date.at_s
+    assert len(then_clean.jobs) == (known.end_s <= date.at_s).sum()
+    assert set(then_clean.jobs["user"].cat.categories) == set(then_clean.jobs["user"])
+
+
+def test_serving_night_by_night_refuses_what_was_submitted_before_the_first(clean: CleanTrace, known) -> None:
+    with pytest.raises(ValueError, match="before the first night"):
+        serve(TRAINERS["last2"].train(known, 0, 0), known, np.array([0]), [int(clean.jobs["submit_s"].iloc[-1])])
