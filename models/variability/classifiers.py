@@ -1,4 +1,4 @@
-"""The classifiers of performance variation by name, with their default options: the one list of them."""
+"""The one list of classifiers of performance variation, with their default options."""
 
 from __future__ import annotations
 

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under headings, with a title above and a note below; the first ``keys`` columns name a row."""
+    """Rows of cells under headings, with a title above and a note below.
+
+    The first ``keys`` columns name a row.
+    """
 
     title: str
     headings: Sequence[str]

@@ -241,7 +241,7 @@ def _runs_of(jobs: pd.DataFrame, names: np.ndarray, site: Site, made: Outcome) -
 
 
 def _features_of(site: Site, wanted: np.ndarray) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the features of the jobs ``wanted``: of their own nodes' counters, and of all nodes'."""
+    """Return features of the jobs ``wanted``: from their own nodes' counters and from all."""
     rest = site.features[:, PROBED:]
     own, every = (
         pd.DataFrame(np.hstack([site.features[:, at : at + EVERY], rest]), columns=list(FEATURES), index=wanted)
