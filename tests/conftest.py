@@ -1,6 +1,7 @@
-"""What every test may use: where the shared reference material lies, a skip where it is absent, markers, and where temporary files go.
+"""Shared parts of the tests: reference material, markers, temporary files.
 
-One line at the end counts the tests skipped for want of the material. In CI, where the material is there, none may be.
+Tests are skipped where the material is absent. One line at the end counts them; in CI, where the material is there, none may be
+skipped.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs the reference material, what is end to end, and what belongs on one worker."""
+    """Mark tests that need the reference material, are end to end, or belong on one worker."""
     here = Path(__file__).parent
     for item in items:
         if any(mark.kwargs.get("reason", "").startswith(WANTING) for mark in item.iter_markers("skipif")):

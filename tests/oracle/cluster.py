@@ -1,8 +1,8 @@
-"""The simulated cluster in plain Python: the oracle that :mod:`sim.cluster` is held against.
+"""The simulated cluster in plain Python: the oracle of :mod:`sim.cluster`.
 
-Nodes know their job, jobs know their nodes, and all loads are added up anew whenever something happens, from what the docstrings of
-:mod:`sim.cluster.contention`, :mod:`sim.cluster.placement` and :mod:`sim.cluster.background` say. Whom to start is left to the oracle of scheduling,
-per second. Given to it are the machine, and what was drawn: work of each job, background.
+Nodes know their job, jobs know their nodes, and all loads are added up anew whenever something happens, as the docstrings of
+:mod:`sim.cluster.contention`, :mod:`sim.cluster.placement` and :mod:`sim.cluster.background` say. The oracle of scheduling
+decides which jobs start, per second. Given are the machine, and what was drawn: work of each job, background.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ NOISE = -1  # number of the noise job
 
 @dataclass(eq=False)
 class Run:
-    """A job on its nodes. ``left`` is its work still to be done in seconds alone on the machine; stretches and slowdown are those of the moment."""
+    """A job on its nodes, with the stretches and slowdown of the moment.
+
+    ``left`` is its work still to be done in seconds alone on the machine.
+    """
 
     job: Job
     behaviour: Behaviour
@@ -100,7 +103,7 @@ class Machine:
         return {leaf: 1.0 - count / len(nodes) for leaf, count in there.items()}
 
     def loads(self, now: int) -> tuple[list[float], float]:
-        """By how much more than 1 communication is stretched under each leaf, and I/O, by what is offered at ``now``."""
+        """Return the stretch beyond 1 of communication under each leaf, and of I/O, at ``now``."""
         cluster = self.cluster
         storage, core, busy = self.background[(now + cluster.warm_s) // cluster.tick_s]
         senders = [(run.nodes, run.behaviour.traffic) for run in self.running.values()]
@@ -145,10 +148,11 @@ def simulated(
     skips: int = 10,
     **policy: Any,
 ) -> list[Run]:
-    """``jobs`` (canonical) on ``cluster``, each ``work`` seconds long alone on the machine, under ``background`` [ticks, 3].
+    """Simulate ``jobs`` on ``cluster``, each ``work`` seconds long alone on the machine.
 
-    ``policy`` says algorithm, order, backfill and reservations as the oracle of scheduling calls them; ``decision``, if there is one, is asked about
-    starts. All times are seconds from the first submission.
+    ``jobs`` is a canonical table, ``background`` [ticks, 3]. ``policy`` says algorithm, order, backfill and reservations as the
+    oracle of scheduling calls them; ``decision``, if there is one, is asked about starts. All times are seconds from the first
+    submission.
     """
     policy = {"algorithm": "EASY", "order": "FCFS", "backfill": "FCFS", "correction": "requested", "reservations": 1} | policy
     make = Simulation if decision is None else partial(Deciding, decision=decision, most=skips)
@@ -184,7 +188,10 @@ def simulated(
 
 
 def drawn(cluster: Cluster, jobs: pd.DataFrame, seed: int, scaling: str = "weak") -> tuple[np.ndarray, np.ndarray]:
-    """Work of each job [jobs] and background [ticks, 3], drawn as :func:`sim.cluster.simulate.simulate_on` does: first the applications' own noise."""
+    """Draw work of each job [jobs] and background [ticks, 3] as the simulator does.
+
+    As :func:`sim.cluster.simulate.simulate_on`: first the applications' own noise.
+    """
     names = jobs["executable"].to_numpy()
     alone, _, _ = behaviours(names, jobs["procs"].to_numpy(), scaling, {})
     random = np.random.default_rng(seed)

@@ -1,9 +1,8 @@
 """The oracle with start decisions (Nichols et al., algorithm 2).
 
-A job that a pass would start may be skipped (rules of :mod:`sim.kernel.start_decision`).
-
-A skipped job counts as absent for the rest of that pass: what the pass decides then is what the algorithm decides of the others
-alone, from the beginning, since it is asked in the order in which it starts jobs. Plain Python like the oracle itself, and as slow.
+A job that a pass would start may be skipped (rules of :mod:`sim.kernel.start_decision`). A skipped job counts as absent for the
+rest of that pass: what the pass decides then is what the algorithm decides of the others alone, from the beginning, since it is
+asked in the order in which it starts jobs. Plain Python like the oracle itself, and as slow.
 """
 
 from __future__ import annotations
@@ -31,7 +30,10 @@ class Answer:
 
 @dataclass
 class Whim:
-    """A start decision that depends on nothing but seed, job and time: skips so many in a hundred, and remembers what it said."""
+    """A start decision that depends on seed, job and time alone.
+
+    It skips so many in a hundred, and remembers its answers.
+    """
 
     seed: int = 0
     percent: int = 50
@@ -95,6 +97,9 @@ class Deciding(Simulation):
 
 
 def decided(load: Workload, scheduler: str, decision: Any, *, skips: int = 10, predictor: Any = None, **policy: Any) -> list[Job]:
-    """The jobs as the oracle starts them under ``scheduler`` (its full name) when ``decision`` is asked."""
+    """Return the jobs as the oracle starts them when ``decision`` is asked.
+
+    ``scheduler`` is its full name.
+    """
     simulation = partial(Deciding, decision=decision, most=skips)
     return load.jobs_by_oracle(**policy_of(scheduler) | source_of(load, predictor) | policy, simulation=simulation)

@@ -1,4 +1,4 @@
-"""The learners ``cv-triple`` and ``nag`` in plain Python, told and asked as any predictor outside the kernel: the oracle of the compiled one."""
+"""The learners ``cv-triple`` and ``nag`` in plain Python: the oracle of the compiled ones."""
 
 from __future__ import annotations
 

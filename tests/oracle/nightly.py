@@ -1,6 +1,6 @@
-"""What is common to the predictors retrained each night, in plain Python: features from lists of ended jobs, and midnights.
+"""Common parts of plain-Python predictors retrained each night: features, midnights.
 
-The learners themselves are beside the tests that hold the compiled ones against them.
+Features come from lists of ended jobs. The learners themselves are beside the tests that compare the compiled ones with them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def levels_by_hand(jobs: pd.DataFrame) -> list[str]:
 
 
 class Nightly:
-    """A predictor in plain Python that notes what is known of each job at its submission; ``retrain`` is called when a midnight has passed.
+    """A plain-Python predictor of features at submission; ``retrain`` is called at midnights.
 
     Without more it predicts the last runtime of the most alike jobs of which one has ended, or the request.
     """

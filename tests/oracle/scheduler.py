@@ -1,8 +1,9 @@
-"""The oracle: a scheduling simulator in plain Python, slow and obvious, that the compiled one is held against.
+"""The oracle: a slow and obvious scheduling simulator in plain Python.
 
-One class holds the state (waiting jobs, running jobs, what was learnt), one function an algorithm says which jobs start now, and one
-loop a semantics says when it is asked. Event orders: per-second after Goponenko et al. 2022, per-event after Gaussier et al.
-2015. Whatever is in here can be checked by reading it; `test_oracle.py` checks it against published schedules and by hand.
+The compiled simulator is compared with it. One class holds the state (waiting jobs, running jobs, what was learnt), one function
+an algorithm says which jobs start now, and one loop a semantics says when it is asked. Event orders: per-second after Goponenko
+et al. 2022, per-event after Gaussier et al. 2015. Everything here can be checked by reading it; `test_oracle.py` checks it
+against published schedules and by hand.
 """
 
 from __future__ import annotations
@@ -89,20 +90,29 @@ ORDERS: dict[str, Order] = {
 
 
 def features(job: Job, now: int) -> tuple[float, ...]:
-    """What mixed policies weigh: processors, estimate, wait (negative: much of it is favoured), r/n, (wait + r)/r and r n."""
+    """Return the features of mixed policies.
+
+    Processors, estimate, wait (negative: a long wait is favoured), r/n, (wait + r)/r and r n.
+    """
     n, r, wait = job.procs, job.order_s, now - job.submit
     return (n, r, -wait, r / n, (wait + r) / r, r * n)
 
 
 def mixed(n: float, r: float, wait: float, ratio: float = 0, expansion: float = 0, area: float = 0) -> Order:
-    """A mixed policy by its weights: a positive one favours little of its feature, but much wait."""
+    """Return a mixed policy by its weights.
+
+    A positive weight favours little of its feature, but much wait.
+    """
     weights = (n, r, wait, ratio, expansion, area)
     return lambda job, now: sum(weight * feature for weight, feature in zip(weights, features(job, now), strict=True))
 
 
 @dataclass(frozen=True)
 class Standardised:
-    """A mixed policy (three or six weights) of features in units of their standard deviation over all jobs waiting; one that all share counts as 0."""
+    """A mixed policy (three or six weights) of standardised features.
+
+    In units of their standard deviation over all jobs waiting; one that all share counts as 0.
+    """
 
     weights: Sequence[float]
 
@@ -126,7 +136,7 @@ CORRECTIONS: dict[str, Callable[[Simulation, Job], int]] = {
 
 
 class Last2:
-    """A predictor: the mean of the user's last two completed runtimes, rounded down, at most the request.
+    """The mean of the user's last two ended runtimes, rounded down, at most the request.
 
     The request where the user has not completed two, or where there is no user.
     """
@@ -196,16 +206,20 @@ class Simulation:
         job.corrections += 1
 
     def renew(self, now: int) -> list[Job]:
-        """Before a pass, each running job may be asked about, not only those that have outlived their estimate; returns those asked about."""
+        """Before a pass, ask about each running job, if the correction does; return those asked.
+
+        Not only about those that have outlived their estimate.
+        """
         asked = [job for job in self.running if job.start < now < job.predicted_end and self.correction == "conditional(when=pass)"]
         for job in asked:
             job.estimate = self.ask_again(job, now)
         return asked
 
     def ask_again(self, job: Job, now: int) -> int:
-        """The predictor's word on a job that has run until now; the request if that is too short or too long.
+        """Ask the predictor about a job that has run until now; the request if unusable.
 
-        A point predictor may say no more than the job has run already: then its first estimate holds, until that has passed too.
+        A point predictor may answer no more than the job has run already: then its first estimate holds, until that has passed
+        too.
         """
         elapsed = now - job.start
         answer = round(self.predictor.estimate(END, job.index, now, elapsed))
@@ -216,7 +230,7 @@ class Simulation:
         return answer if usable else job.requested
 
     def free(self, now: int) -> int:
-        """Return processors predicted to be free after ``now`` (a job predicted to end now counts as ended)."""
+        """Return processors predicted to be free after ``now``; jobs that end now have ended."""
         return self.machine - sum(job.procs for job in self.running if job.predicted_end > now)
 
     def schedule(self, now: int) -> list[Job]:
@@ -271,7 +285,10 @@ def start_what_fits(sim: Simulation, now: int, queue: list[Job], rank: Callable)
 
 
 def easy(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
-    """EASY: the first job that does not fit has the only reservation, at its shadow time; the others must not delay it."""
+    """EASY: the first job that does not fit gets the only reservation.
+
+    It is at its shadow time; the others must not delay it.
+    """
     started = strict(sim, now, queue, rank)
     blocked = queue[len(started) :]
     if not blocked:
@@ -298,9 +315,10 @@ def easy(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Jo
 def plan(
     sim: Simulation, now: int, queue: list[Job], reservations: int | None = None, started: Sequence[Job] = ()
 ) -> tuple[list[Job], list[Job], Callable]:
-    """Give each job in turn the earliest slot that delays none planned before it, until so many had to be reserved for later.
+    """Give each job in turn the earliest slot that delays none planned before it.
 
-    Returns the jobs whose slot is now, the jobs not planned, and the function that seats one more job and says when it starts.
+    Until so many had to be reserved for later. Returns the jobs whose slot is now, the jobs not planned, and the function that
+    seats one more job and says when it starts.
     """
     slots = [(now, job.predicted_end, job.procs) for job in sim.running]
     slots += [(now, now + job.estimate, job.procs) for job in started]
@@ -331,15 +349,18 @@ def plan(
 
 
 def just_backfill(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
-    """JustBF: every job gets a slot, in order, from scratch at every pass; those planned for now start."""
+    """JustBF: every job gets a slot, in order, from scratch at every pass.
+
+    Those planned for now start.
+    """
     return plan(sim, now, queue)[0]
 
 
 def conservative(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
-    """Conservative: a job keeps its place in the plan of starts; the plan is compressed in that order, and new jobs come after it.
+    """Conservative: a job keeps its place in the plan of starts.
 
-    Compressing at every pass is the same as compressing when a job has ended early: nothing else makes room for an earlier start. Only
-    a job that outlives its estimate can push starts back.
+    The plan is compressed in that order, and new jobs come after it. Compressing at every pass is the same as compressing when a
+    job has ended early: nothing else makes room for an earlier start. Only a job that outlives its estimate can push starts back.
     """
     old = [job for job in queue if job.planned is not None]
     new = [job for job in queue if job.planned is None]
@@ -347,7 +368,10 @@ def conservative(sim: Simulation, now: int, queue: list[Job], rank: Callable) ->
 
 
 def easy_reserving(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Job]:
-    """EASY(reservations=k): the first k jobs that do not fit are reserved for, anew after each start; the rest may not delay them."""
+    """EASY(reservations=k): the first k jobs that do not fit hold reservations.
+
+    Anew after each start; the rest may not delay them.
+    """
     started: list[Job] = []
     while True:
         seated_now, rest, seat = plan(sim, now, [job for job in queue if job not in started], sim.reservations, started)
@@ -366,10 +390,11 @@ ALGORITHMS: dict[str, Callable[[Simulation, int, list[Job], Callable], list[Job]
 
 
 def per_second(sim: Simulation, jobs: list[Job]) -> None:
-    """All events of a second are applied (expiries, ends in order of start, submissions in file order), then there is one scheduling pass.
+    """Apply all events of a second, then run one scheduling pass.
 
-    An expiry between two such seconds is dealt with at the second one: nothing is learnt or decided in between. Where it is to cause a pass, and jobs
-    wait, its second is one of them, and so are the multiples of ``sim.every``.
+    Expiries come first, then ends in order of start, then submissions in file order. An expiry between two such seconds is
+    handled at the second one: nothing is learnt or decided in between. Where it is to cause a pass, and jobs wait, its second is
+    one of them, and so are the multiples of ``sim.every``.
     """
     coming = [(job.submit, job.index, job) for job in jobs]
     heapq.heapify(coming)
@@ -393,10 +418,11 @@ def per_second(sim: Simulation, jobs: list[Job]) -> None:
 
 
 def per_event(sim: Simulation, jobs: list[Job]) -> None:
-    """Events one by one, at equal time expiries, submissions, ends; each submission and each end is followed by its own pass.
+    """Apply events one by one: at equal time expiries, submissions, ends.
 
-    Within a kind expiries go by when they came to be known, submissions by file order, ends by order of start. The expiries of a second may have a
-    pass for them all, and a multiple of ``sim.every`` one behind all other events of its second, if jobs wait.
+    Each submission and each end is followed by its own pass. Within a kind expiries go by when they came to be known, submissions
+    by file order, ends by order of start. The expiries of a second may have a pass for them all, and a multiple of ``sim.every``
+    one behind all other events of its second, if jobs wait.
     """
     EXPIRED, SUBMITTED, ENDED, WOKEN, TICK = range(5)
     count = itertools.count()
@@ -471,12 +497,12 @@ def simulated(
     semantics: str = "per-second",
     simulation: Callable[..., Simulation] = Simulation,
 ) -> list[Job]:
-    """The jobs in the order given, as they were submitted and started in the simulation; seconds.
+    """Return the jobs in the order given, with their simulated submissions and starts, in s.
 
     ``runtime`` is at least 1 and at most ``requested``; ``estimates`` are whole and at least 1, the request where there are none;
-    ``fit`` and ``end`` answer those two questions differently.
-    ``predictor="last2"`` learns from ``user`` during the run instead, as may any object with the methods of :class:`Last2`.
-    ``preceding`` says for each job the place in the list of the job it follows, if any, and ``think`` how long after that one's end.
+    ``fit`` and ``end`` answer those two questions differently. ``predictor="last2"`` learns from ``user`` during the run instead,
+    as may any object with the methods of :class:`Last2`. ``preceding`` says for each job the place in the list of the job it
+    follows, if any, and ``think`` how long after that one's end.
     """
     estimates = estimates or requested
     nothing = [None] * len(submit)
@@ -504,6 +530,6 @@ def simulated(
 
 
 def simulate(*jobs: Any, **policy: Any) -> tuple[list[int], list[int], list[int]]:
-    """Starts, estimates at submission and numbers of corrections of the jobs of :func:`simulated`."""
+    """Return starts, estimates at submission and numbers of corrections of :func:`simulated`."""
     done = simulated(*jobs, **policy)
     return [job.start for job in done], [job.order_s for job in done], [job.corrections for job in done]

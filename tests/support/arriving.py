@@ -1,4 +1,4 @@
-"""A trace that arrives day by day, and in which people change their ways: what the tests of nights are done on."""
+"""A trace that arrives day by day and changes on one day, for the tests of nights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ CHANGE_DAY, DAYS, PROCS = 28, 40, 64
 
 
 def arriving(jobs: int = 6000, users: bool = True, waits: bool = True, seed: int = 5) -> CleanTrace:
-    """Wide jobs run nearly to their request and narrow ones a twentieth of it; from day ``CHANGE_DAY`` on the other way round."""
+    """Return a trace: wide jobs run nearly to their request, narrow ones do not.
+
+    Narrow jobs run a twentieth of it; from day ``CHANGE_DAY`` on it is the other way round.
+    """
     random = np.random.default_rng(seed)
     submit = np.sort(random.integers(0, DAYS * DAY_S, jobs))
     procs = 2 ** random.integers(0, 5, jobs)
@@ -44,7 +47,10 @@ def source(**kwargs: object) -> Replay:
 
 
 def contents(home: Path) -> dict[str, bytes]:
-    """What readers see of ``arriving`` in ``home``: every table of its current version, and every page but those that say of a night that it failed."""
+    """Return what readers see of ``arriving`` in ``home``.
+
+    Every table of its current version, and every page but those of failed nights.
+    """
     seen = Lake(home / "lake").versions("runtime-arriving").current()
     tables = {name: (home / "lake" / file).read_bytes() for name, file in seen.files.items()}
     pages = {path.relative_to(home).as_posix(): path for path in (home / "reports").rglob("*") if path.is_file()}

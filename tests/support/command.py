@@ -1,4 +1,4 @@
-"""``queuecast`` run inside the process of the tests: what it prints and its exit code, without a second of imports each time."""
+"""``queuecast`` run inside the test process, without a second of imports each time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from pipelines.cli import main
 
 
 def queuecast(*arguments: str, home: Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command line as ``python -m pipelines`` would, with ``home`` as home directory, in the folder ``cwd``."""
+    """Run the command line as ``python -m pipelines`` would.
+
+    ``home`` is the home directory, ``cwd`` the working directory.
+    """
     out, err = io.StringIO(), io.StringIO()
     code: object = 0
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):

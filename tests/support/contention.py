@@ -1,4 +1,4 @@
-"""Generated control runs with the 282 features of Nichols et al. and contention put in by hand."""
+"""Generated control runs with the features of Nichols et al. and contention by hand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _SHOWS = {
 
 
 class Runs(NamedTuple):
-    """A row a run: its features, all alike from its own nodes or from all nodes, and what was put in."""
+    """A row a run: its features, and the contention put in.
+
+    The features are all alike, from its own nodes or from all nodes.
+    """
 
     features: pd.DataFrame
     all_nodes: pd.DataFrame
@@ -34,7 +37,10 @@ class Runs(NamedTuple):
 
 
 def control_runs(count: int = 700, seed: int = 0, noise: float = 0.3) -> Runs:
-    """``count`` runs in time order; ``noise`` is the sensors' (standard deviation of the logarithm), runs themselves vary by 1 %."""
+    """Return ``count`` runs in time order with sensors' ``noise``.
+
+    ``noise`` is the standard deviation of the logarithm; runs themselves vary by 1 %.
+    """
     rng = np.random.default_rng(seed)
     application = rng.integers(0, len(APPLICATIONS), count)
     start = 1_600_000_000 + np.cumsum(rng.integers(600, 7200, count))
@@ -69,7 +75,10 @@ def _features(
 
 
 def labelled(runs: Runs, thresholds: tuple[float, ...] = (1.5,)) -> np.ndarray:
-    """Labels by every application's own mean and standard deviation over all of its runs, int64 [runs]."""
+    """Return labels by every application's mean and standard deviation, int64 [runs].
+
+    Over all of its runs.
+    """
     z = np.empty(len(runs.runtime_s))
     for name in np.unique(runs.application):
         own = runs.application == name

@@ -1,4 +1,7 @@
-"""Counters as broken as a site's, and window features of them in plain Python: every pair of run and sample looked at, times as integers."""
+"""Counters as broken as a site's, and their window features in plain Python.
+
+Every pair of run and sample is looked at, times as integers.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,11 @@ class Case(NamedTuple):
 
 
 def random_case(seed: int) -> Case:
-    """Gaps, resets, wraps, nulls, impossible values, duplicates, vanished and late nodes, nodes and runs without samples, overlapping windows."""
+    """Return a random case with every kind of fault.
+
+    Gaps, resets, wraps, nulls, impossible values, duplicates, vanished and late nodes, nodes and runs without samples,
+    overlapping windows.
+    """
     rng = np.random.default_rng(seed)
     interval = rng.choice([0.3, 1.0, 7.0])
     seconds = 60 if interval < 1 else 40 * interval
@@ -135,7 +142,10 @@ def said_by_hand(case: Case) -> tuple[list[Said], Counter[str]]:
 
 
 def growth_by_hand(previous: int, value: int) -> tuple[str, int | None]:
-    """In whole numbers, which have no limit: the rule for a counter as wide as its previous value needs."""
+    """Return growth in whole numbers, which have no limit.
+
+    The rule is that of a counter as wide as its previous value needs.
+    """
     if value >= previous:
         return "difference", value - previous
     width = 32 if previous < 2**32 else 64

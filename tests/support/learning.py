@@ -14,7 +14,10 @@ ORIGIN_S, ZONE = 1_700_000_000, "Europe/Stockholm"
 
 
 def workload(jobs: int = 3000, weeks: int = 6, seed: int = 1) -> tuple[pd.DataFrame, np.ndarray]:
-    """A canonical jobs table over ``weeks`` weeks, users repeating themselves, and starts a few minutes after submission."""
+    """Return a canonical jobs table over ``weeks`` weeks, and starts soon after submission.
+
+    Users repeat themselves.
+    """
     random = np.random.default_rng(seed)
     submit = np.sort(random.integers(0, weeks * 7 * 86_400, jobs))
     user = random.integers(0, 12, jobs)

@@ -1,4 +1,7 @@
-"""The clock on the wall in plain Python, for predictors by hand: at a second of a trace, in seconds since 1970-01-01 00:00 of the place."""
+"""The wall clock in plain Python: seconds since 1970-01-01 00:00 of the place.
+
+For predictors by hand, at a second of a trace.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Small workloads for the simulator's tests, drawn by hypothesis or from a seed, in the oracle's form and as a canonical table.
+"""Small workloads for the simulator's tests, as canonical tables and for the oracle.
 
-A workload is scheduled by the compiled simulator (:meth:`Workload.schedule`) or by the oracle (:meth:`Workload.by_oracle`), and so are
-the predictors in plain Python here, made to give away what they were told and when.
+Drawn by hypothesis or from a seed. A workload is scheduled by the compiled simulator (:meth:`Workload.schedule`) or by the oracle
+(:meth:`Workload.by_oracle`), and so are the predictors in plain Python here, made to reveal what they were told and when.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Result = tuple[list[int], list[int], list[int]]
 
 @dataclass(frozen=True)
 class Workload:
-    """Jobs in order of submission, and the machine they are for; ``estimates`` are in 1..requested, on both sides of the runtimes.
+    """Jobs in order of submission, and their machine; ``estimates`` are in 1..requested.
 
     ``preceding`` holds numbers of jobs as a trace has them, good or bad: None, 1 for the first job, the job itself, one further down or none
     there is. Both are empty where no job follows another. ``executable`` and ``group`` are empty where the trace does not tell.
@@ -77,7 +77,7 @@ class Workload:
         return replace(self, **cut)
 
     def schedule(self, scheduler: str, predictor: Any = None, **policy: Any) -> Schedule:
-        """The compiled simulator's schedule; predictions are the workload's own ``estimates`` unless told otherwise."""
+        """Return the compiled simulator's schedule, by default with the workload's ``estimates``."""
         source = self.estimates if predictor is None else predictor
         return simulate(self.table(), procs=self.machine, scheduler=scheduler, predictor=source, **policy)
 
@@ -87,7 +87,7 @@ class Workload:
         return [None if number is None or not 1 <= number <= row else number - 1 for row, number in enumerate(numbers)]
 
     def jobs_by_oracle(self, dependencies: bool = False, **policy: Any) -> list[oracle.Job]:
-        """The jobs as the oracle submits and starts them; a predictor that is an object begins anew."""
+        """Return the jobs as the oracle submits and starts them; predictor objects begin anew."""
         if dependencies:
             policy |= {"preceding": self.predecessors(), "think": self.think or None}
         if hasattr(policy.get("predictor"), "begin"):
@@ -106,7 +106,7 @@ def columns(schedule: Schedule) -> Result:
 
 
 class Outcome(NamedTuple):
-    """All that a simulation says: of each job, and how many of the predictor's answers were clamped."""
+    """All that a simulation says: each job's values, and the number of clamped answers."""
 
     submit: list[int]
     start: list[int]
@@ -127,7 +127,10 @@ def by_oracle(load: Workload, scheduler: str = "FCFS-EASY", predictor: Any = Non
 
 
 def policy_of(scheduler: str) -> dict[str, Any]:
-    """What the oracle calls a scheduler of pure policies by its full name, ``EASY(reservations=k)`` among them."""
+    """Return the oracle's names for a scheduler of pure policies by its full name.
+
+    ``EASY(reservations=k)`` among them.
+    """
     order, algorithm, *backfill = scheduler.split("-")
     reservations = int(algorithm[len("EASY(reservations=") : -1]) if "(" in algorithm else 1
     policy = {"order": order, "algorithm": algorithm.split("(")[0], "reservations": reservations}
@@ -138,7 +141,10 @@ PREDICTORS = [None, "requested", "clairvoyant", "last2", "requested*2"]
 
 
 def source_of(load: Workload, predictor: Any) -> dict[str, Any]:
-    """What the oracle calls a predictor: one of ``PREDICTORS`` (None: the workload's ``estimates``), or an object."""
+    """Return the oracle's name for a predictor: one of ``PREDICTORS``, or an object.
+
+    None: the workload's ``estimates``.
+    """
     tables = {
         None: load.estimates,
         "requested": load.requested,
@@ -151,7 +157,10 @@ def source_of(load: Workload, predictor: Any) -> dict[str, Any]:
 
 @st.composite
 def workloads(draw: st.DrawFn, most: int = 30) -> Workload:
-    """Up to ``most`` jobs that come faster than the machine can run them, often in the same second and of the same size."""
+    """Draw up to ``most`` jobs that come faster than the machine can run them.
+
+    Often in the same second and of the same size.
+    """
     machine = draw(st.integers(1, 12))
     unit = draw(st.sampled_from([1, 40, 400]))  # 40, 400: as long as the steps by which Tsafrir corrects
     seconds = st.integers(1, 12).map(unit.__mul__)
@@ -177,7 +186,10 @@ def workloads(draw: st.DrawFn, most: int = 30) -> Workload:
 
 @st.composite
 def dependent_workloads(draw: st.DrawFn, most: int = 30) -> Workload:
-    """Workloads whose jobs follow others: chains (often), trees, at once or after a while; some name no job above theirs."""
+    """Draw workloads whose jobs follow others: chains (often), trees, at once or later.
+
+    Some name no job above theirs.
+    """
     load = draw(workloads(most))
     size = len(load.submit)
     rows_up = st.one_of(st.none(), st.just(1), st.integers(1, 6), st.integers(-1, most))  # 0: itself, -1: the next, many: none
@@ -202,7 +214,10 @@ def described(draw: st.DrawFn, loads: st.SearchStrategy[Workload]) -> Workload:
 
 
 def crowd(rng: np.random.Generator, size: int = 200, machine: int = 64, longest_s: int = 600, origin_s: int = 0) -> Workload:
-    """``size`` jobs of mostly few processors and round requests, submitted in bursts, a tenth more than the machine can take."""
+    """Return ``size`` jobs in bursts, a tenth more than the machine can take.
+
+    Mostly of few processors and round requests.
+    """
     requested = np.ceil(longest_s * rng.random(size) ** 2 / 30).astype(int).clip(1) * 30
     runtime = np.ceil(requested * rng.random(size)).astype(int).clip(1)
     procs = np.ceil(machine * rng.random(size) ** 3).astype(int).clip(1)
@@ -221,7 +236,10 @@ def crowd(rng: np.random.Generator, size: int = 200, machine: int = 64, longest_
 
 
 def dependent_crowd(rng: np.random.Generator, size: int = 200, machine: int = 64) -> Workload:
-    """A :func:`crowd` of which half follow one of the ten jobs above theirs, a third of these at once."""
+    """Return a :func:`crowd` of which half follow one of the ten jobs above theirs.
+
+    A third of these at once.
+    """
     load = crowd(rng, size, machine)
     preceding = np.arange(1, size + 1) - rng.integers(1, 11, size)
     think = np.where(rng.random(size) < 0.3, 0, rng.exponential(60, size)).astype(int)
@@ -233,7 +251,10 @@ def dependent_crowd(rng: np.random.Generator, size: int = 200, machine: int = 64
 
 
 def perturbed(load: Workload, schedule: Any, row: int, rng: np.random.Generator) -> Workload:
-    """``load`` with everything else after the submission of ``row``: all of later submissions, and the runtimes of whatever had not ended by then."""
+    """Return ``load`` with everything unknown at the submission of ``row`` changed.
+
+    All of later submissions, and the runtimes of jobs that had not ended by then.
+    """
     now = load.submit[row]
     start, end = schedule.jobs["start_s"].to_numpy(), schedule.jobs["end_s"].to_numpy()
     ran = np.maximum(now - start, 0)
@@ -276,7 +297,7 @@ class Told:
 
 
 class Moody:
-    """A predictor in plain Python whose every answer depends on all that it was told so far, and on when and what it is asked.
+    """A plain-Python predictor whose answers depend on all it was told, when and what.
 
     Answers are multiples of a quarter between just below nothing and just beyond the request: some have to be rounded, some clamped.
     """
