@@ -69,21 +69,6 @@ def evaluate_predictions(predicted_s: np.ndarray, runtime_s: np.ndarray, quantil
     return pd.Series({"jobs": float(len(table)), **{str(name): float(mean) for name, mean in table.mean().items()}})
 
 
-def evaluate_by_experience(
-    predicted_s: np.ndarray, runtime_s: np.ndarray, completed: np.ndarray, quantiles: Sequence[float] = (0.5,)
-) -> pd.DataFrame:
-    """Return :func:`evaluate_predictions` by the user's ended jobs at submission.
-
-    ``completed`` int [jobs] counts them. One row each for ``first`` (none), ``learning`` (1 to 25), ``experienced`` (more) and
-    ``all``; the first three are disjoint.
-    """
-    stage = experience(completed)
-    predicted, runtime = np.asarray(predicted_s), np.asarray(runtime_s)
-    segments = {name: stage == number for number, name in enumerate(EXPERIENCE)} | {"all": np.ones(len(stage), bool)}
-    rows = {name: evaluate_predictions(predicted[chosen], runtime[chosen], quantiles) for name, chosen in segments.items()}
-    return pd.DataFrame(rows).T.rename_axis("experience")
-
-
 def experience(completed: np.ndarray) -> np.ndarray:
     """Return each job's place in :data:`EXPERIENCE`, int64 [jobs].
 

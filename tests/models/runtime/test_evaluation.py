@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import mean_absolute_error, mean_pinball_loss
 
-from models.runtime.evaluation import doubling_bins, error_distribution, evaluate_by_experience, evaluate_predictions
+from models.runtime.evaluation import EXPERIENCE, doubling_bins, error_distribution, evaluate_predictions, experience
 
 
 def test_measures_equal_values_worked_out_by_hand():
@@ -38,21 +38,9 @@ def test_accuracy_treats_over_and_underprediction_by_the_same_factor_alike():
     assert over["accuracy"] == under["accuracy"] == pytest.approx(1 / 3)
 
 
-def test_experience_shares_out_every_job_at_25_completed():
-    completed = np.array([0, 0, 1, 25, 26, 900])
-    predicted = np.array([10.0, 20, 30, 40, 50, 60])
-    runtime = np.array([20, 20, 60, 40, 50, 30])
-    table = evaluate_by_experience(predicted, runtime, completed)
-    assert table["jobs"].to_dict() == {"first": 2, "learning": 2, "experienced": 2, "all": 6}
-    assert table["accuracy"].to_dict() == pytest.approx({"first": 0.75, "learning": 0.75, "experienced": 0.75, "all": 0.75})
-    assert table.loc["first", "underprediction_rate"] == 0.5
-    assert table.loc["experienced", "underprediction_rate"] == 0.0
-
-
-def test_a_segment_without_jobs_has_no_measures_rather_than_zeros():
-    table = evaluate_by_experience(np.array([5.0]), np.array([5]), np.array([0]))
-    assert table.loc["experienced", "jobs"] == 0
-    assert np.isnan(table.loc["experienced", "accuracy"])
+def test_stages_of_experience_share_out_the_jobs():
+    stages = [EXPERIENCE[stage] for stage in experience(np.array([0, 0, 1, 25, 26, 900]))]
+    assert stages == ["first", "first", "learning", "learning", "experienced", "experienced"]
 
 
 @pytest.mark.parametrize(
