@@ -100,7 +100,7 @@ def begin_night(lake: Lake, store: Tracking, name: str) -> list[str]:
     """
     told, versions = [FINISHED] if finish(lake, store, name) else [], lake.versions(name)
     for dead in left_behind(versions):
-        told.append(f"the night {dead.made_by} had died while {dead.stage}: nothing of it was kept")
+        told.append(f"{dead.made_by} had died while {dead.stage}: nothing of it was kept")
         versions.discard(dead.id)
     return told
 

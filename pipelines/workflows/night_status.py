@@ -56,9 +56,7 @@ def status(home: Path, clean: CleanTrace) -> NightStatus:
     elif versions.under_way:
         stuck.append("a night or run died while it was published; the next one finishes that first")
     else:
-        stuck += [
-            f"the night {dead.made_by} died while {dead.stage}; the next one forgets what it left" for dead in left_behind(versions)
-        ]
+        stuck += [f"{dead.made_by} died while {dead.stage}; the next one forgets what it left" for dead in left_behind(versions)]
     ahead = _ahead(nights, clean)
     if len(ahead):
         stuck.append(

@@ -227,7 +227,7 @@ class _Work:
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
         if name != "opening the registry":  # until then, the files there are of the night before
-            self.versions.note(self.draft, made_by=self.label, stage=name)
+            self.versions.note(self.draft, made_by=f"the night {self.label}", stage=name)
         try:
             yield
         except Exception as error:

@@ -106,7 +106,7 @@ def night(
     with alone(home, model), discarded_on_error(lake, model):
         store = connect()
         told = begin_night(lake, store, model)
-        versions.note(lake.draft, made_by=label, stage="ingesting")
+        versions.note(lake.draft, made_by=f"the night {label}", stage="ingesting")
         came = ingest(home, known)
         results = checks.check_counters(came.quarantine, came.days)
         results += checks.check_control_runs(Lake(home / "lake"), name, came.contradicting)
