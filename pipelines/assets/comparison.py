@@ -1,4 +1,4 @@
-"""Stage 5: the schedules compared with EASY on requested times, week against week; and the page that shows it."""
+"""Stage 5: schedules compared with EASY on requested times, week by week; and the page."""
 
 import base64
 from dataclasses import replace
@@ -26,7 +26,7 @@ from sim.schedule import Schedule
 
 
 class ComparisonConfig(dg.Config):
-    """How intervals are made."""
+    """The settings of intervals."""
 
     resamples: int = Field(default=2000, ge=100, description="Bootstrap resamples of the weeks")
     confidence: float = Field(default=0.95, gt=0, lt=1)
@@ -40,17 +40,17 @@ CHECKS = {
 
 
 def _schedules(lake: Lake, clean: CleanTrace) -> tuple[list[Schedule], Split]:
-    """The judged part of all schedules, and the date from which on they are judged."""
+    """Return the judged part of all schedules, and the date from which they are judged."""
     table, metadata = lake.read_for(clean, "schedules")
     date = Split(metadata["until_s"], metadata["until_note"])
     made = unpack_schedules(clean, table, metadata["schedules"])
-    # what was recorded is compared with the baseline, and so as a replicate of its seed
+    # the recorded schedule is compared with the baseline as a replicate of its seed
     every = [*made, *(replace(schedule, seed=made[0].seed) for schedule in recorded_schedule(clean))]
     return [judged(schedule, date) for schedule in every], date
 
 
 def picture(svg: bytes) -> dg.MetadataValue:
-    """An SVG as the user interface shows it."""
+    """Return an SVG as the user interface shows it."""
     return dg.MetadataValue.md(f"![plot](data:image/svg+xml;base64,{base64.b64encode(svg).decode()})")
 
 
@@ -97,7 +97,7 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
         },
         check_results=[
             broken("baseline_is_what_a_fresh_simulation_gives", moved, of=len(same)),
-            # a bootstrap interval may miss its own estimate where a few weeks carry everything: worth a look, not a failure
+            # a bootstrap interval may miss its own estimate where a few weeks carry everything: a warning, not a failure
             holds(
                 "intervals_hold_their_value",
                 outside == 0,
@@ -143,7 +143,7 @@ def report(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Material
 
 
 def _waits(clean: CleanTrace) -> list[str]:
-    """Why there is no recorded schedule, where there is none."""
+    """Return why there is no recorded schedule, if there is none."""
     missing = int(clean.jobs["wait_s"].isna().sum())
     if not missing:
         return []
@@ -151,7 +151,7 @@ def _waits(clean: CleanTrace) -> list[str]:
 
 
 def page(lake: Lake, clean: CleanTrace, made: list[Schedule], date: Split, run_id: str) -> str:
-    """The report of a trace: its schedules, and the lake's tables about them."""
+    """Return the report of a trace: its schedules, and the lake's tables about them."""
     table, settings = lake.read_for(clean, "comparison")
     quality, marks = lake.read_for(clean, "prediction_quality")
     model, _ = lake.read_for(clean, "runtime_model")

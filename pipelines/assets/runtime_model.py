@@ -1,4 +1,4 @@
-"""Stage 3: the predictors of a trace learn from what had ended by a date, are registered, and the better one becomes the champion."""
+"""Stage 3: train a trace's predictors up to a date, register them, choose the champion."""
 
 import dagster as dg
 from pydantic import Field
@@ -20,7 +20,7 @@ CHECKS = {
 
 
 class TrainingConfig(dg.Config):
-    """What is learned from."""
+    """The settings of training."""
 
     until: str = Field(
         default="",
@@ -39,7 +39,7 @@ class TrainingConfig(dg.Config):
     description="Versions runtime-<trace> that learned from what had ended by a date inside the trace; the best by the stated rule is the champion.",
 )
 def runtime_model(context: dg.AssetExecutionContext, config: TrainingConfig, lake: LakeResource) -> dg.MaterializeResult:
-    """Read jobs and history, register the candidates, keep what became of them and which is to be simulated."""
+    """Register the candidates of a trace; keep the results and the version to simulate."""
     name = context.partition_key
     report_progress("register", 0, 1)
     clean = lake.lake().read_clean(name)

@@ -1,4 +1,7 @@
-"""Stage 4: the simulation campaign, schedulers x predictors, in one step: a step costs seconds and a simulation milliseconds."""
+"""Stage 4: the simulation campaign, schedulers x predictors, in one step.
+
+A step costs seconds and a simulation milliseconds.
+"""
 
 import dagster as dg
 from pydantic import Field
@@ -16,7 +19,7 @@ from pipelines.workflows.trace_checks import SCHEDULES, SIMULATED, check_schedul
 
 
 class CampaignConfig(dg.Config):
-    """What is simulated."""
+    """The settings of the simulations."""
 
     schedulers: list[str] = Field(default=list(SCHEDULERS), description="[ORDER-]ALGORITHM[-BACKFILLORDER]")
     predictors: list[str] = Field(
@@ -39,7 +42,7 @@ class CampaignConfig(dg.Config):
     description="When each job starts under every scheduler with the registered model, as served, and with predictors that learn in the simulator.",
 )
 def schedules(context: dg.AssetExecutionContext, config: CampaignConfig, lake: LakeResource) -> dg.MaterializeResult:
-    """Read jobs and history, load the registered model, simulate every combination, keep schedules and how good the predictions were."""
+    """Simulate every combination, with the registered model; keep schedules and quality."""
     name = context.partition_key
     clean = lake.lake().read_clean(name)
     known = whole_accounting(clean, read_history(lake.lake(), clean))

@@ -1,4 +1,4 @@
-"""Variability, stage 3: classifiers are trained and judged, registered, and the best becomes the champion by the rule."""
+"""Variability, stage 3: train and judge classifiers, register them, choose the champion."""
 
 import dagster as dg
 
@@ -21,7 +21,10 @@ from pipelines.workflows.variability_table import unpack_table
 
 
 class VariabilityConfig(dg.Config):
-    """How classifiers are trained; which they are, and which nodes' counters and columns they see, is the system's (``systems.toml``)."""
+    """The settings of training; the system's own are in ``systems.toml``.
+
+    Those are the classifiers, and the nodes' counters and columns that they read.
+    """
 
     seed: int = 0
 
@@ -35,7 +38,7 @@ class VariabilityConfig(dg.Config):
     description="Registered versions variability-<system>, self-contained; judged by F1 on runs they did not see; the champion by the rule.",
 )
 def variability_model(context: dg.AssetExecutionContext, config: VariabilityConfig, lake: LakeResource) -> dg.MaterializeResult:
-    """Read the features, train, judge, register, promote or keep; say who and why."""
+    """Train and judge classifiers on the features, register, promote or keep; report why."""
     name = context.partition_key
     known = system(home(), name)
     report_progress("train and register", 0, 1)

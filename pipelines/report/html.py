@@ -53,13 +53,13 @@ def render_report(
     confidence: float = 0.95,
     tau_s: float = TAU_S,
 ) -> str:
-    """The page, from values alone.
+    """Return the page, from values alone.
 
-    ``comparison`` is what :func:`sim.metrics.comparison.compare` made of ``schedules`` at ``baseline``, ``confidence`` and ``tau_s``, with its default metrics;
-    ``quality`` says how good predictions were, as ``Quality.measures`` of :mod:`sim.predictions.quality`, and may be empty; ``kinds`` says of predictors where
-    they get their answers, ``since`` from what date on jobs are judged, if not all are;
-    ``cleaning_counts`` counts jobs by (action, rule); ``provenance`` and ``notes`` are printed in their order; ``requests_from_runtimes``
-    is the number of jobs whose requested time was taken from their runtime.
+    ``comparison`` comes from :func:`sim.metrics.comparison.compare` of ``schedules`` at ``baseline``, ``confidence`` and
+    ``tau_s``, with its default metrics; ``quality`` has the ``Quality.measures`` of :mod:`sim.predictions.quality`, and may be
+    empty; ``kinds`` says by predictor where it gets its answers, ``since`` from what date on jobs are judged, if not all are;
+    ``cleaning_counts`` counts jobs by (action, rule); ``provenance`` and ``notes`` are printed in their order;
+    ``requests_from_runtimes`` is the number of jobs whose requested time was taken from their runtime.
     """
     generated = generated or any(schedule.generated for schedule in schedules)
     table = looks(key(schedule) for schedule in schedules)

@@ -1,8 +1,8 @@
 """Register what a run learned by its date, choose a champion, bring it up to date.
 
-Candidates learn from what had ended by the date, and one of them is chosen.
-The choice sees nothing that happened after the date (:mod:`pipelines.workflows.split`), so the simulations of what was submitted from then on may judge
-the chosen model. Consumers get the same model with the histories of the present: its snapshot is refreshed to the end of the data, as a night does.
+Candidates learn from what had ended by the date, and one of them is chosen. The choice uses nothing that happened after the date
+(:mod:`pipelines.workflows.split`), so the simulations of what was submitted from then on may judge the chosen model. Consumers
+get the same model with the histories of the present: its snapshot is refreshed to the end of the data, as a night does.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class _Chosen:
 
 @dataclass(frozen=True)
 class _Work:
-    """A trace as a run learns from it: whole, and as accounting held it at the date."""
+    """A trace as a run learns from it: whole, and as accounting had it at the date."""
 
     clean: CleanTrace
     known: Accounting
@@ -152,7 +152,10 @@ def register_predictors(
 
 
 def _choose(work: _Work, date: Split) -> _Chosen:
-    """Have the candidates of the date compete with the champion, or with each other where it has learned what came later."""
+    """Let the date's candidates compete with the champion, or only with each other.
+
+    Only with each other where the champion has learned what came later.
+    """
     from models.registry.versions import aliases
 
     store, present = work.store, incumbent(work.store, work.clean.name)
@@ -166,14 +169,17 @@ def _choose(work: _Work, date: Split) -> _Chosen:
         return _Chosen(mine, present.version, named.get("challenger", ""), numbers, nothing_new=True)
     made = _retrained(work, present)
     numbers = [str(each) for each in made.registered["version"]]
-    if not made.method:  # a champion chosen by hand stays, and is none that could be carried on
+    if not made.method:  # a champion chosen by hand stays, and cannot be carried on
         why = f"The champion, version {made.champion}, was chosen by hand and cannot be simulated as served; version {made.challenger} is."
         return _Chosen(made.challenger, made.champion, made.challenger, numbers, why=why)
     return _Chosen(made.trained_version, made.champion, made.challenger, numbers)
 
 
 def _choose_beside(work: _Work, date: Split, present: Incumbent) -> _Chosen:
-    """Choose among candidates of the date for the simulation alone: the champion has learned from what is simulated, and it stays."""
+    """Choose among candidates of the date for the simulation alone; the champion stays.
+
+    It has learned from what is simulated.
+    """
     from models.registry.versions import aliases, all_versions
 
     store, named = work.store, aliases(work.store, work.model)
@@ -195,7 +201,7 @@ def _choose_beside(work: _Work, date: Split, present: Incumbent) -> _Chosen:
 
 
 def _keep_for_simulation(work: _Work, chosen: _Chosen) -> None:
-    """Have the alias :data:`SIMULATED` hold what no other does, so that it is not pruned."""
+    """Point the alias :data:`SIMULATED` at a version without another, against pruning."""
     from models.registry.versions import aliases
 
     if chosen.why:
@@ -205,7 +211,10 @@ def _keep_for_simulation(work: _Work, chosen: _Chosen) -> None:
 
 
 def _retrained(work: _Work, present: Incumbent | None) -> Retrained:
-    """One retraining (:func:`pipelines.workflows.retraining.retrain`), the last weeks before the date predicted as they would have been served."""
+    """Retrain once, with the last weeks before the date predicted as served.
+
+    See :func:`pipelines.workflows.retraining.retrain`.
+    """
     from pipelines.workflows.night_schedules import against_the_champion
 
     then, submit = work.then, work.then.jobs["submit_s"].to_numpy(np.int64)
@@ -218,7 +227,10 @@ def _retrained(work: _Work, present: Incumbent | None) -> Retrained:
 
 
 def _brought_up_to_date(work: _Work, chosen: _Chosen) -> str:
-    """The version of the chosen champion that has the histories of the present: itself, or a new one of the same model."""
+    """Return the version of the chosen champion that has the histories of the present.
+
+    It is itself, or a new one of the same model.
+    """
     from models.packed.settings import FORMAT
     from models.registry.registration import Training, log_and_register
     from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot, trained_method

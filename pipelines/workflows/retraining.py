@@ -1,7 +1,7 @@
-"""Runtime models: candidates judged as served, registered, and one promoted or the champion's snapshot refreshed.
+"""Runtime models: judge and register candidates; promote one or refresh the champion.
 
-The order of things is in ``pipelines.workflows.promotion``; :class:`_RuntimeJudge` brings what is scored and registered. Nothing here moves
-an alias.
+The workflow is in ``pipelines.workflows.promotion``; :class:`_RuntimeJudge` defines what is scored and registered. Nothing here
+moves an alias.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ def served_by(present: Incumbent | None, submit_s: np.ndarray, before: Mapping[i
 
 @dataclass(frozen=True)
 class Retrained(Promotion):
-    """What came of a retraining.
+    """The result of a retraining.
 
-    ``trained_version`` is the version whose training the champion is, ``method`` its method's name (empty if chosen by hand), ``trained`` what
-    was trained. ``accuracies`` are of the judged window; ``served_now`` is the champion's accuracy and under-prediction in it, and
-    ``served_then`` what was recorded of them when it was promoted.
+    ``trained_version`` is the version whose training the champion is, ``method`` its method's name (empty if chosen by hand),
+    ``trained`` the trained methods. ``accuracies`` are of the judged window; ``served_now`` is the champion's accuracy and
+    under-prediction in it, and ``served_then`` the record of them at its promotion.
     """
 
     found: Duel | None
@@ -137,10 +137,10 @@ def retrain(
     metrics: Mapping[str, Mapping[str, float]] | None = None,
     schedules: Schedules | None = None,
 ) -> Retrained:
-    """Train every candidate on all of ``known``, choose a challenger by what was ``served``
-    (:func:`models.registry.as_served.predict_served`), register, decide.
+    """Train every candidate on all of ``known``, choose a challenger, register, decide.
 
-    ``models`` takes what is trained. ``tags`` go to every version and ``metrics`` to the version of the method they are named by. ``schedules``
+    The challenger is chosen by what was ``served`` (:func:`models.registry.as_served.predict_served`). ``models`` receives the
+    trained methods. ``tags`` go to every version and ``metrics`` to the version of the method they are named by. ``schedules``
     may keep a challenger from promotion (:func:`pipelines.workflows.judging.judge`). InputError for a damaged version
     (:func:`pipelines.workflows.loaded_back.verified`).
     """
@@ -171,7 +171,7 @@ def retrain(
 
 @dataclass(frozen=True)
 class _RuntimeJudge:
-    """Judges methods by accuracy as served (:class:`pipelines.workflows.promotion.Judge`)."""
+    """Judge of methods by accuracy as served (:class:`pipelines.workflows.promotion.Judge`)."""
 
     store: Tracking
     kind: Kind
@@ -194,19 +194,19 @@ class _RuntimeJudge:
 
     @cached_property
     def window(self) -> pd.DataFrame:
-        """The rows of ``served`` that judge."""
+        """Return the rows of ``served`` that judge."""
         judging = judged_window(self.known.jobs["submit_s"].to_numpy(np.int64), self.known.end_s)
         return self.served[judging.jobs(self.served["end_s"].to_numpy()) & (self.served["end_s"] <= self.known.until_s)]
 
     def answered(self, present: Incumbent) -> pd.DataFrame:
-        """Those of ``window`` that the champion answered."""
+        """Return those of ``window`` that the champion answered."""
         if present.method is None:
             return self.window.iloc[:0]
         return self.window[self.window["champion_version"] == present.trained_version]
 
     @cached_property
     def trained(self) -> dict[str, Method]:
-        """Every candidate, trained on everything."""
+        """Return every candidate, trained on everything."""
         until = self.known.until_s
         for name in TRAINERS:
             if (name, until) not in self.models:
@@ -253,7 +253,10 @@ class _RuntimeJudge:
         return verified(self.store, self.clean, self.known, made, self.trained[made.method])
 
     def refresh(self, present: Incumbent, verdict: Verdict) -> Candidate | None:
-        """Register the champion's model as of tonight with tonight's snapshot; records of training and promotion stay."""
+        """Register the champion's model as of tonight with tonight's snapshot.
+
+        Records of training and promotion stay.
+        """
         from models.registry.registration import Training
         from models.registry.runtime_registration import RuntimeContent
 
@@ -286,15 +289,18 @@ class _RuntimeJudge:
 
 
 def instant(at_s: int, origin_unix_s: int | None) -> str:
-    """Write a second of the trace as a date in UTC, or as a number where the trace's origin is unknown."""
+    """Return a second of the trace as a date in UTC, or as a number without an origin."""
     if origin_unix_s is None:
         return f"second {at_s:,} of the trace"
     return f"{datetime.fromtimestamp(origin_unix_s + at_s, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _accuracies(window: pd.DataFrame) -> dict[str, float]:
-    """Mean accuracy in the window of every column of predictions, all on the same jobs: those a champion answered, once there are ``FEWEST_JOBS``
-    of them; before, on all, and of the champion NaN."""
+    """Return the mean accuracy in the window of every column of predictions.
+
+    All are on the same jobs: those a champion answered, once there are ``FEWEST_JOBS`` of them; before, on all, and of the
+    champion NaN.
+    """
     answered = window[window["champion"].notna()]
     enough = len(answered) >= FEWEST_JOBS
     columns = ["requested", *(each for name in TRAINERS for each in (name, f"{name}_now"))]
@@ -303,7 +309,10 @@ def _accuracies(window: pd.DataFrame) -> dict[str, float]:
 
 
 def served_means(rows: pd.DataFrame, name: str) -> dict[str, Mean]:
-    """Accuracy and under-prediction rate of a column of ``served``, with their clustered errors."""
+    """Return accuracy and under-prediction rate of a column of ``served``, with errors.
+
+    Errors are clustered.
+    """
     seconds, runtime, cluster = rows[name].to_numpy(), rows["runtime_s"].to_numpy(np.float64), clusters(rows)
     return {
         "accuracy": clustered_mean(accuracy(seconds, runtime), cluster),
@@ -312,7 +321,7 @@ def served_means(rows: pd.DataFrame, name: str) -> dict[str, Mean]:
 
 
 def _recorded(rows: pd.DataFrame, name: str) -> dict[str, str]:
-    """Tags that tell the drift check what to compare with later."""
+    """Return tags of the means that the drift check compares with later."""
     if not len(rows):
         return {}
     return {
@@ -322,7 +331,7 @@ def _recorded(rows: pd.DataFrame, name: str) -> dict[str, str]:
 
 
 def recorded_means(tags: Mapping[str, str]) -> dict[str, Mean]:
-    """The inverse of what a version recorded when it was judged."""
+    """Return the means that a version recorded when it was judged."""
     found = {}
     for measure in ("accuracy", "underprediction_rate"):
         if f"recorded_{measure}" in tags:
@@ -332,7 +341,10 @@ def recorded_means(tags: Mapping[str, str]) -> dict[str, Mean]:
 
 
 def window_metrics(window: pd.DataFrame, name: str) -> dict[str, float]:
-    """MLflow metrics of a column of ``served``: ``served_*`` from nightly snapshots and, of a method, ``up_to_second_*`` beside it."""
+    """Return MLflow metrics of a column of ``served``.
+
+    ``served_*`` from nightly snapshots and, of a method, ``up_to_second_*`` beside it.
+    """
     if not len(window):
         return {}
     runtime = window["runtime_s"].to_numpy(np.float64)

@@ -81,14 +81,14 @@ def run_schedules(
                 sources.append(others[-1].predictor)
             else:
                 sources.append(registered_predictor(text, clean, date.at_s))
-    place = len(sources) - (sources[-1:] == ["clairvoyant"])  # what knows everything comes last
+    place = len(sources) - (sources[-1:] == ["clairvoyant"])  # the bound comes last
     sources.insert(place, model.predictor)
     made = campaign(clean, schedulers, sources, corrections, seed, progress)
     return RunSchedules(made, model, tuple(others))
 
 
 def judged(schedule: Schedule, date: Split) -> Schedule:
-    """The part of a schedule that is judged: the jobs submitted from ``date`` on."""
+    """Return the judged part of a schedule: the jobs submitted from ``date`` on."""
     rows = date.after(schedule.jobs["submit_s"].to_numpy(np.int64))
     told = schedule.quantiles
     return replace(
@@ -131,7 +131,7 @@ def prediction_quality(clean: CleanTrace, schedules: Sequence[Schedule], date: S
 
 
 def kind_of(predictor: str) -> str:
-    """Where a predictor of a run gets its answers, in words."""
+    """Return where a predictor of a run gets its answers, in words."""
     if predictor.startswith(PREFIX):
         return "registered, has seen these jobs" if registered_name(predictor).seen else "registered, as served"
     name = predictor.partition("*")[0]

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SimulatedModel:
-    """A version as the simulator is given it.
+    """A version as a predictor of the simulator.
 
-    ``off_s`` is by how many seconds at most it answers otherwise, loaded as a consumer loads it, than it is simulated: over the ``asked`` submissions
-    of the day after its own snapshot, 0 of them where the accounting before that snapshot is not what it was when the version was made.
+    ``off_s`` is the max difference in seconds between its answers loaded as a consumer loads it and those simulated: over the
+    ``asked`` submissions of the day after its own snapshot, 0 of them where the accounting before that snapshot has changed since
+    the version was made.
     """
 
     predictor: TablePredictor
@@ -50,7 +51,7 @@ class SimulatedModel:
 
     @property
     def agrees(self) -> bool:
-        """Whether consumers get the answers that are simulated."""
+        """Tell whether consumers get the answers that are simulated."""
         return self.off_s <= 1e-6
 
 
@@ -80,7 +81,7 @@ def simulated_model(
     if learned > date.at_s and not seen:
         raise InputError(
             f"{shown or name}: has learned from jobs up to {date_of(clean, learned)}, and jobs from {date_of(clean, date.at_s)} on are simulated: "
-            "it knows what it would be asked; add (seen=yes) to simulate it all the same, marked"
+            "it knows what it would be asked; add (seen=yes) to simulate it nevertheless, marked"
         )
     rows = date.after(known.jobs["submit_s"].to_numpy(np.int64))
     answers = serve(method, known, rows, nights(clean, date.at_s), progress)
@@ -95,7 +96,10 @@ def simulated_model(
 def _disagreement(
     model: PyFuncModel, tags: Mapping[str, str], clean: CleanTrace, known: Accounting, method: Method
 ) -> tuple[int, float]:
-    """Over how many submissions of the day after its snapshot the loaded ``model`` was asked, and how far at most it is from ``method`` here."""
+    """Return how many submissions ``model`` was asked, and its max difference to ``method``.
+
+    They are those of the day after its snapshot.
+    """
     from models.registry.runtime_registration import ask
 
     at_s = int(tags["training_window_s"].split("..")[1])

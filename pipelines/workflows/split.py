@@ -24,18 +24,21 @@ LEFT_SHARE, LEFT_WEEKS = 1 / 3, 4
 class Split:
     """A date in a trace.
 
-    ``at_s`` is in seconds from the trace's origin; ``note`` says why it is not where it usually is, else it is empty.
+    ``at_s`` is in seconds from the trace's origin; ``note`` says why it is not the default, else it is empty.
     """
 
     at_s: int
     note: str = ""
 
     def before(self, end_s: np.ndarray) -> np.ndarray:
-        """Rows of the jobs that had ended by the date, of those that end at ``end_s``."""
+        """Return rows of the jobs that had ended by the date, of those that end at ``end_s``."""
         return np.flatnonzero(end_s <= self.at_s)
 
     def after(self, submit_s: np.ndarray) -> np.ndarray:
-        """Rows of the jobs submitted from the date on, of those submitted at ``submit_s``."""
+        """Return rows of the jobs submitted from the date on.
+
+        ``submit_s`` are their submissions.
+        """
         return np.flatnonzero(submit_s >= self.at_s)
 
 
@@ -92,7 +95,7 @@ def date_of(clean: CleanTrace, at_s: int) -> str:
 
 
 def _midnight_before(clock: Clock, at_s: int) -> int:
-    """The last midnight at or before ``at_s``."""
+    """Return the last midnight at or before ``at_s``."""
     found = clock.next_midnight(at_s - 2 * DAY_S)
     while (following := clock.next_midnight(found)) <= at_s:
         found = following
@@ -100,7 +103,7 @@ def _midnight_before(clock: Clock, at_s: int) -> int:
 
 
 def _second(clean: CleanTrace, until: str) -> int:
-    """A date of the site's wall clock, or a second of the trace, as a second of the trace."""
+    """Return a date of the site's wall clock, or a second of the trace, as a second."""
     if until.strip().isdigit():
         return int(until)
     try:

@@ -1,4 +1,4 @@
-"""What the stages of the pipeline compute, as functions from tables to tables: the assets around them read, call one and write."""
+"""The stages of the pipeline as functions from tables to tables; assets call them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class History:
-    """What was known of its user at each job's submission, and by which starts: ``source`` says whether they were recorded or simulated."""
+    """What was known of its user at each job's submission.
+
+    ``source`` says whether the starts behind it were recorded or simulated.
+    """
 
     table: pd.DataFrame
     start_s: np.ndarray
@@ -32,14 +35,14 @@ class History:
 
 
 def user_history(clean: CleanTrace) -> History:
-    """The history features of a cleaned trace; ``table`` has one row a job, in order of submission."""
+    """Return the history features of a cleaned trace, one row a job in order of submission."""
     start, source = history_starts(clean.jobs, clean.procs)
     local = local_clock_s(clean.jobs["submit_s"].to_numpy(), clean.origin_unix_s, clean.timezone)
     return History(history(clean.jobs, start, local, recorded_end_s(clean.jobs, start)), start, source)
 
 
 def read_history(lake: Lake, clean: CleanTrace) -> History:
-    """The user history that the lake keeps of ``clean``."""
+    """Return the user history that the lake keeps of ``clean``."""
     table, marks = lake.read_for(clean, "user_history")
     return History(table.drop(columns="start_s"), table["start_s"].to_numpy(np.int64), marks["starts"])
 
@@ -58,12 +61,13 @@ def campaign(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[Schedule]:
-    """Simulate every scheduler with every predictor, and with every correction where jobs can outlive the predictor's predictions.
+    """Simulate every scheduler with every predictor and correction.
 
-    Schedules come scheduler by scheduler, and in the order of predictors and corrections within one.
+    Corrections apply where jobs can outlive the predictor's predictions. Schedules come scheduler by scheduler, and in the order
+    of predictors and corrections within one.
     """
     told = [each for each in predictors if not never_outlived(predictor_name(each))]
-    # a seed is refused where nothing learns by it; the schedules of such a run bear it all the same
+    # a seed is refused where nothing learns by it; the schedules of such a run still record it
     parts = [
         Campaign(tuple(schedulers), tuple(group), fixes, seeds=(seed if any(moved_by_seed(each, 0) for each in group) else 0,))
         for group, fixes in (([each for each in predictors if each not in told], ("requested",)), (told, tuple(corrections)))
@@ -88,13 +92,16 @@ def campaign(
 
 
 def never_outlived(predictor: str) -> bool:
-    """Whether no job runs longer than it says: the request, the runtime itself, and multiples of at least one of them."""
+    """Tell whether no job runs longer than ``predictor`` says.
+
+    These are the request, the runtime itself, and multiples of at least one of them.
+    """
     name, _, factor = predictor.partition("*")
     return name in ("requested", "clairvoyant") and float(factor or 1) >= 1
 
 
 def recorded_schedule(clean: CleanTrace) -> list[Schedule]:
-    """The schedule the site recorded, or nothing where it recorded no waits."""
+    """Return the schedule the site recorded, or nothing where it recorded no waits."""
     if clean.jobs["wait_s"].isna().any():
         return []
     return [recorded(clean.jobs, clean.procs, trace=clean.name, generated=clean.generated)]
@@ -107,7 +114,7 @@ _SETTINGS = (
 
 
 def pack_schedules(schedules: Sequence[Schedule]) -> tuple[pd.DataFrame, list[dict[str, object]]]:
-    """Schedules of one trace as a single table of what the simulator decided, and how each was made."""
+    """Return schedules of one trace as a single table, and the settings of each."""
     tables = []
     for number, schedule in enumerate(schedules):
         rows = schedule.jobs[["job_id", "start_s", "predicted_s", "corrections"]].copy()
@@ -117,7 +124,7 @@ def pack_schedules(schedules: Sequence[Schedule]) -> tuple[pd.DataFrame, list[di
 
 
 def unpack_schedules(clean: CleanTrace, table: pd.DataFrame, settings: Sequence[dict[str, object]]) -> list[Schedule]:
-    """The inverse of :func:`pack_schedules`, with the jobs of ``clean``."""
+    """Invert :func:`pack_schedules`, with the jobs of ``clean``."""
     schedules = []
     for number, made in enumerate(settings):
         rows = table[table["schedule"] == number]

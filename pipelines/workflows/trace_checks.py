@@ -1,7 +1,7 @@
-"""Asset checks of a trace's tables: what a fault of the site's export, of an option or of the disk would break.
+"""Asset checks of a trace's tables: faults of exports, options and disks.
 
-What the step before has just enforced (an order, a clipped range) is not checked again: a test does that. Checks of severity ERROR block what
-comes after them.
+What the step before has just enforced (an order, a clipped range) is not checked again: a test does that. Checks of severity
+ERROR block what comes after them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from sim.metrics.timeline import busy_procs
 from sim.schedule import Schedule, recorded
 
 DROPPED = 0.05
-"""Share of jobs that may be dropped before it is worth a look."""
+"""Max share of dropped jobs without a warning."""
 LOAD = (0.02, 1.2)
 """Offered load of a machine that is neither idle nor given more work than it can ever do; beyond, the number of processors is often wrong."""
 OVERBOOKED = 0.01
-"""Share of the time in which the recorded schedule may hold more processors than there are; clocks of accounting differ by seconds."""
+"""Max share of the time in which the recorded schedule holds more processors than there are; clocks of accounting differ by seconds."""
 _WARN = dg.AssetCheckSeverity.WARN
 
 JOBS = {
@@ -49,7 +49,7 @@ SIMULATED = {
 
 
 def check_jobs(cleaned: CleanTrace, stored: CleanTrace) -> list[dg.AssetCheckResult]:
-    """Of a trace just ingested; ``stored`` is what the lake gives back."""
+    """Check a trace just ingested; ``stored`` is what the lake gives back."""
     jobs, read = cleaned.jobs, max(cleaned.jobs_read, 1)
     dropped = int((cleaned.rejected_jobs["action"] == "dropped").sum())
     area = float((jobs["runtime_s"].to_numpy(np.float64) * jobs["procs"].to_numpy(np.float64)).sum())
@@ -68,7 +68,10 @@ def check_jobs(cleaned: CleanTrace, stored: CleanTrace) -> list[dg.AssetCheckRes
 
 
 def overbooked(cleaned: CleanTrace) -> tuple[float, int]:
-    """Share of the recorded time in which running jobs hold more processors than there are, and the most they hold; 0, 0 where waits are missing."""
+    """Return the share of recorded time with too many processors in use, and the max in use.
+
+    0, 0 where waits are missing.
+    """
     if len(cleaned.jobs) == 0 or cleaned.jobs["wait_s"].isna().any():
         return 0.0, 0
     times, values = busy_procs(recorded(cleaned.jobs, cleaned.procs, trace=cleaned.name, generated=cleaned.generated))
@@ -77,7 +80,7 @@ def overbooked(cleaned: CleanTrace) -> tuple[float, int]:
 
 
 def check_schedules(made: Sequence[Schedule], stored: Sequence[Schedule]) -> list[dg.AssetCheckResult]:
-    """Of the schedules of one trace; ``stored`` are those that the lake gives back."""
+    """Check the schedules of one trace; ``stored`` are those that the lake gives back."""
     jobs = sum(len(schedule.jobs) for schedule in made)
     moved = abs(len(made) - len(stored)) + sum(
         int((kept.jobs["start_s"].to_numpy() != schedule.jobs["start_s"].to_numpy()).sum())
@@ -98,7 +101,7 @@ def check_schedules(made: Sequence[Schedule], stored: Sequence[Schedule]) -> lis
 
 
 def check_simulated_model(model: SimulatedModel, accuracy: pd.Series) -> list[dg.AssetCheckResult]:
-    """Of the registered model that was simulated, and of the accuracy of each predictor by its name."""
+    """Check the simulated registered model, and the accuracy of each predictor by name."""
     learned = [name for name in (model.predictor.name, "lightgbm") if name in accuracy]
     shown: dict[str, Any] = {str(name): float(accuracy[name]) for name in (*learned, "requested") if name in accuracy}
     return [
@@ -115,7 +118,10 @@ def check_simulated_model(model: SimulatedModel, accuracy: pd.Series) -> list[dg
 
 
 def check_history(jobs: pd.DataFrame, table: pd.DataFrame, end_s: np.ndarray, sample: int = 50) -> list[dg.AssetCheckResult]:
-    """Of a table of user history whose rows are those of ``jobs``; ``end_s`` int64 [jobs] are the ends it goes by."""
+    """Check a table of user history whose rows are those of ``jobs``.
+
+    ``end_s`` int64 [jobs] are the ends behind it.
+    """
     rows = np.unique(np.linspace(0, len(jobs) - 1, min(sample, len(jobs))).astype(np.int64))
     submit, runtime = jobs["submit_s"].to_numpy(np.int64), jobs["runtime_s"].to_numpy(np.float64)
     user = jobs["user"].cat.codes.to_numpy()
