@@ -1,6 +1,6 @@
 """The embedded default: a simulated cluster's monitoring, written and read as a site's.
 
-The cluster is the preset ``congested`` at a quarter of its size, for two days. Files stay until the settings change.
+The cluster is the preset ``congested`` at a quarter of its size, for a day and a half. Files stay until the settings change.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from pipelines.storage.run_store import RUNS as RUN_TABLE
 from pipelines.storage.run_store import TYPES as TYPE_TABLE
 from sim.cluster.presets import Cluster, calibration
 
-DAYS, EACH, SEED = 2.0, 100, 0
+DAYS, EACH, SEED = 1.5, 100, 0
 """Simulated days, control runs of each application, and the seed."""
 _NOON = ORIGIN_S + 43_200
 _SETTINGS = "settings.json"
 _NODES = 128
-_CLASSIFIERS = ("extra-trees", "adaboost")
+_CLASSIFIERS = ("extra-trees", "knn")
 """Two candidates; a site's default is all five."""
 
 
