@@ -298,3 +298,28 @@ def test_progress_without_a_terminal_says_what_is_left(monkeypatch, capsys):
         progress(150, 300)
         progress(300, 300)
     assert capsys.readouterr().err.splitlines() == ["150 of 300 points, about 60 s left", "300 of 300 points"]
+
+
+def test_a_registered_model_that_has_seen_the_jobs_is_refused_or_marked(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answered(spec: str, submitted: pd.DataFrame) -> pd.DataFrame:
+        assert spec == "runtime-crowd@champion"
+        told = submitted["requested_s"].to_numpy() // 2 + 1
+        return pd.DataFrame({"predicted_s": told, "predicted_80_s": told * 1.5, "snapshot_age_s": np.arange(len(told)) - 7})
+
+    monkeypatch.setattr("pipelines.storage.registry.predict_registered", answered)
+    out, page = tmp_path / "results.parquet", tmp_path / "page.html"
+    command = ["campaign", str(trace), "--predictor", "requested", "--correction", "conditional(when=pass)", "--out", str(out)]
+    refused = queuecast(*command, "--predictor", "registry:runtime-crowd", home=tmp_path)
+    assert refused.returncode == 2
+    assert "registry:runtime-crowd: has learned from the replayed jobs" in refused.stderr.splitlines()[-1]
+    assert "its history was taken after 7 of the" in refused.stderr
+    assert not out.exists()
+    marked = "registry:runtime-crowd(seen=yes)"
+    done = queuecast(*command, "--predictor", marked, "--report", str(page), home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert marked in set(read_parquet(out, kind=KIND)[0]["predictor"])
+    assert marked in page.read_text()
+    row = queuecast("simulate", str(trace), "--predictor", marked, "--json", home=tmp_path)
+    assert json.loads(row.stdout)["predictor"] == marked
