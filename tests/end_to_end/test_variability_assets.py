@@ -226,7 +226,8 @@ def test_the_job_of_an_ingested_system_succeeds_and_its_champion_answers(
     made = run(instance, "variability", "agate")
     assert made.success
     stages = {key.to_user_string() for key in map(attrgetter("asset_key"), made.get_asset_materialization_events()) if key}
-    assert stages - {"counters_by_day", "published"} == set(STAGES) - {"cluster_experiments"}
+    assert stages - {"counters_by_day"} == {*STAGES, "published_system"}
+    assert not Lake(home / "lake").has(variability_night.TRIALS_TABLE, "agate")
     assert not any(name.startswith("cluster_experiments") for name in checks_of(made))
 
     champion = registered_classifier(tracking(), VARIABILITY.registered("agate"))
@@ -270,8 +271,8 @@ def test_a_system_is_remembered_with_what_was_said_and_further_places_are_added(
     path = tmp_path / "systems.toml"
     for text, words in (
         ("lag_s = -1", "lag_s"),
-        ("scope = 'some'", "own or all"),
-        ("nodes = 5", "unknown key nodes"),
+        ("scope = 'some'", "own, all"),
+        ("nodes = 5", "nodes is unknown; known: counters"),
         ("runs = [1]", "runs"),
     ):
         path.write_text(f"[systems.a]\n{text}\n")
