@@ -16,7 +16,7 @@ from pipelines.storage.registry import tracking
 from pipelines.workflows.progress import report_progress
 from pipelines.workflows.variability_checks import EXPERIMENTS, check_trials
 from pipelines.workflows.variability_night import TRIALS_PAGE, TRIALS_TABLE
-from pipelines.workflows.variability_stages import TRIALS, over_all, trial_plan, trials_page, try_model
+from pipelines.workflows.variability_trials import TRIALS, over_all, trial_plan, trials_page, try_model
 
 
 class TrialConfig(dg.Config):

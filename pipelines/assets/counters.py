@@ -7,14 +7,14 @@ from pipelines.assets.checks import specs
 from pipelines.assets.partitions import counter_days, days, systems
 from pipelines.assets.resources import LakeResource
 from pipelines.ingest.ldms_ingest import read_quarantine
-from pipelines.sources.simulated_site import simulate_site
 from pipelines.sources.systems import SIMULATED, system
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.home import home
 from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
-from pipelines.workflows.progress import progress_reporter, report_progress
+from pipelines.workflows.progress import progress_reporter
 from pipelines.workflows.variability_checks import CONTROL_RUNS, COUNTERS, check_control_runs, check_counters
-from pipelines.workflows.variability_stages import Table, label_balance, read_counters, read_tables, sampled
+from pipelines.workflows.variability_ingest import Table, read_counters, read_tables, sampled, simulate_if_needed
+from pipelines.workflows.variability_table import label_balance
 
 BY_DAY = "counters_by_day"
 _SHOWN = 20
@@ -27,14 +27,6 @@ counters_by_day = dg.AssetSpec(
     kinds={"parquet"},
     description="The days of each system's counters, as ingested: rows, nodes, minutes and values by sampler. Written by counters and by the nights.",
 )
-
-
-def ready(name: str) -> None:
-    """Simulate the simulated cluster before anything of it is read."""
-    if name == SIMULATED:
-        report_progress("simulate the cluster", 0, 1)
-        simulate_site(home())
-        report_progress("simulate the cluster", 1, 1)
 
 
 def tell_days(context: dg.AssetExecutionContext, name: str, found: pd.DataFrame) -> None:
@@ -68,7 +60,7 @@ def tell_days(context: dg.AssetExecutionContext, name: str, found: pd.DataFrame)
 def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Read new counters; report them by day."""
     name = context.partition_key
-    ready(name)
+    simulate_if_needed(home(), name)
     report = read_counters(home(), system(home(), name), progress_reporter("read counters"))
     store = CountersStore(lake.lake().root, name)
     found, quarantine = sampled(store, report), read_quarantine(store)
@@ -114,7 +106,7 @@ def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materi
 def control_runs(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Read the system's tables, keep new rows, report how many each application has."""
     name = context.partition_key
-    ready(name)
+    simulate_if_needed(home(), name)
     found = read_tables(lake.lake(), system(home(), name))
     runs = stored(lake.lake(), RUNS, name)
     types = application_types(lake.lake(), name)

@@ -9,8 +9,7 @@ from pipelines.assets.resources import LakeResource
 from pipelines.storage.home import home
 from pipelines.workflows.progress import report_progress
 from pipelines.workflows.variability_checks import FEATURES, check_features
-from pipelines.workflows.variability_stages import FEATURES_TABLE, coverage, label_balance
-from pipelines.workflows.variability_table import pack_table, training_table
+from pipelines.workflows.variability_table import FEATURES_TABLE, coverage, label_balance, pack_table, training_table
 
 
 @dg.asset(

@@ -16,8 +16,7 @@ from pipelines.workflows.progress import report_progress
 from pipelines.workflows.variability_checks import MODEL, asked_back, check_model
 from pipelines.workflows.variability_models import retrain
 from pipelines.workflows.variability_night import MODEL_TABLE
-from pipelines.workflows.variability_stages import FEATURES_TABLE
-from pipelines.workflows.variability_table import unpack_table
+from pipelines.workflows.variability_table import FEATURES_TABLE, unpack_table
 
 
 class VariabilityConfig(dg.Config):

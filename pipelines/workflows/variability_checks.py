@@ -16,8 +16,8 @@ from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
 from pipelines.workflows.cluster_experiments import Plan
 from pipelines.workflows.variability_models import Retrained
-from pipelines.workflows.variability_stages import FEWEST_RUNS, SCHEDULERS, coverage, first_trial, label_balance, still_metrics
-from pipelines.workflows.variability_table import TrainingTable
+from pipelines.workflows.variability_table import FEWEST_RUNS, TrainingTable, coverage, label_balance, still_metrics
+from pipelines.workflows.variability_trials import SCHEDULERS, first_trial
 
 SEEN = 0.9
 """Min share of expected samples, and of nodes, behind the features."""
@@ -57,7 +57,7 @@ def check_counters(quarantine: pd.DataFrame, days: pd.DataFrame) -> list[dg.Asse
     """Check ingested counters.
 
     ``quarantine`` comes from :func:`pipelines.ingest.ldms_ingest.read_quarantine`, ``days`` from
-    :func:`pipelines.workflows.variability_stages.sampled`.
+    :func:`pipelines.workflows.variability_ingest.sampled`.
     """
     first = f"{quarantine['file'].iloc[0]}: {quarantine['reason'].iloc[0]}" if len(quarantine) else "none"
     return [

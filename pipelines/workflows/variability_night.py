@@ -14,27 +14,15 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from features.errors import InputError
-from pipelines.ingest.ldms_ingest import IngestReport, read_quarantine
-from pipelines.sources.systems import System, system
-from pipelines.storage.counters_store import CountersStore
+from pipelines.sources.systems import system
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import NIGHT, aliases_of, alone, begin_night, discarded_on_error
 from pipelines.storage.registry import kept_versions, pruned
-from pipelines.workflows.progress import progress_reporter, report_progress
+from pipelines.workflows.progress import report_progress
+from pipelines.workflows.variability_ingest import Ingested, ingest
 from pipelines.workflows.variability_models import Retrained
-from pipelines.workflows.variability_stages import (
-    FEATURES_TABLE,
-    TRIALS,
-    Table,
-    over_all,
-    read_counters,
-    read_tables,
-    sampled,
-    trial_plan,
-    trials_page,
-    try_model,
-)
-from pipelines.workflows.variability_table import TrainingTable, pack_table, training_table
+from pipelines.workflows.variability_table import FEATURES_TABLE, TrainingTable, pack_table, training_table
+from pipelines.workflows.variability_trials import TRIALS, over_all, trial_plan, trials_page, try_model
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -44,20 +32,6 @@ if TYPE_CHECKING:
 NIGHTS_TABLE, MODEL_TABLE, TRIALS_TABLE = "variability_nights", "variability_model", "cluster_experiments"
 TRIALS_PAGE = "variability/{}.html"
 """Under ``reports`` in the home directory."""
-
-
-@dataclass(frozen=True)
-class Ingested:
-    """What was ingested: counter files, days, unreadable files, and tables."""
-
-    report: IngestReport
-    days: pd.DataFrame
-    quarantine: pd.DataFrame
-    tables: list[Table]
-
-    @property
-    def contradicting(self) -> int:
-        return sum(len(table.kept.contradicting) for table in self.tables)
 
 
 @dataclass(frozen=True)
@@ -73,19 +47,6 @@ class VariabilityNight:
     retrained: Retrained
     checks: list[dg.AssetCheckResult]
     trials: pd.DataFrame = field(default_factory=pd.DataFrame)
-
-
-def ingest(home: Path, known: System) -> Ingested:
-    """Read new data of a system; the simulated one is simulated first, if needed."""
-    if known.simulated:
-        from pipelines.sources.simulated_site import simulate_site
-
-        report_progress("simulate the cluster", 0, 1)
-        simulate_site(home)
-        report_progress("simulate the cluster", 1, 1)
-    report = read_counters(home, known, progress_reporter("read counters"))
-    store = CountersStore(home / "lake", known.name)
-    return Ingested(report, sampled(store, report), read_quarantine(store), read_tables(Lake(home / "lake"), known))
 
 
 def night(

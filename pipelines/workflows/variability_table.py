@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from features.monitoring.labels import feature_matrix
+from features.monitoring.labels import BINARY, baselines, feature_matrix, labels, z_scores
 from features.monitoring.rates import LONGEST_INTERVAL_S
 from features.monitoring.samplers import SAMPLERS, WINDOW_S, sampler_of
 from pipelines.storage.lake import Lake
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from pipelines.storage.counters_store import CountersStore
 
 SCOPES = ("own", "all")
+FEATURES_TABLE = "variability_features"
+FEWEST_RUNS = 4
+"""Min runs of an application for one to vary: of three none is 1.5 standard deviations from their mean (ddof = 0)."""
 _RUN_COLUMNS = ("run_id", "application", "input", "start_s", "runtime_s")
 
 
@@ -127,3 +130,57 @@ def unpack_table(system: str, frame: pd.DataFrame, metadata: Mapping[str, Any]) 
     runs = next(iter(parts.values()))[list(_RUN_COLUMNS)]
     features = {scope: part.drop(columns=[*_RUN_COLUMNS, "scope"]) for scope, part in parts.items()}
     return TrainingTable(system, runs, features, generated=metadata["generated"], left_out=metadata["left_out"])
+
+
+def coverage(table: TrainingTable) -> pd.DataFrame:
+    """Return the coverage behind the features, a row a sampler and scope.
+
+    Usual seconds between samples, ``nodes`` (share of the runs' own nodes with a sample), ``minutes`` (samples seen, as a share
+    of those expected) and ``without`` (runs without any sample).
+    """
+    rows = []
+    for sampler, interval_s in table.interval_s.items():
+        for scope in SCOPES:
+            name = f"{sampler}.{scope}"
+            if f"{name}.samples" not in table.coverage:
+                continue
+            samples, expected = table.coverage[f"{name}.samples"], table.coverage[f"{name}.expected"]
+            nodes = expected * interval_s / (WINDOW_S - table.lag_s)
+            rows.append(
+                {
+                    "sampler": sampler,
+                    "scope": scope,
+                    "interval_s": interval_s,
+                    "nodes": float(table.coverage[f"{name}.nodes"].sum() / nodes.sum()),
+                    "minutes": float(samples.sum() / expected.sum()),
+                    "without": int((samples == 0).sum()),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def still_metrics(table: TrainingTable) -> list[str]:
+    """Return metrics that are constant before all runs, on own nodes and on all.
+
+    Their sensors are dead or misnamed.
+    """
+    still = []
+    for name in table.features["own"].columns:
+        if name.endswith(".max"):
+            values = [frame[part] for frame in table.features.values() for part in (name, f"{name.removesuffix('.max')}.min")]
+            seen = pd.concat([column.dropna() for column in values])
+            if seen.nunique() <= 1:
+                still.append(name.removesuffix(".max"))
+    return still
+
+
+def label_balance(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return ``runs mean_s sigma_s varied share`` by application.
+
+    ``varied`` counts runs with z > 1.5 by all of them.
+    """
+    table = baselines(runs["application"], runs["runtime_s"])
+    z = z_scores(runs["application"], runs["runtime_s"], table)
+    varied = labels(np.nan_to_num(z), BINARY)
+    table["varied"] = pd.Series(varied).groupby(runs["application"].to_numpy()).sum().reindex(table.index)
+    return table.assign(share=table["varied"] / table["runs"]).reset_index()

@@ -29,8 +29,16 @@ from pipelines.storage.registry import tracking
 from pipelines.storage.run_store import RUNS, stored
 from pipelines.workflows import variability_night
 from pipelines.workflows.variability_checks import check_counters, check_features
-from pipelines.workflows.variability_stages import FEATURES_TABLE, coverage, sampled, still_metrics
-from pipelines.workflows.variability_table import TrainingTable, pack_table, training_table, unpack_table
+from pipelines.workflows.variability_ingest import sampled
+from pipelines.workflows.variability_table import (
+    FEATURES_TABLE,
+    TrainingTable,
+    coverage,
+    pack_table,
+    still_metrics,
+    training_table,
+    unpack_table,
+)
 from sim.cluster.presets import calibration
 
 WHOLE = calibration("congested")

@@ -89,7 +89,7 @@ def command(
 
 def _read_tables(lake: Lake, system: System) -> None:
     from pipelines.storage.run_store import PROBE_RESULTS, RUNS, TYPES
-    from pipelines.workflows.variability_stages import read_tables
+    from pipelines.workflows.variability_ingest import read_tables
 
     named = {RUNS: "control runs", PROBE_RESULTS: "probe results", TYPES: "application types"}
     for found in read_tables(lake, system):

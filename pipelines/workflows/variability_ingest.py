@@ -1,0 +1,128 @@
+"""Ingestion of a system: new counters, control runs, probe results and types into the lake.
+
+They are kept as ingested: they only grow, each file whole, and reading one again changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from pipelines.ingest.control_runs import ControlRuns, read_accounting_runs, read_runs
+from pipelines.ingest.ldms_ingest import IngestReport, ingest_counters, read_quarantine
+from pipelines.ingest.probes import read_probes, read_types
+from pipelines.sources.systems import SIMULATED, System
+from pipelines.storage.counters_store import CountersStore
+from pipelines.storage.lake import Lake
+from pipelines.storage.run_store import PROBE_RESULTS, RUNS, TYPES, Kept, keep
+from pipelines.workflows.progress import progress_reporter, report_progress
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file of control runs, probe results or types: its rows, and how they were stored."""
+
+    path: Path
+    table: str
+    read: ControlRuns
+    kept: Kept
+
+
+def read_counters(home: Path, system: System, progress: Progress = lambda done, total: None) -> IngestReport:
+    """Read new content of the system's LDMS files.
+
+    Raises InputError where its places name nothing; a broken file is in the report instead.
+    """
+    if not system.counters:
+        raise InputError(
+            f"{system.name}: no counters are known: queuecast variability ingest --system {system.name} --counters ..."
+        )
+    store = CountersStore(home / "lake", system.name)
+    return ingest_counters(
+        store, system.counters, sampler=system.sampler or None, progress=lambda name, done, total: progress(done, total)
+    )
+
+
+def read_tables(lake: Lake, system: System) -> list[Table]:
+    """Read the system's control runs, probe results and types, then store them.
+
+    All are read before any is stored, so that an error in one changes nothing.
+    """
+    places: tuple[tuple[str, str, Callable[[Path], ControlRuns]], ...] = (
+        (system.runs, RUNS, read_runs),
+        (system.accounting, RUNS, lambda path: read_accounting_runs(path, system.job_name, system.time_zone or None)),
+        (system.probes, PROBE_RESULTS, lambda path: ControlRuns(read_probes(path))),
+        (system.types, TYPES, lambda path: ControlRuns(read_types(path))),
+    )
+    found = [(Path(place), table, read(Path(place))) for place, table, read in places if place]
+    return [Table(path, table, read, keep(lake, table, system.name, read.runs)) for path, table, read in found]
+
+
+def sampled(store: CountersStore, report: IngestReport) -> pd.DataFrame:
+    """Return coverage of each sampler and day with new data, or else of each last day.
+
+    :meth:`CountersStore.coverage` of it, ``share`` (of the minutes and nodes of that day the sampled ones), ``repeated``
+    (duplicate samples of a node and time) and ``new``.
+    """
+    tables = []
+    for sampler in store.samplers:
+        new = report.samplers[sampler].days if sampler in report.samplers else set()
+        days = sorted(new) or list(store.days(sampler)[-1:])
+        table = store.coverage(sampler, days).assign(sampler=sampler, repeated=[_repeated(store, sampler, day) for day in days])
+        tables.append(table.assign(share=table["node_minutes"] / (table["nodes"] * table["minutes"]), new=table["day"].isin(new)))
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+
+def _repeated(store: CountersStore, sampler: str, day: str) -> int:
+    """Count neighbours of one node and time, or out of order, as a reader of a day gets them."""
+    first = pd.Timestamp(day, tz="UTC").timestamp()
+    count, last = 0, (-np.inf, "")
+    for batch in store.batches(sampler, first, first + 86_400, metrics=()):
+        if not batch.num_rows:
+            continue
+        time = np.append(last[0], batch.column("time_s").to_numpy())
+        names = batch.column("node")
+        node = np.append(last[1], np.array(names.dictionary.to_pylist(), object)[names.indices.to_numpy()])
+        count += int(((time[1:] < time[:-1]) | ((time[1:] == time[:-1]) & (node[1:] <= node[:-1]))).sum())
+        last = time[-1], node[-1]
+    return count
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What was ingested: counter files, days, unreadable files, and tables."""
+
+    report: IngestReport
+    days: pd.DataFrame
+    quarantine: pd.DataFrame
+    tables: list[Table]
+
+    @property
+    def contradicting(self) -> int:
+        return sum(len(table.kept.contradicting) for table in self.tables)
+
+
+def ingest(home: Path, known: System) -> Ingested:
+    """Read new data of a system; the simulated one is simulated first, if needed."""
+    simulate_if_needed(home, known.name)
+    report = read_counters(home, known, progress_reporter("read counters"))
+    store = CountersStore(home / "lake", known.name)
+    return Ingested(report, sampled(store, report), read_quarantine(store), read_tables(Lake(home / "lake"), known))
+
+
+def simulate_if_needed(home: Path, name: str) -> None:
+    """Simulate the simulated cluster, if it was not, before anything of it is read; nothing of a real system."""
+    if name != SIMULATED:
+        return
+    from pipelines.sources.simulated_site import simulate_site
+
+    report_progress("simulate the cluster", 0, 1)
+    simulate_site(home)
+    report_progress("simulate the cluster", 1, 1)
