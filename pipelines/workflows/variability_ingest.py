@@ -1,4 +1,4 @@
-"""Ingestion of a system: new counters, control runs, probe results and types into the lake.
+"""Ingestion of a system: counters, control runs, probe results and types into the lake.
 
 They are kept as ingested: they only grow, each file whole, and reading one again changes nothing.
 """
@@ -118,7 +118,7 @@ def ingest(home: Path, known: System) -> Ingested:
 
 
 def simulate_if_needed(home: Path, name: str) -> None:
-    """Simulate the simulated cluster, if it was not, before anything of it is read; nothing of a real system."""
+    """Simulate the simulated cluster before anything of it is read; leave real systems alone."""
     if name != SIMULATED:
         return
     from pipelines.sources.simulated_site import simulate_site

@@ -1,4 +1,4 @@
-"""Trials of a champion on the small simulated cluster: what a scheduler gains that asks it."""
+"""Trials of a champion on the small simulated cluster, beside plain EASY and an oracle."""
 
 from __future__ import annotations
 

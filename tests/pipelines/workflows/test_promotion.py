@@ -1,0 +1,154 @@
+"""The workflow of promotion with a judge of its own: what is registered, which versions are to serve, and that no alias moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import mlflow
+import pytest
+
+from features.errors import InputError
+from models.packed.settings import FORMAT
+from models.registry import tracking
+from models.registry.promotion import Duel, Evidence, Mean
+from models.registry.registration import Candidate, Kind, set_aliases
+from models.registry.tracking import Tracking
+from models.registry.versions import aliases, all_versions
+from pipelines.workflows.nothing_new import MADE_FROM
+from pipelines.workflows.promotion import Outdated, Score, Verdict, incumbent, propose
+
+KIND = Kind("runtime", "trace", "accuracy", "jobs", "mean accuracy", ("simple", "clever"), "the simpler")
+BETTER = Duel(300, Mean(0.5, 0.01, 50), Mean(0.6, 0.01, 50), Mean(0.1, 0.01, 50), 0.08, 0.12, Evidence(40.0), 0.1, 0.1)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tracking]:
+    place = tmp_path_factory.mktemp("mlflow")
+    before = mlflow.get_tracking_uri()
+    yield tracking.connect(f"sqlite:///{place}/mlflow.db", str(place / "artifacts"), "promotion", site=False)
+    mlflow.set_tracking_uri(before)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Has two candidates, registers empty versions, and says what it is told to say."""
+
+    store: Tracking
+    subject: str
+    found: Duel = BETTER
+    vetoes: tuple[str, ...] = ()
+    key: str = "these jobs"
+    good: bool = True
+    registered: list[str] = field(default_factory=list)
+    kind: Kind = KIND
+
+    def scores(self) -> dict[str, Score]:
+        return {"simple": Score(0.5995, 300), "clever": Score(0.6, 300)}
+
+    def against(self, present: object) -> Verdict:
+        return Verdict("clever", Score(0.6, 300), self.found, self.vetoes)
+
+    def register(self, name: str, score: Score) -> Candidate:
+        self.registered.append(name)
+        client, model = self.store.client, KIND.registered(self.subject)
+        if not all_versions(self.store, model):
+            client.create_registered_model(model)
+        tags = {"method": name, "judged_accuracy": str(score.value), "judged_jobs": "300", "training_window_s": "0..9"}
+        run = client.create_run(self.store.experiment_id)
+        made = client.create_model_version(
+            model,
+            f"runs:/{run.info.run_id}/m",
+            run.info.run_id,
+            tags={**tags, "queuecast_format": str(FORMAT), MADE_FROM: self.key},
+        )
+        return Candidate(name, str(made.version), score.value, score.judged)
+
+    def checks(self, made: Candidate) -> dict[str, bool]:
+        return {"it loads back": self.good}
+
+    def refresh(self, present: object, verdict: Verdict) -> Candidate:
+        return self.register("simple", Score(0.5, 300))
+
+
+def read(number: str) -> str:
+    return f"what version {number} learned"
+
+
+def served(store: Tracking, subject: str) -> Judge:
+    """A subject whose first champion is version 1; the judge of another day."""
+    made = propose(store, Judge(store, subject), None)
+    set_aliases(store, made.name, made.champion, made.challenger)
+    return Judge(store, subject, key="more jobs")
+
+
+def test_of_equal_candidates_the_first_named_is_champion_and_no_alias_moves(store: Tracking) -> None:
+    judge = Judge(store, "first")
+    made = propose(store, judge, None)
+    assert (made.champion, made.challenger, made.promoted, made.judged) == ("1", "2", True, 300)
+    assert judge.registered == ["simple", "clever"]
+    assert made.why.startswith("First champion by mean accuracy over 300 jobs (within 0.001 the simpler): simple (version 1)")
+    assert made.registered["alias"].tolist() == ["champion", "challenger"]
+    assert aliases(store, made.name) == {}
+
+
+def test_a_first_champion_that_fails_a_check_is_refused(store: Tracking) -> None:
+    with pytest.raises(InputError, match=r"runtime-bad/1 \(simple\) cannot become champion: it loads back"):
+        propose(store, Judge(store, "bad", good=False), None)
+
+
+def test_over_the_same_nothing_is_registered(store: Tracking) -> None:
+    judge = replace(served(store, "same"), key="these jobs")
+    made = propose(store, judge, incumbent(store, KIND, "same", read))
+    assert made.nothing_new
+    assert (made.champion, made.challenger, judge.registered) == ("1", "2", [])
+
+
+def test_a_challenger_that_is_surely_better_is_promoted_over_the_champion(store: Tracking) -> None:
+    judge = served(store, "better")
+    made = propose(store, judge, incumbent(store, KIND, "better", read))
+    assert (made.champion, made.challenger, made.challenger_method, judge.registered) == ("3", "1", "clever", ["clever"])
+    assert made.why.startswith("Promoted over version 1 (simple): evidence 40 of the 20 needed")
+    assert aliases(store, made.name) == {"champion": "1", "challenger": "2"}
+
+
+@pytest.mark.parametrize(
+    ("subject", "change", "said"),
+    [
+        ("vetoed", {"vetoes": ("its schedules are worse",)}, "its schedules are worse"),
+        ("damaged", {"good": False}, "its check failed: it loads back"),
+        ("unsure", {"found": replace(BETTER, evidence=Evidence(2.0))}, "does not suffice"),
+    ],
+)
+def test_else_the_champion_is_kept_and_refreshed(store: Tracking, subject: str, change: dict, said: str) -> None:
+    judge = replace(served(store, subject), **change)
+    made = propose(store, judge, incumbent(store, KIND, subject, read))
+    assert not made.promoted
+    assert said in made.why
+    assert (made.champion, made.challenger, judge.registered) == ("4", "3", ["clever", "simple"])
+
+
+def test_a_champion_chosen_by_hand_stays_whatever_is_better(store: Tracking) -> None:
+    judge = served(store, "hand")
+    store.client.delete_model_version_tag("runtime-hand", "1", "judged_accuracy")
+    present = incumbent(store, KIND, "hand", read)
+    assert present is not None
+    assert present.stays
+    made = propose(store, judge, present)
+    assert (made.champion, made.challenger, made.promoted, judge.registered) == ("1", "3", False, ["clever"])
+    assert "it was chosen by hand, and it stays" in made.why
+
+
+def test_a_champion_that_can_no_longer_be_read_is_replaced_and_the_note_says_why(store: Tracking) -> None:
+    def outdated(number: str) -> str:
+        raise Outdated("was grown by another Queuecast")
+
+    judge = served(store, "outdated")
+    made = propose(store, judge, incumbent(store, KIND, "outdated", outdated))
+    assert (made.champion, made.promoted) == ("3", True)
+    assert made.why.endswith("version 1, was grown by another Queuecast: it can be neither judged nor refreshed.")
+    store.client.set_model_version_tag("runtime-outdated", "1", "queuecast_format", "0")
+    present = incumbent(store, KIND, "outdated", read)
+    assert present is not None
+    assert f"is of format 0, not {FORMAT}" in present.note
+    assert incumbent(store, KIND, "unheard-of", read) is None
