@@ -22,6 +22,17 @@ MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
 TOGETHER = ("end_to_end", "pipelines/workflows", "models/registry", "pipelines/report")
 """Folders whose modules share one expensive fixture each: a module's tests run on one worker, which makes the fixture once."""
 
+SLOW = (
+    "end_to_end",
+    "benchmarks",
+    *(
+        f"pipelines/workflows/test_{name}"
+        for name in ("bench", "judging", "night", "registering", "simulated_model", "variability")
+    ),
+    *(f"pipelines/cli/test_{name}_cli" for name in ("experiment", "nights")),
+)
+"""Folders and modules all of whose tests are slow, most for a fixture's sake."""
+
 
 def needs(path: Path) -> pytest.MarkDecorator:
     """Skip a test, saying so, where reference material is absent."""
@@ -55,6 +66,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         module = item.path.relative_to(here)
         if module.parts[0] == "end_to_end":
             item.add_marker("end_to_end")
+        if module.as_posix().startswith(SLOW):
+            item.add_marker("slow")
         if module.as_posix().startswith(TOGETHER):
             item.add_marker(pytest.mark.xdist_group(module.as_posix()))
 

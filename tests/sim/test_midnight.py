@@ -79,6 +79,7 @@ def test_on_any_workload_of_days_as_in_plain_python(
     nights(spread(load, hours, origin_s), scheduler, semantics=semantics)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(dependent_workloads(), hours, origins, semantics)
 def test_where_jobs_follow_others_as_in_plain_python(load: Workload, hours: int, origin_s: int, semantics: str) -> None:

@@ -52,6 +52,7 @@ def agree(load: Workload, scheduler: str, predictor: Any = None, **policy: Any) 
     return expected
 
 
+@pytest.mark.slow
 @settings(max_examples=250)
 @given(workloads(), schedulers, st.sampled_from(PREDICTORS), timed, parts, st.sampled_from(TABLE_CORRECTIONS), starvation)
 def test_on_any_small_workload_as_in_plain_python(
@@ -72,6 +73,7 @@ def test_outlived_predictions_as_in_plain_python(load: Workload, scheduler: str,
     agree(load, scheduler, semantics=semantics_for(load, name, part), correction=correction)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(
     dependent_workloads(),

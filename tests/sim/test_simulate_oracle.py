@@ -54,6 +54,7 @@ def test_the_oracle_knows_every_algorithm_order_correction_and_semantics_there_i
     assert set(oracle.SEMANTICS) == set(SEMANTICS)
 
 
+@pytest.mark.slow
 def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
     """Compiled code does not check bounds, NumPy does: such tests with the kernels as plain Python, in a process of its own."""
     script = """

@@ -25,6 +25,7 @@ def some(known, days=4):
     return np.flatnonzero(known.jobs["submit_s"].to_numpy() >= instants[0]), instants
 
 
+@pytest.mark.slow
 def test_no_model_and_no_history_knows_what_ended_after_the_night(known):
     rows, instants = some(known)
     before = predict_served(known, rows, instants)
@@ -62,6 +63,7 @@ def test_last2_as_served_is_the_mean_of_the_last_two_that_had_ended_by_the_night
         assert served["at_s"].iloc[place] == at
 
 
+@pytest.mark.slow
 def test_what_was_trained_before_changes_nothing(known):
     rows, instants = some(known)
     models = {}

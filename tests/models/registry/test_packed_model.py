@@ -209,6 +209,7 @@ assert not blocked & set(sys.modules)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "absent"), [("lightgbm-users", []), ("quantile(order=accuracy)", ["lightgbm", "scipy", "sklearn"])]
 )

@@ -186,6 +186,7 @@ def test_quantiles_ascend_and_lie_within_the_request(known, at, forest):
     assert ((quantiles >= 1) & (quantiles <= asked["requested_s"].to_numpy()[:, None])).all()
 
 
+@pytest.mark.slow
 def test_quantiles_as_served_are_outlived_about_as_often_as_they_should(known):
     outlived = []
     for day in range(8, 1, -1):

@@ -206,6 +206,7 @@ CONNECT = (
 )
 
 
+@pytest.mark.slow
 def test_two_processes_open_a_fresh_store_at_once_and_leave_the_working_directory_alone(tmp_path):
     where = tmp_path / "here"
     where.mkdir()

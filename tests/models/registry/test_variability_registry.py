@@ -63,6 +63,7 @@ def asked_of(made, model) -> pd.DataFrame:
     return rows.assign(application=["never seen", *made.application[1:60].astype(str)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_what_is_packed_answers_as_the_kernel_does(tmp_path, made, learned, name):
     model = learned[name]
@@ -136,6 +137,7 @@ def registered(opened, made, model, system="ours", f1=0.7) -> Candidate:
     )
 
 
+@pytest.mark.slow
 def test_a_version_stands_alone_and_records_where_it_comes_from(tmp_path, opened, made, learned):
     model = learned["lightgbm"]
     version = registered(opened, made, model).version

@@ -95,6 +95,7 @@ def clustered(rng: np.random.Generator, rate: float) -> tuple[np.ndarray, np.nda
     return np.repeat(wrong, size), np.repeat(window, size), np.repeat(np.arange(len(size)), size)
 
 
+@pytest.mark.slow
 def test_of_a_calibrated_sample_99_windows_in_100_are_inside_though_its_jobs_go_wrong_together():
     under, window, cluster = clustered(np.random.default_rng(4), 0.2)
     inside = chance_band(under, 0.2, window, cluster)["inside"].mean()

@@ -72,6 +72,7 @@ def agree(jobs: pd.DataFrame, machine: int, name: str, oracle: HierarchyByHand, 
 names = st.sampled_from(["a.out", "b.out", None])
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(
     st.one_of(workloads(), dependent_workloads()),

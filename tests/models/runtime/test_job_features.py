@@ -69,12 +69,14 @@ def agree(load: Workload, **policy: Any) -> Nightly:
 semantics = st.sampled_from(SEMANTICS)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(described(workloads()), semantics)
 def test_on_any_small_workload_as_in_plain_python(load: Workload, semantics: str) -> None:
     agree(load, semantics=semantics)
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(described(dependent_workloads()), semantics)
 def test_where_jobs_follow_others_as_in_plain_python(load: Workload, semantics: str) -> None:
@@ -125,6 +127,7 @@ def test_there_is_a_name_for_every_feature(load: Workload) -> None:
     assert source.memory(jobs).jobs.shape == (len(jobs), len(known) + KEPT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lightgbm(trees=5)", "svr", "quantile", "quantile(order=accuracy)"])
 @pytest.mark.parametrize("semantics", SEMANTICS)
 def test_no_feature_and_no_prediction_knows_what_lies_ahead(name: str, semantics: str) -> None:

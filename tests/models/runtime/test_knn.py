@@ -84,6 +84,7 @@ def agree(load: Workload, learner: Any, scheduler: str = "FCFS-EASY-SPF", **poli
     return expected
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(workloads(), learners, st.sampled_from(EASY_NAMES), semantics, st.sampled_from(CORRECTIONS))
 def test_on_any_small_workload_as_in_plain_python(
@@ -92,6 +93,7 @@ def test_on_any_small_workload_as_in_plain_python(
     agree(load, learner, scheduler, semantics=semantics, correction=correction)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(dependent_workloads(), learners, semantics, st.sampled_from(CORRECTIONS))
 def test_where_jobs_follow_others_as_in_plain_python(load: Workload, learner: KnnByHand, semantics: str, correction: str) -> None:
@@ -239,6 +241,7 @@ def test_a_whole_trace_is_predicted_better_than_by_last2(trace: str, jobs: int, 
     assert second_half(table, procs, "knn") > second_half(table, procs, "last2")
 
 
+@pytest.mark.slow
 @needs_shared
 def test_on_ten_thousand_jobs_of_a_real_trace_as_in_plain_python() -> None:
     table = whole_trace("KTH-SP2")[:10_000]

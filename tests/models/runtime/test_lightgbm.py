@@ -102,12 +102,14 @@ def agree(load: Workload, hand: BoostedByHand, **policy: Any) -> None:
     assert sum(one != other for one, other in zip(guesses, expected.predicted, strict=True)) > 200, "nothing was learned"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("dependencies", [False, True])
 def test_over_ten_days_as_lightgbm_itself(dependencies: bool, semantics: str) -> None:
     agree(days(dependencies), BoostedByHand(), semantics=semantics, dependencies=dependencies)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hand",
     [BoostedByHand(trees=7), BoostedByHand(leaves=3), BoostedByHand(jobs=250), BoostedByHand(seed=3)],
@@ -155,6 +157,7 @@ def test_two_hundred_ended_jobs_are_enough(count: int, grown: bool) -> None:
     assert trees == [grown]  # and can split nothing: one leaf
 
 
+@pytest.mark.slow
 def test_of_more_than_two_thousand_jobs_the_seed_decides_from_which_the_bins_are_made() -> None:
     load = days(size=4000)
     hand = BoostedByHand(trees=2, seed=3)

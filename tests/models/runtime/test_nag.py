@@ -63,6 +63,7 @@ def agree(load: Workload, learner: NagByHand, scheduler: str = "FCFS-EASY-SPF", 
     return expected
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(workloads(most=20), learners(), easy, semantics, st.sampled_from(CORRECTIONS))
 def test_on_any_small_workload_as_in_plain_python(
@@ -71,12 +72,14 @@ def test_on_any_small_workload_as_in_plain_python(
     agree(load, learner, scheduler, semantics=semantics, correction=correction)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(dependent_workloads(most=20), learners(), semantics, st.sampled_from(CORRECTIONS))
 def test_where_jobs_follow_others_as_in_plain_python(load: Workload, learner: NagByHand, semantics: str, correction: str) -> None:
     agree(load, learner, dependencies=True, semantics=semantics, correction=correction)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("published", [True, False])
 @pytest.mark.parametrize("weight", WEIGHTS)
 @pytest.mark.parametrize("under", SLOPES)

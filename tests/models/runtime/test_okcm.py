@@ -146,6 +146,7 @@ learners = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(workloads(), learners, st.sampled_from(EASY_NAMES), semantics, st.sampled_from(CORRECTIONS))
 def test_on_any_small_workload_as_in_plain_python(
@@ -154,6 +155,7 @@ def test_on_any_small_workload_as_in_plain_python(
     agree(load, learner, scheduler, semantics=semantics, correction=correction)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(dependent_workloads(), learners, semantics, st.sampled_from(CORRECTIONS))
 def test_where_jobs_follow_others_as_in_plain_python(load: Workload, learner: OkcmByHand, semantics: str, correction: str) -> None:

@@ -275,6 +275,7 @@ hands = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(described(workloads()), hands, schedulers, semantics, corrections)
 def test_on_any_small_workload_as_in_plain_python(
@@ -284,12 +285,14 @@ def test_on_any_small_workload_as_in_plain_python(
     agree(load, hand, scheduler, semantics=semantics, correction=correction)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(described(dependent_workloads()), hands, semantics, corrections)
 def test_where_jobs_follow_others_as_in_plain_python(load: Workload, hand: QuantileByHand, semantics: str, correction: str) -> None:
     agree(load, hand, semantics=semantics, correction=correction, dependencies=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hand", "policy"),
     [
@@ -325,6 +328,7 @@ def test_months_and_seconds_side_by_side_as_in_plain_python(order: float | str) 
     agree(Workload(4, submit, runtime, [1] * 120, requested, ["ann"] * 120, requested), QuantileByHand(order=order))
 
 
+@pytest.mark.slow
 def test_new_trees_learn_from_the_most_recent_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantile, "LEARNED_JOBS", 120)
     hand = agree(days(size=240), QuantileByHand(learned=120))
@@ -423,6 +427,7 @@ def test_upper_quantiles_hold_for_as_much_work_as_for_jobs(to_the_request: float
     assert held(made, 0.7) < 0.67, "below, jobs count alone"
 
 
+@pytest.mark.slow
 @needs_shared
 def test_on_a_whole_trace_each_level_is_kept_to_and_loses_less_than_the_request() -> None:
     made = simulate(whole_trace("KTH-SP2"), procs=100, scheduler="EASY-SJBF", predictor="quantile")

@@ -102,6 +102,7 @@ oracles = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(
     st.one_of(workloads(), dependent_workloads()),
@@ -128,6 +129,7 @@ def test_on_a_busy_machine_as_in_exact_arithmetic(semantics: str, dependencies: 
         assert made["corrections"].any()
 
 
+@pytest.mark.slow
 @needs_shared
 @pytest.mark.parametrize(("trace", "procs"), [("KTH-SP2", 100), ("SDSC-SP2", 128)])
 def test_on_a_whole_trace_as_in_exact_arithmetic(trace: str, procs: int) -> None:

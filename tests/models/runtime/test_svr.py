@@ -58,12 +58,14 @@ def agree(load: Workload, hand: SvrByHand, **policy: Any) -> None:
     assert sum(one != other for one, other in zip(guesses, expected.predicted, strict=True)) > 200, "nothing was learned"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("dependencies", [False, True])
 def test_over_ten_days_as_scikit_learn_itself(dependencies: bool, semantics: str) -> None:
     agree(days(dependencies), SvrByHand(), semantics=semantics, dependencies=dependencies)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hand", [SvrByHand(c=10.0), SvrByHand(epsilon=0.5), SvrByHand(gamma=0.2), SvrByHand(jobs=250)], ids=SvrByHand.label
 )

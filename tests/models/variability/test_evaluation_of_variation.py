@@ -79,6 +79,7 @@ def test_runs_without_a_baseline_are_counted_not_labelled(made):
     assert folds(runs, BLOCKED)[1] == 1
 
 
+@pytest.mark.slow
 def test_what_is_measured_is_what_scikit_learn_measures(made, said):
     table = measured(said)
     rows = said[(said["protocol"] == LEFT_OUT) & (said["features"] == "own") & (said["classifier"] == "lightgbm")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ def other_runs(runs: pd.DataFrame, kept: int, rng: np.random.Generator) -> pd.Da
     return pd.concat([dressed(others, rng), run]).sample(frac=1, random_state=int(rng.integers(2**31)))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=30)
 def test_no_feature_sees_the_future_or_other_runs(seed: int) -> None:

@@ -63,6 +63,7 @@ def without_times(path: Path) -> tuple[pd.DataFrame, dict]:
     return table.drop(columns="simulate_s"), metadata
 
 
+@pytest.mark.slow
 def test_killed_and_taken_up_again_the_results_are_the_same_to_the_last_byte(trace: Path, tmp_path: Path) -> None:
     seeds = [word for seed in range(40) for word in ("--seed", str(seed))]
     arguments = ["campaign", str(trace), "--windows", "weeks", "--scheduler", "EASY", "--scheduler", "SAF-JustBF", *seeds]
@@ -203,6 +204,7 @@ def test_a_failed_point_leaves_the_last_results_and_what_is_done(workload: Clean
     assert (tmp_path / "out.parquet.journal").read_bytes().count(b"\n") == 1 + 6 + 5
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_left_out_and_writes_what_run_campaign_gives(
     workload: CleanTrace, windows: Windows, trace: Path, tmp_path: Path
 ) -> None:
@@ -255,6 +257,7 @@ def test_the_command_says_what_it_left_out_and_writes_what_run_campaign_gives(
         assert f"{wait:,.0f}" in html
 
 
+@pytest.mark.slow
 def test_a_generated_workload_is_called_so_everywhere(tmp_path: Path) -> None:
     out, page = tmp_path / "out.parquet", tmp_path / "out.html"
     arguments = ["--scheduler", "EASY", "--scheduler", "EASY-SJBF", "--windows", "months", "--keep-first", "--drop-rule", "none"]

@@ -85,6 +85,7 @@ def test_schedule_out_has_every_job_of_every_combination(trace: Path, tmp_path: 
     assert strict.to_dict() == {1: 0, 2: 100, 3: 200}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -175,6 +176,7 @@ def test_simulate_imports_neither_dagster_nor_mlflow(trace: Path, tmp_path: Path
     assert done.stderr.splitlines()[-1] == "[]"
 
 
+@pytest.mark.slow
 def test_every_command_explains_itself(tmp_path: Path) -> None:
     done = process("--help", home=tmp_path)
     assert done.returncode == 0
@@ -192,6 +194,7 @@ def test_the_published_slowdowns_come_out_of_the_command_line(tmp_path: Path) ->
     assert slowdowns == [92.6877, 69.3936]
 
 
+@pytest.mark.slow
 def test_bench_writes_figures_and_compares_with_them(trace: Path, tmp_path: Path) -> None:
     stored = tmp_path / "figures.json"
     first = queuecast("bench", "--trace", str(trace), "--scheduler", "EASY", "--repeat", "1", "--out", str(stored), home=tmp_path)

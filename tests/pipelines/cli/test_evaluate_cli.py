@@ -62,6 +62,7 @@ def evaluated(trace: Path, home: Path, *arguments: str) -> subprocess.CompletedP
     return done
 
 
+@pytest.mark.slow
 def test_json_parquet_and_the_simulation_itself_say_the_same(trace: Path, tmp_path: Path) -> None:
     out = tmp_path / "figures.parquet"
     done = evaluated(trace, tmp_path, "--json", "--part", "all", "--part", "second-half", "--level", "0.2", "--out", str(out))
@@ -100,6 +101,7 @@ def test_json_parquet_and_the_simulation_itself_say_the_same(trace: Path, tmp_pa
         assert found == pytest.approx({name: expected[name] for name in list(expected)[1:]} | {"crps_s": expected["mae_s"]})
 
 
+@pytest.mark.slow
 def test_the_table_and_the_page_name_every_predictor_and_its_accuracy(trace: Path, tmp_path: Path) -> None:
     page_file = tmp_path / "page.html"
     done = evaluated(trace, tmp_path, "--report", str(page_file))
@@ -119,6 +121,7 @@ def test_the_table_and_the_page_name_every_predictor_and_its_accuracy(trace: Pat
     assert "http" not in re.sub(r"data:image/[^\"]*", "", page), "the page needs nothing outside itself"
 
 
+@pytest.mark.slow
 def test_a_generated_workload_says_so_and_a_distribution_is_drawn_and_stored(trace: Path) -> None:
     workload = clean(read_trace("generated"))
     evaluation = evaluate_predictors(workload, ["requested", "last2"], repeats=0, levels=(0.8,))
@@ -171,6 +174,7 @@ def test_distributions_are_printed_in_80_columns_with_all_their_digits(trace: Pa
     assert f"{100 * widest['work_at_most']:.1f}" in "".join(printed)
 
 
+@pytest.mark.slow
 def test_by_default_all_predictors_are_judged_and_the_two_answers_of_the_forest_by_names_of_their_own(
     trace: Path, tmp_path: Path
 ) -> None:
@@ -196,6 +200,7 @@ def test_nights_of_predictors_that_learn_anew_are_told_of(trace: Path) -> None:
     assert max(night for _, night, _ in told) <= told[0][2]
 
 
+@pytest.mark.slow
 def test_without_users_a_trace_is_judged_as_a_whole_and_that_is_said(tmp_path: Path) -> None:
     done = evaluated(swf(tmp_path / "nobody.swf", users=False), tmp_path, "--report", str(tmp_path / "page.html"))
     assert "nobody: names no users, so there are no figures by experience" in done.stderr
@@ -203,6 +208,7 @@ def test_without_users_a_trace_is_judged_as_a_whole_and_that_is_said(tmp_path: P
     assert "The trace names no users." in (tmp_path / "page.html").read_text()
 
 
+@pytest.mark.slow
 def test_jobs_without_a_request_are_not_judged_by_their_own_runtime(tmp_path: Path) -> None:
     some = swf(tmp_path / "some.swf", requests="some")
     done = evaluated(some, tmp_path, "--missing-request", "runtime", "--json")
@@ -235,6 +241,7 @@ def test_bad_requests_get_one_line_before_anything_is_simulated(
         assert word in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 @needs_shared
 def test_on_kth_sp2_last2_is_surely_more_accurate_than_requests_and_experience_is_of_its_own_schedule(tmp_path: Path) -> None:
     file = SHARED / "traces" / "KTH-SP2-filtered.swf.gz"

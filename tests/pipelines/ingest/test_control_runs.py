@@ -272,6 +272,7 @@ def test_rows_are_kept_once_and_what_was_first_stays(tmp_path: Path) -> None:
     assert stored(lake, RUNS, "q")["nodes"].tolist() == [["quartz1", "quartz2"], ["quartz7"], None, None]
 
 
+@pytest.mark.slow
 def test_two_that_add_control_runs_at_once_lose_none(tmp_path: Path) -> None:
     known = {number: read_accounting_runs(sacct(tmp_path, job(number)), PATTERN, ZONE).runs for number in (1, 2)}
     for trial in range(10):

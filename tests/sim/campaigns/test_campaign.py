@@ -88,6 +88,7 @@ def backwards(function: Callable[[Point], Any], asked: Sequence[Point]) -> Itera
     return map(function, reversed(asked))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("map_points", [threads(1), threads(4), backwards, processes])
 def test_whoever_computes_the_points_the_table_is_the_same(map_points) -> None:
     table = TablePredictor("half", lambda jobs: jobs["requested_s"].to_numpy() / 2)

@@ -139,6 +139,7 @@ def test_differences_are_paired_by_trial() -> None:
     assert row["relative_low"] < 10 / row["baseline"] < row["relative_high"]
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_true_difference_as_often_as_they_say() -> None:
     held = 0
     for number in range(200):
@@ -228,6 +229,7 @@ def test_tables_have_all_metrics_and_all_schedulers(conducted: list[Conducted]) 
     assert label("SJF-EASY+RUSH(model=lightgbm,skips=2,classes=little)") == "SJF-EASY RUSH lightgbm, 2 skips, little too"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PICTURES)
 def test_every_picture_is_drawn_the_same_twice(conducted: list[Conducted], name: str) -> None:
     draw = getattr(cluster_plots, name)

@@ -45,6 +45,7 @@ def recorded(interval: str) -> tuple[Cluster, pd.DataFrame, ClusterRun, np.ndarr
     return cluster, jobs, made, np.concatenate(taken), by_oracle(cluster, jobs, 21)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", INTERVALS)
 def test_features_at_the_start_are_those_of_the_recorded_samples(interval: str) -> None:
     cluster, jobs, made, grown, runs = recorded(interval)

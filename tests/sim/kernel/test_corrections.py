@@ -214,18 +214,21 @@ def agree(load: Workload, scheduler: str, predictor: Any = None, **policy: Any) 
     return expected
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(workloads(), schedulers, semantics)
 def test_okcm_steps_on_any_small_workload(load: Workload, scheduler: str, semantics: str) -> None:
     agree(load, scheduler, semantics=semantics, correction="tsafrir(steps=okcm)")
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(workloads(most=50), schedulers, semantics, starvation)
 def test_last2_asked_again_on_any_small_workload(load: Workload, scheduler: str, semantics: str, starvation_s: int | None) -> None:
     agree(load, scheduler, "last2", semantics=semantics, starvation_s=starvation_s, correction="conditional")
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(workloads(), schedulers, semantics, starvation, st.integers(0, 99))
 def test_a_predictor_that_changes_its_mind_on_any_small_workload(
@@ -243,6 +246,7 @@ def test_several_reservations_under_a_predictor_that_changes_its_mind(
     agree(load, scheduler, Moody(seed), semantics=semantics, correction="conditional")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheduler", ["FCFS-EASY", "FCFS-EASY-SPF", "SAF-JustBF", CONSERVATIVE, "LEXP-EASY-SPF", "FCFS-List"])
 @pytest.mark.parametrize("semantics", SEMANTICS)
 def test_crowds_are_asked_again_and_often(scheduler: str, semantics: str) -> None:

@@ -219,12 +219,14 @@ def agree(load: Workload, scheduler: str, predictor: Any, **policy: Any) -> None
     assert by_kernel(load, scheduler, predictor, **policy) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(dependent_workloads(), any_scheduler, st.sampled_from(PREDICTORS), policies)
 def test_any_small_workload_with_dependencies(load: Workload, scheduler: str, predictor: str | None, policy: dict) -> None:
     agree(load, scheduler, predictor, dependencies=True, **policy)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(dependent_workloads(), st.sampled_from(["FCFS-EASY", "FCFS-EASY-SPF", CONSERVATIVE]), st.sampled_from(SEMANTICS))
 def test_last2_learns_and_is_asked_again_where_jobs_follow_others(load: Workload, scheduler: str, semantics: str) -> None:

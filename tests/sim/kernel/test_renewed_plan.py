@@ -70,12 +70,14 @@ def agree(load: Workload, name: str, scheduler: str, **policy: Any) -> Outcome:
 names, schedulers, semantics = st.sampled_from(sorted(PREDICTORS)), st.sampled_from(SCHEDULERS), st.sampled_from(SEMANTICS)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(workloads(most=40), names, schedulers, semantics)
 def test_on_any_small_workload_as_in_plain_python(load: Workload, name: str, scheduler: str, semantics: str) -> None:
     agree(load, name, scheduler, semantics=semantics)
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(dependent_workloads(), names, schedulers, semantics)
 def test_where_jobs_follow_others_as_in_plain_python(load: Workload, name: str, scheduler: str, semantics: str) -> None:

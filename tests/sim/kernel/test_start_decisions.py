@@ -78,6 +78,7 @@ def drawn_apart(load: Workload, seed: int) -> Told:
 # Against the oracle
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(workloads(), any_scheduler, st.sampled_from(PREDICTORS), policies, whims, limits)
 def test_any_small_workload(load: Workload, scheduler: str, predictor: Any, policy: dict, whim: Whim, skips: int) -> None:
@@ -136,6 +137,7 @@ def test_crowds_with_queues_of_hundreds(scheduler: str, semantics: str) -> None:
     assert sum(answer.skipped for answer in said) > 200
 
 
+@pytest.mark.slow
 def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
     """Compiled code does not check bounds, NumPy does: the same with the kernels as plain Python, in a process of its own."""
     script = """
