@@ -108,7 +108,7 @@ def test_events_since_the_boot_are_no_gauges_though_named_like_them() -> None:
 
 
 def test_an_unknown_sampler_is_what_the_site_states() -> None:
-    with pytest.raises(InputError, match=r"'gpu' is not known .* state whether"):
+    with pytest.raises(InputError, match=r"unknown sampler 'gpu'; known: .*; state whether"):
         sampler_of("gpu", ["power"])
     assert sampler_of("gpu", ["power"], "gauge") == Sampler("gpu", ("power",), frozenset({"power"}))
     assert sampler_of("gpu", ["power"], "cumulative") == Sampler("gpu", ("power",))

@@ -179,7 +179,7 @@ def test_decisions_are_counted_by_trial_and_by_job(conducted: list[Conducted]) -
 @pytest.mark.parametrize(
     ("schedulers", "said"),
     [
-        ((RUSH, "EASY"), "compared with"),
+        ((RUSH, "EASY"), "is the baseline and takes no start decisions"),
         (("EASY", "EASY"), "twice"),
         (("EASY", "EASY+RUSH(model=nobody)"), "known models"),
         (("EASY", "EASY+RUSH"), "known models"),
@@ -217,7 +217,7 @@ def test_the_page_says_that_it_is_simulated_and_prints_what_was_found(conducted:
 
 def test_a_page_of_the_baseline_alone_can_be_made() -> None:
     made = conduct(plan("ADPA", schedulers=("EASY",), trials=1))
-    assert "nothing to sum up" in render_cluster("small", made, {})
+    assert "so there is no summary" in render_cluster("small", made, {})
     assert beside(made) == []
 
 
