@@ -24,6 +24,7 @@ lint: $(READY)  ## style and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo --no-cache
 
 format: $(READY)
 	@$(BIN)/ruff check --fix .
