@@ -27,7 +27,6 @@ from pipelines.storage.publishing import RUN_WAITS_S, alone, finish
 from pipelines.workflows.judging import judging_instants
 from pipelines.workflows.nothing_new import MADE_FROM, serving
 from pipelines.workflows.retraining import (
-    MEASURES,
     Incumbent,
     Retrained,
     incumbent,
@@ -122,7 +121,7 @@ def register_predictors(
     waited for. Raises InputError where one takes too long, and for a version that does not answer when it is loaded back.
     """
     from models.packed.methods import PREDICTED
-    from models.registry.runtime_registration import ask, load_version, trained_method
+    from models.registry.runtime_registration import RUNTIME, ask, load_version, trained_method
     from models.registry.versions import all_or_nothing
     from pipelines.storage.registry import submissions
 
@@ -138,7 +137,7 @@ def register_predictors(
             champion = _brought_up_to_date(work, chosen)
         _keep_for_simulation(work, chosen)
     told = {number: store.client.get_model_version(work.model, number) for number in dict.fromkeys([*chosen.versions, champion])}
-    versions = serving(store, work.model, list(told.values()), MEASURES)
+    versions = serving(store, work.model, list(told.values()), RUNTIME.measures)
     versions["alias"] = [{champion: "champion", chosen.challenger: "challenger"}.get(number, "") for number in told]
     said = ask(load_version(work.model, champion), last)[PREDICTED]
     expected = np.full(len(last), np.nan)

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from models.registry.tracking import Tracking
 
 Incumbent = promotion.Incumbent[Method]
-MEASURES = {"accuracy": "judged_accuracy", "judged_jobs": "judged_jobs"}
-"""Measures of the table of versions, by the tags that record them."""
 
 
 def incumbent(store: Tracking, trace: str) -> Incumbent | None:
