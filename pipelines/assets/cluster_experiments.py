@@ -44,7 +44,7 @@ class TrialConfig(dg.Config):
 def cluster_experiments(
     context: dg.AssetExecutionContext, config: TrialConfig, lake: LakeResource
 ) -> Iterator[dg.MaterializeResult]:
-    """Load the champion, run the trials, keep the differences; none for a real system.
+    """Load the champion, run the trials, keep the differences; a real system has none.
 
     No simulated cluster is like a real system.
     """
