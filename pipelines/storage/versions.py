@@ -42,8 +42,6 @@ OF_SYSTEMS = frozenset({"variability_features", "variability_model", "cluster_ex
 MADE_FROM: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("jobs", "rejected_jobs", "served", "nights", "variability_features", "variability_nights"), ()),
     "user_history": ("jobs",),
-    "predictions": ("user_history",),
-    "prediction_metrics": ("predictions",),
     "prediction_quality": ("schedules",),
     "runtime_model": ("user_history",),
     "schedules": ("jobs", "runtime_model"),
