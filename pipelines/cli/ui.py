@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+import pipelines
 from features.errors import InputError
 
 
@@ -19,14 +20,17 @@ def command(port: int, host: str) -> None:
     """Serve the Dagster UI; stop it with Ctrl-C."""
     from pipelines.storage.instance import dagster_home
 
-    workspace = Path(__file__).resolve().parents[2] / "workspace.yaml"
-    if not workspace.exists():
-        raise InputError(f"{workspace}: not there; run the user interface from a checkout")
     check_free(host, port)
     print(f"instance {dagster_home()}, web server http://{host}:{port}", file=sys.stderr, flush=True)
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
-    dagster = Path(sys.executable).with_name("dagster")
-    os.execv(dagster, [str(dagster), "dev", "-w", str(workspace), "-p", str(port), "-h", host])
+    arguments = web_server(host, port)
+    os.execv(arguments[0], arguments)
+
+
+def web_server(host: str, port: int) -> list[str]:
+    """Return the command line of the web server, for any working directory."""
+    dagster, workspace = Path(sys.executable).with_name("dagster"), Path(pipelines.__file__).with_name("workspace.yaml")
+    return [str(dagster), "dev", "-w", str(workspace), "-p", str(port), "-h", host]
 
 
 def check_free(host: str, port: int) -> None:

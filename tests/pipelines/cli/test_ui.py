@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import tomllib
+from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
 
 from features.errors import InputError
 from pipelines.assets.checks import escaped
 from pipelines.cli.run import described
-from pipelines.cli.ui import check_free
+from pipelines.cli.ui import check_free, web_server
+
+HOUSE = Path(__file__).resolve().parents[3]
 
 
 def test_a_taken_port_is_one_line_that_says_what_to_do():
@@ -20,6 +27,27 @@ def test_a_taken_port_is_one_line_that_says_what_to_do():
         with pytest.raises(InputError, match=f"port {port} of 127.0.0.1 .*--port"):
             check_free("127.0.0.1", port)
     check_free("127.0.0.1", port)
+
+
+@pytest.mark.slow
+def test_the_workspace_is_found_from_any_directory(tmp_path):
+    dagster, _, *workspace = web_server("127.0.0.1", 3000)[:4]
+    made = subprocess.run(
+        [dagster, "definitions", "validate", *workspace],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(HOUSE), "QUEUECAST_HOME": str(tmp_path), "DAGSTER_DISABLE_TELEMETRY": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 0, made.stderr
+    assert "Validation successful for code location queuecast" in made.stdout + made.stderr
+
+
+def test_the_wheel_brings_the_workspace():
+    packaged = tomllib.loads((HOUSE / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["*"]
+    workspace = Path(web_server("127.0.0.1", 3000)[3])
+    assert workspace.parent == HOUSE / "pipelines"
+    assert any(fnmatch(workspace.name, each) for each in packaged)
 
 
 def test_an_unknown_host_is_refused():
