@@ -9,7 +9,7 @@ from pipelines.assets.history import user_history_of_trace
 from pipelines.assets.jobs import ingest
 from pipelines.assets.night import night
 from pipelines.assets.published import published_system, published_trace
-from pipelines.assets.resources import LakeResource
+from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.runtime_model import runtime_model
 from pipelines.assets.schedules import schedules
 from pipelines.assets.sensors import changed_traces, drift, failed_nights, nightly_retraining, nightly_variability_retraining
@@ -55,5 +55,5 @@ defs = dg.Definitions(
     jobs=[full_run, variability, nightly, nightly_variability],
     schedules=[nightly_retraining, nightly_variability_retraining],
     sensors=[changed_traces, failed_nights, drift],
-    resources={"lake": LakeResource()},
+    resources={"lake": LakeResource(), "registry": RegistryResource()},
 )

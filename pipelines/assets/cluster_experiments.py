@@ -9,10 +9,9 @@ from models.registry.variability_registration import VARIABILITY, registered_cla
 from pipelines.assets.checks import specs
 from pipelines.assets.comparison import picture
 from pipelines.assets.partitions import systems
-from pipelines.assets.resources import LakeResource
+from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.report.cluster_plots import varied
 from pipelines.sources.systems import SIMULATED
-from pipelines.storage.registry import tracking
 from pipelines.workflows.progress import report_progress
 from pipelines.workflows.variability_checks import EXPERIMENTS, check_trials
 from pipelines.workflows.variability_night import TRIALS_PAGE, TRIALS_TABLE
@@ -42,7 +41,7 @@ class TrialConfig(dg.Config):
     can_subset=True,  # so that its checks are not required without trials
 )
 def cluster_experiments(
-    context: dg.AssetExecutionContext, config: TrialConfig, lake: LakeResource
+    context: dg.AssetExecutionContext, config: TrialConfig, lake: LakeResource, registry: RegistryResource
 ) -> Iterator[dg.MaterializeResult]:
     """Load the champion, run the trials, keep the differences; a real system has none.
 
@@ -55,7 +54,7 @@ def cluster_experiments(
         return
     report_progress("try the champion", 0, 1)
     model = VARIABILITY.registered(name)
-    champion = registered_classifier(tracking(), model, lake.lake().models(model)["champion"])
+    champion = registered_classifier(registry.tracking(), model, lake.lake().models(model)["champion"])
     plan = trial_plan(config.trials, config.seed)
     conducted, compared = try_model(plan, champion.model, champion.scope)
     lake.lake().write(TRIALS_TABLE, name, compared, {"generated": True, "champion": champion.version})

@@ -9,7 +9,6 @@ from pipelines.assets.resources import LakeResource
 from pipelines.ingest.ldms_ingest import read_quarantine
 from pipelines.sources.systems import SIMULATED, system
 from pipelines.storage.counters_store import CountersStore
-from pipelines.storage.home import home
 from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
 from pipelines.workflows.progress import progress_reporter
 from pipelines.workflows.variability_checks import CONTROL_RUNS, COUNTERS, check_control_runs, check_counters
@@ -60,8 +59,8 @@ def tell_days(context: dg.AssetExecutionContext, name: str, found: pd.DataFrame)
 def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Read new counters; report them by day."""
     name = context.partition_key
-    simulate_if_needed(home(), name)
-    report = read_counters(home(), system(home(), name), progress_reporter("read counters"))
+    simulate_if_needed(lake.place(), name)
+    report = read_counters(lake.place(), system(lake.place(), name), progress_reporter("read counters"))
     store = CountersStore(lake.lake().root, name)
     found, quarantine = sampled(store, report), read_quarantine(store)
     tell_days(context, name, found)
@@ -106,8 +105,8 @@ def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materi
 def control_runs(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Read the system's tables, keep new rows, report how many each application has."""
     name = context.partition_key
-    simulate_if_needed(home(), name)
-    found = read_tables(lake.lake(), system(home(), name))
+    simulate_if_needed(lake.place(), name)
+    found = read_tables(lake.lake(), system(lake.place(), name))
     runs = stored(lake.lake(), RUNS, name)
     types = application_types(lake.lake(), name)
     table = label_balance(runs) if len(runs) else pd.DataFrame({"application": []})

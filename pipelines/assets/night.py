@@ -7,6 +7,7 @@ day is no longer missing, and publishes nothing: the champion does not move back
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -15,13 +16,15 @@ from features.jobs.schema import fingerprint
 from models.registry.registration import version_at
 from pipelines.assets.checks import holds, specs
 from pipelines.assets.partitions import nights
+from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.sources.traces import read_known
-from pipelines.storage.home import home
-from pipelines.storage.lake import Lake
-from pipelines.storage.registry import kept_versions, tracking
+from pipelines.storage.registry import kept_versions
 from pipelines.workflows.night_day import accounting_of, later_night
 from pipelines.workflows.nights import Night, NightConfig
 from pipelines.workflows.nights import night as one_night
+
+if TYPE_CHECKING:
+    from models.registry.tracking import Tracking
 
 CHECKS = {
     "champion_serves_this_night": "What consumers load as champion has the histories of this night, or of a later one.",
@@ -59,20 +62,24 @@ def retried_if_away() -> Iterator[None]:
     retry_policy=RETRIES,
     description="Accounting as of the day, a challenger judged as served, the champion replaced or refreshed, the last month compared, a page: all or nothing.",
 )
-def night(context: dg.AssetExecutionContext, config: NightSettings) -> dg.MaterializeResult:
+def night(
+    context: dg.AssetExecutionContext, config: NightSettings, lake: LakeResource, registry: RegistryResource
+) -> dg.MaterializeResult:
     """Do the night of a trace and day, and report its results."""
     key = nights.get_partition_key_from_str(context.partition_key).keys_by_dimension
     name, day = key["trace"], key["day"]
     with retried_if_away():
-        if last := later_night(Lake(home() / "lake"), name, day):
-            return _recorded(_read(name, day), day, last)
+        if last := later_night(lake.lake(), name, day):
+            return _recorded(_read(name, day), day, last, registry.tracking())
         settings = NightConfig(seed=config.seed, keep=kept_versions())
-        made = one_night(name, day, lambda: _read(name, day), tracking, home(), run_id=context.run_id, config=settings)
-    published = Lake(home() / "lake").versions(f"runtime-{name}").current()
+        made = one_night(
+            name, day, lambda: _read(name, day), registry.tracking, lake.place(), run_id=context.run_id, config=settings
+        )
+    published = lake.lake().versions(f"runtime-{name}").current()
     for table in ("published_trace", *(table for table in published.files if table in TABLES)):
         metadata = {"night": day, "fingerprint": str(made.row["fingerprint"]), "version": published.version}
         context.log_event(dg.AssetMaterialization(table, partition=name, metadata=metadata))
-    return _done(made)
+    return _done(made, registry.tracking())
 
 
 TABLES = ("jobs", "rejected_jobs", "user_history", "runtime_model")
@@ -84,9 +91,9 @@ def _read(name: str, day: str) -> CleanTrace:
     return accounting_of(clean(trace, missing_request=missing_request), day)
 
 
-def _recorded(known: CleanTrace, day: str, last: str) -> dg.MaterializeResult:
+def _recorded(known: CleanTrace, day: str, last: str, store: "Tracking") -> dg.MaterializeResult:
     """Return the result of a night that came too late to serve anything."""
-    champion = version_at(tracking(), f"runtime-{known.name}")
+    champion = version_at(store, f"runtime-{known.name}")
     why = f"the night {last} was published before: nothing was trained, and champion and tables stay those of that night"
     return dg.MaterializeResult(
         metadata={"night": day, "published": False, "why": why, "jobs": len(known.jobs), "fingerprint": fingerprint(known.jobs)},
@@ -97,9 +104,9 @@ def _recorded(known: CleanTrace, day: str, last: str) -> dg.MaterializeResult:
     )
 
 
-def _done(made: Night) -> dg.MaterializeResult:
+def _done(made: Night, store: "Tracking") -> dg.MaterializeResult:
     name = made.trace
-    champion = tracking().client.get_model_version_by_alias(f"runtime-{name}", "champion")
+    champion = store.client.get_model_version_by_alias(f"runtime-{name}", "champion")
     alarms = made.performance[made.performance["drifted"]] if len(made.performance) else made.performance
     return dg.MaterializeResult(
         metadata={

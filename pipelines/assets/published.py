@@ -6,17 +6,20 @@ or materialise this asset by itself, which publishes the last draft whose run su
 aliases of a run that died while it was published, and says what is current.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from features.jobs.schema import fingerprint
 from pipelines.assets.checks import broken, holds, specs
 from pipelines.assets.partitions import systems, traces
-from pipelines.assets.resources import LakeResource
+from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import RUN_WAITS_S, alone, finish, lock_of, publish
-from pipelines.storage.registry import kept_versions, pruned, tracking
+from pipelines.storage.registry import kept_versions, pruned
+
+if TYPE_CHECKING:
+    from models.registry.tracking import Tracking
 
 OF_TRACES = (
     "jobs",
@@ -40,10 +43,10 @@ CHECKS = {**_ALIASES, "tables_are_of_the_same_jobs": "Every table that was made 
     check_specs=specs("published_trace", CHECKS),
     description="What readers see of a trace: one version of its tables, its page and its registered models, put in one step.",
 )
-def published_trace(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
+def published_trace(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
     """Publish the run's draft."""
     name = context.partition_key
-    result, checks = _published(context, f"runtime-{name}", lake.lake())
+    result, checks = _published(context, f"runtime-{name}", lake.lake(), registry.tracking())
     seen = Lake(lake.lake().root).at_once(f"runtime-{name}")
     jobs = fingerprint(seen.read("jobs", name)[0])
     made_of = {table: seen.read(table, name)[1].get("jobs", jobs) for table in OF_TRACES[:-1] if seen.has(table, name)}
@@ -61,17 +64,19 @@ def published_trace(context: dg.AssetExecutionContext, lake: LakeResource) -> dg
     check_specs=specs("published_system", _ALIASES),
     description="What readers see of a monitored system: one version of its tables, its page and its registered models, put in one step.",
 )
-def published_system(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
+def published_system(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
     """Publish the run's draft."""
-    result, checks = _published(context, f"variability-{context.partition_key}", lake.lake())
+    result, checks = _published(context, f"variability-{context.partition_key}", lake.lake(), registry.tracking())
     return dg.MaterializeResult(metadata=result, check_results=checks)
 
 
-def _published(context: dg.AssetExecutionContext, subject: str, lake: Lake) -> tuple[dict[str, Any], list[dg.AssetCheckResult]]:
+def _published(
+    context: dg.AssetExecutionContext, subject: str, lake: Lake, store: "Tracking"
+) -> tuple[dict[str, Any], list[dg.AssetCheckResult]]:
     """Publish the draft, prune old registered versions, and report what is current."""
     from models.registry.versions import aliases
 
-    store, versions = tracking(), lake.versions(subject)
+    versions = lake.versions(subject)
     draft = (
         lake.draft
         if versions.draft(lake.draft)

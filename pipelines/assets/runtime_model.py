@@ -5,9 +5,7 @@ from pydantic import Field
 
 from pipelines.assets.checks import holds, specs
 from pipelines.assets.partitions import traces
-from pipelines.assets.resources import LakeResource
-from pipelines.storage.home import home
-from pipelines.storage.registry import tracking
+from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.workflows.progress import report_progress
 from pipelines.workflows.registering import register_predictors
 from pipelines.workflows.split import date_of
@@ -38,14 +36,16 @@ class TrainingConfig(dg.Config):
     check_specs=specs("runtime_model", CHECKS),
     description="Versions runtime-<trace> that learned from what had ended by a date inside the trace; the best by the stated rule is the champion.",
 )
-def runtime_model(context: dg.AssetExecutionContext, config: TrainingConfig, lake: LakeResource) -> dg.MaterializeResult:
+def runtime_model(
+    context: dg.AssetExecutionContext, config: TrainingConfig, lake: LakeResource, registry: RegistryResource
+) -> dg.MaterializeResult:
     """Register the candidates of a trace; keep the results and the version to simulate."""
     name = context.partition_key
     report_progress("register", 0, 1)
     clean = lake.lake().read_clean(name)
     history = read_history(lake.lake(), clean)
-    store = tracking()
-    made = register_predictors(clean, history, store, home(), context.run_id, until=config.until, seed=config.seed)
+    store = registry.tracking()
+    made = register_predictors(clean, history, store, lake.place(), context.run_id, until=config.until, seed=config.seed)
     answers = made.answers
     marks = {
         "nothing_new": made.nothing_new,

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from pipelines.assets.checks import specs
 from pipelines.assets.partitions import traces
-from pipelines.assets.resources import LakeResource
-from pipelines.storage.registry import tracking
+from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.storage.registry import predict_registered
 from pipelines.workflows.progress import progress_reporter
 from pipelines.workflows.registering import whole_accounting
 from pipelines.workflows.run_schedules import prediction_quality, run_schedules
@@ -41,24 +41,28 @@ class CampaignConfig(dg.Config):
     check_specs=specs("schedules", SCHEDULES | SIMULATED),
     description="When each job starts under every scheduler with the registered model, as served, and with predictors that learn in the simulator.",
 )
-def schedules(context: dg.AssetExecutionContext, config: CampaignConfig, lake: LakeResource) -> dg.MaterializeResult:
+def schedules(
+    context: dg.AssetExecutionContext, config: CampaignConfig, lake: LakeResource, registry: RegistryResource
+) -> dg.MaterializeResult:
     """Simulate every combination, with the registered model; keep schedules and quality."""
     name = context.partition_key
     clean = lake.lake().read_clean(name)
     known = whole_accounting(clean, read_history(lake.lake(), clean))
     _, registered = lake.lake().read_for(clean, "runtime_model")
     date = Split(registered["until_s"], registered["until_note"])
+    store = registry.tracking()
     made = run_schedules(
         clean,
         known,
         date,
         registered["simulated"],
-        tracking(),
+        store,
         schedulers=config.schedulers,
         predictors=config.predictors,
         corrections=config.corrections,
         seed=config.seed,
         progress=progress_reporter("simulate"),
+        ask=lambda spec, submitted: predict_registered(spec, submitted, store, lake.place()),
     )
     table, settings = pack_schedules(made.schedules)
     quality = prediction_quality(clean, made.schedules, date, config.seed)

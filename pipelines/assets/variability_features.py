@@ -6,7 +6,6 @@ from features.monitoring.rates import KINDS
 from pipelines.assets.checks import specs
 from pipelines.assets.partitions import systems
 from pipelines.assets.resources import LakeResource
-from pipelines.storage.home import home
 from pipelines.workflows.progress import report_progress
 from pipelines.workflows.variability_checks import FEATURES, check_features
 from pipelines.workflows.variability_table import FEATURES_TABLE, coverage, label_balance, pack_table, training_table
@@ -24,7 +23,7 @@ def variability_features(context: dg.AssetExecutionContext, lake: LakeResource) 
     """Compute the features in one pass over the counters, a row a run and scope."""
     name = context.partition_key
     report_progress("features of runs", 0, 1)
-    table = training_table(home(), name)
+    table = training_table(lake.place(), name)
     frame, metadata = pack_table(table)
     lake.lake().write(FEATURES_TABLE, name, frame, metadata)
     report_progress("features of runs", 1, 1)

@@ -6,12 +6,10 @@ from models.registry.variability_registration import VARIABILITY
 from pipelines.assets.checks import specs
 from pipelines.assets.comparison import picture
 from pipelines.assets.partitions import systems
-from pipelines.assets.resources import LakeResource
+from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.report.importances import importances
 from pipelines.sources.systems import system
-from pipelines.storage.home import home
 from pipelines.storage.publishing import RUN_WAITS_S, alone, finish
-from pipelines.storage.registry import tracking
 from pipelines.workflows.progress import report_progress
 from pipelines.workflows.variability_checks import MODEL, asked_back, check_model
 from pipelines.workflows.variability_models import retrain
@@ -36,15 +34,17 @@ class VariabilityConfig(dg.Config):
     check_specs=specs("variability_model", MODEL),
     description="Registered versions variability-<system>, self-contained; judged by F1 on runs they did not see; the champion by the rule.",
 )
-def variability_model(context: dg.AssetExecutionContext, config: VariabilityConfig, lake: LakeResource) -> dg.MaterializeResult:
+def variability_model(
+    context: dg.AssetExecutionContext, config: VariabilityConfig, lake: LakeResource, registry: RegistryResource
+) -> dg.MaterializeResult:
     """Train and judge classifiers on the features, register, promote or keep; report why."""
     name = context.partition_key
-    known = system(home(), name)
+    known = system(lake.place(), name)
     report_progress("train and register", 0, 1)
     table = unpack_table(name, *lake.lake().read(FEATURES_TABLE, name))
-    store = tracking()
+    store = registry.tracking()
     tags, model = {"dagster_run_id": context.run.run_id}, VARIABILITY.registered(name)
-    with alone(home(), model, RUN_WAITS_S):
+    with alone(lake.place(), model, RUN_WAITS_S):
         finish(lake.lake(), store, model)
         made = retrain(
             table,

@@ -12,8 +12,7 @@ from pipelines.assets.checks import specs
 from pipelines.assets.counters import tell_days
 from pipelines.assets.night import RETRIES, retried_if_away
 from pipelines.assets.partitions import systems
-from pipelines.storage.home import home
-from pipelines.storage.registry import tracking
+from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.workflows.variability_checks import CONTROL_RUNS, COUNTERS, FEATURES, MODEL
 from pipelines.workflows.variability_night import night
 
@@ -35,12 +34,14 @@ class VariabilityNightSettings(dg.Config):
     check_specs=specs("variability_night", {**COUNTERS, **CONTROL_RUNS, **FEATURES, **MODEL}),
     description="New counters and control runs read, candidates trained and judged, the champion replaced or kept: all or nothing.",
 )
-def variability_night(context: dg.AssetExecutionContext, config: VariabilityNightSettings) -> dg.MaterializeResult:
+def variability_night(
+    context: dg.AssetExecutionContext, config: VariabilityNightSettings, lake: LakeResource, registry: RegistryResource
+) -> dg.MaterializeResult:
     """Do the night, and report its results."""
     name = context.partition_key
     label = context.run.tags.get(NIGHT_TAG) or datetime.now(UTC).strftime("%Y-%m-%d")
     with retried_if_away():
-        made = night(home(), name, label, tracking, run_id=context.run.run_id, seed=config.seed)
+        made = night(lake.place(), name, label, registry.tracking, run_id=context.run.run_id, seed=config.seed)
     tell_days(context, name, made.ingested.days)
     for asset in ("counters", "control_runs", "variability_features"):
         context.log_event(dg.AssetMaterialization(asset, partition=name, metadata={"night": label}))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,21 +26,23 @@ if TYPE_CHECKING:
 EXPERIMENT = "runtime prediction"
 
 
-def tracking() -> Tracking:
-    """Return the site's MLflow store ($MLFLOW_TRACKING_URI), or the one in the home directory.
+def tracking(uri: str = "", artifacts: str = "") -> Tracking:
+    """Return the MLflow store at ``uri``; by default the site's, else the home directory's.
 
-    The latter is ``mlflow.db`` and ``mlartifacts``. InputError if it cannot be opened.
+    The site's is $MLFLOW_TRACKING_URI, the home directory's ``mlflow.db`` and ``mlartifacts``. Artifacts of the store at ``uri`` lie in
+    ``artifacts``, by default in ``mlartifacts`` beside its SQLite file. InputError if it cannot be opened.
     """
     from mlflow.exceptions import MlflowException
 
     from models.registry.tracking import connect
 
-    place = f"sqlite:///{home() / 'mlflow.db'}"
+    place = uri or f"sqlite:///{home() / 'mlflow.db'}"
+    beside = Path(place.removeprefix("sqlite:///")).parent if place.startswith("sqlite:") else home()
     try:
-        return connect(place, str(home() / "mlartifacts"), EXPERIMENT)
+        return connect(place, artifacts or str(beside / "mlartifacts"), EXPERIMENT, site=not uri)
     except (MlflowException, OSError, ValueError) as error:
-        uri = os.environ.get("MLFLOW_TRACKING_URI") or place
-        raise InputError(f"registry {uri}: {str(error).strip().splitlines()[0]}") from error
+        asked = uri or os.environ.get("MLFLOW_TRACKING_URI") or place
+        raise InputError(f"registry {asked}: {str(error).strip().splitlines()[0]}") from error
 
 
 def kept_versions() -> Keep:
@@ -80,9 +83,12 @@ def pruned(store: Tracking, name: str, keep: Keep) -> str:
         return f"not to the end, the registry refused: {str(error).strip().splitlines()[0]}"
 
 
-def predict_registered(spec: str, submitted: pd.DataFrame) -> pd.DataFrame:
+def predict_registered(
+    spec: str, submitted: pd.DataFrame, store: Tracking | None = None, place: Path | None = None
+) -> pd.DataFrame:
     """Ask the model ``NAME[@ALIAS]`` (champion by default) for raw submission columns.
 
+    It is a model of ``store``, published in the home directory ``place``; by default of :func:`tracking` and :func:`home`.
     Returns ``predicted_s``, ``snapshot_age_s`` and ``user_known``. InputError if the registry or model cannot be loaded, or the
     model refuses the submissions.
     """
@@ -93,8 +99,8 @@ def predict_registered(spec: str, submitted: pd.DataFrame) -> pd.DataFrame:
 
     name, _, alias = spec.partition("@")
     try:
-        store = tracking()
-        finish_for_reader(home(), store, name)
+        store = store or tracking()
+        finish_for_reader(place or home(), store, name)
         model = load(store, name, alias or "champion")
         return ask(model, submitted)
     except (MlflowException, OSError, ValueError) as error:
@@ -151,7 +157,11 @@ def registered_name(text: str) -> RegisteredName:
     return RegisteredName(match["name"], match["alias"] or "champion", bool(match["seen"]), text)
 
 
-def registered_predictor(text: str, clean: CleanTrace, since_s: int | None = None) -> TablePredictor:
+Ask = Callable[[str, pd.DataFrame], pd.DataFrame]
+"""Asks a registered model as :func:`predict_registered` does."""
+
+
+def registered_predictor(text: str, clean: CleanTrace, since_s: int | None = None, ask: Ask = predict_registered) -> TablePredictor:
     """Return ``registry:NAME[@ALIAS][(seen=yes)]`` as a predictor for a whole trace.
 
     The model answers from the one snapshot that it brings. Jobs submitted before ``since_s`` are answered by their request.
@@ -163,7 +173,7 @@ def registered_predictor(text: str, clean: CleanTrace, since_s: int | None = Non
 
     asked = registered_name(text)
     rows = np.ones(len(clean.jobs), bool) if since_s is None else clean.jobs["submit_s"].to_numpy(np.int64) >= since_s
-    answers = predict_registered(f"{asked.name}@{asked.alias}", submissions(clean)[rows])
+    answers = ask(f"{asked.name}@{asked.alias}", submissions(clean)[rows])
     known = int((answers["snapshot_age_s"] < 0).sum())
     if known and not asked.seen:
         raise InputError(

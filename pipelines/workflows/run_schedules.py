@@ -20,7 +20,7 @@ from models.registry.accounting import Accounting
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases
 from models.runtime.protocol import Predictor
-from pipelines.storage.registry import PREFIX, registered_name, registered_predictor
+from pipelines.storage.registry import PREFIX, Ask, predict_registered, registered_name, registered_predictor
 from pipelines.workflows.progress import progress_reporter
 from pipelines.workflows.simulated_model import SimulatedModel, simulated_model
 from pipelines.workflows.split import Split
@@ -56,12 +56,13 @@ def run_schedules(
     corrections: Sequence[str],
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
+    ask: Ask = predict_registered,
 ) -> RunSchedules:
     """Simulate ``schedulers`` with ``predictors`` and with the registered ``version``.
 
     It is of ``runtime-<trace>`` and answers from ``date`` on.
     ``registry:NAME[@ALIAS]`` may be among the predictors: a version of this trace's model is served night by night, another's model answers from the
-    one snapshot that it brings. Raises InputError for a model that has learned from jobs submitted from the date on and is not asked for as seen.
+    one snapshot that it brings, by ``ask``. Raises InputError for a model that has learned from jobs submitted from the date on and is not asked for as seen.
     """
     name = f"runtime-{clean.name}"
     named = aliases(store, name)
@@ -80,7 +81,7 @@ def run_schedules(
                 others.append(simulated_model(name, named[asked.alias], clean, known, date, store, shown=text, seen=asked.seen))
                 sources.append(others[-1].predictor)
             else:
-                sources.append(registered_predictor(text, clean, date.at_s))
+                sources.append(registered_predictor(text, clean, date.at_s, ask))
     place = len(sources) - (sources[-1:] == ["clairvoyant"])  # the bound comes last
     sources.insert(place, model.predictor)
     made = campaign(clean, schedulers, sources, corrections, seed, progress)

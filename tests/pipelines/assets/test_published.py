@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from pipelines.assets.published import OF_TRACES, published_trace
-from pipelines.assets.resources import LakeResource
+from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.definitions import defs
 from pipelines.storage.lake import Lake
 from tests.support.arriving import arriving
@@ -33,7 +33,7 @@ def test_a_draft_is_published_once_its_run_succeeded_and_no_other_is(tmp_path: P
     lake = Lake(tmp_path / "lake")
     with dg.instance_for_test() as instance:
         instance.add_dynamic_partitions("traces", ["arriving"])
-        given = {"instance": instance, "resources": {"lake": LakeResource()}}
+        given = {"instance": instance, "resources": {"lake": LakeResource(), "registry": RegistryResource()}}
 
         def published() -> dict[str, object]:
             done = dg.materialize([published_trace], partition_key="arriving", **given)

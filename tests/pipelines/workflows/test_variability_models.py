@@ -180,7 +180,6 @@ def test_nights_assets_and_the_command_train_as_the_system_states(monkeypatch, t
         monkeypatch.setattr(f"pipelines.workflows.variability_checks.{name}", lambda *_: [])
     monkeypatch.setattr(variability_models, "retrain", retrain)
     monkeypatch.setattr(variability_asset, "retrain", retrain)
-    monkeypatch.setattr(variability_asset, "tracking", lambda: None)
     monkeypatch.setattr(variability_asset, "unpack_table", lambda *_: None)
     with pytest.raises(Asked):
         variability_night.night(tmp_path, "sixth", "2026-03-01", lambda: None)
@@ -188,7 +187,7 @@ def test_nights_assets_and_the_command_train_as_the_system_states(monkeypatch, t
     context = SimpleNamespace(partition_key="sixth", run=SimpleNamespace(run_id="r"))
     asset = variability_asset.variability_model.op.compute_fn.decorated_fn
     with pytest.raises(Asked):
-        asset(context, variability_asset.VariabilityConfig(), LakeResource())
+        asset(context, variability_asset.VariabilityConfig(), LakeResource(), SimpleNamespace(tracking=lambda: None))
     monkeypatch.setattr(variability_table, "training_table", lambda *_: SimpleNamespace(left_out={}))
     monkeypatch.setattr("pipelines.storage.registry.tracking", lambda: None)
     with pytest.raises(Asked):
