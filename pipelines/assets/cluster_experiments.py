@@ -8,6 +8,7 @@ from pydantic import Field
 from models.registry.variability_registration import VARIABILITY, registered_classifier
 from pipelines.assets.checks import specs
 from pipelines.assets.comparison import picture
+from pipelines.assets.described import told
 from pipelines.assets.partitions import systems
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.report.cluster_plots import varied
@@ -62,13 +63,15 @@ def cluster_experiments(
     report_progress("try the champion", 1, 1)
 
     means = over_all(compared)
+    of_table = told(lake.lake(), TRIALS_TABLE, name)
     yield dg.MaterializeResult(
+        data_version=of_table.version,
         metadata={
+            **of_table.metadata,
             "simulated": True,
             "cluster": plan.cluster.name,
             "champion": champion.uri,
             "page": dg.MetadataValue.path(str(path)),
-            "open": dg.MetadataValue.url(path.as_uri()),
             "trials": conducted.trials,
             "jobs a trial": plan.experiments[0].jobs,
             "means over trials": dg.MetadataValue.md(means.to_markdown(index=False, floatfmt=".5g")),

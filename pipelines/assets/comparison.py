@@ -10,6 +10,7 @@ from pydantic import Field
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from pipelines.assets.checks import broken, holds, specs
+from pipelines.assets.described import told
 from pipelines.assets.partitions import traces
 from pipelines.assets.resources import LakeResource
 from pipelines.report import plots
@@ -77,6 +78,7 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
     }
     settings |= {"since": date_of(clean, date.at_s), "judged_jobs": len(made[0].jobs), "all_jobs": len(clean.jobs)}
     lake.lake().write_for(clean, "comparison", table, settings)
+    of_table = told(lake.lake(), "comparison", context.partition_key)
     report_progress("compare", 1, 1)
 
     base = table[(table["scheduler"] == "EASY") & (table["predictor"] == "requested")].set_index("metric")["value"]
@@ -87,8 +89,9 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
     outside = ((stated["relative"] < stated["low"]) | (stated["relative"] > stated["high"])).sum()
     wide = table.pivot_table(index=["scheduler", "predictor", "correction"], columns="metric", values="value", sort=False)
     return dg.MaterializeResult(
+        data_version=of_table.version,
         metadata={
-            "dagster/row_count": len(table),
+            **of_table.metadata,
             "generated": generated,
             "judged": f"{len(made[0].jobs):,} of {len(clean.jobs):,} jobs, those submitted from {date_of(clean, date.at_s)} on",
             "weeks": int(table["weeks"].iloc[0]),
@@ -130,7 +133,6 @@ def report(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Material
     return dg.MaterializeResult(
         metadata={
             "page": dg.MetadataValue.path(str(path)),
-            "open": dg.MetadataValue.url(path.as_uri()),
             "bytes": len(html.encode()),
             "generated": clean.generated,
             "waits and slowdowns": picture(plots.distributions(made[:6], image="svg")),

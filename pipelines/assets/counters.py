@@ -4,6 +4,7 @@ import dagster as dg
 import pandas as pd
 
 from pipelines.assets.checks import specs
+from pipelines.assets.described import digest, told
 from pipelines.assets.partitions import counter_days, days, systems
 from pipelines.assets.resources import LakeResource
 from pipelines.ingest.ldms_ingest import read_quarantine
@@ -26,6 +27,12 @@ counters_by_day = dg.AssetSpec(
     kinds={"parquet"},
     description="The days of each system's counters, as ingested: rows, nodes, minutes and values by sampler. Written by counters and by the nights.",
 )
+
+
+def counters_version(store: CountersStore) -> dg.DataVersion:
+    """Return the data version of all counters of a system."""
+    parts = [part for sampler in sorted(store.samplers) for part in store.parts(sampler)]
+    return dg.DataVersion(digest([(part.file, part.rows, part.values) for part in parts]))
 
 
 def tell_days(context: dg.AssetExecutionContext, name: str, found: pd.DataFrame) -> None:
@@ -78,6 +85,7 @@ def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materi
     ]
     parts = [part for sampler in store.samplers for part in store.parts(sampler)]
     return dg.MaterializeResult(
+        data_version=counters_version(store),
         metadata={
             "dagster/row_count": sum(part.rows for part in parts),
             "values": sum(part.values for part in parts),
@@ -111,9 +119,11 @@ def control_runs(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Ma
     types = application_types(lake.lake(), name)
     table = label_balance(runs) if len(runs) else pd.DataFrame({"application": []})
     table.insert(1, "type", table["application"].map(types))
+    of_table = told(lake.lake(), RUNS, name) if len(runs) else None
     return dg.MaterializeResult(
+        data_version=of_table.version if of_table else None,
         metadata={
-            "dagster/row_count": len(runs),
+            **(of_table.metadata if of_table else {"dagster/row_count": 0}),
             "simulated": name == SIMULATED,
             "probe results": len(stored(lake.lake(), PROBE_RESULTS, name)),
             "files": dg.MetadataValue.md("\n".join(f"* {_said(table)}" for table in found) or "none are known"),

@@ -4,6 +4,7 @@ import dagster as dg
 
 from features.jobs.schema import recorded_end_s
 from pipelines.assets.checks import specs
+from pipelines.assets.described import told
 from pipelines.assets.partitions import traces
 from pipelines.assets.resources import LakeResource
 from pipelines.workflows.progress import report_progress
@@ -28,13 +29,14 @@ def user_history_of_trace(context: dg.AssetExecutionContext, lake: LakeResource)
     known = user_history(clean)
     table = known.table.assign(start_s=known.start_s)
     lake.lake().write_for(clean, "user_history", table, {"starts": known.source})
+    of_table = told(lake.lake(), "user_history", name)
     report_progress("user history", 1, 1)
 
     return dg.MaterializeResult(
+        data_version=of_table.version,
         metadata={
-            "dagster/row_count": len(table),
+            **of_table.metadata,
             "starts": known.source,
-            "columns": len(table.columns),
             "generated": clean.generated,
         },
         check_results=check_history(clean.jobs, table, recorded_end_s(clean.jobs, known.start_s)),

@@ -5,6 +5,7 @@ import dagster as dg
 from features.jobs.cleaning import clean
 from features.jobs.schema import fingerprint
 from pipelines.assets.checks import escaped, specs
+from pipelines.assets.described import told
 from pipelines.assets.partitions import traces
 from pipelines.assets.resources import LakeResource
 from pipelines.sources.traces import read_known
@@ -37,18 +38,21 @@ def ingest(context: dg.AssetExecutionContext, lake: LakeResource):
     lake.lake().write_clean(cleaned)
     jobs, rejected = cleaned.jobs, cleaned.rejected_jobs
     dropped = int((rejected["action"] == "dropped").sum())
+    of_jobs, of_rejected = told(lake.lake(), "jobs", name), told(lake.lake(), "rejected_jobs", name)
     report_progress("ingest", 1, 1)
     yield dg.MaterializeResult(
         asset_key="rejected_jobs",
+        data_version=of_rejected.version,
         metadata={
-            "dagster/row_count": len(rejected),
+            **of_rejected.metadata,
             "rules": dg.MetadataValue.json(cleaned.touched()),
         },
     )
     yield dg.MaterializeResult(
         asset_key="jobs",
+        data_version=of_jobs.version,
         metadata={
-            "dagster/row_count": len(jobs),
+            **of_jobs.metadata,
             "generated": cleaned.generated,
             "read": cleaned.jobs_read,
             "dropped": dropped,

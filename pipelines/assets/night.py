@@ -10,11 +10,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import dagster as dg
+import pandas as pd
 
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import fingerprint
 from models.registry.registration import version_at
 from pipelines.assets.checks import holds, specs
+from pipelines.assets.described import models_version, tell_table
 from pipelines.assets.partitions import nights
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.sources.traces import read_known
@@ -76,9 +78,11 @@ def night(
             name, day, lambda: _read(name, day), registry.tracking, lake.place(), run_id=context.run_id, config=settings
         )
     published = lake.lake().versions(f"runtime-{name}").current()
-    for table in ("published_trace", *(table for table in published.files if table in TABLES)):
-        metadata = {"night": day, "fingerprint": str(made.row["fingerprint"]), "version": published.version}
-        context.log_event(dg.AssetMaterialization(table, partition=name, metadata=metadata))
+    night = {"night": day, "fingerprint": str(made.row["fingerprint"]), "version": published.version}
+    serves = models_version(registry.tracking(), f"runtime-{name}", published.models)
+    for table in (table for table in TABLES if table in published.files):
+        tell_table(context, lake.lake(), table, name, night, serves if table == "runtime_model" else None)
+    context.log_event(dg.AssetMaterialization("published_trace", partition=name, metadata=night))
     return _done(made, registry.tracking())
 
 
@@ -104,6 +108,14 @@ def _recorded(known: CleanTrace, day: str, last: str, store: "Tracking") -> dg.M
     )
 
 
+def _wide(compared: pd.DataFrame) -> str:
+    """Return a comparison as Markdown, a row a schedule and a column a metric."""
+    if compared.empty:
+        return "nothing to compare"
+    table = compared.pivot_table(index=["scheduler", "predictor", "correction"], columns="metric", values="value", sort=False)
+    return str(table.reset_index().to_markdown(index=False, floatfmt=".5g"))
+
+
 def _done(made: Night, store: "Tracking") -> dg.MaterializeResult:
     name = made.trace
     champion = store.client.get_model_version_by_alias(f"runtime-{name}", "champion")
@@ -121,8 +133,8 @@ def _done(made: Night, store: "Tracking") -> dg.MaterializeResult:
             "accuracy as served": dg.MetadataValue.json(
                 {key: value for key, value in made.retrained.accuracies.items() if value == value}
             ),
+            "the last days compared": dg.MetadataValue.md(_wide(made.comparison)),
             "page": dg.MetadataValue.path(str(made.report)),
-            "open": dg.MetadataValue.url(made.report.as_uri()),
             "generated": made.clean.generated,
         },
         check_results=[

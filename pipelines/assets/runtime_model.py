@@ -4,6 +4,7 @@ import dagster as dg
 from pydantic import Field
 
 from pipelines.assets.checks import holds, specs
+from pipelines.assets.described import models_version, registry_link, told
 from pipelines.assets.partitions import traces
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.workflows.progress import report_progress
@@ -61,9 +62,11 @@ def runtime_model(
     model = f"runtime-{name}"
     champion = store.client.get_model_version(model, made.models["champion"])
     off = (answers["predicted_s"] - answers["expected_s"]).abs().max()
-    shown = f"{store.uri}/#/models/{model}" if store.uri.startswith("http") else f"mlflow ui --backend-store-uri {store.uri}"
+    other = {} if made.simulated == made.models["champion"] else {"simulated": made.simulated}
     return dg.MaterializeResult(
+        data_version=models_version(store, model, made.models, **other),
         metadata={
+            **told(lake.lake(), "runtime_model", name).metadata,
             "champion once published": f"models:/{model}/{champion.version}",
             "version": int(champion.version),
             "method": champion.tags.get("method", "unknown"),
@@ -73,7 +76,7 @@ def runtime_model(
             "simulated": f"models:/{model}/{made.simulated}" + (f": {made.why}" if made.why else ""),
             "snapshot of the champion": date_of(clean, int(champion.tags.get("snapshot_s", 0))),
             "MLflow run": champion.run_id or "",
-            "MLflow": shown,
+            "MLflow": registry_link(store.uri, model),
             "versions": dg.MetadataValue.md(made.versions.drop(columns="why").to_markdown(index=False, floatfmt=".4f")),
             "nothing new, nothing registered": made.nothing_new,
             "generated": clean.generated,

@@ -7,6 +7,7 @@ import dagster as dg
 from pydantic import Field
 
 from pipelines.assets.checks import specs
+from pipelines.assets.described import told
 from pipelines.assets.partitions import traces
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.storage.registry import predict_registered
@@ -71,12 +72,14 @@ def schedules(
     lake.lake().write_for(clean, "schedules", table, {"schedules": settings, **marks})
     lake.lake().write_for(clean, "prediction_quality", quality, marks)
 
+    of_table = told(lake.lake(), "schedules", name)
     kept, kept_marks = lake.lake().read_for(clean, "schedules")
     seconds = sum(schedule.simulate_s - schedule.retrain_s for schedule in made.schedules)
     overall = quality[(quality["by"] == "all") & (quality["measure"] == "accuracy")].set_index("predictor")["value"]
     return dg.MaterializeResult(
+        data_version=of_table.version,
         metadata={
-            "dagster/row_count": len(table),
+            **of_table.metadata,
             "generated": clean.generated,
             "schedules": len(made.schedules),
             "judged": f"jobs submitted from {date_of(clean, date.at_s)} on",

@@ -4,6 +4,7 @@ import dagster as dg
 
 from features.monitoring.rates import KINDS
 from pipelines.assets.checks import specs
+from pipelines.assets.described import told
 from pipelines.assets.partitions import systems
 from pipelines.assets.resources import LakeResource
 from pipelines.workflows.progress import report_progress
@@ -26,14 +27,16 @@ def variability_features(context: dg.AssetExecutionContext, lake: LakeResource) 
     table = training_table(lake.place(), name)
     frame, metadata = pack_table(table)
     lake.lake().write(FEATURES_TABLE, name, frame, metadata)
+    of_table = told(lake.lake(), FEATURES_TABLE, name)
     report_progress("features of runs", 1, 1)
 
     samplers = table.interval_s.index
     kinds = table.counts.rename("values").rename_axis("kind").reset_index()
     kinds = kinds[kinds["kind"].isin([f"{sampler}.{kind}" for sampler in samplers for kind in (*KINDS, "duplicate", "vanished")])]
     return dg.MaterializeResult(
+        data_version=of_table.version,
         metadata={
-            "dagster/row_count": len(frame),
+            **of_table.metadata,
             "runs": len(table.runs),
             "features": {scope: len(features.columns) for scope, features in table.features.items()},
             "left out": dict(table.left_out),

@@ -5,6 +5,7 @@ import dagster as dg
 from models.registry.variability_registration import VARIABILITY
 from pipelines.assets.checks import specs
 from pipelines.assets.comparison import picture
+from pipelines.assets.described import models_version, registry_link, told
 from pipelines.assets.partitions import systems
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.report.importances import importances
@@ -57,11 +58,11 @@ def variability_model(
             promote=False,
         )
     lake.lake().write(MODEL_TABLE, name, made.registered, {"generated": table.generated})
-    lake.lake().name_models(model, {"champion": made.champion, "challenger": made.challenger})
+    models = {"champion": made.champion, "challenger": made.challenger}
+    lake.lake().name_models(model, models)
     report_progress("train and register", 1, 1)
 
     champion = store.client.get_model_version(model, made.champion)
-    shown = f"{store.uri}/#/models/{model}" if store.uri.startswith("http") else f"mlflow ui --backend-store-uri {store.uri}"
     plot = importances(
         made.importance,
         made.model.classifier,
@@ -71,7 +72,9 @@ def variability_model(
         image="svg",
     )
     return dg.MaterializeResult(
+        data_version=models_version(store, model, models),
         metadata={
+            **told(lake.lake(), MODEL_TABLE, name).metadata,
             "champion once published": f"models:/{model}/{made.champion}",
             "version": int(champion.version),
             "classifier": champion.tags.get("method", "unknown"),
@@ -80,7 +83,7 @@ def variability_model(
             "nothing new, nothing registered": made.nothing_new,
             "simulated": table.generated,
             "MLflow run": champion.run_id or "",
-            "MLflow": shown,
+            "MLflow": registry_link(store.uri, model),
             "candidates": dg.MetadataValue.md(made.registered.drop(columns="why").to_markdown(index=False, floatfmt=".4f")),
             f"what {made.model.classifier} goes by": picture(plot),
         },

@@ -9,12 +9,15 @@ import dagster as dg
 
 from models.registry.variability_registration import VARIABILITY
 from pipelines.assets.checks import specs
-from pipelines.assets.counters import tell_days
+from pipelines.assets.counters import counters_version, tell_days
+from pipelines.assets.described import DATA_VERSION, models_version, tell_table
 from pipelines.assets.night import RETRIES, retried_if_away
 from pipelines.assets.partitions import systems
 from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.storage.counters_store import CountersStore
 from pipelines.workflows.variability_checks import CONTROL_RUNS, COUNTERS, FEATURES, MODEL
-from pipelines.workflows.variability_night import night
+from pipelines.workflows.variability_night import MODEL_TABLE, TRIALS_TABLE, night
+from pipelines.workflows.variability_table import FEATURES_TABLE
 
 NIGHT_TAG = "queuecast/night"
 """Run tag with the date of the night; without it, today's (UTC)."""
@@ -43,8 +46,13 @@ def variability_night(
     with retried_if_away():
         made = night(lake.place(), name, label, registry.tracking, run_id=context.run.run_id, seed=config.seed)
     tell_days(context, name, made.ingested.days)
-    for asset in ("counters", "control_runs", "variability_features"):
-        context.log_event(dg.AssetMaterialization(asset, partition=name, metadata={"night": label}))
+    published, told = lake.lake().versions(VARIABILITY.registered(name)).current(), {"night": label}
+    of_counters = {DATA_VERSION: counters_version(CountersStore(lake.lake().root, name)).value}
+    context.log_event(dg.AssetMaterialization("counters", partition=name, metadata=told, tags=of_counters))
+    serves = models_version(registry.tracking(), VARIABILITY.registered(name), published.models)
+    for table in ("control_runs", FEATURES_TABLE, MODEL_TABLE, TRIALS_TABLE):
+        if lake.lake().has(table, name):
+            tell_table(context, lake.lake(), table, name, told, serves if table == MODEL_TABLE else None)
     claimed = {*COUNTERS, *CONTROL_RUNS, *FEATURES, *MODEL}
     return dg.MaterializeResult(
         metadata={

@@ -21,6 +21,8 @@ telemetry:
   enabled: false
 nux:
   enabled: false
+freshness:
+  enabled: true
 concurrency:
   runs:
     # no two nights of a trace at once, scheduled or backfilled
@@ -49,7 +51,7 @@ def dagster_home() -> Path:
     # a fresh SQLite store opened by several processes at once fails in its migrations
     with FileLock(directory / ".lock"):
         settings = directory / "dagster.yaml"
-        if not settings.exists() or (settings.read_text().startswith(_OURS) and "concurrency:" not in settings.read_text()):
+        if not settings.exists() or (settings.read_text().startswith(_OURS) and "freshness:" not in settings.read_text()):
             settings.write_text(_SETTINGS)
         if not ready.exists():
             with dg.DagsterInstance.get() as instance:

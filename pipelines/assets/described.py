@@ -1,0 +1,189 @@
+"""What Dagster is told of every asset: version of its code, version of its data, owner, freshness, columns.
+
+An asset is stale in the UI when the code that makes it, or the data that it was made from, has another version. The version of
+code is a digest of its files, comments included; that of data is a digest of what a table holds. Reports and publications have no
+data version of their own: Dagster derives it from their code and what they were made from.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from features.jobs.schema import fingerprint
+from pipelines.storage.lake import Lake
+from pipelines.workflows.nothing_new import MADE_FROM
+
+if TYPE_CHECKING:
+    from models.registry.tracking import Tracking
+
+HOUSE = Path(__file__).resolve().parents[2]
+OWNER = "team:operations"
+NIGHTLY = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=36), warn_window=timedelta(hours=26))
+"""A night is late after 26 hours, and missed after 36."""
+DATA_VERSION = "dagster/data_version"
+"""Tag of a materialisation."""
+NIGHTS = ("night", "variability_night")
+_JOBS = ("features/*.py", "features/jobs/*.py")
+_RUNTIME = ("models/runtime/**/*.py", "models/packed/*.py", "models/trees.py", "models/registry/*.py")
+_VARIABILITY = ("models/variability/**/*.py", "models/trees.py", "models/packed/*.py", "models/registry/*.py")
+_PROMOTION = ("pipelines/workflows/promotion.py", "pipelines/workflows/nothing_new.py")
+_PUBLISHING = ("pipelines/assets/published.py", "pipelines/storage/publishing.py", "pipelines/storage/versions.py")
+_INGEST = tuple(
+    f"pipelines/ingest/{name}.py"
+    for name in ("swf*", "slurm*", "accounting", "canonical", "lublin", "people*", "workload", "read", "source", "localtime")
+)
+_MONITORING = tuple(f"pipelines/ingest/{name}.py" for name in ("ldms*", "control_runs", "probes", "node_list", "localtime"))
+_COUNTERS = (
+    "features/monitoring/*.py",
+    *_MONITORING,
+    "pipelines/storage/counters_*.py",
+    "pipelines/workflows/variability_ingest.py",
+)
+MADE_BY = {
+    "jobs": (*_JOBS, *_INGEST, "pipelines/assets/jobs.py"),
+    "rejected_jobs": (*_JOBS, *_INGEST, "pipelines/assets/jobs.py"),
+    "user_history": (*_JOBS, "pipelines/workflows/stages.py", "pipelines/assets/history.py"),
+    "runtime_model": (
+        *_JOBS,
+        *_RUNTIME,
+        *_PROMOTION,
+        *(f"pipelines/workflows/{name}.py" for name in ("registering", "retraining", "judging", "split")),
+        "pipelines/assets/runtime_model.py",
+    ),
+    "schedules": (
+        *_JOBS,
+        *_RUNTIME,
+        "sim/**/*.py",
+        *(f"pipelines/workflows/{name}.py" for name in ("run_schedules", "simulated_model", "loaded_back", "stages")),
+        "pipelines/assets/schedules.py",
+    ),
+    "comparison": ("sim/**/*.py", "pipelines/workflows/run_schedules.py", "pipelines/assets/comparison.py"),
+    "report": ("pipelines/report/*", "pipelines/assets/comparison.py"),
+    "published_trace": _PUBLISHING,
+    "night": (*_JOBS, *_INGEST, *_RUNTIME, "sim/**/*.py", *_PROMOTION, "pipelines/workflows/*.py", "pipelines/assets/night.py"),
+    "counters": (*_COUNTERS, "pipelines/assets/counters.py"),
+    "counters_by_day": (*_COUNTERS, "pipelines/assets/counters.py"),
+    "control_runs": (*_MONITORING, "pipelines/storage/run_store.py", "pipelines/assets/counters.py"),
+    "variability_features": (
+        "features/*.py",
+        "features/monitoring/*.py",
+        "pipelines/workflows/variability_table.py",
+        "pipelines/assets/variability_features.py",
+    ),
+    "variability_model": (
+        *_VARIABILITY,
+        *_PROMOTION,
+        "pipelines/workflows/variability_models.py",
+        "pipelines/assets/variability_model.py",
+    ),
+    "cluster_experiments": (
+        *_VARIABILITY,
+        "sim/**/*.py",
+        "pipelines/workflows/variability_trials.py",
+        "pipelines/assets/cluster_experiments.py",
+    ),
+    "published_system": _PUBLISHING,
+    "variability_night": (
+        *_COUNTERS,
+        *_VARIABILITY,
+        *_PROMOTION,
+        "pipelines/workflows/variability_*.py",
+        "pipelines/assets/variability_night.py",
+    ),
+}
+"""Files that make each asset, apart from those that make what it is made from."""
+
+
+def described(spec: dg.AssetSpec) -> dg.AssetSpec:
+    """Return the asset with the version of its code, its owner and how fresh it must be."""
+    name = spec.key.to_user_string()
+    changed = spec.replace_attributes(code_version=code_version(name), owners=[OWNER])
+    return changed.replace_attributes(freshness_policy=NIGHTLY) if name in NIGHTS else changed
+
+
+def code_version(asset: str, house: Path = HOUSE) -> str:
+    """Return a digest of the files that make ``asset``."""
+    files = sorted({file for pattern in MADE_BY[asset] for file in _files(house, pattern)})
+    return digest([(file.relative_to(house).as_posix(), _content(file)) for file in files])
+
+
+@cache
+def _files(house: Path, pattern: str) -> tuple[Path, ...]:
+    return tuple(file for file in house.glob(pattern) if file.suffix in (".py", ".j2"))
+
+
+@cache
+def _content(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def digest(facts: object) -> str:
+    """Return the SHA-256 (first 16 hex digits) of anything JSON can hold."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a table holds: ``metadata`` with rows and columns, and the ``version`` of its data."""
+
+    metadata: dict[str, Any]
+    version: dg.DataVersion
+
+
+def told(lake: Lake, table: str, name: str) -> Told:
+    """Return rows, columns and data version of the table ``table`` of ``name`` as written."""
+    schema = pq.read_schema(lake.path(table, name))
+    frame, _ = lake.read(table, name)
+    for field in schema:
+        if pa.types.is_list(field.type):  # pandas cannot hash lists
+            frame[field.name] = [json.dumps(None if each is None else [*each], default=str) for each in frame[field.name]]
+    columns = [dg.TableColumn(field.name, str(field.type), description=_unit(field.metadata)) for field in schema]
+    metadata = {"dagster/row_count": len(frame), "dagster/column_schema": dg.TableSchema(columns=columns)}
+    return Told(metadata, dg.DataVersion(fingerprint(frame)))
+
+
+def tell_table(
+    context: dg.AssetExecutionContext,
+    lake: Lake,
+    table: str,
+    name: str,
+    metadata: dict[str, Any],
+    version: dg.DataVersion | None = None,
+) -> None:
+    """Log that a night has made ``table`` of ``name``, with the data version that a run gives it.
+
+    ``version`` is that of its content by default.
+    """
+    of_table = told(lake, table, name)
+    tags = {DATA_VERSION: (version or of_table.version).value}
+    context.log_event(dg.AssetMaterialization(table, partition=name, metadata={**of_table.metadata, **metadata}, tags=tags))
+
+
+def models_version(store: "Tracking", model: str, models: Mapping[str, str], **facts: str) -> dg.DataVersion:
+    """Return the version of what serves: ``models``, versions by alias, with what they were made from.
+
+    The table of candidates says more, and says it otherwise where nothing new was registered.
+    """
+    made_from = [store.client.get_model_version(model, number).tags.get(MADE_FROM, "") for number in models.values() if number]
+    return dg.DataVersion(digest([sorted(models.items()), sorted(made_from), facts]))
+
+
+def _unit(metadata: dict[bytes, bytes] | None) -> str | None:
+    unit = (metadata or {}).get(b"unit", b"").decode()
+    return f"in {unit}" if unit else None
+
+
+def registry_link(uri: str, model: str) -> dg.MetadataValue:
+    """Return where a model is seen: a link to MLflow's server, or the command that starts one."""
+    if uri.startswith("http"):
+        return dg.MetadataValue.url(f"{uri}/#/models/{model}")
+    return dg.MetadataValue.text(f"mlflow ui --backend-store-uri {uri}")
