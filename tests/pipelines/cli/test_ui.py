@@ -32,10 +32,11 @@ def test_a_taken_port_is_one_line_that_says_what_to_do():
 @pytest.mark.slow
 def test_the_workspace_is_found_from_any_directory(tmp_path):
     dagster, _, *workspace = web_server("127.0.0.1", 3000)[:4]
+    environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}  # other tests set it
     made = subprocess.run(
         [dagster, "definitions", "validate", *workspace],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(HOUSE), "QUEUECAST_HOME": str(tmp_path), "DAGSTER_DISABLE_TELEMETRY": "1"},
+        env={**environment, "PYTHONPATH": str(HOUSE), "QUEUECAST_HOME": str(tmp_path), "DAGSTER_DISABLE_TELEMETRY": "1"},
         capture_output=True,
         text=True,
     )
