@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 KERNELS := $(VENV)/.kernels
+# a module's tests on one worker, which makes their fixture once; in the tree's order, so that no long module is left for the end
+WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: run test test-fast lint format ui lock clean help
 
@@ -11,10 +13,10 @@ run: $(KERNELS)  ## the whole pipeline on the generated workload, and its compar
 	@$(BIN)/queuecast run
 
 test: $(KERNELS)  ## every test
-	@$(BIN)/python -m pytest -n auto --dist loadgroup
+	@$(BIN)/python -m pytest $(WORKERS)
 
 test-fast: $(KERNELS)  ## the tests that take a moment each, under a minute on two cores
-	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow and not end_to_end"
+	@$(BIN)/python -m pytest $(WORKERS) -m "not slow and not end_to_end"
 
 $(KERNELS): $(READY) $(shell find features models sim -name '*.py')
 	@$(BIN)/python -m pipelines.cli.compiling

@@ -19,9 +19,6 @@ WANTING = "reference material is not at"
 """Begins the reason of every skip for want of it."""
 MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
 """A file system in memory, and how many free bytes make it the place of temporary files: most of a fresh store's time goes into syncing a disk."""
-TOGETHER = ("end_to_end", "pipelines/workflows", "models/registry", "pipelines/report")
-"""Folders whose modules share one expensive fixture each: a module's tests run on one worker, which makes the fixture once."""
-
 SLOW = (
     "end_to_end",
     "benchmarks",
@@ -58,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that need the reference material, are end to end, or belong on one worker."""
+    """Mark tests that need the reference material, are end to end, or are slow."""
     here = Path(__file__).parent
     for item in items:
         if any(mark.kwargs.get("reason", "").startswith(WANTING) for mark in item.iter_markers("skipif")):
@@ -68,8 +65,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("end_to_end")
         if module.as_posix().startswith(SLOW):
             item.add_marker("slow")
-        if module.as_posix().startswith(TOGETHER):
-            item.add_marker(pytest.mark.xdist_group(module.as_posix()))
 
 
 def _wanting(reporter: pytest.TerminalReporter) -> int:
