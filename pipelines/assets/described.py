@@ -1,4 +1,4 @@
-"""What Dagster is told of every asset: version of its code, version of its data, owner, freshness, columns.
+"""What Dagster knows of each asset: code and data versions, owner, freshness, columns.
 
 An asset is stale in the UI when the code that makes it, or the data that it was made from, has another version. The version of
 code is a digest of its files, comments included; that of data is a digest of what a table holds. Reports and publications have no
@@ -159,7 +159,7 @@ def tell_table(
     metadata: dict[str, Any],
     version: dg.DataVersion | None = None,
 ) -> None:
-    """Log that a night has made ``table`` of ``name``, with the data version that a run gives it.
+    """Log that a night made ``table`` of ``name``, with its data version as of a run.
 
     ``version`` is that of its content by default.
     """
@@ -169,7 +169,7 @@ def tell_table(
 
 
 def models_version(store: "Tracking", model: str, models: Mapping[str, str], **facts: str) -> dg.DataVersion:
-    """Return the version of what serves: ``models``, versions by alias, with what they were made from.
+    """Return the version of what serves: ``models`` by alias and what made them.
 
     The table of candidates says more, and says it otherwise where nothing new was registered.
     """

@@ -1,4 +1,4 @@
-"""Resources of the assets: the lake and the model registry, in the home directory by default.
+"""Resources of the assets: lake and model registry, by default in the home directory.
 
 A test or a deployment configures others: ``LakeResource(home=...)``, ``RegistryResource(uri=...)``.
 """

@@ -161,7 +161,7 @@ Ask = Callable[[str, pd.DataFrame], pd.DataFrame]
 """Asks a registered model as :func:`predict_registered` does."""
 
 
-def registered_predictor(text: str, clean: CleanTrace, since_s: int | None = None, ask: Ask = predict_registered) -> TablePredictor:
+def registered_predictor(text: str, clean: CleanTrace, since_s: int | None = None, ask: Ask | None = None) -> TablePredictor:
     """Return ``registry:NAME[@ALIAS][(seen=yes)]`` as a predictor for a whole trace.
 
     The model answers from the one snapshot that it brings. Jobs submitted before ``since_s`` are answered by their request.
@@ -173,7 +173,7 @@ def registered_predictor(text: str, clean: CleanTrace, since_s: int | None = Non
 
     asked = registered_name(text)
     rows = np.ones(len(clean.jobs), bool) if since_s is None else clean.jobs["submit_s"].to_numpy(np.int64) >= since_s
-    answers = ask(f"{asked.name}@{asked.alias}", submissions(clean)[rows])
+    answers = (ask or predict_registered)(f"{asked.name}@{asked.alias}", submissions(clean)[rows])
     known = int((answers["snapshot_age_s"] < 0).sum())
     if known and not asked.seen:
         raise InputError(

@@ -20,7 +20,7 @@ from models.registry.accounting import Accounting
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases
 from models.runtime.protocol import Predictor
-from pipelines.storage.registry import PREFIX, Ask, predict_registered, registered_name, registered_predictor
+from pipelines.storage.registry import PREFIX, Ask, registered_name, registered_predictor
 from pipelines.workflows.progress import progress_reporter
 from pipelines.workflows.simulated_model import SimulatedModel, simulated_model
 from pipelines.workflows.split import Split
@@ -56,7 +56,7 @@ def run_schedules(
     corrections: Sequence[str],
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
-    ask: Ask = predict_registered,
+    ask: Ask | None = None,
 ) -> RunSchedules:
     """Simulate ``schedulers`` with ``predictors`` and with the registered ``version``.
 
