@@ -178,6 +178,8 @@ def apart(function: Callable[..., Any]) -> Any:
 
 
 def _cached(dispatcher: Any) -> Any:
+    if config.DISABLE_JIT:  # numba has given the function back as it is
+        return dispatcher
     chosen, config.CACHE_LOCATOR_CLASSES = config.CACHE_LOCATOR_CLASSES, f"{__name__}.{Locator.__name__}"
     try:
         dispatcher.enable_caching()

@@ -19,7 +19,7 @@ from models.runtime.memory import Memory
 from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.kernel.corrections import CORRECTIONS, RENEWED
-from sim.kernel.dependencies import NOBODY, Dependencies
+from sim.kernel.dependencies import NO_JOB, Dependencies
 from sim.kernel.run import MEASURED, Sweep
 from sim.kernel.state import Estimates, Jobs
 from sim.policy import Policy
@@ -294,7 +294,7 @@ def as_dependencies(jobs: pd.DataFrame, arrays: Jobs, estimates: Estimates) -> t
     """
     stated = preceding_rows(jobs)
     total = len(jobs)
-    first, sibling = np.full(total, NOBODY), np.full(total, NOBODY)
+    first, sibling = np.full(total, NO_JOB), np.full(total, NO_JOB)
     for row in range(total - 1, -1, -1):
         if stated.row[row] >= 0:
             sibling[row] = first[stated.row[row]]

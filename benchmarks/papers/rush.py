@@ -37,7 +37,7 @@ from sim.cluster.background import Level
 from sim.cluster.experiments import VARIES, control_runs, judged, learn, trials, usual
 from sim.cluster.presets import Cluster, calibration
 from sim.cluster.simulate import Adviser, ClusterRun, simulate_on
-from sim.cluster.workloads import EVERYBODY, EXPERIMENTS, Experiment, continuous, trial
+from sim.cluster.workloads import ALL_APPLICATIONS, EXPERIMENTS, Experiment, continuous, trial
 
 CLUSTERS = ("congested", "stormy")
 EASY = "EASY"
@@ -254,7 +254,7 @@ def month(bench: Bench, cutoff: float, days: float) -> pd.DataFrame:
     def one(load: float, scheduler: str) -> pd.DataFrame:
         known = bench.known(CLUSTERS[0], of)
         limits = {(str(kind[0]), int(kind[1])): float(limit) for kind, limit in zip(known.index, known["limit_s"], strict=True)}
-        advisers = {CHOSEN: bench.adviser(CLUSTERS[0], EVERYBODY, cutoff)} if CHOSEN in scheduler else {}
+        advisers = {CHOSEN: bench.adviser(CLUSTERS[0], ALL_APPLICATIONS, cutoff)} if CHOSEN in scheduler else {}
         jobs = continuous(days, _MONTH_SEED, procs=cluster.procs, load=load)
         begun = time.perf_counter()
         made = simulate_on(cluster, jobs, scheduler=scheduler, seed=_MONTH_SEED, advisers=advisers, limits=limits)

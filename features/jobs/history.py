@@ -153,8 +153,8 @@ def _history(jobs, by_start, by_end, users, rows):
     ``users`` must be blank and is overwritten.
     """
     following = np.full(len(jobs), -1, np.int64)
-    nobody = np.zeros(1, users.dtype)
-    nobody[0].oldest = -1
+    unknown_user = np.zeros(1, users.dtype)
+    unknown_user[0].oldest = -1
     started = 0
     ended = 0
     for j in range(len(jobs)):
@@ -163,7 +163,7 @@ def _history(jobs, by_start, by_end, users, rows):
             user = users[jobs[j].user]
             _drop_ended(user, jobs[j].submit_s, jobs, following)
         else:
-            user = nobody[0]
+            user = unknown_user[0]
         _describe(user, jobs[j], jobs, rows[j])
 
 

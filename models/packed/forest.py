@@ -83,7 +83,7 @@ class Forest:
 
         Float64, seconds in 1..request; quantiles are [asked, levels]. ``asked``: ``user procs requested_s submit_s`` (the trace's
         seconds; a submission before ``at_s`` is answered as at that instant) and, if known, ``group`` and ``executable``. Unknown
-        or null users have no past: other similar jobs answer, at last all jobs.
+        or null users have no past: other similar jobs answer, or else all jobs.
         """
         requested = asked["requested_s"].to_numpy(np.float64)
         inputs, alike = self.describe(asked)

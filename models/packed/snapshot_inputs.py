@@ -88,8 +88,8 @@ class History:
         running at the snapshot count as still running, so elapsed times and the break grow with the clock. A submission from
         before the snapshot's instant is answered as at that instant: compare ``submit_s`` with ``at_s``.
         """
-        nobody = len(self._row)
-        rows = np.array([self._row.get(user, nobody) for user in submissions["user"].tolist()], np.intp)
+        unknown_user = len(self._row)
+        rows = np.array([self._row.get(user, unknown_user) for user in submissions["user"].tolist()], np.intp)
         (
             completed,
             last,

@@ -70,8 +70,8 @@ class Accounting:
 
     def served_inputs(self, rows: np.ndarray, at_s: int) -> pd.DataFrame:
         """Return model inputs of the jobs ``rows`` from the snapshot at ``at_s``."""
-        nobody_yet = History([], np.empty((0, len(KNOWN))), None)
-        users = History.from_frame(self.snapshot(at_s)) if len(self.ended(at_s)) else nobody_yet
+        no_users_yet = History([], np.empty((0, len(KNOWN))), None)
+        users = History.from_frame(self.snapshot(at_s)) if len(self.ended(at_s)) else no_users_yet
         return users.inputs(self.asked(rows))
 
 

@@ -86,7 +86,7 @@ def serve(
     return table
 
 
-def nobody(at_s: int, rows: np.ndarray) -> Iterable[tuple[np.ndarray, str, Method]]:
+def no_champion(at_s: int, rows: np.ndarray) -> Iterable[tuple[np.ndarray, str, Method]]:
     """Return no answers, where there was no champion."""
     return ()
 
@@ -98,7 +98,7 @@ def predict_served(
     *,
     names: Sequence[str] = tuple(TRAINERS),
     models: Models | None = None,
-    champion: ServedBy = nobody,
+    champion: ServedBy = no_champion,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
@@ -142,8 +142,8 @@ def predict_served(
             answers |= _said(name, model.answer(then, asked))
             answers[f"{name}_now"] = up_to_the_second(model, known, rows[mine])
         groups = [
-            (mine[mask], who, _said(CHAMPION, carried_on(method, known, at).answer(then[mask], asked[mask])))
-            for mask, who, method in champion(at, rows[mine])
+            (mine[mask], version, _said(CHAMPION, carried_on(method, known, at).answer(then[mask], asked[mask])))
+            for mask, version, method in champion(at, rows[mine])
             if mask.any()
         ]
         return mine, answers, groups
@@ -155,10 +155,10 @@ def predict_served(
         for done, (mine, answers, said) in enumerate(pool.map(one, numbers)):
             for column, seconds in answers.items():
                 table.loc[mine, column] = seconds
-            for where, who, theirs in said:
+            for where, version, theirs in said:
                 for column, answered in theirs.items():
                     table.loc[where, column] = answered
-                table.loc[where, "champion_version"] = who
+                table.loc[where, "champion_version"] = version
             if progress is not None:
                 progress(done + 1, len(numbers))
     return table

@@ -288,6 +288,13 @@ def described(name: str, generated: bool) -> str:
     return f"{'generated workload' if generated else 'trace'} {name}"
 
 
+def described_system(name: str, generated: bool) -> str:
+    """Return a monitored system by kind and name, without repeated words."""
+    if name == "simulated":
+        return "simulated cluster"
+    return f"{'simulated cluster' if generated else 'system'} {name}"
+
+
 def _serves(lake: Lake, name: str) -> str:
     """Return a trace's champion, its judgement, and whether this run registered anything."""
     versions, settings = lake.read("runtime_model", name)
@@ -334,7 +341,7 @@ def _print_variability(lake: Lake, name: str) -> None:
     from sim.metrics.names import TRIAL
 
     models, settings = lake.read(MODEL_TABLE, name)
-    kind = "simulated cluster" if settings["generated"] else "system"
+    subject = described_system(name, bool(settings["generated"]))
     print_table(
         ["version", "classifier", "alias", "F1", "judged runs"],
         [
@@ -343,11 +350,11 @@ def _print_variability(lake: Lake, name: str) -> None:
                 row["method"],
                 row["alias"],
                 "-" if pd.isna(row["f1"]) else f"{row['f1']:.3f}",
-                f"{row['judged_runs']:,}",
+                f"{row['judged_runs']:,.0f}",
             ]
             for row in models.to_dict("records")
         ],
-        title=f"{kind} {name}, registered as variability-{name}",
+        title=f"{subject}, registered as variability-{name}",
         left=("classifier", "alias"),
     )
     if not settings["generated"]:
@@ -358,7 +365,7 @@ def _print_variability(lake: Lake, name: str) -> None:
     for scheduler, rows in overall.groupby("scheduler", sort=False):
         values = rows.set_index("metric").to_dict("index")
         cells.append([str(scheduler), *(_tried(values[metric]) for metric in TRIED)])
-    title = f"{kind} {name}: means over {compared['trials'].iloc[0]} trials, differences from EASY with 95% intervals"
+    title = f"{subject}: means over {compared['trials'].iloc[0]} trials, differences from EASY with 95% intervals"
     print_table(["scheduler", *(TRIAL[name].short for name in TRIED)], cells, title=title)
     click.echo(f"report      {home() / 'reports' / TRIALS_PAGE.format(name)}")
 

@@ -251,8 +251,8 @@ class Intake:
 
     def _without_copies(self, rows: _Rows, order: np.ndarray) -> np.ndarray:
         """Return ``order`` without rows that repeat the node and time of a row before them."""
-        when, who = rows.time_us[order], rows.node[order]
-        same = np.flatnonzero((when[1:] == when[:-1]) & (who[1:] == who[:-1])) + 1
+        when, node = rows.time_us[order], rows.node[order]
+        same = np.flatnonzero((when[1:] == when[:-1]) & (node[1:] == node[:-1])) + 1
         if not same.size:
             return order
         leads = np.ones(order.size, bool)
@@ -274,9 +274,9 @@ class Intake:
         fresh = np.ones(order.size, bool)
         repeated = []
         for part in near:
-            when, who = self._keys_of(part)
+            when, node = self._keys_of(part)
             inside = slice(np.searchsorted(when, first_us), np.searchsorted(when, last_us, side="right"))
-            known = np.isin(keys, _keys(when[inside], who[inside]))
+            known = np.isin(keys, _keys(when[inside], node[inside]))
             if known.any():
                 fresh &= ~known
                 repeated.append(part)

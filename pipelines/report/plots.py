@@ -54,7 +54,7 @@ def metrics_by_combination(
         panels = drawing.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
         for panel, metric in zip(panels, metrics, strict=True):
             chosen = rows[rows["metric"] == metric]
-            panel.set_title(METRICS[metric].title)
+            panel.set_title(METRICS[metric].title.removeprefix("mean "))  # beside each other there is no room for more
             panel.grid(axis="y", linewidth=0.5)
             low, high = _ratio_axis(panel, chosen)
             for place, (combination, look) in enumerate(table.items()):

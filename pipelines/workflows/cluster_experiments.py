@@ -24,7 +24,7 @@ from models.variability.classifiers import CLASSIFIERS
 from sim.cluster.experiments import control_runs, judged, learn, trials, usual
 from sim.cluster.presets import Cluster
 from sim.cluster.simulate import Adviser, ClusterRun
-from sim.cluster.workloads import EVERYBODY, Experiment
+from sim.cluster.workloads import ALL_APPLICATIONS, Experiment
 from sim.names import scheduler as named_scheduler
 
 BASELINE = "EASY"
@@ -177,7 +177,7 @@ def conduct(
                     control, classifier=name, scope=plan.scope, applications=of.trained_on, seed=plan.learning_seed
                 )
             advisers[name] = learned[name, of.trained_on]
-        if registered is not None and of.trained_on != EVERYBODY:
+        if registered is not None and of.trained_on != ALL_APPLICATIONS:
             notes.append(f"{of.name}: the registered model may have learned from the applications it is not to know here")
         say(f"{of.name}: what is usual", 0, 1)
         known = usual(plan.cluster, of, days=plan.days, seed=plan.learning_seed + 1)

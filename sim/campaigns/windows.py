@@ -79,9 +79,9 @@ def split_windows(jobs: pd.DataFrame, split: str, *, skip_first: bool = True, dr
     first, last = int(submit.min()), int(submit.max())
     length = LENGTHS_S[split]
     if length is None:
-        everyone = Window(0, first, last + 1, jobs, np.arange(len(jobs)))
-        nobody = np.zeros(len(jobs), bool)
-        return Windows(split, False, NONE, (everyone,), _dropped(jobs, nobody, nobody), "nothing", ())
+        whole = Window(0, first, last + 1, jobs, np.arange(len(jobs)))
+        no_jobs = np.zeros(len(jobs), bool)
+        return Windows(split, False, NONE, (whole,), _dropped(jobs, no_jobs, no_jobs), "nothing", ())
     if (last - first) // length >= _MOST:
         raise InputError(f"{(last - first) // length:,} {split} from first to last submission: are the times in seconds?")
 

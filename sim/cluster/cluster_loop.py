@@ -10,7 +10,7 @@ from features.jit import kernel
 from sim.cluster.contention import account, settle
 from sim.cluster.placement import choose, occupy, vacate
 from sim.cluster.sampling import sample
-from sim.cluster.site import BROUGHT_UP_TO, DECIDER, INTERVAL_S, NOBODY, OUTSIDE, RECORDED, SAMPLES, TICK_S
+from sim.cluster.site import BROUGHT_UP_TO, DECIDER, INTERVAL_S, NO_MODEL, OUTSIDE, RECORDED, SAMPLES, TICK_S
 from sim.cluster.start_models import decide, look
 from sim.kernel.loop import DECIDE, MOVED, advance
 from sim.kernel.state import ENDED, LET_START, MOMENT, PASS, SEEN_ENDS, SEEN_STARTS, SKIP, STARTED, UNDECIDED
@@ -33,7 +33,7 @@ def drive(settings, jobs, estimates, dependencies, front, back, profile, state, 
         if reason in (MOVED, DECIDE):
             bring_up(now, settings.bits, jobs, state, site, codes)
         if reason == DECIDE:
-            if site.clock[DECIDER] == NOBODY or site.clock[DECIDER] == OUTSIDE:
+            if site.clock[DECIDER] == NO_MODEL or site.clock[DECIDER] == OUTSIDE:
                 return reason, now
             job = counters[UNDECIDED] - 1
             verdict = SKIP if decide(job, now, jobs, site) else LET_START

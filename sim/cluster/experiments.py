@@ -17,7 +17,7 @@ from models.variability.model import fit
 from models.variability.time_blocks import times_of
 from sim.cluster.presets import Cluster
 from sim.cluster.simulate import Adviser, ClusterRun, simulate_on
-from sim.cluster.workloads import EVERYBODY, NODES, Experiment, continuous, trial
+from sim.cluster.workloads import ALL_APPLICATIONS, NODES, Experiment, continuous, trial
 
 LOAD = 0.7
 """Share of the nodes that control runs and the jobs between them would use undisturbed."""
@@ -32,7 +32,7 @@ def control_runs(
     days: float,
     seed: int,
     each: int | None = None,
-    applications: tuple[str, ...] = EVERYBODY,
+    applications: tuple[str, ...] = ALL_APPLICATIONS,
     nodes: int = NODES,
     scaling: str = "weak",
     features: bool = True,
@@ -59,7 +59,7 @@ def learn(
     *,
     classifier: str = "adaboost",
     scope: str = "all",
-    applications: tuple[str, ...] = EVERYBODY,
+    applications: tuple[str, ...] = ALL_APPLICATIONS,
     columns: Sequence[str] | None = None,
     cutoff: float | None = None,
     seed: int = 0,

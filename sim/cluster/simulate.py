@@ -40,7 +40,7 @@ from sim.cluster.site import (
     MEAN_NETWORK,
     MODEL,
     NETWORK_GAIN,
-    NOBODY,
+    NO_MODEL,
     NODES_PER_LEAF,
     NOISE_NODES,
     NOISE_TRAFFIC,
@@ -260,7 +260,7 @@ class Machine:
     @property
     def decides(self) -> bool:
         """Tell whether start decisions are made here."""
-        return self.site.clock[DECIDER] not in (NOBODY, OUTSIDE)
+        return self.site.clock[DECIDER] not in (NO_MODEL, OUTSIDE)
 
     def go_on(self, settings: Settings, work: Work, now: int, *given: object) -> tuple[int, int]:
         """Run the event loop until it needs something that the cluster cannot answer."""
@@ -380,7 +380,7 @@ WITHOUT_MODEL = {"oracle": ORACLE, "nowcast": NOWCAST, "coin": COIN}
 def ask(site: Site, rush: Rush | None, advisers: Mapping[str, Adviser], coin: float, outside: bool) -> np.ndarray:
     """Write the deciding model into ``site``; return its columns' codes, int64 [columns]."""
     nothing = np.zeros(0, np.int64)
-    site.clock[DECIDER] = NOBODY
+    site.clock[DECIDER] = NO_MODEL
     if rush is None:
         return nothing
     if outside:

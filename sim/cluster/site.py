@@ -33,7 +33,7 @@ been running before second 0; nodes a leaf switch; nodes of the noise job; the m
 skips. Kept: slots in use, samples taken, of which recorded since the record was last emptied; the time up to which progress is accounted for; the
 number of start decisions, and of skips."""
 
-NOBODY, MODEL, ORACLE, NOWCAST, COIN, OUTSIDE = range(6)
+NO_MODEL, MODEL, ORACLE, NOWCAST, COIN, OUTSIDE = range(6)
 """Models that decide on starts."""
 
 UPLINK, CORE, STORAGE, NETWORK_GAIN, STORAGE_GAIN, POWER, NOISE_TRAFFIC, SENSOR_NOISE, PROBE_NOISE, CUTOFF, PHYSICS = range(11)

@@ -13,7 +13,7 @@ from sim.cluster.applications import APPLICATIONS, NODES, application
 
 PARTIAL = ("Laghos", "LBANN", "PENNANT")
 """The applications of ADPA and PDPA."""
-EVERYBODY = tuple(APPLICATIONS)
+ALL_APPLICATIONS = tuple(APPLICATIONS)
 AT_ONCE, SPREAD_S = 0.2, 1200
 """Share of the jobs submitted at once, and seconds over which the other jobs follow."""
 REQUEST_FACTOR = 20.0
@@ -39,11 +39,11 @@ class Experiment:
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
-        Experiment("ADAA", "All data, all applications", EVERYBODY, 190, EVERYBODY),
-        Experiment("ADPA", "All data, partial applications", PARTIAL, 150, EVERYBODY),
+        Experiment("ADAA", "All data, all applications", ALL_APPLICATIONS, 190, ALL_APPLICATIONS),
+        Experiment("ADPA", "All data, partial applications", PARTIAL, 150, ALL_APPLICATIONS),
         Experiment("PDPA", "Partial data, partial applications", PARTIAL, 150, ("AMG", "Kripke", "sw4lite", "SWFFT")),
-        Experiment("WS", "Weak scaling", EVERYBODY, 190, EVERYBODY, (8, 16, 32), "weak"),
-        Experiment("SS", "Strong scaling", EVERYBODY, 190, EVERYBODY, (8, 16, 32), "strong"),
+        Experiment("WS", "Weak scaling", ALL_APPLICATIONS, 190, ALL_APPLICATIONS, (8, 16, 32), "weak"),
+        Experiment("SS", "Strong scaling", ALL_APPLICATIONS, 190, ALL_APPLICATIONS, (8, 16, 32), "strong"),
     )
 }
 """Table II of Nichols et al."""
@@ -71,7 +71,7 @@ def trial(of: Experiment, seed: int) -> pd.DataFrame:
 
 
 def continuous(
-    days: float, seed: int, *, procs: int, load: float = 0.9, applications: tuple[str, ...] = EVERYBODY, nodes: int = NODES
+    days: float, seed: int, *, procs: int, load: float = 0.9, applications: tuple[str, ...] = ALL_APPLICATIONS, nodes: int = NODES
 ) -> pd.DataFrame:
     """Return ``days`` days of jobs with Poisson arrivals and an offered ``load``.
 

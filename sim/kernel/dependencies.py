@@ -15,7 +15,7 @@ import numpy as np
 from features.jit import kernel
 from sim.kernel.state import DUE, STATED, Estimates, Jobs, heap_pop, heap_push
 
-NOBODY = -1
+NO_JOB = -1
 
 
 class Dependencies(NamedTuple):
@@ -40,7 +40,7 @@ class Dependencies(NamedTuple):
 def next_submission(dependencies, counters, bits, never):
     """Return the time of the next known submission; ``never`` if all others wait for ends."""
     total = len(dependencies.preceding)
-    while counters[STATED] < total and dependencies.preceding[counters[STATED]] != NOBODY:
+    while counters[STATED] < total and dependencies.preceding[counters[STATED]] != NO_JOB:
         counters[STATED] += 1
     when = never
     if counters[STATED] < total:
@@ -79,7 +79,7 @@ def take(dependencies, job, now, jobs, estimates, counters, bits):
 def release(dependencies, job, now, counters, bits):
     """Handle the end of ``job``: its followers are due after their think times."""
     follower = dependencies.first[dependencies.row[job]]
-    while follower != NOBODY:
+    while follower != NO_JOB:
         heap_push(dependencies.due, counters[DUE], (now + dependencies.think[follower]) << bits | follower)
         counters[DUE] += 1
         follower = dependencies.sibling[follower]

@@ -105,7 +105,7 @@ def judge(
     runtime = jobs["runtime_s"].to_numpy(np.float64)[judged.rows]
     against = measures(_predicted(base, judged), runtime, levels)
     its_groups = dict(_groups(jobs, base, local_s, judged))
-    nobody = np.zeros(len(judged.rows), bool)
+    no_jobs = np.zeros(len(judged.rows), bool)
     bootstrap = {"resamples": resamples, "confidence": confidence, "seed": seed}
     rows: list[dict[str, Any]] = []
     curves, errors = [], []
@@ -114,7 +114,7 @@ def judge(
         values = measures(predicted, runtime, levels)
         change = values - against
         for group, chosen in _groups(jobs, schedule, local_s, judged):
-            both = chosen & its_groups.get(group, nobody)
+            both = chosen & its_groups.get(group, no_jobs)
             own = _means(values[chosen], judged.week[chosen], group, bootstrap)
             rows += _measured(schedule.predictor, group, own, _means(change[both], judged.week[both], group, bootstrap))
         errors.append(error_distribution(predicted, runtime).assign(predictor=schedule.predictor))

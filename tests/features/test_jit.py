@@ -67,6 +67,14 @@ print(sum(cell_of.stats.cache_hits.values()))
     assert [int(each) for each in hits] == [0, 1]
 
 
+def test_functions_run_uncompiled_where_numba_is_switched_off() -> None:
+    where = Path(__file__).resolve().parents[2]
+    script = "from models.runtime.ratios import cell_of; print(type(cell_of).__name__)"
+    environment = {"NUMBA_DISABLE_JIT": "1", "PATH": "/usr/bin:/bin", "PYTHONPATH": str(where)}
+    done = subprocess.run([sys.executable, "-c", script], cwd=where, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "function"
+
+
 def test_the_pass_that_takes_indices_as_unsigned_fits_this_numba() -> None:
     """features/indexing.py changes numba's typed calls; another version of numba may keep them elsewhere."""
     assert numba.__version__.startswith("0.68.")

@@ -13,7 +13,7 @@ import pytest
 
 from features.errors import InputError
 from pipelines.assets.checks import escaped
-from pipelines.cli.run import described
+from pipelines.cli.run import described, described_system
 from pipelines.cli.ui import check_free, web_server
 
 HOUSE = Path(__file__).resolve().parents[3]
@@ -66,3 +66,11 @@ def test_angle_brackets_survive_markdown():
 )
 def test_no_word_twice(name, generated, words):
     assert described(name, generated) == words
+
+
+@pytest.mark.parametrize(
+    ("name", "generated", "words"),
+    [("simulated", True, "simulated cluster"), ("small", True, "simulated cluster small"), ("quartz", False, "system quartz")],
+)
+def test_no_word_twice_of_a_system(name, generated, words):
+    assert described_system(name, generated) == words
