@@ -1,6 +1,7 @@
 """Cleaning rules for job traces, and a record of every job they touch.
 
-Use requested processors, else allocated. Drop a job that has neither, no runtime, no requested time, a negative submission or
+Drop a job with a number beyond the limits (:mod:`features.limits`). Use requested processors, else allocated. Drop a job that has
+neither, no runtime, no requested time, a negative submission or
 more processors than the machine. Cut the runtime at the request and record the cut. Drop a job far ahead of the file's own clock.
 Order by submission, then source order. On the raw KTH-SP2 log these rules keep 28,481 of 28,489 jobs, the number of Gaussier et
 al. 2015.
@@ -16,6 +17,7 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
+from features import limits
 from features.clock import Clock
 from features.errors import InputError
 from features.jobs.file_clock import file_clock
@@ -24,6 +26,8 @@ from features.jobs.schema import OVERRUN, REQUIRED, Trace, UnreadLine
 MissingRequest = Literal["drop", "runtime", "queue-max"]
 AHEAD = "ahead-of-file-clock"
 """Rule for jobs that lie ahead of the file's own clock (:mod:`features.jobs.file_clock`)."""
+BEYOND = "beyond-limits"
+"""Rule for jobs with a number beyond :data:`features.limits.COLUMNS`."""
 MISSING_REQUEST: tuple[str, ...] = get_args(MissingRequest)
 
 
@@ -83,13 +87,21 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop")
         raise InputError(f"{trace.source or trace.name}: procs is a {type(size).__name__}, not a whole number of processors")
     if size <= 0:
         raise InputError(f"{trace.source or trace.name}: a machine of {size} processors cannot run anything")
+    if size > limits.PROCESSORS:
+        raise InputError(f"{trace.source or trace.name}: procs must be at most {limits.PROCESSORS:,}")
+    if len(trace.jobs) > limits.JOBS:
+        raise InputError(f"{trace.source or trace.name}: has {len(trace.jobs):,} jobs; a trace has at most {limits.JOBS:,}")
     if len(trace.jobs) == 0:
         raise InputError(f"{trace.source or trace.name}: has no jobs")
     trace = replace(trace, jobs=trace.jobs.reset_index(drop=True))  # labels of a notebook's table need not be unique
     work = _Work(trace.jobs, trace.unread)
 
-    requested = trace.jobs["procs"].fillna(0) > 0
-    allocated = trace.jobs["allocated_procs"]
+    for column, largest in limits.COLUMNS.items():
+        work.drop(BEYOND, ((work.table[column] > largest) | (work.table[column] < -largest)).fillna(False), column)
+    if not work.kept.all():
+        work.table.loc[~work.kept, list(limits.COLUMNS)] = 0  # out of all arithmetic
+    requested = work.table["procs"].fillna(0) > 0
+    allocated = work.table["allocated_procs"]
     work.alter("procs-from-allocated", ~requested & (allocated.fillna(0) > 0), "procs", allocated)
     work.drop("no-procs", work.table["procs"].fillna(0) <= 0, "procs")
     work.drop("no-runtime", work.table["runtime_s"].fillna(0) <= 0, "runtime_s")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import pandas as pd
 
+from features import limits
 from features.errors import InputError
 from models.packed.methods import LEVELS, PREDICTED
 from pipelines.cli.options import note
@@ -17,8 +18,7 @@ OPTIONAL = ("group", "executable")
 """Columns that some models read if present; an empty cell is unknown, like an empty user."""
 KNOWN = "user_known"
 ANSWERED = (PREDICTED, *LEVELS, "snapshot_age_s", KNOWN)
-LARGEST = {"procs": 10**9, "requested_s": 10**10}
-"""Max values, beyond any machine and any job (300 years), and far from integer overflow."""
+LARGEST = {"procs": limits.PROCESSORS, "requested_s": limits.SECONDS}
 _ZONE = r"[T ][\d:.,]*\s*(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"
 """A time of day with an offset from UTC behind it, in ISO 8601."""
 

@@ -8,12 +8,14 @@ trace's notes.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import pandas as pd
 
+from features import limits
 from features.errors import InputError
 from features.jobs.schema import Trace, conform, masked
 from pipelines.ingest import swf_kernel as kernel
@@ -59,22 +61,22 @@ def parse_swf(source: Source) -> Trace:
     if jobs == 0:
         raise InputError(f"{source.path}: holds no job, only comments and blank lines")
 
-    header = _header(content[:head].decode("utf-8", "replace"))
+    header = _Header(source.path, content[:head].decode("utf-8", "replace"))
     values = values[:, :jobs]
     notes = _value_notes(values, tally, extra, comments)
     table = _table(values)
-    for announced in re.findall(r"\d+", header.get("MaxRecords", ""))[:1]:
-        if int(announced) != jobs:
-            notes.append(f"The header announces MaxRecords {int(announced):,}, the file holds {jobs:,} jobs.")
+    announced = header.number("MaxRecords", limits.JOBS)
+    if announced is not None and announced != jobs:
+        notes.append(f"The header announces MaxRecords {announced:,}, the file holds {jobs:,} jobs.")
     return Trace(
         name=source.name,
         jobs=table,
         procs=_procs(header, notes),
         origin_unix_s=_origin(header, values[_SUBMIT], notes),
-        timezone=_timezone(header, notes),
+        timezone=_timezone(header.values, notes),
         source=source.path,
         sha256=source.sha256,
-        header=header,
+        header=header.values,
         notes=tuple(notes),
     )
 
@@ -135,43 +137,62 @@ def _by_field(counts: np.ndarray) -> str:
     return ", ".join(f"{kernel.FIELDS[field]} ({counts[field]:,})" for field in np.flatnonzero(counts))
 
 
-def _header(head: str) -> dict[str, str]:
-    """Parse ``; Key: value`` lines.
+class _Header:
+    """The lines ``; Key: value`` of a file, as ``values`` by key.
 
     A repeated key, and lines indented deeper than their key, continue its value on a new line.
     """
-    header: dict[str, list[str]] = {}
-    key, depth = "", 0
-    for line in re.findall(r"(?:\A|[\r\n])[ \t]*;([^\r\n]*)", head):
-        text = line.rstrip()
-        found = _KEY.match(text)
-        if not text:
-            key = ""
-        elif found and (not key or len(found[1]) <= depth):
-            key, depth = found[2], len(found[1])
-            header.setdefault(key, []).append(found[3] or "")
-        else:
-            header.setdefault(key or "Comment", []).append(text.strip())
-    return {key: "\n".join(lines) for key, lines in header.items()}
+
+    def __init__(self, path: str, head: str) -> None:
+        self._path, self._lines = path, re.split(r"\r\n|[\r\n]", head)
+        header: dict[str, list[str]] = {}
+        key, depth = "", 0
+        for line in self._lines:
+            comment = re.match(r"[ \t]*;(.*)", line, re.DOTALL)
+            if comment is None:
+                continue
+            text = comment[1].rstrip()
+            found = _KEY.match(text)
+            if not text:
+                key = ""
+            elif found and (not key or len(found[1]) <= depth):
+                key, depth = found[2], len(found[1])
+                header.setdefault(key, []).append(found[3] or "")
+            else:
+                header.setdefault(key or "Comment", []).append(text.strip())
+        self.values = {key: "\n".join(lines) for key, lines in header.items()}
+
+    def number(self, key: str, largest: int) -> int | None:
+        """Return the whole number that a value begins with, if any; InputError beyond ``largest``."""
+        digits = re.match(r"[0-9]+", self.values.get(key, ""))
+        if digits is None:
+            return None
+        stated = digits[0].lstrip("0") or "0"
+        if len(stated) > len(str(largest)) or int(stated) > largest:
+            line = next(number for number, line in enumerate(self._lines, start=1) if re.match(rf"[ \t]*;\s*{key}\s*:", line))
+            raise InputError(
+                f"{self._path}:{line}: {key} is {stated[:20]}{'...' * (len(stated) > 20)}: at most {largest:,} is possible"
+            )
+        return int(stated)
 
 
-def _procs(header: dict[str, str], notes: list[str]) -> int | None:
+def _procs(header: _Header, notes: list[str]) -> int | None:
     for key in ("MaxProcs", "MaxNodes"):
-        number = re.match(r"\d+", header.get(key, ""))
-        if number is None or int(number[0]) == 0:
+        number = header.number(key, limits.PROCESSORS)
+        if not number:
             continue
-        if header[key] != number[0]:
-            notes.append(f"The header's {key} says {header[key]!r}: {number[0]} is taken.")
+        if header.values[key] != str(number):
+            notes.append(f"The header's {key} says {header.values[key]!r}: {number} is taken.")
         if key == "MaxNodes":
-            notes.append(f"The header has no MaxProcs: MaxNodes, {number[0]}, is taken as the number of processors.")
-        return int(number[0])
+            notes.append(f"The header has no MaxProcs: MaxNodes, {number}, is taken as the number of processors.")
+        return number
     return None
 
 
-def _origin(header: dict[str, str], submit: np.ndarray, notes: list[str]) -> int | None:
-    stated = re.match(r"\d+", header.get("UnixStartTime", ""))
-    if stated is not None and int(stated[0]) > 0:
-        return int(stated[0])
+def _origin(header: _Header, submit: np.ndarray, notes: list[str]) -> int | None:
+    stated = header.number("UnixStartTime", limits.SECONDS)
+    if stated:
+        return stated
     if (submit >= 0).any() and submit[submit >= 0].min() > UNIX_SUBMIT_S:
         missing = "no UnixStartTime" if stated is None else "UnixStartTime 0"
         notes.append(f"The header states {missing} and submissions look like Unix times: second 0 is taken as Unix time 0.")
@@ -179,14 +200,14 @@ def _origin(header: dict[str, str], submit: np.ndarray, notes: list[str]) -> int
     return None
 
 
-def _timezone(header: dict[str, str], notes: list[str]) -> str | None:
+def _timezone(header: Mapping[str, str], notes: list[str]) -> str | None:
     name = header.get("TimeZoneString", "").strip()
     if name:
         try:
             return ZoneInfo(name).key
         except (ZoneInfoNotFoundError, ValueError, OSError):
             notes.append(f"The header's TimeZoneString {name!r} is no zone of the IANA database: not used.")
-    offset = re.match(r"[+-]?\d+$", header.get("TimeZone", "").strip())
+    offset = re.match(r"[+-]?[0-9]{1,6}$", header.get("TimeZone", "").strip())
     if offset is None:
         return None
     hours, rest = divmod(int(offset[0]), 3600)

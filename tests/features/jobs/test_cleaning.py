@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from features import limits
 from features.errors import InputError
 from features.jobs.cleaning import MISSING_REQUEST, CleanTrace, clean
 from features.jobs.schema import Trace, conform
@@ -55,6 +56,11 @@ def touched(cleaned: CleanTrace) -> list[tuple]:
             [("altered", "procs-from-allocated", "procs", None, 4), ("altered", "runtime-cut-to-request", "runtime_s", 61, 60)],
         ),
         ((-1, 0, None, None, None, "a"), [("dropped", "no-procs", "procs", None, None)]),
+        ((limits.SECONDS + 1, 1, 1, 1, 1, "a"), [("dropped", "beyond-limits", "submit_s", limits.SECONDS + 1, None)]),
+        ((0, limits.SECONDS + 1, 1, 1, 1, "a"), [("dropped", "beyond-limits", "runtime_s", limits.SECONDS + 1, None)]),
+        ((0, 1, 1, 1, 2**63 - 1, "a"), [("dropped", "beyond-limits", "requested_s", 2**63 - 1, None)]),
+        ((-(2**63), 1, 1, 1, 1, "a"), [("dropped", "beyond-limits", "submit_s", -(2**63), None)]),
+        ((0, 1, 1, limits.PROCESSORS + 1, 1, "a"), [("dropped", "beyond-limits", "allocated_procs", limits.PROCESSORS + 1, None)]),
     ],
 )
 def test_each_rule_and_its_edge(row: tuple, done: list[tuple]) -> None:
@@ -66,6 +72,27 @@ def test_each_rule_and_its_edge(row: tuple, done: list[tuple]) -> None:
     for _, rule, column, _, after in done:
         if rule in ("procs-from-allocated", "runtime-cut-to-request"):
             assert cleaned.jobs.loc[1, column] == after
+
+
+def test_jobs_at_the_limits_stay() -> None:
+    row = (0, limits.SECONDS, limits.PROCESSORS, limits.PROCESSORS, limits.SECONDS, "a")
+    assert touched(clean(trace(row, procs=limits.PROCESSORS))) == []
+
+
+@pytest.mark.parametrize("procs", [limits.PROCESSORS + 1, 2**31 - 1, 2**70])
+def test_a_machine_beyond_the_limit_is_refused(procs: int) -> None:
+    with pytest.raises(InputError, match="procs must be at most 100,000,000"):
+        clean(trace(GOOD, procs=procs))
+
+
+def test_requests_beyond_the_limits_do_not_count_as_the_longest_of_their_queue() -> None:
+    cleaned = clean(trace((0, 1, 1, 1, 2**62, "a"), GOOD, (0, 30, 4, 4, None, "a")), missing_request="queue-max")
+    assert cleaned.jobs["requested_s"].tolist() == [60, 60]
+
+
+def test_sums_over_the_most_jobs_cannot_wrap() -> None:
+    assert max(limits.SECONDS, limits.PROCESSORS) * limits.JOBS < 2**63
+    assert limits.SECONDS * limits.PROCESSORS < 2**63
 
 
 def test_missing_requests_by_each_option() -> None:

@@ -77,8 +77,8 @@ def test_what_is_no_time_is_refused_on_its_line(tmp_path, time):
         ("bob,four,3600", "procs 'four' is not a whole number of at least 1"),
         ("bob,4,", "requested_s '' is not a whole number of at least 1"),
         ("bob,4,inf", "requested_s 'inf' is not a whole number of at least 1"),
-        ("bob,1000000001,3600", "procs '1000000001' is more than 1,000,000,000"),
-        ("bob,99999999999999999999,3600", "procs '99999999999999999999' is more than 1,000,000,000"),
+        ("bob,100000001,3600", "procs '100000001' is more than 100,000,000"),
+        ("bob,99999999999999999999,3600", "procs '99999999999999999999' is more than 100,000,000"),
         ("bob,4,10000000001", "requested_s '10000000001' is more than 10,000,000,000"),
         ("bob,4,1e30", "requested_s '1e30' is more than 10,000,000,000"),
     ],
@@ -89,8 +89,8 @@ def test_numbers_out_of_bounds_are_refused_on_their_line(tmp_path, row, what):
 
 
 def test_the_largest_numbers_pass(tmp_path):
-    table = read_submissions(csv_of(tmp_path, "ada,1000000000,10000000000,2024-03-01 09:00"))
-    assert table.loc[0, ["procs", "requested_s"]].tolist() == [10**9, 10**10]
+    table = read_submissions(csv_of(tmp_path, "ada,100000000,10000000000,2024-03-01 09:00"))
+    assert table.loc[0, ["procs", "requested_s"]].tolist() == [10**8, 10**10]
 
 
 def test_lines_are_counted_as_an_editor_does(tmp_path):

@@ -80,6 +80,16 @@ def test_identities_are_categories_of_strings_in_numeric_order() -> None:
     assert users.cat.categories.dtype == "str"
 
 
+@pytest.mark.parametrize("number", ["9" * 5000, "100000001"])
+def test_numbers_of_the_header_beyond_the_limits_are_told_with_their_line(number: str) -> None:
+    with pytest.raises(InputError, match=r"^test.swf:2: MaxProcs is (9{20}\.\.\.|100000001): at most 100,000,000 is possible$"):
+        parse(f"; Version: 2\r\n; MaxProcs: {number}\n{job()}")
+    for key, least in (("MaxRecords", 10**8), ("UnixStartTime", 10**10), ("MaxNodes", 10**8)):
+        with pytest.raises(InputError, match=rf"^test.swf:1: {key} is .*: at most {least:,} is possible$"):
+            parse(f"; {key}: {'9' * 5000}\n{job()}")
+    assert parse(f"; MaxProcs: 0000000000000128\n{job()}").procs == 128
+
+
 def test_fractional_times_are_rounded_and_counted_and_unread_fields_may_be_anything_numeric() -> None:
     trace = parse(
         "\n".join([job(f3="1.5", f4="2.4999", f6="489.00", f7="1e400", f10="0.33333333333333333333333"), job(f1=2, f3="3.0")])
