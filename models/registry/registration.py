@@ -23,12 +23,14 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.models import ModelSignature
 from mlflow.models.model import ModelInfo
+from mlflow.utils.file_utils import local_file_uri_to_path
 
 from features.errors import InputError
 from features.names import check_name
 from models.packed.settings import FORMAT
 from models.registry.packing import artifact, assemble, private_name
 from models.registry.promotion import TIE
+from models.registry.syncing import sync_tree
 from models.registry.tracking import Tracking
 from models.registry.versions import REGISTERED_MODEL, note_made
 
@@ -164,12 +166,19 @@ def log_and_register(
             input_example=content.example,
             pip_requirements=[f"{each}=={version(each)}" for each in ("mlflow", "numpy", "pandas", *content.requirements)],
         )
+        _settle(logged.artifact_path)
         made = new_version(tracking, name, logged, run.info.run_id, facts)
     if why:
         describe(tracking, name, made, why)
     if kind.description:
         tracking.client.update_registered_model(name, kind.description)
     return Candidate(content.method, made, float(judged[0]), int(judged[1]), facts)
+
+
+def _settle(artifacts: str) -> None:
+    """Let the files of a version reach the disk before anything names it; a server sees to that itself."""
+    if artifacts.startswith(("file:", "/")):
+        sync_tree(Path(local_file_uri_to_path(artifacts)), above=3)  # <store>/models/<model>/artifacts
 
 
 def rank_candidates(candidates: Sequence[Candidate], kind: Kind) -> tuple[list[Candidate], str]:

@@ -21,6 +21,8 @@ from filelock import FileLock
 from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
 
+from models.registry.syncing import sync
+
 _SITE = os.environ.get("MLFLOW_TRACKING_URI")
 """The site's setting at import: ``mlflow.set_tracking_uri`` overwrites the variable."""
 _CHATTY = ("mlflow", "alembic")
@@ -95,9 +97,9 @@ def _initialise(database: Path) -> None:
         MlflowClient(f"sqlite:///{made}").search_experiments(max_results=1)
     finally:
         sqlalchemy.event.remove(sqlalchemy.Engine, "connect", relax)
-    with made.open("rb") as file:
-        os.fsync(file.fileno())
+    sync(made)
     os.replace(made, database)
+    sync(database.parent)
 
 
 def _answers(uri: str) -> None:

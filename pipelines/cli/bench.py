@@ -16,7 +16,7 @@ from pipelines.ingest.source import trace_name
 from pipelines.ingest.workload import Workload
 from pipelines.report.bench import listings, render
 from pipelines.sources.catalogue import load_catalogue
-from pipelines.storage.atomic import replacing
+from pipelines.storage import atomic
 from pipelines.workflows.bench import FORMAT, SECTIONS, Case, Key, Plan, key, merged, run
 from sim.names import scheduler as named_scheduler
 
@@ -130,8 +130,7 @@ def read_stored(path: Path) -> tuple[dict[Key, float], dict[str, Any]]:
 def write(path: Path, text: str) -> None:
     """Write ``text`` to ``path`` atomically; InputError if it cannot be written."""
     try:
-        with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        atomic.write(path, text)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
     note(f"wrote {path}")

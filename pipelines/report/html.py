@@ -24,7 +24,7 @@ from pipelines.report.tables import (
     prediction_rows,
 )
 from pipelines.report.wording import NOT_MODELLED, nothing_waited, requests_warning, summary
-from pipelines.storage.atomic import replacing
+from pipelines.storage.atomic import write
 from sim.metrics.names import FAIRNESS
 from sim.metrics.schedule_metrics import TAU_S
 from sim.metrics.timeline import busiest_window
@@ -104,8 +104,7 @@ def render_report(
 
 def write_report(path: Path, html: str) -> None:
     """Write the page atomically."""
-    with replacing(path) as temporary:
-        temporary.write_text(html, encoding="utf-8")
+    write(path, html)
 
 
 def _curves(schedules: Sequence[Schedule], base: Schedule, comparison: pd.DataFrame) -> list[Schedule]:

@@ -6,7 +6,6 @@ The cluster is the preset ``congested`` at a quarter of its size, for a day and 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +14,7 @@ from filelock import FileLock
 
 from pipelines.sources.emission import COUNTERS, ORIGIN_S, PROBE_RESULTS, RUNS, TYPES, emit
 from pipelines.sources.systems import SIMULATED, System
+from pipelines.storage.atomic import made_folder, moved, write
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import PROBE_RESULTS as PROBE_TABLE
@@ -73,7 +73,7 @@ def simulate_site(home: Path) -> bool:
     """
     folder = _folder(home)
     wanted = json.dumps({"cluster": asdict(small_cluster()), "days": DAYS, "each": EACH, "seed": SEED}, indent=1)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    made_folder(folder.parent)
     with FileLock(folder.with_suffix(".lock")):
         there = folder / _SETTINGS
         if there.exists() and there.read_text(encoding="utf-8") == wanted:
@@ -81,13 +81,13 @@ def simulate_site(home: Path) -> bool:
         made = folder.with_suffix(".new")
         shutil.rmtree(made, ignore_errors=True)
         emit(small_cluster(), made, days=DAYS, seed=SEED, each=EACH, origin_s=_NOON, packed=True)
-        (made / _SETTINGS).write_text(wanted, encoding="utf-8")
+        write(made / _SETTINGS, wanted)
         lake = Lake(home / "lake")
         shutil.rmtree(CountersStore(lake.root, SIMULATED).root, ignore_errors=True)
         for table in (RUN_TABLE, PROBE_TABLE, TYPE_TABLE):
             lake.path(table, SIMULATED).unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
-        os.replace(made, folder)
+        moved(made, folder)
         return True
 
 

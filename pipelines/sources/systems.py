@@ -20,7 +20,7 @@ from features.errors import InputError
 from features.names import check_name
 from models.variability.classifiers import CLASSIFIERS
 from pipelines.sources.validation import validated
-from pipelines.storage.atomic import replacing
+from pipelines.storage.atomic import made_folder, write
 
 SIMULATED = "simulated"
 """Name of the embedded default, a small simulated cluster."""
@@ -111,7 +111,7 @@ def remember_system(home: Path, name: str, given: Mapping[str, Any]) -> System:
         raise InputError(f"{name}: is the name of the simulated cluster; use another name")
     check_name(name, "system")
     path = remembered(home)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    made_folder(path.parent)
     with FileLock(path.with_suffix(".lock")):
         old = systems(home).get(name, System(name))
         new = {**asdict(old), **{key: value for key, value in given.items() if value}}
@@ -122,6 +122,5 @@ def remember_system(home: Path, name: str, given: Mapping[str, Any]) -> System:
         default = asdict(System(name))
         said = {key: value for key, value in asdict(known).items() if key != "name" and value != default[key]}
         tables[name] = {key: list(value) if key in _LISTS else value for key, value in said.items()}
-        with replacing(path) as temporary:
-            temporary.write_text(tomlkit.dumps(document), encoding="utf-8")
+        write(path, tomlkit.dumps(document))
     return known

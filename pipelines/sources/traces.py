@@ -18,7 +18,7 @@ from features.jobs.schema import Trace
 from pipelines.ingest.read import find_entry, is_accounting, read_trace
 from pipelines.ingest.source import trace_name
 from pipelines.sources.catalogue import Entry, catalogue_entry, load_catalogue, remembered
-from pipelines.storage.atomic import replacing
+from pipelines.storage.atomic import made_folder, write
 
 
 def remember(spec: str, **options: Any) -> str:
@@ -173,9 +173,8 @@ def _keep(name: str, table: dict[str, Any]) -> None:
 def _change(change: Callable[[Any], object]) -> None:
     """Change the tables of remembered traces under a lock."""
     path = remembered()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    made_folder(path.parent)
     with FileLock(path.with_suffix(".lock")):
         document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
         change(document.setdefault("traces", tomlkit.table(is_super_table=True)))
-        with replacing(path) as temporary:
-            temporary.write_text(tomlkit.dumps(document), encoding="utf-8")
+        write(path, tomlkit.dumps(document))

@@ -6,9 +6,10 @@ A line of JSON each.
 from __future__ import annotations
 
 import json
-import os
 from datetime import UTC, datetime
 from pathlib import Path
+
+from pipelines.storage.atomic import append
 
 
 def alerts_file(home: Path) -> Path:
@@ -20,10 +21,5 @@ def alert(home: Path, kind: str, subject: str, night: str, what: str) -> str:
     """Add a line ``at kind subject night what`` and return it; processes' lines do not mix."""
     at = datetime.now(UTC).isoformat(timespec="seconds")
     line = json.dumps({"at": at, "kind": kind, "subject": subject, "night": night, "what": what})
-    alerts_file(home).parent.mkdir(parents=True, exist_ok=True)
-    file = os.open(alerts_file(home), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        os.write(file, f"{line}\n".encode())
-    finally:
-        os.close(file)
+    append(alerts_file(home), line)
     return line

@@ -1,4 +1,8 @@
-"""Atomic writes: a file is written under a temporary name, then moved into its place."""
+"""Atomic and durable writes: the one place that writes files of the home directory.
+
+A file is written under a temporary name and moved into its place; then its directory is synced. After a crash or a power loss the
+old file is there or the new one, whole, and whatever was written before it.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +12,66 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from models.registry.syncing import sync
+
+TEMPORARY = ".*.tmp"
+"""Pattern of the names of unfinished files; a killed process leaves them."""
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path; on success it replaces ``path``.
 
-    The directory of ``path`` is created if missing. If the body raises, the temporary file is removed and the old file stays. The
-    body's bytes reach the disk before the move, so a crash leaves the old file or the new one, never an empty one.
+    The directory of ``path`` is created if missing. If the body raises, the temporary file is removed and the old file stays.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    made_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        os.replace(temporary, path)
+        sync(temporary)
+        moved(temporary, path)
+    except BaseException:
+        with suppress(OSError):  # the first error is raised; what stays is a temporary file
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Replace the file at ``path``, as :func:`replacing` does; text is UTF-8."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def append(path: Path, line: str) -> None:
+    """Add a line to the file at ``path``; lines of several processes do not mix."""
+    made_folder(path.parent)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(descriptor, f"{line}\n".encode())
+        os.fsync(descriptor)
     finally:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
+        os.close(descriptor)
+
+
+def moved(source: Path, target: Path) -> None:
+    """Move a file or directory whose content is on the disk into its place."""
+    os.replace(source, target)
+    sync(target.parent)
+    if source.parent != target.parent:
+        sync(source.parent)
+
+
+def removed(path: Path) -> None:
+    """Remove a file, if it is there, so that it does not come back."""
+    if path.exists():
+        path.unlink(missing_ok=True)
+        sync(path.parent)
+
+
+def made_folder(folder: Path) -> Path:
+    """Make a directory and those above it, if missing, so that they stay; return it."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in missing:
+        sync(each.parent)
+    return folder

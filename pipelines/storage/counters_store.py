@@ -29,7 +29,8 @@ from filelock import FileLock, Timeout
 
 from features.errors import InputError
 from features.names import check_name
-from pipelines.storage.atomic import replacing
+from models.registry.syncing import sync
+from pipelines.storage.atomic import made_folder, write
 from pipelines.storage.counters_merge import KEYS, Part, depth, merge, schema_of
 
 FORMAT = 1
@@ -159,7 +160,7 @@ class CountersStore:
 
         Raises InputError while another process changes it.
         """
-        self.root.mkdir(parents=True, exist_ok=True)
+        made_folder(self.root)
         lock = FileLock(self.root / ".lock")
         try:
             lock.acquire(timeout=0)
@@ -235,8 +236,7 @@ class CountersStore:
             },
             "files": list(self._files.values()),
         }
-        with replacing(self.ledger) as temporary:
-            temporary.write_text(json.dumps(stated, separators=(",", ":")))
+        write(self.ledger, json.dumps(stated, separators=(",", ":")))
 
     def _sweep(self) -> None:
         shutil.rmtree(self.root / _STAGING, ignore_errors=True)
@@ -315,11 +315,15 @@ class Change:
         if not self._changed:
             return
         named = {part.file for sampler in self.store._samplers.values() for part in sampler.parts}
+        folders: set[Path] = set()
         for name in [name for name in self._added if name in named]:
             place = self.store.root / name
-            place.parent.mkdir(parents=True, exist_ok=True)
+            made_folder(place.parent)
             os.replace(self.store.root / _STAGING / name, place)
             del self._added[name]
+            folders.add(place.parent)
+        for folder in folders:
+            sync(folder)
         self.store._save()
         self.store._remove(part.file for part in self._gone)
         self._gone, self._changed = [], False

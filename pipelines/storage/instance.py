@@ -12,6 +12,7 @@ import dagster as dg
 from filelock import FileLock
 
 from features.errors import InputError
+from pipelines.storage.atomic import write
 from pipelines.storage.home import home
 
 _OURS = "# Queuecast's own Dagster instance."
@@ -52,7 +53,7 @@ def dagster_home() -> Path:
     with FileLock(directory / ".lock"):
         settings = directory / "dagster.yaml"
         if not settings.exists() or (settings.read_text().startswith(_OURS) and "freshness:" not in settings.read_text()):
-            settings.write_text(_SETTINGS)
+            write(settings, _SETTINGS)
         if not ready.exists():
             with dg.DagsterInstance.get() as instance:
                 instance.get_dynamic_partitions("traces")

@@ -14,7 +14,7 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import COLUMNS, fingerprint
 from features.names import check_name
-from pipelines.storage.atomic import replacing
+from pipelines.storage.atomic import write
 from pipelines.storage.parquet import read_parquet, write_parquet
 from pipelines.storage.versions import Version, Versions, subject_of
 
@@ -83,8 +83,7 @@ class Lake:
         """Write a page of ``subject`` into the draft; return where it is shown once published."""
         versions, entry = self.versions(subject), f"reports/{page}"
         part = versions.part(entry)
-        with replacing(part) as temporary:
-            temporary.write_text(html, encoding="utf-8")
+        write(part, html)
         versions.add(self.draft, entry, part)
         return self.root.parent / entry
 

@@ -16,6 +16,7 @@ from filelock import FileLock
 
 from features.monitoring.samplers import PROBES
 from pipelines.ingest.control_runs import COLUMNS
+from pipelines.storage.atomic import made_folder
 from pipelines.storage.lake import Lake
 
 RUNS, PROBE_RESULTS, TYPES = "control_runs", "probes", "application_types"
@@ -35,7 +36,7 @@ class Kept:
 def keep(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
     """Add the rows of ``frame`` to a table of ``system``, one process at a time."""
     path = lake.path(table, system)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    made_folder(path.parent)
     with FileLock(path.with_name(f".{path.name}.lock")):
         return _added(lake, table, system, frame)
 

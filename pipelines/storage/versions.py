@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +30,7 @@ from filelock import FileLock
 
 from features.errors import InputError
 from features.names import check_name
-from pipelines.storage.atomic import replacing
+from pipelines.storage.atomic import made_folder, moved, removed, write
 
 SetAliases = Callable[[Mapping[str, str]], None]
 """Points the registry's aliases at versions, by alias; an empty version takes the alias away."""
@@ -132,15 +131,14 @@ class Versions:
         path = part.with_name(f"{digest}{'.html' if entry.startswith(_PAGES) else '.parquet'}")
         with self._locked():
             self._begin(id)  # before anything takes its place
-            os.replace(part, path)
+            moved(part, path)
             self._note(id, {entry: path.relative_to(self.root).as_posix()}, {})
         return path
 
     def part(self, entry: str) -> Path:
         """Return a new path to write ``entry`` to, for :meth:`add`."""
         folder = self.root / "pages" / self.subject if entry.startswith(_PAGES) else self.root / entry / self.name
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder / f"{secrets.token_hex(6)}.part"
+        return made_folder(folder) / f"{secrets.token_hex(6)}.part"
 
     def publish(self, id: str, set_aliases: SetAliases | None = None) -> Version:
         """Make the draft ``id`` the current version; update aliases and pages.
@@ -183,7 +181,7 @@ class Versions:
             if before.version:
                 self._put(before, Version())
             else:
-                self._pointer.unlink(missing_ok=True)
+                removed(self._pointer)
 
     @property
     def under_way(self) -> bool:
@@ -203,8 +201,7 @@ class Versions:
         for entry in {*version.files, *before.files}:
             if entry.startswith(_PAGES):
                 self._show(entry, version.files.get(entry))
-        with replacing(self._followed) as temporary:
-            temporary.write_text(version.version, encoding="utf-8")
+        write(self._followed, version.version)
         return True
 
     def discard(self, id: str) -> None:
@@ -221,8 +218,7 @@ class Versions:
         return Version(**stated["current"]), Version(**stated["before"])
 
     def _put(self, version: Version, before: Version) -> None:
-        with replacing(self._pointer) as temporary:
-            temporary.write_text(json.dumps({"current": asdict(version), "before": asdict(before)}, indent=1), encoding="utf-8")
+        write(self._pointer, json.dumps({"current": asdict(version), "before": asdict(before)}, indent=1))
 
     def _draft(self, id: str) -> Path:
         return self._drafts / f"{check_name(id, 'draft')}.json"
@@ -240,8 +236,7 @@ class Versions:
     def _note(self, id: str, files: Mapping[str, str], facts: Mapping[str, str | Mapping[str, str]]) -> None:
         found = self._begin(id)
         changed = replace(found, files={**found.files, **files}, **facts)  # type: ignore[arg-type]
-        with replacing(self._draft(id)) as temporary:
-            temporary.write_text(json.dumps(asdict(changed), indent=1), encoding="utf-8")
+        write(self._draft(id), json.dumps(asdict(changed), indent=1))
 
     def _unversioned(self) -> dict[str, str]:
         """Return tables that an older Queuecast left: ``<table>/<name>.parquet``."""
@@ -255,8 +250,7 @@ class Versions:
     def _show(self, entry: str, file: str | None) -> None:
         page = self.root.parent / entry
         if file is not None:
-            with replacing(page) as temporary:
-                temporary.write_bytes((self.root / file).read_bytes())
+            write(page, (self.root / file).read_bytes())
         elif not entry.startswith(_DATED):
             page.unlink(missing_ok=True)
 
@@ -287,7 +281,7 @@ class Versions:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        self._pointer.parent.mkdir(parents=True, exist_ok=True)
+        made_folder(self._pointer.parent)
         with FileLock(self._pointer.with_suffix(".lock")):
             yield
 

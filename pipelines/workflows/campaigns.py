@@ -1,7 +1,8 @@
 """Resumable campaigns: a journal of finished points beside the output.
 
-The journal is JSON, a line a point, written as points are finished; its first line identifies the campaign. When all points are
-done the results are written as Parquet, atomically, and the journal is removed, so a finished output has none.
+The journal is JSON, a line a point, written as points are finished; its first line identifies the campaign. A process that dies
+loses no point, a power loss those of the last seconds. When all points are done the results are written as Parquet, atomically, and
+the journal is removed, so a finished output has none.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +23,9 @@ import pandas as pd
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
+from models.registry.syncing import sync
 from models.runtime.protocol import TablePredictor
+from pipelines.storage.atomic import made_folder
 from pipelines.storage.parquet import write_parquet
 from pipelines.storage.provenance import code_version
 from sim.campaigns.campaign import Campaign, Map, Point, Progress, Row, predictor_name, run_campaign
@@ -30,6 +35,8 @@ from sim.policy import Policy
 KIND = "campaign"
 """The kind of Parquet file that holds results."""
 
+_SYNC_S = 2.0
+"""Max seconds of finished points that a power loss costs."""
 _HEAD = b'{"campaign": '
 """First bytes of a journal."""
 
@@ -104,10 +111,11 @@ class Journal:
     def __init__(self, out: Path, identity: Mapping[str, Any], restart: bool = False) -> None:
         self.path = out.with_name(f"{out.name}.journal")
         self.done: dict[Point, Sequence[Row]] = {}
-        self._identity = dict(identity)
+        self._identity, self._synced = dict(identity), -_SYNC_S
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            made_folder(self.path.parent)
             self._file = self.path.open("a+b")
+            sync(self.path.parent)
         except OSError as error:
             raise InputError(f"{self.path}: cannot be written: {error.strerror}") from error
         try:
@@ -138,6 +146,9 @@ class Journal:
         try:
             self._file.write(line)
             self._file.flush()
+            if time.monotonic() - self._synced >= _SYNC_S:
+                os.fsync(self._file.fileno())
+                self._synced = time.monotonic()
         except OSError as error:
             raise InputError(f"{self.path}: cannot be written: {error.strerror}") from error
 

@@ -30,6 +30,7 @@ from models.registry.judged_window import judged_window
 from models.registry.performance import performance_drift
 from models.registry.promotion import JUDGED_DAYS
 from models.registry.versions import Keep, Made, all_or_nothing, all_versions
+from pipelines.storage.atomic import write
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import NIGHT, aliases_of, alone, begin_night, discarded_on_error
 from pipelines.storage.registry import pruned
@@ -353,8 +354,7 @@ def _tell_failure(home: Path, trace: str, label: str, error: Exception) -> None:
     where = next(iter(getattr(error, "__notes__", [])), f"night {label} of {trace}")
     cause = " ".join(str(error).split()) or type(error).__name__
     path = home / "reports" / "nights" / trace / f"{label}.failed.txt"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{where}: {cause}; champion, tables and reports stay those of the night before\n", encoding="utf-8")
+    write(path, f"{where}: {cause}; champion, tables and reports stay those of the night before\n")
 
 
 def _before_the_first(submit_s: np.ndarray, end_s: np.ndarray, first_s: int) -> list[int]:

@@ -48,7 +48,7 @@ def command(
     from models.registry.variability_registration import VARIABILITY
     from pipelines.report.importances import importances
     from pipelines.sources.systems import settings_of
-    from pipelines.storage.atomic import replacing
+    from pipelines.storage.atomic import write
     from pipelines.storage.home import home
     from pipelines.storage.publishing import RUN_WAITS_S, alone
     from pipelines.storage.registry import tracking
@@ -92,6 +92,5 @@ def command(
             generated=table.generated,
             image="svg" if plot.suffix == ".svg" else "png",
         )
-        with replacing(plot) as temporary:
-            Path(temporary).write_bytes(image)
+        write(plot, image)
         click.echo(f"importances {plot}")
