@@ -3,38 +3,109 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
-import sys
+from collections.abc import Sequence
+from ipaddress import ip_address
 from pathlib import Path
+from subprocess import Popen
+from typing import Any
 
 import click
 
 import pipelines
 from features.errors import InputError
+from pipelines.cli.guard import allowed_hosts, is_address
+from pipelines.cli.options import note
+
+_NAME = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:\d{1,5})?", re.IGNORECASE)
 
 
 @click.command()
 @click.option("--port", type=click.IntRange(1, 65535), default=3000, show_default=True)
 @click.option("--host", default="127.0.0.1", show_default=True)
-def command(port: int, host: str) -> None:
-    """Serve the Dagster UI; stop it with Ctrl-C."""
+@click.option(
+    "--allow-host",
+    "names",
+    multiple=True,
+    metavar="NAME[:PORT]",
+    help="A further name under which browsers may ask, such as that of a proxy in front; may be repeated.",
+)
+def command(port: int, host: str, names: tuple[str, ...]) -> None:
+    """Serve the Dagster UI; stop it with Ctrl-C.
+
+    It answers under the names of this machine's loopback interface, --host and --allow-host, and takes orders from its own pages
+    only. It has no passwords: whoever reaches the port can start runs and read what is in the home directory.
+    """
+    for name in names:
+        if not (_NAME.fullmatch(name) or is_address(name)):
+            raise InputError(f"--allow-host {name}: is not a name such as queuecast.example.org or queuecast.example.org:8080")
+    address = check_free(host, port)
     from pipelines.storage.instance import dagster_home
 
-    check_free(host, port)
-    print(f"instance {dagster_home()}, web server http://{host}:{port}", file=sys.stderr, flush=True)
-    os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
-    arguments = web_server(host, port)
-    os.execv(arguments[0], arguments)
+    note(f"instance {dagster_home()}, web server http://{host}:{port}")
+    if not ip_address(address.partition("%")[0]).is_loopback:
+        note(
+            f"queuecast: {host} can be reached from other machines, and nothing asks for a password: whoever reaches port {port} can start "
+            "runs and read users' names; put a proxy with a login in front, or leave --host out"
+        )
+    serve(host, port, allowed_hosts(host, port, names))
+
+
+def serve(host: str, port: int, hosts: frozenset[str]) -> None:
+    """Run Dagster's daemon and its web server, the latter behind the guard, until Ctrl-C."""
+    from dagster._cli import dev
+
+    leave_directory()
+    opened = dev.open_ipc_subprocess
+
+    def opening(parts: Sequence[str], **given: Any) -> Popen[Any]:
+        return opened(behind_guard(parts, hosts), **given)
+
+    dev.open_ipc_subprocess = opening
+    dev.dev_command.main(web_server(host, port), prog_name="queuecast ui", standalone_mode=False)
+
+
+def leave_directory() -> None:
+    """Make places absolute, then leave the working directory for the instance's.
+
+    Dagster and its children would run Python modules and read an ``.env`` that lie in the working directory.
+    """
+    from pipelines.sources.catalogue import site_catalogue
+    from pipelines.storage.home import home
+    from pipelines.storage.instance import dagster_home
+
+    os.environ["QUEUECAST_HOME"] = str(home())
+    if (site := site_catalogue()) is not None:
+        os.environ["QUEUECAST_CATALOGUE"] = str(site)
+    house = Path(pipelines.__file__).parents[1]
+    paths = [str(Path(each).absolute()) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+    paths += [str(house)] if house.name != "site-packages" else []  # a checkout from whose directory we were started
+    os.environ |= {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1", "DAGSTER_DISABLE_TELEMETRY": "1"}
+    os.chdir(dagster_home())
+
+
+def behind_guard(parts: Sequence[str], hosts: frozenset[str]) -> list[str]:
+    """Return the command line ``parts`` with the guarded web server in place of Dagster's.
+
+    That of the daemon stays. RuntimeError for any other: rather no web server than one without a guard.
+    """
+    python, _, module, *options = parts
+    if module == "dagster_webserver":
+        return [python, "-m", "pipelines.cli.webserver", ",".join(sorted(hosts)), *options]
+    if module != "dagster._daemon":
+        raise RuntimeError(f"this Dagster starts {' '.join(parts[:4])}, which is not known")
+    return list(parts)
 
 
 def web_server(host: str, port: int) -> list[str]:
-    """Return the command line of the web server, for any working directory."""
-    dagster, workspace = Path(sys.executable).with_name("dagster"), Path(pipelines.__file__).with_name("workspace.yaml")
-    return [str(dagster), "dev", "-w", str(workspace), "-p", str(port), "-h", host]
+    """Return the options of ``dagster dev``, for any working directory."""
+    workspace = Path(pipelines.__file__).with_name("workspace.yaml")
+    return ["-w", str(workspace), "-p", str(port), "-h", host]
 
 
-def check_free(host: str, port: int) -> None:
-    """Raise InputError if nothing can listen on ``port`` of ``host``.
+def check_free(host: str, port: int) -> str:
+    """Return the address of ``host``; InputError if nothing can listen on its ``port``.
 
     For example because a web server does already.
     """
@@ -50,3 +121,4 @@ def check_free(host: str, port: int) -> None:
             raise InputError(
                 f"port {port} of {host} cannot be listened on ({error.strerror}): choose another with --port"
             ) from error
+    return str(address[0])

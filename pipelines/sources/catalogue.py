@@ -83,7 +83,7 @@ def load_catalogue() -> dict[str, Entry]:
     Later ones replace earlier ones. Raises InputError with file, entry and key.
     """
     entries = _read(PACKAGED)
-    if (site := _site()) is not None:
+    if (site := site_catalogue()) is not None:
         entries |= _read(site)
     if remembered().is_file():
         entries |= _read(remembered())
@@ -95,7 +95,7 @@ def site_registry() -> dict[str, Any]:
 
     Empty where there is none. InputError with file and key.
     """
-    site = _site()
+    site = site_catalogue()
     table = _toml(site).get("registry", {}) if site is not None else {}
     if not isinstance(table, dict) or (unknown := table.keys() - {"keep_versions", "keep_days"}):
         what = f"unknown key {min(unknown)!r} in [registry]" if isinstance(table, dict) else "registry is no table"
@@ -103,7 +103,7 @@ def site_registry() -> dict[str, Any]:
     return table
 
 
-def _site() -> Path | None:
+def site_catalogue() -> Path | None:
     """Return the site's own file: $QUEUECAST_CATALOGUE, which must exist, or queuecast.toml.
 
     The latter is read from the working directory.

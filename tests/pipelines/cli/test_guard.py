@@ -1,0 +1,330 @@
+"""The web server takes orders from its own pages only: the guard alone, and before Dagster's own application."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from click.testing import CliRunner
+
+from features.errors import InputError
+from pipelines.cli import ui
+from pipelines.cli.guard import Guard, allowed_hosts
+from pipelines.cli.ui import behind_guard
+
+HOUSE = Path(__file__).resolve().parents[3]
+PORT = 3000
+HOST = f"localhost:{PORT}"
+JSON = ("content-type", "application/json")
+READS, CHANGES = "{ version }", "mutation { reloadWorkspace { __typename } }"
+HIDDEN = "query Q { version } mutation M { reloadWorkspace { __typename } }"
+
+
+def answered(method="GET", path="/", headers=(("host", HOST),), body=b"", query="", kind="http", hosts=None):
+    """Return status, headers and what reached the application: its body, or None."""
+    reached, sent = [], []
+
+    async def app(scope, receive, send):
+        message = await receive() if scope["type"] == "http" else {}
+        reached.append(message.get("body", b""))
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+    inbox = [
+        {"type": "http.request", "body": body[at : at + 7], "more_body": at + 7 < len(body)}
+        for at in range(0, max(len(body), 1), 7)
+    ]
+
+    async def receive():
+        return inbox.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": kind, "method": method, "path": path, "query_string": query.encode()}
+    scope["headers"] = [(name.encode(), value.encode("latin-1")) for name, value in headers]
+    asyncio.run(Guard(app, hosts or allowed_hosts("127.0.0.1", PORT))(scope, receive, send))
+    status = sent[0].get("status", sent[0].get("code")) if sent else 101
+    return status, dict(sent[0].get("headers", [])) if sent else {}, reached[0] if reached else None
+
+
+def post(*headers, body=None, **more):
+    body = json.dumps({"query": CHANGES}).encode() if body is None else body
+    return answered("POST", "/graphql", (("host", HOST), *headers), body, **more)
+
+
+def test_its_own_pages_are_served():
+    own = ("origin", f"http://{HOST}")
+    assert answered()[::2] == (200, b"")
+    assert post(JSON, own, ("sec-fetch-site", "same-origin"))[::2] == (200, json.dumps({"query": CHANGES}).encode())
+    assert post(("content-type", "Application/JSON; charset=utf-8"), own)[0] == 200
+    assert post(JSON)[0] == 200  # no browser: a client of the site's own
+    assert answered(path="/graphql", query="query=" + quote(READS))[0] == 200
+    assert answered(path="/graphql", kind="websocket", headers=(("host", HOST), own))[0] == 101
+    assert (
+        answered(path="/runs/1", headers=(("host", HOST), ("sec-fetch-site", "cross-site"), ("sec-fetch-dest", "document")))[0]
+        == 200
+    )
+
+
+def test_an_answer_is_in_no_other_sites_frame():
+    headers = answered()[1]
+    assert headers[b"x-frame-options"] == b"SAMEORIGIN"
+    assert headers[b"x-content-type-options"] == b"nosniff"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        f"evil.example:{PORT}",
+        "localhost",
+        "localhost:3001",
+        f"{HOST}.evil.example",
+        f"localhost.:{PORT}",
+        "",
+        f"evil@{HOST}",
+    ],
+)
+@pytest.mark.parametrize("path", ["/", "/graphql", "/logs/a/b.err", "/notebook", "/download_debug/1"])
+def test_another_name_of_the_host_is_refused(host, path):
+    assert answered(path=path, headers=(("host", host),))[::2] == (403, None)
+    assert answered(path=path, headers=(("host", host), ("origin", f"http://{HOST}")), kind="websocket")[::2] == (1008, None)
+
+
+def test_no_host_and_two_hosts_are_refused():
+    assert answered(headers=())[::2] == (403, None)
+    assert answered(headers=(("host", HOST), ("host", "evil.example")))[::2] == (403, None)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://evil.example",
+        "null",
+        "http://localhost:8080",
+        f"ftp://{HOST}",
+        f"http://{HOST}.evil.example",
+        f"http://evil.example@{HOST}",
+        "",
+    ],
+)
+def test_another_origin_is_refused(origin):
+    assert post(JSON, ("origin", origin))[::2] == (403, None)
+    assert answered(headers=(("host", HOST), ("origin", origin)), kind="websocket", path="/graphql")[::2] == (1008, None)
+
+
+def test_a_websocket_without_origin_and_pages_of_other_ports_are_refused():
+    assert answered(kind="websocket", path="/graphql")[::2] == (1008, None)
+    for site in ("same-site", "cross-site"):
+        assert answered(path="/logs/a.out", headers=(("host", HOST), ("sec-fetch-site", site), ("sec-fetch-dest", "script")))[
+            ::2
+        ] == (403, None)
+        assert answered(headers=(("host", HOST), ("sec-fetch-site", site), ("sec-fetch-dest", "iframe")))[::2] == (403, None)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "query=" + quote(CHANGES),
+        "query=" + quote(HIDDEN) + "&operationName=M",
+        "query=" + quote(HIDDEN) + "&operationName=Q",
+        "query=" + quote(READS) + "&query=" + quote(CHANGES),
+        "query=" + quote(CHANGES) + "&query=" + quote(READS),
+        "query=" + quote("#" + "\n" + CHANGES),
+        "query=" + quote("fragment F on Mutation { __typename } " + CHANGES),
+        "query=" + quote("subscription { x }"),
+        "q=1&%71uery=" + quote(CHANGES),
+        "query=" + quote("{" * 5000),
+        "query=" + quote("[" + CHANGES + "]"),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_nothing_changes_by_get(method, query):
+    for path in ("/graphql", "/graphql/"):
+        status, _, reached = answered(method, path, query=query)
+        assert (status in (400, 405), reached) == (True, None)
+        assert answered(method, path, headers=(("host", HOST), ("accept", "text/html")), query=query)[2] is None
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "text/plain",
+        "text/plain; application/json",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=a",
+        "application/graphql",
+        "application/jsonp",
+        "",
+    ],
+)
+def test_only_json_is_taken(kind):
+    assert post(("content-type", kind))[::2] == (415, None)
+    assert answered("POST", "/report_asset_materialization/jobs", (("host", HOST), ("content-type", kind)), b"{}")[::2] == (
+        415,
+        None,
+    )
+
+
+def test_a_post_is_one_object_and_states_its_query_in_its_body():
+    assert post()[::2] == (415, None)  # no content type at all
+    assert post(JSON, ("content-type", "text/plain"))[::2] == (415, None)
+    assert post(JSON, query="query=" + quote(READS))[::2] == (400, None)
+    for body in (b"[" + json.dumps({"query": CHANGES}).encode() + b"]", b"", b"{", b"1", b"[" * 100_000, b"\xff"):
+        assert post(JSON, body=body)[::2] == (400, None)
+
+
+def test_a_body_has_a_limit(monkeypatch):
+    monkeypatch.setattr("pipelines.cli.guard.LARGEST", 100)
+    assert post(JSON, body=json.dumps({"query": " " * 100}).encode())[::2] == (413, None)
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_no_other_method_is_served(method):
+    assert answered(method, "/graphql", (("host", HOST), JSON), b"{}")[::2] == (405, None)
+
+
+def test_the_names_that_are_served():
+    names = allowed_hosts("0.0.0.0", 80, ["queue.example.org", "Proxy:8443", "::2", "[::3]:9"])
+    assert names == {
+        *("localhost:80", "localhost", "127.0.0.1:80", "127.0.0.1", "[::1]:80", "[::1]", "0.0.0.0:80", "0.0.0.0"),
+        *("queue.example.org", "queue.example.org:80", "proxy:8443", "[::2]", "[::2]:80", "[::3]:9"),
+    }
+    proxied = allowed_hosts("127.0.0.1", PORT, ["queue.example.org"])
+    own = (("host", "queue.example.org"), ("origin", "https://queue.example.org"), JSON)
+    assert answered("POST", "/graphql", own, b"{}", hosts=proxied)[0] == 200
+
+
+@pytest.mark.parametrize("name", ["", "a b", "http://a", "a/b", "*", "a:b", "a,b", "a:123456"])
+def test_a_name_that_is_none_is_refused(name, monkeypatch):
+    monkeypatch.setattr(ui, "serve", lambda *_: None)
+    with pytest.raises(InputError, match="--allow-host"):
+        CliRunner().invoke(ui.command, ["--allow-host", name], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(("host", "said"), [("0.0.0.0", True), ("127.0.0.1", False), ("localhost", False)])
+def test_what_others_can_reach_is_said(host, said, monkeypatch, tmp_path, capsys):
+    served = []
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    monkeypatch.setattr(ui, "serve", lambda host, port, hosts: served.append(hosts))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ui.command.main(["--host", host, "--port", str(port), "--allow-host", "q.example.org"], standalone_mode=False)
+    assert ("nothing asks for a password" in capsys.readouterr().err) == said
+    assert {f"localhost:{port}", f"{host}:{port}", "q.example.org"} <= served[0]
+
+
+def test_the_web_server_is_started_behind_the_guard_or_not_at_all():
+    hosts = frozenset({"b:1", "a:1"})
+    assert behind_guard(["python", "-m", "dagster_webserver", "--port", "1"], hosts) == [
+        "python",
+        "-m",
+        "pipelines.cli.webserver",
+        "a:1,b:1",
+        "--port",
+        "1",
+    ]
+    assert behind_guard(["python", "-m", "dagster._daemon", "run"], hosts) == ["python", "-m", "dagster._daemon", "run"]
+    with pytest.raises(RuntimeError):
+        behind_guard(["python", "-m", "another_webserver"], hosts)
+
+
+def test_the_working_directory_is_left(tmp_path, monkeypatch):
+    (tmp_path / "queuecast.toml").write_text("")
+    monkeypatch.chdir(tmp_path)
+    for name, value in {"QUEUECAST_HOME": "own", "PYTHONPATH": "mine", "DAGSTER_HOME": str(HOUSE)}.items():
+        monkeypatch.setenv(name, value)
+    for name in ("QUEUECAST_CATALOGUE", "PYTHONSAFEPATH", "DAGSTER_DISABLE_TELEMETRY"):
+        monkeypatch.setenv(name, "")
+    ui.leave_directory()
+    assert Path.cwd() == HOUSE
+    assert os.environ["QUEUECAST_HOME"] == str(tmp_path / "own")
+    assert os.environ["QUEUECAST_CATALOGUE"] == str(tmp_path / "queuecast.toml")
+    assert os.environ["PYTHONPATH"].split(os.pathsep)[0] == str(tmp_path / "mine")
+    assert os.environ["PYTHONSAFEPATH"] == "1"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A port where Dagster's web server runs behind the guard, without any code, started in a hostile directory."""
+    home, foreign = tmp_path_factory.mktemp("dagster"), tmp_path_factory.mktemp("foreign")
+    (foreign / "dagster_webserver.py").write_text("raise SystemExit('ran what lies in the working directory')")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {
+        **os.environ,
+        "DAGSTER_HOME": str(home),
+        "DAGSTER_DISABLE_TELEMETRY": "1",
+        "PYTHONPATH": str(HOUSE),
+        "PYTHONSAFEPATH": "1",
+    }
+    parts = [sys.executable, "-m", "dagster_webserver", "-h", "127.0.0.1", "-p", str(port), "--empty-workspace"]
+    with subprocess.Popen(
+        behind_guard(parts, allowed_hosts("127.0.0.1", port)), env=environment, cwd=foreign, stderr=subprocess.PIPE
+    ) as running:
+        try:
+            for _ in range(1200):
+                with socket.socket() as there:
+                    if running.poll() is not None or there.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                time.sleep(0.1)
+            assert running.poll() is None, running.stderr.read().decode()
+            yield port
+        finally:
+            running.terminate()
+
+
+def asked(port, method, path, body=None, **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request(method, path, body, {"Host": f"localhost:{port}", **named})
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+@pytest.mark.slow
+def test_a_real_server_does_what_its_own_page_asks_and_nothing_else(server):
+    own, change = f"http://localhost:{server}", json.dumps({"query": CHANGES})
+    done = (200, {"data": {"reloadWorkspace": {"__typename": "Workspace"}}})
+    status, told = asked(server, "POST", "/graphql", change, Content_Type="application/json", Origin=own)
+    assert (status, json.loads(told)) == done
+    assert asked(server, "GET", "/")[0] == 200
+    assert asked(server, "GET", "/graphql?query=" + quote(READS))[0] == 200
+    assert asked(server, "GET", "/graphql?query=" + quote(CHANGES))[0] == 405
+    assert asked(server, "GET", "/graphql?operationName=M&query=" + quote(HIDDEN))[0] == 405
+    assert asked(server, "GET", "/%67raphql?query=" + quote(CHANGES))[0] == 405
+    assert asked(server, "POST", "/graphql", change, Content_Type="text/plain")[0] == 415
+    assert (
+        asked(server, "POST", "/graphql", change, Content_Type="text/plain;application/json", Origin="http://evil.example")[0]
+        == 403
+    )
+    assert asked(server, "POST", "/graphql?query=" + quote(CHANGES), "", Content_Type="application/x-www-form-urlencoded")[0] == 415
+    assert asked(server, "POST", "/graphql", f"[{change}]", Content_Type="application/json")[0] == 400
+    assert asked(server, "POST", "/graphql", change, Content_Type="application/json", Host="evil.example")[0] == 403
+    assert asked(server, "OPTIONS", "/graphql", Origin="http://evil.example")[0] == 403
+    upgrade = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec_WebSocket_Version": "13",
+        "Sec_WebSocket_Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+    }
+    assert asked(server, "GET", "/graphql", Sec_WebSocket_Protocol="graphql-ws", Origin="http://evil.example", **upgrade)[0] == 403
+    assert asked(server, "GET", "/graphql", Sec_WebSocket_Protocol="graphql-ws", **upgrade)[0] == 403
+    connection = http.client.HTTPConnection("127.0.0.1", server, timeout=60)
+    headers = {"Host": f"localhost:{server}", "Origin": own, **{name.replace("_", "-"): value for name, value in upgrade.items()}}
+    connection.request("GET", "/graphql", headers={**headers, "Sec-WebSocket-Protocol": "graphql-ws"})
+    assert connection.getresponse().status == 101
