@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from features import limits
 from features.errors import InputError
 from models.runtime.dispatch import OUTSIDE, answers_apart
 from sim.kernel.corrections import CORRECTIONS
@@ -51,8 +52,8 @@ class Policy(NamedTuple):
         if self.correction not in CORRECTIONS:
             raise InputError(f"unknown correction {self.correction!r}; known: {', '.join(CORRECTIONS)}")
         named_semantics(self.semantics)
-        if self.starvation_s is not None and self.starvation_s < 0:
-            raise InputError(f"a starvation threshold of {self.starvation_s} s is negative")
+        if self.starvation_s is not None and not 0 <= self.starvation_s <= limits.SECONDS:
+            raise InputError(f"a starvation threshold of {self.starvation_s:,} s: must be 0 to {limits.SECONDS:,}")
         if self.starvation_s is not None and plan.algorithm == "Conservative":
             raise InputError(
                 "Conservative keeps every job's reservation: no job starves, and a starvation threshold has no meaning"

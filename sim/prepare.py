@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from features import limits
 from features.clock import DAY_S, Clock
 from features.errors import InputError
 from features.jobs.dependencies import preceding_rows
@@ -46,13 +47,13 @@ def prepare(jobs: pd.DataFrame, procs: int) -> Prepared:
 
 
 def as_arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
-    """Return the table's columns for the kernel; check the kernel's assumptions.
+    """Return the table's columns for the kernel; check the kernel's assumptions and the limits.
 
-    Times count from the first submission.
+    Times count from the first submission. Within the limits of :mod:`features.limits` no sum of seconds wraps.
     """
     check_machine(procs)
     check_table(jobs)
-    submit, runtime, wide, requested = (_whole(jobs, name) for name in TIMES_AND_PROCS)
+    submit, runtime, wide, requested = (check_limit(jobs, name, _whole(jobs, name)) for name in TIMES_AND_PROCS)
     for bad, what in (
         (np.diff(submit, prepend=submit[0]) < 0, "submitted before the job above it"),
         (runtime < 1, "with a runtime below one second"),
@@ -71,6 +72,20 @@ def check_machine(procs: object) -> None:
     """Raise InputError unless ``procs`` is a number of processors."""
     if not isinstance(procs, Integral) or isinstance(procs, bool) or procs < 1:
         raise InputError(f"procs is {procs!r}, not a whole number of at least 1 processor")
+    if procs > limits.PROCESSORS:
+        raise InputError(f"procs is {procs:,}, and a machine has at most {limits.PROCESSORS:,} processors")
+
+
+def check_limit(jobs: pd.DataFrame, name: str, values: np.ndarray) -> np.ndarray:
+    """Return ``values``, the column ``name`` of ``jobs``; InputError for a value beyond its limit."""
+    most = limits.COLUMNS[name]
+    beyond = (values > most) | (values < -most)
+    if beyond.any():
+        row = int(np.argmax(beyond))
+        raise InputError(
+            f"{name} {values[row]:,} of job {jobs['job_id'].iloc[row]} is beyond the limit of {most:,}: clean the trace first"
+        )
+    return values
 
 
 def check_table(jobs: object) -> None:
@@ -80,6 +95,8 @@ def check_table(jobs: object) -> None:
         raise InputError(f"a {type(jobs).__name__} is no jobs table: {hint}")
     if len(jobs) == 0:
         raise InputError("there are no jobs to simulate")
+    if len(jobs) > limits.JOBS:
+        raise InputError(f"there are {len(jobs):,} jobs to simulate, and the limit is {limits.JOBS:,}")
     for name in ("job_id", *TIMES_AND_PROCS, "user"):
         if name not in jobs:
             raise InputError(f"the jobs table has no column {name}: features.jobs_from makes a table of what there is")
@@ -268,7 +285,7 @@ def check_answerable(name: str, predicted: np.ndarray, runtime: np.ndarray) -> N
 def clock_bits(arrays: Jobs, estimates: Estimates, later: int = 0) -> int:
     """Return the bits of an event that number jobs; InputError if the seconds do not fit.
 
-    The other bits must hold the seconds, ``later`` ones included.
+    The other bits must hold the seconds, ``later`` ones included. A plan of all jobs, one after the other, then fits an int64.
     """
     bits = max(len(arrays.submit) - 1, 1).bit_length()
     latest = int(arrays.submit[-1]) + int(arrays.requested.sum()) + 2 * int(estimates.end.max()) + later
@@ -293,6 +310,7 @@ def as_dependencies(jobs: pd.DataFrame, arrays: Jobs, estimates: Estimates) -> t
     The kernel fills them as jobs arrive.
     """
     stated = preceding_rows(jobs)
+    check_limit(jobs, "think_s", stated.think_s)
     total = len(jobs)
     first, sibling = np.full(total, NO_JOB), np.full(total, NO_JOB)
     for row in range(total - 1, -1, -1):

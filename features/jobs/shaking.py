@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from features import limits
 from features.errors import InputError
 from features.jobs.dependencies import preceding_rows
 
@@ -24,8 +25,8 @@ def moves(jobs: int, shake_s: int, seed: int) -> np.ndarray:
 
     Every seed is a draw, 0 too; only ``shake_s`` = 0 leaves a trace as recorded. Raises InputError for a negative number.
     """
-    if shake_s < 0:
-        raise InputError(f"submissions cannot be moved by up to {shake_s} s: give 0 (no moves) or more")
+    if not 0 <= shake_s <= limits.SECONDS:
+        raise InputError(f"submissions cannot be moved by up to {shake_s} s: give 0 (no moves) to {limits.SECONDS}")
     if seed < 0:
         raise InputError(f"seed {seed}: must be 0 or more")
     return np.random.default_rng(seed).integers(-shake_s, shake_s, jobs, endpoint=True)

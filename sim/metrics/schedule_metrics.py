@@ -72,7 +72,7 @@ def measure(columns: Columns, procs: int, tau_s: float = TAU_S) -> dict[str, int
         "max_bounded_slowdown": float(terms["mean_bounded_slowdown"].numerator.max()),
         "awf_s": terms["awf_s"].value(),
         "p2sf_s": terms["p2sf_s"].value(),
-        "utilization": area / (procs * makespan),
+        "utilization": area / (int(procs) * makespan),
         "makespan_s": makespan,
         "underpredicted_jobs": int((columns.predicted < columns.runtime).sum()),
         "corrections": int(columns.corrections.sum()),

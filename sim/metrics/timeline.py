@@ -7,6 +7,8 @@ first.
 
 from __future__ import annotations
 
+from bisect import bisect
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -75,18 +77,36 @@ def gantt(schedule: Schedule, window: tuple[int, int]) -> pd.DataFrame:
     start, stop = jobs["start_s"].to_numpy(np.int64), jobs["end_s"].to_numpy(np.int64)
     procs = jobs["procs"].to_numpy(np.int64)
     placed_at = np.maximum(start, begin)
-    peak = _step_function(placed_at, stop, procs).values.max(initial=0)
-    free_from = np.full(int(peak), begin, np.int64)
+    peak = int(_step_function(placed_at, stop, procs).values.max(initial=0))
+    free = [(0, peak)]  # rows from the first up to, not including, the second; ascending, none beside another
+    busy: list[tuple[int, int, int]] = []
     job, row, rows = [], [], []
-    for i in range(len(jobs)):
-        taken = np.flatnonzero(free_from <= placed_at[i])[: procs[i]]
-        free_from[taken] = stop[i]
-        for piece in np.split(taken, np.flatnonzero(np.diff(taken) > 1) + 1):
+    for i, (placed, until, needed) in enumerate(zip(placed_at.tolist(), stop.tolist(), procs.tolist(), strict=True)):
+        while busy and busy[0][0] <= placed:
+            _release(free, *heappop(busy)[1:])
+        while needed > 0:
+            first, end = free.pop(0)
+            cut = min(end, first + needed)
+            if cut < end:
+                free.insert(0, (cut, end))
+            heappush(busy, (until, first, cut))
+            needed -= cut - first
             job.append(i)
-            row.append(int(piece[0]))
-            rows.append(len(piece))
+            row.append(first)
+            rows.append(cut - first)
     pieces = jobs.loc[job, ["job_id", "user", "submit_s", "start_s", "end_s"]].reset_index(drop=True)
     return pieces.assign(row=np.array(row, np.int64), rows=np.array(rows, np.int64))
+
+
+def _release(free: list[tuple[int, int]], first: int, end: int) -> None:
+    """Add the rows from ``first`` up to ``end`` to the ascending ``free`` ones, joined with those beside them."""
+    at = bisect(free, (first, end))
+    if at < len(free) and free[at][0] == end:
+        end = free.pop(at)[1]
+    if at > 0 and free[at - 1][1] == first:
+        at -= 1
+        first = free.pop(at)[0]
+    free.insert(at, (first, end))
 
 
 def _count(schedule: Schedule, enter: str, leave: str, weight: np.ndarray) -> Steps:
@@ -104,5 +124,8 @@ def _step_function(enter: np.ndarray, leave: np.ndarray, weight: np.ndarray) -> 
 
 
 def _integral(times: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the integral of a step function from ``times[0]`` to each breakpoint, int64 [k]."""
-    return np.concatenate(([0], np.cumsum(values[:-1] * np.diff(times))))
+    """Return the integral of a step function from ``times[0]`` to each breakpoint, float64 [k].
+
+    Processors times seconds, summed over jobs, may exceed an int64.
+    """
+    return np.concatenate(([0.0], np.cumsum(values[:-1].astype(np.float64) * np.diff(times))))

@@ -78,7 +78,7 @@ def per_user(schedule: Schedule, rule: AcceptableWait = "program", summed: Summe
         {
             "user": pd.Series(jobs["user"].array, dtype=object),
             "wait_s": (jobs["start_s"] - jobs["submit_s"]).to_numpy(np.int64),
-            "area_proc_s": jobs["procs"].to_numpy(np.int64) * jobs["runtime_s"].to_numpy(np.int64),
+            "area_proc_s": jobs["procs"].to_numpy(np.float64) * jobs["runtime_s"].to_numpy(np.float64),  # sums exceed an int64
             "dissatisfaction": dissatisfaction(schedule, rule, summed),
         }
     )

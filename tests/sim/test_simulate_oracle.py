@@ -265,13 +265,6 @@ def test_a_job_let_in_by_one_answer_can_move_the_reservation_by_another(seed: in
     assert columns(schedule) == load.by_oracle(**policy_of(scheduler), estimates=order, fit=fit, end=end, semantics=told)
 
 
-def test_times_beyond_the_clock_are_refused() -> None:
-    """An event is one integer, time and sequence number; the check keeps it from overflowing."""
-    load = Workload(2, [0, 2**60], [1, 1], [1, 1], [1, 2**60], [None, None], [1, 1])
-    with pytest.raises(InputError, match="do not fit the simulator's clock"):
-        load.schedule("EASY")
-
-
 def test_predictions_beyond_the_clock_are_refused() -> None:
     load = Workload(2, [0, 1], [1, 1], [1, 1], [1, 1], [None, None], [1, 1])
     with pytest.raises(InputError, match="more than the simulator's clock holds"):

@@ -119,7 +119,7 @@ def test_what_a_sweep_cannot_take_is_refused_in_one_line(weights: list, predicto
     [
         ({"correction": "nonsense"}, "unknown correction 'nonsense'"),
         ({"semantics": "per-minute"}, "unknown semantics 'per-minute'"),
-        ({"starvation_s": -1}, "is negative"),
+        ({"starvation_s": -1}, "must be 0 to"),
         ({"scheduler": "MIXED(1,0,0)-EASY-XYZ"}, "unknown order"),
         ({"scheduler": "EASY-SPF"}, r"takes MIXED\(...\)-EASY-<order> on the jobs as recorded, not EASY-SPF"),
         ({"shake_s": 60}, "on the jobs as recorded"),

@@ -1,0 +1,153 @@
+"""At the limits of what is taken in nothing wraps: schedules are those of the oracle, whose integers have no end."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from features.clock import Clock
+from features.errors import InputError
+from features.limits import PROCESSORS, SECONDS
+from models.runtime.names import ALL
+from sim import simulate
+from sim.kernel.corrections import CORRECTIONS
+from sim.kernel.orders import ORDERS
+from sim.metrics.schedule_metrics import evaluate
+from sim.metrics.timeline import busiest_window, gantt
+from sim.metrics.user_fairness import fairness, per_user
+from tests.support.workloads import TABLE_CORRECTIONS, Workload, columns, policy_of
+
+CLOCK = Clock(SECONDS, "Europe/Stockholm")
+"""Simulated times go on for millennia after it."""
+
+
+def extreme(seed: int, size: int = 40) -> Workload:
+    """Jobs of a second and of 300 years, of one processor and of all, submitted at once and centuries later."""
+    rng = np.random.default_rng(seed)
+    far = [1, 2, SECONDS // 2, SECONDS - 1, SECONDS]
+    requested = rng.choice(far, size)
+    runtime = np.minimum(rng.choice(far, size), requested)
+    return Workload(
+        machine=PROCESSORS,
+        submit=np.sort(rng.choice([0, 1, SECONDS - 1, SECONDS], size)).tolist(),
+        runtime=runtime.tolist(),
+        procs=rng.choice([1, 2, PROCESSORS // 2, PROCESSORS - 1, PROCESSORS], size).tolist(),
+        requested=requested.tolist(),
+        user=rng.choice(["ann", "bob", "eve"], size).tolist(),
+        estimates=np.minimum(rng.choice(far, size), requested).tolist(),
+    )
+
+
+@pytest.mark.parametrize("algorithm", ["Strict", "List", "EASY", "EASY(reservations=3)", "JustBF", "Conservative"])
+@pytest.mark.parametrize("correction", TABLE_CORRECTIONS)
+def test_schedules_at_the_limits_are_the_oracles(algorithm: str, correction: str) -> None:
+    load = extreme(7)
+    scheduler, semantics = f"FCFS-{algorithm}", "per-event" if correction == "tsafrir" else "per-second"
+    made = load.schedule(scheduler, correction=correction, semantics=semantics)
+    assert columns(made) == load.by_oracle(
+        **policy_of(scheduler), estimates=load.estimates, correction=correction, semantics=semantics
+    )
+
+
+@pytest.mark.parametrize("order", [order for order in ORDERS if order not in ("MIXED", "FCFS")])
+def test_orders_at_the_limits_are_the_oracles(order: str) -> None:
+    load = extreme(8)
+    scheduler = f"{order}-EASY-{order}"
+    assert columns(load.schedule(scheduler)) == load.by_oracle(**policy_of(scheduler), estimates=load.estimates)
+
+
+@pytest.mark.parametrize("predictor", ALL)
+def test_learned_predictors_end_at_the_limits(predictor: str) -> None:
+    """A point predictor's schedule is the oracle's with the same predictions, whatever they are."""
+    load = extreme(9, size=150)
+    made = simulate(load.table(), procs=load.machine, scheduler="EASY-SJBF", predictor=predictor, clock=CLOCK)
+    predicted = made.jobs["predicted_s"].tolist()
+    assert all(1 <= seconds <= most for seconds, most in zip(predicted, load.requested, strict=True))
+    if made.quantiles is None:
+        assert columns(made) == load.by_oracle(**policy_of("FCFS-EASY-SPF"), estimates=predicted)
+    else:
+        assert np.isfinite(made.quantiles.to_numpy()).all()
+
+
+@pytest.mark.parametrize("correction", [each for each in CORRECTIONS if each not in TABLE_CORRECTIONS])
+def test_jobs_that_outlive_predictions_end_at_the_limits(correction: str) -> None:
+    load = extreme(10, size=150)
+    made = simulate(load.table(), procs=load.machine, predictor="quantile", correction=correction, clock=CLOCK)
+    assert (made.jobs["start_s"] >= made.jobs["submit_s"]).all()
+
+
+def test_metrics_at_the_limits_are_those_of_exact_arithmetic() -> None:
+    made = extreme(11, size=120).schedule("FCFS-EASY-FCFS")
+    jobs = [
+        {name: int(row[name]) for name in ("submit_s", "start_s", "end_s", "procs", "runtime_s")} for _, row in made.jobs.iterrows()
+    ]
+    area = [job["procs"] * job["runtime_s"] for job in jobs]
+    span = max(job["end_s"] for job in jobs) - min(job["submit_s"] for job in jobs)
+    response = [job["end_s"] - job["submit_s"] for job in jobs]
+    found = evaluate(made)
+    assert sum(area) > 2**63, "no sum here would have wrapped"
+    assert found["utilization"] == pytest.approx(float(Fraction(sum(area), PROCESSORS * span)), rel=1e-12)
+    weighed = sum(work * seconds for work, seconds in zip(area, response, strict=True))
+    assert found["awf_s"] == pytest.approx(float(Fraction(weighed, sum(area))), rel=1e-12)
+    assert per_user(made)["area_proc_s"].sum() == pytest.approx(float(sum(area)), rel=1e-12)
+    assert all(np.isfinite(float(value)) for value in fairness(made))
+    first, last = busiest_window(made, SECONDS)
+    assert last - first == SECONDS
+    assert gantt(made, (first, last))["rows"].max() <= PROCESSORS
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"requested": 9 * 10**15, "runtime": 1},
+            "requested_s 9,000,000,000,000,000 of job 2 is beyond the limit of 10,000,000,000",
+        ),
+        ({"submit": 10**18}, "submit_s 1,000,000,000,000,000,000 of job 2 is beyond"),
+        ({"submit": SECONDS + 1}, "beyond the limit"),
+        ({"requested": SECONDS + 1}, "beyond the limit"),
+    ],
+    ids=str,
+)
+def test_a_job_beyond_a_limit_is_refused_by_name(change: dict, said: str) -> None:
+    load = Workload(2, [0, 1], [1, 1], [1, 1], [1, 1], [None, None], [1, 1])
+    for column, value in change.items():
+        getattr(load, column)[1] = value
+    with pytest.raises(InputError, match=said):
+        load.schedule("EASY")
+
+
+def test_a_machine_beyond_the_limit_is_refused() -> None:
+    load = Workload(2, [0], [1], [1], [1], [None], [1])
+    with pytest.raises(InputError, match="at most 100,000,000 processors"):
+        simulate(load.table(), procs=2**31 - 1)
+
+
+@pytest.mark.parametrize("policy", [{"starvation_s": 10**30}, {"shake_s": 10**30}], ids=str)
+def test_settings_beyond_a_limit_are_refused(policy: dict) -> None:
+    load = Workload(2, [0], [1], [1], [1], [None], [1])
+    with pytest.raises(InputError, match=r"10,?000,?000,?000"):
+        load.schedule("EASY", **policy)
+
+
+def test_a_think_time_beyond_the_limit_is_refused() -> None:
+    load = Workload(2, [0, 1], [1, 1], [1, 1], [1, 1], [None, None], [1, 1], preceding=[None, 1], think=[None, SECONDS + 1])
+    with pytest.raises(InputError, match="think_s"):
+        load.schedule("EASY", dependencies=True)
+
+
+@pytest.mark.parametrize("scheduler", ["EASY", "JustBF", "Conservative"])
+def test_eleven_hundred_jobs_of_the_longest_request_end(scheduler: str) -> None:
+    count = 1100
+    load = Workload(1, [0] * count, [1] * count, [1] * count, [SECONDS] * count, [None] * count, [SECONDS] * count)
+    assert columns(load.schedule(scheduler))[0] == list(range(count))
+
+
+def test_times_beyond_the_clock_are_refused() -> None:
+    """An event is one integer, time and sequence number; multiples of requests are not cut at requests."""
+    count = 1100
+    load = Workload(1, [0] * count, [1] * count, [1] * count, [SECONDS] * count, [None] * count, [SECONDS] * count)
+    with pytest.raises(InputError, match="do not fit the simulator's clock"):
+        load.schedule("EASY", "requested*900000")
