@@ -16,6 +16,8 @@ SECONDS = 10**10
 """Max seconds (300 years) of a time since the trace's origin or since 1970, of a wait, a runtime and a request."""
 JOB_ID = 2**53 - 1
 """Max number of a job: exact also where a table, a page or a program keeps it as a float64."""
+NODE_NAMES = 10**7
+"""Max nodes that the different node lists of a file of control runs name, all together."""
 LINE_BYTES = 8 << 20
 """Max bytes of a line of a text file."""
 UNPACKED_BYTES = 8 << 30

@@ -6,6 +6,7 @@ error, unless the reader says how to mend such lines (:class:`Mending`).
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -15,15 +16,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import combinations_with_replacement, islice
 from math import comb
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
+from features import limits
 from features.errors import InputError
 from pipelines.ingest.source import Source
+from pipelines.ingest.text import BLOCK
 
 MISSING = {"", "unknown", "none", "n/a"}
 """Slurm's texts for a missing value, in any case."""
@@ -32,20 +35,23 @@ UNBOUNDED = {"unlimited", "partition_limit"}
 
 _TIME = "%Y-%m-%d %H:%M:%S"
 _MOST_WAYS = 1000  # to split one line: beyond, it counts as unreadable
-_BLOCK = 16 << 20  # bytes read at a time, and so the longest line
-_DURATION = re.compile(r"(?:(?:(\d+)-)?(\d+):)?([0-5]?\d):([0-5]\d)")
+_DURATION = re.compile(r"(?:(?:(\d{1,15})-)?(\d{1,15}):)?([0-5]?\d):([0-5]\d)", re.ASCII)
+_WRITTEN_TIME = re.compile(r"\d{4}-\d\d?-\d\d?[ T]\d\d?:\d\d?:\d\d?", re.ASCII)
+_YEARS = range(1970, 2262)
+BEYOND = 10**18
+"""Number for any larger one: beyond all limits, so that cleaning drops its row."""
 
 
 def seconds(text: str) -> float:
     """Parse seconds or a count: a plain decimal number."""
-    if not re.fullmatch(r"\d{1,15}(\.\d*)?", text):
+    if not re.fullmatch(r"\d{1,15}(\.\d*)?", text, re.ASCII):
         raise ValueError("a number")
     return float(text)
 
 
 def whole(text: str) -> float:
     """Parse a count: a whole number, which an export may have written as 4.0."""
-    if not re.fullmatch(r"\d{1,15}(\.0*)?", text):
+    if not re.fullmatch(r"\d{1,15}(\.0*)?", text, re.ASCII):
         raise ValueError("a whole number")
     return float(text)
 
@@ -67,7 +73,9 @@ def duration(text: str) -> float:
 def is_time(text: str) -> bool:
     """Tell whether ``text`` can be a value of :meth:`AccountingTable.times`."""
     try:
-        return text.lower() in MISSING or bool(datetime.strptime(text.replace("T", " ", 1), _TIME))
+        return text.lower() in MISSING or (
+            _WRITTEN_TIME.fullmatch(text) is not None and datetime.strptime(text.replace("T", " ", 1), _TIME).year in _YEARS
+        )
     except ValueError:
         return False
 
@@ -115,25 +123,19 @@ class AccountingTable:
         self.path = source.path
         self.recovered = 0
         self.set_aside: list[SetAside] = []
+        self._source = source
+        self._what = what
         self._mending = mending
         self._passed_over: set[int] = set()  # numbers of lines that are no rows
-        self._content = source.content.removeprefix(b"\xef\xbb\xbf")
-        try:
-            self._content.decode("utf-8")
-        except UnicodeDecodeError as error:
-            line = self._content.count(b"\n", 0, error.start) + 1
-            raise InputError(f"{self.path}:{line}: is not UTF-8 text (byte 0x{self._content[error.start]:02x})") from error
-        header = re.search(rb"[^\s][^\r\n]*", self._content)
-        if header is None or not self._content[header.end() :].strip():
-            raise InputError(f"{self.path}: holds no {what}, only {'a header' if header else 'an empty'} line")
-        self.delimiter = "|" if b"|" in header[0] else ","
-        fields = next(csv.reader([header[0].decode()], **self._dialect()))
-        self.titles = [field.strip() for field in fields]
-        self._place = {title.lower(): place for place, title in reversed(list(enumerate(self.titles))) if title}
-        kept = sorted(self._place[name] for name in wanted & self._place.keys())
-        self._table = self._read(self._content[header.end() :], [str(place) for place in kept])
+        csv.field_size_limit(limits.LINE_BYTES)
+        with source.open() as text:
+            header, rest = self._header(text)
+            self.delimiter = "|" if b"|" in header else ","
+            self.titles = [title.strip() for title in self._split_header(header)]
+            self._place = {title.lower(): place for place, title in reversed(list(enumerate(self.titles))) if title}
+            kept = sorted(self._place[name] for name in wanted & self._place.keys()) or [0]
+            self._table = self._read(rest, [str(place) for place in kept])
         self.rows = self._table.num_rows
-        self._encoded: dict[str, tuple[np.ndarray, list[str]]] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self._place
@@ -152,41 +154,56 @@ class AccountingTable:
 
     def texts(self, name: str) -> tuple[np.ndarray, list[str]]:
         """Return a column as codes int64 [rows] into a list of distinct stripped texts."""
-        if name not in self._encoded:
-            column = self._table.column(str(self._place[name])).dictionary_encode().combine_chunks()
-            distinct = [text.strip() for text in column.dictionary.to_pylist()]
-            self._encoded[name] = column.indices.to_numpy().astype(np.int64), distinct
-        return self._encoded[name]
+        codes: list[np.ndarray] = []
+        distinct: dict[str, int] = {}
+        for part_codes, part in self._parts(name):
+            codes.append(np.array([distinct.setdefault(text, len(distinct)) for text in part], np.int64)[part_codes])
+        return np.concatenate(codes), list(distinct)
+
+    def mapped(self, name: str, convert: Callable[[list[str]], np.ndarray]) -> np.ndarray:
+        """Return ``convert`` of the stripped texts of a column [rows]; it is asked for distinct texts, block by block."""
+        return np.concatenate([convert(part)[codes] for codes, part in self._parts(name)])
 
     def matches(self, name: str, test: Callable[[str], bool]) -> np.ndarray:
         """Tell where ``test`` holds for the text of a column: bool [rows]."""
-        codes, distinct = self.texts(name)
-        return np.array([test(text) for text in distinct], bool)[codes]
+        return self.mapped(name, lambda texts: np.array([test(text) for text in texts], bool))
 
     def numbers(self, name: str, parse: Callable[[str], float]) -> np.ndarray:
         """Return a column as float64 [rows], NaN for missing values.
 
         ``parse`` raises ValueError saying what it expected.
         """
-        codes, distinct = self.texts(name)
-        parsed = np.full(len(distinct), np.nan)
-        for place, text in enumerate(distinct):
-            if text.lower() not in MISSING and text.lower() not in UNBOUNDED:
-                try:
-                    parsed[place] = parse(text)
-                except ValueError as error:
-                    raise self.error(name, int(np.argmax(codes == place)), f"is not {error}") from error
-        return parsed[codes]
+
+        def parsed(texts: list[str]) -> np.ndarray:
+            numbers = np.full(len(texts), np.nan)
+            for place, text in enumerate(texts):
+                if text.lower() not in MISSING and text.lower() not in UNBOUNDED:
+                    try:
+                        numbers[place] = min(parse(text), BEYOND)
+                    except ValueError as error:
+                        raise self._error_at(name, text, f"is not {error}") from error
+            return numbers
+
+        return self.mapped(name, parsed)
 
     def times(self, name: str) -> np.ndarray:
         """Return a column of ``YYYY-MM-DD[ T]HH:MM:SS`` as datetime64[s] [rows], NaT if missing."""
-        codes, distinct = self.texts(name)
-        texts = pd.Series(distinct, dtype="str").str.replace("T", " ", n=1, regex=False)
-        parsed = pd.to_datetime(texts, format=_TIME, errors="coerce").to_numpy().astype("datetime64[s]")
-        for place in np.flatnonzero(np.isnat(parsed)):
-            if distinct[place].lower() not in MISSING:
-                raise self.error(name, int(np.argmax(codes == place)), "is not a time YYYY-MM-DDTHH:MM:SS")
-        return parsed[codes]
+
+        def parsed(texts: list[str]) -> np.ndarray:
+            # pandas takes the words now and today for times
+            written = [text.replace("T", " ", 1) if _WRITTEN_TIME.fullmatch(text) else None for text in texts]
+            times = (
+                pd.to_datetime(pd.Series(written, dtype="str"), format=_TIME, errors="coerce").to_numpy().astype("datetime64[s]")
+            )
+            for place in np.flatnonzero(np.isnat(times)):
+                if texts[place].lower() not in MISSING:
+                    raise self._error_at(name, texts[place], "is not a time YYYY-MM-DDTHH:MM:SS")
+            years = times.astype("datetime64[Y]").astype(np.int64) + 1970
+            for place in np.flatnonzero(~np.isnat(times) & ((years < _YEARS[0]) | (years > _YEARS[-1]))):
+                raise self._error_at(name, texts[place], f"is not of the years {_YEARS[0]} to {_YEARS[-1]}")
+            return times
+
+        return self.mapped(name, parsed)
 
     def category(self, name: str, rows: np.ndarray) -> pd.Categorical:
         """Return the texts of the rows chosen by a mask as sorted categories; empty ones are null."""
@@ -199,14 +216,37 @@ class AccountingTable:
 
     def error(self, name: str, row: int, what: str) -> InputError:
         """Return an error about a column's value in ``row`` (from 0, without the header)."""
-        codes, distinct = self.texts(name)
-        text = distinct[codes[row]]
+        text = self._table.column(str(self._place[name]))[row].as_py().strip()
         shown = text if len(text) <= 40 else text[:40] + "..."
         rows = ((line, fields) for line, fields in self._lines() if line not in self._passed_over)
         for found, (line, _) in enumerate(rows):
             if found == row + 1:
                 return InputError(f"{self.path}:{line}: {self.title(name)} {shown!r} {what}")
-        raise AssertionError(f"row {row} of {self.rows}")
+        return InputError(f"{self.path}: {self.title(name)} {shown!r} {what}")
+
+    def _error_at(self, name: str, text: str, what: str) -> InputError:
+        """Return an error about the first row with that text."""
+        return self.error(name, int(np.argmax(self.matches(name, lambda other: other == text))), what)
+
+    def _parts(self, name: str) -> Iterator[tuple[np.ndarray, list[str]]]:
+        """Yield a column block by block: codes into distinct stripped texts."""
+        for part in self._table.column(str(self._place[name])).chunks:
+            yield part.indices.to_numpy(), [text.strip() for text in part.dictionary.to_pylist()]
+
+    def _header(self, text: BinaryIO) -> tuple[bytes, _Utf8]:
+        """Return the first line that is not blank, and the text behind it."""
+        head = text.read(limits.LINE_BYTES).removeprefix(b"\xef\xbb\xbf")
+        found = re.search(rb"[^\s][^\r\n]*", head)
+        more = found is not None and (head[found.end() :].strip() or len(head) > limits.LINE_BYTES // 2)
+        if found is None or not more:
+            raise InputError(f"{self.path}: holds no {self._what}, only {'a header' if found else 'an empty'} line")
+        return found[0], _Utf8(self, text, head[: found.end()], head[found.end() :])
+
+    def _split_header(self, header: bytes) -> list[str]:
+        try:
+            return next(csv.reader([header.decode()], **self._dialect()))
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise InputError(f"{self.path}: its header line is no UTF-8 text with {self.delimiter!r} between names") from error
 
     def _dialect(self) -> dict[str, Any]:
         if self.delimiter == "|":  # sacct does not quote: a " is part of a job's name
@@ -215,10 +255,14 @@ class AccountingTable:
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         """Yield (number of its last line, fields) of the header and each row, without blank lines."""
-        reader = csv.reader(io.StringIO(self._content.decode("utf-8"), newline=""), **self._dialect())
-        return ((reader.line_num, fields) for fields in reader if fields)
+        with self._source.open() as text:
+            reader = csv.reader(io.TextIOWrapper(text, "utf-8-sig", newline=""), **self._dialect())
+            try:
+                yield from ((reader.line_num, fields) for fields in reader if fields)
+            except csv.Error as error:
+                raise InputError(f"{self.path}:{reader.line_num + 1}: {error}") from error
 
-    def _read(self, body: bytes, kept: list[str]) -> pa.Table:
+    def _read(self, rest: _Utf8, kept: list[str]) -> pa.Table:
         width = len(self.titles)
         quoted = self.delimiter == ","
         skipped = False
@@ -228,24 +272,30 @@ class AccountingTable:
             skipped = True
             return "skip"
 
+        texts = pa.dictionary(pa.int32(), pa.string())
         try:
-            table = arrow_csv.read_csv(
-                pa.BufferReader(body),
-                read_options=arrow_csv.ReadOptions(column_names=[str(place) for place in range(width)], block_size=_BLOCK),
+            with arrow_csv.open_csv(
+                pa.PythonFile(rest, mode="r"),
+                read_options=arrow_csv.ReadOptions(
+                    column_names=[str(place) for place in range(width)], block_size=BLOCK, use_threads=False
+                ),
                 parse_options=arrow_csv.ParseOptions(
                     delimiter=self.delimiter,
                     quote_char='"' if quoted else False,
                     newlines_in_values=quoted,
                     invalid_row_handler=skip if self._mending else None,
                 ),
-                convert_options=arrow_csv.ConvertOptions(include_columns=kept, column_types=dict.fromkeys(kept, pa.string())),
-            )
+                convert_options=arrow_csv.ConvertOptions(include_columns=kept, column_types=dict.fromkeys(kept, texts)),
+            ) as batches:
+                table = batches.read_all()
         except pa.ArrowInvalid as error:
             self._complain(error)
+        if table.num_rows > limits.JOBS:
+            raise InputError(f"{self.path}: has more than {limits.JOBS:,} lines")
         if skipped and self._mending:
             table = self._mend(table, kept, self._mending)
-            if not table.num_rows:
-                self._complain()
+        if not table.num_rows:
+            self._complain()
         return table
 
     def _complain(self, error: Exception | None = None) -> NoReturn:
@@ -256,7 +306,7 @@ class AccountingTable:
                 raise InputError(
                     f"{self.path}:{line}: {len(fields)} fields between {self.delimiter!r}, where the header has {width}{hint}"
                 ) from error
-        raise InputError(f"{self.path}: {error}") from error
+        raise InputError(f"{self.path}: {' '.join(str(error or f'holds no {self._what}').split())}") from error
 
     def _mend(self, sound: pa.Table, kept: list[str], mending: Mending) -> pa.Table:
         """Return ``sound`` with recovered lines in their places; other broken lines are set aside."""
@@ -276,9 +326,12 @@ class AccountingTable:
         if rows != sound.num_rows:
             raise InputError(f"{self.path}: {rows:,} lines have as many fields as the header, and {sound.num_rows:,} can be read")
         self.recovered = len(found)
-        columns = {place: pa.array([split[int(place)] for split in found], pa.string()) for place in kept}
         order = np.insert(np.arange(rows), before, rows + np.arange(len(found)))
-        return pa.concat_tables([sound, pa.table(columns, schema=sound.schema)]).take(order)
+        columns = {}
+        for place in kept:
+            texts = [*sound.column(place).cast(pa.string()).chunks, pa.array([split[int(place)] for split in found], pa.string())]
+            columns[place] = pa.chunked_array(texts).take(order).dictionary_encode().unify_dictionaries()
+        return pa.table(columns)
 
     def _split(self, fields: list[str], mending: Mending) -> list[str] | None:
         """Split a line with too many fields by joining free text, if only one way is valid."""
@@ -295,3 +348,30 @@ class AccountingTable:
             if all(test(left[self._place[name]].strip()) for name, test in mending.tests.items() if name in self):
                 found.append(left)
         return found[0] if len(found) == 1 else None
+
+
+class _Utf8(io.RawIOBase):
+    """The text behind a header line, checked to be UTF-8 while it is read; ``head`` is before it, ``first`` its beginning."""
+
+    def __init__(self, table: AccountingTable, text: BinaryIO, head: bytes, first: bytes) -> None:
+        self._path, self._text, self._held = table.path, text, first
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._line = 1
+        self._check(head)
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        block, self._held = (self._held[:size], self._held[size:]) if self._held else (self._text.read(size), b"")
+        self._check(block)
+        return block
+
+    def _check(self, block: bytes) -> None:
+        pending = self._decoder.getstate()[0]
+        try:
+            self._decoder.decode(block, final=not block)
+        except UnicodeDecodeError as error:
+            line = self._line + (pending + block).count(b"\n", 0, error.start)
+            raise InputError(f"{self._path}:{line}: is not UTF-8 text (byte 0x{(pending + block)[error.start]:02x})") from error
+        self._line += block.count(b"\n")

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from features import limits
 from features.errors import InputError
 from pipelines.ingest.accounting import AccountingTable, duration, seconds
 from pipelines.ingest.localtime import NEVER, to_unix, zone
@@ -26,6 +27,7 @@ _START = ("start_s", "start_unix")
 _END = ("end_s", "end_unix")
 _RUNTIME = ("runtime_s", "duration_s")
 _ELAPSED = {"elapsedraw": seconds, "elapsed": duration}
+_TOO_LATE = f"is more than {limits.SECONDS:,} seconds"
 _NOWHERE = {"", "none assigned", "unknown", "none"}
 
 
@@ -107,6 +109,7 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
         end = to_unix(table.times(_found(table, "end")), place, start).unix_s
         runtime = np.where((end != NEVER) & (start != NEVER), end - np.where(start == NEVER, 0, start), np.nan)
     left[(left == "") & ~(runtime > 0)] = "no runtime"
+    left[(left == "") & (runtime > limits.SECONDS)] = "runtime beyond limits"
     kept = np.flatnonzero(left == "")
     job_codes, jobs = table.texts(job)
     run_id = [jobs[code] for code in job_codes[kept]]
@@ -159,7 +162,11 @@ def _unique(table: AccountingTable, run_id: list[str]) -> None:
 def _numbers(table: AccountingTable, *names: str, positive: bool = False) -> np.ndarray:
     name = _found(table, *names)
     numbers = table.numbers(name, seconds)
-    for wrong, what in ((np.isnan(numbers), "says nothing"), (positive & (numbers <= 0), "is not above 0")):
+    for wrong, what in (
+        (np.isnan(numbers), "says nothing"),
+        (positive & (numbers <= 0), "is not above 0"),
+        (numbers > limits.SECONDS, _TOO_LATE),
+    ):
         if wrong.any():
             raise table.error(name, int(np.argmax(wrong)), what)
     return numbers
@@ -176,6 +183,7 @@ def _nodes(table: AccountingTable, notes: list[str]) -> list[list[str]] | list[N
 def _lists(table: AccountingTable, name: str, rows: np.ndarray) -> list[list[str]]:
     codes, distinct = table.texts(name)
     lists: dict[int, list[str]] = {}
+    total = 0
     for row in rows:
         code = int(codes[row])
         if code not in lists:
@@ -185,6 +193,9 @@ def _lists(table: AccountingTable, name: str, rows: np.ndarray) -> list[list[str
                 raise table.error(name, int(row), f"is not {error}") from error
             if not lists[code]:
                 raise table.error(name, int(row), "names no node")
+            total += len(lists[code])
+            if total > limits.NODE_NAMES:
+                raise table.error(name, int(row), f"is too much: the lists so far name more than {limits.NODE_NAMES:,} nodes")
     return [lists[int(codes[row])] for row in rows]
 
 

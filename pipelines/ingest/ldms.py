@@ -14,8 +14,8 @@ import numpy as np
 
 from features.errors import InputError
 from pipelines.ingest import ldms_kernel as kernel
-from pipelines.ingest.ldms_files import BLOCK, text_of
 from pipelines.ingest.ldms_header import Header, is_header, read_header
+from pipelines.ingest.text import BLOCK, text_of
 
 _HARD = 1 << 15
 _SHOWN = 40

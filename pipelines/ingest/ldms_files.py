@@ -7,22 +7,15 @@ With ``altheader`` LDMS writes ``sysclassib.HEADER`` beside ``sysclassib``, or `
 from __future__ import annotations
 
 import glob
-import gzip
 import hashlib
 import re
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from features.errors import InputError
 from pipelines.ingest.ldms_header import is_header
-from pipelines.ingest.source import GZIP, unreadable
+from pipelines.ingest.text import BLOCK, text_of
 
-BLOCK = 8 << 20
-"""Bytes of text read at a time; no line may be longer."""
 _HEADER_FILE = re.compile(r"\.(HEADER|KIND)(?=[.-]|$)")
 
 
@@ -62,29 +55,6 @@ def counter_files(spec: str | Path) -> list[Path]:
     return files
 
 
-@contextmanager
-def text_of(path: Path) -> Iterator[IO[bytes]]:
-    """Yield the text of a file, plain or gzip by its first bytes.
-
-    Raises InputError for a file that cannot be read whole.
-    """
-    try:
-        with path.open("rb") as file:
-            packed = file.read(len(GZIP)) == GZIP
-            file.seek(0)
-            if packed:
-                with gzip.GzipFile(fileobj=file) as unpacked:
-                    yield unpacked  # type: ignore[misc]
-            else:
-                yield file
-    except EOFError as error:
-        raise InputError(f"{path}: truncated: the gzip data end before their end mark") from error
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path}: damaged gzip data: {error}") from error
-    except OSError as error:
-        raise unreadable(path, error) from error
-
-
 def scan(path: Path, lengths_of: dict[str, dict[int, str]]) -> Scanned:
     """Read a file through.
 
@@ -118,8 +88,6 @@ def scan(path: Path, lengths_of: dict[str, dict[int, str]]) -> Scanned:
                 length += len(held) + cut
                 held = b""
             held += block[cut:]
-            if len(held) > BLOCK:
-                raise InputError(f"{path}: has a line of more than {BLOCK >> 20} MiB: no LDMS CSV")
             block = file.read(BLOCK)
         behind = len(held)
     return Scanned(path, header, length, behind, digest.hexdigest(), first, known)

@@ -12,8 +12,9 @@ from itertools import product
 MOST = 1_000_000
 """Max nodes of a list: a slip such as [1-99999999] would fill the memory."""
 
+_LONGEST = 10_000  # characters of a name with its brackets
 _PIECE = re.compile(r"(?:[^\s;,\[\]]+|\[[^\[\]]*\])+")
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
 
 
 def expand_nodes(text: str) -> tuple[str, ...]:
@@ -39,6 +40,8 @@ def expand_nodes(text: str) -> tuple[str, ...]:
 
 def _expand(piece: str, room: int) -> list[str]:
     parts = re.split(r"\[([^\[\]]*)\]", piece)  # text and insides of brackets in turn
+    if len(piece) > _LONGEST:
+        raise ValueError(f"a list of nodes: a name has more than {_LONGEST} characters")
     choices: list[list[str]] = []
     count = 1
     for place, part in enumerate(parts):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from features import limits
 from features.errors import InputError
+from pipelines.ingest.text import text_of
 
 Place = Callable[[int], str]
 """Where a row of the table, counted from 0, stands in its file."""
@@ -43,7 +47,9 @@ def refuse(place: Place, column: pd.Series, wrong: pd.Series, what: str) -> None
     count = int(wrong.sum())
     if count:
         first = int(np.argmax(wrong.to_numpy(bool)))
-        raise InputError(f"{place(first)}: {column.name} {str(column.iloc[first])!r} {what} ({count} such row{'s' * (count > 1)})")
+        text = str(column.iloc[first])
+        shown = text if len(text) <= 40 else text[:40] + "..."
+        raise InputError(f"{place(first)}: {column.name} {shown!r} {what} ({count} such row{'s' * (count > 1)})")
 
 
 def _read_csv(path: Path) -> tuple[pd.DataFrame, str, Place]:
@@ -52,13 +58,13 @@ def _read_csv(path: Path) -> tuple[pd.DataFrame, str, Place]:
     Not by pandas, which skips blank lines and does not tell on which line a row began.
     """
     rows, lines, line = [], [], 1
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.reader(file, strict=True)
+    csv.field_size_limit(limits.LINE_BYTES)
+    with text_of(path) as text:
+        reader = csv.reader(io.TextIOWrapper(text, "utf-8-sig", newline=""), strict=True)
         try:
             names = next(reader, [])
-            twice = [name for name in names if names.count(name) > 1]
-            if twice:
-                raise InputError(f"{path}:1: has the column {twice[0]} twice")
+            if twice := [name for name, times in Counter(names).items() if times > 1]:
+                raise InputError(f"{path}:1: has the column {twice[0][:40]} twice")
             line = reader.line_num + 1
             for row in reader:
                 if row and len(row) != len(names):
@@ -73,4 +79,6 @@ def _read_csv(path: Path) -> tuple[pd.DataFrame, str, Place]:
 
 
 def _read_parquet(path: Path) -> tuple[pd.DataFrame, str, Place]:
-    return pd.read_parquet(path).reset_index(drop=True), str(path), lambda row: f"{path}: row {row + 1}"
+    from pipelines.storage.parquet import read_foreign
+
+    return read_foreign(path).reset_index(drop=True), str(path), lambda row: f"{path}: row {row + 1}"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -14,8 +12,9 @@ from features.errors import InputError
 from features.jobs.schema import Trace
 from pipelines.ingest.canonical import MAGIC, read_canonical
 from pipelines.ingest.localtime import zone
-from pipelines.ingest.source import GZIP, Source, load, trace_name, unreadable
+from pipelines.ingest.source import Source, load, trace_name
 from pipelines.ingest.swf import parse_swf
+from pipelines.ingest.text import opened
 from pipelines.sources.catalogue import Entry, load_catalogue
 
 
@@ -97,20 +96,14 @@ def read_file(
 def is_accounting(path: str | Path) -> bool:
     """Tell whether a file begins like Slurm accounting; False for an unreadable one."""
     try:
-        with open(path, "rb") as file:
-            packed = file.read(len(GZIP)) == GZIP
-        with gzip.open(path) if packed else open(path, "rb") as file:
-            return _kind(Source(str(path), file.read(100_000), "")) == "slurm"
-    except (OSError, EOFError, zlib.error, InputError):
+        return _kind(Source(str(path))) == "slurm"
+    except InputError:
         return False
 
 
 def _is_parquet(path: str | Path) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except OSError as error:
-        raise unreadable(path, error) from error
+    with opened(path) as file:
+        return file.read(len(MAGIC)) == MAGIC
 
 
 def _parse(source: Source, format: str, timezone: str | None, processors: str, cpus_per_node: int | None) -> Trace:
@@ -127,7 +120,7 @@ def _kind(source: Source) -> str:
 
     A comment or a number begins SWF, names of columns between | or , Slurm accounting.
     """
-    line = re.search(rb"[^\s][^\r\n]*", source.content[:100_000])
+    line = re.search(rb"[^\s][^\r\n]*", source.head())
     text = line[0].removeprefix(b"\xef\xbb\xbf") if line else b""
     if re.match(rb"[;+\-.\d]", text):
         return "swf"

@@ -15,6 +15,7 @@ import numpy as np
 from features.errors import InputError
 from features.jobs.schema import Trace, UnreadLine, conform, masked
 from pipelines.ingest.accounting import (
+    BEYOND,
     UNBOUNDED,
     AccountingTable,
     Mending,
@@ -200,7 +201,9 @@ def _unread(table: AccountingTable, job: str, notes: list[str]) -> tuple[UnreadL
         text = line.fields[place].strip() if told and place < len(line.fields) else ""
         if is_id(text) and "." in text:
             continue  # steps are never read
-        found.append(UnreadLine(line.line, int(text) if text.isdecimal() else None, table.delimiter.join(line.fields)))
+        found.append(
+            UnreadLine(line.line, int(text) if text.isdecimal() and len(text) <= 18 else None, table.delimiter.join(line.fields))
+        )
     if found:
         numbers = ", ".join(str(line.line) for line in found[:5]) + (", ..." if len(found) > 5 else "")
         notes.append(
@@ -298,5 +301,5 @@ def _procs(table: AccountingTable, jobs: np.ndarray, processors: str, each: int,
     for column, name in kinds[kind].items():
         if name is not None:
             count = table.numbers(name, whole)[jobs]
-            columns[column] = masked(each * np.nan_to_num(count), ~np.isnan(count))
+            columns[column] = masked(np.minimum(each * np.nan_to_num(count), BEYOND), ~np.isnan(count))
     return columns

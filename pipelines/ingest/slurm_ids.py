@@ -9,12 +9,12 @@ import re
 
 import numpy as np
 
-from pipelines.ingest.accounting import AccountingTable
+from pipelines.ingest.accounting import BEYOND, AccountingTable
 
 _PENDING = re.compile(r"\d+_\[([^\]]*)\](?:\+\d+)?")
-_TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_TASKS = re.compile(r"(\d{1,18})(?:-(\d{1,18})(?::(\d{1,18}))?)?", re.ASCII)
 _COMPONENT = re.compile(r"(\d+(?:_\d+)?)\+\d+")
-_ID = re.compile(r"\d+(?:_(?:\d+|\[[^\]]*\]))?(?:\+\d+)?(?:\.\S+)?")
+_ID = re.compile(r"\d+(?:_(?:\d+|\[[^\]]*\]))?(?:\+\d+)?(?:\.\S+)?", re.ASCII)
 RAW = ("jobidraw", "jobid", "job_id")
 """Columns of the job's id, in lower case: the first present one is read."""
 _WRITTEN = ("jobid", "job_id", "jobidraw")
@@ -41,7 +41,7 @@ def job_ids(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str
     Numbers from 1 where the ids are not whole numbers.
     """
     _kinds(table, jobs, notes)
-    numbered = table.matches(name, str.isdecimal)
+    numbered = table.matches(name, _is_number)
     if not numbered[jobs].all():
         if name == "jobidraw":
             raise table.error(name, int(np.argmax(jobs & ~numbered)), "is not a whole number")
@@ -49,11 +49,18 @@ def job_ids(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str
             "Job ids are not all whole numbers (array or heterogeneous jobs, and no JobIDRaw): jobs are numbered from 1 instead."
         )
         return np.arange(1, int(jobs.sum()) + 1)
-    codes, distinct = table.texts(name)
-    ids = np.array([int(text) if text.isdecimal() else -1 for text in distinct], np.int64)[codes[jobs]]
+    ids = table.mapped(name, lambda texts: np.array([_number(text) for text in texts], np.int64))[jobs]
     if repeated := len(ids) - len(np.unique(ids)):
         notes.append(f"Job ids that an earlier line has too: {repeated:,}.")
     return ids
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and text.isascii()
+
+
+def _number(text: str) -> int:
+    return -1 if not _is_number(text) else int(text) if len(text) <= 18 else BEYOND
 
 
 def tasks_in(text: str) -> tuple[int, bool] | None:

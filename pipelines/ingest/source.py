@@ -1,37 +1,60 @@
-"""The bytes of a trace file, plain or gzip, with name and checksum; errors in one line."""
+"""A trace file with name and checksums, read as often as it is needed; errors in one line."""
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import zlib
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import BinaryIO
 
 from features.errors import InputError
 from features.names import check_name, with_hyphens
+from pipelines.ingest.text import BLOCK, opened, text_of
 
-GZIP = b"\x1f\x8b"
 _SUFFIXES = {".gz", ".swf", ".csv", ".txt", ".parquet"}
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file in memory: its path, uncompressed ``content`` and the SHA-256 of the file itself."""
+    """A text file, plain or gzip: its path and the SHA-256 of the file itself.
+
+    ``content`` is its text where that is in memory already; else it is read from the file, in blocks.
+    """
 
     path: str
-    content: bytes
-    sha256: str
+    content: bytes | None = None
+    sha256: str = ""
 
     @property
     def name(self) -> str:
         return trace_name(self.path)
 
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """Yield the text from its beginning; InputError as :func:`pipelines.ingest.text.text_of`."""
+        if self.content is not None:
+            yield io.BytesIO(self.content)
+        else:
+            with text_of(self.path) as text:
+                yield text
+
+    def head(self, size: int = 100_000) -> bytes:
+        """Return the first bytes of the text."""
+        with self.open() as text:
+            return text.read(size)
+
     @cached_property
     def sha256_content(self) -> str:
         """Return the SHA-256 of the uncompressed content, however the file was packed."""
-        return hashlib.sha256(self.content).hexdigest()
+        digest = hashlib.sha256()
+        with self.open() as text:
+            while block := text.read(BLOCK):
+                digest.update(block)
+        return digest.hexdigest()
 
 
 def trace_name(path: str | Path) -> str:
@@ -46,30 +69,9 @@ def trace_name(path: str | Path) -> str:
 
 
 def load(path: str | Path) -> Source:
-    """Read a plain or gzip file, told apart by the first bytes. Raises InputError."""
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise unreadable(path, error) from error
-    content = _gunzip(data, path) if data.startswith(GZIP) else data
-    if not content:
+    """Return a plain or gzip file, told apart by the first bytes. Raises InputError."""
+    with opened(path) as file:
+        source = Source(str(path), None, hashlib.file_digest(file, "sha256").hexdigest())  # type: ignore[arg-type]
+    if not source.head(1):
         raise InputError(f"{path}: is empty")
-    return Source(str(path), content, hashlib.sha256(data).hexdigest())
-
-
-def unreadable(path: str | Path, error: OSError) -> InputError:
-    """Return the error for a file that the operating system cannot read."""
-    if isinstance(error, FileNotFoundError):
-        return InputError(f"{path}: no such file")
-    if isinstance(error, IsADirectoryError):
-        return InputError(f"{path}: is a directory, not a file")
-    return InputError(f"{path}: cannot be read: {error.strerror or error}")
-
-
-def _gunzip(data: bytes, path: str | Path) -> bytes:
-    try:
-        return gzip.decompress(data)
-    except EOFError as error:
-        raise InputError(f"{path}: truncated: the gzip data end before their end mark") from error
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path}: damaged gzip data: {error}") from error
+    return source

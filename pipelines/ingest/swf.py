@@ -20,6 +20,7 @@ from features.errors import InputError
 from features.jobs.schema import Trace, conform, masked
 from pipelines.ingest import swf_kernel as kernel
 from pipelines.ingest.source import Source, load
+from pipelines.ingest.text import whole_lines
 
 UNIX_SUBMIT_S = 100_000_000
 """First submissions later than this (three years) are Unix times where the header states no origin."""
@@ -50,35 +51,81 @@ def read_swf(path: str | Path) -> Trace:
 
 
 def parse_swf(source: Source) -> Trace:
-    """Parse a file already read, as :func:`read_swf` does."""
-    content = source.content
-    values = np.empty((18, 1 + len(content) // kernel.SHORTEST_LINE), np.int64)
-    tally = np.zeros((2, 18), np.int64)
-    jobs, head, comments, *found = kernel.parse(np.frombuffer(content, np.uint8), values, tally)
-    extra, (code, line, field, start, end) = found[:3], found[3:]
-    if code != kernel.OK:
-        raise InputError(f"{source.path}:{line}: {_complaint(code, field, content[start:end])}")
-    if jobs == 0:
+    """Parse a file as :func:`read_swf` does; of its text only one block is in memory at a time."""
+    lines = _Lines(source.path)
+    with source.open() as text:
+        for block in whole_lines(text):
+            lines.take(block)
+    if lines.jobs == 0:
         raise InputError(f"{source.path}: holds no job, only comments and blank lines")
 
-    header = _Header(source.path, content[:head].decode("utf-8", "replace"))
-    values = values[:, :jobs]
-    notes = _value_notes(values, tally, extra, comments)
-    table = _table(values)
+    header = _Header(source.path, lines.head.decode("utf-8", "replace"))
+    notes = _value_notes(lines)
     announced = header.number("MaxRecords", limits.JOBS)
-    if announced is not None and announced != jobs:
-        notes.append(f"The header announces MaxRecords {announced:,}, the file holds {jobs:,} jobs.")
+    if announced is not None and announced != lines.jobs:
+        notes.append(f"The header announces MaxRecords {announced:,}, the file holds {lines.jobs:,} jobs.")
     return Trace(
         name=source.name,
-        jobs=table,
         procs=_procs(header, notes),
-        origin_unix_s=_origin(header, values[_SUBMIT], notes),
+        origin_unix_s=_origin(header, lines.column(_SUBMIT), notes),
         timezone=_timezone(header.values, notes),
         source=source.path,
         sha256=source.sha256,
         header=header.values,
         notes=tuple(notes),
+        jobs=_table(lines),
     )
+
+
+class _Lines:
+    """What the job lines hold: ``jobs`` of them, and the comments before the first in ``head``.
+
+    ``tally`` and ``extra`` (lines with extra columns, the fewest and most of them) are those of the kernel, added up.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.jobs = self.comments = 0
+        self.head = b""
+        self.tally = np.zeros((2, 18), np.int64)
+        self.extra = (0, 0, 0)
+        self._line = 0
+        self._columns: list[list[np.ndarray]] = [[] for _ in kernel.FIELDS]
+        self._room = np.empty((18, 0), np.int64)
+
+    def take(self, block: bytes) -> None:
+        """Add a block of whole lines; InputError with file, line and what is wrong."""
+        most = 1 + len(block) // kernel.SHORTEST_LINE
+        if self._room.shape[1] < most:
+            self._room = np.empty((18, most), np.int64)
+        jobs, head, comments, *found = kernel.parse(np.frombuffer(block, np.uint8), self.jobs > 0, self._room, self.tally)
+        extra, (code, line, field, start, end) = found[:3], found[3:]
+        if code != kernel.OK:
+            raise InputError(f"{self.path}:{self._line + line}: {_complaint(code, field, block[start:end])}")
+        if self.jobs == 0:
+            self.head += block[:head] if jobs else block
+            if len(self.head) > limits.LINE_BYTES:
+                raise InputError(f"{self.path}: has comments of more than {limits.LINE_BYTES >> 20} MiB before its first job")
+        if extra[0]:
+            before = self.extra
+            fewest = min(before[1], extra[1]) if before[0] else extra[1]
+            self.extra = before[0] + extra[0], fewest, max(before[2], extra[2])
+        self.jobs += jobs
+        if self.jobs > limits.JOBS:
+            raise InputError(f"{self.path}: has more than the {limits.JOBS:,} jobs that a trace can have")
+        self.comments += comments
+        self._line += line - 1
+        for field in np.flatnonzero(kernel.KINDS != kernel.NOT_READ) if jobs else ():
+            self._columns[field].append(_narrow(self._room[field, :jobs]))
+
+    def column(self, field: int) -> np.ndarray:
+        """Return a field of every job, int64 [jobs]."""
+        return np.concatenate(self._columns[field], dtype=np.int64)
+
+
+def _narrow(values: np.ndarray) -> np.ndarray:
+    """Return a copy of the whole numbers in the narrowest type that holds them."""
+    return values.astype(np.min_scalar_type(min(int(values.min()), -1 - int(values.max()))))
 
 
 def _complaint(code: int, field: int, text: bytes) -> str:
@@ -91,15 +138,16 @@ def _complaint(code: int, field: int, text: bytes) -> str:
     return f"field {field + 1} ({kernel.FIELDS[field]}) is {shown!r}, {what}"
 
 
-def _table(values: np.ndarray) -> pd.DataFrame:
-    columns: dict[str, object] = {"job_id": values[_JOB], "submit_s": values[_SUBMIT]}
+def _table(lines: _Lines) -> pd.DataFrame:
+    columns: dict[str, object] = {"job_id": lines.column(_JOB), "submit_s": lines.column(_SUBMIT)}
     for name, field in _NUMBERS.items():
-        columns[name] = masked(values[field], values[field] >= 0)
-    status = values[_STATUS]
+        values = lines.column(field)
+        columns[name] = masked(values, values >= 0)
+    status = lines.column(_STATUS)
     columns["status"] = masked(status, (status >= 0) & (status <= _LAST_STATUS), "Int8")
     for name, field in _IDENTITIES.items():
-        columns[name] = _identity(values[field])
-    return conform(columns, values.shape[1])
+        columns[name] = _identity(lines.column(field))
+    return conform(columns, lines.jobs)
 
 
 def _identity(numbers: np.ndarray) -> pd.Categorical:
@@ -108,26 +156,27 @@ def _identity(numbers: np.ndarray) -> pd.Categorical:
     return pd.Categorical.from_codes(codes - missing, categories=pd.Index([str(number) for number in found[missing:]], dtype="str"))
 
 
-def _value_notes(values: np.ndarray, tally: np.ndarray, extra: list[int], comments: int) -> list[str]:
-    jobs = values.shape[1]
+def _value_notes(lines: _Lines) -> list[str]:
+    jobs, tally = lines.jobs, lines.tally
     notes = []
-    lines, fewest, most = extra
-    if lines:
+    longer, fewest, most = lines.extra
+    if longer:
         columns = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-        notes.append(f"Columns after the 18th are not read: {columns} on {lines:,} of {jobs:,} job lines.")
-    if comments:
-        notes.append(f"Comment lines between jobs are not read as header: {comments:,}.")
+        notes.append(f"Columns after the 18th are not read: {columns} on {longer:,} of {jobs:,} job lines.")
+    if lines.comments:
+        notes.append(f"Comment lines between jobs are not read as header: {lines.comments:,}.")
     if tally[kernel.FRACTIONAL].any():
         notes.append(f"Fractional times are rounded to the second: {_by_field(tally[kernel.FRACTIONAL])}.")
     negative = tally[kernel.NEGATIVE].copy()
     negative[[_JOB, _SUBMIT]] = 0  # a job's number is only a name, and the cleaning rules judge its submission
     if negative.any():
         notes.append(f"Negative values other than -1 are taken as missing: {_by_field(negative)}.")
-    if undefined := int(np.count_nonzero(values[_STATUS] > _LAST_STATUS)):
+    if undefined := int(np.count_nonzero(lines.column(_STATUS) > _LAST_STATUS)):
         notes.append(f"Statuses other than 0 to {_LAST_STATUS} are taken as missing: {undefined:,}.")
-    if (np.diff(values[_JOB]) <= 0).any() and (repeated := jobs - len(np.unique(values[_JOB]))):
+    numbers = lines.column(_JOB)
+    if (np.diff(numbers) <= 0).any() and (repeated := jobs - len(np.unique(numbers))):
         notes.append(f"Job numbers that an earlier line has too: {repeated:,}.")
-    preceding = values[_PRECEDING]
+    preceding = lines.column(_PRECEDING)
     if jobs > 1 and preceding[0] >= 0 and (preceding == preceding[0]).all():
         notes.append(f"The preceding job is {preceding[0]} on all {jobs:,} lines: it means nothing.")
     return notes

@@ -106,7 +106,9 @@ def _number(data, at, kind):
                 at += 1
             if at == first:
                 return at, whole, NOT_A_NUMBER, False
-            number = (whole + fraction / scale) * 10.0 ** (-exponent if down else exponent)
+            number = whole + fraction / scale
+            if number > 0:  # 0e999 is 0, and not 0 times infinity
+                number *= 10.0 ** (-exponent if down else exponent)
             if number >= _LARGEST:
                 large = True
             if not large:
@@ -125,8 +127,8 @@ def _number(data, at, kind):
 
 
 @njit(cache=True, nogil=True)
-def parse(data, values, tally):
-    """Parse SWF text.
+def parse(data, begun, values, tally):
+    """Parse SWF text, all of it or a block of whole lines; ``begun`` tells whether there were jobs before.
 
     data: uint8 [bytes]. Filled in: values int64 [18, 1 + bytes // SHORTEST_LINE] (rows of kind NOT_READ are left alone); tally int64
     [2, 18], how many values of a field were rounded, and how many were negative other than -1.
@@ -152,7 +154,7 @@ def parse(data, values, tally):
             if at == size or data[at] == 10 or data[at] == 13:
                 break
             if data[at] == 59:  # a comment, to the end of the line
-                comments += field == 0 and jobs > 0
+                comments += field == 0 and (begun or jobs > 0)
                 while at < size and data[at] != 10 and data[at] != 13:
                     at += 1
                 break
@@ -202,7 +204,7 @@ def parse(data, values, tally):
                 most = max(most, field - 18)
                 fewest = field - 18 if extra_lines == 1 else min(fewest, field - 18)
             jobs += 1
-        elif jobs == 0:
+        elif jobs == 0 and not begun:
             head = at
         if at < size:
             at += 2 if data[at] == 13 and at + 1 < size and data[at + 1] == 10 else 1

@@ -7,7 +7,9 @@ Written atomically with zstd. The metadata is one JSON object under the schema k
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from features import limits
 from features.errors import InputError
 from features.jobs.schema import JOBS_FORMAT
-from pipelines.ingest.source import unreadable
+from pipelines.ingest.text import check_unpacked, opened, unreadable
 from pipelines.storage.atomic import replacing
 
 _KEY = b"queuecast"
@@ -46,27 +49,63 @@ def write_parquet(
 
 def read_parquet(path: str | Path, *, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return the table and metadata given to :func:`write_parquet`, else raise InputError."""
-    try:
-        with open(path, "rb") as file:
-            table = pq.read_table(file)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InputError(f"{path}: is damaged or no Parquet file: {' '.join(str(error).split())}") from error
-    except OSError as error:
-        raise unreadable(path, error) from error
-    text = (table.schema.metadata or {}).get(_KEY)
-    if text is None:
+    with _told(path), opened(path) as file:
+        table = pq.read_table(file)
+        text = (table.schema.metadata or {}).get(_KEY)
+        stated = None if text is None else json.loads(text)
+    if stated is None:
         raise InputError(f"{path}: is a Parquet file, but none that Queuecast wrote: it does not say what it holds")
-    stated = json.loads(text)
+    if not isinstance(stated, dict) or [type(stated.get(key)) for key in ("kind", "format", "metadata")] != [str, int, dict]:
+        raise InputError(f"{path}: is damaged: what it says of itself is no longer readable")
     if stated["kind"] != kind:
-        raise InputError(f"{path}: holds {stated['kind']}, not {kind}")
+        raise InputError(f"{path}: holds {stated['kind'][:40]}, not {kind}")
     if stated["format"] != JOBS_FORMAT:
         mend = "make it anew" if stated["format"] < JOBS_FORMAT else "update Queuecast"
-        raise InputError(f"{path}: is in format {stated['format']}, and this version reads format {JOBS_FORMAT}: {mend}")
-    frame = table.to_pandas()
-    for name in frame.columns[frame.dtypes == "category"]:
-        if len(frame[name].cat.categories) == 0:  # Arrow loses the string type of empty categories
-            frame[name] = pd.Categorical.from_codes(frame[name].cat.codes, categories=pd.Index([], dtype="str"))
+        raise InputError(f"{path}: is in format {stated['format']:.6g}, and this version reads format {JOBS_FORMAT}: {mend}")
+    with _told(path):
+        frame = table.to_pandas()
+        for name in frame.columns[frame.dtypes == "category"]:
+            if len(frame[name].cat.categories) == 0:  # Arrow loses the string type of empty categories
+                frame[name] = pd.Categorical.from_codes(frame[name].cat.codes, categories=pd.Index([], dtype="str"))
     return frame, stated["metadata"]
+
+
+def read_foreign(path: str | Path) -> pd.DataFrame:
+    """Return a table of any program as a frame; InputError for a damaged one, or one beyond the limits."""
+    check_size(path)
+    with _told(path), opened(path) as file:
+        return pq.read_table(file).to_pandas()
+
+
+def check_size(path: str | Path) -> None:
+    """Raise InputError for a Parquet file whose values need far more room than the file."""
+    with _told(path), opened(path) as file:
+        stated = pq.ParquetFile(file).metadata
+        values = 8 * stated.num_rows * stated.num_columns
+        groups = [stated.row_group(place).total_byte_size for place in range(stated.num_row_groups)]
+    if stated.num_rows > limits.JOBS:
+        raise InputError(f"{path}: has {stated.num_rows:,} rows; a table has at most {limits.JOBS:,}")
+    check_unpacked(path, max(values, *groups, sum(groups)) if groups else values, os.path.getsize(path))
+
+
+@contextmanager
+def _told(path: str | Path) -> Iterator[None]:
+    """Tell whatever Arrow and pandas say of damaged bytes in one line."""
+    try:
+        yield
+    except InputError:
+        raise
+    except OSError as error:
+        if error.errno:
+            raise unreadable(path, error) from error
+        raise _damaged(path, error) from error
+    except (pa.ArrowException, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, NotImplementedError) as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: str | Path, error: Exception) -> InputError:
+    said = " ".join(str(error).split())
+    return InputError(f"{path}: is damaged or no Parquet file: {said[:150]}{'...' * (len(said) > 150)}")
 
 
 def _plain(value: object) -> object:

@@ -180,7 +180,7 @@ def test_files_that_cannot_be_read_say_why(tmp_path):
     assert complaint(tmp_path / "none.csv") == f"{tmp_path}/none.csv: no such file"
     broken = tmp_path / "jobs.parquet"
     broken.write_bytes(b"no Parquet")
-    assert complaint(broken).startswith(f"{broken}: cannot be read: ")
+    assert complaint(broken).startswith(f"{broken}: is damaged or no Parquet file: ")
     other = tmp_path / "jobs.csv"
     other.write_bytes(b"\xff\xfe\x00")
     assert complaint(other).startswith(f"{other}: cannot be read: ")

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import csv as arrow_csv
 
+from features import limits
 from features.errors import InputError
 from features.monitoring.samplers import SAMPLERS
 from pipelines.ingest import ldms, ldms_files
@@ -268,10 +269,10 @@ def test_an_unfinished_last_line_waits(tmp_path: Path) -> None:
 
 
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ldms_files, "BLOCK", 1 << 20)
+    monkeypatch.setattr(limits, "LINE_BYTES", 1 << 20)
     path = tmp_path / "log"
     path.write_bytes(b"#Time,ProducerName,a\n" + b"1" * (3 << 20))
-    assert refusal(path) == " has a line of more than 1 MiB: no LDMS CSV"
+    assert refusal(path) == " has a line of more than 1 MiB"
 
 
 @pytest.mark.parametrize("header", ["sysclassib.HEADER.1507711419", "sysclassib.HEADER", "sysclassib.HEADER.1507711400"])
