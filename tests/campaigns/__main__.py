@@ -15,6 +15,7 @@ from rich.table import Table
 import tests.campaigns
 from benchmarks.common.pages import LOADED, STUDIES
 from tests.campaigns.counts import Counts
+from tests.conftest import MEMORY
 
 
 def names() -> list[str]:
@@ -41,7 +42,7 @@ def main(chosen: tuple[str, ...], part: float, seed: int, write: bool) -> None:
     rows: list[tuple[str, Counts, float]] = []
     for name in chosen or names():
         began = time.monotonic()
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
             counts = _module(name).campaign(max(1, round(_module(name).ATTEMPTS * part)), seed, Path(folder))
         rows.append((name, counts, time.monotonic() - began))
         table.add_row(*_cells(*rows[-1]))

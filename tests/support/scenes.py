@@ -1,0 +1,323 @@
+"""Commands that change a home directory, each with what a reader sees before and after: for kills, faults and power losses.
+
+A scene has a folder of its own with what the command reads, and the home directory in ``home``. Every function of a scene runs in a
+fork of a warm process, so that it takes no second of imports.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+JOBS = 400
+MODEL = "runtime-arriving"
+_VOLATILE = {"version", "champion", "champion_before", "trained_version", "challenger", "why", "simulate_s"}
+"""Columns that hold versions of models or measured times; they differ where a command was done twice."""
+
+
+def queuecast(place: Path, *arguments: str) -> int:
+    """Run a command on the home directory of ``place`` in this process, which it changes: call it in a fork."""
+    from pipelines.cli import main
+
+    at_home(place)
+    sys.argv = ["queuecast", *arguments]
+    main()
+    return 0
+
+
+def at_home(place: Path) -> None:
+    """Make this process one of a user whose home directory is in ``place``."""
+    from models.registry import tracking
+
+    for name in ("DAGSTER_HOME", "MLFLOW_TRACKING_URI"):
+        os.environ.pop(name, None)
+    tracking._SITE = None  # the store of the home in which this process was warmed
+    os.environ["QUEUECAST_HOME"] = str(place / "home")
+    os.chdir(place)
+
+
+def forked(body: Callable[[], Any]) -> Any:
+    """Return the JSON value of ``body``, called in a fork; what it prints goes nowhere."""
+    ours, theirs = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        quiet = os.open(os.devnull, os.O_RDWR)
+        for each in (0, 1, 2):
+            os.dup2(quiet, each)
+        try:
+            said = {"value": body()}
+        except SystemExit as left:
+            said = {"value": left.code or 0}
+        except BaseException as error:
+            import traceback
+
+            said = {"error": f"{type(error).__name__}: {error}", "where": traceback.format_exc()}
+        with open(theirs, "w", encoding="utf-8") as file:
+            json.dump(said, file, default=str)
+        os._exit(0)
+    os.close(theirs)
+    with open(ours, encoding="utf-8") as file:
+        text = file.read()
+    os.waitpid(child, 0)
+    said = json.loads(text or '{"error": "it died"}')
+    if "error" in said:
+        raise AssertionError(f"{said['error']}\n{said.get('where', '')}")
+    return said["value"]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A command, and how it is seen.
+
+    ``prepare(place)`` makes the results of before, ``act(place)`` runs the command. ``seen(place)`` returns what readers see, as JSON,
+    and raises AssertionError where that is not whole; ``mend(place)`` does what a reader does first. ``result(place)`` is the part of
+    it that does not change where the command is done twice.
+    """
+
+    name: str
+    prepare: Callable[[Path], Any]
+    act: Callable[[Path], int]
+    seen: Callable[[Path], Any]
+    mend: Callable[[Path], Any]
+    result: Callable[[Path], Any]
+
+
+def warm(folder: Path, scenes: Iterable[str]) -> None:
+    """Do the commands once in this process, in homes of their own, so that forks start with everything loaded and compiled."""
+    from models.packed.methods import Quantile
+    from models.registry.candidates import TRAINERS
+
+    TRAINERS.pop(Quantile.name, None)  # takes long to train, and writes as the others do
+    for scene in (SCENES[name] for name in scenes):
+        place = folder / scene.name
+        place.mkdir(parents=True)
+        for step in (scene.prepare, scene.act, scene.seen, scene.mend, scene.result):
+            try:
+                step(place)
+            except SystemExit as left:
+                if left.code:
+                    raise RuntimeError(f"{scene.name}: {left.code}") from left
+    os.chdir(folder.parent)
+    shutil.rmtree(folder)
+
+
+# runs and nights: a subject's version, with tables, pages and aliases
+
+
+def _accounting(place: Path, day: int) -> str:
+    from features.jobs.schema import Trace
+    from pipelines.ingest.canonical import write_canonical
+    from tests.support.arriving import source
+
+    trace = source(jobs=JOBS)
+    kept = trace.accounting(trace.midnights[day])
+    write_canonical(Trace("arriving", kept.jobs, kept.procs, kept.origin_unix_s, kept.timezone), place / "arriving.parquet")
+    return str(place / "arriving.parquet")
+
+
+def _run(place: Path, day: int) -> int:
+    less = ("--scheduler", "EASY", "--predictor", "requested", "--correction", "requested")
+    trace = str(place / "arriving.parquet") if day == 0 else _accounting(place, day)
+    return queuecast(place, "run", "--trace", trace, *less)
+
+
+def _prepare_run(place: Path) -> None:
+    _run(place, 30)
+    _accounting(place, 31)
+
+
+def _night(place: Path, day: int) -> int:
+    less = ("--nights", "1", "--home", str(place / "home"))
+    return queuecast(place, "nights", str(place / "arriving.parquet"), "--start", str(day), *less)
+
+
+def _prepare_night(place: Path) -> None:
+    _accounting(place, 38)
+    _night(place, 28)
+
+
+def _prepare_promotion(place: Path) -> None:
+    from pipelines.storage.registry import tracking
+
+    at_home(place)
+    client = tracking().client
+    client.create_registered_model(MODEL)
+    for _ in range(3):
+        client.create_model_version(MODEL, (place / "home").as_uri())
+    _promote(place, "1", "2")
+
+
+def _promote(place: Path, champion: str, challenger: str) -> int:
+    from pipelines.storage.lake import Lake
+    from pipelines.storage.publishing import publish
+    from pipelines.storage.registry import tracking
+
+    at_home(place)
+    store, lake = tracking(), Lake(place / "home" / "lake", f"draft-{champion}-{os.getpid()}")
+    for table in ("jobs", "runtime_model", "schedules"):
+        lake.write(table, "arriving", pd.DataFrame({"of": [int(champion)]}))
+    lake.write_page("arriving.html", MODEL, champion)
+    lake.name_models(MODEL, {"champion": champion, "challenger": challenger})
+    publish(place / "home", lake, MODEL, f"run {champion}", store, 5.0)
+    return 0
+
+
+def aliases(place: Path) -> dict[str, str]:
+    """Return the registry's aliases as they lie in its database."""
+    with closing(sqlite3.connect(place / "home" / "mlflow.db")) as database:
+        rows = database.execute("SELECT alias, version FROM registered_model_aliases WHERE name = ?", (MODEL,)).fetchall()
+    return {alias: str(version) for alias, version in rows}
+
+
+def version_seen(place: Path) -> dict[str, Any]:
+    """Return a subject's version as readers see it: tables by content, pages shown, aliases.
+
+    AssertionError where a table's file is not what its name says.
+    """
+    from pipelines.storage.lake import Lake
+
+    lake = Lake(place / "home" / "lake")
+    current = lake.versions(MODEL).current()
+    for entry, file in current.files.items():
+        digest = hashlib.sha256((lake.root / file).read_bytes()).hexdigest()
+        assert digest.startswith(Path(file).stem), f"{entry}: {file} is not whole"
+        if not entry.startswith("reports/"):
+            lake.read(entry, "arriving")
+    pages = {entry: _digest(place / "home" / entry) for entry in current.files if entry.startswith("reports/")}
+    return {"version": current.version, "files": dict(current.files), "pages": pages, "aliases": aliases(place)}
+
+
+def version_followed(place: Path, seen: Mapping[str, Any]) -> str:
+    """Return what is wrong with a version that everything should follow, "" if nothing is."""
+    from pipelines.storage.lake import Lake
+
+    models = Lake(place / "home" / "lake").versions(MODEL).current().models
+    named = {alias: number for alias, number in models.items() if number}
+    if seen["aliases"] != named:
+        return f"aliases {seen['aliases']} do not follow {named}"
+    shown = {entry: seen["files"][entry] for entry in seen["pages"]}
+    wrong = [entry for entry, file in shown.items() if not (seen["pages"][entry] or "").startswith(Path(file).stem)]
+    return f"pages {wrong} do not follow" if wrong else ""
+
+
+def _digest(path: Path) -> str | None:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+
+
+def _mend_version(place: Path) -> None:
+    from pipelines.storage.publishing import finish_for_reader
+    from pipelines.storage.registry import tracking
+
+    at_home(place)
+    finish_for_reader(place / "home", tracking(), MODEL)
+
+
+def _version_result(place: Path) -> dict[str, Any]:
+    from pipelines.storage.lake import Lake
+
+    lake = Lake(place / "home" / "lake")
+    found: dict[str, Any] = {"files": sorted(lake.versions(MODEL).current().files), "aliases": sorted(aliases(place))}
+    for table in found["files"]:
+        if table.startswith("reports/"):
+            continue
+        frame = lake.read(table, "arriving")[0]
+        if table == "runtime_model" and "alias" in frame:  # done twice, a run lists the versions that serve
+            frame = frame.loc[frame["alias"] != "", ["method", "alias"]].sort_values("alias", ignore_index=True)
+        found[table] = _text(frame)
+    return found
+
+
+def _text(frame: pd.DataFrame) -> str:
+    kept = frame.drop(columns=[name for name in frame.columns if name in _VOLATILE])
+    return hashlib.sha256(kept.to_json(orient="split", default_handler=str).encode()).hexdigest()
+
+
+# a campaign with its journal
+
+
+def _campaign(place: Path) -> int:
+    chosen = [word for name in ("EASY", "FCFS-Strict", "SPF-EASY") for word in ("--scheduler", name)]
+    out = str(place / "home" / "out.parquet")
+    return queuecast(
+        place, "campaign", str(place / "arriving.parquet"), "--windows", "weeks", "--workers", "1", "--out", out, *chosen
+    )
+
+
+def _prepare_campaign(place: Path) -> None:
+    _accounting(place, 38)
+    (place / "home").mkdir()
+
+
+def _campaign_seen(place: Path) -> Any:
+    from pipelines.storage.parquet import read_parquet
+
+    out = place / "home" / "out.parquet"
+    return _text(read_parquet(out, kind="campaign")[0]) if out.exists() else None
+
+
+# LDMS ingestion
+
+_HEAD = "#Time,Time_usec,ProducerName,component_id,job_id"
+_FIRST_S = 1_507_680_000
+
+
+def _logs(place: Path, hours: int) -> None:
+    (place / "logs").mkdir(exist_ok=True)
+    for hour in range(hours):
+        rows = [f"{_FIRST_S + 3600 * hour + when}.000000,0,n{node},1,0,{when},7" for when in range(0, 50, 10) for node in (1, 2)]
+        (place / "logs" / f"sysclassib.{_FIRST_S + 3600 * hour}").write_text("\n".join([f"{_HEAD},port_xmit_data,x", *rows]) + "\n")
+    runs = "".join(f"r{hour},AMG,x,n1 n2,{_FIRST_S + 3600 * hour + 30},60\n" for hour in range(hours))
+    (place / "runs.csv").write_text(f"run_id,application,input,nodes,start_s,runtime_s\n{runs}")
+
+
+def _ingest(place: Path) -> int:
+    return queuecast(place, "variability", "ingest", "--system", "quartz", "--counters", "logs", "--runs", "runs.csv")
+
+
+def _prepare_ingest(place: Path) -> None:
+    _logs(place, 1)
+    _ingest(place)
+    _logs(place, 3)
+
+
+def _ingest_seen(place: Path) -> dict[str, Any]:
+    """Return rows by file of the ledger, and runs; each file is there whole or not."""
+    from pipelines.storage.counters_store import CountersStore
+    from pipelines.storage.lake import Lake
+    from pipelines.storage.run_store import RUNS, stored
+
+    lake = Lake(place / "home" / "lake")
+    store = CountersStore(lake.root, "quartz")
+    times = [float(time) for batch in store.batches("sysclassib") for time in batch.column("time_s").to_pylist()]
+    assert len(times) == 10 * len(store.entries()), f"{len(times)} samples of {len(store.entries())} files"
+    return {"times": times, "runs": stored(lake, RUNS, "quartz")["run_id"].tolist()}
+
+
+def _nothing(place: Path) -> None:
+    """There is nothing to mend."""
+
+
+SCENES = {
+    scene.name: scene
+    for scene in (
+        Scene("run", _prepare_run, lambda place: _run(place, 0), version_seen, _mend_version, _version_result),
+        Scene("night", _prepare_night, lambda place: _night(place, 29), version_seen, _mend_version, _version_result),
+        Scene(
+            "promotion", _prepare_promotion, lambda place: _promote(place, "2", "3"), version_seen, _mend_version, _version_result
+        ),
+        Scene("campaign", _prepare_campaign, _campaign, _campaign_seen, _nothing, _campaign_seen),
+        Scene("ingestion", _prepare_ingest, _ingest, _ingest_seen, _nothing, _ingest_seen),
+    )
+}
