@@ -6,25 +6,19 @@ The text of the page is written by hand.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
+from benchmarks.common import tables as pages
 from benchmarks.common.pages import STUDIES
-from benchmarks.common.tables import Table, write_parts
+from benchmarks.common.tables import write_parts
 from benchmarks.papers.rush import EASY, PRICE, Bench, first_trials
 from pipelines.report import cluster_plots
-from pipelines.report.cluster_tables import (
-    DECISION_HEADS,
-    beside,
-    by_application,
-    cell,
-    decision_rows,
-    heads,
-    looked_up,
-    overall,
-    signed,
-)
+from pipelines.report.cluster_tables import beside, by_application, cell, decision_table, looked_up, overall
+from pipelines.report.table import Cell, Table
+from pipelines.report.wording import signed
 from pipelines.workflows.cluster_experiments import ALL, Conducted, label
 
 _BRIEF = {
@@ -76,7 +70,7 @@ def write(tables: Mapping[str, str]) -> None:
     write_parts(STUDIES / "rush-assumptions.md", {name: tables[name] for name in tables if name not in PUBLISHED}, matters)
 
 
-def matters(table: Table) -> bool:
+def matters(table: pages.Table) -> bool:
     """Keep the first experiment, and of the cutoffs the trials they are chosen on."""
     if table.section.startswith("experiments"):
         return table.section.startswith("experiments: ADAA") and table.number == 1
@@ -87,12 +81,6 @@ def draw(conducted: Sequence[Conducted], folder: Path) -> None:
     """The pictures, ``rush-<what>.png``."""
     for name in PICTURES:
         (folder / f"rush-{name}.png").write_bytes(getattr(cluster_plots, name)(conducted, image="png"))
-
-
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _settings(bench: Bench, cutoff: float) -> str:
@@ -106,9 +94,9 @@ def _settings(bench: Bench, cutoff: float) -> str:
 
 def _beside(made: Sequence[Conducted]) -> str:
     few, many = beside([first_trials(each) for each in made]), beside(made)
-    rows = [[what, theirs, ours, more] for (what, theirs, ours), (_, _, more) in zip(few, many, strict=True)]
-    trials = [each.trials for each in (first_trials(made[0]), made[0])]
-    return table(["", "paper, text", f"simulated, {trials[0]} trials", f"simulated, {trials[1]} trials"], rows)
+    rows = [[*row, more] for row, (_, _, more) in zip(few.rows, many.rows, strict=True)]
+    headings = ["", "paper, text", *(f"simulated, {each.trials} trials" for each in (first_trials(made[0]), made[0]))]
+    return Table("", headings, rows, left=headings).markdown()
 
 
 def _experiment(made: Conducted) -> str:
@@ -121,21 +109,29 @@ def _experiment(made: Conducted) -> str:
         f"{of.jobs} jobs of {', '.join(of.applications)}{scales}; the model learned from {', '.join(of.trained_on)}.",
         "",
     ]
-    rows = [[title, *(_text(each) for each in cells)] for title, cells in overall(made)]
-    lines += [table([f"simulated, {made.trials} trials", *heads(made)], rows), ""]
-    rows = []
-    for (name, first), (_, second) in zip(by_application(made, "varied"), by_application(made, "varied_pooled"), strict=True):
-        rows.append([name, *(f"{one['mean']} / {other['mean']}" for one, other in zip(first, second, strict=True))])
-    lines += ["Runs with variation a trial, by control runs / by EASY's runs:", "", table(["application", *heads(made)], rows), ""]
-    return "\n".join([*lines, table(DECISION_HEADS, decision_rows(made))])
+    varied, pooled = by_application(made, "varied"), by_application(made, "varied_pooled")
+    rows = [
+        [name.text, *(f"{one.text} / {other.text}" for one, other in zip(first, second, strict=True))]
+        for (name, *first), (_, *second) in zip(varied.cells, pooled.cells, strict=True)
+    ]
+    lines += [_overall(made), "", "Runs with variation a trial, by control runs / by EASY's runs:", ""]
+    lines += [replace(varied, rows=rows).markdown(), "", decision_table(made).markdown()]
+    return "\n".join(lines)
 
 
-def _text(each: Mapping[str, str]) -> str:
+def _overall(made: Conducted) -> str:
+    table = overall(made)
+    rows = [[_text(each) for each in row] for row in table.cells]
+    return replace(table, headings=[f"simulated, {made.trials} trials", *table.headings[1:]], rows=rows).markdown()
+
+
+def _text(each: Cell) -> str:
     """A mean with its change, bold where the interval leaves out 0."""
-    if not each["change"]:
-        return each["mean"]
-    change = each["percent"] if "[" in each["percent"] else each["change"]
-    return f"{each['mean']}, {f'**{change}**' if each['tone'] else change}"
+    if not each.below:
+        return each.text
+    (change, tone), (percent, _) = each.below
+    change = percent if "[" in percent else change
+    return f"{each.text}, {f'**{change}**' if tone else change}"
 
 
 def _compared(what: str, found: pd.DataFrame) -> str:
@@ -145,7 +141,7 @@ def _compared(what: str, found: pd.DataFrame) -> str:
     for name in found["scheduler"].unique():
         cells = [_text(cell(rows[name, ALL, metric], EASY)) for metric in _BRIEF]
         lines.append([name, *cells, "" if name == EASY else f"{100 * rows[name, ALL, 'varied']['skipped']:.0f} %"])
-    return table([what, *_BRIEF.values(), "skipped of asked"], lines)
+    return Table("", [what, *_BRIEF.values(), "skipped of asked"], lines).markdown()
 
 
 def _ladder(chosen_on: pd.DataFrame, measured: pd.DataFrame, cutoff: float) -> list[str]:
@@ -166,8 +162,7 @@ def _ladder(chosen_on: pd.DataFrame, measured: pd.DataFrame, cutoff: float) -> l
 def _clusters(made: Mapping[str, Conducted]) -> list[str]:
     lines = []
     for name, each in made.items():
-        rows = [[title, *(_text(value) for value in cells)] for title, cells in overall(each)]
-        lines += [f"`{name}`, ADAA:", "", table([f"simulated, {each.trials} trials", *heads(each)], rows), ""]
+        lines += [f"`{name}`, ADAA:", "", _overall(each), ""]
     return lines[:-1]
 
 
@@ -194,7 +189,7 @@ def _month(found: pd.DataFrame) -> str:
             )
     columns = ["load", "scheduler", "jobs", "runs with variation, by control runs", "mean wait, s", "mean runtime / usual"]
     columns += ["99th percentile", "utilization", "skipped of asked", "simulated in, s"]
-    return table(columns, rows)
+    return Table("", columns, rows, keys=2).markdown()
 
 
 def _time(timed: pd.DataFrame, month: pd.DataFrame) -> str:
@@ -202,4 +197,4 @@ def _time(timed: pd.DataFrame, month: pd.DataFrame) -> str:
     slowest = month[month["asked"] > 0].sort_values("seconds").iloc[-1]
     what = f"continuous load {slowest['load']:g}, {slowest['jobs']:,} jobs with decisions, {label(str(slowest['scheduler']))}: the slowest"
     rows.append([what, f"{slowest['seconds']:.1f}", "60"])
-    return table(["", "seconds", "aim"], rows)
+    return Table("", ["", "seconds", "aim"], rows).markdown()

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import mlflow
-import pandas as pd
 
 from benchmarks.common.pages import STUDIES, made_by
-from benchmarks.common.tables import Table, write_parts
-from pipelines.report.night import share, signed, told_evidence
+from benchmarks.common.tables import write_parts
+from pipelines.report.night import nights_table
 from pipelines.report.night_plots import over_nights
+from pipelines.report.table import Table
 from pipelines.storage.lake import Lake
 from pipelines.workflows.night_replay import own_registry
 
@@ -27,34 +27,12 @@ PREDICTIONS = 200
 PAGE = STUDIES / "nights.md"
 
 
-def table(nights: pd.DataFrame) -> str:
-    """The nights in Markdown."""
-    lines = [
-        "| night | new jobs | champion | judge | champion as served | last2 | challenger | difference, points | evidence | drift |"
-    ]
-    lines.append("| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
-    for row in nights.to_dict("records"):
-        judged = row["difference"] == row["difference"] and abs(row["low"]) != float("inf")
-        difference = (
-            f"{signed(100 * row['difference'])} [{signed(100 * row['low'])}, {signed(100 * row['high'])}]" if judged else "–"
-        )
-        champion = f"{'**promoted** ' if row['promoted'] else ''}{row['champion']}, {row['method']} of {row['trained_version']}"
-        challenger = share(row["accuracy_" + row["challenger_method"]])
-        cells = (row["night"], f"{row['new_jobs']:,}", champion, f"{row['judged_jobs']:,}", share(row["accuracy_champion"]))
-        lines.append(
-            "| "
-            + " | ".join((*cells, share(row["accuracy_last2"]), challenger, difference, told_evidence(row), row["drifted"]))
-            + " |"
-        )
-    return "\n".join(lines)
-
-
 def cost(home: Path, trace: str) -> str:
     """Median milliseconds to load and to ask the newest version of each method."""
     found: dict[str, int] = {}
     for version in own_registry(home).client.search_model_versions(f"name = 'runtime-{trace}'"):
         found[version.tags["method"]] = max(found.get(version.tags["method"], 0), int(version.version))
-    lines = ["| method | load | predict one row |", "| --- | ---: | ---: |"]
+    rows = []
     for method, number in sorted(found.items()):
         loads, asks = [], []
         for _ in range(11):
@@ -67,8 +45,8 @@ def cost(home: Path, trace: str) -> str:
             began = time.perf_counter()
             model.predict(asked)
             asks.append(time.perf_counter() - began)
-        lines.append(f"| {method} | {1e3 * statistics.median(loads):.0f} ms | {1e3 * statistics.median(asks):.1f} ms |")
-    return "\n".join(lines)
+        rows.append((method, f"{1e3 * statistics.median(loads):.0f} ms", f"{1e3 * statistics.median(asks):.1f} ms"))
+    return Table("", ("method", "load", "predict one row"), rows).markdown()
 
 
 def main() -> None:
@@ -80,15 +58,16 @@ def main() -> None:
     home = asked.home.absolute()
     for path in sorted((home / "lake" / "nights").glob("*.parquet")):
         nights, metadata = Lake(home / "lake").read("nights", path.stem)
-        print(table(nights), cost(home, path.stem), made_by("studies.nights"), sep="\n\n")
+        table = nights_table(nights).markdown()
+        print(table, cost(home, path.stem), made_by("studies.nights"), sep="\n\n")
         if asked.write:
-            write_parts(PAGE, {"nights": table(nights)}, rows=every_third)
+            write_parts(PAGE, {"nights": table}, rows=every_third)
             PAGE.with_suffix(".png").write_bytes(over_nights(nights, bool(metadata["generated"]), image="png"))
 
 
-def every_third(_: Table, cells: Sequence[str]) -> bool:
+def every_third(_: object, cells: Sequence[str]) -> bool:
     """Keep promotions and every third day of a month."""
-    return "promoted" in cells[2] or int(cells[0][-2:]) % 3 == 1
+    return "promoted" in cells or int(cells[0][-2:]) % 3 == 1
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pipelines.assets.described import told
 from pipelines.assets.partitions import systems
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.report.cluster_plots import varied
+from pipelines.report.table import markdown_of
 from pipelines.sources.systems import SIMULATED
 from pipelines.workflows.progress import report_progress
 from pipelines.workflows.variability_checks import EXPERIMENTS, check_trials
@@ -74,10 +75,10 @@ def cluster_experiments(
             "page": dg.MetadataValue.path(str(path)),
             "trials": conducted.trials,
             "jobs a trial": plan.experiments[0].jobs,
-            "means over trials": dg.MetadataValue.md(means.to_markdown(index=False, floatfmt=".5g")),
+            "means over trials": dg.MetadataValue.md(markdown_of(means, ".5g")),
             "runs with variation": picture(varied([conducted], "varied")),
             "by application": dg.MetadataValue.md(
-                compared[compared["metric"] == "varied"].drop(columns=["metric", "note"]).to_markdown(index=False, floatfmt=".4g")
+                markdown_of(compared[compared["metric"] == "varied"].drop(columns=["metric", "note"]))
             ),
         },
         check_results=check_trials(conducted.runs, plan, means),

@@ -15,6 +15,7 @@ from pipelines.assets.partitions import traces
 from pipelines.assets.resources import LakeResource
 from pipelines.report import plots
 from pipelines.report.html import render_report
+from pipelines.report.table import markdown_of
 from pipelines.storage.lake import Lake
 from pipelines.storage.provenance import code_version, software
 from pipelines.workflows.progress import report_progress
@@ -95,7 +96,7 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
             "generated": generated,
             "judged": f"{len(made[0].jobs):,} of {len(clean.jobs):,} jobs, those submitted from {date_of(clean, date.at_s)} on",
             "weeks": int(table["weeks"].iloc[0]),
-            "metrics": dg.MetadataValue.md(wide.reset_index().to_markdown(index=False, floatfmt=".5g")),
+            "metrics": dg.MetadataValue.md(markdown_of(wide.reset_index(), ".5g")),
             "relative change": picture(plots.metrics_by_combination(table, ("EASY", "requested"), generated, image="svg")),
         },
         check_results=[

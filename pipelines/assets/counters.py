@@ -8,6 +8,7 @@ from pipelines.assets.described import digest, told
 from pipelines.assets.partitions import counter_days, days, systems
 from pipelines.assets.resources import LakeResource
 from pipelines.ingest.ldms_ingest import read_quarantine
+from pipelines.report.table import markdown_of
 from pipelines.sources.systems import SIMULATED, system
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
@@ -49,7 +50,7 @@ def tell_days(context: dg.AssetExecutionContext, name: str, found: pd.DataFrame)
                     "nodes": int(rows["nodes"].max()),
                     "values": int(rows["values"].sum()),
                     "min share of node-minutes sampled": float(rows["share"].min()),
-                    "samplers": dg.MetadataValue.md(table.to_markdown(index=False, floatfmt=".4g")),
+                    "samplers": dg.MetadataValue.md(markdown_of(table)),
                     "simulated": name == SIMULATED,
                 },
             )
@@ -92,11 +93,9 @@ def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materi
             "days": len({part.day for part in parts}),
             "simulated": name == SIMULATED,
             "files": f"{report.ingested:,} read, {report.continued:,} read on, {report.known:,} known, {len(report.quarantined):,} quarantined",
-            "what came in": dg.MetadataValue.md(pd.DataFrame(came).to_markdown(index=False) if came else "nothing new"),
-            "by day": dg.MetadataValue.md(found.to_markdown(index=False, floatfmt=".4g") if len(found) else "no counters"),
-            "quarantine": dg.MetadataValue.md(
-                quarantine.drop(columns="sha256").head(_SHOWN).to_markdown(index=False) if len(quarantine) else "empty"
-            ),
+            "what came in": dg.MetadataValue.md(markdown_of(pd.DataFrame(came), empty="nothing new")),
+            "by day": dg.MetadataValue.md(markdown_of(found, empty="no counters")),
+            "quarantine": dg.MetadataValue.md(markdown_of(quarantine.drop(columns="sha256").head(_SHOWN), empty="empty")),
             "lake": dg.MetadataValue.path(str(store.root)),
         },
         check_results=check_counters(quarantine, found),
@@ -127,7 +126,7 @@ def control_runs(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Ma
             "simulated": name == SIMULATED,
             "probe results": len(stored(lake.lake(), PROBE_RESULTS, name)),
             "files": dg.MetadataValue.md("\n".join(f"* {_said(table)}" for table in found) or "none are known"),
-            "applications": dg.MetadataValue.md(table.to_markdown(index=False, floatfmt=".4g")),
+            "applications": dg.MetadataValue.md(markdown_of(table)),
         },
         check_results=check_control_runs(lake.lake(), name, sum(len(table.kept.contradicting) for table in found)),
     )

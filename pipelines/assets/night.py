@@ -19,6 +19,7 @@ from pipelines.assets.checks import holds, specs
 from pipelines.assets.described import models_version, tell_table
 from pipelines.assets.partitions import nights
 from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.report.table import markdown_of
 from pipelines.sources.traces import read_known
 from pipelines.storage.registry import kept_versions
 from pipelines.workflows.night_day import accounting_of, later_night
@@ -113,7 +114,7 @@ def _wide(compared: pd.DataFrame) -> str:
     if compared.empty:
         return "nothing to compare"
     table = compared.pivot_table(index=["scheduler", "predictor", "correction"], columns="metric", values="value", sort=False)
-    return str(table.reset_index().to_markdown(index=False, floatfmt=".5g"))
+    return markdown_of(table.reset_index(), ".5g")
 
 
 def _done(made: Night, store: "Tracking") -> dg.MaterializeResult:
@@ -148,16 +149,14 @@ def _done(made: Night, store: "Tracking") -> dg.MaterializeResult:
                 not made.drift["drifted"].any(),
                 severity=dg.AssetCheckSeverity.WARN,
                 drifted=", ".join(made.drift.loc[made.drift["drifted"], "input"]) or "none",
-                table=dg.MetadataValue.md(made.drift.to_markdown(index=False, floatfmt=".3f")),
+                table=dg.MetadataValue.md(markdown_of(made.drift, ".3f")),
             ),
             holds(
                 "champion_as_good_as_when_promoted",
                 len(alarms) == 0,
                 severity=dg.AssetCheckSeverity.WARN,
                 drifted=", ".join(alarms["measure"]) if len(alarms) else "none",
-                table=dg.MetadataValue.md(
-                    made.performance.to_markdown(index=False, floatfmt=".3f") if len(made.performance) else "first champion"
-                ),
+                table=dg.MetadataValue.md(markdown_of(made.performance, ".3f", empty="first champion")),
             ),
         ],
     )

@@ -7,6 +7,7 @@ from pipelines.assets.checks import holds, specs
 from pipelines.assets.described import models_version, registry_link, told
 from pipelines.assets.partitions import traces
 from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.report.table import markdown_of
 from pipelines.workflows.progress import report_progress
 from pipelines.workflows.registering import register_predictors
 from pipelines.workflows.split import date_of
@@ -77,7 +78,7 @@ def runtime_model(
             "snapshot of the champion": date_of(clean, int(champion.tags.get("snapshot_s", 0))),
             "MLflow run": champion.run_id or "",
             "MLflow": registry_link(store.uri, model),
-            "versions": dg.MetadataValue.md(made.versions.drop(columns="why").to_markdown(index=False, floatfmt=".4f")),
+            "versions": dg.MetadataValue.md(markdown_of(made.versions.drop(columns="why"), ".4f")),
             "nothing new, nothing registered": made.nothing_new,
             "generated": clean.generated,
         },

@@ -7,6 +7,7 @@ from pipelines.assets.checks import specs
 from pipelines.assets.described import told
 from pipelines.assets.partitions import systems
 from pipelines.assets.resources import LakeResource
+from pipelines.report.table import markdown_of
 from pipelines.workflows.progress import report_progress
 from pipelines.workflows.variability_checks import FEATURES, check_features
 from pipelines.workflows.variability_table import FEATURES_TABLE, coverage, label_balance, pack_table, training_table
@@ -41,9 +42,9 @@ def variability_features(context: dg.AssetExecutionContext, lake: LakeResource) 
             "features": {scope: len(features.columns) for scope, features in table.features.items()},
             "left out": dict(table.left_out),
             "simulated": table.generated,
-            "coverage": dg.MetadataValue.md(coverage(table).to_markdown(index=False, floatfmt=".4g")),
-            "labels": dg.MetadataValue.md(label_balance(table.runs).to_markdown(index=False, floatfmt=".4g")),
-            "what became of every value": dg.MetadataValue.md(kinds.to_markdown(index=False)),
+            "coverage": dg.MetadataValue.md(markdown_of(coverage(table))),
+            "labels": dg.MetadataValue.md(markdown_of(label_balance(table.runs))),
+            "what became of every value": dg.MetadataValue.md(markdown_of(kinds)),
         },
         check_results=check_features(table),
     )

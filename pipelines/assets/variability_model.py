@@ -9,6 +9,7 @@ from pipelines.assets.described import models_version, registry_link, told
 from pipelines.assets.partitions import systems
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.report.importances import importances
+from pipelines.report.table import markdown_of
 from pipelines.sources.systems import system
 from pipelines.storage.publishing import RUN_WAITS_S, alone, finish
 from pipelines.workflows.progress import report_progress
@@ -84,7 +85,7 @@ def variability_model(
             "simulated": table.generated,
             "MLflow run": champion.run_id or "",
             "MLflow": registry_link(store.uri, model),
-            "candidates": dg.MetadataValue.md(made.registered.drop(columns="why").to_markdown(index=False, floatfmt=".4f")),
+            "candidates": dg.MetadataValue.md(markdown_of(made.registered.drop(columns="why"), ".4f")),
             f"what {made.model.classifier} goes by": picture(plot),
         },
         check_results=check_model(made, *asked_back(made, table.features[known.scope]), champion.tags),

@@ -14,6 +14,7 @@ from pipelines.assets.described import DATA_VERSION, models_version, tell_table
 from pipelines.assets.night import RETRIES, retried_if_away
 from pipelines.assets.partitions import systems
 from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.report.table import markdown_of
 from pipelines.storage.counters_store import CountersStore
 from pipelines.workflows.variability_checks import CONTROL_RUNS, COUNTERS, FEATURES, MODEL
 from pipelines.workflows.variability_night import MODEL_TABLE, TRIALS_TABLE, night
@@ -64,10 +65,8 @@ def variability_night(
             "quarantined": made.row["quarantined"],
             "runs": made.row["runs"],
             "simulated": made.table.generated,
-            "candidates": dg.MetadataValue.md(
-                made.retrained.registered.drop(columns="why").to_markdown(index=False, floatfmt=".4f")
-            ),
-            "trials": dg.MetadataValue.md(made.trials.to_markdown(index=False, floatfmt=".5g") if len(made.trials) else "none"),
+            "candidates": dg.MetadataValue.md(markdown_of(made.retrained.registered.drop(columns="why"), ".4f")),
+            "trials": dg.MetadataValue.md(markdown_of(made.trials, ".5g")),
         },
         check_results=[each for each in made.checks if each.check_name in claimed],
     )

@@ -234,7 +234,7 @@ def print_summary(summary: pd.DataFrame, windows: Windows, generated: bool) -> N
 
     Means over windows, ratios to the baseline, intervals, ranks.
     """
-    from pipelines.report.terminal import print_table
+    from pipelines.report.table import Table
     from sim.campaigns.window_comparison import POLICY, policy_labels
 
     first, labels = summary.iloc[0], policy_labels(summary)
@@ -260,7 +260,7 @@ def print_summary(summary: pd.DataFrame, windows: Windows, generated: bool) -> N
                 row = values.loc[policy]
                 cells += [format(row["mean"], form), ratio_cell(row), f"{row['rank']}{' =' if row['tied'] else ''}"]
             rows.append([labels[policy], *cells])
-        print_table(headings, rows, title=title, caption=caption)
+        Table(title, headings, rows, caption).show()
         for text in part.loc[part["note"] != "", "note"].unique():
             note(text)
 

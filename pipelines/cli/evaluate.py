@@ -14,7 +14,6 @@ import pandas as pd
 from features.errors import InputError
 from models.runtime.names import ALL
 from pipelines.cli.options import check_outputs, load, note, trace_options
-from pipelines.cli.sharpness_tables import print_sharpness
 from pipelines.cli.simulate import fitted, table_files
 from sim.predictions.at_once import AT_ONCE
 from sim.predictions.cost import REPEATS
@@ -218,7 +217,8 @@ def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:
 
 def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation, levels: tuple[float, ...]) -> None:
     """Print the figures of one part, a row a predictor."""
-    from pipelines.report.terminal import print_table
+    from pipelines.report.sharpness_tables import sharpness_tables
+    from pipelines.report.table import Table
 
     part = "" if quality.part == "all" else f" of the {quality.part.replace('-', ' ')}"
     generated = ", a generated workload" if workload.generated else ""
@@ -259,8 +259,8 @@ def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation
     caption = f"accuracy: mean of min(p/r, r/p); {remark or f'brackets: {quality.confidence:.0%} intervals over weeks'}"
     if stages:
         caption += "; by stage of the user's experience: accuracy"
-    print_table(headings, cells, title=title, caption=caption)
-    print_sharpness(quality)
+    for table in (Table(title, headings, cells, caption), *sharpness_tables(quality)):
+        table.show(below=False)
 
 
 def bracketed(row: Mapping[Any, Any], low: str, high: str, form: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from pathlib import Path
@@ -61,6 +60,7 @@ def command(
     It does each night what the schedule does. Nights that are done already are not done again: the same command resumes where it
     ended. The replay has its own registry, in --home.
     """
+    from pipelines.report.night import nights_table
     from pipelines.storage.home import home as default_home
     from pipelines.storage.lake import Lake
     from pipelines.workflows.night_replay import replay, replay_nights
@@ -100,7 +100,7 @@ def command(
     except InputError as error:
         raise InputError("; ".join([str(error), *getattr(error, "__notes__", [])])) from error
     if lake.has("nights", source.clean.name):
-        _print(lake.read("nights", source.clean.name)[0])
+        nights_table(lake.read("nights", source.clean.name)[0]).show()
     note(f"{_nights(len(chosen))} in {time.perf_counter() - began:.1f} s")
     click.echo(f"report      {place / 'reports' / 'nights' / source.clean.name / 'index.html'}")
     sys.stdout.flush()
@@ -135,36 +135,11 @@ def _nights(count: int) -> str:
 
 
 def _line(row) -> str:
-    from pipelines.report.night import share
+    from pipelines.report.wording import number
 
     verdict = "promoted" if row["promoted"] else "stays"
     drifted = f", drift: {row['drifted']}" if row["drifted"] else ""
     return (
         f"{row['night']}: {row['new_jobs']:,} new jobs, champion version {row['champion']} ({row['method']}) {verdict}, "
-        f"served {share(row['accuracy_champion'])}{drifted}"
+        f"served {number(row['accuracy_champion'], 'share')}{drifted}"
     )
-
-
-def _print(nights) -> None:
-    from pipelines.report.night import share, signed, told_evidence
-    from pipelines.report.terminal import print_table
-
-    cells = []
-    for row in nights.to_dict("records"):
-        difference = f"{signed(100 * row['difference'])} [{signed(100 * row['low'])}, {signed(100 * row['high'])}]"
-        cells.append(
-            [
-                row["night"],
-                f"{row['new_jobs']:,}",
-                f"{row['champion']} ({row['method']} of {row['trained_version']})",
-                "promoted" if row["promoted"] else "",
-                share(row["accuracy_champion"]),
-                share(row["accuracy_last2"]),
-                f"{row['challenger_method']} {share(row.get('accuracy_' + row['challenger_method'], float('nan')))}",
-                difference if math.isfinite(row["low"]) else "–",
-                told_evidence(row),
-                row["drifted"],
-            ]
-        )
-    headings = ("night", "new jobs", "champion", "", "served", "last2", "challenger", "difference, points", "evidence", "drift")
-    print_table(headings, cells, title="accuracy as served over the last 14 days", left=("", "drift"))

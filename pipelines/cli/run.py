@@ -23,7 +23,7 @@ from rich.progress import TaskID
 from features.errors import InputError
 from pipelines.cli.interrupts import prompt_interrupt
 from pipelines.cli.options import REGISTERED, counted, note, trace_options
-from pipelines.report.terminal import print_table
+from pipelines.report.table import Table
 from pipelines.storage.lake import Lake
 from pipelines.workflows.stages import COMPARED, CORRECTIONS, SCHEDULERS
 
@@ -328,13 +328,14 @@ def print_comparison(lake: Lake, name: str) -> None:
     for names, rows in table.groupby(policy, sort=False):
         values = rows.set_index("metric")[["value", "relative", "low", "high"]].to_dict("index")
         cells.append([*map(str, names), *(_cell(values[metric]) for metric in COLUMNS)])
-    print_table([*policy, *(metric.replace("_", " ") for metric in COLUMNS)], cells, title=title, caption=caption, keys=len(policy))
+    Table(title, [*policy, *(metric.replace("_", " ") for metric in COLUMNS)], cells, caption, keys=len(policy)).show()
     if said := nothing_waited(table, settings["procs"]):
         note(said)
 
 
 def _print_variability(lake: Lake, name: str) -> None:
     """Print the candidates of a system and, if simulated, the gain of asking the champion."""
+    from pipelines.cli.variability.train import variability_versions
     from pipelines.storage.home import home
     from pipelines.workflows.cluster_experiments import ALL
     from pipelines.workflows.variability_night import MODEL_TABLE, TRIALS_PAGE, TRIALS_TABLE
@@ -342,21 +343,7 @@ def _print_variability(lake: Lake, name: str) -> None:
 
     models, settings = lake.read(MODEL_TABLE, name)
     subject = described_system(name, bool(settings["generated"]))
-    print_table(
-        ["version", "classifier", "alias", "F1", "judged runs"],
-        [
-            [
-                str(row["version"]),
-                row["method"],
-                row["alias"],
-                "-" if pd.isna(row["f1"]) else f"{row['f1']:.3f}",
-                f"{row['judged_runs']:,.0f}",
-            ]
-            for row in models.to_dict("records")
-        ],
-        title=f"{subject}, registered as variability-{name}",
-        left=("classifier", "alias"),
-    )
+    variability_versions(models, f"{subject}, registered as variability-{name}").show()
     if not settings["generated"]:
         return
     compared, _ = lake.read(TRIALS_TABLE, name)
@@ -366,7 +353,7 @@ def _print_variability(lake: Lake, name: str) -> None:
         values = rows.set_index("metric").to_dict("index")
         cells.append([str(scheduler), *(_tried(values[metric]) for metric in TRIED)])
     title = f"{subject}: means over {compared['trials'].iloc[0]} trials, differences from EASY with 95% intervals"
-    print_table(["scheduler", *(TRIAL[name].short for name in TRIED)], cells, title=title)
+    Table(title, ["scheduler", *(TRIAL[name].short for name in TRIED)], cells).show()
     click.echo(f"report      {home() / 'reports' / TRIALS_PAGE.format(name)}")
 
 

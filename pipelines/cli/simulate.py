@@ -211,7 +211,7 @@ def schedule_rows(schedule: Schedule) -> pd.DataFrame:
 
 def print_metrics(rows: list[dict[str, object]], workload: CleanTrace) -> None:
     """Print the main metrics."""
-    from pipelines.report.terminal import print_table
+    from pipelines.report.table import Table
 
     title = f"{workload.name}: {len(workload.jobs):,} jobs on {workload.procs:,} processors" + (
         ", a generated workload" if workload.generated else ""
@@ -224,4 +224,4 @@ def print_metrics(rows: list[dict[str, object]], workload: CleanTrace) -> None:
         cells.append([*(str(row[name]) for name in NAMES), *values, f"{took:.1f}"])
     caption = f"* mean bounded slowdown, tau {rows[0]['tau_s']:g} s"
     headings = [*NAMES, *(metric.short for _, metric in shown), "took ms"]
-    print_table(headings, cells, title=title, caption=caption, keys=len(NAMES))
+    Table(title, headings, cells, caption, keys=len(NAMES)).show()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from pipelines.cli.options import note
-from pipelines.report.terminal import console
 
 
 @click.command()
@@ -23,13 +22,10 @@ def command(forget: str | None) -> None:
 
 
 def _list() -> None:
-    from rich.table import Table
-
+    from pipelines.report.table import Table
     from pipelines.sources.catalogue import load_catalogue
 
-    table = Table(box=None, pad_edge=False)
-    for heading in ("name", "what it is", "processors", "missing requests", "state"):
-        table.add_column(heading, overflow="fold", no_wrap=heading == "processors")
+    rows = []
     for name, entry in load_catalogue().items():
         if entry.format == "generated":
             state = "generated when read"
@@ -37,5 +33,6 @@ def _list() -> None:
             state = str(entry.path)
         else:
             state = f"queuecast fetch {name}" if entry.remote else f"missing: {entry.path}"
-        table.add_row(name, entry.title, str(entry.procs or ""), entry.missing_request, state)
-    console().print(table)
+        rows.append([name, entry.title, str(entry.procs or ""), entry.missing_request, state])
+    headings = ["name", "what it is", "processors", "missing requests", "state"]
+    Table("", headings, rows, left=["what it is", "missing requests", "state"]).show()

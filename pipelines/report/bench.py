@@ -28,11 +28,12 @@ def listings(document: Mapping[str, Any], earlier: Mapping[Key, float]) -> list[
     """
     headings = ["trace", "scheduler", "jobs", "waiting, mean", "waiting, most", "seconds", "spread", "million jobs/s", "peak GiB"]
     headings += ["times as fast as before"] if earlier else []
-    tables = [
-        Table(title, headings, [_cells(row, earlier) for row in document[section]], keys=2)
-        for section, title in _TITLES.items()
-        if document[section]
-    ]
+    tables = []
+    for section, title in _TITLES.items():
+        if rows := document[section]:
+            traces = [row["trace"] for row in rows]
+            classes = ["first" if before not in ("", trace) else "" for before, trace in zip(["", *traces], traces, strict=False)]
+            tables.append(Table(title, headings, [_cells(row, earlier) for row in rows], keys=2, classes=classes))
     return [*tables, *([_against_oracle(document["oracle"])] if "oracle" in document else [])]
 
 
@@ -174,8 +175,11 @@ def render(document: Mapping[str, Any], earlier: Mapping[Key, float], against: s
         most=max(rows, key=lambda row: row["jobs"]),
         longest=max(rows, key=lambda row: row["waiting_mean"]),
         against=against if earlier else "",
-        facts={name.replace("_", " "): value for name, value in facts.items()} | {"load before it began": document["load_average"]},
-        sources=sources,
+        provenance=[
+            *((name.replace("_", " "), value) for name, value in facts.items()),
+            ("load before it began", document["load_average"]),
+            *sources.items(),
+        ],
     )
 
 

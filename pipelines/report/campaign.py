@@ -10,7 +10,8 @@ import pandas as pd
 
 from pipelines.report import campaign_plots
 from pipelines.report.page import data_uri, template
-from pipelines.report.wording import NOT_MODELLED, number
+from pipelines.report.table import Cell, Row, Table
+from pipelines.report.wording import NOT_MODELLED, number, sentence, tone
 from sim.campaigns.window_comparison import POLICY, nothing_waited, policy_labels
 from sim.campaigns.windows import NONE, Windows
 from sim.metrics.names import METRICS
@@ -64,13 +65,17 @@ def render_campaign(
         has_intervals=bool((summary["low"].notna() & (summary["low"] != summary["high"])).any()),
         windows=windows,
         settings=settings,
-        beside=[(METRICS[name].title, "s" if name.endswith("_s") else "") for name in _BESIDE],
-        taus=[f"{tau_s:g}" for tau_s in summary["tau_s"].unique()],
-        notes=[*filter(None, [_sentence(nothing_waited(summary, int(first["procs"])))]), *notes, *_remarks(summary), NOT_MODELLED],
-        dropped=[(rule, _RULES[rule], f"{count:,}") for rule, count in windows.counts().items()],
+        tau=f"{summary['tau_s'].iloc[0]:g}",
+        notes=[*filter(None, [sentence(nothing_waited(summary, int(first["procs"])))]), *notes, *_remarks(summary), NOT_MODELLED],
+        dropped=_dropped(windows),
         kept_rule=windows.drop == NONE,
         provenance=[(name, value if isinstance(value, str) else json.dumps(value)) for name, value in provenance.items()],
     )
+
+
+def _dropped(windows: Windows) -> Table:
+    rows = [(rule, _RULES[rule], f"{count:,}") for rule, count in windows.counts().items()]
+    return Table("Jobs left out", ["rule", "meaning", "jobs"], rows, left=["meaning"])
 
 
 def _common(summary: pd.DataFrame) -> str:
@@ -82,7 +87,7 @@ def _common(summary: pd.DataFrame) -> str:
 def _settings(
     table: pd.DataFrame, summary: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], base: str, unit: str, generated: bool
 ) -> list[dict[str, Any]]:
-    """Return title, rows and figures for each semantics and threshold."""
+    """Return title, table and figures for each semantics and threshold."""
     made = []
     keys = ["semantics", "starvation_s"]
     groups: Any = summary.groupby(keys, sort=False, dropna=False)
@@ -90,8 +95,8 @@ def _settings(
         same = table["starvation_s"].isna() if pd.isna(starvation_s) else table["starvation_s"] == starvation_s
         rows = table[(table["semantics"] == semantics) & same.fillna(False).astype(bool)]
         threshold = "no starvation threshold" if pd.isna(starvation_s) else f"starvation threshold {starvation_s:,} s"
-        printed = _rows(part, labels, base)
-        shown = {row["label"] for row in printed} | {base}
+        printed = _policies(part, labels, base)
+        shown = {str(row[0]) for row in printed.rows} | {base}
         values = {float(tau_s): _by_window(rows[rows["tau_s"] == tau_s], labels, shown) for tau_s in summary["tau_s"].unique()}
         count = int(part["windows"].iloc[0])
         first = values[next(iter(values))]
@@ -103,8 +108,8 @@ def _settings(
         made.append(
             {
                 "title": f"{semantics}, {threshold}",
-                "rows": printed,
-                "hidden": len(labels) - len(printed),
+                "table": printed,
+                "hidden": len(labels) - len(printed.rows),
                 "sentences": _sentences(part, labels, base, first),
                 "figures": dict(figures),
             }
@@ -112,36 +117,36 @@ def _settings(
     return made
 
 
-def _rows(part: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], base: str) -> list[dict[str, Any]]:
-    """Return a row a policy, best first by the first tau.
+def _policies(part: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], base: str) -> Table:
+    """Return a row a policy, best first by the first tau, with the baseline however bad it is.
 
     A cell a tau, then the metrics independent of tau.
     """
-    first_tau = part["tau_s"].iloc[0]
+    taus = list(part["tau_s"].unique())
+    wanted = [(tau_s, "mean_bounded_slowdown") for tau_s in taus] + [(taus[0], name) for name in _BESIDE]
     records = {(tuple(row[name] for name in POLICY), row["tau_s"], row["metric"]): row for row in part.to_dict("records")}
-    ranked = part[(part["tau_s"] == first_tau) & (part["metric"] == "mean_bounded_slowdown")].sort_values("mean", kind="stable")
-    rows = []
-    for policy in ranked[POLICY].itertuples(index=False, name=None):
-        wanted = [(tau_s, "mean_bounded_slowdown") for tau_s in part["tau_s"].unique()] + [(first_tau, name) for name in _BESIDE]
-        cells = [_cell(records[policy, tau_s, metric]) for tau_s, metric in wanted]
-        rows.append({"label": labels[policy], "kind": "baseline" if labels[policy] == base else "", "cells": cells})
-    return rows[:_MOST] + [row for row in rows[_MOST:] if row["kind"] == "baseline"]
+    slowdowns = part[(part["tau_s"] == taus[0]) & (part["metric"] == "mean_bounded_slowdown")]
+    ranked = list(slowdowns.sort_values("mean", kind="stable")[POLICY].itertuples(index=False, name=None))
+    shown = ranked[:_MOST] + [policy for policy in ranked[_MOST:] if labels[policy] == base]
+    rows: list[Row] = [
+        [labels[policy], *(_cell(records[policy, *which], labels[policy] == base) for which in wanted)] for policy in shown
+    ]
+    headings = [f"mean bounded slowdown, τ = {tau_s:g} s" for tau_s in taus]
+    headings += [METRICS[name].title + (", s" if name.endswith("_s") else "") for name in _BESIDE]
+    classes = ["baseline" if labels[policy] == base else "" for policy in shown]
+    return Table("Policies", ["policy", *headings], rows, classes=classes)
 
 
-def _cell(row: Mapping[Any, Any]) -> dict[str, Any]:
+def _cell(row: Mapping[Any, Any], baseline: bool) -> Cell:
+    """Return a mean; below it the ratio to the baseline with its interval, and the rank."""
     metric = METRICS[row["metric"]]
-    interval = "" if pd.isna(row["low"]) else f"[{row['low']:.2f}, {row['high']:.2f}]"
-    sure = row["replicates"] > 1 and not pd.isna(row["low"]) and not row["low"] <= 1 <= row["high"]
-    tone = ("better" if (row["high"] < 1) == metric.lower_is_better else "worse") if sure else ""
-    ratio = "–" if pd.isna(row["ratio"]) else f"× {row['ratio']:.2f}"
-    return {
-        "mean": number(row["mean"], metric.kind),
-        "ratio": ratio,
-        "interval": interval,
-        "tone": tone,
-        "rank": row["rank"],
-        "tied": row["tied"],
-    }
+    ratio = ""
+    if not baseline:
+        ratio = "–" if pd.isna(row["ratio"]) else f"× {row['ratio']:.2f}"
+        ratio += "" if pd.isna(row["low"]) else f" [{row['low']:.2f}, {row['high']:.2f}]"
+    sure = tone(row["low"], row["high"], metric.lower_is_better, even=1.0) if row["replicates"] > 1 else ""
+    rank = f"rank {row['rank']}{' =' if row['tied'] else ''}"
+    return Cell(number(row["mean"], metric.kind), ((ratio, sure), (rank, "")), best=row["rank"] == 1 and not row["tied"])
 
 
 def _by_window(rows: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], shown: set[str]) -> pd.DataFrame:
@@ -184,8 +189,4 @@ def _sentences(part: pd.DataFrame, labels: Mapping[tuple[str, str, str], str], b
 
 def _remarks(summary: pd.DataFrame) -> list[str]:
     """Return each note of the summary once."""
-    return [_sentence(note) for note in summary.loc[summary["note"] != "", "note"].unique()]
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}." if text else ""
+    return [sentence(note) for note in summary.loc[summary["note"] != "", "note"].unique()]

@@ -9,18 +9,16 @@ from typing import Any
 from pipelines.report import cluster_plots as plots
 from pipelines.report.cluster_tables import (
     BY_APPLICATION,
-    DECISION_HEADS,
     beside,
     by_application,
-    decision_rows,
-    heads,
-    largest_rows,
+    decision_table,
+    largest_table,
     looked_up,
     models_of,
     overall,
-    signed,
 )
 from pipelines.report.page import data_uri, template
+from pipelines.report.wording import sentence, signed
 from pipelines.workflows.cluster_experiments import ALL, Conducted, label
 from sim.metrics.names import TRIAL
 
@@ -43,20 +41,22 @@ def render_cluster(
             "runs": f"{sum(len(made.runs) for made in conducted):,}",
         },
         baseline=label(first.baseline),
-        summary=[sentence for made in conducted if (sentence := _sentence(made))],
-        notes=[*notes, *(note for made in conducted for note in made.notes)],
-        remark=first.found["note"].iloc[0],
+        summary=[said for made in conducted if (said := _said(made))],
+        notes=[
+            *notes,
+            *(note for made in conducted for note in made.notes),
+            *filter(None, [sentence(first.found["note"].iloc[0])]),
+        ],
         published=beside(conducted),
-        figures=_figures(conducted),
+        figures=_figures(conducted, cluster),
         experiments=[_tables(made) for made in conducted],
-        decision_heads=DECISION_HEADS,
         provenance=[
             (name, value if isinstance(value, str) else json.dumps(value, default=str)) for name, value in provenance.items()
         ],
     )
 
 
-def _sentence(made: Conducted) -> str:
+def _said(made: Conducted) -> str:
     """Say what the first model changed in varying runs, makespan and wait."""
     if not models_of(made):
         return ""
@@ -79,16 +79,15 @@ def _tables(made: Conducted) -> dict[str, Any]:
         "name": of.name,
         "title": of.title,
         "what": f"{of.jobs} jobs of {', '.join(of.applications)} on {scales}; a model trained for it learns from {', '.join(of.trained_on)}.",
-        "heads": heads(made),
         "overall": overall(made),
-        "applications": [(TRIAL[metric].title, by_application(made, metric)) for metric in BY_APPLICATION],
-        "largest": largest_rows(made),
-        "decisions": decision_rows(made),
+        "applications": [by_application(made, metric) for metric in BY_APPLICATION],
+        "largest": largest_table(made),
+        "decisions": decision_table(made),
         "coin": f"{made.coin:.2f}" if made.coin == made.coin else "",
     }
 
 
-def _figures(conducted: Sequence[Conducted]) -> list[dict[str, str]]:
+def _figures(conducted: Sequence[Conducted], cluster: str) -> list[dict[str, str]]:
     drawn = [
         (
             "Runs with variation, by control runs",
@@ -112,4 +111,7 @@ def _figures(conducted: Sequence[Conducted]) -> list[dict[str, str]]:
         drawn.append(("Change of the mean wait", text, plots.waits(conducted)))
     text = "Boxes are quartiles with the median, whiskers reach from the least to the largest of all trials, on a logarithmic axis. The paper's figures 6 to 8."
     drawn.insert(2, ("Distribution of runtimes", text, plots.runtimes(conducted)))
-    return [{"title": title, "caption": caption, "image": data_uri(image)} for title, caption, image in drawn]
+    return [
+        {"title": title, "caption": f"{caption} Simulated cluster {cluster}.", "image": data_uri(image)}
+        for title, caption, image in drawn
+    ]

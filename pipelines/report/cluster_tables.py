@@ -1,4 +1,4 @@
-"""Experiments on the simulated cluster as tables of texts.
+"""Tables of experiments on the simulated cluster.
 
 For the terminal, for the page, and for docs/studies/rush.md.
 """
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipelines.report.wording import MINUS
+from pipelines.report.table import Cell, Row, Table
+from pipelines.report.wording import signed, tone
 from pipelines.workflows.cluster_experiments import (
     ALL,
     UNLEARNED,
@@ -40,48 +41,45 @@ def looked_up(found: pd.DataFrame) -> dict[tuple[str, str, str], dict[str, Any]]
     return {(row["scheduler"], row["application"], row["metric"]): row for row in rows}
 
 
-def signed(value: float, form: str) -> str:
-    """Format a difference with its sign, without sign where it rounds to zero."""
-    text = format(value, "+" + form)
-    return text[1:] if float(text.replace(",", "")) == 0 else text.replace("-", MINUS)
-
-
-def cell(row: Mapping[str, Any], baseline: str) -> dict[str, str]:
-    """Return mean, difference with interval, the same in per cent, and better or worse.
+def cell(row: Mapping[str, Any], baseline: str) -> Cell:
+    """Return a mean; below it the difference with its interval, and the same in per cent.
 
     For all metrics less is better.
     """
     form = TRIAL[row["metric"]].form
-    made = {"mean": format(row["mean"], form), "change": "", "percent": "", "tone": ""}
+    mean = format(row["mean"], form)
     if row["scheduler"] == baseline:
-        return made
-    made["change"] = signed(row["difference"], form)
+        return Cell(mean)
+    sure = tone(row["low"], row["high"])
+    change = signed(row["difference"], form)
     if np.isfinite(row["low"]):
-        made["change"] += f" [{signed(row['low'], form)}, {signed(row['high'], form)}]"
-        made["tone"] = "better" if row["high"] < 0 else "worse" if row["low"] > 0 else ""
+        change += f" [{signed(row['low'], form)}, {signed(row['high'], form)}]"
+    percent = ""
     if np.isfinite(row["relative"]):
-        made["percent"] = f"{signed(100 * row['relative'], '.1f')} %"
+        percent = f"{signed(100 * row['relative'], '.1f')} %"
         if np.isfinite(row["relative_low"]):
-            made["percent"] += f" [{signed(100 * row['relative_low'], '.1f')}, {signed(100 * row['relative_high'], '.1f')}]"
-    return made
+            percent += f" [{signed(100 * row['relative_low'], '.1f')}, {signed(100 * row['relative_high'], '.1f')}]"
+    return Cell(mean, ((change, sure), (percent, sure)))
 
 
-def overall(made: Conducted) -> list[tuple[str, list[dict[str, str]]]]:
-    """Return title and a cell a scheduler for each metric, over all applications."""
-    return _rows(made, [(name, ALL, metric.title) for name, metric in TRIAL.items()])
+def overall(made: Conducted) -> Table:
+    """Return each metric over all applications, a column a scheduler."""
+    wanted = [(name, ALL, metric.title) for name, metric in TRIAL.items()]
+    return _table(made, f"{made.trials} trials", "simulated, a trial", wanted)
 
 
-def by_application(made: Conducted, metric: str) -> list[tuple[str, list[dict[str, str]]]]:
-    """Return application and a cell a scheduler, of one metric."""
-    return _rows(made, [(metric, name, name) for name in made.experiment.applications])
+def by_application(made: Conducted, metric: str) -> Table:
+    """Return one metric of each application, a column a scheduler."""
+    return _table(made, TRIAL[metric].title, "application", [(metric, name, name) for name in made.experiment.applications])
 
 
-def _rows(made: Conducted, wanted: Sequence[tuple[str, str, str]]) -> list[tuple[str, list[dict[str, str]]]]:
+def _table(made: Conducted, title: str, corner: str, wanted: Sequence[tuple[str, str, str]]) -> Table:
     at = looked_up(made.found)
-    return [
-        (title, [cell(at[scheduler, application, metric], made.baseline) for scheduler in made.schedulers])
-        for metric, application, title in wanted
+    rows: list[Row] = [
+        [words, *(cell(at[scheduler, application, metric], made.baseline) for scheduler in made.schedulers)]
+        for metric, application, words in wanted
     ]
+    return Table(title, [corner, *heads(made)], rows)
 
 
 def heads(made: Conducted) -> list[str]:
@@ -89,7 +87,7 @@ def heads(made: Conducted) -> list[str]:
     return [label(scheduler) for scheduler in made.schedulers]
 
 
-def decision_rows(made: Conducted) -> list[list[str]]:
+def decision_table(made: Conducted) -> Table:
     """Return each scheduler's mean numbers of decisions and skips, a row a scheduler.
 
     Schedulers without start decisions are left out.
@@ -99,13 +97,11 @@ def decision_rows(made: Conducted) -> list[list[str]]:
         if row["asked"] > 0:
             numbers = f"{row['asked']:,.0f}", f"{row['skipped']:,.0f}", f"{row['share']:.0%}", f"{row['jobs_skipped']:,.0f}"
             rows.append([label(str(row["scheduler"])), *numbers, str(row["most_skips"])])
-    return rows
+    headings = ("scheduler", "asked", "skipped", "share", "jobs skipped at all", "most skips of a job")
+    return Table("Start decisions, means over trials", headings, rows)
 
 
-DECISION_HEADS = ("scheduler", "asked", "skipped", "share", "jobs skipped at all", "most skips of a job")
-
-
-def largest_rows(made: Conducted) -> list[list[str]]:
+def largest_table(made: Conducted) -> Table:
     """Return application (and nodes), and each scheduler's largest runtime of all trials.
 
     With the difference from the baseline's.
@@ -121,7 +117,7 @@ def largest_rows(made: Conducted) -> list[list[str]]:
                 lower = "" if scheduler == made.baseline else f" ({signed(-100 * row['improvement'], '.1f')} %)"
                 cells.append(f"{row['max_s']:,.0f}{lower}")
             rows.append([name if len(made.experiment.nodes) == 1 else f"{name}, {nodes} nodes", *cells])
-    return rows
+    return Table("Largest runtime of all trials, s", ["application", *heads(made)], rows)
 
 
 def models_of(made: Conducted) -> list[str]:
@@ -129,8 +125,8 @@ def models_of(made: Conducted) -> list[str]:
     return [scheduler for scheduler in made.schedulers if asked_of(scheduler) not in ("", *UNLEARNED)]
 
 
-def beside(conducted: Sequence[Conducted]) -> list[tuple[str, str, str]]:
-    """Return rows of statement, value in Nichols et al.'s text, and the first model's here.
+def beside(conducted: Sequence[Conducted]) -> Table:
+    """Return statements of Nichols et al., with their value and the first model's here.
 
     Only experiments that were run have rows.
     """
@@ -157,7 +153,8 @@ def beside(conducted: Sequence[Conducted]) -> list[tuple[str, str, str]]:
         rows.append(
             ("F1 of the model in cross-validation", f"{_F1:g}", "not part of the experiments: queuecast variability evaluate")
         )
-    return rows
+    headings = ("what", "the paper's text", "simulated here")
+    return Table("beside Nichols et al.", headings, rows, left=headings)
 
 
 def _adaa(found: pd.DataFrame, rush: str) -> list[tuple[str, str, str]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Table as Grid
 
 from features.clock import DAY_S
-from pipelines.report.terminal import print_table
+from pipelines.report.table import Table
 from pipelines.workflows.inspection import QUANTILES, YEAR_S, Inspection
 
 
@@ -16,12 +18,8 @@ def render(inspection: Inspection, console: Console) -> None:
     generated = " [yellow](generated)[/yellow]" if inspection.generated else ""
     console.print(f"[bold]{escape(inspection.name)}[/bold]{generated} from {escape(inspection.source)}", highlight=False)
     console.print(_facts(inspection))
-    _section(console, "Distributions, in seconds and processors", *_quantiles(inspection))
-    if any(inspection.missing.values()):
-        _section(console, "Jobs without a value", *_missing(inspection))
-    if inspection.gaps:
-        _section(console, f"Longest times without submissions ({inspection.gaps_over_a_week:,} of over a week)", *_gaps(inspection))
-    _section(console, f"Cleaning, by --missing-request (now {inspection.missing_request})", *_cleanings(inspection))
+    for table in (_quantiles(inspection), _missing(inspection), _gaps(inspection), _cleanings(inspection)):
+        _show(table, console)
     refusals: dict[str, list[str]] = {}
     for way, cleaning in inspection.cleaning.items():
         if cleaning.refused:
@@ -33,62 +31,62 @@ def render(inspection: Inspection, console: Console) -> None:
         console.print("\n[bold]Notes of the reader[/bold]")
     for note in inspection.notes:
         console.print(escape(note), highlight=False)
-    if inspection.header:
-        console.print("\n[bold]Header[/bold]", highlight=False)
-        console.print(_header(inspection))
+    _show(Table("Header", ["name", "value"], list(inspection.header.items()), left=["value"]), console)
 
 
-def _section(console: Console, title: str, headings: list[str], rows: list[list[str]]) -> None:
-    console.print(f"\n[bold]{title}[/bold]", highlight=False)
-    print_table(headings, rows, to=console)
+def _show(table: Table, console: Console) -> None:
+    if table.rows:
+        console.print(f"\n[bold]{table.title}[/bold]", highlight=False)
+        replace(table, title="").show(console)
 
 
-def _facts(inspection: Inspection) -> Table:
-    table = Table(show_header=False, box=None, pad_edge=False)
+def _facts(inspection: Inspection) -> Grid:
+    """Return the lines above the tables: names, and what is said of them."""
+    grid = Grid.grid(padding=(0, 2))
     days = (inspection.last_submit_s - inspection.first_submit_s) / DAY_S
-    table.add_row("jobs", f"{inspection.jobs:,}")
-    table.add_row("processors", "[red]not stated: give --procs N[/red]" if inspection.procs is None else f"{inspection.procs:,}")
+    grid.add_row("jobs", f"{inspection.jobs:,}")
+    grid.add_row("processors", "[red]not stated: give --procs N[/red]" if inspection.procs is None else f"{inspection.procs:,}")
     for name, number in inspection.distinct.items():
-        table.add_row(f"{name}s", f"{number:,}" if number else "none stated")
+        grid.add_row(f"{name}s", f"{number:,}" if number else "none stated")
     zone = inspection.timezone or "UTC, for want of a time zone"
     dates = f": {inspection.first_local} to {inspection.last_local} ({zone})" if inspection.first_local else "; dates not known"
-    table.add_row("submissions", f"over {days:,.1f} days{dates}")
+    grid.add_row("submissions", f"over {days:,.1f} days{dates}")
     if inspection.out_of_order:
-        table.add_row("", f"{inspection.out_of_order:,} listed after a later one (cleaning sorts them)")
+        grid.add_row("", f"{inspection.out_of_order:,} listed after a later one (cleaning sorts them)")
     if inspection.requests_stated:
         share = inspection.requests_exceeded / inspection.requests_stated
         over = f"{inspection.requests_exceeded:,} of {inspection.requests_stated:,} jobs ({share:.1%})"
-        table.add_row("request exceeded", f"{over} ran for longer than they had requested")
+        grid.add_row("request exceeded", f"{over} ran for longer than they had requested")
     for name, outlier in inspection.over_a_year.items():
         longest = f"{outlier.longest_s:,} s ({outlier.longest_s / YEAR_S:,.1f} years) of job {outlier.job_id}"
         jobs = f"{outlier.jobs:,} job{'s' * (outlier.jobs > 1)} of over a year, the longest {longest}: is it a mistake?"
-        table.add_row(f"[yellow]{name}[/yellow]", f"[yellow]{jobs}[/yellow]")
+        grid.add_row(f"[yellow]{name}[/yellow]", f"[yellow]{jobs}[/yellow]")
     if inspection.sha256:
-        table.add_row("sha256", inspection.sha256)
-    return table
+        grid.add_row("sha256", inspection.sha256)
+    return grid
 
 
-def _quantiles(inspection: Inspection) -> tuple[list[str], list[list[str]]]:
+def _quantiles(inspection: Inspection) -> Table:
     levels = ["min" if level == 0 else "max" if level == 1 else f"{level:.0%}" for level in QUANTILES]
-    return ["", "jobs", "mean", *levels], [
+    rows = [
         [name, *(f"{value:,.1f}" if key == "mean" else f"{value:,.0f}" for key, value in values.items())]
         for name, values in inspection.distributions.items()
     ]
+    return Table("Distributions, in seconds and processors", ["", "jobs", "mean", *levels], rows)
 
 
-def _missing(inspection: Inspection) -> tuple[list[str], list[list[str]]]:
-    return ["column", "jobs", "share"], [
-        [name, f"{number:,}", f"{number / inspection.jobs:.1%}"] for name, number in inspection.missing.items() if number
-    ]
+def _missing(inspection: Inspection) -> Table:
+    rows = [[name, f"{number:,}", f"{number / inspection.jobs:.1%}"] for name, number in inspection.missing.items() if number]
+    return Table("Jobs without a value", ["column", "jobs", "share"], rows)
 
 
-def _gaps(inspection: Inspection) -> tuple[list[str], list[list[str]]]:
-    return ["from", "from second", "days"], [
-        [gap.from_local or "", f"{gap.from_s:,}", f"{gap.length_s / DAY_S:,.1f}"] for gap in inspection.gaps
-    ]
+def _gaps(inspection: Inspection) -> Table:
+    rows = [[gap.from_local or "", f"{gap.from_s:,}", f"{gap.length_s / DAY_S:,.1f}"] for gap in inspection.gaps]
+    title = f"Longest times without submissions ({inspection.gaps_over_a_week:,} of over a week)"
+    return Table(title, ["from", "from second", "days"], rows)
 
 
-def _cleanings(inspection: Inspection) -> tuple[list[str], list[list[str]]]:
+def _cleanings(inspection: Inspection) -> Table:
     ways = inspection.cleaning
     rows = [["read", *(f"{inspection.jobs + inspection.unreadable_lines:,}" for _ in ways)]]
     for action in ("dropped", "altered"):
@@ -97,11 +95,4 @@ def _cleanings(inspection: Inspection) -> tuple[list[str], list[list[str]]]:
     rows.append(["kept", *("refused" if cleaning.refused else f"{cleaning.kept:,}" for cleaning in ways.values())])
     loads = [cleaning.offered_load for cleaning in ways.values()]
     rows.append(["offered load", *("" if load is None else f"{load:.3f}" for load in loads)])
-    return ["jobs", *ways], rows
-
-
-def _header(inspection: Inspection) -> Table:
-    table = Table(show_header=False)
-    for key, value in inspection.header.items():
-        table.add_row(escape(key), escape(value))
-    return table
+    return Table(f"Cleaning, by --missing-request (now {inspection.missing_request})", ["jobs", *ways], rows)

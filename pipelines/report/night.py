@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +15,12 @@ from models.registry.promotion_vetoes import CALIBRATION_MARGIN, PINBALL_MARGIN
 from pipelines.report.night_plots import over_nights
 from pipelines.report.page import data_uri, template
 from pipelines.report.style import looks
-from pipelines.report.tables import any_interval, interval_notes, metric_columns, metric_rows
+from pipelines.report.table import Cell, Table
+from pipelines.report.tables import any_interval, interval_notes, metric_table
+from pipelines.report.wording import number, signed
 from pipelines.storage.provenance import code_version, software
 from pipelines.workflows.retraining import instant
+from sim.metrics.names import Kind
 
 if TYPE_CHECKING:
     from pipelines.workflows.nights import Night
@@ -52,25 +56,22 @@ def render_night(night: Night, run_id: str) -> str:
             "jobs": f"{row['jobs']:,}",
             "champion": f"{made.method or 'chosen by hand'}",
             "version": row["champion"],
-            "accuracy": share(made.accuracies["champion"]),
+            "accuracy": number(made.accuracies["champion"], "share"),
         },
         verdict=("Promoted" if row["champion_before"] else "First champion") if made.promoted else "The champion stays",
         promoted=made.promoted,
         summary=_summary(night),
         notes=night.notes,
         rule=_rule(),
-        registered=[
-            (f"{each['version']}", each["method"], each["alias"] or "–", each["why"]) for each in made.registered.to_dict("records")
-        ],
+        versions=_versions(made.registered),
         nothing_new=made.nothing_new,
         checks=[(name, "holds" if passed else "fails") for name, passed in made.checks.items()],
-        predictors=_predictors(made.accuracies),
+        accuracy=_accuracies(made.accuracies),
         judged_days=JUDGED_DAYS,
-        drift=_drift_rows(night.drift),
-        performance=_performance_rows(night.performance),
+        drift=_drift(night.drift),
+        performance=_performance(night.performance) if len(night.performance) else None,
         drifted=[_NAMES.get(name, name) for name in night.drifted],
-        metrics=metric_columns(kept) if len(kept) else [],
-        rows=metric_rows(kept, looks(combinations), base) if len(kept) else [],
+        comparison=metric_table(kept, looks(combinations), base) if len(kept) else None,
         has_intervals=bool(len(kept)) and any_interval(kept, base),
         interval_notes=interval_notes(kept) if len(kept) else [],
         baseline=" / ".join(_BASELINE),
@@ -94,44 +95,63 @@ def render_index(trace: str, nights: pd.DataFrame, failures: Sequence[str], gene
         headline={
             "nights": f"{len(nights):,}",
             "promotions": f"{promotions:,}",
-            "accuracy": share(nights["accuracy_champion"].mean()),
+            "accuracy": number(nights["accuracy_champion"].mean(), "share"),
             "drifted": f"{int((nights['drifted'] != '').sum()):,}",
         },
         figure=data_uri(over_nights(nights, generated)),
         judged_days=JUDGED_DAYS,
         failures=list(failures),
         rule=_rule(),
-        rows=[_index_row(each) for each in nights.iloc[::-1].to_dict("records")],
+        nights=_index(nights),
     )
 
 
-def _index_row(row: Mapping[Any, Any]) -> dict[str, str]:
-    slowdown = "–" if pd.isna(row["slowdown_easy"]) else f"{row['slowdown_easy']:.2f}"
-    changes = [
-        "–" if pd.isna(row[name]) or not row["slowdown_easy"] else signed(100 * (row[name] / row["slowdown_easy"] - 1), 0) + " %"
-        for name in ("slowdown_sjbf_requested", "slowdown_sjbf_champion")
-    ]
-    judged = f"{row['judged_jobs']:,}" if row["judged_jobs"] else "–"
+def nights_table(nights: pd.DataFrame) -> Table:
+    """Return each night's champion, accuracies, evidence and drift, a row a night."""
+    headings = ("night", "new jobs", "champion", "", "served", "last2", "challenger", "difference, points", "evidence", "drift")
+    rows = [_night_cells(row) for row in nights.to_dict("records")]
+    title = f"accuracy as served over the last {JUDGED_DAYS} days"
+    return Table(title, headings, rows, left=("champion", "", "challenger", "drift"))
+
+
+def _index(nights: pd.DataFrame) -> Table:
+    """Return :func:`nights_table` with slowdowns and links to pages, the newest first."""
+    nights = nights.iloc[::-1]
+    table = nights_table(nights)
+    rows, classes = [], []
+    for row, told in zip(nights.to_dict("records"), table.rows, strict=True):
+        easy = row["slowdown_easy"]
+        changes = [
+            "–" if pd.isna(row[name]) or not easy else signed(100 * (row[name] / easy - 1), ".0f") + " %"
+            for name in ("slowdown_sjbf_requested", "slowdown_sjbf_champion")
+        ]
+        slowdowns = ["–" if pd.isna(easy) else f"{easy:.2f}", *changes]
+        judged = f"{row['judged_jobs']:,}" if row["judged_jobs"] else "–"
+        rows.append([Cell(row["night"], link=f"{row['night']}.html"), *told[1:4], judged, *told[4:-1], *slowdowns, told[-1]])
+        classes.append("baseline" if row["promoted"] else "")
+    headings = [*table.headings[:4], "jobs that judge", "champion, as served", *table.headings[5:-1]]
+    headings += ["slowdown of EASY", "SJBF, requested", "SJBF, champion", "drift"]
+    return replace(table, headings=headings, rows=rows, classes=classes)
+
+
+def _night_cells(row: Mapping[Any, Any]) -> list[str]:
+    challenger = row["challenger_method"]
     difference = "–"
     if np.isfinite(row["difference"]):
-        interval = f" [{signed(100 * row['low'])}, {signed(100 * row['high'])}]" if np.isfinite(row["low"]) else ""
-        difference = f"{signed(100 * row['difference'])}{interval}"
-    return {
-        "night": row["night"],
-        "new": f"{row['new_jobs']:,}",
-        "champion": f"{row['champion']} ({row['method'] or 'by hand'} of {row['trained_version']})",
-        "verdict": "promoted" if row["promoted"] else "",
-        "judged": judged,
-        "served": share(row["accuracy_champion"]),
-        "last2": share(row["accuracy_last2"]),
-        "challenger": f"{row['challenger_method'] or '–'} {share(row.get('accuracy_' + row['challenger_method'], np.nan)) if row['challenger_method'] else ''}",
-        "difference": difference,
-        "evidence": told_evidence(row),
-        "easy": slowdown,
-        "sjbf_requested": changes[0],
-        "sjbf_champion": changes[1],
-        "drifted": ", ".join(_NAMES.get(name, name) for name in row["drifted"].split(", ") if name),
-    }
+        difference = signed(100 * row["difference"], ".1f")
+        difference += f" [{signed(100 * row['low'], '.1f')}, {signed(100 * row['high'], '.1f')}]" if np.isfinite(row["low"]) else ""
+    return [
+        row["night"],
+        f"{row['new_jobs']:,}",
+        f"{row['champion']} ({row['method'] or 'by hand'} of {row['trained_version']})",
+        "promoted" if row["promoted"] else "",
+        number(row["accuracy_champion"], "share"),
+        number(row["accuracy_last2"], "share"),
+        f"{challenger} {number(row.get('accuracy_' + challenger, np.nan), 'share')}" if challenger else "–",
+        difference,
+        "–" if pd.isna(row["evidence"]) else f"{row['evidence']:.3g} of {row['evidence_needed']:g}",
+        ", ".join(_NAMES.get(name, name) for name in row["drifted"].split(", ") if name),
+    ]
 
 
 def _summary(night: Night) -> list[str]:
@@ -139,9 +159,9 @@ def _summary(night: Night) -> list[str]:
     sentences = [made.why if made.why.endswith(".") else made.why + "."]
     name = made.method if made.method in TRAINERS else ""
     if name and np.isfinite(made.accuracies[f"{name}_now"]):
-        now, served = made.accuracies[f"{name}_now"], made.accuracies[name]
+        now, served = (number(made.accuracies[key], "share") for key in (f"{name}_now", name))
         sentences.append(
-            f"Served from nightly snapshots {name} has an accuracy of {share(served)}; if every end were known the second it happens, {share(now)}."
+            f"Served from nightly snapshots {name} has an accuracy of {served}; if every end were known the second it happens, {now}."
         )
     refreshed = made.registered[made.registered["alias"] == "champion"]
     if not made.promoted and not made.nothing_new and len(refreshed):
@@ -149,11 +169,6 @@ def _summary(night: Night) -> list[str]:
             f"Version {made.champion} is the champion's model, trained as version {made.trained_version}, with the histories of this night."
         )
     return sentences
-
-
-def told_evidence(row: Mapping[Any, Any]) -> str:
-    """Return the evidence of a night and the evidence needed; a dash without judgement."""
-    return "–" if pd.isna(row["evidence"]) else f"{row['evidence']:.3g} of {row['evidence_needed']:g}"
 
 
 def _rule() -> str:
@@ -170,43 +185,35 @@ def _rule() -> str:
     )
 
 
-def _predictors(accuracies: Mapping[str, float]) -> list[tuple[str, str, str]]:
-    """Return name, accuracy as served, accuracy up to the second."""
-    rows = [("champion at the time", share(accuracies["champion"]), "–")]
-    rows += [
-        (f"{name}, trained each night", share(accuracies[name]), share(accuracies[f"{name}_now"])) for name in reversed(TRAINERS)
-    ]
-    return [*rows, ("requested", share(accuracies["requested"]), share(accuracies["requested"]))]
+def _versions(registered: pd.DataFrame) -> Table:
+    rows = [(str(each["version"]), each["method"], each["alias"] or "–", each["why"]) for each in registered.to_dict("records")]
+    return Table("Versions", ["version", "method", "alias", "why"], rows, left=["method", "alias", "why"])
 
 
-def _drift_rows(drift: pd.DataFrame) -> list[tuple[str, str, str, str, str]]:
+def _accuracies(accuracies: Mapping[str, float]) -> Table:
+    """Return accuracy as served and up to the second, a row a predictor."""
+    shares = {name: number(value, "share") for name, value in accuracies.items()}
+    trained = [(f"{name}, trained each night", shares[name], shares[f"{name}_now"]) for name in reversed(TRAINERS)]
+    rows = [("champion at the time", shares["champion"], "–"), *trained, ("requested", shares["requested"], shares["requested"])]
+    return Table("Accuracy", ["predictor", "as served", "up to the second"], rows)
+
+
+def _drift(drift: pd.DataFrame) -> Table:
     rows = []
     for each in drift.to_dict("records"):
-        percent = each["measure"] == "share of jobs"
-        form = share if percent else lambda value: "–" if pd.isna(value) else f"{value:.3f}"
+        kind: Kind = "share" if each["measure"] == "share of jobs" else "ratio"
         told = each["note"] or ("drifts" if each["drifted"] else "as before")
-        rows.append((_INPUTS[each["input"]], each["measure"], form(each["value"]), form(each["limit"]), told))
-    return rows
+        shown = [
+            number(each[name], kind) if kind == "share" or pd.isna(each[name]) else f"{each[name]:.3f}"
+            for name in ("value", "limit")
+        ]
+        rows.append((_INPUTS[each["input"]], each["measure"], *shown, told))
+    return Table("Drift", ["input", "measure", f"last {JUDGED_DAYS} days", "limit", "verdict"], rows, left=["measure", "verdict"])
 
 
-def _performance_rows(performance: pd.DataFrame) -> list[tuple[str, str, str, str, str]]:
-    return [
-        (
-            _MEASURES[each["measure"]],
-            share(each["then"]),
-            share(each["now"]),
-            share(each["limit"]),
-            each["note"] or ("worse than chance allows" if each["drifted"] else "as then"),
-        )
-        for each in performance.to_dict("records")
-    ]
-
-
-def share(value: float) -> str:
-    """Format a share in per cent, a dash for none."""
-    return "–" if pd.isna(value) else f"{100 * value:.1f} %"
-
-
-def signed(value: float, digits: int = 1) -> str:
-    """Format a number with its sign."""
-    return f"{value:+.{digits}f}".replace("-", "−")
+def _performance(performance: pd.DataFrame) -> Table:
+    rows = []
+    for each in performance.to_dict("records"):
+        told = each["note"] or ("worse than chance allows" if each["drifted"] else "as then")
+        rows.append((_MEASURES[each["measure"]], *(number(each[name], "share") for name in ("then", "now", "limit")), told))
+    return Table("Performance", ["champion", "when promoted", "now", "limit", "verdict"], rows, left=["verdict"])

@@ -1,26 +1,107 @@
-"""One table of texts, as a terminal, a page or a document shows it."""
+"""Tables as values: shown on a terminal, on a page (``table.html.j2``) or in Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+
+class Cell(NamedTuple):
+    """A cell with marks, or with lines below its text, each with its tone.
+
+    A tone is "", ``better`` or ``worse``. ``best`` is the best of its column; ``tip`` explains a heading; ``colour`` is of a dot
+    before the text, ``link`` an address behind it. Marks other than tone and best show on pages alone.
+    """
+
+    text: str
+    below: tuple[tuple[str, str], ...] = ()
+    best: bool = False
+    tip: str = ""
+    colour: str = ""
+    link: str = ""
+
+    def lines(self) -> list[str]:
+        """Return the text and what is below it, without empty lines below."""
+        return [self.text, *(text for text, _ in self.below if text)]
+
+
+Row = list[str | Cell]
+"""A row as it is built."""
 
 
 @dataclass(frozen=True)
 class Table:
     """Rows of cells under headings, with a title above and a note below.
 
-    The first ``keys`` columns name a row.
+    The first ``keys`` columns name a row. They and the columns with the headings ``left`` hold words and are aligned to the left,
+    others to the right. ``classes`` are the rows' styles on a page, where they have any.
     """
 
     title: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    headings: Sequence[str | Cell]
+    rows: Sequence[Sequence[str | Cell]]
     note: str = ""
     keys: int = 1
+    left: Sequence[str] = ()
+    classes: Sequence[str] = ()
 
-    def show(self) -> None:
-        """Print it on standard output, as wide as that is."""
+    @property
+    def heads(self) -> list[Cell]:
+        """The headings as cells."""
+        return list(map(_cell, self.headings))
+
+    @property
+    def cells(self) -> list[list[Cell]]:
+        """The rows, every cell with its marks."""
+        return [list(map(_cell, row)) for row in self.rows]
+
+    def is_left(self, place: int) -> bool:
+        """Tell whether the column ``place`` holds words."""
+        return place < self.keys or self.heads[place].text in self.left
+
+    def show(self, to: Console | None = None, *, below: bool = True) -> None:
+        """Print the table on standard output or ``to``; without ``below`` only the cells' texts."""
         from pipelines.report.terminal import print_table
 
-        print_table(self.headings, self.rows, title=self.title, caption=self.note, keys=self.keys)
+        rows = [["\n".join(cell.lines()) if below else cell.text for cell in row] for row in self.cells]
+        headings = [head.text for head in self.heads]
+        print_table(headings, rows, title=self.title, caption=self.note, keys=self.keys, left=self.left, to=to)
+
+    def markdown(self) -> str:
+        """Return headings and rows as a table of Markdown, without title and note."""
+        lines = [
+            [head.text for head in self.heads],
+            ["---" if self.is_left(place) else "---:" for place in range(len(self.headings))],
+            *([_marked(cell) for cell in row] for row in self.cells),
+        ]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def markdown_of(table: pd.DataFrame, form: str = ".4g", empty: str = "none") -> str:
+    """Return a data frame in Markdown, fractions in ``form``; ``empty`` for no rows."""
+    if table.empty:
+        return empty
+    columns = [[_plain(value, form) for value in table[name]] for name in table]
+    words = [str(name) for name, kind in table.dtypes.items() if kind.kind not in "iuf"]
+    return Table("", list(map(str, table)), list(zip(*columns, strict=True)), keys=0, left=words).markdown()
+
+
+def _plain(value: object, form: str) -> str:
+    if value is None or value != value:
+        return "–"
+    return format(value, form) if isinstance(value, float) else str(value)
+
+
+def _cell(cell: str | Cell) -> Cell:
+    return cell if isinstance(cell, Cell) else Cell(cell)
+
+
+def _marked(cell: Cell) -> str:
+    below = [f"**{text}**" if tone else text for text, tone in cell.below if text]
+    lines = [f"**{cell.text}**" if cell.best else cell.text, *below]
+    return "<br>".join(lines).replace("|", "\\|").replace("\n", "<br>")

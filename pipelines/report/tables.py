@@ -1,4 +1,4 @@
-"""The report's tables as texts, ready for the templates."""
+"""The tables of a comparison: metrics, fairness, predictions and cleaning."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pandas as pd
 
 from features.errors import InputError
 from pipelines.report.style import Key, Looks, key
-from pipelines.report.wording import change, interval, number
-from sim.metrics.names import FAIRNESS, METRICS
+from pipelines.report.table import Cell, Table
+from pipelines.report.wording import change, interval, number, tone
+from sim.metrics.names import FAIRNESS, METRICS, Metric
 from sim.metrics.user_fairness import fairness
 from sim.predictions.quality import STAGES
 from sim.schedule import Schedule
@@ -20,51 +21,49 @@ _SHARES = ("accuracy", "rate")
 """Endings of the names of prediction metrics printed in per cent."""
 
 
-def metric_columns(comparison: pd.DataFrame) -> list[dict[str, str]]:
-    """Return name, title, meaning and source of each metric; InputError for an unknown one."""
+def metrics_of(comparison: pd.DataFrame) -> dict[str, Metric]:
+    """Return the metrics of a comparison by name; InputError for an unknown one."""
     names = list(comparison["metric"].unique())
     unknown = [name for name in names if name not in METRICS]
     if unknown:
         raise InputError(f"the report has no text for the metrics {', '.join(unknown)}; known: {', '.join(METRICS)}")
-    return [
-        {"name": name, "title": METRICS[name].title, "meaning": METRICS[name].meaning, "source": METRICS[name].source}
-        for name in names
-    ]
+    return {name: METRICS[name] for name in names}
 
 
-def metric_rows(
-    comparison: pd.DataFrame, table: Looks, baseline: Key, kinds: Mapping[str, str] | None = None
-) -> list[dict[str, object]]:
+def metric_table(comparison: pd.DataFrame, looks: Looks, baseline: Key, kinds: Mapping[str, str] | None = None) -> Table:
     """Return a row a combination, with the words of ``kinds`` about its predictor.
 
-    Each cell has its value, change and interval, whether it is better or worse, and whether it is the best simulated.
+    Below each value: its change and interval, with their tone. The best simulated value of a metric is marked.
     """
-    best = _best(comparison)
-    rows: list[dict[str, object]] = []
-    for combination, look in table.items():
+    metrics, best = metrics_of(comparison), _best(comparison)
+    rows, classes = [], []
+    for combination, look in looks.items():
+        _, predictor, correction = combination
+        kind = "baseline" if combination == baseline else "" if predictor else "recorded"
+        words = [f"correction: {correction}"] if kind == "" and correction else []
+        words += filter(None, [(kinds or {}).get(predictor, "")])
         cells = [
-            {
-                "value": number(row["value"], METRICS[row["metric"]].kind),
-                "change": change(row["relative"]),
-                "interval": interval(row["low"], row["high"]),
-                "tone": _tone(row["low"], row["high"], METRICS[row["metric"]].lower_is_better) if row["replicates"] > 1 else "",
-                "best": row["predictor"] != "" and row["value"] == best.get(row["metric"]),
-            }
+            Cell(
+                number(row["value"], METRICS[row["metric"]].kind),
+                () if combination == baseline else _changes(row),
+                best=predictor != "" and row["value"] == best.get(row["metric"]),
+            )
             for row in _records(comparison)
             if (row["scheduler"], row["predictor"], row["correction"]) == combination
         ]
-        kind = "baseline" if combination == baseline else "" if combination[1] else "recorded"
-        rows.append(
-            {
-                "label": look.label,
-                "source": (kinds or {}).get(combination[1], ""),
-                "correction": combination[2],
-                "colour": look.colour,
-                "kind": kind,
-                "cells": cells,
-            }
-        )
-    return rows
+        rows.append([Cell(look.label, tuple((text, "") for text in words), colour=look.colour), *cells])
+        classes.append(kind)
+    headings = [Cell(metric.title + (", s" if name.endswith("_s") else ""), tip=name) for name, metric in metrics.items()]
+    return Table("Metrics", ["combination", *headings], rows, classes=classes)
+
+
+def _changes(row: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the change to the baseline and its interval, with a tone where there are replays.
+
+    One replay shows nothing of a schedule's chaos.
+    """
+    sure = tone(row["low"], row["high"], METRICS[row["metric"]].lower_is_better) if row["replicates"] > 1 else ""
+    return (change(row["relative"]), sure), (interval(row["low"], row["high"]), sure)
 
 
 def any_interval(comparison: pd.DataFrame, baseline: Key) -> bool:
@@ -83,19 +82,18 @@ def interval_notes(comparison: pd.DataFrame) -> list[str]:
     return lines
 
 
-def fairness_rows(schedules: Sequence[Schedule], table: Looks) -> list[dict[str, object]]:
-    """Return fairness between users, a row a schedule; none where the trace names no users."""
+def fairness_table(schedules: Sequence[Schedule], looks: Looks) -> Table | None:
+    """Return fairness between users, a row a schedule; None where the trace names no users."""
     if schedules[0].jobs["user"].isna().all():
-        return []
-    rows: list[dict[str, object]] = []
+        return None
+    rows = []
     for schedule in schedules:
         record = fairness(schedule)
-        cells = [number(record[name], FAIRNESS[name].kind) for name in FAIRNESS]
-        unknown = number(record["jobs_without_user"], "count")
-        rows.append(
-            {"label": table[key(schedule)].label, "users": number(record["users"], "count"), "cells": cells, "unknown": unknown}
-        )
-    return rows
+        cells = [number(record[name], metric.kind) for name, metric in FAIRNESS.items()]
+        counts = [number(record[name], "count") for name in ("users", "jobs_without_user")]
+        rows.append([looks[key(schedule)].label, counts[0], *cells, counts[1]])
+    titles = [metric.title for metric in FAIRNESS.values()]
+    return Table("Fairness between users", ["combination", "users", *titles, "jobs of no known user"], rows)
 
 
 def accuracies(quality: pd.DataFrame) -> pd.DataFrame:
@@ -104,47 +102,49 @@ def accuracies(quality: pd.DataFrame) -> pd.DataFrame:
     return rows[["predictor", "value"]].rename(columns={"value": "accuracy"}).reset_index(drop=True)
 
 
-def prediction_rows(quality: pd.DataFrame, kinds: Mapping[str, str]) -> dict[str, list]:
+def prediction_table(quality: pd.DataFrame, kinds: Mapping[str, str]) -> Table | None:
     """Return a row a predictor: each measure, accuracy with its interval, coverage by level."""
     if quality.empty:
-        return {"columns": [], "rows": []}
+        return None
     overall, levels = quality[quality["by"] == "all"], quality[quality["by"] == "level"]
     measures, told = list(overall["measure"].unique()), list(levels["group"].unique())
-    columns = ["predictor", "where its answers come from", "jobs", *(_heading(name) for name in measures)]
+    headings = ["predictor", "where its answers come from", "jobs", *(_heading(name) for name in measures)]
+    headings += [f"runtimes within its {float(level):.0%} quantile" for level in told]
     rows = []
     for predictor, mine in overall.groupby("predictor", sort=False):
         values = mine.set_index("measure")
         cells = [str(predictor), kinds.get(str(predictor), ""), number(mine["jobs"].iloc[0], "count")]
         for name in measures:
             row = values.loc[name]
-            cells.append(_cell(name, row["value"]) + (_bounds(row) if name == "accuracy" else ""))
+            cells.append(_measure(name, row["value"]) + (_bounds(row) if name == "accuracy" else ""))
         shares = levels[levels["predictor"] == predictor].set_index("group")["value"]
         rows.append([*cells, *(number(shares.get(level, np.nan), "share") for level in told)])
-    return {"columns": [*columns, *(f"runtimes within its {float(level):.0%} quantile" for level in told)], "rows": rows}
+    return Table("Predictions", headings, rows)
 
 
-def experience_rows(quality: pd.DataFrame) -> dict[str, list]:
-    """Return accuracy by experience, a row a predictor; none where no users are named."""
+def experience_table(quality: pd.DataFrame) -> Table | None:
+    """Return accuracy by experience, a row a predictor; None where no users are named."""
     found = quality[(quality["by"] == "experience") & (quality["measure"] == "accuracy")] if len(quality) else quality
     if found.empty:
-        return {"columns": [], "rows": []}
+        return None
     groups = list(found["group"].unique())
     rows = []
     for predictor, mine in found.groupby("predictor", sort=False):
         values = mine.set_index("group")
         cells = [f"{number(values['value'][group], 'share')} of {number(values['jobs'][group], 'count')} jobs" for group in groups]
         rows.append([str(predictor), *cells])
-    return {"columns": ["predictor", *(STAGES.get(group, group) for group in groups)], "rows": rows}
+    return Table("Accuracy by experience", ["predictor", *(STAGES.get(group, group) for group in groups)], rows)
 
 
 def _bounds(row: pd.Series) -> str:
     return "" if pd.isna(row["low"]) else f" [{100 * row['low']:.1f}, {100 * row['high']:.1f}]"
 
 
-def cleaning_rows(counts: pd.Series) -> list[tuple[str, str, str]]:
-    """Return action, rule and number of jobs, from counts by (action, rule)."""
+def cleaning_table(counts: pd.Series) -> Table | None:
+    """Return action, rule and number of jobs, from counts by (action, rule); None without any."""
     rules: dict[Any, Any] = counts.to_dict()
-    return [(str(action), str(rule), number(count, "count")) for (action, rule), count in rules.items()]
+    rows = [(str(action), str(rule), number(count, "count")) for (action, rule), count in rules.items()]
+    return Table("Cleaning", ["action", "rule", "jobs"], rows, left=["rule"]) if rows else None
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -163,18 +163,11 @@ def _best(comparison: pd.DataFrame) -> dict[str, float]:
     return best
 
 
-def _tone(low: float, high: float, lower_is_better: bool) -> str:
-    """Return ``better`` or ``worse`` where the interval leaves out 0, else ""."""
-    if pd.isna(low) or low <= 0 <= high:
-        return ""
-    return "better" if (high < 0) == lower_is_better else "worse"
-
-
 def _heading(name: str) -> str:
     text = name.removesuffix("_s").replace("_", " ").replace("mae", "MAE").replace("pinball", "quantile loss")
     return f"{text}, s" if name.endswith("_s") else text
 
 
-def _cell(name: str, value: float) -> str:
+def _measure(name: str, value: float) -> str:
     """A prediction measure: names that end in ``_s`` are seconds, in accuracy or rate shares."""
     return number(value, "share" if name.endswith(_SHARES) else "seconds" if name.endswith("_s") else "ratio")

@@ -17,6 +17,9 @@ _UNBOUNDED = 250
 _NARROWEST = 8
 """Characters below which a column that names its row is not folded, nor below the longest word of its heading."""
 
+_WORDS = 12
+"""Characters below which a column of words is not folded."""
+
 
 def console() -> Console:
     """Return standard output with the terminal's width, or ``COLUMNS`` in a file or pipe.
@@ -41,10 +44,16 @@ def print_table(
     """Print text cells under headings, in as many tables as the terminal's width needs.
 
     The first ``keys`` columns name a row: they are repeated in each of those tables, folded to half of the width where there are
-    several. They and the columns ``left`` are aligned to the left, the others to the right. ``to`` is standard output by default.
+    several. They and the columns ``left``, words, are aligned to the left, the others to the right. Words are folded where that
+    saves a further table. ``to`` is standard output by default.
     """
     screen = to or console()
     widths = [_width(heading, [row[place] for row in rows]) for place, heading in enumerate(headings)]
+    if _framed(widths) + 1 > screen.width:
+        words = [heading in left for heading in headings]
+        widths = _folded_words(
+            widths, [place < keys or folds for place, folds in enumerate(words)] if any(words) else words, screen.width
+        )
     unwrapped = [max(len(heading), width) for heading, width in zip(headings, widths, strict=True)]
     if _framed(unwrapped) + 1 <= screen.width:
         widths = unwrapped
@@ -62,7 +71,7 @@ def print_table(
             caption_justify="left",
         )
         for place in shown:
-            width = names[place] if place < keys else min(widths[place], screen.width - 4)
+            width = names[place] if place < keys else min(widths[place], screen.width - _framed(names) - 4)
             aligned = "left" if place < keys or headings[place] in left else "right"
             table.add_column(escape(headings[place]), min_width=width, max_width=width, overflow="fold", justify=aligned)  # type: ignore[arg-type]
         for row in rows:
@@ -94,6 +103,20 @@ def _folded(widths: Sequence[int], narrowest: Sequence[int], room: int) -> list[
         foldable = [place for place, width in enumerate(narrowed) if width > narrowest[place]]
         if not foldable:
             break
+        narrowed[max(foldable, key=narrowed.__getitem__)] -= 1
+    return narrowed
+
+
+def _folded_words(widths: Sequence[int], words: Sequence[bool], room: int) -> list[int]:
+    """Return the widths with columns of words narrowed until all fit, or as they were.
+
+    The widest is narrowed first.
+    """
+    narrowed = list(widths)
+    while _framed(narrowed) + 1 > room:
+        foldable = [place for place, folds in enumerate(words) if folds and narrowed[place] > _WORDS]
+        if not foldable:
+            return list(widths)
         narrowed[max(foldable, key=narrowed.__getitem__)] -= 1
     return narrowed
 

@@ -34,12 +34,29 @@ def number(value: float, kind: Kind) -> str:
     return f"{value:,.2f}" if kind == "ratio" else f"{value:,.0f}"
 
 
+def signed(value: float, form: str) -> str:
+    """Format a difference with its sign, without sign where it rounds to zero."""
+    text = format(value, "+" + form)
+    return text[1:] if float(text.replace(",", "")) == 0 else text.replace("-", MINUS)
+
+
+def tone(low: float, high: float, lower_is_better: bool = True, even: float = 0.0) -> str:
+    """Return ``better`` or ``worse`` where an interval leaves out ``even``, else ""."""
+    if pd.isna(low) or low <= even <= high:
+        return ""
+    return "better" if (high < even) == lower_is_better else "worse"
+
+
+def sentence(text: str) -> str:
+    """Return ``text`` with a capital and a full stop; "" for ""."""
+    return f"{text[0].upper()}{text[1:].removesuffix('.')}." if text else ""
+
+
 def change(relative: float, unit: bool = True) -> str:
     """Format a relative change in per cent with its sign."""
     if pd.isna(relative):
         return "–"
-    text = f"{100 * relative:+,.1f}".replace("-", MINUS)
-    return (text[1:] if text[1:] == "0.0" else text) + (" %" if unit else "")
+    return signed(100 * relative, ",.1f") + (" %" if unit else "")
 
 
 def interval(low: float, high: float) -> str:
@@ -61,8 +78,7 @@ def nothing_waited(comparison: pd.DataFrame, procs: int) -> str:
     """Return a sentence if no job waits in any simulated schedule of the comparison, else ""."""
     simulated = comparison[comparison["predictor"] != ""]
     values = simulated.pivot_table(index=["scheduler", "predictor", "correction"], columns="metric", values="value")
-    said = nothing_waits(values.to_dict("records"), procs)
-    return f"{said[0].upper()}{said[1:]}." if said else ""
+    return sentence(nothing_waits(values.to_dict("records"), procs))
 
 
 def summary(comparison: pd.DataFrame, baseline: tuple[str, str], confidence: float, *, requests_known: bool = True) -> list[str]:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from models.variability.classifiers import CLASSIFIERS
 from pipelines.cli.options import note
-from pipelines.report.terminal import print_table
+from pipelines.report.table import Table
 
 _PROTOCOLS = ("blocks-of-time", "leave-one-application-out")
 
@@ -108,7 +108,7 @@ def _print(measures: pd.DataFrame, title: str) -> None:
         counts = (f"{rows[name].iloc[0]:,}" for name in ("varied", "predicted"))
         cells.append([*map(str, key), *(texts[name] for name in values), *counts])
     headings = [name.replace("_", " ") for name in (*identity, *values, "varied", "predicted")]
-    print_table(headings, cells, title=title, keys=len(identity))
+    Table(title, headings, cells, keys=len(identity)).show()
 
 
 def _cell(value: float, low: float, high: float) -> str:

@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,6 @@ import click
 from features.errors import InputError
 from models.variability.classifiers import CLASSIFIERS
 from pipelines.cli.options import check_outputs, note
-from pipelines.report.terminal import print_table
 
 if TYPE_CHECKING:
     from pipelines.workflows.cluster_experiments import Conducted, Plan, Progress
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _ADVISED = tuple(f"EASY+RUSH(model={name},skips=10)" for name in ("oracle", "nowcast", "coin"))
 _MOST_TRIALS = 9_000
+_SHOWN = ("varied", "varied_pooled", "wait_later_s")
+"""Metrics printed by application; the page has more."""
 
 
 @click.command()
@@ -122,7 +124,10 @@ def command(
         else:
             _print(plan, made)
     if not as_json:
-        _print_published(conducted)
+        from pipelines.report.cluster_tables import beside
+
+        if (published := beside(conducted)).rows:
+            published.show()
     if out is not None:
         _write(out, plan, conducted, model)
         note(f"wrote {out}")
@@ -209,40 +214,16 @@ def _print_json(plan: Plan, made: Conducted) -> None:
 
 
 def _print(plan: Plan, made: Conducted) -> None:
-    from pipelines.report.cluster_tables import (
-        DECISION_HEADS,
-        by_application,
-        decision_rows,
-        heads,
-        largest_rows,
-        overall,
-    )
+    from pipelines.report.cluster_tables import by_application, decision_table, largest_table, overall
 
     of = made.experiment
-    title = f"{of.name}, {of.title}: {made.trials} trials on the simulated cluster {plan.cluster.name}"
-    caption = "simulated; below each mean the paired difference from the first column, 95 % intervals over trials" + (
-        f"; {remark}" if (remark := made.found["note"].iloc[0]) else ""
-    )
-    means = [
-        [text, *("\n".join(filter(None, (cell["mean"], cell["change"], cell["percent"]))) for cell in row)]
-        for text, row in overall(made)
-    ]
-    print_table(["a trial", *heads(made)], means, title=title, caption=caption)
-    for metric, what in (
-        ("varied", "runs with variation a trial, by control runs"),
-        ("varied_pooled", "runs with variation a trial, by the baseline's runs"),
-        ("wait_later_s", "mean wait of those not submitted at once, s"),
-    ):
-        rows = [[name, *(cell["mean"] for cell in row)] for name, row in by_application(made, metric)]
-        print_table(["application", *heads(made)], rows, title=f"{of.name}, simulated: {what}")
-    print_table(["application", *heads(made)], largest_rows(made), title=f"{of.name}, simulated: largest runtime of all trials, s")
-    if rows := decision_rows(made):
-        print_table(DECISION_HEADS, rows, title=f"{of.name}, simulated: start decisions, means over trials")
-
-
-def _print_published(conducted: Sequence[Conducted]) -> None:
-    from pipelines.report.cluster_tables import beside
-
-    if rows := beside(conducted):
-        headings = ("what", "the paper's text", "simulated here")
-        print_table(headings, rows, title="beside Nichols et al.", left=headings)
+    remark = made.found["note"].iloc[0]
+    replace(
+        overall(made),
+        title=f"{of.name}, {of.title}: {made.trials} trials on the simulated cluster {plan.cluster.name}",
+        note="simulated; below each mean the paired difference from the first column, 95 % intervals over trials"
+        + (f"; {remark}" if remark else ""),
+    ).show()
+    for table in (*(by_application(made, metric) for metric in _SHOWN), largest_table(made), decision_table(made)):
+        if table.rows:
+            replace(table, title=f"{of.name}, simulated: {table.title}").show(below=False)

@@ -16,7 +16,7 @@ import click
 from features.errors import InputError
 from features.names import check_name
 from pipelines.cli.options import note
-from pipelines.report.terminal import console, print_table
+from pipelines.report.table import Table
 
 if TYPE_CHECKING:
     from pipelines.ingest.ldms_ingest import IngestReport
@@ -133,41 +133,22 @@ def _progress() -> Iterator:
 
 
 def _print(report: IngestReport) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
     title = f"{report.ingested:,} files read, {report.continued:,} read on, {report.known:,} known, {len(report.quarantined):,} quarantined"
     if report.unfinished:
         title += f"; {report.unfinished:,} unfinished last lines wait for their end"
     note(title)
-    headings = (
-        "sampler",
-        "files",
-        "rows",
-        "values",
-        "null cells",
-        "nodes",
-        "days",
-        "duplicates",
-        "contradictions",
-        "late rows",
-    )
+    headings = ("sampler", "files", "rows", "values", "null cells", "nodes", "days", "duplicates", "contradictions", "late rows")
     cells = []
     for name, tally in sorted(report.samplers.items()):
         numbers = (tally.files, tally.rows, tally.values, tally.nulls, len(tally.nodes), len(tally.days))
         cells.append([name, *(f"{number:,}" for number in (*numbers, tally.duplicates, tally.contradictions, tally.late))])
     if cells:
-        print_table(headings, cells, title="what came in")
+        Table("what came in", headings, cells).show()
     if report.quarantined:
-        broken = Table(title="quarantined: nothing of them is stored", title_justify="left")
-        broken.add_column("file", overflow="fold")
-        broken.add_column("line", justify="right")
-        broken.add_column("reason", overflow="fold")
-        for row in report.quarantined[:_SHOWN]:
-            broken.add_row(escape(row["file"]), str(row["line"] or ""), escape(row["reason"]))
-        if len(report.quarantined) > _SHOWN:
-            broken.add_row(f"and {len(report.quarantined) - _SHOWN:,} more", "", "all are in quarantine.parquet")
-        console().print(broken)
+        broken = [[row["file"], str(row["line"] or ""), row["reason"]] for row in report.quarantined[:_SHOWN]]
+        if (more := len(report.quarantined) - _SHOWN) > 0:
+            broken.append([f"and {more:,} more", "", "all are in quarantine.parquet"])
+        Table("quarantined: nothing of them is stored", ["file", "line", "reason"], broken, left=["reason"]).show()
 
 
 def _few(names: tuple[str, ...]) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import pandas as pd
 
 from models.variability.classifiers import CLASSIFIERS
 from pipelines.cli.options import check_outputs, note
-from pipelines.report.terminal import print_table
+from pipelines.report.table import Table
 
 
 @click.command()
@@ -73,15 +74,7 @@ def command(
             seed=seed,
         )
     kind = ", simulated" if table.generated else ""
-    print_table(
-        ("version", "classifier", "alias", "F1", "judged runs"),
-        [
-            [str(row["version"]), row["method"], row["alias"], f"{row['f1']:.3f}", f"{row['judged_runs']:,.0f}"]
-            for row in made.registered.to_dict("records")
-        ],
-        title=f"{made.name}{kind}: {len(table.runs):,} runs",
-        left=("classifier", "alias"),
-    )
+    variability_versions(made.registered, f"{made.name}{kind}: {len(table.runs):,} runs").show()
     click.echo(f"champion    version {made.champion}: {made.why}")
     if plot is not None:
         image = importances(
@@ -94,3 +87,12 @@ def command(
         )
         write(plot, image)
         click.echo(f"importances {plot}")
+
+
+def variability_versions(registered: pd.DataFrame, title: str) -> Table:
+    """Return the versions that training registered, with their F1 on the judged runs."""
+    rows = []
+    for row in registered.to_dict("records"):
+        f1 = "–" if pd.isna(row["f1"]) else f"{row['f1']:.3f}"
+        rows.append([str(row["version"]), row["method"], row["alias"], f1, f"{row['judged_runs']:,.0f}"])
+    return Table(title, ["version", "classifier", "alias", "F1", "judged runs"], rows, left=["classifier", "alias"])

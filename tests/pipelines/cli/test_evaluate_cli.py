@@ -16,9 +16,9 @@ from rich.console import Console
 from features.clock import WEEK_S
 from features.jobs.cleaning import clean
 from models.runtime.names import ALL
-from pipelines.cli.sharpness_tables import print_sharpness
 from pipelines.ingest.read import read_trace
 from pipelines.report.evaluation import render_evaluation
+from pipelines.report.sharpness_tables import sharpness_tables
 from pipelines.storage.parquet import read_parquet
 from pipelines.workflows.evaluation import BY_CHANCE, KIND, WITH_FEEDBACK, as_records, as_table, evaluate_predictors
 from sim import simulate
@@ -163,7 +163,8 @@ def test_distributions_are_printed_in_80_columns_with_all_their_digits(trace: Pa
     [quality] = evaluation.qualities
     scores = quality.sharpness.scores.set_index("predictor")["crps_s"]
     console = Console(width=80, file=io.StringIO())
-    print_sharpness(quality, console)
+    for table in sharpness_tables(quality):
+        table.show(console, below=False)
     printed = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert max(map(len, printed)) <= 80
     assert "…" not in "".join(printed)

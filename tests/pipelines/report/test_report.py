@@ -16,7 +16,7 @@ from features.errors import InputError
 from pipelines.report import plots
 from pipelines.report.html import render_report, write_report
 from pipelines.report.style import looks
-from pipelines.report.tables import metric_rows
+from pipelines.report.tables import metric_table
 from pipelines.report.wording import change, interval, nothing_waited, number, summary
 from sim.metrics.comparison import compare
 from sim.metrics.names import COMPARED, METRICS
@@ -140,21 +140,18 @@ def test_every_part_of_the_brief_is_on_the_page(page, schedules):
 
 def test_the_table_prints_value_change_and_interval_of_each_metric(schedules):
     table = compare(schedules, resamples=50)
-    rows = metric_rows(table, looks((s.scheduler, s.predictor, s.correction) for s in schedules), (*BASELINE, "requested"))
-    assert [row["kind"] for row in rows] == ["baseline", "", "", "recorded"]
+    combinations = looks((s.scheduler, s.predictor, s.correction) for s in schedules)
+    made, place = metric_table(table, combinations, (*BASELINE, "requested")), 1 + COMPARED.index("mean_wait_s")
+    assert made.classes == ["baseline", "", "", "recorded"]
     found = table[(table["predictor"] == "last2") & (table["metric"] == "mean_wait_s")].iloc[0]
-    cell = rows[1]["cells"][COMPARED.index("mean_wait_s")]
-    assert cell["value"] == f"{found['value']:,.0f}"
-    assert cell["change"] == f"−{-100 * found['relative']:.1f} %"
-    assert cell["interval"] == f"[−{-100 * found['low']:.1f}, −{-100 * found['high']:.1f}]"
-    assert {cell["tone"] for row in rows for cell in row["cells"]} == {""}  # one replay shows nothing of chaos
-    rows = metric_rows(
-        table.assign(replicates=20), looks((s.scheduler, s.predictor, s.correction) for s in schedules), (*BASELINE, "requested")
-    )
-    waits = [row["cells"][COMPARED.index("mean_wait_s")] for row in rows]
-    assert (waits[1]["tone"], waits[3]["tone"]) == ("better", "worse")
-    best = [row["cells"][COMPARED.index("mean_wait_s")]["best"] for row in rows]
-    assert best == [False, False, True, False]
+    value, (changed, _), (between, _) = made.cells[1][place].lines()[0], *made.cells[1][place].below
+    assert value == f"{found['value']:,.0f}"
+    assert changed == f"−{-100 * found['relative']:.1f} %"
+    assert between == f"[−{-100 * found['low']:.1f}, −{-100 * found['high']:.1f}]"
+    assert {tone for row in made.cells for cell in row for _, tone in cell.below} == {""}  # one replay shows nothing of chaos
+    waits = [row[place] for row in metric_table(table.assign(replicates=20), combinations, (*BASELINE, "requested")).cells]
+    assert (waits[1].below[0][1], waits[3].below[0][1]) == ("better", "worse")
+    assert [cell.best for cell in waits] == [False, False, True, False]
 
 
 def test_the_summary_names_the_best_with_its_interval_and_the_best_without_hindsight(schedules):

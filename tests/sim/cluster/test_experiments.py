@@ -16,7 +16,8 @@ from benchmarks.papers.rush_page import PICTURES
 from features.errors import InputError
 from pipelines.report import cluster_plots
 from pipelines.report.cluster import render_cluster
-from pipelines.report.cluster_tables import beside, looked_up, overall, signed
+from pipelines.report.cluster_tables import beside, looked_up, overall
+from pipelines.report.wording import signed
 from pipelines.workflows.cluster_experiments import (
     ALL,
     Conducted,
@@ -218,13 +219,13 @@ def test_the_page_says_that_it_is_simulated_and_prints_what_was_found(conducted:
 def test_a_page_of_the_baseline_alone_can_be_made() -> None:
     made = conduct(plan("ADPA", schedulers=("EASY",), trials=1))
     assert "so there is no summary" in render_cluster("small", made, {})
-    assert beside(made) == []
+    assert beside(made).rows == []
 
 
 def test_tables_have_all_metrics_and_all_schedulers(conducted: list[Conducted]) -> None:
-    rows = overall(conducted[1])
-    assert [title for title, _ in rows] == [metric.title for metric in TRIAL.values()]
-    assert all(len(cells) == 4 and cells[0]["change"] == "" for _, cells in rows)
+    rows = overall(conducted[1]).cells
+    assert [row[0].text for row in rows] == [metric.title for metric in TRIAL.values()]
+    assert all(len(row) == 5 and row[1].below == () for row in rows)
     assert [label(name) for name in conducted[1].schedulers] == ["EASY", "RUSH extra-trees", "oracle", "coin"]
     assert label("SJF-EASY+RUSH(model=lightgbm,skips=2,classes=little)") == "SJF-EASY RUSH lightgbm, 2 skips, little too"
 

@@ -1,0 +1,79 @@
+"""One table is the same on a terminal, on a page and in Markdown."""
+
+from __future__ import annotations
+
+import io
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from pipelines.report.page import template
+from pipelines.report.table import Cell, Table, markdown_of
+
+TABLE = Table(
+    "waits",
+    ["policy", Cell("wait, s", tip="mean_wait_s"), "why"],
+    [
+        [Cell("EASY", colour="#123456"), "12", "a|b"],
+        [Cell("SJBF", link="sjbf.html"), Cell("9", (("−25 %", "better"), ("", "better"), ("[1, 2]", "")), best=True), "<b>"],
+    ],
+    "of all jobs",
+    left=["why"],
+    classes=["baseline", ""],
+)
+
+
+def printed(table: Table, **given) -> str:
+    screen = Console(width=80, file=io.StringIO())
+    table.show(screen, **given)
+    return screen.file.getvalue()  # type: ignore[attr-defined]
+
+
+def on_page(table: Table) -> str:
+    macros = template("parts.html.j2").make_module()
+    return str(macros.shown(table))  # type: ignore[attr-defined]
+
+
+def test_all_three_show_every_cell_and_only_the_asked_lines() -> None:
+    for shown in (printed(TABLE), on_page(TABLE), TABLE.markdown()):
+        assert all(text in shown for text in ("policy", "wait, s", "EASY", "SJBF", "12", "9", "−25 %", "[1, 2]"))
+    assert "waits" in printed(TABLE)
+    assert "of all jobs" in printed(TABLE)
+    assert "−25 %" not in printed(TABLE, below=False)
+
+
+def test_a_page_has_marks_and_no_markup_of_the_data() -> None:
+    page = on_page(TABLE)
+    assert '<th title="mean_wait_s">wait, s</th><th class="text">why</th>' in page
+    assert '<tr class="baseline"><th><span class="dot" style="background:#123456"></span>EASY</th><td>12</td>' in page
+    assert (
+        '<a href="sjbf.html">SJBF</a></th><td><span class="best">9</span><small class="better">−25 %</small><small>[1, 2]' in page
+    )
+    assert "&lt;b&gt;" in page
+    assert "Of all jobs." in page
+    assert "Of all jobs" not in str(template("parts.html.j2").make_module().shown(TABLE, note=False))  # type: ignore[attr-defined]
+
+
+def test_markdown_marks_what_is_better_and_aligns_numbers_to_the_right() -> None:
+    assert TABLE.markdown().splitlines() == [
+        "| policy | wait, s | why |",
+        "| --- | ---: | --- |",
+        "| EASY | 12 | a\\|b |",
+        "| SJBF | **9**<br>**−25 %**<br>[1, 2] | <b> |",
+    ]
+
+
+def test_a_data_frame_is_written_with_its_fractions_in_the_form_asked_for() -> None:
+    frame = pd.DataFrame({"name": ["a", "b"], "share": [0.123456, float("nan")], "jobs": [1, 2]})
+    assert markdown_of(frame, ".3f").splitlines()[1:] == ["| --- | ---: | ---: |", "| a | 0.123 | 1 |", "| b | – | 2 |"]
+    assert markdown_of(frame.iloc[:0], empty="nothing") == "nothing"
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_cell_longer_than_the_terminal_is_folded_and_not_cut(width: int) -> None:
+    words = "a sentence of many words that no terminal of this width can show in one line, and so it goes on"
+    screen = Console(width=width, file=io.StringIO())
+    Table("", ["a name", "words", "number"], [["quite-a-long-name", words, "7"]], left=["words"]).show(screen)
+    lines = [line.split("│") for line in screen.file.getvalue().splitlines() if line.startswith("│")]  # type: ignore[attr-defined]
+    assert " ".join(" ".join(line[2].strip() for line in lines).split()).startswith(words)
