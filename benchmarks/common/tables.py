@@ -9,13 +9,14 @@ cell, with values as on the page, and :func:`shortened` takes tables out of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
 from benchmarks.common.marked import replace_parts
+from pipelines.report import table as report
 from pipelines.storage.atomic import replacing
 
 LONGEST_CAPTION = 160
@@ -44,6 +45,11 @@ Rows = Callable[[Table, list[str]], bool]
 def always(*_: object) -> bool:
     """Keep every table and every row."""
     return True
+
+
+def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]], keys: int = 1, left: Sequence[str] = ()) -> str:
+    """Return a table in Markdown; the first ``keys`` columns and those headed ``left`` hold words."""
+    return report.Table("", headings, list(rows), keys=keys, left=left).markdown()
 
 
 def tables(text: str, part: str = "") -> Iterator[Table]:

@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from benchmarks.common.pages import SHARED, STUDIES, made_by
-from benchmarks.common.tables import write_parts
+from benchmarks.common.tables import markdown, write_parts
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim.cluster.experiments import control_runs
 from sim.cluster.presets import calibration
@@ -71,23 +71,20 @@ def busy(name: str, seed: int, days: float = DAYS) -> pd.DataFrame:
     return runs.assign(ratio=runs["runtime_s"] / least)[["application", "start_s", "runtime_s", "ratio"]]
 
 
-def quiet_table(real: pd.DataFrame, made: pd.DataFrame) -> list[str]:
+def quiet_table(real: pd.DataFrame, made: pd.DataFrame) -> str:
     """Spreads of both, side by side."""
-    lines = ["| | real runs on Volta | `quiet`, simulated |", "| --- | --- | --- |"]
     both = (variation(real), variation(made))
-    lines.append(f"| groups, runs | {len(both[0])}, {len(real)} | {len(both[1])}, {len(made)} |")
+    rows = [["groups, runs", f"{len(both[0])}, {len(real)}", f"{len(both[1])}, {len(made)}"]]
     for name, share in (("least", 0.0), ("lower quartile", 0.25), ("median", 0.5), ("upper quartile", 0.75), ("largest", 1.0)):
-        cells = (f"{100 * each.quantile(share):.2f} %" for each in both)
-        lines.append(f"| coefficient of variation of a group, {name} | {' | '.join(cells)} |")
+        rows.append([f"coefficient of variation of a group, {name}", *(f"{100 * each.quantile(share):.2f} %" for each in both)])
     beyond = (np.mean(np.abs(relative(each) - 1) > 0.05) for each in (real, made))
-    lines.append(f"| runs more than 5 % from their group's median | {' | '.join(f'{100 * each:.1f} %' for each in beyond)} |")
-    return lines
+    rows.append(["runs more than 5 % from their group's median", *(f"{100 * each:.1f} %" for each in beyond)])
+    return markdown(["", "real runs on Volta", "`quiet`, simulated"], rows)
 
 
-def busy_table(made: dict[str, list[pd.DataFrame]]) -> list[str]:
+def busy_table(made: dict[str, list[pd.DataFrame]]) -> str:
     """Largest ratio and share over twice the least, by application: medians over seeds, and the range of the largest."""
-    lines = ["| application | " + " | ".join(f"`{name}`: largest / least | over 2x" for name in made) + " |"]
-    lines.append("| --- " * (1 + 2 * len(made)) + "|")
+    rows = []
     applications = sorted(next(iter(made.values()))[0]["application"].unique())
     for application in applications:
         cells = []
@@ -96,14 +93,14 @@ def busy_table(made: dict[str, list[pd.DataFrame]]) -> list[str]:
             largest = np.array([each.max() for each in ratios])
             cells.append(f"{np.median(largest):.1f} ({largest.min():.1f} to {largest.max():.1f})")
             cells.append(f"{100 * np.mean([np.mean(each > 2) for each in ratios]):.1f} %")
-        lines.append(f"| {application} | {' | '.join(cells)} |")
+        rows.append([application, *cells])
     cells = []
     for tables in made.values():
         tops = [table.groupby("application")["ratio"].max() for table in tables]
         counts = [int((each > 2).sum()) for each in tops]
         cells += [f"{np.median([each.max() for each in tops]):.1f}", f"{np.median(counts):g} of {len(applications)} applications"]
-    lines.append(f"| all | {' | '.join(cells)} |")
-    return lines
+    headings = [heading for name in made for heading in (f"`{name}`: largest / least", "over 2x")]
+    return markdown(["application", *headings], [*rows, ["all", *cells]])
 
 
 def draw(real: pd.DataFrame, made: pd.DataFrame, runs: dict[str, list[pd.DataFrame]], days: float, path: Path) -> None:
@@ -176,8 +173,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         for count, ((name, _), table) in enumerate(zip(asked, tables, strict=True), 1):
             runs[name].append(table)
             print(f"\r{count} of {len(asked)}", end="\n" if count == len(asked) else "", file=sys.stderr, flush=True)
-    quiet_lines = [*quiet_table(real, made), "", made_by("papers.calibrations", argv)]
-    parts = {"quiet": "\n".join(quiet_lines), "congested": "\n".join(busy_table(runs))}
+    parts = {"quiet": f"{quiet_table(real, made)}\n\n{made_by('papers.calibrations', argv)}", "congested": busy_table(runs)}
     if not options.write:
         print("\n\n".join(parts.values()))
         return

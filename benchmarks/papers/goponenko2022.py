@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.pages import SHARED, STUDIES, made_by
-from benchmarks.common.tables import write_page
+from benchmarks.common.tables import markdown, write_page
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
 from pipelines.report.style import INK, encode, figure
@@ -118,8 +118,7 @@ def page(made: dict[str, pd.DataFrame]) -> str:
             lines += [f"With {RUNTIMES[predictor]}:", ""]
             lines += [f"* *{claim}*: {verdict.removesuffix('.')}." for claim, verdict in conclusions(table, predictor)]
             lines.append("")
-        lines += ["| runtimes | scheduler | " + " | ".join(f"{name} | vs JustBF" for name in METRICS.values()) + " |"]
-        lines += ["| --- " * (2 + 2 * len(METRICS)) + "|"]
+        rows = []
         for predictor in PREDICTORS:
             for scheduler in SCHEDULERS:
                 cells = []
@@ -128,8 +127,9 @@ def page(made: dict[str, pd.DataFrame]) -> str:
                     value = f"{row['value']:.2f}" if metric == BSLD else f"{row['value']:,.0f} s"
                     change = "" if scheduler == "JustBF" else f"{row['relative']:+.1%} [{row['low']:+.1%}, {row['high']:+.1%}]"
                     cells += [value, change]
-                lines.append(f"| {predictor} | {scheduler} | " + " | ".join(cells) + " |")
-        lines.append("")
+                rows.append([predictor, scheduler, *cells])
+        headings = [heading for name in METRICS.values() for heading in (name, "vs JustBF")]
+        lines += [markdown(["runtimes", "scheduler", *headings], rows, keys=2), ""]
     return "\n".join(lines)
 
 

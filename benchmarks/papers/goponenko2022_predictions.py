@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.common.tables import markdown
 from benchmarks.papers.goponenko2022 import AWF, BSLD, METRICS, P2SF, traces
 from pipelines.report.style import INK, encode, figure
 from sim import Campaign, campaign_schedules
@@ -133,14 +134,13 @@ def page(made: Mapping[str, pd.DataFrame]) -> str:
     for title, table in made.items():
         lines += [f"### Predictions on {title}", ""]
         lines += [f"* *{claim}*: {verdict}." for claim, verdict in conclusions(table)]
-        lines += ["", "| predictor | correction | under-predicted (JustBF) | " + " | ".join(heads) + " |", "| --- " * 7 + "|"]
+        cells = []
         for predictor in (*PREDICTORS, *EXACT):
             for correction in CORRECTIONS if predictor in CORRECTED else ("",):
                 rows = [cell(table, scheduler, predictor, correction, metric) for scheduler, metric in JUDGED]
                 share = cell(table, "JustBF", predictor, correction, UNDER)["value"]
-                cells = [TOLD.get(predictor, predictor), correction, f"{share:.1%}", *map(_told, rows)]
-                lines.append("| " + " | ".join(cells) + " |")
-        lines.append("")
+                cells.append([TOLD.get(predictor, predictor), correction, f"{share:.1%}", *map(_told, rows)])
+        lines += ["", markdown(["predictor", "correction", "under-predicted (JustBF)", *heads], cells, keys=2), ""]
     return "\n".join(lines)
 
 

@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from scipy.stats import spearmanr
 
 from benchmarks.common.pages import SHARED, STUDIES, made_by
-from benchmarks.common.tables import write_page
+from benchmarks.common.tables import markdown, write_page
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
 from pipelines.report.style import INK, encode, figure
@@ -96,9 +96,9 @@ def page(shared: Path) -> tuple[str, dict[str, pd.DataFrame]]:
             ]
             heading = "No threshold" if THRESHOLDS[threshold] is None else f"Threshold {THRESHOLDS[threshold]:,} s"
             lines += [f"**{heading}.** " + " ".join(verdicts(compared)), ""]
-            lines += ["| ratio to FCFS | " + " | ".join(compared.columns) + " |", "| --- " * (len(compared.columns) + 1) + "|"]
-            lines += [f"| {policy} | " + " | ".join(f"{value:.3f}" for value in row) + " |" for policy, row in compared.iterrows()]
-            lines += ["| sum of FCFS | " + " | ".join(f"{value:,.0f}" for value in fcfs) + " |", ""]
+            rows = [[str(policy), *(f"{value:.3f}" for value in row)] for policy, row in compared.iterrows()]
+            rows.append(["sum of FCFS", *(f"{value:,.0f}" for value in fcfs)])
+            lines += [markdown(["ratio to FCFS", *compared.columns], rows), ""]
     return "\n".join(lines), drawn
 
 

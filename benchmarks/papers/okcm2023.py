@@ -17,7 +17,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from benchmarks.common.pages import SHARED, STUDIES, made_by
-from benchmarks.common.tables import Table, write_page
+from benchmarks.common.tables import Table, markdown, write_page
 from benchmarks.papers import okcm_accuracy
 from benchmarks.papers.okcm_accuracy import TRACES as WALKED
 from benchmarks.papers.okcm_accuracy import walked, written
@@ -134,12 +134,10 @@ def published(shared: Path, name: str, metric: str, how: str, estimate: str) -> 
     return row.set_index("policy")["value"].astype(float).reindex(list(POLICIES))
 
 
-def rows_of(table: pd.DataFrame, form: str) -> list[str]:
+def by_policy(table: pd.DataFrame, form: str) -> str:
     """A Markdown table with the policies as columns."""
-    lines = ["| | " + " | ".join(map(str, table.columns)) + " |", "| --- " * (1 + len(table.columns)) + "|"]
-    for name, row in table.iterrows():
-        lines.append(f"| {name} | " + " | ".join("" if pd.isna(value) else form.format(value) for value in row) + " |")
-    return lines
+    rows = [[str(name), *("" if pd.isna(value) else form.format(value) for value in row)] for name, row in table.iterrows()]
+    return markdown(["", *map(str, table.columns)], rows)
 
 
 def section(results: Results, shared: Path) -> list[str]:
@@ -161,20 +159,20 @@ def section(results: Results, shared: Path) -> list[str]:
                 if results.published and name in ("requested", "okcm"):
                     table[f"{how}, {name}, published"] = published(shared, results.published, metric, how, name)
                 table[f"{how}, {name}"] = statistic(results, name, metric, how)
-        lines += [f"**{title}** over the seven samples:", "", *rows_of(pd.DataFrame(table).T, form), ""]
+        lines += [f"**{title}** over the seven samples:", "", by_policy(pd.DataFrame(table).T, form), ""]
     lines += [
         "**Ratio to requested times**, in brackets 5 to 95 % of other draws of seven samples, which are no interval of the number "
         "before them and need not hold it:",
         "",
     ]
-    lines += ["| | " + " | ".join(POLICIES) + " |", "| --- " * (1 + len(POLICIES)) + "|"]
+    rows = []
     for metric, title in (("mean_bounded_slowdown", "slowdown"), ("mean_wait_s", "wait")):
         for how in STATISTICS:
             if results.published:
                 told = published(shared, results.published, metric, how, "okcm") / published(
                     shared, results.published, metric, how, "requested"
                 )
-                lines.append(f"| {how} {title}, okcm, published | " + " | ".join(f"{value:.2f}" for value in told) + " |")
+                rows.append([f"{how} {title}, okcm, published", *(f"{value:.2f}" for value in told)])
             for name in ("okcm", WARM, "clairvoyant"):
                 ends = ratio_range(results, name, metric, how)
                 ratio = statistic(results, name, metric, how) / statistic(results, "requested", metric, how)
@@ -182,12 +180,12 @@ def section(results: Results, shared: Path) -> list[str]:
                     f"{value:.2f} [{low:.2f}, {high:.2f}]"
                     for value, low, high in zip(ratio, ends["low"], ends["high"], strict=True)
                 ]
-                lines.append(f"| {how} {title}, {name} | " + " | ".join(cells) + " |")
-    lines += ["", "**Other predictors**, ratio of mean slowdown to requested times:", ""]
+                rows.append([f"{how} {title}, {name}", *cells])
+    lines += [markdown(["", *POLICIES], rows), "", "**Other predictors**, ratio of mean slowdown to requested times:", ""]
     others = [name for name in PREDICTORS if name not in SHOWN]
     metric = "mean_bounded_slowdown"
     table = {name: statistic(results, name, metric, "mean") / statistic(results, "requested", metric, "mean") for name in others}
-    return [*lines, *rows_of(pd.DataFrame(table).T, "{:.2f}"), ""]
+    return [*lines, by_policy(pd.DataFrame(table).T, "{:.2f}"), ""]
 
 
 def inside(results: Results, shared: Path) -> str:
@@ -212,7 +210,7 @@ def inside(results: Results, shared: Path) -> str:
     )
 
 
-def accuracy_table(made: Sequence[Results], shared: Path) -> list[str]:
+def accuracy_table(made: Sequence[Results], shared: Path) -> str:
     """Accuracy by predictor and trace, published beside ours."""
     told = pd.read_csv(shared / "reference" / "okcm_published.csv")
     told = told[told["metric"] == "accuracy"]
@@ -223,7 +221,7 @@ def accuracy_table(made: Sequence[Results], shared: Path) -> list[str]:
             columns[f"{results.title}, published"] = pd.Series([known[results.published]], ["okcm"])
         columns[results.title] = results.accuracy["accuracy"]
         columns[f"{results.title}, under-predicted"] = results.accuracy["underprediction_rate"]
-    return rows_of(pd.DataFrame(columns).reindex(list(PREDICTORS)), "{:.1%}")
+    return by_policy(pd.DataFrame(columns).reindex(list(PREDICTORS)), "{:.1%}")
 
 
 def page(made: Sequence[Results], shared: Path, command: str) -> str:
@@ -231,7 +229,7 @@ def page(made: Sequence[Results], shared: Path, command: str) -> str:
     said = " ".join(filter(None, (inside(results, shared) for results in made)))
     gains = [float(results.accuracy["accuracy"]["okcm"] / results.accuracy["accuracy"]["requested"]) for results in made]
     times = ", ".join(f"{gain:.2f} on {results.title}" for gain, results in zip(gains, made, strict=True))
-    lines = [HEAD.format(times=times), *accuracy_table(made, shared), "", PROTOCOL.format(inside=said, warm=WARM, made=command)]
+    lines = [HEAD.format(times=times), accuracy_table(made, shared), "", PROTOCOL.format(inside=said, warm=WARM, made=command)]
     for results in made:
         lines += section(results, shared)
     return "\n".join(lines).rstrip() + "\n"

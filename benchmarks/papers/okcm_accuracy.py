@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.pages import SHARED, made_by
+from benchmarks.common.tables import markdown
 from benchmarks.studies.schedules import load
 from features.jobs.cleaning import CleanTrace
 from models.runtime.evaluation import accuracy
@@ -81,15 +82,14 @@ def section(made: Sequence[Walked], command: str) -> list[str]:
     names = list(dict.fromkeys(name for each in made for name in each.table.index))
     told = {LAST: "the last runtime", **{each.chosen: f"best of {len(GRID)} on the first half of {each.title}" for each in made}}
     heads = [f"{each.title}: {words}" for each in made for words in ("known at once, %", "known at the end, %")]
-    lines = ["| | " + " | ".join(heads) + " |", "| --- " * (1 + len(heads)) + "|"]
+    rows = []
     for name in names:
         cells = []
         for each in made:
             known = name in each.table.index
             cells += [f"{each.table.at[name, column]:.1f}" if known else "" for column in ("at_once", "ends")]
-        words = f"`{name}`" + (f", {told[name]}" if name in told else "")
-        lines.append(f"| {words} | " + " | ".join(cells) + " |")
-    return [*said(first), "", *lines, "", command, ""]
+        rows.append([f"`{name}`" + (f", {told[name]}" if name in told else ""), *cells])
+    return [*said(first), "", markdown(["", *heads], rows), "", command, ""]
 
 
 def said(made: Walked) -> list[str]:

@@ -20,10 +20,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from features.monitoring.samplers import SAMPLERS
+from pipelines.report.table import Table
 from pipelines.storage.counters_store import CountersStore
 
 EPOCH_S = 1_507_680_000
@@ -126,9 +125,7 @@ def main() -> None:
         began = time.perf_counter()
         read = sum(batch.num_rows for batch in CountersStore(lake, "generated").batches(sampler)) * len(SAMPLERS[sampler].metrics)
         reading = time.perf_counter() - began
-    table = Table(
-        title=f"generated counters of {options.nodes} nodes, {metrics} metrics in {len(SAMPLERS)} samplers, {files} files"
-    )
+    title = f"generated counters of {options.nodes} nodes, {metrics} metrics in {len(SAMPLERS)} samplers, {files} files"
     rate = values / seconds
     figures = {
         "million values": f"{values / 1e6:.0f}",
@@ -140,10 +137,7 @@ def main() -> None:
         "peak MiB": f"{peak:.0f}",
         "million values/s read back": f"{read / reading / 1e6:.0f}",
     }
-    for heading in figures:
-        table.add_column(heading, justify="right")
-    table.add_row(*figures.values())
-    Console(width=160).print(table)
+    Table(title, list(figures), [list(figures.values())], keys=0).show()
     if rate < LEAST_RATE or peak > MOST_MEMORY_MIB:
         raise SystemExit(f"less than {LEAST_RATE / 1e6:.0f} million values/s or more than {MOST_MEMORY_MIB} MiB")
 

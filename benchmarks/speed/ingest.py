@@ -17,10 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
 
 from pipelines.ingest.swf import read_swf
+from pipelines.report.table import Table
 
 WIDTHS = (7, 9, 7, 7, 4, 6, 6, 4, 7, 6, 2, 4, 4, 5, 3, 3, 3, 3)
 """Columns as wide as those of the archive's files."""
@@ -56,10 +55,7 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()
-    table = Table(title=f"{options.lines:,} lines of SWF, {options.repeats} readings each")
-    for heading in ("file", "MB", "Queuecast s", "pandas s", "ratio", "ratio of CPU s", "lines/s"):
-        table.add_column(heading, justify="left" if heading == "file" else "right")
-    worst = 0.0
+    rows, worst = [], 0.0
     with tempfile.TemporaryDirectory() as directory:
         plain = Path(directory) / "trace.swf"
         write_trace(plain, options.lines, np.random.default_rng(0))
@@ -73,8 +69,9 @@ def main() -> None:
             ratio, cpu_ratio = np.median(pairs[:, 0] / pairs[:, 1], axis=0)
             worst = max(worst, ratio)
             figures = (f"{path.stat().st_size / 1e6:.0f}", f"{ours:.3f}", f"{theirs:.3f}", f"{ratio:.2f}", f"{cpu_ratio:.2f}")
-            table.add_row(name, *figures, f"{options.lines / ours:,.0f}")
-    Console().print(table)
+            rows.append([name, *figures, f"{options.lines / ours:,.0f}"])
+    headings = ("file", "MB", "Queuecast s", "pandas s", "ratio", "ratio of CPU s", "lines/s")
+    Table(f"{options.lines:,} lines of SWF, {options.repeats} readings each", headings, rows).show()
     if worst > TARGET:
         raise SystemExit(f"slower than {TARGET} times pandas")
 

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.pages import SHARED, made_by
+from benchmarks.common.tables import markdown
 from benchmarks.studies.schedules import load
 from features.clock import DAY_S, local_clock_s
 from features.jobs.cleaning import CleanTrace
@@ -83,13 +84,13 @@ def section(made: Sequence[Judged], picture: str) -> list[str]:
         "",
         CALIBRATION,
         "",
-        *calibration_table(made),
+        calibration_table(made),
         "",
         "## Sharpness",
         "",
         SHARPNESS,
         "",
-        *loss_table(made),
+        loss_table(made),
         "",
         *(f"* {verdict(each)}" for each in made),
         "",
@@ -97,7 +98,7 @@ def section(made: Sequence[Judged], picture: str) -> list[str]:
         "",
         COVERAGE,
         "",
-        *coverage_table(made),
+        coverage_table(made),
         "",
         *(f"* {aimed(each)}" for each in made),
         "",
@@ -108,11 +109,8 @@ def section(made: Sequence[Judged], picture: str) -> list[str]:
     ]
 
 
-def calibration_table(made: Sequence[Judged]) -> list[str]:
-    lines = [
-        "| trace | predictor | outlive 0.5, 0.8, 0.95 | outside, by chance | outside, with feedback | CRPS, s |",
-        "| --- " * 6 + "|",
-    ]
+def calibration_table(made: Sequence[Judged]) -> str:
+    rows = []
     for each in made:
         scores = each.quality.sharpness.scores.set_index("predictor")["crps_s"]
         counted = outside(each.quality.sharpness.windows)
@@ -120,16 +118,14 @@ def calibration_table(made: Sequence[Judged]) -> list[str]:
             mine = counted[counted["predictor"] == name]
             rates = ", ".join(f"{rate:.1%}" for rate in mine["rate"])
             of = int(mine["windows"].sum())
-            counts = f"{int(mine['by_chance'].sum())} of {of} | {int(mine['with_feedback'].sum())} of {of}"
-            lines.append(f"| {each.title} | {name} | {rates} | {counts} | {scores[name]:,.0f} |")
-    return lines
+            counts = [f"{int(mine[column].sum())} of {of}" for column in ("by_chance", "with_feedback")]
+            rows.append([each.title, name, rates, *counts, f"{scores[name]:,.0f}"])
+    headings = ["trace", "predictor", "outlive 0.5, 0.8, 0.95", "outside, by chance", "outside, with feedback", "CRPS, s"]
+    return markdown(headings, rows, keys=2)
 
 
-def loss_table(made: Sequence[Judged]) -> list[str]:
-    lines = [
-        "| trace | predictor | CRPS, s | " + " | ".join(f"{level:g}" for level in LEVELS) + " |",
-        "| --- " * (3 + len(LEVELS)) + "|",
-    ]
+def loss_table(made: Sequence[Judged]) -> str:
+    rows = []
     for each in made:
         losses: Any = losses_of(each)
         scores: Any = each.quality.sharpness.scores.set_index("predictor")
@@ -140,8 +136,8 @@ def loss_table(made: Sequence[Judged]) -> list[str]:
             for level in LEVELS:
                 shown = f"{losses.at[name, level]:,.0f}"
                 cells.append(f"**{shown}**" if losses.at[name, level] == least[level] else shown)
-            lines.append(f"| {each.title} | {name} | " + " | ".join(cells) + " |")
-    return lines
+            rows.append([each.title, name, *cells])
+    return markdown(["trace", "predictor", "CRPS, s", *(f"{level:g}" for level in LEVELS)], rows, keys=2)
 
 
 def losses_of(each: Judged) -> pd.DataFrame:
@@ -163,16 +159,15 @@ def verdict(each: Judged) -> str:
     return f"{each.title}: the loss is above that of the best baseline at {len(worse)} of {len(own)} levels: {told}. The aim, at none, is missed."
 
 
-def coverage_table(made: Sequence[Judged]) -> list[str]:
-    lines = ["| trace | quantile | of jobs | of processor-seconds | by tenths of the request | by width |", "| --- " * 6 + "|"]
+def coverage_table(made: Sequence[Judged]) -> str:
+    lines = []
     for each in made:
         for level, rows in _coverage(each).groupby("level"):
             by = {str(name): mine for name, mine in rows.groupby("by")}
             whole = by["all"].iloc[0]
             ranges = [f"{by[name]['at_most'].min():.1%} to {by[name]['at_most'].max():.1%}" for name in ("request", "width")]
-            shares = f"{whole['at_most']:.1%} | {whole['work_at_most']:.1%}"
-            lines.append(f"| {each.title} | {level:g} | {shares} | " + " | ".join(ranges) + " |")
-    return lines
+            lines.append([each.title, f"{level:g}", f"{whole['at_most']:.1%}", f"{whole['work_at_most']:.1%}", *ranges])
+    return markdown(["trace", "quantile", "of jobs", "of processor-seconds", "by tenths of the request", "by width"], lines)
 
 
 def aimed(each: Judged) -> str:
@@ -192,11 +187,12 @@ def _coverage(each: Judged) -> Any:
     return table[table["predictor"] == DISTRIBUTION]
 
 
-def cost_table(made: Sequence[Judged]) -> list[str]:
-    lines = ["| trace | nights | simulation, s | of it training, s | µs a job, training apart |", "| --- " * 5 + "|"]
-    for each in made:
-        lines.append(f"| {each.title} | {each.nights} | {each.seconds:.1f} | {each.retraining:.1f} | {each.prediction_us:.0f} |")
-    return lines
+def cost_table(made: Sequence[Judged]) -> str:
+    rows = [
+        [each.title, f"{each.nights}", f"{each.seconds:.1f}", f"{each.retraining:.1f}", f"{each.prediction_us:.0f}"]
+        for each in made
+    ]
+    return markdown(["trace", "nights", "simulation, s", "of it training, s", "µs a job, training apart"], rows)
 
 
 def draw(made: Sequence[Judged], path: Path) -> None:
@@ -239,7 +235,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, help="write the picture to this file")
     options = parser.parse_args(argv)
     made = [judged(title, load(title, options.shared)) for title in options.trace or TRACES]
-    print("\n".join([*section(made, "quantile.png"), "## Cost", "", *cost_table(made), "", made_by("studies.distributions", argv)]))
+    print("\n".join([*section(made, "quantile.png"), "## Cost", "", cost_table(made), "", made_by("studies.distributions", argv)]))
     if options.out is not None:
         draw(made, options.out)
 

@@ -56,10 +56,10 @@ def main() -> None:
     arguments.add_argument("--write", action="store_true", help="put table and figure into docs/studies/nights.md")
     asked = arguments.parse_args()
     home = asked.home.absolute()
-    for path in sorted((home / "lake" / "nights").glob("*.parquet")):
-        nights, metadata = Lake(home / "lake").read("nights", path.stem)
+    for path in sorted((home / "lake" / "nights").iterdir()):
+        nights, metadata = Lake(home / "lake").read("nights", path.name)
         table = nights_table(nights).markdown()
-        print(table, cost(home, path.stem), made_by("studies.nights"), sep="\n\n")
+        print(table, cost(home, path.name), made_by("studies.nights"), sep="\n\n")
         if asked.write:
             write_parts(PAGE, {"nights": table}, rows=every_third)
             PAGE.with_suffix(".png").write_bytes(over_nights(nights, bool(metadata["generated"]), image="png"))

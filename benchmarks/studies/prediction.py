@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.pages import SHARED, STUDIES, made_by
-from benchmarks.common.tables import Table, write_parts
+from benchmarks.common.tables import Table, markdown, write_parts
 from features.jobs.cleaning import clean
 from models.runtime.evaluation import accuracy
 from pipelines.ingest.swf import read_swf
@@ -95,10 +95,10 @@ def tables(shared: Path) -> str:
             lines += [
                 f"{title}, {words}: {mine[0]['jobs']:,} jobs judged, in {mine[0]['weeks']} weeks:",
                 "",
-                *accuracy_table(mine),
+                accuracy_table(mine),
                 "",
             ]
-            lines += [*loss_table(mine), "", *calibration_tables(mine, words)]
+            lines += [loss_table(mine), "", *calibration_tables(mine, words)]
     return "\n".join([*lines, *against_okcm(shared), *quirks(shared)])
 
 
@@ -108,25 +108,15 @@ def against_okcm(shared: Path) -> list[str]:
     lines += [
         "Accuracy on the second half, both chosen on the first.",
         "",
-        "| trace | OKCM, % | | best, % | | difference, points |",
-        "| --- " * 6 + "|",
     ]
+    rows = []
     for title, file in TRACES.items():
         asked = ["evaluate", str(shared / "traces" / file), "--predictor", OKCM[title], "--predictor", BEST]
         asked += ["--baseline", OKCM[title], "--part", "second-half", "--repeat", "0", "--json"]
         theirs, ours = records_of(asked)
-        cells = [
-            f"`{OKCM[title]}`",
-            interval(theirs, "accuracy", "", 100, ".1f"),
-            f"`{BEST}`",
-            interval(ours, "accuracy", "", 100, ".1f"),
-        ]
-        lines.append(
-            f"| {title} | "
-            + " | ".join([cells[1], cells[0], cells[3], cells[2]])
-            + f" | {interval(ours, 'accuracy', '_difference', 100, '+.1f')} |"
-        )
-    return [*lines, ""]
+        first, second = (interval(record, "accuracy", "", 100, ".1f") for record in (theirs, ours))
+        rows.append([title, first, f"`{OKCM[title]}`", second, f"`{BEST}`", interval(ours, "accuracy", "_difference", 100, "+.1f")])
+    return [*lines, markdown(["trace", "OKCM, %", "", "best, %", "", "difference, points"], rows, left=[""]), ""]
 
 
 def quirks(shared: Path) -> list[str]:
@@ -136,9 +126,8 @@ def quirks(shared: Path) -> list[str]:
         "The learner of Gaussier et al. (2015) under EASY-SJBF with Tsafrir's correction, per-event, as published; slowdown is the mean bounded one. The",
         "published program takes the time since submission for a last runtime, counts steps by two and takes the magnitude of a negative answer.",
         "",
-        "| learner | " + " | ".join(f"{title}: accuracy, % | under-predicted, % | slowdown" for title in TRACES) + " |",
-        "| --- " * (1 + 3 * len(TRACES)) + "|",
     ]
+    rows = []
     workloads = [clean(read_swf(shared / "traces" / file)) for file in TRACES.values()]
     for words, name in QUIRKS.items():
         cells = []
@@ -153,39 +142,38 @@ def quirks(shared: Path) -> list[str]:
             predicted, runtime = (made.jobs[column].to_numpy(np.float64) for column in ("predicted_s", "runtime_s"))
             right, under = accuracy(predicted, runtime).mean(), (runtime > predicted).mean()
             cells += [f"{100 * right:.1f}", f"{100 * under:.1f}", f"{evaluate(made)['mean_bounded_slowdown']:.1f}"]
-        lines.append(f"| {words} | " + " | ".join(cells) + " |")
-    return [*lines, ""]
+        rows.append([words, *cells])
+    headings = [heading for title in TRACES for heading in (f"{title}: accuracy, %", "under-predicted, %", "slowdown")]
+    return [*lines, markdown(["learner", *headings], rows), ""]
 
 
-def accuracy_table(records: list[dict[str, Any]]) -> list[str]:
+def accuracy_table(records: list[dict[str, Any]]) -> str:
     """Accuracy overall, against the baseline, and by experience."""
     baseline = records[0]["baseline"]
-    lines = [
-        f"| predictor | accuracy, % | against {baseline}, points | first jobs | 1-25 completed | over 25 |",
-        "| --- " * 6 + "|",
-    ]
+    rows = []
     for record in records:
         stages = {row["group"]: row["accuracy"] for row in record["by_experience"]}
         against = "" if record["predictor"] == baseline else interval(record, "accuracy", "_difference", 100, "+.1f")
-        shown = [interval(record, "accuracy", "", 100, ".1f"), against, *(f"{100 * stages[stage]:.1f}" for stage in STAGES)]
-        lines.append(f"| {record['predictor']} | " + " | ".join(shown) + " |")
-    return lines
+        shares = (f"{100 * stages[stage]:.1f}" for stage in STAGES)
+        rows.append([record["predictor"], interval(record, "accuracy", "", 100, ".1f"), against, *shares])
+    headings = ["predictor", "accuracy, %", f"against {baseline}, points", "first jobs", "1-25 completed", "over 25"]
+    return markdown(headings, rows)
 
 
-def loss_table(records: list[dict[str, Any]]) -> list[str]:
+def loss_table(records: list[dict[str, Any]]) -> str:
     """Under-predictions, errors and losses in seconds, and the cost."""
     retrained = any(record["retraining_share"] for record in records)
     headings = ["predictor", "under-predicted, %", "MAE, s", *(f"pinball {level}, s" for level in LEVELS), "µs a job"]
     headings += ["of that retraining"] if retrained else []
-    lines = ["| " + " | ".join(headings) + " |", "| --- " * len(headings) + "|"]
+    rows = []
     for record in records:
         losses = [f"{record[f'pinball_{level}_s']:,.0f}" for level in LEVELS]
         cost = record["microseconds"]
         shown = [interval(record, "underprediction_rate", "", 100, ".1f"), interval(record, "mae_s", "", 1, ",.0f"), *losses]
         shown += ["" if cost is None else f"{cost:.2f}" if cost >= 0.01 else "< 0.01"]
         shown += [f"{record['retraining_share']:.0%}" if record["retraining_share"] else ""] if retrained else []
-        lines.append(f"| {record['predictor']} | " + " | ".join(shown) + " |")
-    return lines
+        rows.append([record["predictor"], *shown])
+    return markdown(headings, rows)
 
 
 def calibration_tables(records: list[dict[str, Any]], words: str) -> list[str]:
@@ -198,14 +186,14 @@ def calibration_tables(records: list[dict[str, Any]], words: str) -> list[str]:
             f"Calibration of {record['predictor']}, {words} (CRPS {record['crps_s']:,.0f} s; for scores beside calibration see [quantile.md](quantile.md)):",
             "",
         ]
-        lines += ["| level | jobs at most as long, % | shorter, % | longer, % |", "| --- " * 4 + "|"]
+        rows = []
         for row in record["calibration"]:
             if row["level"] not in CURVE:
                 continue
             ends = "" if row["at_most_low"] is None else f" [{100 * row['at_most_low']:.1f}, {100 * row['at_most_high']:.1f}]"
-            shares = f"{100 * row['at_most']:.2f}{ends} | {100 * row['below']:.2f} | {100 * row['above']:.2f}"
-            lines.append(f"| {row['level']:g} | {shares} |")
-        lines.append("")
+            shares = [f"{100 * row[name]:.2f}" for name in ("at_most", "below", "above")]
+            rows.append([f"{row['level']:g}", shares[0] + ends, *shares[1:]])
+        lines += [markdown(["level", "jobs at most as long, %", "shorter, %", "longer, %"], rows), ""]
     return lines
 
 

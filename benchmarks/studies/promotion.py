@@ -20,7 +20,7 @@ from matplotlib.ticker import PercentFormatter
 from scipy.special import stdtrit
 
 from benchmarks.common.pages import SHARED, STUDIES, made_by
-from benchmarks.common.tables import write_parts
+from benchmarks.common.tables import markdown, write_parts
 from features.clock import DAY_S
 from models.registry.evidence import STAKES, log_evidence
 from models.registry.promotion import (
@@ -184,27 +184,23 @@ def better_years(seed: int = 1) -> dict[tuple[str, float], Outcome]:
 
 def equal_table(found: Mapping[tuple[str, int], Outcome]) -> str:
     """Shares of years with a promotion, in Markdown."""
-    lines = [
-        f"| {YEARS:,} years of {NIGHTS} nights each | candidates | promote one by this rule | by a fresh interval each night |"
+    rows = [
+        [name, str(count), *(f"{np.isfinite(nights).mean():.1%}" for nights in (each.rule, each.interval))]
+        for (name, count), each in found.items()
     ]
-    lines.append("| --- | ---: | ---: | ---: |")
-    for (name, count), each in found.items():
-        cells = (f"{np.isfinite(nights).mean():.1%}" for nights in (each.rule, each.interval))
-        lines.append(f"| {name} | {count} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    years = f"{YEARS:,} years of {NIGHTS} nights each"
+    return markdown([years, "candidates", "promote one by this rule", "by a fresh interval each night"], rows)
 
 
 def better_table(found: Mapping[tuple[str, float], Outcome]) -> str:
     """Nights until a better challenger is promoted, in Markdown."""
-    lines = [
-        "| the better of three candidates is | points better | within a year | median night | 90 % by night | median by interval |"
-    ]
-    lines.append("| --- | ---: | ---: | ---: | ---: | ---: |")
+    rows = []
     for (name, better), each in found.items():
         within = f"{np.isfinite(each.rule).mean():.1%}"
         nights = (_night(each.rule, 0.5), _night(each.rule, 0.9), _night(each.interval, 0.5))
-        lines.append(f"| {name} | {100 * better:g} | {within} | " + " | ".join(nights) + " |")
-    return "\n".join(lines)
+        rows.append([name, f"{100 * better:g}", within, *nights])
+    headings = ["the better of three candidates is", "points better", "within a year"]
+    return markdown([*headings, "median night", "90 % by night", "median by interval"], rows)
 
 
 def _night(nights: np.ndarray, share: float) -> str:
@@ -274,15 +270,13 @@ def _real_row(
 
 def real_table(found: pd.DataFrame) -> str:
     """Real nights in Markdown."""
-    lines = [
-        "| champion | challenger | points better | spread of a user's night | variance of nights | evidence at the end | suffices on night |"
-    ]
-    lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    rows = []
     for row in found.to_dict("records"):
         cells = (f"{100 * row['difference']:+.1f}".replace("-", "−"), f"{row['spread']:.3f}", f"{row['ratio']:.2f}")
         cells = (*cells, f"{row['evidence'][-1]:.3g}", f"{row['first']}" if row["first"] else "–")
-        lines.append(f"| {row['champion']} | {row['challenger']} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        rows.append([row["champion"], row["challenger"], *cells])
+    headings = ["champion", "challenger", "points better", "spread of a user's night", "variance of nights"]
+    return markdown([*headings, "evidence at the end", "suffices on night"], rows, keys=2)
 
 
 def drawn(equal: Mapping[tuple[str, int], Outcome], better: Mapping[tuple[str, float], Outcome]) -> bytes:

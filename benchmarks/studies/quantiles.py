@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.common.pages import HOUSE, SHARED, STUDIES, made_by
-from benchmarks.common.tables import Table, write_page
+from benchmarks.common.tables import Table, markdown, write_page
 from benchmarks.studies.distributions import TRACES as JUDGED
 from benchmarks.studies.distributions import Judged, cost_table, draw, judged, section
 from benchmarks.studies.schedules import BASE, load, run
@@ -109,14 +109,11 @@ def shown(made: Change) -> str:
     return f"{made.relative:+.1%}" + ("" if made.low is None or made.high is None else f" [{made.low:+.1%}, {made.high:+.1%}]")
 
 
-def frontier_table(made: Frontier) -> list[str]:
-    lines = [
-        "| allowed | chosen on the first half: scheduler / order, fit, end | slowdown, AWF, P2SF there | slowdown | AWF | P2SF | wait | seed by seed |"
-    ]
-    lines += ["| --- " * 8 + "|"]
+def frontier_table(made: Frontier) -> str:
+    rows = []
     for allowed, choice in made.chosen.items():
         if choice is None:
-            lines.append(f"| {allowed:.1%} | none stays within it: EASY / requested | | 0 | 0 | 0 | 0 | |")
+            rows.append([f"{allowed:.1%}", "none stays within it: EASY / requested", "", *("0" for _ in METRICS), ""])
             continue
         before, after = pooled(made.first, choice), pooled(made.second, choice)
         there = ", ".join(f"{change(before, made.first[BASE], name).relative:+.1%}" for name in METRICS[:3])
@@ -125,24 +122,26 @@ def frontier_table(made: Frontier) -> list[str]:
             ", ".join(f"{change(made.second[choice.policy(seed)], made.second[BASE], name).relative:+.1%}" for name in METRICS[:3])
             for seed in SEEDS
         )
-        lines.append(f"| {allowed:.1%} | {choice} | {there} | " + " | ".join(cells) + f" | {seeds} |")
+        rows.append([f"{allowed:.1%}", str(choice), there, *cells, seeds])
     for bound in BOUNDS:
         cells = [shown(change(made.second[bound], made.second[BASE], name)) for name in METRICS]
-        lines.append(f"| bound | {bound.scheduler} / clairvoyant | | " + " | ".join(cells) + " | |")
-    return lines
+        rows.append(["bound", f"{bound.scheduler} / clairvoyant", "", *cells, ""])
+    headings = ["allowed", "chosen on the first half: scheduler / order, fit, end", "slowdown, AWF, P2SF there", *HEADINGS]
+    return markdown([*headings, "seed by seed"], rows, keys=2)
 
 
-def rivals_table(made: Sequence[Frontier]) -> list[str]:
+HEADINGS = ("slowdown", "AWF", "P2SF", "wait")
+
+
+def rivals_table(made: Sequence[Frontier]) -> str:
     """What each predictor gives under the same correction, on second halves."""
-    lines = ["| trace | scheduler | predictor | correction | slowdown | AWF | P2SF | wait |", "| --- " * 8 + "|"]
+    rows = []
     for each in made:
         for scheduler in COMPARED:
             for policy in rivals(scheduler):
                 cells = [shown(change(each.second[policy], each.second[BASE], name)) for name in METRICS]
-                lines.append(
-                    f"| {each.title} | {scheduler} | {policy.predictor} | {policy.correction} | " + " | ".join(cells) + " |"
-                )
-    return lines
+                rows.append([each.title, scheduler, str(policy.predictor), policy.correction, *cells])
+    return markdown(["trace", "scheduler", "predictor", "correction", *HEADINGS], rows, keys=4)
 
 
 def verdict(made: Frontier) -> str:
@@ -165,16 +164,16 @@ def verdict(made: Frontier) -> str:
     )
 
 
-def first_half_table(made: Frontier) -> list[str]:
+def first_half_table(made: Frontier) -> str:
     """Everything there was to choose from."""
-    lines = ["| scheduler | " + " | ".join(", ".join(levels) for levels in LEVELS) + " |", "| --- " * (1 + len(LEVELS)) + "|"]
+    rows = []
     for scheduler in SCHEDULERS:
         cells = []
         for levels in LEVELS:
             sums = pooled(made.first, Choice(scheduler, levels))
             cells.append(", ".join(f"{change(sums, made.first[BASE], name).relative:+.1%}" for name in METRICS[:3]))
-        lines.append(f"| {scheduler} | " + " | ".join(cells) + " |")
-    return lines
+        rows.append([scheduler, *cells])
+    return markdown(["scheduler", *(", ".join(levels) for levels in LEVELS)], rows)
 
 
 TITLE = """# What is it worth to predict a distribution? `quantile`
@@ -235,10 +234,10 @@ def page(distributions: Sequence[Judged], frontiers: Sequence[Frontier], made: s
         "",
         "Seconds of the wall clock in this run: other work beside it makes them longer.",
         "",
-        *cost_table(distributions),
+        cost_table(distributions),
         "",
     ]
-    lines += ["## What it does to the schedule", "", SAME, "", *rivals_table(frontiers), ""]
+    lines += ["## What it does to the schedule", "", SAME, "", rivals_table(frontiers), ""]
     lines += ["### Chosen on the first half", ""]
     lines += [
         f"Correction `{CORRECTION}`; {len(CHOICES)} policies, {len(SCHEDULERS)} schedulers with {len(LEVELS)} choices of levels, each with seeds "
@@ -254,9 +253,9 @@ def page(distributions: Sequence[Judged], frontiers: Sequence[Frontier], made: s
         "",
     ]
     for made in frontiers:
-        lines += [f"### {made.title}", "", *frontier_table(made), ""]
+        lines += [f"### {made.title}", "", frontier_table(made), ""]
         lines += ["<details><summary>The first half: slowdown, AWF, P2SF of everything there was to choose from</summary>", ""]
-        lines += [*first_half_table(made), "", "</details>", ""]
+        lines += [first_half_table(made), "", "</details>", ""]
     return "\n".join(lines)
 
 

@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from benchmarks.common.replays import LEARNERS_REPLAYS
-from benchmarks.common.tables import Table
+from benchmarks.common.tables import Table, markdown
 from benchmarks.studies.schedules import BASE, STUDIED, Results, best_corrections
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim.campaigns.policy_frontier import Change, change, climb, halves
@@ -172,7 +172,7 @@ def steps(results: Results, ageing: bool = False) -> pd.DataFrame:
 
 def _summary(made: Sequence[Results]) -> list[str]:
     """Bounds, and what was chosen at no price and at most 5 %, a row a trace."""
-    lines = [SUMMARY, "", "| trace | " + " | ".join(CHOICES) + " |", "| --- " * (1 + len(CHOICES)) + "|"]
+    rows = []
     for results in made:
         cells = [_triple(results, bound) for bound in BOUNDS]
         for allowed in (0.0, 0.05):
@@ -180,8 +180,8 @@ def _summary(made: Sequence[Results]) -> list[str]:
                 table = steps(results, ageing)
                 chosen = _chosen(table[table["allowed"] == allowed])
                 cells.append(f"{_name(chosen)}: {_triple(results, chosen)}")
-        lines.append(f"| {results.title} | " + " | ".join(cells) + " |")
-    return lines
+        rows.append([results.title, *cells])
+    return [SUMMARY, "", markdown(["trace", *CHOICES], rows)]
 
 
 def _chosen(step: pd.DataFrame) -> Policy:
@@ -200,26 +200,34 @@ def _triple(results: Results, policy: Policy) -> str:
 
 def frontiers(results: Results) -> list[str]:
     """The ladder over the schedulers studied, then, where there are any, over those of ``AGEING`` too, each with its bounds."""
-    lines = [*_frontier(results, steps(results), BOUNDS), ""]
+    lines = [_frontier(results, steps(results), BOUNDS), ""]
     ageing = results.schedulers(True)
     if ageing:
         lines += [f"Choosing also among {', '.join(ageing)}:", ""]
-        lines += [*_frontier(results, steps(results, True), [Policy(each, "clairvoyant") for each in ageing]), ""]
+        lines += [_frontier(results, steps(results, True), [Policy(each, "clairvoyant") for each in ageing]), ""]
     return lines
 
 
-def _frontier(results: Results, table: pd.DataFrame, bounds: Sequence[Policy]) -> list[str]:
-    lines = ["| allowed | chosen on the first half | slowdown, AWF, P2SF there | slowdown | AWF | P2SF | wait | cost: AWF, P2SF |"]
-    lines += ["| --- " * 8 + "|"]
-    for allowed, step in table.groupby("allowed"):
-        lines.append(f"| {allowed:.1%} | {_step(results, _chosen(step))} |")
-    return lines + [f"| bound | {_step(results, bound)} |" for bound in bounds]
+def _frontier(results: Results, table: pd.DataFrame, bounds: Sequence[Policy]) -> str:
+    rows = [[f"{allowed:.1%}", *_step(results, _chosen(step))] for allowed, step in table.groupby("allowed")]
+    rows += [["bound", *_step(results, bound)] for bound in bounds]
+    headings = [
+        "allowed",
+        "chosen on the first half",
+        "slowdown, AWF, P2SF there",
+        "slowdown",
+        "AWF",
+        "P2SF",
+        "wait",
+        "cost: AWF, P2SF",
+    ]
+    return markdown(headings, rows, keys=2)
 
 
-def _step(results: Results, policy: Policy) -> str:
+def _step(results: Results, policy: Policy) -> list[str]:
     first = results.sums["first half"]
     seen = ", ".join(_percent(change(first[policy], first[BASE], metric)) for metric in (BSLD, AWF, P2SF))
-    return f"{_name(policy)}{_tied(results, policy)} | {seen} | {_row(results, policy)} | {_cost(results, policy)}"
+    return [f"{_name(policy)}{_tied(results, policy)}", seen, *_row(results, policy), _cost(results, policy)]
 
 
 def _tied(results: Results, policy: Policy) -> str:
@@ -231,8 +239,8 @@ def _tied(results: Results, policy: Policy) -> str:
     return f" (a tie with {same} other{'s' if same > 1 else ''})" if same else ""
 
 
-def _row(results: Results, policy: Policy) -> str:
-    return " | ".join(_interval(of(results, policy, metric)) for metric in (BSLD, AWF, P2SF, WAIT))
+def _row(results: Results, policy: Policy) -> list[str]:
+    return [_interval(of(results, policy, metric)) for metric in (BSLD, AWF, P2SF, WAIT)]
 
 
 def _cost(results: Results, policy: Policy) -> str:
@@ -265,14 +273,14 @@ def _compact_under(results: Results, correction: str) -> list[str]:
         f"Slowdown, AWF, P2SF with every predictor, corrected by `{correction}` (bold: the interval excludes no change; × a factor):",
         "",
     ]
-    lines += ["| predictor | " + " | ".join(schedulers) + " |", "| --- " * (1 + len(schedulers)) + "|"]
+    rows = []
     for predictor in predictors:
         cells = []
         for scheduler in schedulers:
             policy = chosen.get((scheduler, predictor))
             cells.append("" if policy is None else "0" if policy == BASE else _triple(results, policy))
-        lines.append(f"| {predictor} | " + " | ".join(cells) + " |")
-    return lines
+        rows.append([str(predictor), *cells])
+    return [*lines, markdown(["predictor", *schedulers], rows)]
 
 
 def draw(made: Sequence[Results], path: Path) -> None:

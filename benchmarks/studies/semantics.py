@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.pages import SHARED, STUDIES, made_by
+from benchmarks.common.tables import markdown
 from features.jobs.cleaning import clean
 from pipelines.ingest.swf import read_swf
 from pipelines.storage.atomic import replacing
@@ -91,13 +92,13 @@ The data: [data/semantics.csv](data/semantics.csv).
 def page(found: pd.DataFrame, replays: int) -> str:
     """The page as Markdown, a row a trace and policy."""
     heads = [f"{METRICS[metric]}, `{option.removeprefix(PLAIN)[1:-1]}`" for metric in METRICS for option in OPTIONS]
-    lines = [HEAD.format(replays=replays, shake=SHAKE_S)]
-    lines += ["| trace | scheduler | predictor / correction | " + " | ".join(heads) + " |", "| --- " * (3 + len(heads)) + "|"]
+    rows = []
     keys = ["title", "scheduler", "predictor", "correction"]
     for (title, scheduler, predictor, correction), part in found.groupby(keys, sort=False):
         cells = [told(part, metric, option) for metric in METRICS for option in OPTIONS]
-        lines.append(f"| {title} | {scheduler} | {predictor} / {correction} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n" + TAIL + "\n" + made_by("studies.semantics") + "\n"
+        rows.append([str(title), str(scheduler), f"{predictor} / {correction}", *cells])
+    table = markdown(["trace", "scheduler", "predictor / correction", *heads], rows, keys=3)
+    return "\n".join([HEAD.format(replays=replays, shake=SHAKE_S), table, TAIL, made_by("studies.semantics"), ""])
 
 
 def told(part: pd.DataFrame, metric: str, option: str) -> str:

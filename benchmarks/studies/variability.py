@@ -22,7 +22,7 @@ import pandas as pd
 from rich.console import Console
 
 from benchmarks.common.pages import STUDIES, kept, made_by
-from benchmarks.common.tables import write_parts
+from benchmarks.common.tables import markdown, write_parts
 from features.monitoring.labels import baselines, z_scores
 from features.monitoring.samplers import TYPE_FEATURES
 from models.variability.classifiers import CLASSIFIERS
@@ -132,10 +132,7 @@ def cell(row: pd.Series) -> str:
 
 def main_table(table: pd.DataFrame, protocol: str) -> str:
     """F1, precision, recall and average precision of each classifier, own and all nodes, and F1 against the truth."""
-    lines = [
-        "| counters of | classifier | F1 | precision | recall | average precision | F1 against the truth |",
-        "| --- |" + " --- |" * 6,
-    ]
+    rows = []
     for kind in ("own", "all", START, RUN):
         for name in table.loc[table["protocol"] == protocol, "classifier"].unique():
             where = {"protocol": protocol, "features": kind, "classifier": name, "application": ALL}
@@ -145,8 +142,9 @@ def main_table(table: pd.DataFrame, protocol: str) -> str:
                 for measure in ("precision", "recall", "average_precision")
             ]
             cells.append(f"{pick(table, against='truth', measure='f1', **where)['value']:.3f}")
-            lines.append(f"| {kind if kind in (START, RUN) else f'{kind} nodes'} | {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+            rows.append([kind if kind in (START, RUN) else f"{kind} nodes", str(name), *cells])
+    headings = ["counters of", "classifier", "F1", "precision", "recall", "average precision", "F1 against the truth"]
+    return markdown(headings, rows, keys=2)
 
 
 def best(table: pd.DataFrame, protocol: str, kinds: tuple[str, ...], against: str = "label") -> pd.Series:
@@ -163,23 +161,24 @@ def best(table: pd.DataFrame, protocol: str, kinds: tuple[str, ...], against: st
 
 def ceilings(table: pd.DataFrame) -> str:
     """How much of each ceiling the best learned model reaches."""
-    lines = ["| protocol | against | best model | F1 | told at start | share | told the run | share |", "| --- |" + " --- |" * 7]
+    rows = []
     for protocol in table["protocol"].unique():
         for against in ("label", "truth"):
             mine = best(table, protocol, ("own", "all"), against)
             start, run = (best(table, protocol, (kind,), against) for kind in (START, RUN))
-            lines.append(
-                f"| {protocol} | {against} | {mine['classifier']}, {mine['features']} nodes | {mine['value']:.3f} | {start['value']:.3f} | "
-                f"**{mine['value'] / start['value']:.0%}** | {run['value']:.3f} | **{mine['value'] / run['value']:.0%}** |"
-            )
-    return "\n".join(lines)
+            row = [str(protocol), against, f"{mine['classifier']}, {mine['features']} nodes", f"{mine['value']:.3f}"]
+            for top in (start, run):
+                row += [f"{top['value']:.3f}", f"**{mine['value'] / top['value']:.0%}**"]
+            rows.append(row)
+    headings = ["protocol", "against", "best model", "F1", "told at start", "share", "told the run", "share"]
+    return markdown(headings, rows, keys=3)
 
 
 def by_application(table: pd.DataFrame) -> str:
     """F1 of the best model and both ceilings for each application left out."""
     mine = best(table, LEFT_OUT, ("own", "all"))
     tops = [best(table, LEFT_OUT, (kind,)) for kind in (START, RUN)]
-    lines = ["| left out | runs that varied | best model | told at start | told the run |", "| --- |" + " --- |" * 4]
+    lines = []
     for name in sorted(set(table["application"]) - {ALL}):
         rows = [
             pick(
@@ -193,43 +192,40 @@ def by_application(table: pd.DataFrame) -> str:
             )
             for row in (mine, *tops)
         ]
-        lines.append(
-            f"| {name} | {rows[0]['varied']} of {rows[0]['runs']} | " + " | ".join(f"{row['value']:.3f}" for row in rows) + " |"
-        )
-    return "\n".join(lines)
+        lines.append([name, f"{rows[0]['varied']} of {rows[0]['runs']}", *(f"{row['value']:.3f}" for row in rows)])
+    return markdown(["left out", "runs that varied", "best model", "told at start", "told the run"], lines)
 
 
 def own_against_all(said: pd.DataFrame) -> str:
     """Paired differences in F1, own nodes minus all nodes."""
-    lines = ["| protocol | classifier | F1 of own minus all nodes |", "| --- | --- | --- |"]
+    lines = []
     for protocol in said["protocol"].unique():
         for name in said.loc[said["protocol"] == protocol, "classifier"].unique():
             rows = said[(said["protocol"] == protocol) & (said["classifier"] == name)]
             found = difference(rows[rows["features"] == "own"], rows[rows["features"] == "all"]).set_index("measure").loc["f1"]
-            lines.append(f"| {protocol} | {name} | {found['value']:+.3f} [{found['low']:+.3f}, {found['high']:+.3f}] |")
-    return "\n".join(lines)
+            lines.append([str(protocol), str(name), f"{found['value']:+.3f} [{found['low']:+.3f}, {found['high']:+.3f}]"])
+    return markdown(["protocol", "classifier", "F1 of own minus all nodes"], lines, keys=2)
 
 
 def sweep_table(found: dict[float, pd.DataFrame], what: str) -> str:
     """F1 as noise or lag grows."""
-    lines = [f"| {what} | best model | F1 | told at start | share |", "| --- |" + " --- |" * 4]
+    rows = []
     for value, table in found.items():
         mine, top = best(table, BLOCKED, ("own", "all")), best(table, BLOCKED, (START,))
-        lines.append(
-            f"| {value:g} | {mine['classifier']}, {mine['features']} nodes | {cell(mine)} | {top['value']:.3f} | {mine['value'] / top['value']:.0%} |"
-        )
-    return "\n".join(lines)
+        name, share = f"{mine['classifier']}, {mine['features']} nodes", f"{mine['value'] / top['value']:.0%}"
+        rows.append([f"{value:g}", name, cell(mine), f"{top['value']:.3f}", share])
+    return markdown([what, "best model", "F1", "told at start", "share"], rows, keys=2)
 
 
 def elimination_table(chosen: pd.DataFrame, whole: pd.DataFrame) -> str:
     """F1 with the columns that elimination inside each training part keeps, beside all of them."""
     less, more = measured(chosen), measured(whole)
-    lines = ["| counters of | columns kept, by block of time | F1 | F1 with all 282 |", "| --- | --- | --- | --- |"]
+    rows = []
     for kind in ("own", "all"):
         counts = chosen[chosen["features"] == kind].groupby("fold")["columns"].first()
         kept_ = ", ".join(str(number) for number in counts)
-        lines.append(f"| {kind} nodes | {kept_} | {cell(best(less, BLOCKED, (kind,)))} | {cell(best(more, BLOCKED, (kind,)))} |")
-    return "\n".join(lines)
+        rows.append([f"{kind} nodes", kept_, *(cell(best(table, BLOCKED, (kind,))) for table in (less, more))])
+    return markdown(["counters of", "columns kept, by block of time", "F1", "F1 with all 282"], rows)
 
 
 def picture(noise: dict[float, pd.DataFrame], lag: dict[float, pd.DataFrame]) -> bytes:
