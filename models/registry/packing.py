@@ -12,7 +12,8 @@ from pathlib import Path
 from models.packed.settings import FORMAT, SETTINGS
 
 _PACKED = Path(__file__).parents[1] / "packed"
-_SCRIPT = "registered_model.py"
+SCRIPT = "registered_model.py"
+"""What MLflow runs of a version."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Assembled:
 
 def private_name() -> str:
     """Name the packed package by format and SHA-256 of its content, checked on loading."""
-    return f"_queuecast_model_{FORMAT}_{content_hash(_modules())}"
+    return f"_queuecast_model_{FORMAT}_{content_hash(packed_modules())}"
 
 
 def content_hash(modules: Iterable[Path]) -> str:
@@ -47,13 +48,13 @@ def assemble(directory: Path, kind: str, write: Callable[[Path], Mapping[str, ob
     """
     code = directory / "code" / private_name()
     code.mkdir(parents=True)
-    for module in _modules():
+    for module in packed_modules():
         shutil.copyfile(module, code / module.name)
     data = directory / artifact(kind)
     data.mkdir()
     settings = {"format": FORMAT, "model": kind, **write(data)}
     (data / SETTINGS).write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
-    return Assembled(Path(shutil.copyfile(_PACKED / _SCRIPT, directory / _SCRIPT)), code, data)
+    return Assembled(Path(shutil.copyfile(packed_script(), directory / SCRIPT)), code, data)
 
 
 def artifact(kind: str) -> str:
@@ -61,5 +62,11 @@ def artifact(kind: str) -> str:
     return f"{kind}_model"
 
 
-def _modules() -> list[Path]:
-    return sorted(path for path in _PACKED.glob("*.py") if path.name != _SCRIPT)
+def packed_modules() -> list[Path]:
+    """Return the modules that are packed into a version."""
+    return sorted(path for path in _PACKED.glob("*.py") if path.name != SCRIPT)
+
+
+def packed_script() -> Path:
+    """Return the script beside them."""
+    return _PACKED / SCRIPT

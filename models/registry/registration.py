@@ -28,6 +28,7 @@ from mlflow.utils.file_utils import local_file_uri_to_path
 from features.errors import InputError
 from features.names import check_name
 from models.packed.settings import FORMAT
+from models.registry.loading import CONTENT, data_hash
 from models.registry.packing import artifact, assemble, private_name
 from models.registry.promotion import TIE
 from models.registry.syncing import sync_tree
@@ -164,6 +165,7 @@ def log_and_register(
             artifacts={artifact(kind.name): str(parts.data)},
             signature=content.signature,
             input_example=content.example,
+            metadata={CONTENT: data_hash(parts.data)},
             pip_requirements=[f"{each}=={version(each)}" for each in ("mlflow", "numpy", "pandas", *content.requirements)],
         )
         _settle(logged.artifact_path)

@@ -6,15 +6,13 @@ refreshed version has the model of an older one, named by the tag ``refreshed_fr
 
 from __future__ import annotations
 
-import tempfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import lightgbm
-import mlflow
-import mlflow.artifacts
-import mlflow.pyfunc
 import numpy as np
 import pandas as pd
 from mlflow.exceptions import MlflowException
@@ -25,9 +23,9 @@ from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 from features.clock import local_clock_s
 from features.errors import InputError
 from models.packed.methods import METHODS, Method
-from models.packed.runtime_predictor import HISTORY, read_method
+from models.packed.runtime_predictor import HISTORY, RuntimePredictor, read_method
 from models.packed.settings import FORMAT
-from models.registry.packing import artifact
+from models.registry.loading import version_data
 from models.registry.registration import Kind, registered_version
 from models.registry.tracking import Tracking
 from models.registry.versions import REFRESHED_FROM
@@ -39,6 +37,8 @@ _ASKED = (
     ColSpec(DataType.long, "requested_s"),
     ColSpec(DataType.datetime, "submit_time"),
 )
+_UNREADABLE = (ValueError, KeyError, TypeError, OSError, MlflowException, lightgbm.basic.LightGBMError, BadZipFile, zlib.error)
+"""Whatever reading damaged or foreign files of a version may raise."""
 
 
 @dataclass(frozen=True)
@@ -136,16 +136,15 @@ def trained_method(tracking: Tracking, trace: str, number: str) -> Method:
 
     Raises InputError for a version of another format or code.
     """
-    place = f"models:/{RUNTIME.registered(trace)}/{number}"
+    name = RUNTIME.registered(trace)
     try:
-        with tempfile.TemporaryDirectory(prefix="queuecast-") as directory:
-            home = Path(mlflow.artifacts.download_artifacts(f"{place}/artifacts/{artifact(RUNTIME.name)}", dst_path=directory))
-            return read_method(home)
-    except (ValueError, OSError, MlflowException, lightgbm.basic.LightGBMError) as error:
-        raise InputError(f"{place}: cannot be read by this Queuecast: {str(error).strip().splitlines()[0]}") from error
+        with version_data(name, number, RUNTIME.name) as directory:
+            return read_method(directory)
+    except _UNREADABLE as error:
+        raise InputError(f"models:/{name}/{number}: cannot be read by this Queuecast: {_first_line(error)}") from error
 
 
-def load(tracking: Tracking, name: str, alias: str = "champion") -> PyFuncModel:
+def load(tracking: Tracking, name: str, alias: str = "champion") -> RuntimePredictor:
     """Load the registered model ``name`` at ``alias``; InputError if missing or unreadable."""
     found = registered_version(tracking, name, alias)
     if found.tags.get("queuecast_format") != str(FORMAT):
@@ -155,20 +154,29 @@ def load(tracking: Tracking, name: str, alias: str = "champion") -> PyFuncModel:
     return load_version(name, str(found.version))
 
 
-def load_version(name: str, number: str) -> PyFuncModel:
-    """Load the version ``number`` of ``name`` as consumers do; InputError if it does not load."""
-    place = f"models:/{name}/{number}"
-    try:
-        return mlflow.pyfunc.load_model(place)
-    except Exception as error:  # whatever the code of a damaged version raises, it serves nothing
-        raise InputError(f"{place}: does not load: {(str(error).strip() or type(error).__name__).splitlines()[0]}") from error
+def load_version(name: str, number: str) -> RuntimePredictor:
+    """Load the data of the version ``number`` of ``name``; InputError if it does not load.
 
-
-def ask(model: PyFuncModel, submitted: pd.DataFrame) -> pd.DataFrame:
-    """Ask a loaded model about ``submitted``, with the columns that its signature lists.
-
-    Without a signature it gets those that all versions need.
+    It predicts by Queuecast's own code: none that the version brings is run.
     """
+    try:
+        with version_data(name, number, RUNTIME.name) as directory:
+            return RuntimePredictor(directory)
+    except _UNREADABLE as error:
+        raise InputError(f"models:/{name}/{number}: does not load: {_first_line(error)}") from error
+
+
+def ask(model: RuntimePredictor | PyFuncModel, submitted: pd.DataFrame) -> pd.DataFrame:
+    """Ask a loaded model about ``submitted``, raw submission columns.
+
+    One that is loaded as consumers load it gets the columns that its signature lists.
+    """
+    if isinstance(model, RuntimePredictor):
+        return model.predict(submitted)
     schema = model.metadata.get_input_schema()
     wanted = schema.input_names() if schema is not None and schema.has_input_names() else [column.name for column in _ASKED]
     return pd.DataFrame(model.predict(submitted[[name for name in submitted if name in wanted]]))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -5,15 +5,12 @@ A version is self-contained: settings as JSON, plain arrays, and the code that w
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import mlflow
-import mlflow.artifacts
 import numpy as np
 import pandas as pd
 from mlflow.exceptions import MlflowException
@@ -23,7 +20,7 @@ from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 from features.errors import InputError
 from features.monitoring.samplers import WINDOW_S
 from models.packed.variability_predictor import ARRAYS, read
-from models.registry.packing import artifact
+from models.registry.loading import version_data
 from models.registry.registration import Kind, registered_version
 from models.registry.tracking import Tracking
 from models.variability.classifiers import CLASSIFIERS
@@ -155,14 +152,12 @@ def _loaded(name: str, number: str, identity: str) -> VariabilityModel:
 
 def load_version(name: str, number: str) -> VariabilityModel:
     """Read a version by its number; InputError if this Queuecast cannot read it."""
-    place = f"models:/{name}/{number}"
     try:
-        with tempfile.TemporaryDirectory(prefix="queuecast-") as directory:
-            home = mlflow.artifacts.download_artifacts(f"{place}/artifacts/{artifact(VARIABILITY.name)}", dst_path=directory)
-            return from_directory(Path(home))
+        with version_data(name, number, VARIABILITY.name) as directory:
+            return from_directory(directory)
     except (ValueError, KeyError, OSError, MlflowException) as error:
         raise InputError(
-            f"{place}: no variability model that this Queuecast reads: {str(error).strip().splitlines()[0]}"
+            f"models:/{name}/{number}: no variability model that this Queuecast reads: {str(error).strip().splitlines()[0]}"
         ) from error
 
 

@@ -29,16 +29,15 @@ def verified(store: Tracking, clean: CleanTrace, known: Accounting, made: Candid
     that does not load, does not answer, answers outside of 1..request or otherwise than ``method`` does here. A submission in an
     hour that the wall clock shows twice has no one answer and is not compared.
     """
-    import mlflow
-
-    from models.registry.runtime_registration import ask
+    from models.registry.loading import consumer_model
+    from models.registry.runtime_registration import RUNTIME, ask
 
     name = f"runtime-{clean.name}"
     count = min(ASKED_BACK, len(clean.jobs))
     rows, until = np.arange(len(clean.jobs) - count, len(clean.jobs)), known.until_s
     asked = submissions(clean).tail(count).reset_index(drop=True)
     try:
-        answers = ask(mlflow.pyfunc.load_model(f"models:/{name}/{made.version}"), asked)
+        answers = ask(consumer_model(name, made.version, RUNTIME.name), asked)
     except Exception as error:  # a model may raise anything while it loads or predicts
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(f"{name}/{made.version} ({made.method}) does not answer when it is loaded back: {reason}") from error

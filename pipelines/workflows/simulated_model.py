@@ -1,8 +1,8 @@
 """Make a registered model a predictor of the simulator that answers as it is served.
 
-Each job is answered from the snapshot of the night before its submission. The version is loaded back from the registry as any
-consumer loads it. What it learned stays; its snapshot is made anew each midnight from what had ended by then. Before the date
-that divides the trace there was no such model, so the request answers there, and nothing there is judged.
+Each job is answered from the snapshot of the night before its submission. The version is loaded back from the registry. What it
+learned stays; its snapshot is made anew each midnight from what had ended by then. Before the date that divides the trace there
+was no such model, so the request answers there, and nothing there is judged.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from pipelines.workflows.split import Split, date_of, nights
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mlflow.pyfunc import PyFuncModel
+    from models.packed.runtime_predictor import RuntimePredictor
 
 
 @dataclass(frozen=True)
 class SimulatedModel:
     """A version as a predictor of the simulator.
 
-    ``off_s`` is the max difference in seconds between its answers loaded as a consumer loads it and those simulated: over the
+    ``off_s`` is the max difference in seconds between the answers of its files in the registry and those simulated: over the
     ``asked`` submissions of the day after its own snapshot, 0 of them where the accounting before that snapshot has changed since
     the version was made.
     """
@@ -94,7 +94,7 @@ def simulated_model(
 
 
 def _disagreement(
-    model: PyFuncModel, tags: Mapping[str, str], clean: CleanTrace, known: Accounting, method: Method
+    model: RuntimePredictor, tags: Mapping[str, str], clean: CleanTrace, known: Accounting, method: Method
 ) -> tuple[int, float]:
     """Return how many submissions ``model`` was asked, and its max difference to ``method``.
 

@@ -161,9 +161,10 @@ def asked_back(made: Retrained, features: pd.DataFrame) -> tuple[float, int]:
 
     And the number of last runs compared.
     """
-    import mlflow
+    from models.registry.loading import consumer_model
+    from models.registry.variability_registration import VARIABILITY
 
     last = features.tail(_ASKED).loc[:, list(made.model.columns)].reset_index(drop=True)
-    loaded = mlflow.pyfunc.load_model(f"models:/{made.name}/{made.model_version}")
+    loaded = consumer_model(made.name, made.model_version, VARIABILITY.name)
     said = pd.DataFrame(loaded.predict(last)).filter(like="probability_").to_numpy(np.float64)
     return float(np.abs(said - made.model.probabilities(last)).max()), len(last)

@@ -298,12 +298,12 @@ class _ClassifierJudge:
         return made
 
     def checks(self, made: Candidate) -> dict[str, bool]:
-        import mlflow
+        from models.registry.loading import consumer_model
 
         name = self.kind.registered(self.subject)
         tagged = self.store.client.get_model_version(name, made.version).tags.get("data_fingerprint") == self.fingerprint
         try:
-            loaded = mlflow.pyfunc.load_model(f"models:/{name}/{made.version}")
+            loaded = consumer_model(name, made.version, self.kind.name)
             wanted = loaded.metadata.get_input_schema().required_input_names()
             asked = self.features.tail(_ASKED_BACK)[wanted].reset_index(drop=True)
             answer = pd.DataFrame(loaded.predict(asked)).filter(like="probability_").to_numpy(np.float64)

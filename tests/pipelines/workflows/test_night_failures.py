@@ -20,6 +20,7 @@ from features.jobs.cleaning import clean as cleaned
 from features.jobs.schema import Trace
 from models.packed.settings import FORMAT
 from models.registry import registration, runtime_registration
+from models.registry.loading import data_hash
 from models.registry.versions import all_versions
 from pipelines.storage import publishing
 from pipelines.storage.lake import Lake
@@ -122,8 +123,10 @@ def cut(folder: Path) -> None:
 
 
 def of_another_night(folder: Path) -> None:
-    settings = json.loads((folder / "model.json").read_text())
+    settings, before = json.loads((folder / "model.json").read_text()), data_hash(folder)
     (folder / "model.json").write_text(json.dumps(settings | {"snapshot_s": settings["snapshot_s"] - 86_400}))
+    described = folder.parents[1] / "MLmodel"
+    described.write_text(described.read_text().replace(before, data_hash(folder)))
 
 
 DAMAGES = {

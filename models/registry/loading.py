@@ -1,0 +1,96 @@
+"""How versions are read here: as data, by Queuecast's own code.
+
+A version brings code for consumers without Queuecast. Code from a registry may be anybody's, so none of it runs in this process but
+what is byte for byte Queuecast's own, and only where a version must answer as its consumers will see it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import mlflow.artifacts
+import mlflow.pyfunc
+import yaml
+from mlflow.pyfunc import PyFuncModel
+
+from models.registry.packing import SCRIPT, artifact, content_hash, packed_modules, packed_script, private_name
+
+CONTENT = "content_sha256"
+"""Entry of a version's MLflow metadata: :func:`data_hash` of its data when it was made."""
+_FLAVOR = "python_function"
+_LOADER = "mlflow.pyfunc.loaders.code_model"
+
+
+def data_hash(directory: Path) -> str:
+    """Return the SHA-256, in hex digits, of names and contents of the files in ``directory``."""
+    digest = hashlib.sha256()
+    for file in sorted(directory.iterdir()):
+        digest.update(f"{file.name}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\0".encode())
+    return digest.hexdigest()
+
+
+@contextmanager
+def version_data(name: str, number: str, kind: str) -> Iterator[Path]:
+    """Yield the data of a version of ``kind``, as ``packing.assemble`` filled it; no code of it runs.
+
+    Raises ValueError where data or code is not what was packed, OSError for a missing file, and MLflow's own errors.
+    """
+    with _fetched(name, number, kind) as home:
+        yield home / "artifacts" / artifact(kind)
+
+
+def consumer_model(name: str, number: str, kind: str) -> PyFuncModel:
+    """Load a version as its consumers do, by the code that it brings.
+
+    Raises as :func:`version_data`, and ValueError for code that is not this Queuecast's own; that is never run.
+    """
+    with _fetched(name, number, kind) as home:
+        _check_own(home)
+        return mlflow.pyfunc.load_model(str(home))
+
+
+@contextmanager
+def _fetched(name: str, number: str, kind: str) -> Iterator[Path]:
+    """Yield a copy of all files of a version, without compiled modules, its hashes verified."""
+    with tempfile.TemporaryDirectory(prefix="queuecast-") as directory:
+        home = Path(mlflow.artifacts.download_artifacts(f"models:/{name}/{number}", dst_path=directory))
+        for compiled in [*home.rglob("__pycache__")]:
+            shutil.rmtree(compiled)
+        packages = [content_hash(each.glob("*.py")) == each.name.rpartition("_")[2] for each in (home / "code").glob("*/")]
+        if not packages or not all(packages):
+            raise ValueError("its code is not what was packed (the SHA-256 is in its name): it is damaged or was tampered with")
+        stated = _settings(home).get("metadata") or {}
+        if CONTENT in stated and stated[CONTENT] != data_hash(home / "artifacts" / artifact(kind)):
+            raise ValueError("its data are not what was packed: it is damaged or was tampered with")
+        yield home
+
+
+def _check_own(home: Path) -> None:
+    """Raise ValueError unless all code of the version at ``home`` is what would be packed now.
+
+    A pickle would be code, too; an extension module would be imported in place of the module of its name.
+    """
+    flavor, package = _settings(home)["flavors"][_FLAVOR], home / "code" / private_name()
+    own = {
+        "loader": flavor.get("loader_module") == _LOADER and "python_model" not in flavor and flavor.get("code") == "code",
+        "script": Path(flavor.get("model_code_path", "")).name == SCRIPT
+        and (home / SCRIPT).read_bytes() == packed_script().read_bytes(),
+        "code": {*(home / "code").rglob("*")} == {package, *(package / module.name for module in packed_modules())},
+    }
+    if other := [part for part, same in own.items() if not same]:
+        raise ValueError(f"it brings code that is not this Queuecast's own, which is not run here ({', '.join(other)})")
+
+
+def _settings(home: Path) -> dict:
+    try:
+        found = yaml.safe_load((home / "MLmodel").read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError("its MLmodel is no YAML") from error
+    if not isinstance(found, dict):
+        raise ValueError("its MLmodel is no table")
+    return found

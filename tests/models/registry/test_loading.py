@@ -1,0 +1,151 @@
+"""What a version brings is read as data: no code of a registry runs here but Queuecast's own."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import mlflow
+import pandas as pd
+import pytest
+from mlflow.artifacts import download_artifacts
+
+from features.errors import InputError
+from features.jobs.snapshot import snapshot
+from models.packed.methods import Last2
+from models.registry import tracking
+from models.registry.loading import consumer_model
+from models.registry.packing import content_hash
+from models.registry.registration import Training, log_and_register
+from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot, ask, load_version, trained_method
+from tests.support.learning import workload
+
+ASKED = pd.DataFrame(
+    {
+        "user": ["ann", "bob"],
+        "procs": [4, 1],
+        "requested_s": [3600, 600],
+        "submit_time": pd.to_datetime(["2024-01-02", "2024-01-03"]).astype("datetime64[s]"),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Return the store and the files of a sound version."""
+    place = tmp_path_factory.mktemp("mlflow")
+    before = mlflow.get_tracking_uri()
+    store = tracking.connect(f"sqlite:///{place}/mlflow.db", str(place / "artifacts"), "loading", site=False)
+    jobs, start = workload()
+    at = int(jobs["submit_s"].iloc[-1])
+    users = snapshot(jobs, start, at)
+    content = RuntimeContent(Last2(), Snapshot(users, at, 0, "UTC"))
+    log_and_register(store, RUNTIME, content, Training("t", "abc", 300, (0, at), generated=True), (0.5, 9), {})
+    home = Path(download_artifacts(store.client.get_model_version("runtime-t", "1").source))
+    yield store, home, users["user"].iloc[0]
+    mlflow.set_tracking_uri(before)
+
+
+@pytest.fixture
+def files(made, tmp_path):
+    """Yield the files of the version, put back afterwards."""
+    _, home, _ = made
+    shutil.copytree(home, tmp_path / "sound")
+    yield home
+    shutil.rmtree(home)
+    shutil.copytree(tmp_path / "sound", home)
+
+
+def test_its_data_answer_as_its_code_does(made):
+    asked = ASKED.assign(user=[made[2], "a stranger"])
+    here, there = ask(load_version("runtime-t", "1"), asked), ask(consumer_model("runtime-t", "1", "runtime"), asked)
+    pd.testing.assert_frame_equal(here, there, check_dtype=False)
+    assert here["user_known"].tolist() == [True, False]
+    assert trained_method(made[0], "t", "1").name == "last2"
+
+
+def hostile(marker: Path) -> str:
+    return f"open({str(marker)!r}, 'a').write('ran')\n"
+
+
+def other_script(files, evil):
+    (files / "registered_model.py").write_text(evil + (files / "registered_model.py").read_text())
+
+
+def other_module(files, evil):
+    package = next((files / "code").iterdir())
+    (package / "boosting.py").write_text(evil + (package / "boosting.py").read_text())
+    package.rename(package.with_name(f"{package.name.rpartition('_')[0]}_{content_hash(package.glob('*.py'))}"))
+
+
+def another_module_beside(files, evil):
+    (files / "code" / "pandas.py").write_text(evil)
+
+
+def a_package_in_place_of_a_module(files, evil):
+    package = next((files / "code").iterdir()) / "boosting"
+    package.mkdir()
+    (package / "__init__.py").write_text(evil)
+
+
+def another_loader(files, evil):
+    (files / "code" / "evil_loader.py").write_text(evil)
+    text = (files / "MLmodel").read_text()
+    (files / "MLmodel").write_text(re.sub("loader_module: .*", "loader_module: evil_loader", text))
+
+
+def a_pickle(files, evil):
+    (files / "evil.pkl").write_bytes(b"cos\nsystem\n(S'touch " + evil.split("'")[1].encode() + b"'\ntR.")
+    text = (files / "MLmodel").read_text()
+    (files / "MLmodel").write_text(
+        re.sub(
+            "loader_module: .*",
+            "loader_module: mlflow.pyfunc.model\n    python_model: evil.pkl",
+            re.sub(" *model_code_path.*\n", "", text),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "change", [other_script, other_module, another_module_beside, a_package_in_place_of_a_module, another_loader, a_pickle]
+)
+def test_no_code_runs_that_is_not_our_own(files, tmp_path, change):
+    marker = tmp_path / "ran"
+    change(files, hostile(marker))
+    before = list(sys.path)
+    try:
+        ask(load_version("runtime-t", "1"), ASKED)  # its data are sound
+    except InputError as refused:
+        assert "tampered with" in str(refused)  # noqa: PT017
+    with pytest.raises(ValueError, match=r"not this Queuecast's own|tampered with"):
+        consumer_model("runtime-t", "1", "runtime")
+    assert sys.path == before
+    assert not marker.exists()
+
+
+def test_code_that_is_not_what_was_packed_is_told(files):
+    module = next(files.glob("code/*/methods.py"))
+    module.write_text(module.read_text() + "\n")
+    for read in (lambda: load_version("runtime-t", "1"), lambda: trained_method(None, "t", "1")):
+        with pytest.raises(InputError, match=r"models:/runtime-t/1: .*its code is not what was packed .*tampered with"):
+            read()
+
+
+@pytest.mark.parametrize("name", ["history.parquet", "model.json"])
+def test_data_that_are_not_what_was_packed_are_told(files, name):
+    file = files / "artifacts" / "runtime_model" / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=r"models:/runtime-t/1: .*its data are not what was packed: .*damaged"):
+        load_version("runtime-t", "1")
+
+
+@pytest.mark.parametrize("name", ["MLmodel", "artifacts", "code"])
+def test_a_version_without_a_part_is_told_in_a_line(files, name):
+    part = files / name
+    shutil.rmtree(part) if part.is_dir() else part.unlink()
+    with pytest.raises(InputError, match=r"^models:/runtime-t/1: does not load: [^\n]+$"):
+        load_version("runtime-t", "1")
