@@ -1,4 +1,10 @@
-"""The one exception for bad input."""
+"""The one exception for bad input, and foreign text made safe to print."""
+
+import re
+
+from features import limits
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class InputError(ValueError):
@@ -6,3 +12,29 @@ class InputError(ValueError):
 
     The command line prints the message alone and exits with 2; any other exception that escapes is a defect of Queuecast.
     """
+
+
+def printable(text: str) -> str:
+    r"""Return ``text`` with control characters, but tabs and line ends, as escapes such as \x1b.
+
+    So are marks that change the direction of writing, and halves of characters, which no terminal can print.
+    """
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def one_line(text: str, most: int = limits.MESSAGE) -> str:
+    """Return printable ``text`` as one line of at most ``most`` characters; what is too long loses its middle."""
+    line = printable(" ".join(text[: 10 * most].split()) if len(text) <= 10 * most else _ends(text, 5 * most))
+    return line if len(line) <= most else _ends(line, (most - 5) // 2)
+
+
+def shown(value: object, most: int = 40) -> str:
+    """Return a value to be named in an error, at most ``most`` characters of it; texts are quoted."""
+    if isinstance(value, str):
+        return repr(value if len(value) <= most else value[:most] + "...")
+    said = repr(value)
+    return said if len(said) <= most else said[:most] + "..."
+
+
+def _ends(text: str, each: int) -> str:
+    return " ... ".join(" ".join(part.split()) for part in (text[:each], text[-each:]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from features.errors import InputError
+from features.errors import InputError, shown
 
 LONGEST = 100
 RULE = f"a name is at most {LONGEST} lower-case letters, digits, hyphens and single dots, the first a letter or digit"
@@ -25,9 +25,8 @@ def check_name(text: str, where: str) -> str:
     The error names ``where`` the text stands, the rule, and a similar valid name.
     """
     if not is_name(text):
-        shown = text if len(text) <= 40 else text[:40] + "..."
         like = re.sub(r"\.\.+", ".", with_hyphens(text)).lstrip(".-")[:LONGEST]
-        raise InputError(f"{where}: {shown!r} is no name{f' (such as {like})' if is_name(like) else ''}: {RULE}")
+        raise InputError(f"{where}: {shown(text)} is no name{f' (such as {like})' if is_name(like) else ''}: {RULE}")
     return text
 
 

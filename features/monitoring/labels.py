@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from features.errors import InputError
+from features.errors import InputError, shown
 from features.monitoring.samplers import FEATURES, PROBE_FEATURES, PROBES, STATISTICS, TYPE_FEATURES, TYPES
 
 BINARY = (1.5,)
@@ -76,12 +76,12 @@ def probe_features(probes: pd.DataFrame, run_ids: Sequence[str] | pd.Index | pd.
     again = rows.duplicated(["run_id", "node"])
     if again.any():
         first = rows[again].iloc[0]
-        raise InputError(f"run {first['run_id']!r} has several probe results of node {first['node']!r}")
+        raise InputError(f"run {shown(first['run_id'])} has several probe results of node {shown(first['node'])}")
     waits = rows[list(PROBES)].astype(np.float64)
     wrong = ((waits < 0) | np.isinf(waits)).any(axis=1)
     if wrong.any():
         first = rows[wrong].iloc[0]
-        raise InputError(f"run {first['run_id']!r} has probe results of node {first['node']!r} that are no waiting times")
+        raise InputError(f"run {shown(first['run_id'])} has probe results of node {shown(first['node'])} that are no waiting times")
     groups = waits.groupby(rows["run_id"].astype(str), sort=False)
     columns = {f"probe.{name}.{statistic}": getattr(groups[name], statistic)() for name in PROBES for statistic in STATISTICS}
     table = pd.DataFrame(columns, columns=list(PROBE_FEATURES), dtype=np.float64)
@@ -96,7 +96,7 @@ def type_features(application: Sequence[str] | np.ndarray | pd.Series, types: Ma
     """
     for name, kind in types.items():
         if kind not in TYPES:
-            raise InputError(f"application {name!r} is of type {kind!r}; types are {' '.join(TYPES)}")
+            raise InputError(f"application {shown(name)} is of type {shown(kind)}; types are {' '.join(TYPES)}")
     kinds = np.array([TYPES.index(types[name]) if name in types else -1 for name in application], np.int64)
     matrix = np.where(kinds[:, None] < 0, np.nan, (kinds[:, None] == np.arange(len(TYPES))).astype(np.float64))
     return pd.DataFrame(matrix, columns=list(TYPE_FEATURES))
@@ -114,7 +114,7 @@ def feature_matrix(windows: pd.DataFrame, probes: pd.DataFrame, types: Mapping[s
     run_ids = pd.Index(runs["run_id"], name="run_id")
     absent = run_ids.difference(windows.index)
     if len(absent):
-        raise InputError(f"{len(absent)} runs have no window features, {absent[0]!r} first")
+        raise InputError(f"{len(absent)} runs have no window features, {shown(absent[0])} first")
     place = {name: number for number, name in enumerate(FEATURES)}
     columns = sorted(windows.columns, key=lambda name: place.get(name, len(place)))  # stable: others stay in their order
     kinds = type_features(runs["application"].tolist(), types).set_axis(run_ids, axis=0)

@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from features.errors import InputError
+from pipelines.cli.last_resort import tell
 from pipelines.cli.lazy import LazyGroup
 
 _COMMANDS = {
@@ -40,26 +40,12 @@ def cli() -> None:
 def main() -> None:
     """Run the command line.
 
-    Exit code 2 and one line for bad input, 0 only if everything asked for was done.
+    One line for whatever went wrong; exit code 2 for bad input, 0 only if everything asked for was done.
     """
     try:
         cli(standalone_mode=False)
-    except InputError as error:
-        print(f"queuecast: {error}", file=sys.stderr)
-        sys.exit(2)
-    except click.ClickException as error:
-        # click's own words about arguments, in one line
-        hint = f" (see {error.ctx.command_path} --help)" if isinstance(error, click.UsageError) and error.ctx else ""
-        print(f"queuecast: {error.format_message()}{hint}", file=sys.stderr)
-        sys.exit(2)
-    except (click.Abort, KeyboardInterrupt):
-        print("queuecast: interrupted", file=sys.stderr)
-        sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
-    except OSError as error:
-        if error.filename is None:
-            raise
-        print(f"queuecast: {error.filename}: {error.strerror}", file=sys.stderr)
-        sys.exit(2)
+    except (Exception, KeyboardInterrupt) as error:
+        sys.exit(tell(error))

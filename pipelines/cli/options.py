@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from features.errors import InputError
+from features.errors import InputError, one_line, printable
 from features.jobs.cleaning import MISSING_REQUEST, CleanTrace, clean
 from features.jobs.shaking import SHAKE_S
 from pipelines.ingest.read import find_entry, read_trace
@@ -45,6 +45,7 @@ REGISTERED = (
 )
 """What commands say of registered models among predictors."""
 
+_LONGEST_NOTE = 1000
 _COUNTED = "queuecast.counted"
 
 
@@ -121,7 +122,7 @@ def trace_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def note(text: str) -> None:
     """Print one line about the work to standard error."""
-    print(text, file=sys.stderr)
+    print(printable(text), file=sys.stderr)
 
 
 def load(spec: str, procs: int | None, timezone: str | None, missing_request: str | None) -> CleanTrace:
@@ -136,5 +137,5 @@ def load(spec: str, procs: int | None, timezone: str | None, missing_request: st
     touched = ", ".join(f"{words} {count:,}" for words, count in cleaned.touched().items())
     note(f"{cleaned.name}: {cleaned.jobs_read:,} jobs read, {len(cleaned.jobs):,} kept" + (f" ({touched})" if touched else ""))
     for text in cleaned.notes:
-        note(f"{cleaned.name}: {text}")
+        note(one_line(f"{cleaned.name}: {text}", _LONGEST_NOTE))
     return cleaned

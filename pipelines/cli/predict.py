@@ -12,6 +12,7 @@ from features.errors import InputError
 from models.packed.methods import LEVELS, PREDICTED
 from pipelines.cli.options import note
 from pipelines.ingest.people_tables import Place, read_table, refuse
+from pipelines.storage.csv_text import csv_text
 
 ASKED = ("user", "procs", "requested_s", "submit_time")
 OPTIONAL = ("group", "executable")
@@ -42,7 +43,7 @@ def command(spec: str, jobs: Path) -> None:
         note(
             f"{spec}: has no history of the user of {unknown:,} of {len(table):,} jobs ({KNOWN} is False): answered from other users' histories"
         )
-    click.echo(pd.concat([table, answers], axis=1).to_csv(index=False), nl=False)
+    click.echo(csv_text(pd.concat([table, answers], axis=1)), nl=False)
 
 
 def read_submissions(path: Path) -> pd.DataFrame:

@@ -22,6 +22,7 @@ from rich.progress import TaskID
 
 from features.errors import InputError
 from pipelines.cli.interrupts import prompt_interrupt
+from pipelines.cli.last_resort import known_cause
 from pipelines.cli.options import REGISTERED, counted, note, trace_options
 from pipelines.report.table import Table
 from pipelines.storage.lake import Lake
@@ -239,6 +240,9 @@ def _explain(result: dg.ExecuteInProcessResult, failed: Iterable[str]) -> None:
         if root.cls_name == "DagsterAssetCheckFailedError":
             _say_checks(result)
             note("queuecast: its results were not made; earlier results stay")
+            sys.exit(1)
+        if cause := known_cause(f"{root.cls_name}: {root.message}"):
+            note(f"queuecast: {cause}")
             sys.exit(1)
         note(root.to_string())
         break

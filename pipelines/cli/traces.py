@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from features.errors import one_line
 from pipelines.cli.options import note
 
 
@@ -33,6 +34,6 @@ def _list() -> None:
             state = str(entry.path)
         else:
             state = f"queuecast fetch {name}" if entry.remote else f"missing: {entry.path}"
-        rows.append([name, entry.title, str(entry.procs or ""), entry.missing_request, state])
+        rows.append([name, one_line(entry.title), str(entry.procs or ""), entry.missing_request, state])
     headings = ["name", "what it is", "processors", "missing requests", "state"]
     Table("", headings, rows, left=["what it is", "missing requests", "state"]).show()

@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from features import limits
-from features.errors import InputError
+from features.errors import InputError, shown
 from pipelines.ingest.source import Source
 from pipelines.ingest.text import BLOCK
 
@@ -217,12 +217,11 @@ class AccountingTable:
     def error(self, name: str, row: int, what: str) -> InputError:
         """Return an error about a column's value in ``row`` (from 0, without the header)."""
         text = self._table.column(str(self._place[name]))[row].as_py().strip()
-        shown = text if len(text) <= 40 else text[:40] + "..."
         rows = ((line, fields) for line, fields in self._lines() if line not in self._passed_over)
         for found, (line, _) in enumerate(rows):
             if found == row + 1:
-                return InputError(f"{self.path}:{line}: {self.title(name)} {shown!r} {what}")
-        return InputError(f"{self.path}: {self.title(name)} {shown!r} {what}")
+                return InputError(f"{self.path}:{line}: {self.title(name)} {shown(text)} {what}")
+        return InputError(f"{self.path}: {self.title(name)} {shown(text)} {what}")
 
     def _error_at(self, name: str, text: str, what: str) -> InputError:
         """Return an error about the first row with that text."""

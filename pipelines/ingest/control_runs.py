@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from features import limits
-from features.errors import InputError
+from features.errors import InputError, one_line
 from pipelines.ingest.accounting import AccountingTable, duration, seconds
 from pipelines.ingest.localtime import NEVER, to_unix, zone
 from pipelines.ingest.node_list import expand_nodes
@@ -142,7 +142,9 @@ def _pattern(text: str) -> re.Pattern[str]:
 def _found(table: AccountingTable, *names: str) -> str:
     found = table.find(*names)
     if found is None:
-        raise InputError(f"{table.path}: the header line has no column {' or '.join(names)}, only {', '.join(table.titles)[:200]}")
+        raise InputError(
+            f"{table.path}: the header line has no column {' or '.join(names)}, only {one_line(', '.join(table.titles), 160)}"
+        )
     return found
 
 

@@ -12,13 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from features.errors import InputError
+from features.errors import InputError, shown
 from pipelines.ingest import ldms_kernel as kernel
 from pipelines.ingest.ldms_header import Header, is_header, read_header
 from pipelines.ingest.text import BLOCK, text_of
 
 _HARD = 1 << 15
-_SHOWN = 40
 
 
 class NodeTable:
@@ -190,7 +189,7 @@ class LdmsReader:
             if line:
                 if not is_header(line):
                     raise InputError(
-                        f"{self.path}:{self.line + 1}: no header line: {_shown(line)} names no column Time, and there is no header file beside it"
+                        f"{self.path}:{self.line + 1}: no header line: {shown(line)} names no column Time, and there is no header file beside it"
                     )
                 header = self._header(line)
                 self.line += 1
@@ -205,14 +204,10 @@ class LdmsReader:
         if line != header.line.strip():
             if not is_header(line):
                 what = "begins with # but is no header" if line.startswith("#") else "is neither a row nor a header"
-                raise InputError(f"{self.path}:{self.line + 1}: {_shown(line)} {what}")
+                raise InputError(f"{self.path}:{self.line + 1}: {shown(line)} {what}")
             header = self._header(line)
         self.line += 1
         return behind, header
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 
 def _complaint(code: int, place: int, text: bytes, header: Header) -> str:
@@ -224,4 +219,4 @@ def _complaint(code: int, place: int, text: bytes, header: Header) -> str:
         kernel.NO_NODE: "no name of a node",
         kernel.NO_TIME: "no time in Unix seconds",
     }[code]
-    return f"{header.columns[place]} is {_shown(text.decode('utf-8', 'replace'))}, {what}"
+    return f"{header.columns[place]} is {shown(text.decode('utf-8', 'replace'))}, {what}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from features.errors import InputError
+from features.errors import InputError, one_line, shown
 from features.monitoring.samplers import SAMPLERS
 from pipelines.ingest import ldms_kernel as kernel
 
@@ -117,7 +117,7 @@ def _by_sampler(columns: Mapping[int, str], stated: str | None, file_name: str) 
         owner = parts[1] if len(parts) == 2 else default
         assert owner is not None
         if not _SAFE.fullmatch(owner):
-            raise InputError(f"{owner!r} cannot be a sampler's name: letters, digits, _ . and - only")
+            raise InputError(f"{shown(owner)} cannot be a sampler's name: letters, digits, _ . and - only")
         found.setdefault(owner, {})[place] = parts[0]
     return {owner: _metric_names(names) for owner, names in found.items()}
 
@@ -136,7 +136,7 @@ def _metric_names(columns: Mapping[int, str]) -> dict[int, str]:
     }
     repeated = [name for name, times in Counter(names.values()).items() if times > 1]
     if repeated:
-        raise InputError(f"the header names the metric {repeated[0]} twice")
+        raise InputError(f"the header names the metric {repeated[0][:40]} twice")
     if taken := {"time_s"} & set(names.values()):
         raise InputError(f"a metric cannot be called {taken.pop()}")
     return names
@@ -153,9 +153,9 @@ def _alike(names: Iterable[str]) -> str:
     shared = {sampler.name: len(bare & set(sampler.metrics)) for sampler in SAMPLERS.values()}
     best = max(shared, key=lambda name: shared[name])
     if 2 * shared[best] < len(bare):
-        shown = ", ".join(sorted(bare)[:3]) + (", ..." if len(bare) > 3 else "")
+        some = one_line(", ".join(sorted(bare)[:3]), 60) + (", ..." if len(bare) > 3 else "")
         raise InputError(
-            f"unknown sampler: neither the file's name nor its metrics ({shown}) are those of "
+            f"unknown sampler: neither the file's name nor its metrics ({some}) are those of "
             f"{', '.join(SAMPLERS)}; say which it is with --sampler"
         )
     return best

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 import pandas as pd
 
-from features.errors import InputError
+from features.errors import InputError, shown
 
 NEVER = np.iinfo(np.int64).min
 """The Unix time of a missing time (numpy's NaT as an integer)."""
@@ -34,7 +34,7 @@ def zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise InputError(f"unknown time zone {name!r}: use a name such as Europe/Stockholm") from error
+        raise InputError(f"unknown time zone {shown(name)}: use a name such as Europe/Stockholm") from error
 
 
 def to_unix(local: np.ndarray, place: ZoneInfo, not_before_s: np.ndarray | None = None) -> UnixTimes:

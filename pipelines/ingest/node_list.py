@@ -9,6 +9,8 @@ import re
 from collections import Counter
 from itertools import product
 
+from features.errors import shown
+
 MOST = 1_000_000
 """Max nodes of a list: a slip such as [1-99999999] would fill the memory."""
 
@@ -34,7 +36,7 @@ def expand_nodes(text: str) -> tuple[str, ...]:
         raise ValueError("a list of nodes: its brackets do not match")
     if len(set(names)) < len(names):
         repeated = next(name for name, times in Counter(names).items() if times > 1)
-        raise ValueError(f"a list of nodes: it names {repeated} twice")
+        raise ValueError(f"a list of nodes: it names {repeated[:40]} twice")
     return tuple(names)
 
 
@@ -57,10 +59,10 @@ def _numbers(inside: str, room: int) -> list[str]:
     for piece in inside.split(","):
         found = _RANGE.fullmatch(piece.strip())
         if found is None:
-            raise ValueError(f"a list of nodes: [{inside}] holds {piece.strip()!r}, no number or range")
+            raise ValueError(f"a list of nodes: [{inside[:40]}] holds {shown(piece.strip())}, no number or range")
         first, last = int(found[1]), int(found[2] or found[1])
         if last < first:
-            raise ValueError(f"a list of nodes: the range {piece.strip()} goes down")
+            raise ValueError(f"a list of nodes: the range {piece.strip()[:40]} goes down")
         if last - first >= room:
             raise ValueError(f"a list of nodes: it names more than {MOST:,}")
         numbers.extend(f"{number:0{len(found[1])}d}" for number in range(first, last + 1))

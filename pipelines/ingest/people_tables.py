@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from features import limits
-from features.errors import InputError
+from features.errors import InputError, shown
 from pipelines.ingest.text import text_of
 
 Place = Callable[[int], str]
@@ -47,9 +47,9 @@ def refuse(place: Place, column: pd.Series, wrong: pd.Series, what: str) -> None
     count = int(wrong.sum())
     if count:
         first = int(np.argmax(wrong.to_numpy(bool)))
-        text = str(column.iloc[first])
-        shown = text if len(text) <= 40 else text[:40] + "..."
-        raise InputError(f"{place(first)}: {column.name} {shown!r} {what} ({count} such row{'s' * (count > 1)})")
+        raise InputError(
+            f"{place(first)}: {column.name} {shown(str(column.iloc[first]))} {what} ({count} such row{'s' * (count > 1)})"
+        )
 
 
 def _read_csv(path: Path) -> tuple[pd.DataFrame, str, Place]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from features.errors import InputError
+from features.errors import InputError, one_line
 from features.monitoring.samplers import PROBES, TYPES
 from pipelines.ingest.accounting import AccountingTable, seconds
 from pipelines.ingest.source import load
@@ -54,7 +54,7 @@ def read_types(path: str | Path) -> pd.DataFrame:
 
 def _has(table: AccountingTable, name: str) -> None:
     if name not in table:
-        raise InputError(f"{table.path}: the header line has no column {name}, only {', '.join(table.titles)[:200]}")
+        raise InputError(f"{table.path}: the header line has no column {name}, only {one_line(', '.join(table.titles), 160)}")
 
 
 def _texts(table: AccountingTable, name: str) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from features.errors import InputError
+from features.errors import InputError, one_line
 from features.jobs.schema import Trace, UnreadLine, conform, masked
 from pipelines.ingest.accounting import (
     BEYOND,
@@ -166,7 +166,7 @@ def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus", 
         if found := table.find(*candidates):
             columns[name] = table.category(found, jobs)
     if others := [title for title in table.titles if title and title.lower() not in _KNOWN]:
-        notes.append(f"Columns that are not read: {', '.join(others)}.")
+        notes.append(f"Columns that are not read: {one_line(', '.join(others), 1000)}.")
     return Trace(
         name=source.name,
         jobs=conform(columns, int(jobs.sum())),
@@ -183,7 +183,7 @@ def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus", 
 def _column(table: AccountingTable, title: str, *names: str) -> str:
     found = table.find(*names)
     if found is None:
-        raise InputError(f"{table.path}: the header line has no column {title}, only {', '.join(table.titles)[:200]}")
+        raise InputError(f"{table.path}: the header line has no column {title}, only {one_line(', '.join(table.titles), 160)}")
     return found
 
 

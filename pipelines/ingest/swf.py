@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from features import limits
-from features.errors import InputError
+from features.errors import InputError, shown
 from features.jobs.schema import Trace, conform, masked
 from pipelines.ingest import swf_kernel as kernel
 from pipelines.ingest.source import Source, load
@@ -131,11 +131,11 @@ def _narrow(values: np.ndarray) -> np.ndarray:
 def _complaint(code: int, field: int, text: bytes) -> str:
     if code == kernel.TOO_FEW:
         return f"{field} fields, where SWF has 18"
-    shown = text[:40].decode("utf-8", "replace") + ("..." if len(text) > 40 else "")
+    told = shown(text[:41].decode("utf-8", "replace"))
     what = {kernel.NOT_A_NUMBER: "not a number", kernel.NOT_WHOLE: "not a whole number", kernel.TOO_LARGE: "too large a number"}[
         code
     ]
-    return f"field {field + 1} ({kernel.FIELDS[field]}) is {shown!r}, {what}"
+    return f"field {field + 1} ({kernel.FIELDS[field]}) is {told}, {what}"
 
 
 def _table(lines: _Lines) -> pd.DataFrame:
@@ -231,7 +231,7 @@ def _procs(header: _Header, notes: list[str]) -> int | None:
         if not number:
             continue
         if header.values[key] != str(number):
-            notes.append(f"The header's {key} says {header.values[key]!r}: {number} is taken.")
+            notes.append(f"The header's {key} says {shown(header.values[key])}: {number} is taken.")
         if key == "MaxNodes":
             notes.append(f"The header has no MaxProcs: MaxNodes, {number}, is taken as the number of processors.")
         return number
@@ -255,7 +255,7 @@ def _timezone(header: Mapping[str, str], notes: list[str]) -> str | None:
         try:
             return ZoneInfo(name).key
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            notes.append(f"The header's TimeZoneString {name!r} is no zone of the IANA database: not used.")
+            notes.append(f"The header's TimeZoneString {shown(name)} is no zone of the IANA database: not used.")
     offset = re.match(r"[+-]?[0-9]{1,6}$", header.get("TimeZone", "").strip())
     if offset is None:
         return None

@@ -14,7 +14,8 @@ from numbers import Integral, Real
 import numpy as np
 import pandas as pd
 
-from features.errors import InputError
+from features import limits
+from features.errors import InputError, shown
 from features.jobs.schema import Trace, conform
 from pipelines.ingest import lublin, people
 
@@ -43,16 +44,25 @@ class Workload:
     kept: int | None = None
 
     def __post_init__(self) -> None:
-        for name, lowest in (("jobs", 2), ("procs", 1), ("users", 1), ("seed", 0)):
+        for name, lowest, most in (
+            ("jobs", 2, limits.JOBS),
+            ("procs", 1, limits.PROCESSORS),
+            ("users", 1, limits.JOBS // 100),
+            ("seed", 0, 2**64),
+        ):
             value = getattr(self, name)
             if not isinstance(value, Integral) or isinstance(value, bool) or value < lowest:
-                raise InputError(f"generated workload: {name} must be a whole number of at least {lowest}, not {value!r}")
+                raise InputError(f"generated workload: {name} must be a whole number of at least {lowest}, not {shown(value)}")
+            if int(value) > most:
+                raise InputError(f"generated workload: {name} must be at most {most:,}, not {shown(value)}")
         if self.kept is not None and (
             not isinstance(self.kept, int) or isinstance(self.kept, bool) or not 2 <= self.kept <= self.jobs
         ):
-            raise InputError(f"generated workload: kept must be a whole number from 2 to {self.jobs}, the jobs, not {self.kept!r}")
+            raise InputError(
+                f"generated workload: kept must be a whole number from 2 to {self.jobs}, the jobs, not {shown(self.kept)}"
+            )
         if not isinstance(self.load, Real) or isinstance(self.load, bool) or not 0.01 <= self.load <= 10:
-            raise InputError(f"generated workload: load must be a number from 0.01 to 10, not {self.load!r}")
+            raise InputError(f"generated workload: load must be a number from 0.01 to 10, not {shown(self.load)}")
 
 
 def generate(config: Workload) -> Trace:

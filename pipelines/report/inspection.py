@@ -9,8 +9,12 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from features.clock import DAY_S
+from features.errors import one_line
 from pipelines.report.table import Table
 from pipelines.workflows.inspection import QUANTILES, YEAR_S, Inspection
+
+_LONGEST = 1000
+"""Max characters of a note, and of a value of the header."""
 
 
 def render(inspection: Inspection, console: Console) -> None:
@@ -30,8 +34,11 @@ def render(inspection: Inspection, console: Console) -> None:
     if inspection.notes:
         console.print("\n[bold]Notes of the reader[/bold]")
     for note in inspection.notes:
-        console.print(escape(note), highlight=False)
-    _show(Table("Header", ["name", "value"], list(inspection.header.items()), left=["value"]), console)
+        console.print(escape(one_line(note, _LONGEST)), highlight=False)
+    header = [
+        [one_line(key), value if len(value) <= _LONGEST else one_line(value, _LONGEST)] for key, value in inspection.header.items()
+    ]
+    _show(Table("Header", ["name", "value"], header, left=["value"]), console)
 
 
 def _show(table: Table, console: Console) -> None:

@@ -8,10 +8,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
+
+from features.errors import printable
 
 _UNBOUNDED = 250
 _NARROWEST = 8
@@ -21,14 +25,21 @@ _WORDS = 12
 """Characters below which a column of words is not folded."""
 
 
+class _Console(Console):
+    """Standard output on which no text can give the terminal orders."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable(text), **options)
+
+
 def console() -> Console:
     """Return standard output with the terminal's width, or ``COLUMNS`` in a file or pipe.
 
     Without ``COLUMNS`` a file or pipe is as wide as a table needs.
     """
     if sys.stdout.isatty() or "COLUMNS" in os.environ:
-        return Console()
-    return Console(width=_UNBOUNDED)
+        return _Console()
+    return _Console(width=_UNBOUNDED)
 
 
 def print_table(
@@ -48,6 +59,8 @@ def print_table(
     saves a further table. ``to`` is standard output by default.
     """
     screen = to or console()
+    headings, rows = [printable(heading) for heading in headings], [[printable(cell) for cell in row] for row in rows]
+    left = [printable(heading) for heading in left]
     widths = [_width(heading, [row[place] for row in rows]) for place, heading in enumerate(headings)]
     if _framed(widths) + 1 > screen.width:
         words = [heading in left for heading in headings]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -15,16 +14,19 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 from urllib.parse import unquote, urlsplit
 
-from features.errors import InputError
+from features import limits
+from features.errors import InputError, shown
 from features.jobs.cleaning import MISSING_REQUEST
 from features.names import check_name
 from pipelines.ingest.localtime import zone
 from pipelines.ingest.source import Source
+from pipelines.sources.settings import read_settings
 from pipelines.storage.home import archive, home
 
 PACKAGED = Path(__file__).with_name("catalogue.toml")
 FORMATS = ("swf", "slurm", "parquet", "generated")
 PROCESSORS = ("cpus", "nodes")
+_LONGEST_NAME = 255  # bytes, in all common file systems
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def site_registry() -> dict[str, Any]:
     site = site_catalogue()
     table = _toml(site).get("registry", {}) if site is not None else {}
     if not isinstance(table, dict) or (unknown := table.keys() - {"keep_versions", "keep_days"}):
-        what = f"unknown key {min(unknown)!r} in [registry]" if isinstance(table, dict) else "registry is no table"
+        what = f"unknown key {shown(min(unknown))} in [registry]" if isinstance(table, dict) else "registry is no table"
         raise InputError(f"{site}: {what}; known: keep_versions, keep_days")
     return table
 
@@ -129,19 +131,9 @@ def _read(path: Path) -> dict[str, Entry]:
 
 
 def _toml(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8")
-        stated = tomllib.loads(text)
-    except OSError as error:
-        raise InputError(f"{path}: the catalogue cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: the catalogue is not UTF-8 text") from error
-    except tomllib.TOMLDecodeError as error:
-        line = re.search(r" \(at line (\d+), column \d+\)$", str(error))
-        at, what = (f":{line[1]}", str(error)[: line.start()]) if line else (f":{text.count(chr(10)) + 1}", str(error))
-        raise InputError(f"{path}{at}: {what}") from error
+    stated = read_settings(path, "catalogue")
     if unknown := stated.keys() - {"traces", "registry"}:
-        raise InputError(f"{path}: unknown key {min(unknown)!r}: traces are tables [traces.NAME]")
+        raise InputError(f"{path}: unknown key {shown(min(unknown))}: traces are tables [traces.NAME]")
     return stated
 
 
@@ -157,8 +149,8 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
 
         validated(Entry, table, f"{path}: traces.{name}", left_out=("name", "stated_in"))
     for key in ("procs", "cpus_per_node"):
-        if table.get(key, 1) < 1:
-            refuse(key, f"must be at least 1, not {table[key]}")
+        if not 1 <= table.get(key, 1) <= limits.PROCESSORS:
+            refuse(key, f"must be from 1 to {limits.PROCESSORS:,}, not {shown(table[key], 20)}")
     for key in ("sha256", "sha256_content"):
         if not re.fullmatch(r"|[0-9a-f]{64}", table.get(key, "")):
             refuse(key, "must be 64 hexadecimal digits in lower case")
@@ -166,13 +158,32 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
         try:
             date.fromisoformat(table["since"])
         except ValueError:
-            refuse("since", f"must be a date such as 2026-03-01, not {table['since']!r}")
+            refuse("since", f"must be a date such as 2026-03-01, not {shown(table['since'])}")
     if "timezone" in table:
         try:
             zone(table["timezone"])
         except InputError as error:
             refuse("timezone", f"is an {error}")
     entry = Entry(name=name, stated_in=path, **table)
+    if entry.place and path != PACKAGED and (wrong := _unusable(entry)):
+        refuse("place", f"{shown(entry.place)} {wrong}")
     if (entry.format == "generated") == bool(entry.place):
         refuse("place", "is missing" if not entry.place else "has no meaning for a generated workload")
     return entry
+
+
+def _unusable(entry: Entry) -> str | None:
+    """Return why no file can be at an entry's place, if so."""
+    try:
+        name = entry.path.name
+        address = urlsplit(entry.place) if entry.remote else None
+        port = address.port if address else None
+    except (ValueError, RuntimeError, OSError) as error:
+        return f"is no place of a file: {error}"
+    if not entry.place.isprintable() or not name.isprintable():
+        return "is no place of a file: it has a control character"
+    if address and (not address.hostname or port == 0 or name in ("", "archive")):
+        return "is no address of a file, such as https://example.org/logs/site.swf.gz"
+    if name == ".." or any(len(os.fsencode(part)) > _LONGEST_NAME for part in entry.path.parts):
+        return f"is no place of a file: a name has at most {_LONGEST_NAME} bytes"
+    return None

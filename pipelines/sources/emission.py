@@ -22,6 +22,7 @@ from pyarrow import csv
 from features.errors import InputError
 from features.monitoring.samplers import PROBES, SAMPLERS
 from pipelines.storage.atomic import replacing
+from pipelines.storage.csv_text import csv_text
 from sim.cluster.applications import APPLICATIONS, NODES
 from sim.cluster.experiments import LOAD
 from sim.cluster.presets import Cluster
@@ -255,7 +256,7 @@ def probe_rows(runs: pd.DataFrame, features: pd.DataFrame) -> pd.DataFrame:
 
 def _write(path: Path, table: pd.DataFrame) -> None:
     with replacing(path) as temporary:
-        table.to_csv(temporary, index=False)
+        temporary.write_text(csv_text(table), encoding="utf-8")
 
 
 def _said(cluster: Cluster, days: float, seed: int, load: float, origin_s: int, runs: int) -> str:

@@ -10,7 +10,8 @@ import requests
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from features.errors import InputError
+from features import limits
+from features.errors import InputError, printable
 from pipelines.ingest.source import load
 from pipelines.sources.catalogue import Entry
 from pipelines.storage.atomic import replacing
@@ -60,9 +61,15 @@ def _is_right(path: Path, entry: Entry) -> bool:
 
 
 def _download(address: str, path: Path) -> None:
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        bar = _Bar(progress, progress.add_task(address.rsplit("/", 1)[-1], total=None))
+        bar = _Bar(progress, progress.add_task(printable(address.rsplit("/", 1)[-1])[:60], total=None), address)
         # without "identity" a server may unpack the file on the way, and sha256 would differ
         pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, headers={"Accept-Encoding": "identity"})(address, str(path), None)
 
@@ -70,11 +77,15 @@ def _download(address: str, path: Path) -> None:
 class _Bar:
     """The part of tqdm's interface that pooch's downloader uses, shown by rich."""
 
-    def __init__(self, progress: Progress, task: TaskID) -> None:
+    def __init__(self, progress: Progress, task: TaskID, address: str) -> None:
+        self._address, self._taken = address, 0
         self._progress, self._task = progress, task
         self.total = 0
 
     def update(self, count: int) -> None:
+        self._taken += count
+        if self._taken > limits.UNPACKED_BYTES:  # a server need not ever end
+            raise InputError(f"{self._address}: sends more than {limits.UNPACKED_BYTES:,} bytes, more than any trace has")
         self._progress.update(self._task, advance=count, total=self.total or None)
 
     def reset(self) -> None:

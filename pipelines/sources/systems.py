@@ -6,7 +6,6 @@ the same again. ``simulated``, the embedded default, is always known.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,9 +15,10 @@ import tomlkit
 from filelock import FileLock
 from pydantic import Field, Strict
 
-from features.errors import InputError
+from features.errors import InputError, shown
 from features.names import check_name
 from models.variability.classifiers import CLASSIFIERS
+from pipelines.sources.settings import editable, read_settings
 from pipelines.sources.validation import validated
 from pipelines.storage.atomic import made_folder, write
 
@@ -73,10 +73,9 @@ def systems(home: Path) -> dict[str, System]:
     path = remembered(home)
     if not path.exists():
         return {}
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8")).get("systems", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: is no TOML: {error}") from error
+    tables = read_settings(path).get("systems", {})
+    if not isinstance(tables, dict):
+        raise InputError(f"{path}: systems must be tables [systems.NAME]")
     return {
         check_name(name, f"{path}: systems"): System(name, **validated(System, table, f"{path}: system {name}"))
         for name, table in tables.items()
@@ -93,7 +92,7 @@ def system(home: Path, name: str) -> System:
 
         return simulated_system(home)
     raise InputError(
-        f"unknown system {name!r}; known: {', '.join([SIMULATED, *known])}; queuecast variability ingest --system {name} adds it"
+        f"unknown system {shown(name)}; known: {', '.join([SIMULATED, *known])}; queuecast variability ingest --system {name} adds it"
     )
 
 
@@ -117,7 +116,7 @@ def remember_system(home: Path, name: str, given: Mapping[str, Any]) -> System:
         new = {**asdict(old), **{key: value for key, value in given.items() if value}}
         new["counters"] = tuple(dict.fromkeys([*old.counters, *given.get("counters", ())]))
         known = System(**new)
-        document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
+        document = editable(path)
         tables = document.setdefault("systems", tomlkit.table(is_super_table=True))
         default = asdict(System(name))
         said = {key: value for key, value in asdict(known).items() if key != "name" and value != default[key]}

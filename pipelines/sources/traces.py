@@ -18,6 +18,7 @@ from features.jobs.schema import Trace
 from pipelines.ingest.read import find_entry, is_accounting, read_trace
 from pipelines.ingest.source import trace_name
 from pipelines.sources.catalogue import Entry, catalogue_entry, load_catalogue, remembered
+from pipelines.sources.settings import editable
 from pipelines.storage.atomic import made_folder, write
 
 
@@ -90,8 +91,7 @@ def forget(name: str) -> list[str]:
 
 
 def _remembered_tables() -> tuple[str, ...]:
-    path = remembered()
-    return tuple(tomlkit.parse(path.read_text(encoding="utf-8")).get("traces", {})) if path.exists() else ()
+    return tuple(editable(remembered()).get("traces", {}))
 
 
 def read_known(name: str) -> tuple[Trace, str]:
@@ -175,6 +175,6 @@ def _change(change: Callable[[Any], object]) -> None:
     path = remembered()
     made_folder(path.parent)
     with FileLock(path.with_suffix(".lock")):
-        document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
+        document = editable(path)
         change(document.setdefault("traces", tomlkit.table(is_super_table=True)))
         write(path, tomlkit.dumps(document))

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from features.errors import InputError
+from features.errors import InputError, one_line, shown
 
 _EXPECTED = {
     "string_type": "a string",
@@ -30,13 +30,13 @@ def validated(shape: type, table: Any, where: str, left_out: Sequence[str] = ("n
     the key, and what it must be.
     """
     if not isinstance(table, dict):
-        raise InputError(f"{where}: must be a table, not {table!r}")
+        raise InputError(f"{where}: must be a table, not {shown(table)}")
     model = _model(shape, tuple(left_out))
     try:
         return model.model_validate(table).model_dump(exclude_unset=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
+        key = one_line(".".join(str(part) for part in first["loc"]), 60)
         raise InputError(f"{where}: {key} {_said(first, model)}") from error
 
 
@@ -46,10 +46,10 @@ def _said(error: Any, model: type[BaseModel]) -> str:
     if kind == "extra_forbidden":
         return f"is unknown; known: {', '.join(model.model_fields)}"
     if kind == "literal_error":
-        return f"must be one of {context['expected'].replace(' or ', ', ').replace(chr(39), '')}, not {given!r}"
+        return f"must be one of {context['expected'].replace(' or ', ', ').replace(chr(39), '')}, not {shown(given)}"
     if kind == "greater_than_equal":
-        return f"must be at least {context['ge']:g}, not {given!r}"
-    return f"must be {_EXPECTED.get(kind, error['msg'])}, not {given!r}"
+        return f"must be at least {context['ge']:g}, not {shown(given)}"
+    return f"must be {_EXPECTED.get(kind, error['msg'])}, not {shown(given)}"
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from features.errors import InputError
+from features.errors import InputError, printable
 from features.names import check_name
 from pipelines.cli.options import note
 from pipelines.report.table import Table
@@ -125,11 +125,13 @@ def _progress() -> Iterator:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("reading counters", total=None)
-        yield lambda name, done, total: bar.update(task, description=name or "reading counters", completed=done, total=total)
+        yield lambda name, done, total: bar.update(
+            task, description=printable(name) or "reading counters", completed=done, total=total
+        )
 
 
 def _print(report: IngestReport) -> None:

@@ -417,7 +417,7 @@ BAD = {
         ZONE,
         ": the header line has no column Elapsed, nor Start and End",
     ),
-    "no header": (table(JOB, JOB), ZONE, f": the header line has no column JobID, only {JOB.replace('|', ', ')}"[:190]),
+    "no header": (table(JOB, JOB), ZONE, f": the header line has no column JobID, only {JOB.replace('|', ', ')}"[:100]),
     "only a header": (COLUMNS + "\n\n", ZONE, ": holds no job, only a header line"),
     "nothing but white space": ("\n \n", ZONE, ": holds no job, only an empty line"),
     "too many fields on every line": (

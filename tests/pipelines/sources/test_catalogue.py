@@ -124,7 +124,7 @@ def test_traces_that_were_run_are_known_from_then_on(elsewhere: Path) -> None:
         ("[traces.a]\nplace = 'x'\nprocz = 3\n", ": traces.a: procz is unknown; known: " + KEYS),
         ("[traces.a]\nplace = 'x'\nprocs = '3'\n", ": traces.a: procs must be a whole number, not '3'"),
         ("[traces.a]\nplace = 'x'\nprocs = true\n", ": traces.a: procs must be a whole number, not True"),
-        ("[traces.a]\nplace = 'x'\nprocs = 0\n", ": traces.a: procs must be at least 1, not 0"),
+        ("[traces.a]\nplace = 'x'\nprocs = 0\n", ": traces.a: procs must be from 1 to 100,000,000, not 0"),
         ("[traces.a]\nplace = 3\n", ": traces.a: place must be a string, not 3"),
         ("[traces.a]\nplace = 'x'\nmissing_request = 'guess'\n", ": traces.a: missing_request must be one of drop, runtime, queue-max, not 'guess'"),
         ("[traces.a]\nplace = 'x'\nformat = 'csv'\n", ": traces.a: format must be one of swf, slurm, parquet, generated, not 'csv'"),
@@ -142,7 +142,7 @@ def test_a_bad_catalogue_is_refused_with_file_entry_and_key(text: str, error: st
 
 def test_a_catalogue_that_is_named_must_be_there(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUEUECAST_CATALOGUE", "none.toml")
-    assert message(load_catalogue) == f"{elsewhere}/none.toml: the catalogue cannot be read: No such file or directory"
+    assert message(load_catalogue) == f"{elsewhere}/none.toml: no such file"
 
 
 # What TRACE may be

@@ -1,0 +1,42 @@
+"""Settings files in TOML, read with errors of one line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+
+from features import limits
+from features.errors import InputError, one_line
+from pipelines.ingest.text import opened
+
+
+def read_settings(path: Path, what: str = "settings") -> dict[str, Any]:
+    """Return the tables of a TOML file; InputError with file, line and what is wrong."""
+    with opened(path) as file:
+        content = file.read(limits.LINE_BYTES + 1)
+    if len(content) > limits.LINE_BYTES:
+        raise InputError(f"{path}: has more than {limits.LINE_BYTES >> 20} MiB: it holds no {what}")
+    try:
+        text = content.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: the {what} is not UTF-8 text") from error
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise InputError(f"{path}: lists or tables lie too deep in each other") from error
+    except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits
+        line = re.search(r" \(at line (\d+), column \d+\)$", str(error))
+        at, said = (f":{line[1]}", str(error)[: line.start()]) if line else (f":{text.count(chr(10)) + 1}", str(error))
+        raise InputError(f"{path}{at}: {one_line(said, 120)}") from error
+
+
+def editable(path: Path) -> tomlkit.TOMLDocument:
+    """Return a settings file to be changed, comments and all; a new one where there is none."""
+    if not path.exists():
+        return tomlkit.document()
+    read_settings(path)
+    return tomlkit.parse(path.read_text(encoding="utf-8"))

@@ -1,0 +1,132 @@
+"""One line for whatever ends a command: its cause, cut, without control characters, and a defect only where it is one."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from io import StringIO
+from pathlib import Path
+
+import click
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import pipelines.cli as command_line
+from features.errors import InputError, one_line, printable
+from features.limits import MESSAGE
+from pipelines.cli.last_resort import SHOW, tell
+from pipelines.report.terminal import console, print_table
+from pipelines.storage.csv_text import csv_text
+
+
+def caught(raising) -> BaseException:
+    try:
+        raising()
+    except BaseException as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def wrapped(error: Exception) -> Exception:
+    """As libraries wrap the database's own error."""
+    try:
+        try:
+            raise error
+        except Exception as inner:
+            raise RuntimeError("the store failed") from inner
+    except RuntimeError as outer:
+        return outer
+
+
+def no_memory() -> None:
+    np.empty((1 << 60,), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (InputError("a.swf:3: field 2 is 'x'"), 2, "a.swf:3: field 2 is 'x'"),
+        (click.BadParameter("is no number"), 2, "Invalid value: is no number"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", "a"), 2, "a: No such file or directory"),
+        (OSError(errno.ENOSPC, "No space left on device", "/lake/a"), 1, "/lake/a: no room is left on the disk: free some and run it again"),
+        (OSError(errno.ENOSPC, "No space left on device"), 1, "no room is left on the disk"),
+        (OSError(errno.EIO, "Input/output error", "a"), 1, "a: the disk reports an error"),
+        (sqlite3.OperationalError("database is locked"), 1, "a database of the site is locked by another program: wait"),
+        (wrapped(sqlite3.OperationalError("database is locked")), 1, "a database of the site is locked by another program: wait"),
+        (wrapped(sqlite3.DatabaseError("file is not a database")), 1, "a database of the site is damaged: `queuecast doctor`"),
+        (wrapped(sqlite3.OperationalError("database or disk is full")), 1, "no room is left on the disk"),
+        (caught(no_memory), 1, "there is not enough memory"),
+        (MemoryError(), 1, "there is not enough memory"),
+        (KeyError("x"), 1, "KeyError: 'x'; a defect of Queuecast's own, please report it"),
+    ],
+)  # fmt: skip
+def test_each_end_has_its_line_and_code(error: BaseException, code: int, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tell(error) == code
+    said = capsys.readouterr().err
+    assert said.startswith(f"queuecast: {line}")
+    assert said.count("\n") == 1
+    assert ("defect" in said) == isinstance(error, KeyError)
+
+
+def test_long_and_hostile_messages_are_one_cut_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for message in ("begin " + "x" * 2_000_000 + " end", "a\nb\n" * 90_000, "\x1b[31mred\x07\x9b\u202e" * 50, "\udcff\x00"):
+        tell(InputError(message))
+        said = capsys.readouterr().err.removesuffix("\n")
+        assert len(said) <= MESSAGE
+        assert said.isprintable()
+    assert one_line("path " + "x" * 500 + " the cause").endswith(" the cause")
+    assert printable("a\tb\nc\x1b") == "a\tb\nc\\x1b"
+
+
+def test_a_defect_shows_its_traceback_on_demand(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv(SHOW, "1")
+    assert tell(caught(lambda: {}["x"])) == 1
+    said = capsys.readouterr().err
+    assert "Traceback" in said
+    assert "(test_last_resort.py:" in said
+
+
+def test_no_exception_passes_the_command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(**_: object) -> None:
+        raise ZeroDivisionError("by\nzero")
+
+    monkeypatch.setattr(command_line, "cli", broken)
+    with pytest.raises(SystemExit) as ended:
+        command_line.main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.startswith("queuecast: ZeroDivisionError (test_last_resort.py:")
+
+
+def test_titles_and_names_give_the_terminal_no_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    title = r"[bold]x[/nothing] [link=http://a]y\u001b]0;owned\u0007"
+    (tmp_path / "queuecast.toml").write_text(f'[traces.hostile]\nplace = "a[/b].swf"\ntitle = "{title}"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
+    listed = CliRunner().invoke(command_line.cli, ["traces"])
+    assert listed.exit_code == 0, listed.output
+    assert r"[bold]x[/nothing] [link=http://a]y\x1b]0;owned\x07" in " ".join(listed.output.split())
+    assert "\x1b" not in listed.output
+
+
+def test_tables_show_control_characters_as_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(["name\x1b"], [["\x1b[31m[red]x"]], to=console())
+    said = capsys.readouterr().out
+    assert r"\x1b[31m[red]x" in said
+    assert "\x1b" not in said
+
+
+@pytest.mark.parametrize("cell", ['=HYPERLINK("http://a")', "+1+2", "-1+2", "@SUM(A1)", " =1", "\t=1", "\uff1d1"])
+def test_no_cell_of_csv_is_a_formula(cell: str) -> None:
+    table = pd.DataFrame({"user": [cell, "ann", None], cell: [-1, 2, 3], "delta": ["-5", "+1.5e3", "-x"]})
+    back = pd.read_csv(StringIO(csv_text(table)))
+    assert back["user"].tolist()[:2] == [f"'{cell}", "ann"]
+    assert back.columns.tolist() == ["user", f"'{cell}", "delta"]
+    assert back["delta"].tolist() == ["-5", "+1.5e3", "'-x"]
+
+
+def test_all_csv_of_the_product_is_written_by_the_one_function() -> None:
+    product = Path(command_line.__file__).parents[1]
+    assert [path.name for path in product.rglob("*.py") if ".to_csv(" in path.read_text()] == ["csv_text.py"]
