@@ -6,6 +6,7 @@ skipped.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from pathlib import Path
@@ -65,6 +66,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("end_to_end")
         if module.as_posix().startswith(SLOW):
             item.add_marker("slow")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is imported by now out of the collector's passes: it stays, and each pass over it is long."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
 
 
 def _wanting(reporter: pytest.TerminalReporter) -> int:

@@ -13,10 +13,10 @@ from pipelines.storage.lake import Lake
 from pipelines.workflows.night_replay import Replay, replay
 
 ORIGIN_S, ZONE = 1_700_006_400, "Europe/Stockholm"  # a midnight of UTC
-CHANGE_DAY, DAYS, PROCS = 28, 40, 64
+CHANGE_DAY, DAYS, PROCS = 17, 28, 64
 
 
-def arriving(jobs: int = 6000, users: bool = True, waits: bool = True, seed: int = 5) -> CleanTrace:
+def arriving(jobs: int = 4200, users: bool = True, waits: bool = True, seed: int = 5) -> CleanTrace:
     """Return a trace: wide jobs run nearly to their request, narrow ones do not.
 
     Narrow jobs run a twentieth of it; from day ``CHANGE_DAY`` on it is the other way round.

@@ -32,31 +32,31 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_nights_are_chosen_by_number_or_date_and_the_command_goes_on_where_it_ended(trace: Path) -> None:
-    done = nights(trace, "--start", "20", "--nights", "2")
+    done = nights(trace, "--start", "8", "--nights", "2")
     assert done.returncode == 0, done.stderr
-    assert "2/2 2023-12-06: " in done.stderr
+    assert "2/2 2023-11-24: " in done.stderr
     assert done.stdout.rstrip().endswith("home/replays/arriving/reports/nights/arriving/index.html")
-    again = nights(trace, "--nights", "3", "--until", "2023-12-07")
+    again = nights(trace, "--nights", "3", "--until", "2023-11-25")
     assert again.returncode == 0, again.stderr
-    assert "the night 2023-12-06 is done, 1 night left" in again.stderr
+    assert "the night 2023-11-24 is done, 1 night left" in again.stderr
     assert "\n1 night in " in again.stderr
     ledger, _ = Lake(trace.parent / "home" / "replays" / "arriving" / "lake").read("nights", "arriving")
-    assert ledger["night"].tolist() == ["2023-12-05", "2023-12-06", "2023-12-07"]
+    assert ledger["night"].tolist() == ["2023-11-23", "2023-11-24", "2023-11-25"]
     assert {path.name for path in (trace.parent / "home").iterdir()} == {"replays"}
     shown = nights(trace, "--clear", "--home", str(trace.parent / "home" / "replays" / "arriving"))
     assert shown.returncode == 0, shown.stderr
     first, second, *rest = shown.stdout.splitlines()
     assert first == "cleared     there was nothing to clear"
-    assert second.startswith("nights      the last night done is 2023-12-07, on accounting up to 2023-12-")
+    assert second.startswith("nights      the last night done is 2023-11-25, on accounting up to 2023-11-")
     assert rest == ["stuck       no", "failed      no"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--start", "3", "--until", "2023-12-06"), "give one of them"),
-        (("--until", "1999-01-01"), "the nights of arriving are 2023-11-16 to 2023-12-26"),
-        (("--start", "99"), "arriving has 41 nights"),
+        (("--start", "3", "--until", "2023-11-24"), "give one of them"),
+        (("--until", "1999-01-01"), "the nights of arriving are 2023-11-16 to 2023-12-13"),
+        (("--start", "99"), "arriving has 28 nights"),
         (("--nights", "0"), "0 is not in the range"),
         (("--status",), "no night of arriving was done or tried here"),
     ],

@@ -20,6 +20,7 @@ from features.jobs.cleaning import clean as cleaned
 from features.jobs.schema import Trace
 from models.packed.settings import FORMAT
 from models.registry import registration, runtime_registration
+from models.registry.as_served import Models
 from models.registry.loading import data_hash
 from models.registry.versions import all_versions
 from pipelines.storage import publishing
@@ -27,17 +28,19 @@ from pipelines.storage.lake import Lake
 from pipelines.storage.versions import Versions
 from pipelines.workflows import night_status, nights, promotion, retraining
 from pipelines.workflows.night_replay import own_registry
-from pipelines.workflows.nights import night
+from pipelines.workflows.nights import Memo, night
 from tests.support.arriving import CHANGE_DAY, contents, source
 
 FIRST = CHANGE_DAY - 3
+TRAINED: Models = {}
+"""What nights of this module trained, on accounting that all of them have: for the next ones, as a replay remembers it."""
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory):
     """A home with one night done."""
     before = mlflow.get_tracking_uri()
-    home, trace = tmp_path_factory.mktemp("failures") / "home", source(jobs=3000)
+    home, trace = tmp_path_factory.mktemp("failures") / "home", source(jobs=2100)
     do(home, trace, 0)
     yield home, trace
     mlflow.set_tracking_uri(before)
@@ -51,13 +54,18 @@ def home(prepared, tmp_path: Path):
 
 def do(home: Path, trace, number: int, read=None, connect=None):
     midnight = trace.midnights[FIRST + number]
-    return night(
+    memo = Memo({} if read else dict(TRAINED))
+    made = night(
         "arriving",
         trace.label(midnight),
         read or (lambda: trace.accounting(midnight)),
         connect or (lambda: own_registry(home)),
         home,
+        memo=memo,
     )
+    if not read:
+        TRAINED.update(memo.models)
+    return made
 
 
 def aliases(home: Path) -> dict[str, str]:
@@ -197,7 +205,7 @@ from pipelines.storage import publishing, versions
 from pipelines.workflows import nights
 from tests.pipelines.workflows.test_night_failures import do, source
 module, name, after = sys.argv[2:5]
-owner = {"nights": nights, "Versions": versions.Versions, "os": versions.os, "nights.pruned": nights}[module]
+owner = {"nights": nights, "Versions": versions.Versions}[module]
 real = getattr(owner, name)
 left = int(after)
 def dies(*arguments, **keywords):
@@ -208,7 +216,7 @@ def dies(*arguments, **keywords):
     return real(*arguments, **keywords)
 if int(after) >= 0:
     setattr(owner, name, dies)
-do(Path(sys.argv[1]), source(jobs=3000), 1)
+do(Path(sys.argv[1]), source(jobs=2100), 1)
 """
 
 
