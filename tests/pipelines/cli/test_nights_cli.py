@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,14 +12,13 @@ from features.jobs.schema import Trace
 from pipelines.ingest.canonical import write_canonical
 from pipelines.storage.lake import Lake
 from tests.support.arriving import arriving
+from tests.support.process import python
 
 
 def nights(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "QUEUECAST_HOME": str(path.parent / "home"), "PYTHONPATH": str(Path(__file__).parents[3])}
     # a replay must not touch the site's registry, not even ask for it
-    environment |= {"MLFLOW_TRACKING_URI": "http://127.0.0.1:9/"}
-    command = [sys.executable, "-m", "pipelines", "nights", str(path), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=path.parent, timeout=300, check=False)
+    environment = {**os.environ, "QUEUECAST_HOME": str(path.parent / "home"), "MLFLOW_TRACKING_URI": "http://127.0.0.1:9/"}
+    return python(["-m", "pipelines", "nights", str(path), *arguments], env=environment, cwd=path.parent)
 
 
 @pytest.fixture(scope="module")

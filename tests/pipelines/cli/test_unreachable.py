@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+
+from tests.support.process import python
 
 UNREACHABLE = ("http://127.0.0.1:9/", "sqlite:////proc/nowhere/mlflow.db", "sqlite:///{file}", "postgresql://127.0.0.1:9/mlflow")
 
@@ -23,20 +23,9 @@ def test_a_registry_that_cannot_be_reached_is_one_line_and_soon(tmp_path: Path, 
     (tmp_path / "jobs.csv").write_text("user,procs,requested_s,submit_time\nu,1,60,2024-03-01\n")
     arguments = ["predict", "--model", "runtime-x", "jobs.csv"] if command == "predict" else ["run"]
     began = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-m", "pipelines", *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={
-            **os.environ,
-            "MLFLOW_TRACKING_URI": uri.format(file=tmp_path / "no.db"),
-            "QUEUECAST_HOME": str(tmp_path / "home"),
-            "PYTHONPATH": str(Path(__file__).parents[3]),
-        },
-        timeout=120,
-        check=False,
-    )
+    store = uri.format(file=tmp_path / "no.db")
+    environment = {**os.environ, "MLFLOW_TRACKING_URI": store, "QUEUECAST_HOME": str(tmp_path / "home")}
+    done = python(["-m", "pipelines", *arguments], cwd=tmp_path, env=environment, timeout=120)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     assert len([line for line in done.stderr.splitlines() if line]) == 1, done.stderr

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import mlflow
@@ -30,6 +27,7 @@ from pipelines.workflows import night_status, nights, promotion, retraining
 from pipelines.workflows.night_replay import own_registry
 from pipelines.workflows.nights import Memo, night
 from tests.support.arriving import CHANGE_DAY, contents, source
+from tests.support.process import python
 
 FIRST = CHANGE_DAY - 3
 TRAINED: Models = {}
@@ -246,15 +244,7 @@ def test_a_night_that_is_killed_has_happened_or_not_and_the_next_one_works(
 ) -> None:
     trace = prepared[1]
     before, named = contents(home), aliases(home)
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(home), module, name, str(after)],
-        cwd=Path(__file__).parents[3],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
-        timeout=200,
-        check=False,
-    )
+    done = python(["-c", KILLED, str(home), module, name, str(after)])
     assert done.returncode == -signal.SIGKILL, done.stderr
     if not happened:
         assert contents(home) == before

@@ -1,0 +1,65 @@
+"""Python in a process of its own, forked from one that has imported the libraries.
+
+Importing them takes most of a short command's time. Modules of this repository are imported anew in each process, under its own
+environment.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+LIBRARIES = (
+    "alembic.command",
+    "dagster",
+    "lightgbm",
+    "matplotlib.backends.backend_svg",
+    "mlflow.pyfunc",
+    "numba",
+    "pyarrow.parquet",
+)
+"""What the process has imported that the others are forked from; it starts no thread."""
+_HOUSE = Path(__file__).parents[2]
+
+
+def python(
+    arguments: Sequence[str], *, cwd: Path = _HOUSE, env: Mapping[str, str] | None = None, timeout: float = 300
+) -> subprocess.CompletedProcess[str]:
+    """Run ``python ARGUMENTS`` (``-m module ...`` or ``-c code ...``) to its end.
+
+    ``env`` is its whole environment, by default this process's. Killed by a signal, its return code is the signal's number, negative.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(LIBRARIES))
+    with tempfile.TemporaryDirectory() as folder:
+        said = [Path(folder) / name for name in ("out", "err")]
+        process = context.Process(target=_become, args=(list(arguments), str(cwd), dict(os.environ if env is None else env), said))
+        process.start()
+        process.join(timeout)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            raise subprocess.TimeoutExpired(list(arguments), timeout, *(each.read_text() for each in said))
+        return subprocess.CompletedProcess(list(arguments), process.exitcode, *(each.read_text() for each in said))
+
+
+def _become(arguments: list[str], cwd: str, env: dict[str, str], said: list[Path]) -> None:
+    for file, path in zip((1, 2), said, strict=True):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), file)
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(env)
+    sys.path[:0] = [cwd, str(_HOUSE)]
+    how, what, *rest = arguments
+    if how == "-m":
+        sys.argv = [what, *rest]
+        runpy.run_module(what, run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = ["-c", *rest]
+        exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
