@@ -67,7 +67,10 @@ LEARNERS = {
     "another learner": Learner(0.0, 0.058, 1.48),
     "the same learner, trained anew": Learner(0.55, 0.027, 1.43),
 }
-"""Fitted by quantiles to 80 nights of KTH-SP2 from day 250 on: ``lightgbm-users`` and ``quantile`` of every night against the ``quantile`` of the first."""
+"""Fitted by quantiles to 80 nights of KTH-SP2 from day 250 on, against the ``quantile`` of the first.
+
+Of every night: ``quantile``, and boosted trees over users' histories, a candidate then.
+"""
 
 
 @dataclass(frozen=True)

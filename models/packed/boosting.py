@@ -1,62 +1,64 @@
-"""Design matrix and answers of the gradient boosting regressor.
+"""``lightgbm`` without Queuecast: boosted regression trees from plain arrays and numpy.
 
-It learns the logarithm of runtime over a baseline: the mean of the user's last two runtimes that had ended, else the last one,
-else the request, never beyond the request. Trees give steps; relative to the baseline a step means "as usual" or "not this time",
-and exact repetitions, which are most of a user's past, stay exact. Packed unchanged into registered models.
+It answers as the simulator's kernel (``models.runtime.lightgbm``) does with the same trees and groups of jobs; a test holds the two
+equal. Trees are learned once, groups are dated. Packed into registered models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import json
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-PAST_RUNTIMES = (
-    "last_runtime_s",
-    "second_last_runtime_s",
-    "third_last_runtime_s",
-    "mean_last2_runtime_s",
-    "mean_last3_runtime_s",
-    "mean_runtime_s",
-)
+from .groups import GROUPS, Groups, leaves_of
+
+TREES, NIGHT = "trees.npz", "night.json"
+"""Files of the trees, learned once, and of what is dated beside the groups."""
 
 
-def design_columns(columns: Iterable[str]) -> list[str]:
-    """Return names of the columns that :func:`design` makes of ``columns``, in order."""
-    relative = [f"{name}/{by}" for by in ("requested_s", "baseline_s") for name in PAST_RUNTIMES]
-    return [*columns, *relative, "requested_s/baseline_s", "baseline_s"]
+@dataclass(frozen=True)
+class Trees:
+    """Boosted trees, and the groups of jobs that they look at.
 
-
-def design(inputs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return the design matrix, float64 [jobs, len(design_columns)], and the baseline in s.
-
-    ``inputs`` are model inputs (``features.jobs.inputs.model_inputs`` or ``History.inputs``), requests of at least a second; the
-    baseline is float64 [jobs]. The matrix holds the inputs, the past runtimes relative to request and to baseline, and the
-    baseline: a tree splits on one column and cannot divide two.
+    ``nodes`` int64 [trees, leaves, 3] and ``thresholds`` float64 [trees, leaves] are as in ``groups.leaves_of``; ``values`` float64
+    [trees, leaves] correct the logarithm of the first guess, the last runtime of the most similar job. There are none before
+    enough jobs have ended.
     """
-    matrix = inputs.to_numpy(np.float64)
-    place = {name: index for index, name in enumerate(inputs.columns)}
-    requested = matrix[:, place["requested_s"]]
-    baseline = matrix[:, place["mean_last2_runtime_s"]]
-    for name in ("last_runtime_s", "requested_s"):
-        baseline = np.where(np.isnan(baseline), matrix[:, place[name]], baseline)
-    baseline = np.clip(baseline, 1.0, requested)
-    past = matrix[:, [place[name] for name in PAST_RUNTIMES]]
-    relative = (past / requested[:, None], past / baseline[:, None], requested / baseline, baseline)
-    return np.column_stack((matrix, *relative)), baseline
 
+    nodes: np.ndarray
+    thresholds: np.ndarray
+    values: np.ndarray
+    groups: Groups
 
-def predict(booster: Any, inputs: pd.DataFrame) -> np.ndarray:
-    """Predict runtimes, seconds in 1..request, float64 [jobs].
+    def answer(self, asked: pd.DataFrame) -> np.ndarray:
+        """Return predictions, whole seconds in 1..request, float64 [asked].
 
-    ``booster`` is a ``lightgbm.Booster``. Raises ValueError if it was trained on other columns than ``inputs`` gives.
-    """
-    if booster.feature_name() != design_columns(inputs.columns):
-        raise ValueError(f"the booster was trained on other columns than these inputs: {booster.feature_name()}")
-    matrix, baseline = design(inputs)
-    if len(matrix) == 0:
-        return np.empty(0)
-    correction = booster.predict(matrix, num_threads=1)
-    return np.clip(baseline * np.exp(correction), 1.0, inputs["requested_s"].to_numpy(np.float64))
+        ``asked`` is as in :meth:`Groups.describe`.
+        """
+        return self.corrected(*self.groups.describe(asked), asked["requested_s"].to_numpy(np.float64))
+
+    def corrected(self, features: np.ndarray, guess: np.ndarray, requested: np.ndarray) -> np.ndarray:
+        """Return predictions of jobs with these ``features`` [jobs, features] and first guesses."""
+        log_s = guess.copy()
+        leaves = leaves_of(self.nodes, self.thresholds, features) if len(self.nodes) else np.empty((len(guess), 0), np.int64)
+        for tree in range(len(self.nodes)):  # one after the other, as the kernel adds them
+            log_s += self.values[tree, leaves[:, tree]]
+        return np.rint(np.clip(np.exp(log_s), 1.0, requested))
+
+    def write(self, directory: Path) -> None:
+        """Write the files that :meth:`read` reads."""
+        np.savez_compressed(directory / TREES, nodes=self.nodes, thresholds=self.thresholds, values=self.values)
+        self.groups.table.to_parquet(directory / GROUPS, index=False)
+        (directory / NIGHT).write_text(json.dumps({"at_s": self.groups.at_s, "alike": self.groups.alike}), encoding="utf-8")
+
+    @classmethod
+    def read(cls, directory: Path) -> Trees:
+        """Read the files that :meth:`write` wrote; OSError for a missing one."""
+        with np.load(directory / TREES) as learned:
+            arrays = (learned["nodes"], learned["thresholds"], learned["values"])
+        night = json.loads((directory / NIGHT).read_text(encoding="utf-8"))
+        alike = tuple(map(tuple, night["alike"]))
+        return cls(*arrays, Groups(alike, pd.read_parquet(directory / GROUPS), night["at_s"]))

@@ -1,14 +1,13 @@
 """``quantile`` without Queuecast: a runtime's distribution from plain arrays and numpy.
 
-It answers as the simulator's kernel (``models.runtime.quantile``, ``models.runtime.job_features``) does with the same memory; the
-formulas are repeated here, and a test holds the two equal. Trees and settings are learned once; leaves, calibrated levels and
+It answers as the simulator's kernel (``models.runtime.quantile``) does with the same memory; the formulas are repeated here, and a
+test holds the two equal. Trees and settings are learned once; leaves, calibrated levels and
 groups of jobs are dated. Packed into registered models.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,14 +16,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-TREES, LEAVES, GROUPS = "forest.npz", "leaves.npz", "groups.parquet"
-"""Files of trees and settings, learned once, and of dated state."""
-KEYS = ("user", "group", "executable", "requested_s", "procs")
-"""Keys of groups of jobs."""
-KNOWN = ("last", "second_last", "median", "quartile", "third_quartile")
-"""Logarithms of runtimes, in seconds, that are kept of a group of jobs; beside them how many have ended (``ended``) and when the last did."""
-UNKNOWN = -1.0
-_DAY_S = 86_400
+from .groups import GROUPS, Groups, leaves_of
+
+TREES, LEAVES = "forest.npz", "leaves.npz"
+"""Files of trees and settings, learned once, and of dated state beside the groups."""
 _HOUR, _WEEKDAY = -3, -2
 """Columns of what the trees see."""
 _SLACK = 1e-9
@@ -64,8 +59,7 @@ class Forest:
     ``thresholds`` float64 [trees, leaves] are fixed. ``counts`` [trees, leaves, bins + 2 reach + 1 + cells] are the leaves'
     histograms (runtimes; relative to the last similar job; relative to the request), ``calibrated`` the levels used for
     ``plan.levels`` and ``tilt`` how much more of them large jobs get, ``work`` the processor-seconds of ended jobs by half
-    octaves of those requested and, last, how many these are, ``groups`` a row a group of jobs of which one has ended: ``level``
-    (place in ``plan.alike``), ``KEYS``, ``ended``, ``last_end_s``, ``KNOWN``.
+    octaves of those requested and, last, how many these are, ``groups`` the groups of jobs.
     """
 
     plan: Plan
@@ -75,18 +69,21 @@ class Forest:
     calibrated: np.ndarray
     tilt: np.ndarray
     work: np.ndarray
-    groups: pd.DataFrame
-    at_s: int
+    groups: Groups
+
+    @property
+    def at_s(self) -> int:
+        """Return the night of the dated state."""
+        return self.groups.at_s
 
     def predict(self, asked: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         """Return the most accurate points [asked] and the quantiles of ``plan.levels``.
 
-        Float64, seconds in 1..request; quantiles are [asked, levels]. ``asked``: ``user procs requested_s submit_s`` (the trace's
-        seconds; a submission before ``at_s`` is answered as at that instant) and, if known, ``group`` and ``executable``. Unknown
-        or null users have no past: other similar jobs answer, or else all jobs.
+        Float64, seconds in 1..request; quantiles are [asked, levels]. ``asked`` is as in :meth:`Groups.describe`. Unknown or null
+        users have no past: other similar jobs answer, or else all jobs.
         """
         requested = asked["requested_s"].to_numpy(np.float64)
-        inputs, alike = self.describe(asked)
+        inputs, alike = self.groups.describe(asked)
         wanted, place = self._taken(asked["procs"].to_numpy(np.float64) * requested), self._place(inputs)
         point, quantiles = np.empty(len(asked)), np.empty((len(asked), len(self.plan.levels)))
         for first in range(0, len(asked), _ROWS):
@@ -105,47 +102,6 @@ class Forest:
         point, quantiles = self.predict(asked)
         levels = list(self.plan.levels)
         return point, {name: quantiles[:, levels.index(level)] for name, level in self.plan.answers.items()}
-
-    def describe(self, asked: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """Return the trees' features [asked, features] and the first guess, log seconds [asked].
-
-        Both float64.
-        """
-        submit = asked["submit_s"].to_numpy(np.int64)
-        now = np.maximum(submit, self.at_s)
-        request = np.log(asked["requested_s"].to_numpy(np.float64))
-        given = _given(asked)
-        columns: list[np.ndarray] = []
-        guess = np.full(len(asked), UNKNOWN)
-        past, last_end, rows_of = self._past
-        for level, keys in enumerate(self.plan.alike):
-            index = rows_of[level]
-            row = np.array([index.get(key, -1) for key in zip(*(given[name] for name in keys), strict=True)], np.intp)
-            known = row >= 0
-            columns.extend(past[row].T)
-            columns.append(np.where(known, np.log1p(np.maximum(now - last_end[row], 0)), UNKNOWN))
-            guess = np.where((guess == UNKNOWN) & known, past[row, 1], guess)
-        alike = np.where(guess == UNKNOWN, request, np.minimum(guess, request))
-        procs = np.log(asked["procs"].to_numpy(np.float64))
-        clock = (submit % _DAY_S / 3600, submit // _DAY_S % 7)
-        return np.column_stack((*columns, request, procs, *clock, alike)), alike
-
-    @cached_property
-    def _past(self) -> tuple[np.ndarray, np.ndarray, list[dict[tuple[object, ...], int]]]:
-        """Return features and last ends of the groups, and for each level the row of each group.
-
-        An unknown group is the last row.
-        """
-        table = self.groups
-        past = np.column_stack((np.log1p(table["ended"].to_numpy(np.float64)), table[list(KNOWN)].to_numpy(np.float64)))
-        past = np.vstack((past, [0.0] + [UNKNOWN] * len(KNOWN)))
-        last_end = np.append(table["last_end_s"].to_numpy(np.int64), 0)
-        level, given = table["level"].to_numpy(np.int64), _given(table)
-        rows_of = []
-        for number, keys in enumerate(self.plan.alike):
-            rows = np.flatnonzero(level == number).tolist()
-            rows_of.append({tuple(given[name][row] for name in keys): row for row in rows})
-        return past, last_end, rows_of
 
     @cached_property
     def _of_all(self) -> np.ndarray:
@@ -172,7 +128,7 @@ class Forest:
 
     def _gathered(self, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return mean histograms of the leaves [asked, counts], and whether any holds a job."""
-        leaves = self.counts[np.arange(len(self.nodes)), self._leaves(inputs)].astype(np.float64)
+        leaves = self.counts[np.arange(len(self.nodes)), leaves_of(self.nodes, self.thresholds, inputs)].astype(np.float64)
         members = leaves[:, :, : self.plan.bins].sum(axis=2)
         trees = (members > 0.0).sum(axis=1)
         seen = (leaves / np.maximum(members, 1.0)[:, :, None]).sum(axis=1)
@@ -198,16 +154,6 @@ class Forest:
         """Return the cells of runtimes of which ``short`` is ln(request / runtime)."""
         nearest_first = np.array(self.plan.ends[::-1])
         return np.maximum(len(nearest_first) - 1 - np.searchsorted(nearest_first, short - _SLACK, "left"), 0)
-
-    def _leaves(self, inputs: np.ndarray) -> np.ndarray:
-        """Return the leaf into which each job falls, int64 [asked, trees]."""
-        tree, row = np.arange(len(self.nodes)), np.arange(len(inputs))[:, None]
-        node = np.where(self.nodes[:, 0, 0] < 0, -1, 0) + 0 * row
-        while (inner := node >= 0).any():
-            at = np.maximum(node, 0)
-            low = inputs[row, self.nodes[tree, at, 0]] <= self.thresholds[tree, at]
-            node = np.where(inner, np.where(low, self.nodes[tree, at, 1], self.nodes[tree, at, 2]), node)
-        return -1 - node
 
     def _quantiles(self, mass: np.ndarray, wanted: np.ndarray, place: np.ndarray, requested: np.ndarray) -> np.ndarray:
         """Return the quantiles of the levels ``wanted`` [asked, levels].
@@ -249,7 +195,7 @@ class Forest:
         counts = self.counts.astype(np.min_scalar_type(int(self.counts.max(initial=0))))
         levels = np.stack([self.calibrated, self.tilt])
         np.savez_compressed(directory / LEAVES, counts=counts, levels=levels, work=self.work, at_s=np.int64(self.at_s))
-        self.groups.to_parquet(directory / GROUPS, index=False)
+        self.groups.table.to_parquet(directory / GROUPS, index=False)
 
     @classmethod
     def read(cls, directory: Path) -> Forest:
@@ -260,21 +206,5 @@ class Forest:
             settings |= {"alike": tuple(map(tuple, settings["alike"]))}
             calibrated, tilt = dated["levels"]
             arrays = (learned["nodes"], learned["thresholds"], dated["counts"], calibrated, tilt, dated["work"])
-            at_s = int(dated["at_s"])
-        return cls(Plan(**settings), *arrays, pd.read_parquet(directory / GROUPS), at_s)
-
-
-def _given(table: pd.DataFrame) -> dict[str, list[object]]:
-    """Return the keys of jobs as plain Python values, None for null or missing."""
-    found: dict[str, list[object]] = {}
-    for name in KEYS:
-        if name not in table:
-            found[name] = [None] * len(table)
-        else:
-            values = table[name].tolist()
-            found[name] = [None if _null(value) else value if isinstance(value, str) else int(value) for value in values]
-    return found
-
-
-def _null(value: object) -> bool:
-    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+            groups = Groups(settings["alike"], pd.read_parquet(directory / GROUPS), int(dated["at_s"]))
+        return cls(Plan(**settings), *arrays, groups)

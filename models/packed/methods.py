@@ -7,19 +7,19 @@ A further method is one more class here (its own code in a file of its own, pack
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
 
-from .boosting import predict
-from .forest import GROUPS, LEAVES, Forest
+from .boosting import NIGHT, Trees
+from .forest import LEAVES, Forest
+from .groups import GROUPS
 
 PREDICTED = "predicted_s"
-TREES = "trees.txt"
 LEVELS = {"predicted_50_s": 0.5, "predicted_80_s": 0.8, "predicted_95_s": 0.95}
 """Levels of the returned quantiles, by column: the share of jobs that run at most as long."""
-DATED = (LEAVES, GROUPS)
+DATED = (LEAVES, GROUPS, NIGHT)
 """Files of methods that change from night to night without training."""
 
 
@@ -85,31 +85,28 @@ class Last2(Requested):
 
 
 class Boosting:
-    """Gradient boosted trees over users' histories (``boosting.py``).
+    """Boosted trees (``boosting.py``): the simulator's ``lightgbm``.
 
-    ``booster`` is a ``lightgbm.Booster``. The simulator's ``lightgbm`` is another learner: it uses groups of similar jobs, which
-    no snapshot of users holds.
+    It keeps its own groups of jobs and reads no model inputs.
     """
 
-    name = "lightgbm-users"
+    name = "lightgbm"
     outputs: tuple[str, ...] = (PREDICTED,)
-    optional: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ("lightgbm",)
+    optional: tuple[str, ...] = ("group", "executable")
+    packages: tuple[str, ...] = ()
 
-    def __init__(self, booster: Any) -> None:
-        self.booster = booster
+    def __init__(self, trees: Trees) -> None:
+        self.trees = trees
 
     def answer(self, inputs: pd.DataFrame, asked: pd.DataFrame) -> dict[str, np.ndarray]:
-        return {PREDICTED: predict(self.booster, inputs)}
+        return {PREDICTED: self.trees.answer(asked)}
 
     def write(self, directory: Path) -> None:
-        (directory / TREES).write_text(self.booster.model_to_string(), encoding="utf-8")
+        self.trees.write(directory)
 
     @classmethod
     def read(cls, directory: Path) -> Boosting:
-        import lightgbm
-
-        return cls(lightgbm.Booster(model_str=(directory / TREES).read_text(encoding="utf-8")))
+        return cls(Trees.read(directory))
 
 
 class Quantile:

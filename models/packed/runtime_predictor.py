@@ -1,6 +1,6 @@
 """Predict runtimes of submissions from a registered model's settings, histories, method.
 
-Packed unchanged into registered models; needs numpy, pandas with pyarrow, and lightgbm where the method is ``lightgbm-users``.
+Packed unchanged into registered models; needs numpy and pandas with pyarrow.
 """
 
 from __future__ import annotations

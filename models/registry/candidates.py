@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.packed.methods import PREDICTED, Boosting, Last2, Method, Quantile, Requested
-from models.registry import quantile_training
-from models.registry.accounting import REMEMBERED_JOBS, Accounting
-from models.runtime.gradient_boosting import GradientBoosting, fit
+from models.registry import boosting_training, quantile_training
+from models.registry.accounting import Accounting
+from models.runtime import lightgbm
 
 
 def _as_trained(method: Method, known: Accounting, nights: Sequence[int]) -> Iterator[Method]:
@@ -41,11 +41,14 @@ class Trainer:
     up_to_the_second: Callable[[Method, Accounting, np.ndarray], np.ndarray] = _from_histories
 
 
-def _boosting(known: Accounting, at_s: int, seed: int) -> Method:
-    then = known.then(at_s)
-    recent = slice(-REMEMBERED_JOBS, None)
-    runtime = then.jobs["runtime_s"].to_numpy(np.float64)
-    return Boosting(fit(GradientBoosting(seed=seed), then.inputs.iloc[recent], runtime[recent]))
+def _carry_boosting_on(method: Method, known: Accounting, nights: Sequence[int]) -> Iterator[Method]:
+    assert isinstance(method, Boosting)
+    return map(Boosting, boosting_training.carry_on(method.trees, known, nights))
+
+
+def _boosting_up_to_the_second(method: Method, known: Accounting, rows: np.ndarray) -> np.ndarray:
+    assert isinstance(method, Boosting)
+    return boosting_training.up_to_the_second(method.trees, known, rows)
 
 
 def _carry_quantile_on(method: Method, known: Accounting, nights: Sequence[int]) -> Iterator[Method]:
@@ -60,7 +63,17 @@ def _quantile_up_to_the_second(method: Method, known: Accounting, rows: np.ndarr
 
 TRAINERS: dict[str, Trainer] = {
     "last2": Trainer(lambda *_: Last2(), lambda _: {}, learns=False),
-    Boosting.name: Trainer(_boosting, lambda seed: vars(GradientBoosting(seed=seed)), learns=True),
+    Boosting.name: Trainer(
+        lambda known, at_s, seed: Boosting(boosting_training.grow(known, at_s, seed)),
+        lambda seed: (
+            lightgbm.USUAL
+            | {"seed": str(seed)}
+            | {"learning_rate": lightgbm.LEARNING_RATE, "min_jobs_in_leaf": lightgbm.MIN_JOBS_IN_LEAF}
+        ),
+        learns=True,
+        carry_on=_carry_boosting_on,
+        up_to_the_second=_boosting_up_to_the_second,
+    ),
     Quantile.name: Trainer(
         lambda known, at_s, seed: Quantile(quantile_training.grow(known, at_s, seed)),
         lambda _: quantile_training.parameters(),

@@ -10,39 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from features.clock import DAY_S
 from features.jit import njit
-from models.packed.forest import KEYS, Forest, Plan
+from models.packed.forest import Forest, Plan
 from models.packed.methods import LEVELS
-from models.registry.accounting import REMEMBERED_JOBS, Accounting
+from models.registry.accounting import Accounting
+from models.registry.walk import Walk, ended_by, ended_since
 from models.runtime import job_features, levels, quantile, ratios
 
 NIGHTS = -(-quantile.TREES // quantile.NEW_TREES)
 """Nights after which every tree has been replaced."""
 
 
-class _Jobs(NamedTuple):
-    """The kernel's columns, int64 [jobs]."""
-
-    submit: np.ndarray
-    runtime: np.ndarray
-    requested: np.ndarray
-    procs: np.ndarray
-
-
 def grow(known: Accounting, at_s: int, seed: int) -> Forest:
     """Train the forest as of a night at ``at_s``, on the most recent jobs ended by then."""
     nights = [at_s - DAY_S * number for number in range(NIGHTS, -1, -1)]
-    order = _by_end(known)
-    last = int(np.searchsorted(known.end_s[order], at_s, side="right"))
-    walk = _Walk(known, order[max(last - REMEMBERED_JOBS, 0) : last], seed)
+    walk = _Walk(known, ended_by(known, at_s), seed)
     for night in nights:
-        walk.go(night, since_s=nights[0])
+        walk.learn(night, since_s=nights[0])
         walk.retrain(night)
     return walk.forest(at_s)
 
@@ -58,8 +46,8 @@ def carry_on(forest: Forest, known: Accounting, nights: Sequence[int]) -> Iterat
             yield forest
             continue
         if walk is None:
-            walk = _Walk(known, _since(forest, known, last, last), 0, forest)
-        walk.go(at_s, since_s=forest.at_s)
+            walk = _Walk(known, ended_since(known, forest.at_s, last, last), 0, forest)
+        walk.learn(at_s, since_s=forest.at_s)
         yield replace(walk.forest(at_s), nodes=forest.nodes, thresholds=forest.thresholds)
 
 
@@ -69,9 +57,9 @@ def up_to_the_second(forest: Forest, known: Accounting, rows: np.ndarray) -> np.
     Seconds, float64 [rows]. They were submitted after ``forest.at_s``.
     """
     last = int(known.jobs["submit_s"].to_numpy(np.int64)[rows].max(initial=forest.at_s))
-    taken = _since(forest, known, int(known.end_s.max()), last)
+    taken = ended_since(known, forest.at_s, int(known.end_s.max()), last)
     walk = _Walk(known, taken, 0, forest)
-    walk.go(last, since_s=forest.at_s)
+    walk.learn(last, since_s=forest.at_s)
     place = np.empty(len(known.jobs), np.int64)
     place[taken] = np.arange(len(taken))
     return walk.points()[place[rows]]
@@ -100,68 +88,28 @@ def fits(forest: Forest) -> bool:
     return plan == here and nodes in ((1, quantile.LEAVES), (quantile.TREES, quantile.LEAVES))
 
 
-def _by_end(known: Accounting) -> np.ndarray:
-    return np.lexsort((known.start_s, known.end_s))
-
-
-def _since(forest: Forest, known: Accounting, at_s: int, submitted_s: int) -> np.ndarray:
-    """Return rows, by end, of the training jobs and of those ended since by ``at_s``.
-
-    The latter were submitted by ``submitted_s``.
-    """
-    order = _by_end(known)
-    ends = known.end_s[order]
-    trained, last = np.searchsorted(ends, [forest.at_s, at_s], side="right")
-    order = order[max(int(trained) - REMEMBERED_JOBS, 0) : int(last)]
-    return order[known.jobs["submit_s"].to_numpy(np.int64)[order] <= submitted_s]
-
-
 def _plan(alike: tuple[tuple[str, ...], ...]) -> Plan:
     kept = tuple(np.unique(np.concatenate([quantile.REGULAR, list(LEVELS.values())])).tolist())
     ends, shares = tuple(ratios.ENDS.tolist()), (quantile.SHARES, quantile.POINT_SHARES)
     return Plan(quantile.STEP, quantile.BINS, quantile.REACH, ends, *shares, levels.UPPER, alike, kept, dict(LEVELS))
 
 
-class _Walk:
-    """Jobs, in order of their ends, and a memory that learns from them event by event."""
+class _Walk(Walk):
+    """A walk of ``quantile``, from nothing or from a forest grown before."""
 
     def __init__(self, known: Accounting, rows: np.ndarray, seed: int, forest: Forest | None = None) -> None:
-        jobs = known.jobs.iloc[rows]
-        if forest is not None:  # keys missing at training are not read
-            looked_at = {key for level in forest.plan.alike for key in level}
-            jobs = jobs.assign(
-                **{key: jobs[key].cat.set_categories([]) for key in ("user", "group", "executable") if key not in looked_at}
-            )
-        self.jobs, self.end = jobs, known.end_s[rows]
-        self.submit = jobs["submit_s"].to_numpy(np.int64)
-        columns = (jobs[name].to_numpy(np.int64) for name in ("submit_s", "runtime_s", "requested_s", "procs"))
-        self.columns = _Jobs(*columns)
         asked = {question: repr(level) for question, level in zip(("order", "fit", "end"), LEVELS.values(), strict=True)}
-        self.predictor = quantile.quantile(seed=str(seed), **asked)
-        self.plan = _plan(tuple(job_features.levels_of(jobs)))
-        self.memory = self.predictor.memory(jobs)._replace(row=np.arange(len(jobs)))
+        super().__init__(known, rows, quantile.quantile(seed=str(seed), **asked), forest.plan.alike if forest else None)
+        self.plan = _plan(self.alike)
         if forest is not None:
             self._take(forest)
-        time, number = np.concatenate((self.end, self.submit)), np.tile(np.arange(len(jobs)), 2)
-        submitted = np.repeat([0, 1], len(jobs))  # within a second, ends come first
-        order = np.lexsort((number, submitted, time))
-        self.time, self.event = time[order], (2 * number + submitted)[order]
-        self.gone = 0
 
-    def go(self, until_s: int, *, since_s: int) -> None:
+    def learn(self, until_s: int, *, since_s: int) -> None:
         """Process all events up to ``until_s``.
 
         Leaves and levels learn from what ends after ``since_s``, groups from everything.
         """
-        stop = int(np.searchsorted(self.time, until_s, side="right"))
-        _events(self.memory, self.columns, self.end, self.event[self.gone : stop], since_s)
-        self.gone = stop
-
-    def retrain(self, at_s: int) -> None:
-        """Retrain as each night."""
-        ended = np.arange(np.searchsorted(self.end, at_s, side="right"))
-        assert self.predictor.retrain is not None
-        self.memory = self.predictor.retrain(self.memory, ended, self.columns.runtime)
+        _events(self.memory, self.columns, self.end, self.events(until_s), since_s)
 
     def points(self) -> np.ndarray:
         """Return the most accurate points of the jobs asked about, seconds, float64 [jobs]."""
@@ -207,44 +155,12 @@ class _Walk:
         counts = leaves[:, :, : quantile.MEMBERS]
         counts = counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
         dated = (calibrated.copy(), tilt.copy(), work.copy())
-        return Forest(self.plan, nodes.copy(), thresholds.copy(), counts, *dated, self._groups(), at_s)
-
-    def _groups(self) -> pd.DataFrame:
-        memory, tables = self.memory, []
-        for number, level in enumerate(self.plan.alike):
-            group, row = np.unique(memory.keys[:, number], return_index=True)
-            row = row[(group >= 0) & (memory.users[group, job_features.COUNT] > 0)]
-            table = self.jobs.iloc[row][list(level)].reset_index(drop=True).reindex(columns=list(KEYS))
-            tables.append(table.assign(level=np.int64(number), group_number=memory.keys[row, number]))
-        if not tables:
-            raise ValueError("no job has ended")
-        table = pd.concat(tables, ignore_index=True)
-        text = {name: table[name].astype("str") for name in KEYS[:3]}
-        whole = {name: table[name].astype("Int64") for name in KEYS[3:]}
-        known = memory.users[table["group_number"].to_numpy(np.int64)]
-        return pd.DataFrame({"level": table["level"], **text, **whole, **_remembered(known)})
-
-
-def _remembered(known: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the groups' state for ``job_features.describe``, from rows of ``Memory.users``."""
-    ring, recent = job_features.RING, job_features.RECENT
-    ended = known[:, job_features.COUNT].astype(np.int64)
-    each, some = np.arange(len(known)), np.minimum(ended, recent)
-    second_last = np.where(ended > 1, known[each, ring + (ended - 2) % recent], job_features.UNKNOWN)
-    return {
-        "ended": ended,
-        "last_end_s": known[:, job_features.LAST_END].astype(np.int64),
-        "last": known[each, ring + (ended - 1) % recent],
-        "second_last": second_last,
-        "median": known[each, job_features.SORTED + some // 2],
-        "quartile": known[each, job_features.SORTED + some // 4],
-        "third_quartile": known[each, job_features.SORTED + 3 * some // 4],
-    }
+        return Forest(self.plan, nodes.copy(), thresholds.copy(), counts, *dated, self.groups(at_s))
 
 
 @njit
 def _events(memory, jobs, end, events, since):
-    """Process ``events`` in order: twice a job's number, plus one for a submission."""
+    """Process ``events`` in order."""
     model, quantiles = memory.model, job_features.width(memory)
     for event in events:
         job = event // 2

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from zipfile import BadZipFile
 
-import lightgbm
 import numpy as np
 import pandas as pd
 from mlflow.exceptions import MlflowException
@@ -37,7 +36,7 @@ _ASKED = (
     ColSpec(DataType.long, "requested_s"),
     ColSpec(DataType.datetime, "submit_time"),
 )
-_UNREADABLE = (ValueError, KeyError, TypeError, OSError, MlflowException, lightgbm.basic.LightGBMError, BadZipFile, zlib.error)
+_UNREADABLE = (ValueError, KeyError, TypeError, OSError, MlflowException, BadZipFile, zlib.error)
 """Whatever reading damaged or foreign files of a version may raise."""
 
 

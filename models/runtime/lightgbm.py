@@ -65,22 +65,29 @@ def boosted(**options: str) -> CompiledPredictor:
 
 def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, trees: int, leaves: int, seed: int) -> None:
     """Grow new trees from the jobs ``rows``, which have ended."""
-    from models.runtime.gradient_boosting import GradientBoosting, boost
+    from models.runtime.gradient_boosting import boost
     from models.trees import plain_trees
 
     features = job_features.features(memory.keys.shape[1])
     inputs = memory.jobs[rows, :features]
     guess = inputs[:, features - COMMON + ALIKE]
-    config = GradientBoosting(trees, LEARNING_RATE, leaves, MIN_JOBS_IN_LEAF, seed=seed)
-    booster = boost(config, inputs, np.log(runtime[rows]) - guess, num_threads=1, max_bin=63, bin_construct_sample_cnt=2000)
-    grown = plain_trees(booster)
-    memory.model[TREES] = len(grown)
+    given = {"learning_rate": LEARNING_RATE, "min_jobs_in_leaf": MIN_JOBS_IN_LEAF, "seed": seed}
+    made = plain_trees(boost(inputs, np.log(runtime[rows]) - guess, trees=trees, leaves=leaves, **given))
+    memory.model[TREES] = len(made)
     memory.model[MODELS] += 1.0
-    for number, (nodes, thresholds, values) in enumerate(grown):
+    for number, (nodes, thresholds, values) in enumerate(made):
         first = number * leaves
         memory.links[first : first + len(nodes)] = nodes
         memory.model[HEAD + first : HEAD + first + len(thresholds)] = thresholds
         memory.model[HEAD + trees * leaves + first :][: len(values)] = values
+
+
+def grown(memory: Memory) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return copies of the trees: nodes [trees, leaves, 3], thresholds and values [trees, leaves]."""
+    leaves, trees = int(memory.model[LEAVES]), int(memory.model[TREES])
+    room = len(memory.links)
+    thresholds, values = (memory.model[at : at + room].reshape(-1, leaves)[:trees].copy() for at in (HEAD, HEAD + room))
+    return memory.links.reshape(-1, leaves, 3)[:trees].copy(), thresholds, values
 
 
 @apart

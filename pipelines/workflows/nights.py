@@ -21,7 +21,7 @@ from features.errors import InputError
 from features.jobs.cleaning import AHEAD, CleanTrace
 from features.jobs.drift import input_drift
 from features.jobs.inputs import model_inputs
-from models.packed.methods import Method
+from models.packed.methods import METHODS, Method
 from models.packed.settings import FORMAT
 from models.registry.accounting import Accounting
 from models.registry.as_served import CHAMPION, Models, answer_columns, predict_served
@@ -270,7 +270,7 @@ class _Work:
         champions = {
             int(at): (version, self._champion(version, store))
             for at, version, method in zip(before["until_s"], before["trained_version"], before["method"], strict=True)
-            if method
+            if method in METHODS
             and str(version) in there  # a pruned version, or one of an older format, cannot answer
             and ((submit[rows] > at) & (submit[rows] <= (present.trained_until_s if present and present.method else 2**62))).any()
         }

@@ -18,7 +18,7 @@ import pandas as pd
 
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
-from models.packed.methods import Method
+from models.packed.methods import METHODS, Method
 from models.registry.accounting import Accounting
 from models.registry.as_served import Models
 from models.registry.candidates import TRAINERS, carried_on, outdated, train
@@ -49,6 +49,9 @@ def incumbent(store: Tracking, trace: str) -> Incumbent | None:
     from models.registry.runtime_registration import RUNTIME, trained_method
 
     def read(number: str) -> Method:
+        learner = store.client.get_model_version(RUNTIME.registered(trace), number).tags["method"]
+        if learner not in METHODS:
+            raise Outdated(f"is of the method {learner}, which this Queuecast does not train")
         method = trained_method(store, trace, number)
         if outdated(method):
             raise Outdated("was grown by another Queuecast")

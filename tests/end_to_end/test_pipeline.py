@@ -129,7 +129,7 @@ def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subp
     learned = table[~table["predictor"].isin(["requested", "clairvoyant"])]
     assert set(learned["correction"]) == {"conditional(when=pass)"}  # predictors are compared, not corrections
     models, _ = Lake(directory / "home" / "lake").read("runtime_model", "small")
-    assert set(models["method"]) == {"last2", "lightgbm-users", "quantile(order=accuracy)"}
+    assert set(models["method"]) == {"last2", "lightgbm", "quantile(order=accuracy)"}
     assert sorted(models["alias"]) == ["", "", "challenger", "champion"]
     champion = models.set_index("alias").loc["champion"]
     assert (

@@ -107,4 +107,4 @@ def test_without_users_there_is_no_history_and_every_job_is_answered(known):
     rows, instants = some(known)
     served = predict_served(accounting(nameless, known.start_s, ORIGIN_S, ZONE), rows, instants)
     assert (served["last2"] == served["requested"]).all()
-    assert served["lightgbm-users"].between(1, served["requested"]).all()
+    assert served["lightgbm"].between(1, served["requested"]).all()

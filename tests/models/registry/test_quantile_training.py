@@ -13,6 +13,7 @@ from models.registry import quantile_training
 from models.registry.accounting import accounting
 from models.registry.candidates import carried_on, outdated, train
 from models.registry.quantile_training import carry_on, grow, up_to_the_second
+from models.registry.walk import by_end
 from models.runtime import job_features, quantile
 from tests.support.learning import ORIGIN_S, ZONE, workload
 
@@ -63,11 +64,11 @@ def kernel_says(known, walk, rows, order):
 
 @pytest.mark.parametrize("nights", [1, 12])
 def test_every_job_is_told_what_the_kernel_says_with_the_same_memory(known, at, nights):
-    order = quantile_training._by_end(known)
+    order = by_end(known)
     walk = quantile_training._Walk(known, order, 0)
     for night in range(nights):
         until = at - (nights - 1 - night) * DAY_S
-        walk.go(until, since_s=at - 15 * DAY_S)
+        walk.learn(until, since_s=at - 15 * DAY_S)
         if nights > 1:  # else there is one leaf
             walk.retrain(until)
     made, rows = walk.forest(at), asked_after(known, at)
@@ -76,7 +77,7 @@ def test_every_job_is_told_what_the_kernel_says_with_the_same_memory(known, at, 
     asked = known.asked(rows)
     assert asked["user"].isna().any()
     assert asked["executable"].isna().any()
-    np.testing.assert_allclose(made.describe(asked)[0], features, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(made.groups.describe(asked)[0], features, rtol=1e-12, atol=1e-12)
     found, levels = made.predict(asked)
     np.testing.assert_allclose(levels, quantiles, rtol=0, atol=1.0)  # whole seconds, which rounding may tell apart
     assert (levels != quantiles).mean() < 0.001
@@ -105,8 +106,8 @@ def test_a_night_knows_no_end_after_it(known, at, forest):
     for one, two in ((forest, grow(other, at, seed=0)), (carried(earlier, known, at), carried(earlier, other, at))):
         for name in ("nodes", "thresholds", "counts", "calibrated", "tilt", "work"):
             np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
-        pd.testing.assert_frame_equal(one.groups, two.groups)
-    assert int(forest.groups["last_end_s"].max()) <= at
+        pd.testing.assert_frame_equal(one.groups.table, two.groups.table)
+    assert int(forest.groups.table["last_end_s"].max()) <= at
 
 
 def test_carried_on_the_trees_stay_and_the_rest_is_what_ended_since(known, at):
@@ -119,7 +120,7 @@ def test_carried_on_the_trees_stay_and_the_rest_is_what_ended_since(known, at):
     np.testing.assert_array_equal(added, new)
     assert (later.calibrated != earlier.calibrated).mean() > 0.9
     assert later.work[-1] - earlier.work[-1] == new
-    users = later.groups[(later.groups["level"] == 3)].set_index("user")
+    users = later.groups.table[later.groups.table["level"] == 3].set_index("user")
     ended = known.jobs["user"][known.end_s <= at].value_counts()
     np.testing.assert_array_equal(users["ended"], ended[users.index])
     assert carried(later, known, at - DAY_S) is later
@@ -146,8 +147,8 @@ def test_nights_carried_through_in_one_walk_are_those_carried_on_one_by_one(know
         assert through.at_s == alone.at_s
         for name in ("counts", "calibrated", "tilt", "work"):
             np.testing.assert_array_equal(getattr(through, name), getattr(alone, name))
-        columns = list(alone.groups.columns)
-        in_order = [each.groups.sort_values(columns, ignore_index=True) for each in (through, alone)]
+        columns = list(alone.groups.table.columns)
+        in_order = [each.groups.table.sort_values(columns, ignore_index=True) for each in (through, alone)]
         pd.testing.assert_frame_equal(*in_order)
         np.testing.assert_array_equal(through.predict(asked)[0], alone.predict(asked)[0])
 

@@ -16,7 +16,7 @@ from features.errors import InputError
 from features.jobs.snapshot import snapshot
 from models.packed.methods import Boosting, Last2, Quantile, Requested
 from models.packed.settings import FORMAT
-from models.registry import packing, registration, tracking
+from models.registry import boosting_training, packing, registration, tracking
 from models.registry.accounting import accounting
 from models.registry.quantile_training import grow
 from models.registry.registration import Candidate, Training, log_and_register, rank_candidates, set_aliases, version_at
@@ -28,8 +28,7 @@ from models.registry.runtime_registration import (
     signature,
     trained_method,
 )
-from models.runtime.gradient_boosting import GradientBoosting, fit
-from tests.support.learning import ORIGIN_S, ZONE, inputs_of, workload
+from tests.support.learning import ORIGIN_S, ZONE, workload
 
 JOBS = 6000
 
@@ -46,9 +45,8 @@ def opened(tmp_path_factory):
 def learned():
     jobs, start = workload()
     at = int(jobs["submit_s"].iloc[-1])
-    done = np.flatnonzero(start + jobs["runtime_s"].to_numpy() < at)
-    booster = fit(GradientBoosting(), inputs_of(jobs, start).iloc[done], jobs["runtime_s"].to_numpy()[done])
-    return booster, snapshot(jobs, start, at), at
+    trees = boosting_training.grow(accounting(jobs, start, ORIGIN_S, ZONE), at, seed=0)
+    return trees, snapshot(jobs, start, at), at
 
 
 def registered(opened, learned, trace, method, metrics, judged, **tags):
@@ -59,15 +57,15 @@ def registered(opened, learned, trace, method, metrics, judged, **tags):
 
 
 def register(opened, learned, trace, method, accuracy, judged=1500):
-    made = {"lightgbm-users": Boosting(learned[0]), "last2": Last2(), "requested": Requested()}[method]
+    made = {"lightgbm": Boosting(learned[0]), "last2": Last2(), "requested": Requested()}[method]
     return registered(opened, learned, trace, made, {"mae_s": 12.0}, (accuracy, judged), dagster_run_id="r1")
 
 
 def test_a_version_records_where_it_comes_from_and_predicts(opened, learned):
-    made = register(opened, learned, "one", "lightgbm-users", 0.6)
+    made = register(opened, learned, "one", "lightgbm", 0.6)
     found = opened.client.get_model_version("runtime-one", made.version)
     expected = {
-        "method": "lightgbm-users",
+        "method": "lightgbm",
         "data_fingerprint": "0123456789abcdef",
         "generated": "true",
         "seed": "0",
@@ -79,7 +77,7 @@ def test_a_version_records_where_it_comes_from_and_predicts(opened, learned):
     assert run.info.status == "FINISHED"
     assert run.data.metrics["mae_s"] == 12
     model = mlflow.pyfunc.load_model(f"models:/runtime-one/{made.version}")
-    assert model.metadata.signature == signature(("predicted_s",))
+    assert model.metadata.signature == signature(("predicted_s",), ("group", "executable"))
     answer = model.predict(model.input_example)
     assert (answer["snapshot_age_s"] == 0).all()
     assert answer["predicted_s"].between(1, 3600).all()
@@ -118,27 +116,26 @@ def test_a_forest_tells_quantiles_and_looks_at_group_and_executable_only_if_they
 def test_the_more_accurate_comes_first_with_the_reason():
     made = [
         Candidate(name, str(number), score, 1500)
-        for number, (name, score) in enumerate([("requested", 0.3), ("last2", 0.5), ("lightgbm-users", 0.6)], 1)
+        for number, (name, score) in enumerate([("requested", 0.3), ("last2", 0.5), ("lightgbm", 0.6)], 1)
     ]
     ranked, basis = rank_candidates(made, RUNTIME)
-    assert [each.method for each in ranked] == ["lightgbm-users", "last2", "requested"]
+    assert [each.method for each in ranked] == ["lightgbm", "last2", "requested"]
     assert basis == (
-        "mean accuracy as served over 1,500 jobs (within 0.001 the simpler): lightgbm-users (version 3) 0.6000, "
+        "mean accuracy as served over 1,500 jobs (within 0.001 the simpler): lightgbm (version 3) 0.6000, "
         "last2 (version 2) 0.5000, requested (version 1) 0.3000."
     )
 
 
 def test_a_tie_goes_to_the_simpler():
-    made = [Candidate(*each, 1500) for each in (("lightgbm-users", "1", 0.5005), ("last2", "2", 0.5))]
+    made = [Candidate(*each, 1500) for each in (("lightgbm", "1", 0.5005), ("last2", "2", 0.5))]
     assert [each.version for each in rank_candidates(made, RUNTIME)[0]] == ["2", "1"]
 
 
 def test_what_a_version_learned_is_read_back_and_predicts_the_same(opened, learned):
-    made = register(opened, learned, "back", "lightgbm-users", 0.6)
-    jobs, start = workload()
-    inputs = inputs_of(jobs, start).tail(50)
-    again = trained_method(opened, "back", made.version).answer(inputs, inputs)["predicted_s"]
-    np.testing.assert_array_equal(again, Boosting(learned[0]).answer(inputs, inputs)["predicted_s"])
+    made = register(opened, learned, "back", "lightgbm", 0.6)
+    asked = workload()[0][["user", "procs", "requested_s", "submit_s"]].tail(50)
+    again = trained_method(opened, "back", made.version).answer(asked, asked)["predicted_s"]
+    np.testing.assert_array_equal(again, learned[0].answer(asked))
     with pytest.raises(InputError, match="models:/runtime-back/99: cannot be read by this Queuecast"):
         trained_method(opened, "back", "99")
 
@@ -149,9 +146,9 @@ def test_a_failure_half_way_leaves_the_old_champion(opened, learned, monkeypatch
     with monkeypatch.context() as broken:
         broken.setattr(registration, "assemble", lambda *_, **__: (_ for _ in ()).throw(OSError("disk full")))
         with pytest.raises(OSError, match="disk full"):
-            register(opened, learned, "five", "lightgbm-users", 0.9)
-    assert mlflow.search_runs([opened.experiment_id], "tags.method = 'lightgbm-users' and status = 'FAILED'", output_format="list")
-    new = [register(opened, learned, "five", m, a) for m, a in (("last2", 0.5), ("lightgbm-users", 0.9))]
+            register(opened, learned, "five", "lightgbm", 0.9)
+    assert mlflow.search_runs([opened.experiment_id], "tags.method = 'lightgbm' and status = 'FAILED'", output_format="list")
+    new = [register(opened, learned, "five", m, a) for m, a in (("last2", 0.5), ("lightgbm", 0.9))]
     real = opened.client.set_registered_model_alias
     with monkeypatch.context() as broken:
         broken.setattr(opened.client, "set_registered_model_alias", lambda name, alias, number: _gone(real, name, alias, number))
@@ -169,7 +166,7 @@ def _gone(real, name, alias, number):
 
 def test_candidates_judged_on_different_jobs_or_none_are_not_compared():
     with pytest.raises(ValueError, match="different jobs"):
-        rank_candidates([Candidate("last2", "1", 0.5, 100), Candidate("lightgbm-users", "2", 0.6, 101)], RUNTIME)
+        rank_candidates([Candidate("last2", "1", 0.5, 100), Candidate("lightgbm", "2", 0.6, 101)], RUNTIME)
     with pytest.raises(ValueError, match="no jobs judge"):
         rank_candidates([Candidate("last2", "1", float("nan"), 0)], RUNTIME)
 
@@ -190,11 +187,11 @@ def test_a_version_packed_by_an_older_code_loads_and_can_be_refreshed_from(opene
     with monkeypatch.context() as then:
         then.setattr(packing, "_PACKED", older)
         (older / "predictor.py").write_text((older / "predictor.py").read_text() + "\n# as it was then\n")
-        made = register(opened, learned, "elder", "lightgbm-users", 0.6)
+        made = register(opened, learned, "elder", "lightgbm", 0.6)
     assert packing.private_name() not in made.tags["code_version"]
     set_aliases(opened, "runtime-elder", made.version)
     assert load(opened, "runtime-elder").predict(_one())["predicted_s"].between(1, 600).all()
-    assert trained_method(opened, "elder", made.version).name == "lightgbm-users"
+    assert trained_method(opened, "elder", made.version).name == "lightgbm"
 
 
 def _one():

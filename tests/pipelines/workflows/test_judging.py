@@ -23,7 +23,7 @@ DAYS = 60
 
 
 def answered(jobs: int = 6000, seed: int = 0) -> pd.DataFrame:
-    """Jobs of 40 users answered by a champion and two candidates: ``last2`` better until the last days, ``lightgbm-users`` for the last few jobs."""
+    """Jobs of 40 users answered by a champion and two candidates: ``last2`` better until the last days, ``lightgbm`` for the last few jobs."""
     rng = np.random.default_rng(seed)
     end = np.sort(rng.integers(1, DAYS * DAY_S, jobs))
     runtime = np.full(jobs, 1000.0)

@@ -297,6 +297,16 @@ def test_a_champion_of_an_older_format_is_replaced_and_the_note_says_so(prepared
     assert runtime_registration.load(own_registry(home), "runtime-arriving") is not None
 
 
+def test_a_champion_of_a_learner_that_is_no_more_is_replaced_and_the_note_says_so(prepared, home: Path) -> None:
+    store, old = own_registry(home), aliases(home)["champion"]
+    trained = store.client.get_model_version("runtime-arriving", old).tags.get("refreshed_from", old)
+    for version in {old, trained}:
+        store.client.set_model_version_tag("runtime-arriving", version, "method", "lightgbm-users")
+    made = do(home, prepared[1], 1)
+    assert made.row["promoted"]
+    assert f"version {old}, is of the method lightgbm-users, which this Queuecast does not train" in str(made.row["why"])
+
+
 def test_a_champion_chosen_by_hand_stays_and_is_not_refreshed(prepared, home: Path) -> None:
     store = own_registry(home)
     chosen = aliases(home)["champion"]

@@ -79,7 +79,7 @@ def test_a_refreshed_version_has_the_old_model_and_says_whose_it_is(replayed) ->
             assert version.tags[tag] == trained.tags[tag]
         old, new = (learned(number) for number in (trained.version, version.version))
         assert old == new
-        assert ("trees.txt" in new) == (version.tags["method"] == "lightgbm-users")
+        assert ("trees.npz" in new) == (version.tags["method"] == "lightgbm")
         assert ("forest.npz" in new) == (version.tags["method"] == "quantile(order=accuracy)")
 
 

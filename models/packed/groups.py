@@ -1,0 +1,108 @@
+"""What a snapshot knows of groups of similar jobs, and features of submissions from it.
+
+It describes a submission as the simulator's kernel (``models.runtime.job_features``) does with the same groups; the formulas are
+repeated here, and a test holds the two equal. Packed into registered models.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+KEYS = ("user", "group", "executable", "requested_s", "procs")
+"""Keys of groups of jobs."""
+KNOWN = ("last", "second_last", "median", "quartile", "third_quartile")
+"""Logarithms of runtimes, in seconds, that are kept of a group of jobs; beside them how many have ended (``ended``) and when the last did."""
+GROUPS = "groups.parquet"
+"""File of the groups in a registered model."""
+UNKNOWN = -1.0
+_DAY_S = 86_400
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of jobs as of ``at_s`` (the trace's second).
+
+    ``alike`` lists the keys of each level, the most alike first. ``table`` has a row a group of which a job has ended: ``level``
+    (place in ``alike``), ``KEYS``, ``ended``, ``last_end_s``, ``KNOWN``.
+    """
+
+    alike: tuple[tuple[str, ...], ...]
+    table: pd.DataFrame
+    at_s: int
+
+    def describe(self, asked: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """Return features [asked, features] and the first guess, log seconds [asked].
+
+        Both float64. ``asked``: ``user procs requested_s submit_s`` (the trace's seconds; a submission before ``at_s`` is
+        answered as at that instant) and, if known, ``group`` and ``executable``. Unknown or null users are in no group.
+        """
+        submit = asked["submit_s"].to_numpy(np.int64)
+        now = np.maximum(submit, self.at_s)
+        request = np.log(asked["requested_s"].to_numpy(np.float64))
+        given = _given(asked)
+        columns: list[np.ndarray] = []
+        guess = np.full(len(asked), UNKNOWN)
+        past, last_end, rows_of = self._past
+        for level, keys in enumerate(self.alike):
+            index = rows_of[level]
+            row = np.array([index.get(key, -1) for key in zip(*(given[name] for name in keys), strict=True)], np.intp)
+            known = row >= 0
+            columns.extend(past[row].T)
+            columns.append(np.where(known, np.log1p(np.maximum(now - last_end[row], 0)), UNKNOWN))
+            guess = np.where((guess == UNKNOWN) & known, past[row, 1], guess)
+        alike = np.where(guess == UNKNOWN, request, np.minimum(guess, request))
+        procs = np.log(asked["procs"].to_numpy(np.float64))
+        clock = (submit % _DAY_S / 3600, submit // _DAY_S % 7)
+        return np.column_stack((*columns, request, procs, *clock, alike)), alike
+
+    @cached_property
+    def _past(self) -> tuple[np.ndarray, np.ndarray, list[dict[tuple[object, ...], int]]]:
+        """Return features and last ends of the groups, and for each level the row of each group.
+
+        An unknown group is the last row.
+        """
+        table = self.table
+        past = np.column_stack((np.log1p(table["ended"].to_numpy(np.float64)), table[list(KNOWN)].to_numpy(np.float64)))
+        past = np.vstack((past, [0.0] + [UNKNOWN] * len(KNOWN)))
+        last_end = np.append(table["last_end_s"].to_numpy(np.int64), 0)
+        level, given = table["level"].to_numpy(np.int64), _given(table)
+        rows_of = []
+        for number, keys in enumerate(self.alike):
+            rows = np.flatnonzero(level == number).tolist()
+            rows_of.append({tuple(given[name][row] for name in keys): row for row in rows})
+        return past, last_end, rows_of
+
+
+def leaves_of(nodes: np.ndarray, thresholds: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """Return the leaf into which each job falls, int64 [jobs, trees].
+
+    ``nodes`` int64 [trees, leaves, 3] are (feature, child where it is at most the threshold, other child); child -1 is leaf 0.
+    """
+    tree, row = np.arange(len(nodes)), np.arange(len(features))[:, None]
+    node = np.where(nodes[:, 0, 0] < 0, -1, 0) + 0 * row
+    while (inner := node >= 0).any():
+        at = np.maximum(node, 0)
+        low = features[row, nodes[tree, at, 0]] <= thresholds[tree, at]
+        node = np.where(inner, np.where(low, nodes[tree, at, 1], nodes[tree, at, 2]), node)
+    return -1 - node
+
+
+def _given(table: pd.DataFrame) -> dict[str, list[object]]:
+    """Return the keys of jobs as plain Python values, None for null or missing."""
+    found: dict[str, list[object]] = {}
+    for name in KEYS:
+        if name not in table:
+            found[name] = [None] * len(table)
+        else:
+            values = table[name].tolist()
+            found[name] = [None if _null(value) else value if isinstance(value, str) else int(value) for value in values]
+    return found
+
+
+def _null(value: object) -> bool:
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
