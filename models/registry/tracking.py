@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import mlflow
 import sqlalchemy
@@ -26,6 +27,10 @@ from models.registry.syncing import sync
 _SITE = os.environ.get("MLFLOW_TRACKING_URI")
 """The site's setting at import: ``mlflow.set_tracking_uri`` overwrites the variable."""
 _CHATTY = ("mlflow", "alembic")
+_TELLS_ALL = "mlflow.store.db.utils"
+"""Logs the whole traceback of a database error that it then raises."""
+WAIT_S = 60.0
+"""Default max seconds to wait for a database that another process has locked."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +42,18 @@ class Tracking:
     client: MlflowClient
 
 
-def connect(tracking_uri: str, artifact_location: str, experiment: str, *, site: bool = True) -> Tracking:
+def connect(tracking_uri: str, artifact_location: str, experiment: str, *, site: bool = True, wait_s: float = WAIT_S) -> Tracking:
     """Open the store at ``tracking_uri`` (or, if ``site``, the site's); make ``experiment``.
 
     ``tracking_uri`` of SQLite must be absolute (``sqlite:////path/mlflow.db``), ``artifact_location`` an absolute path or URI; a
     server decides itself where artifacts lie. A store that does not answer is given up after seconds, not after MLflow's minutes
-    of retries. Raises ValueError for relative places, OSError for a database that does not answer, and MLflow's own errors.
+    of retries; an SQLite database that is locked, now or later, after ``wait_s`` seconds. Raises ValueError for relative places, OSError
+    for a database that does not answer or was cut to nothing, and MLflow's own errors.
     """
     for logger in _CHATTY:
         logging.getLogger(logger).setLevel(logging.WARNING)
+    logging.getLogger(_TELLS_ALL).setLevel(logging.CRITICAL)
+    wait_for_locks(wait_s)
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     uri = (_SITE if site else None) or tracking_uri
     if uri.startswith("sqlite:"):
@@ -84,6 +92,10 @@ def _initialise(database: Path) -> None:
     MLflow makes one by all its migrations, each of which would wait for the disk several times; here the disk is waited for once.
     """
     if database.exists():
+        if database.stat().st_size == 0:
+            raise OSError(
+                f"{database.name} is empty: it was cut; restore it from a backup, or remove it to begin anew without its models"
+            )
         return
     made = database.with_name(f"{database.name}.new")
     made.unlink(missing_ok=True)
@@ -100,6 +112,28 @@ def _initialise(database: Path) -> None:
     sync(made)
     os.replace(made, database)
     sync(database.parent)
+
+
+_wait_ms = 0
+
+
+def wait_for_locks(seconds: float) -> None:
+    """Let every SQLite connection of this process wait so long for a lock, MLflow's and Dagster's too."""
+    global _wait_ms
+    first, _wait_ms = _wait_ms == 0, max(round(seconds * 1000), 1)
+    if first:
+        sqlalchemy.event.listen(sqlalchemy.Engine, "connect", _set_wait)
+        sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", _keep_wait, retval=True)
+
+
+def _set_wait(connection: object, _: object) -> None:
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute(f"PRAGMA busy_timeout = {_wait_ms}")
+
+
+def _keep_wait(_: object, __: object, statement: str, parameters: Any, *___: object) -> tuple[str, Any]:
+    """Replace the time that MLflow sets in each of its sessions."""
+    return (f"PRAGMA busy_timeout = {_wait_ms}" if statement.startswith("PRAGMA busy_timeout") else statement), parameters
 
 
 def _answers(uri: str) -> None:

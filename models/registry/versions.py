@@ -46,6 +46,12 @@ def note_made(name: str, number: str) -> None:
         made.versions.append((name, number))
 
 
+def keep_made() -> None:
+    """Make the versions of an :func:`all_or_nothing` around it permanent: something that stays names them."""
+    if (made := _MADE.get()) is not None:
+        made.keep()
+
+
 @contextmanager
 def all_or_nothing(tracking: Tracking) -> Iterator[Made]:
     """Remove every version made within if the body raises, and models left without versions.

@@ -96,6 +96,7 @@ def command(
     from pipelines.sources.systems import system as known_system
     from pipelines.sources.traces import remember
     from pipelines.storage.home import home
+    from pipelines.storage.publishing import check_registry
     from pipelines.storage.registry import tracking
 
     if trace is None and system is None:
@@ -116,7 +117,9 @@ def command(
         known_system(home(), system)
     given = {"procs": procs, "timezone": timezone, "missing_request": missing_request, "grows": grows, **counted()}
     name = remember(trace, **given) if trace is not None else None
-    tracking()  # fails early without a registry
+    store = tracking()  # fails early without a registry, and with one that lost what was published
+    for subject in [f"runtime-{name}"] * (name is not None) + [f"variability-{system}"] * (system is not None):
+        check_registry(Lake(home() / "lake"), store, subject)
     logging.getLogger("alembic").setLevel(logging.WARNING)
     fine = True
     if name is not None:

@@ -92,16 +92,19 @@ def load_catalogue() -> dict[str, Entry]:
     return entries
 
 
+_REGISTRY = {"keep_versions", "keep_days", "wait_s"}
+
+
 def site_registry() -> dict[str, Any]:
-    """Return the table [registry] of the site's own file: ``keep_versions`` and ``keep_days``.
+    """Return the table [registry] of the site's own file: its keys are ``_REGISTRY``.
 
     Empty where there is none. InputError with file and key.
     """
     site = site_catalogue()
     table = _toml(site).get("registry", {}) if site is not None else {}
-    if not isinstance(table, dict) or (unknown := table.keys() - {"keep_versions", "keep_days"}):
+    if not isinstance(table, dict) or (unknown := table.keys() - _REGISTRY):
         what = f"unknown key {shown(min(unknown))} in [registry]" if isinstance(table, dict) else "registry is no table"
-        raise InputError(f"{site}: {what}; known: keep_versions, keep_days")
+        raise InputError(f"{site}: {what}; known: {', '.join(sorted(_REGISTRY))}")
     return table
 
 

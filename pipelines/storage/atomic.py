@@ -7,6 +7,7 @@ old file is there or the new one, whole, and whatever was written before it.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,8 +15,7 @@ from pathlib import Path
 
 from models.registry.syncing import sync
 
-TEMPORARY = ".*.tmp"
-"""Pattern of the names of unfinished files; a killed process leaves them."""
+_UNFINISHED = re.compile(r"(?P<process>\d+)-[0-9a-f]{12}\.(part|tmp)$")
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def replacing(path: Path) -> Iterator[Path]:
     The directory of ``path`` is created if missing. If the body raises, the temporary file is removed and the old file stays.
     """
     made_folder(path.parent)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    temporary = path.with_name(f".{path.name}.{unfinished('tmp')}")
     try:
         yield temporary
         sync(temporary)
@@ -34,6 +34,25 @@ def replacing(path: Path) -> Iterator[Path]:
         with suppress(OSError):  # the first error is raised; what stays is a temporary file
             temporary.unlink(missing_ok=True)
         raise
+
+
+def unfinished(ending: str) -> str:
+    """Return a new name for the end of an unfinished file's; it tells this process, and nobody else takes it."""
+    return f"{os.getpid()}-{secrets.token_hex(6)}.{ending}"
+
+
+def being_written(path: Path) -> bool:
+    """Tell whether an unfinished file's process is alive; False for any other file."""
+    found = _UNFINISHED.search(path.name)
+    if found is None:
+        return False
+    try:
+        os.kill(int(found["process"]), 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
 
 
 def write(path: Path, content: str | bytes) -> None:

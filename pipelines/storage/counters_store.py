@@ -217,7 +217,9 @@ class CountersStore:
             self._samplers, self._files = {}, {}
             return
         except ValueError as error:
-            raise InputError(f"{self.ledger}: is damaged: {error}") from error
+            raise InputError(
+                f"{self.ledger}: is damaged: {error}; restore it from a backup, or remove {self.root} and ingest again"
+            ) from error
         if stated.get("format") != FORMAT:
             raise InputError(f"{self.ledger}: is in format {stated.get('format')}, and this version reads format {FORMAT}")
         self._samplers = {

@@ -16,7 +16,7 @@ from features.jobs.schema import COLUMNS, fingerprint
 from features.names import check_name
 from pipelines.storage.atomic import write
 from pipelines.storage.parquet import read_parquet, write_parquet
-from pipelines.storage.versions import Version, Versions, subject_of
+from pipelines.storage.versions import MEND, Version, Versions, subject_of
 
 _CLEAN_FIELDS = ("name", "procs", "origin_unix_s", "timezone", "generated", "missing_request", "jobs_read", "source", "notes")
 
@@ -99,10 +99,18 @@ class Lake:
 
     def read(self, table: str, trace: str) -> tuple[pd.DataFrame, dict[str, Any]]:
         """Return a table and its metadata; InputError if it is missing or of another format."""
-        path = self.path(table, trace)
+        path, versioned = self.path(table, trace), bool(subject_of(table, trace))
         if not path.exists():
+            if versioned and path.stem != trace:
+                raise InputError(f"{path}: is missing, and the version of {trace} that is read names it; {MEND}")
             raise InputError(f"{path}: not there yet; materialise {table} of {trace} first")
-        return read_parquet(path, kind=table)
+        try:
+            return read_parquet(path, kind=table)
+        except InputError as error:
+            if "is damaged" not in str(error):
+                raise
+            mend = MEND if versioned else "restore it from a backup, or remove it and ingest again"
+            raise InputError(f"{error}; {mend}") from error
 
     def _listed(self, table: str, trace: str) -> str | None:
         """Return the file of a table, relative to the lake; None if the current version has none."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 
 from features.errors import InputError
+from pipelines.storage.atomic import made_folder
 from pipelines.storage.lake import Lake
 from pipelines.storage.versions import Draft, SetAliases, Version, Versions
 
@@ -34,7 +35,7 @@ def alone(home: Path, trace: str, wait_s: float = 0.0) -> Iterator[None]:
     InputError if another holds it for longer than ``wait_s`` seconds.
     """
     folder = home / "nights" / trace
-    folder.mkdir(parents=True, exist_ok=True)
+    made_folder(folder)
     lock = FileLock(folder / ".lock", timeout=wait_s)
     try:
         lock.acquire()
@@ -74,15 +75,29 @@ def aliases_of(store: Tracking, name: str) -> SetAliases:
 def finish(lake: Lake, store: Tracking, name: str) -> bool:
     """Repair aliases and pages of ``name`` after a process died; return whether one had.
 
-    They follow what was published. Call it with :func:`alone`.
+    They follow what was published. Call it with :func:`alone`. InputError as :func:`check_registry`.
     """
+    check_registry(lake, store, name)
     return lake.versions(name).follow(aliases_of(store, name))
+
+
+def check_registry(lake: Lake, store: Tracking, name: str) -> None:
+    """Refuse a registry without the champion that was published: it was damaged, or is another one."""
+    from models.registry.registration import version_at
+
+    number = lake.versions(name).current().models.get("champion")
+    if number and version_at(store, name) is None and version_at(store, name, number) is None:
+        raise InputError(
+            f"registry {store.uri}: has no version {number} of {name}, the champion that was published: it is damaged or another one; "
+            "restore it from a backup, or queuecast doctor --repair begins anew without the champion"
+        )
 
 
 def finish_for_reader(home: Path, store: Tracking, name: str) -> None:
     """Call :func:`finish` for a reader, unless a night or run is publishing the model now."""
     if not name.startswith(("runtime-", "variability-")):
         return
+    check_registry(Lake(home / "lake"), store, name)
     if Lake(home / "lake").versions(name).under_way:
         with suppress(InputError), alone(home, lock_of(name)):
             finish(Lake(home / "lake"), store, name)
@@ -111,7 +126,8 @@ def discarded_on_error(lake: Lake, name: str) -> Iterator[None]:
     try:
         yield
     except Exception:
-        lake.versions(name).discard(lake.draft)
+        with suppress(OSError):  # the first error is raised; the next night discards what is left
+            lake.versions(name).discard(lake.draft)
         raise
 
 
@@ -127,5 +143,6 @@ def publish(home: Path, lake: Lake, name: str, made_by: str, store: Tracking, wa
     """
     with alone(home, lock_of(name), wait_s):
         versions = lake.versions(name)
+        check_registry(lake, store, name)
         versions.note(lake.draft, made_by=made_by)
         return versions.publish(lake.draft, aliases_of(store, name))

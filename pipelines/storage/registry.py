@@ -39,7 +39,7 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
     place = uri or f"sqlite:///{home() / 'mlflow.db'}"
     beside = Path(place.removeprefix("sqlite:///")).parent if place.startswith("sqlite:") else home()
     try:
-        return connect(place, artifacts or str(beside / "mlartifacts"), EXPERIMENT, site=not uri)
+        return connect(place, artifacts or str(beside / "mlartifacts"), EXPERIMENT, site=not uri, wait_s=waits_s())
     except (MlflowException, OSError, ValueError) as error:
         asked = uri or os.environ.get("MLFLOW_TRACKING_URI") or place
         raise InputError(f"registry {asked}: {str(error).strip().splitlines()[0]}") from error
@@ -53,19 +53,28 @@ def kept_versions() -> Keep:
     """
     from models.registry.versions import Keep
 
-    stated = site_registry()
-    found: dict[str, float] = {}
-    for key, variable in (("versions", "QUEUECAST_KEEP_VERSIONS"), ("days", "QUEUECAST_KEEP_DAYS")):
-        given = os.environ.get(variable) or stated.get(f"keep_{key}", getattr(Keep, key))
-        place = f"${variable}" if os.environ.get(variable) else f"keep_{key} of [registry] in the site's catalogue"
-        least = 1 if key == "versions" else 0
-        try:
-            found[key] = int(str(given)) if key == "versions" else float(str(given))
-        except ValueError:
-            found[key] = -1
-        if not least <= found[key] < 1e6:
-            raise InputError(f"{place}: {given} is not a {'whole ' if key == 'versions' else ''}number from {least}")
-    return Keep(int(found["versions"]), found["days"])
+    return Keep(int(_stated("keep_versions", Keep.versions, whole=True)), _stated("keep_days", Keep.days))
+
+
+def waits_s() -> float:
+    """Return the max seconds to wait for a locked registry: ``wait_s`` of [registry], or $QUEUECAST_WAIT_S."""
+    from models.registry.tracking import WAIT_S
+
+    return _stated("wait_s", WAIT_S)
+
+
+def _stated(key: str, default: float, whole: bool = False) -> float:
+    """Return a number of [registry] in the site's ``queuecast.toml``; $QUEUECAST_<KEY> comes before it."""
+    variable, stated = f"QUEUECAST_{key.upper()}", site_registry()
+    given = os.environ.get(variable) or stated.get(key, default)
+    place = f"${variable}" if os.environ.get(variable) else f"{key} of [registry] in the site's catalogue"
+    try:
+        number = int(str(given)) if whole else float(str(given))
+    except ValueError:
+        number = -1
+    if not int(whole) <= number < 1e6:
+        raise InputError(f"{place}: {given} is not a {'whole ' if whole else ''}number from {int(whole)}")
+    return number
 
 
 def pruned(store: Tracking, name: str, keep: Keep) -> str:

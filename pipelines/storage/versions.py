@@ -6,12 +6,12 @@
 * **Publish.** One ``os.replace`` puts the pointer ``<lake>/current/<subject>.json``. Readers go by it alone: a process killed before
   that has changed nothing.
 
-Registry aliases and the pages under ``reports/`` follow the pointer (:meth:`Versions.follow`). A file ``<subject>.followed`` names the
-version that they follow. Where a process died in between it names another, and the next run, night or Queuecast command that opens the
-registry for that subject sets them again; once they follow, an alias moved by hand stays. The subject is the registered model's name,
-``runtime-<trace>`` or ``variability-<system>``. A version keeps a table of the one before if nothing that it was made from has changed
-(:data:`MADE_FROM`); other tables of before are no longer read. Files of the current version and of the one before are kept, and those
-that drafts list.
+Registry aliases and the pages under ``reports/`` follow the pointer (:meth:`Versions.follow`). A file ``<subject>.followed``, a
+copy of the pointer, names the version that they follow. Where a process died in between it names another, and the next run, night or
+Queuecast command that opens the registry for that subject sets them again; once they follow, an alias moved by hand stays. The subject
+is the registered model's name, ``runtime-<trace>`` or ``variability-<system>``. A version keeps a table of the one before if nothing
+that it was made from has changed (:data:`MADE_FROM`); other tables of before are no longer read. Files of the current version and of
+the one before are kept, and those that drafts list.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import hashlib
 import json
 import re
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -30,7 +31,7 @@ from filelock import FileLock
 
 from features.errors import InputError
 from features.names import check_name
-from pipelines.storage.atomic import made_folder, moved, removed, write
+from pipelines.storage.atomic import being_written, made_folder, moved, removed, unfinished, write
 
 SetAliases = Callable[[Mapping[str, str]], None]
 """Points the registry's aliases at versions, by alias; an empty version takes the alias away."""
@@ -52,8 +53,13 @@ MADE_FROM: Mapping[str, tuple[str, ...]] = {
 """Table -> tables that it is made from: none for tables read from a source and for growing histories (``nights``, ``served``)."""
 _ELSE = ("jobs", "runtime_model")
 """Tables behind a table that is not listed."""
+MEND = "queuecast doctor says what is whole, queuecast doctor --repair goes back to that"
+OVERTAKEN = "overtaken"
+"""Stage of a draft that another version overtook: it has no files any more, and its process is told at its next step."""
+_OVERTAKEN_DAYS = 7.0
+"""Days after which nothing works on such a draft."""
 _PAGES, _DATED = "reports/", "reports/nights/"
-_FILE = re.compile(r"[0-9a-f]{16}\.(parquet|html)|\.?[0-9a-f]{12}\.part.*")
+_FILE = re.compile(r"[0-9a-f]{16}\.(parquet|html)|.*\.(part|tmp)")
 
 
 def subject_of(table: str, name: str) -> str:
@@ -101,17 +107,30 @@ class Versions:
         return self._both()[0]
 
     def draft(self, id: str) -> Draft | None:
-        """Return the draft called ``id``, None where nothing was written in it."""
-        try:
-            stated = json.loads(self._draft(id).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        return Draft(**{**stated, "base": Version(**stated["base"])})
+        """Return the draft called ``id``, None where nothing was written in it.
+
+        InputError if another version was published since it began, or if it is damaged.
+        """
+        found = self._drafted(id)
+        if found is not None and found.stage == OVERTAKEN:
+            raise self._overtaken(found)
+        return found
 
     def drafts(self) -> list[Draft]:
-        """Return all drafts, the last written one at the end."""
-        paths = sorted(self._drafts.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
-        return [found for path in paths if (found := self.draft(path.stem)) is not None]
+        """Return the drafts that can still be published, the last written one at the end."""
+        return [found for path in self._draft_files() if (found := self._drafted(path.stem)) and found.stage != OVERTAKEN]
+
+    def _draft_files(self) -> list[Path]:
+        return sorted(self._drafts.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+
+    def _drafted(self, id: str) -> Draft | None:
+        try:
+            stated = json.loads(self._draft(id).read_text(encoding="utf-8"))
+            return Draft(**{**stated, "base": Version(**stated["base"])})
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{self._draft(id)}: is damaged: {error}; {MEND}") from error
 
     def note(self, id: str, **facts: str | Mapping[str, str]) -> None:
         """Begin the draft ``id`` if needed, and add ``facts``: ``made_by stage models``.
@@ -138,24 +157,15 @@ class Versions:
     def part(self, entry: str) -> Path:
         """Return a new path to write ``entry`` to, for :meth:`add`."""
         folder = self.root / "pages" / self.subject if entry.startswith(_PAGES) else self.root / entry / self.name
-        return made_folder(folder) / f"{secrets.token_hex(6)}.part"
+        return made_folder(folder) / unfinished("part")
 
     def publish(self, id: str, set_aliases: SetAliases | None = None) -> Version:
         """Make the draft ``id`` the current version; update aliases and pages.
 
-        InputError if another version was published since the draft began. If the registry raises, the version before is current
-        again.
+        InputError if another version was published since the draft began. If the registry raises, or the disk, the version before is
+        current again; if it can no longer be put back, or aliases had moved, the version stays, and the next reader finishes it.
         """
-        with self._locked():
-            draft, before = self._begin(id), self.current()
-            made = Version(
-                f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}",
-                draft.made_by,
-                _carried(before.files, draft.files) | dict(draft.files),
-                dict(draft.models) or dict(before.models),
-            )
-            self._put(made, before)
-        moved = []
+        moved, made = [], Version()
 
         def move(models: Mapping[str, str]) -> None:
             if set_aliases is not None:
@@ -163,13 +173,34 @@ class Versions:
                 moved.append(models)
 
         try:
+            with self._locked():
+                draft, before = self._begin(id), self.current()
+                made = Version(
+                    f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}",
+                    draft.made_by,
+                    _carried(before.files, draft.files) | dict(draft.files),
+                    dict(draft.models) or dict(before.models),
+                )
+                self._put(made, before)
             self.follow(None if set_aliases is None else move)
-        except BaseException:
-            if not moved:
-                self.take_back()
+        except BaseException as error:
+            if made.version and self.current().version == made.version and not (not moved and self._taken_back(made)):
+                from models.registry.versions import keep_made
+
+                keep_made()
+                error.add_note("it is published all the same; aliases and pages follow with the next command that asks for it")
             raise
-        self._sweep()
+        with suppress(OSError):  # what is left is swept by the next
+            self._draft(id).unlink(missing_ok=True)
+            self._sweep()
         return made
+
+    def _taken_back(self, made: Version) -> bool:
+        try:
+            self.take_back()
+        except OSError:
+            return self.current().version != made.version
+        return True
 
     def take_back(self) -> None:
         """Make the version before current again, for a version that cannot be followed.
@@ -201,24 +232,25 @@ class Versions:
         for entry in {*version.files, *before.files}:
             if entry.startswith(_PAGES):
                 self._show(entry, version.files.get(entry))
-        write(self._followed, version.version)
+        write(self._followed, _stated(version, before))
         return True
 
     def discard(self, id: str) -> None:
         """Remove the draft ``id`` and the files that nothing else lists."""
-        self._draft(id).unlink(missing_ok=True)
+        removed(self._draft(id))
         self._sweep()
 
     def _both(self) -> tuple[Version, Version]:
         """Return the current version and the one before."""
         try:
-            stated = json.loads(self._pointer.read_text(encoding="utf-8"))
+            return _read(self._pointer)
         except FileNotFoundError:
             return Version(files=self._unversioned()), Version()
-        return Version(**stated["current"]), Version(**stated["before"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{self._pointer}: is damaged: {error}; {MEND}") from error
 
     def _put(self, version: Version, before: Version) -> None:
-        write(self._pointer, json.dumps({"current": asdict(version), "before": asdict(before)}, indent=1))
+        write(self._pointer, _stated(version, before))
 
     def _draft(self, id: str) -> Path:
         return self._drafts / f"{check_name(id, 'draft')}.json"
@@ -228,10 +260,13 @@ class Versions:
         if found is None:
             return Draft(id, current)
         if found.base.version != current.version:
-            raise InputError(
-                f"{self.subject}: {current.made_by} was published after {found.made_by or 'this'} had begun: begin again"
-            )
+            raise self._overtaken(found)
         return found
+
+    def _overtaken(self, draft: Draft) -> InputError:
+        return InputError(
+            f"{self.subject}: {self.current().made_by} was published after {draft.made_by or 'this'} had begun: begin again"
+        )
 
     def _note(self, id: str, files: Mapping[str, str], facts: Mapping[str, str | Mapping[str, str]]) -> None:
         found = self._begin(id)
@@ -256,7 +291,11 @@ class Versions:
 
     def _follows(self) -> str:
         with suppress(FileNotFoundError):
-            return self._followed.read_text(encoding="utf-8")
+            text = self._followed.read_text(encoding="utf-8")
+            try:
+                return str(json.loads(text)["current"]["version"])
+            except (ValueError, KeyError, TypeError):  # an older Queuecast wrote the version alone
+                return text
         return ""
 
     def _sweep(self) -> None:
@@ -268,7 +307,10 @@ class Versions:
             current, before = self._both()
             for draft in self.drafts():
                 if draft.base.version != current.version:
-                    self._draft(draft.id).unlink(missing_ok=True)
+                    write(self._draft(draft.id), json.dumps(asdict(replace(draft, stage=OVERTAKEN, files={}, models={})), indent=1))
+            for path in self._draft_files():
+                if time.time() - path.stat().st_mtime > _OVERTAKEN_DAYS * 86_400:
+                    path.unlink(missing_ok=True)
             every: list[Version | Draft] = [current, before, *self.drafts()]
             listed = {file for each in every for file in each.files.values()}
             places = [*self.root.glob(f"*/{self.name}.parquet"), *self.root.glob(f"*/{self.name}/*")]
@@ -276,7 +318,7 @@ class Versions:
             mine += (self.root / "pages" / self.subject).glob("*")
             for path in mine:
                 known = path.stem == self.name or _FILE.fullmatch(path.name)
-                if known and path.is_file() and path.relative_to(self.root).as_posix() not in listed:
+                if known and path.is_file() and path.relative_to(self.root).as_posix() not in listed and not being_written(path):
                     path.unlink(missing_ok=True)
 
     @contextmanager
@@ -284,6 +326,15 @@ class Versions:
         made_folder(self._pointer.parent)
         with FileLock(self._pointer.with_suffix(".lock")):
             yield
+
+
+def _stated(version: Version, before: Version) -> str:
+    return json.dumps({"current": asdict(version), "before": asdict(before)}, indent=1)
+
+
+def _read(pointer: Path) -> tuple[Version, Version]:
+    stated = json.loads(pointer.read_text(encoding="utf-8"))
+    return Version(**stated["current"]), Version(**stated["before"])
 
 
 def _carried(before: Mapping[str, str], made: Mapping[str, str]) -> dict[str, str]:

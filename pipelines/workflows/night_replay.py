@@ -16,8 +16,8 @@ from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import IDENTITIES, masked, recorded_end_s
-from models.registry.tracking import Tracking, connect
-from pipelines.storage.registry import EXPERIMENT
+from models.registry.tracking import Tracking
+from pipelines.storage.registry import tracking
 from pipelines.workflows.nights import Memo, Night, NightConfig, night
 from sim.history_starts import RECORDED, history_starts
 
@@ -92,7 +92,7 @@ def replay(clean: CleanTrace) -> Replay:
 
 def own_registry(home: Path) -> Tracking:
     """Return a registry in ``home``, separate from the site's."""
-    return connect(f"sqlite:///{home / 'mlflow.db'}", str(home / "mlartifacts"), EXPERIMENT, site=False)
+    return tracking(f"sqlite:///{home / 'mlflow.db'}")
 
 
 def replay_nights(source: Replay, midnights: list[int], home: Path, config: NightConfig = NightConfig()) -> Iterator[Night]:  # noqa: B008 - frozen

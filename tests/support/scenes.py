@@ -19,6 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pytest
+
+from pipelines import cli
 
 JOBS = 400
 MODEL = "runtime-arriving"
@@ -28,11 +31,9 @@ _VOLATILE = {"version", "champion", "champion_before", "trained_version", "chall
 
 def queuecast(place: Path, *arguments: str) -> int:
     """Run a command on the home directory of ``place`` in this process, which it changes: call it in a fork."""
-    from pipelines.cli import main
-
     at_home(place)
     sys.argv = ["queuecast", *arguments]
-    main()
+    cli.main()
     return 0
 
 
@@ -157,6 +158,15 @@ def _prepare_promotion(place: Path) -> None:
     for _ in range(3):
         client.create_model_version(MODEL, (place / "home").as_uri())
     _promote(place, "1", "2")
+
+
+def _promotion(place: Path) -> int:
+    """Publish a version with another champion as a command would, which tells its errors in a line."""
+    at_home(place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cli, "cli", lambda standalone_mode: _promote(place, "2", "3"))
+        cli.main()
+    return 0
 
 
 def _promote(place: Path, champion: str, challenger: str) -> int:
@@ -314,9 +324,7 @@ SCENES = {
     for scene in (
         Scene("run", _prepare_run, lambda place: _run(place, 0), version_seen, _mend_version, _version_result),
         Scene("night", _prepare_night, lambda place: _night(place, 29), version_seen, _mend_version, _version_result),
-        Scene(
-            "promotion", _prepare_promotion, lambda place: _promote(place, "2", "3"), version_seen, _mend_version, _version_result
-        ),
+        Scene("promotion", _prepare_promotion, _promotion, version_seen, _mend_version, _version_result),
         Scene("campaign", _prepare_campaign, _campaign, _campaign_seen, _nothing, _campaign_seen),
         Scene("ingestion", _prepare_ingest, _ingest, _ingest_seen, _nothing, _ingest_seen),
     )

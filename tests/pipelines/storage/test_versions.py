@@ -78,6 +78,9 @@ def test_a_version_is_not_published_over_one_that_its_draft_did_not_know(tmp_pat
     kept = (tmp_path / "lake" / "drafts" / SUBJECT / "late.json").read_text()
     other.versions(SUBJECT).publish("other")
     assert late.versions(SUBJECT).drafts() == [], "no draft can be published any more"
+    for later in (lambda: write(late, schedules=2), lambda: late.read("jobs", "t")):  # it does not go on over what is current now
+        with pytest.raises(InputError, match="night 2026-03-01 was published after this had begun"):
+            later()
     (tmp_path / "lake" / "drafts" / SUBJECT / "late.json").write_text(kept)
     for later in (lambda: late.versions(SUBJECT).publish("late"), lambda: write(late, schedules=2)):
         with pytest.raises(InputError, match="night 2026-03-01 was published after this had begun"):
@@ -156,6 +159,7 @@ class Killed(BaseException):
 def test_killed_at_any_change_of_a_file_a_version_is_there_whole_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every os.replace and unlink of writing and publishing is the last that happens, one after the other; then the next process comes."""
     outcomes = []
+    monkeypatch.setattr(versions, "being_written", lambda _: False)  # whatever wrote is dead
     for at in range(100):
         root, aliases = tmp_path / str(at), {}
         publish(root, "first", {"champion": "1"}, aliases.update, "one", jobs=1, runtime_model=1, schedules=1)

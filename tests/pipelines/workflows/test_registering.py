@@ -164,5 +164,7 @@ def test_a_site_says_how_many_versions_it_keeps(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(InputError, match=r"\$QUEUECAST_KEEP_VERSIONS: 0 is not a whole number from 1"):
         kept_versions()
     (tmp_path / "queuecast.toml").write_text("[registry]\nkeep = 7\n")
-    with pytest.raises(InputError, match=r"queuecast\.toml: unknown key 'keep' in \[registry\]; known: keep_versions, keep_days"):
+    with pytest.raises(
+        InputError, match=r"queuecast\.toml: unknown key 'keep' in \[registry\]; known: keep_days, keep_versions, wait_s"
+    ):
         kept_versions()

@@ -1,0 +1,213 @@
+"""Let system calls fail, with a full disk, an I/O error or no permission, and hold the registry's lock.
+
+A command whose calls fail ends with a line and not with exit code 0, and leaves the results of before whole (or the new ones, where it
+had published them), or it succeeds. Without faults it then ends as if nothing had happened. The patterns: every n-th call that writes,
+one call, or every one from a moment on; a lock is given back in time, or never.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.campaigns.apart import answer, apart
+from tests.campaigns.counts import Counts
+from tests.support.scenes import SCENES, Scene, forked, version_followed, warm
+from tests.support.system_calls import Call, available, watched
+
+ATTEMPTS = 200
+SHARES = {"run": 0.2, "night": 0.25, "promotion": 0.25, "campaign": 0.12, "ingestion": 0.18}
+FAULTS = {
+    "ENOSPC": ("write", "open", "mkdir", "rename", "fsync", "truncate", "link"),
+    "EIO": ("write", "open", "mkdir", "rename", "fsync", "truncate", "unlink", "rmdir", "link"),
+    "EACCES": ("open", "mkdir", "rename", "unlink", "rmdir", "link"),
+}
+LINE = 400
+"""Max characters of the line with which a command that failed ends, its name and prefix included."""
+
+
+def campaign(attempts: int, seed: int, folder: Path, scenes: tuple[str, ...] = tuple(SCENES)) -> Counts:
+    """Let calls fail in ``attempts`` commands, shared among the ``scenes``."""
+    return apart("tests.campaigns.faults", attempts, seed, folder, *scenes)
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Which calls fail with ``name``: each ``every``-th of those that can from the ``first`` on, at most ``count`` times."""
+
+    name: str
+    first: int
+    every: int = 1
+    count: int = 1 << 60
+
+    def __str__(self) -> str:
+        which = (
+            f"call {self.first}"
+            if self.count == 1
+            else f"every call from {self.first} on"
+            if self.every == 1
+            else f"every {self.every}th call"
+        )
+        return f"{self.name} in {which}"
+
+    def answer(self) -> Callable[[Call], int]:
+        """Return what decides on a call."""
+        can, seen, failed = FAULTS[self.name], 0, 0
+
+        def decide(call: Call) -> int:
+            nonlocal seen, failed
+            if call.name not in can:
+                return 0
+            seen += 1
+            if seen < self.first or (seen - self.first) % self.every or failed >= self.count:
+                return 0
+            failed += 1
+            return int(getattr(errno, self.name))
+
+        return decide
+
+
+def _campaign(attempts: int, seed: int, folder: Path, *scenes: str) -> Counts:
+    counts, random_ = Counts(), random.Random(seed)
+    if not available():
+        return Counts(0, Counter({"not possible on this system": 1}))
+    warm(folder / "warm", scenes)
+    whole = sum(SHARES[name] for name in scenes)
+    for name in scenes:
+        _fail(SCENES[name], max(4, round(attempts * SHARES[name] / whole)), random_, folder / name, counts)
+    return counts
+
+
+def _fail(scene: Scene, attempts: int, random_: random.Random, folder: Path, counts: Counts) -> None:
+    place, first = folder / "place", folder / "first"
+    place.mkdir(parents=True)
+    forked(lambda: scene.prepare(place))
+    shutil.copytree(place, first)
+    before = forked(lambda: scene.seen(place))
+    names: Counter[str] = Counter()
+    ended = watched(lambda: scene.act(place), place, lambda call: names.update([call.name]) or 0)
+    if ended.code:
+        raise RuntimeError(f"{scene.name} fails: {ended.output[-2000:]}")
+    wanted = forked(lambda: scene.result(place))
+    for pattern in patterns(names, attempts, random_):
+        shutil.rmtree(place)
+        shutil.copytree(first, place)
+        failed = watched(lambda: scene.act(place), place, pattern.answer())
+        _judge(scene, place, str(pattern), failed.code, failed.output, failed.hung, before, wanted, counts)
+    if (place / "home" / "mlflow.db").exists():
+        for held_s in (1.0, 60.0):
+            shutil.rmtree(place)
+            shutil.copytree(first, place)
+            with locked(place / "home" / "mlflow.db", held_s):
+                failed = watched(lambda: _hurried(scene, place), place, None)
+            said = f"the registry locked for {held_s:g} s"
+            if held_s < 2 and failed.code:
+                counts.findings.append(f"{scene.name}, {said}: did not wait: {failed.output.strip()[-300:]}")
+            _judge(scene, place, said, failed.code, failed.output, failed.hung, before, wanted, counts)
+    shutil.rmtree(folder)
+
+
+def patterns(names: Counter[str], attempts: int, random_: random.Random) -> list[Pattern]:
+    """Return as many patterns as asked, of all kinds in turn, for a command that makes calls of these ``names``."""
+    found: list[Pattern] = []
+    for number in range(attempts):
+        name = list(FAULTS)[number % len(FAULTS)]
+        calls = sum(names[each] for each in FAULTS[name])
+        kind = number // len(FAULTS) % 4
+        first = random_.randrange(1, calls + 1)
+        if kind == 0:
+            found.append(Pattern(name, random_.randrange(1, 11), 10))
+        elif kind == 1:
+            found.append(Pattern(name, first))
+        else:
+            found.append(Pattern(name, first, 1, 1))
+    return found
+
+
+@contextmanager
+def locked(database: Path, seconds: float) -> Iterator[None]:
+    """Hold the lock of an SQLite database in another process for so many seconds, or until left."""
+    holds = (
+        "import select, sqlite3, sys\n"
+        "connection = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "connection.execute('BEGIN EXCLUSIVE')\n"
+        "print('held', flush=True)\n"
+        "select.select([sys.stdin], [], [], float(sys.argv[2]))\n"
+    )
+    asked = [sys.executable, "-c", holds, str(database), str(seconds)]
+    with subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        try:
+            yield
+        finally:
+            holder.kill()
+
+
+def _hurried(scene: Scene, place: Path) -> int:
+    os.environ["QUEUECAST_WAIT_S"] = "4"
+    return scene.act(place)
+
+
+def _judge(
+    scene: Scene, place: Path, said: str, code: int, output: str, hung: bool, before: Any, wanted: Any, counts: Counts
+) -> None:
+    """Count what became of a command whose calls failed; note what is wrong with it."""
+    said = f"{scene.name}, {said}"
+    wrong = "it hangs" if hung else _unclear(code, output)
+    try:
+        outcome = forked(lambda: _after(scene, place, code, before, wanted))
+    except AssertionError as error:
+        wrong, outcome = f"{wrong} {error}", "LOST"
+    counts.add(f"{scene.name}: {'succeeded' if code == 0 else 'a line'}, {outcome}", f"{said}: {wrong}" if wrong else None)
+
+
+def _unclear(code: int, output: str) -> str:
+    """Return what is wrong with the end of a command that failed, "" if nothing is."""
+    if code == 0:
+        return ""
+    lines = [line for line in output.splitlines() if line.startswith("queuecast: ")]
+    if "Traceback" in output:
+        return f"exit code {code} and a traceback: {output.strip()[-300:]}"
+    if not lines:
+        return f"exit code {code} without a line: {output.strip()[-200:]}"
+    if "defect" in lines[-1]:
+        return f"called a defect: {lines[-1]}"
+    return f"a line of {len(lines[-1])} characters" if len(lines[-1]) > LINE else ""
+
+
+def _after(scene: Scene, place: Path, code: int, before: Any, wanted: Any) -> str:
+    """Return what a reader sees; AssertionError where anything is lost, or the next command without faults fails."""
+    now, outcome = scene.seen(place), "as before"
+    if isinstance(before, dict) and "version" in before:
+        if now["version"] == before["version"]:
+            assert code, "nothing was published"
+            assert now == before, f"the version before is not whole: {now}, not {before}"
+        else:
+            scene.mend(place)
+            wrong = version_followed(place, scene.seen(place))
+            assert not wrong, f"the new version is not whole: {wrong}"
+            outcome = "published"
+    elif now != before:
+        outcome = "new"
+    again = watched(lambda: scene.act(place), place, None)
+    assert again.code == 0, f"the next one ends with {again.code}: {re.sub(chr(10), ' ', again.output.strip()[-300:])}"
+    scene.mend(place)
+    last = scene.result(place)
+    assert last == wanted, f"done again it is {last}, not {wanted}"
+    return outcome
+
+
+if __name__ == "__main__":
+    answer(_campaign)

@@ -1,0 +1,76 @@
+"""Damage of the lake and the registry is told with how to mend it, and a registry that is locked is waited for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from features.errors import InputError
+from models.registry.tracking import Tracking
+from pipelines.storage.lake import Lake
+from pipelines.storage.publishing import check_registry, finish_for_reader, publish
+from pipelines.storage.registry import tracking
+from tests.campaigns.faults import locked
+
+MODEL = "runtime-t"
+
+
+def opened(home: Path) -> Tracking:
+    return tracking(f"sqlite:///{home / 'mlflow.db'}")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with one version, whose champion is registered."""
+    store = opened(tmp_path)
+    store.client.create_registered_model(MODEL)
+    store.client.create_model_version(MODEL, tmp_path.as_uri())
+    lake = Lake(tmp_path / "lake", "first")
+    lake.write("jobs", "t", pd.DataFrame({"number": [1]}))
+    lake.name_models(MODEL, {"champion": "1"})
+    publish(tmp_path, lake, MODEL, "the first run", store, 0)
+    return tmp_path
+
+
+def test_a_pointer_or_table_that_is_damaged_says_how_to_mend_it(home: Path) -> None:
+    lake = Lake(home / "lake")
+    table = lake.path("jobs", "t")
+    whole = table.read_bytes()
+    table.write_bytes(whole[:-20])
+    with pytest.raises(InputError, match=r"is damaged.*queuecast doctor --repair"):
+        lake.read("jobs", "t")
+    table.unlink()
+    with pytest.raises(InputError, match=r"is missing, and the version of t that is read names it; queuecast doctor"):
+        lake.read("jobs", "t")
+    (home / "lake" / "current" / f"{MODEL}.json").write_text('{"current": ')
+    with pytest.raises(InputError, match=r"runtime-t\.json: is damaged.*queuecast doctor --repair"):
+        lake.read("jobs", "t")
+
+
+def test_a_registry_that_lost_the_published_champion_is_not_taken_for_new(home: Path) -> None:
+    (home / "mlflow.db").write_bytes(b"")
+    with pytest.raises(InputError, match=r"mlflow\.db is empty: it was cut; restore it from a backup"):
+        opened(home)
+    other = opened(home / "other")  # one that begins anew
+    for ask in (lambda: check_registry(Lake(home / "lake"), other, MODEL), lambda: finish_for_reader(home, other, MODEL)):
+        with pytest.raises(InputError, match=r"has no version 1 of runtime-t, the champion that was published.*restore it"):
+            ask()
+    draft = Lake(home / "lake", "second")
+    draft.write("jobs", "t", pd.DataFrame({"number": [2]}))
+    with pytest.raises(InputError, match="has no version 1 of runtime-t"):
+        publish(home, draft, MODEL, "a second run", other, 0)
+    assert Lake(home / "lake").read("jobs", "t")[0]["number"].tolist() == [1]
+
+
+def test_a_locked_registry_is_waited_for_as_long_as_the_site_says(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with locked(home / "mlflow.db", 0.5):
+        store = opened(home)
+        store.client.set_registered_model_alias(MODEL, "challenger", "1")
+    monkeypatch.setenv("QUEUECAST_WAIT_S", "0.2")
+    with locked(home / "mlflow.db", 60), pytest.raises(InputError, match="database is locked"):
+        opened(home)
+    monkeypatch.setenv("QUEUECAST_WAIT_S", "soon")
+    with pytest.raises(InputError, match=r"\$QUEUECAST_WAIT_S: soon is not a number from 0"):
+        opened(home)
