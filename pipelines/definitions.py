@@ -17,6 +17,9 @@ from pipelines.assets.sensors import changed_traces, drift, failed_nights, night
 from pipelines.assets.variability_features import variability_features
 from pipelines.assets.variability_model import variability_model
 from pipelines.assets.variability_night import variability_night
+from pipelines.storage.permissions import keep_private
+
+keep_private()
 
 TRACE_STAGES = [ingest, user_history_of_trace, runtime_model, schedules, comparison, report, published_trace]
 SYSTEM_STAGES = [counters, control_runs, variability_features, variability_model, cluster_experiments, published_system]

@@ -1,6 +1,6 @@
 """How versions are read here: as data, by Queuecast's own code.
 
-A version brings code for consumers without Queuecast. Code from a registry may be anybody's, so none of it runs in this process but
+A version brings code for consumers without Queuecast. Code from a registry may be of any origin, so none of it runs in this process but
 what is byte for byte Queuecast's own, and only where a version must answer as its consumers will see it.
 """
 
@@ -36,9 +36,9 @@ def data_hash(directory: Path) -> str:
 
 @contextmanager
 def version_data(name: str, number: str, kind: str) -> Iterator[Path]:
-    """Yield the data of a version of ``kind``, as ``packing.assemble`` filled it; no code of it runs.
+    """Yield the directory of a version's data; none of its code runs.
 
-    Raises ValueError where data or code is not what was packed, OSError for a missing file, and MLflow's own errors.
+    It is what ``packing.assemble`` filled for a model of ``kind``. Raises ValueError where data or code is not what was packed, OSError for a missing file, and MLflow's own errors.
     """
     with _fetched(name, number, kind) as home:
         yield home / "artifacts" / artifact(kind)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-from pipelines.storage.home import home
+from pipelines.storage.home import home, trusted_home
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
 
@@ -40,7 +40,7 @@ class LakeResource(dg.ConfigurableResource):
 
     def place(self) -> Path:
         """Return the home directory: that of the lake, of reports, locks and ``systems.toml``."""
-        return Path(self.home) if self.home else home()
+        return trusted_home(Path(self.home)) if self.home else home()
 
 
 class RegistryResource(dg.ConfigurableResource):

@@ -5,12 +5,15 @@ So a simulation does not pay for the imports of other commands.
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 
 import click
 
 from pipelines.cli.last_resort import tell
 from pipelines.cli.lazy import LazyGroup
+from pipelines.storage.permissions import check_owner, keep_private
 
 _COMMANDS = {
     "run": "materialise the whole pipeline",
@@ -43,6 +46,9 @@ def main() -> None:
     One line for whatever went wrong; exit code 2 for bad input, 0 only if everything asked for was done.
     """
     try:
+        keep_private()
+        if "NUMBA_CACHE_DIR" in os.environ:  # it holds machine code
+            check_owner(Path(os.environ["NUMBA_CACHE_DIR"]))
         cli(standalone_mode=False)
     except BrokenPipeError:
         sys.stderr.close()

@@ -1,4 +1,4 @@
-"""What stands between a browser and Dagster's web server, which asks nobody for a password.
+"""The guard between browsers and Dagster's web server, which has no passwords.
 
 A page on any site may send requests to a server on the machine of its visitor, and a site may give its own name the address of that
 machine (DNS rebinding). So requests are served under known names only, from pages of those names only, and what changes anything

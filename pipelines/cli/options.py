@@ -16,6 +16,7 @@ from features.jobs.cleaning import MISSING_REQUEST, CleanTrace, clean
 from features.jobs.shaking import SHAKE_S
 from pipelines.ingest.read import find_entry, read_trace
 from pipelines.sources.catalogue import PROCESSORS
+from pipelines.storage.permissions import name_outputs
 
 procs_option = click.option("--procs", type=click.IntRange(min=1), help="Processors of the machine; overrides the trace.")
 timezone_option = click.option(
@@ -105,6 +106,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
         if target in written:
             raise InputError(f"{option} {path}: is what {written[target]} writes")
         written[target] = option
+        name_outputs([path])
         nearest = next(parent for parent in target.parents if parent.exists())
         if not nearest.is_dir() or not os.access(nearest, os.W_OK):
             raise InputError(f"{option} {path}: cannot be written: {nearest} is no directory that can be written to")

@@ -35,7 +35,7 @@ def command(port: int, host: str, names: tuple[str, ...]) -> None:
     """Serve the Dagster UI; stop it with Ctrl-C.
 
     It answers under the names of this machine's loopback interface, --host and --allow-host, and takes orders from its own pages
-    only. It has no passwords: whoever reaches the port can start runs and read what is in the home directory.
+    only. It has no passwords: any user that reaches the port can start runs and read what is in the home directory.
     """
     for name in names:
         if not (_NAME.fullmatch(name) or is_address(name)):
@@ -46,7 +46,7 @@ def command(port: int, host: str, names: tuple[str, ...]) -> None:
     note(f"instance {dagster_home()}, web server http://{host}:{port}")
     if not ip_address(address.partition("%")[0]).is_loopback:
         note(
-            f"queuecast: {host} can be reached from other machines, and nothing asks for a password: whoever reaches port {port} can start "
+            f"queuecast: {host} can be reached from other machines, and nothing asks for a password: any user that reaches port {port} can start "
             "runs and read users' names; put a proxy with a login in front, or leave --host out"
         )
     serve(host, port, allowed_hosts(host, port, names))

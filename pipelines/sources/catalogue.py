@@ -22,6 +22,7 @@ from pipelines.ingest.localtime import zone
 from pipelines.ingest.source import Source
 from pipelines.sources.settings import read_settings
 from pipelines.storage.home import archive, home
+from pipelines.storage.permissions import check_owner
 
 PACKAGED = Path(__file__).with_name("catalogue.toml")
 FORMATS = ("swf", "slurm", "parquet", "generated")
@@ -115,7 +116,7 @@ def site_catalogue() -> Path | None:
     """
     own = os.environ.get("QUEUECAST_CATALOGUE")
     site = Path(own or "queuecast.toml")
-    return site.absolute() if own or site.is_file() else None
+    return check_owner(site.absolute()) if own or site.is_file() else None
 
 
 def remembered() -> Path:

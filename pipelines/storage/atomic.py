@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from models.registry.syncing import sync
+from pipelines.storage.permissions import hand_over
 
 _UNFINISHED = re.compile(r"(?P<process>\d+)-[0-9a-f]{12}\.(part|tmp)$")
 
@@ -28,6 +29,7 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{unfinished('tmp')}")
     try:
         yield temporary
+        hand_over(temporary, path)
         sync(temporary)
         moved(temporary, path)
     except BaseException:
@@ -64,7 +66,7 @@ def write(path: Path, content: str | bytes) -> None:
 def append(path: Path, line: str) -> None:
     """Add a line to the file at ``path``; lines of several processes do not mix."""
     made_folder(path.parent)
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     try:
         os.write(descriptor, f"{line}\n".encode())
         os.fsync(descriptor)
@@ -92,5 +94,6 @@ def made_folder(folder: Path) -> Path:
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for each in missing:
+        hand_over(each, each)
         sync(each.parent)
     return folder

@@ -14,6 +14,7 @@ from filelock import FileLock
 from features.errors import InputError
 from pipelines.storage.atomic import write
 from pipelines.storage.home import home
+from pipelines.storage.permissions import check_owner
 
 _OURS = "# Queuecast's own Dagster instance."
 _SETTINGS = f"""\
@@ -44,7 +45,8 @@ def dagster_home() -> Path:
     if given:
         if not Path(given).is_dir():
             raise InputError(f"DAGSTER_HOME={given}: is not a directory")
-        return Path(given)
+        check_owner(Path(given) / "dagster.yaml")
+        return check_owner(Path(given))
     directory = home() / "dagster"
     directory.mkdir(parents=True, exist_ok=True)
     os.environ["DAGSTER_HOME"] = str(directory)

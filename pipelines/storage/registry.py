@@ -18,6 +18,7 @@ from features.jobs.cleaning import CleanTrace
 from models.runtime.protocol import TablePredictor
 from pipelines.sources.catalogue import site_registry
 from pipelines.storage.home import home
+from pipelines.storage.permissions import check_owner
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking
@@ -37,6 +38,9 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
     from models.registry.tracking import connect
 
     place = uri or f"sqlite:///{home() / 'mlflow.db'}"
+    asked = uri or os.environ.get("MLFLOW_TRACKING_URI", "")
+    if asked.startswith("sqlite:"):
+        check_owner(Path(asked.removeprefix("sqlite:///")))
     beside = Path(place.removeprefix("sqlite:///")).parent if place.startswith("sqlite:") else home()
     try:
         return connect(place, artifacts or str(beside / "mlartifacts"), EXPERIMENT, site=not uri, wait_s=waits_s())

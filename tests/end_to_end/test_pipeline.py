@@ -21,6 +21,7 @@ from features.jobs.schema import Trace, conform
 from pipelines.definitions import defs
 from pipelines.storage.lake import Lake
 from pipelines.storage.parquet import write_parquet
+from tests.support.modes import open_to_others
 from tests.support.process import python
 
 CATALOGUE = """
@@ -47,6 +48,11 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.Comp
     command = [sys.executable, "-m", "pipelines", "run", "--trace", "small"]  # as it is started
     env = environment(directory / "home")
     return directory, subprocess.run(command, capture_output=True, text=True, env=env, cwd=directory, timeout=400, check=False)
+
+
+def test_what_a_run_leaves_is_the_users_alone(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    assert ran[1].returncode == 0, ran[1].stderr
+    assert open_to_others(ran[0] / "home") == []
 
 
 def test_all_definitions_load_and_every_stage_has_checks() -> None:

@@ -195,9 +195,10 @@ def _provenance(plan: Plan, model: str | None) -> dict[str, Any]:
 
 
 def _write(out: Path, plan: Plan, conducted: Sequence[Conducted], model: str | None) -> None:
+    from pipelines.storage.atomic import made_folder
     from pipelines.storage.parquet import write_parquet
 
-    out.mkdir(parents=True, exist_ok=True)
+    made_folder(out)
     metadata = {**_provenance(plan, model), "generated": True}
     for made in conducted:
         name = made.experiment.name

@@ -12,6 +12,7 @@ from features.jobs.schema import Trace
 from pipelines.ingest.canonical import write_canonical
 from pipelines.storage.lake import Lake
 from tests.support.arriving import arriving
+from tests.support.modes import open_to_others
 from tests.support.process import python
 
 
@@ -41,6 +42,7 @@ def test_nights_are_chosen_by_number_or_date_and_the_command_goes_on_where_it_en
     ledger, _ = Lake(trace.parent / "home" / "replays" / "arriving" / "lake").read("nights", "arriving")
     assert ledger["night"].tolist() == ["2023-11-23", "2023-11-24", "2023-11-25"]
     assert {path.name for path in (trace.parent / "home").iterdir()} == {"replays"}
+    assert open_to_others(trace.parent / "home") == []
     shown = nights(trace, "--clear", "--home", str(trace.parent / "home" / "replays" / "arriving"))
     assert shown.returncode == 0, shown.stderr
     first, second, *rest = shown.stdout.splitlines()

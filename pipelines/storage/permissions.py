@@ -1,0 +1,93 @@
+"""Modes of the files that are written, and owners of those that are believed.
+
+The home directory holds users' names and accounting, so it is its owner's alone; a file that the user names goes by the user's umask.
+What lies in a home directory decides what is run, so one that another user could have filled is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from stat import S_IWGRP, S_IWOTH
+
+from features.errors import InputError
+
+PRIVATE = 0o077
+"""The umask of what is made in the home directory."""
+SHARED, TRUSTED = "QUEUECAST_UMASK", "QUEUECAST_TRUST_HOME"
+"""Environment variables: another umask, for a site that shares; and 1 where files of other users are believed."""
+_users: list[int] = []
+_named: set[Path] = set()
+
+
+def keep_private() -> None:
+    """Make what this process writes readable by its user alone, or as $QUEUECAST_UMASK says."""
+    before = os.umask(_umask())
+    if not _users:
+        _users.append(before)
+
+
+def _umask() -> int:
+    stated = os.environ.get(SHARED) or f"{PRIVATE:o}"
+    try:
+        umask = int(stated, 8)
+    except ValueError:
+        umask = -1
+    if not 0 <= umask <= 0o777 or umask & 0o700:
+        raise InputError(f"${SHARED}: {stated} is no umask such as 027 (a group may read) or 077 (only its owner may)")
+    return umask
+
+
+def name_outputs(paths: Iterable[Path]) -> None:
+    """Note the files and directories that the user asked for by name."""
+    _named.update(path.absolute() for path in paths)
+
+
+def hand_over(made: Path, place: Path) -> None:
+    """Give ``made`` the user's umask if they named its final ``place``, or it leads there."""
+    place = place.absolute()
+    if _users and any(place.is_relative_to(each) or each.is_relative_to(place) for each in _named):
+        made.chmod((0o777 if made.is_dir() else 0o666) & ~_users[0])
+
+
+def check_owner(path: Path) -> Path:
+    """Return ``path``; InputError if another user owns it or can change it.
+
+    It need not exist. Files of root are believed; all are where $QUEUECAST_TRUST_HOME is 1.
+    """
+    if os.environ.get(TRUSTED) != "1":
+        _check(path)
+    return path
+
+
+def _check(path: Path) -> None:
+    try:
+        found = path.stat()
+    except OSError:  # told where it is read
+        return
+    remedy = f"; {TRUSTED}=1 believes it all the same"
+    if found.st_uid not in (os.getuid(), 0):
+        raise InputError(f"{path}: belongs to {_user(found.st_uid)}, not to you, and what lies there decides what is run{remedy}")
+    by_group = found.st_mode & S_IWGRP and _umask() & S_IWGRP and not _own_group(found.st_uid, found.st_gid)
+    if found.st_mode & S_IWOTH or by_group:
+        raise InputError(f"{path}: can be changed by other users, and what lies there decides what is run: chmod go-w it{remedy}")
+
+
+def _user(number: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
+
+
+def _own_group(user: int, group: int) -> bool:
+    """Tell whether ``group`` is the user's private group: it bears the user's name."""
+    import grp
+
+    try:
+        return grp.getgrgid(group).gr_name == _user(user)
+    except KeyError:
+        return False
