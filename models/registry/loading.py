@@ -38,7 +38,8 @@ def data_hash(directory: Path) -> str:
 def version_data(name: str, number: str, kind: str) -> Iterator[Path]:
     """Yield the directory of a version's data; none of its code runs.
 
-    It is what ``packing.assemble`` filled for a model of ``kind``. Raises ValueError where data or code is not what was packed, OSError for a missing file, and MLflow's own errors.
+    It is what ``packing.assemble`` filled for a model of ``kind``. Raises ValueError where data or code is not
+    what was packed, OSError for a missing file, and MLflow's own errors.
     """
     with _fetched(name, number, kind) as home:
         yield home / "artifacts" / artifact(kind)
