@@ -1,6 +1,7 @@
 """Dagster's web server behind the guard.
 
-``python -m pipelines.cli.webserver HOSTS [OPTION]...``: HOSTS are the served names, with a comma between; the options are those of ``dagster-webserver``. ``queuecast ui`` starts it.
+``python -m pipelines.cli.webserver HOSTS [OPTION]...``: HOSTS are the served names, with a comma between; the
+options are those of ``dagster-webserver``. ``queuecast ui`` starts it.
 """
 
 from __future__ import annotations
