@@ -15,7 +15,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ from benchmarks.common.tables import markdown, write_parts
 from features.monitoring.labels import baselines, z_scores
 from features.monitoring.samplers import TYPE_FEATURES
 from models.variability.classifiers import CLASSIFIERS
-from models.variability.evaluation import ALL, BLOCKED, LEFT_OUT, difference, measured, predictions
+from models.variability.evaluation import ALL, BLOCKED, LEFT_OUT, Learning, difference, measured, predictions
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim.cluster.applications import application
 from sim.cluster.experiments import LOAD, VARIES, control_runs
@@ -62,16 +62,16 @@ def truth(runs: pd.DataFrame) -> np.ndarray:
     return np.asarray(z_scores(runs["application"], runs["contention"] * alone, usual) > VARIES, np.int64)
 
 
-def judged(run: Runs | ClusterRun, features: dict[str, pd.DataFrame], names: tuple[str, ...], **more: Any) -> pd.DataFrame:
+def judged(run: Runs | ClusterRun, features: dict[str, pd.DataFrame], learning: Learning, protocol: str) -> pd.DataFrame:
     """Out-of-fold predictions, with a line of progress."""
     with SAY.status("training") as status:
         return predictions(
             features,
             run.runs,
-            names=names,
+            learning,
+            protocols=(protocol,),
             truth=truth(run.runs),
             progress=lambda done, of: status.update(f"trained {done} of {of}"),
-            **more,
         )
 
 
@@ -105,7 +105,7 @@ def runs_once(directory: Path, days: int, seed: int, each: int) -> Runs:
 def swept(cluster: Cluster) -> pd.DataFrame:
     """F1 in blocks of time, by classifier and nodes, on runs of ``cluster``."""
     run = control_runs(cluster, days=SWEEP_DAYS, seed=SEED + 1, each=SWEEP_EACH)
-    said = judged(run, {"own": run.own, "all": run.all, START: told(run)[START]}, SWEPT, protocols=(BLOCKED,))
+    said = judged(run, {"own": run.own, "all": run.all, START: told(run)[START]}, Learning(SWEPT), BLOCKED)
     return measured(said).query("application == @ALL and measure == 'f1'")
 
 
@@ -255,7 +255,7 @@ def compared(directory: Path) -> dict[str, str]:
     every = {"own": run.own, "all": run.all, **told(run)}
 
     def of(protocol: str, names: tuple[str, ...]) -> pd.DataFrame:
-        return once(directory, f"said, {protocol}", (*usually, names), lambda: judged(run, every, names, protocols=(protocol,)))
+        return once(directory, f"said, {protocol}", (*usually, names), lambda: judged(run, every, Learning(names), protocol))
 
     said = pd.concat([of(BLOCKED, CLASSIFIERS), of(LEFT_OUT, LEFT_OUT_BY)])
     table = measured(said)
@@ -281,9 +281,8 @@ def swept_tables(directory: Path) -> tuple[dict[str, str], bytes]:
     sets = {"own": small.own, "all": small.all}
 
     def of(elimination: bool) -> pd.DataFrame:
-        given: dict[str, Any] = {"protocols": (BLOCKED,), "elimination": elimination}
-        settings = (*briefly, ELIMINATED, elimination)
-        return once(directory, "elimination", settings, lambda: judged(small, sets, (ELIMINATED,), **given))
+        learning, settings = Learning((ELIMINATED,), elimination=elimination), (*briefly, ELIMINATED, elimination)
+        return once(directory, "elimination", settings, lambda: judged(small, sets, learning, BLOCKED))
 
     tables = {
         "noise": sweep_table(noise, "sensor noise"),

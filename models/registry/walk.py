@@ -27,7 +27,7 @@ class _Jobs(NamedTuple):
 
 
 class Walk:
-    """Jobs, in order of their ends, and a predictor's memory that learns from them event by event.
+    """Jobs in order of their ends, and a predictor's memory that learns event by event.
 
     ``rows`` are the jobs of ``known`` by end; ``alike`` the levels of a model trained before: keys missing then are not read.
     """
@@ -57,7 +57,10 @@ class Walk:
         self.gone = 0
 
     def events(self, until_s: int) -> np.ndarray:
-        """Return the events from the last ones up to ``until_s``: twice a job's number, plus one for a submission."""
+        """Return the events since the last ones, up to ``until_s``.
+
+        Each is twice a job's number, plus one for a submission.
+        """
         begin, self.gone = self.gone, int(np.searchsorted(self.time, until_s, side="right"))
         return self.event[begin : self.gone]
 
@@ -101,9 +104,9 @@ def ended_by(known: Accounting, at_s: int) -> np.ndarray:
 
 
 def ended_since(known: Accounting, trained_s: int, at_s: int, submitted_s: int) -> np.ndarray:
-    """Return rows, by end, of the jobs of a training at ``trained_s`` and of those ended since by ``at_s``.
+    """Return rows of a training's jobs and of those ended since, by end.
 
-    The latter were submitted by ``submitted_s``.
+    The training was at ``trained_s``. The others ended by ``at_s`` and were submitted by ``submitted_s``.
     """
     order = by_end(known)
     trained, last = np.searchsorted(known.end_s[order], [trained_s, at_s], side="right")

@@ -71,8 +71,8 @@ def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, trees: int, lea
     features = job_features.features(memory.keys.shape[1])
     inputs = memory.jobs[rows, :features]
     guess = inputs[:, features - COMMON + ALIKE]
-    given = {"learning_rate": LEARNING_RATE, "min_jobs_in_leaf": MIN_JOBS_IN_LEAF, "seed": seed}
-    made = plain_trees(boost(inputs, np.log(runtime[rows]) - guess, trees=trees, leaves=leaves, **given))
+    target, rate, least = np.log(runtime[rows]) - guess, LEARNING_RATE, MIN_JOBS_IN_LEAF
+    made = plain_trees(boost(inputs, target, trees=trees, learning_rate=rate, leaves=leaves, min_jobs_in_leaf=least, seed=seed))
     memory.model[TREES] = len(made)
     memory.model[MODELS] += 1.0
     for number, (nodes, thresholds, values) in enumerate(made):
@@ -83,7 +83,7 @@ def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, trees: int, lea
 
 
 def grown(memory: Memory) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return copies of the trees: nodes [trees, leaves, 3], thresholds and values [trees, leaves]."""
+    """Return copies of nodes [trees, leaves, 3], thresholds and values [trees, leaves]."""
     leaves, trees = int(memory.model[LEAVES]), int(memory.model[TREES])
     room = len(memory.links)
     thresholds, values = (memory.model[at : at + room].reshape(-1, leaves)[:trees].copy() for at in (HEAD, HEAD + room))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,8 @@ from features.monitoring.samplers import WINDOW_S
 from features.statistics import FEWEST_BLOCKS, drawn, tail
 from models.variability.classifiers import CLASSIFIERS
 from models.variability.elimination import eliminate
-from models.variability.model import fit
-from models.variability.time_blocks import apart, blocked, stretches, times_of
+from models.variability.model import NO_BASELINES, VariabilityModel, fit
+from models.variability.time_blocks import Times, apart, blocked, stretches, times_of
 
 BLOCKED, LEFT_OUT = "blocks-of-time", "leave-one-application-out"
 PROTOCOLS = (BLOCKED, LEFT_OUT)
@@ -41,6 +41,33 @@ _RESAMPLES = 1000
 _AT_ONCE = 100
 """Resamples computed together."""
 _CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Learning:
+    """Which classifiers are trained, and how.
+
+    ``thresholds`` of z divide the classes; with ``elimination`` columns are chosen inside each training part; ``options`` are by
+    classifier.
+    """
+
+    names: Sequence[str] = CLASSIFIERS
+    thresholds: Sequence[float] = BINARY
+    elimination: bool = False
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    seed: int = 0
+
+    @property
+    def classes(self) -> int:
+        return len(self.thresholds) + 1
+
+    def train(
+        self, name: str, features: pd.DataFrame, label: np.ndarray, times: Times, usual: pd.DataFrame = NO_BASELINES
+    ) -> VariabilityModel:
+        """Train the classifier ``name``; the rest as of ``models.variability.model.fit``."""
+        given: dict[str, Any] = {"seed": self.seed, "options": self.options.get(name), "classes": self.classes, "times": times}
+        columns = eliminate(name, features, label, **given).columns if self.elimination else None
+        return fit(name, features, label, columns=columns, baselines=usual, **given)
 
 
 @dataclass(frozen=True)
@@ -104,21 +131,16 @@ def folds(runs: pd.DataFrame, protocol: str, *, thresholds: Sequence[float] = BI
 def predictions(
     features: Mapping[str, pd.DataFrame],
     runs: pd.DataFrame,
+    learning: Learning,
     *,
-    names: Sequence[str] = CLASSIFIERS,
     protocols: Sequence[str] = PROTOCOLS,
-    thresholds: Sequence[float] = BINARY,
     truth: np.ndarray | None = None,
-    elimination: bool = False,
-    options: Mapping[str, Mapping[str, Any]] | None = None,
-    seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
     """Return each classifier's predictions for the runs that its folds left out.
 
     ``features`` are sets of features by name (``own``, ``all``, or the true state for the ceiling), the same rows as ``runs``
-    (``application start_s runtime_s``). ``truth`` int [runs] is what really happened, if known. With ``elimination`` columns are
-    chosen inside each training part; ``options`` are by classifier. A row a run and combination, columns: ``protocol features
+    (``application start_s runtime_s``). ``truth`` int [runs] is what really happened, if known. A row a run and combination, columns: ``protocol features
     classifier fold columns row application start_s label varied`` (the run is of the last class), ``truth`` (as given; absent
     otherwise), ``probability`` (of the last class), ``varies`` (by the cutoff) and ``likeliest`` (class).
     """
@@ -129,17 +151,15 @@ def predictions(
     work = [
         (kind, name, fold)
         for protocol in protocols
-        for fold in folds(runs, protocol, thresholds=thresholds)[0]
+        for fold in folds(runs, protocol, thresholds=learning.thresholds)[0]
         for kind in features
-        for name in names
+        for name in learning.names
     ]
 
     def one(task: tuple[str, str, Fold]) -> pd.DataFrame:
         kind, name, fold = task
-        train, own = features[kind].iloc[fold.train], (options or {}).get(name)
-        given: dict[str, Any] = {"seed": seed, "options": own, "classes": len(thresholds) + 1, "times": times.take(fold.train)}
-        columns = eliminate(name, train, fold.train_label, **given).columns if elimination else None
-        model = fit(name, train, fold.train_label, columns=columns, baselines=fold.usual, **given)
+        train = features[kind].iloc[fold.train]
+        model = learning.train(name, train, fold.train_label, times.take(fold.train), fold.usual)
         probability = model.probabilities(features[kind].iloc[fold.test])
         table = pd.DataFrame(
             {
@@ -147,7 +167,7 @@ def predictions(
                 "application": runs["application"].to_numpy(object)[fold.test],
                 "start_s": start[fold.test],
                 "label": fold.test_label,
-                "varied": fold.test_label == len(thresholds),
+                "varied": fold.test_label == len(learning.thresholds),
                 "probability": probability[:, -1],
                 "varies": probability[:, -1] >= model.cutoff,
                 "likeliest": probability.argmax(axis=1),
@@ -173,23 +193,13 @@ def predictions(
     return pd.concat(parts, ignore_index=True)
 
 
-def forward(
-    features: pd.DataFrame,
-    runs: pd.DataFrame,
-    since_s: int,
-    *,
-    names: Sequence[str] = CLASSIFIERS,
-    thresholds: Sequence[float] = BINARY,
-    elimination: bool = False,
-    options: Mapping[str, Mapping[str, Any]] | None = None,
-    seed: int = 0,
-) -> pd.DataFrame:
+def forward(features: pd.DataFrame, runs: pd.DataFrame, since_s: int, learning: Learning) -> pd.DataFrame:
     """Return what each classifier would have predicted of the runs after ``since_s``.
 
     A row a run, in order of starts; models are retrained on what had ended. Time is cut into parts at ``since_s`` and
     ``FIRST_BLOCK_DAYS`` later, each part twice as long as the one before. Each is labelled by the baselines of the runs that had
     ended when the counters' window of its first run could begin, and predicted by models trained on those: so predictions of a
-    run stay the same as runs are added. Columns: ``row start_s varied`` (of the last class) and for each of ``names`` whether it
+    run stay the same as runs are added. Columns: ``row start_s varied`` (of the last class) and for each classifier whether it
     predicts that. Runs of an application without a baseline are left out. InputError where nothing can be learned from what had
     ended.
     """
@@ -206,16 +216,13 @@ def forward(
         usual = baselines(application[known], runtime[known])
         z_known, z_block = (z_scores(application[part], runtime[part], usual) for part in (known, block))
         known, block, z_block = known[~np.isnan(z_known)], block[~np.isnan(z_block)], z_block[~np.isnan(z_block)]
+        thresholds = learning.thresholds
         label = labels(z_known[~np.isnan(z_known)], thresholds)
         part = pd.DataFrame({"row": block, "start_s": start[block], "varied": labels(z_block, thresholds) == len(thresholds)})
-        for name in names:
-            own = (options or {}).get(name)
-            given: dict[str, Any] = {"seed": seed, "options": own, "classes": len(thresholds) + 1, "times": times.take(known)}
-            columns = eliminate(name, features.iloc[known], label, **given).columns if elimination else None
-            model = fit(name, features.iloc[known], label, columns=columns, **given)
-            part[name] = model.varies(features.iloc[block])
+        for name in learning.names:
+            part[name] = learning.train(name, features.iloc[known], label, times.take(known)).varies(features.iloc[block])
         parts.append(part)
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["row", "start_s", "varied", *names])
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["row", "start_s", "varied", *learning.names])
 
 
 def measured(said: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.DataFrame:

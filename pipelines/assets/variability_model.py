@@ -2,7 +2,9 @@
 
 import dagster as dg
 
+from features.monitoring.labels import THREE_CLASSES
 from models.registry.variability_registration import VARIABILITY
+from models.variability.evaluation import Learning
 from pipelines.assets.checks import specs
 from pipelines.assets.comparison import picture
 from pipelines.assets.described import models_version, registry_link, told
@@ -52,9 +54,7 @@ def variability_model(
             table,
             known.scope,
             store,
-            names=known.classifiers,
-            elimination=known.elimination,
-            seed=config.seed,
+            Learning(known.classifiers, THREE_CLASSES, known.elimination, seed=config.seed),
             tags=tags,
             promote=False,
         )

@@ -110,7 +110,7 @@ def command(
     quantile are retrained each midnight of the trace, which takes about a tenth of a second a night in all (a year: half a minute
     or more), the others milliseconds.
     """
-    from pipelines.workflows.evaluation import KIND, as_records, as_table, evaluate_predictors
+    from pipelines.workflows.evaluation import KIND, Protocol, as_records, as_table, evaluate_predictors
 
     check_outputs({"--out": out, "--report": report}, [trace, *table_files(predictors)])
     baseline_of(predictors, baseline)
@@ -122,13 +122,7 @@ def command(
     evaluation = evaluate_predictors(
         workload,
         [fitted(name, workload) for name in predictors],
-        scheduler=scheduler,
-        parts=parts,
-        baseline=baseline,
-        levels=levels,
-        feedback=feedback,
-        seed=seed,
-        repeats=repeats,
+        Protocol(scheduler, parts, baseline, levels, feedback, seed, repeats),
         progress=lambda schedule: note(f"{schedule.predictor}: simulated in {schedule.simulate_s:.3g} s"),
         nights=told_of_nights(),
     )

@@ -49,27 +49,37 @@ class Evaluation:
     left_out: int
 
 
+@dataclass(frozen=True)
+class Protocol:
+    """How predictors are asked and judged.
+
+    They are asked in a simulation under ``scheduler`` and judged over ``parts`` of the trace, against ``baseline``, with the
+    quantile losses of ``levels``. ``feedback``, one of :data:`FEEDBACK`, says when a runtime is known: when the job ends there, or
+    (then nothing is simulated and no cost is measured) before the next job is submitted, as no system can. ``repeats`` runs
+    measure each predictor's cost, 0 leaves it out.
+    """
+
+    scheduler: str = "EASY"
+    parts: Sequence[str] = ("all",)
+    baseline: str | None = None
+    levels: Sequence[float] = (0.5,)
+    feedback: str = "ends"
+    seed: int = 0
+    repeats: int = REPEATS
+
+
 def evaluate_predictors(
     workload: CleanTrace,
     predictors: Sequence[str | Predictor],
+    protocol: Protocol,
     *,
-    scheduler: str = "EASY",
-    parts: Sequence[str] = ("all",),
-    baseline: str | None = None,
-    levels: Sequence[float] = (0.5,),
-    feedback: str = "ends",
-    seed: int = 0,
-    repeats: int = REPEATS,
     progress: Callable[[Schedule], None] | None = None,
     nights: Nights | None = None,
 ) -> Evaluation:
-    """Simulate ``workload`` under ``scheduler`` with each of ``predictors``, and judge them.
+    """Simulate ``workload`` with each of ``predictors``, and judge them, as ``protocol`` says.
 
-    They are judged over ``parts`` of the trace. ``feedback``, one of :data:`FEEDBACK`, says when a runtime is known: when the job
-    ends there, or (then nothing is simulated and no cost is measured) before the next job is submitted, as no system can.
-    ``repeats`` runs measure each predictor's cost, 0 leaves it out; ``progress`` receives each schedule, ``nights`` each midnight
-    at which a predictor is retrained. Raises InputError as :func:`sim.simulate` and :func:`sim.predictions.quality.judge`, and
-    where every request was taken from a runtime.
+    ``progress`` receives each schedule, ``nights`` each midnight at which a predictor is retrained. Raises InputError as
+    :func:`sim.simulate` and :func:`sim.predictions.quality.judge`, and where every request was taken from a runtime.
     """
     jobs = workload.jobs
     leave_out = _requests_from_runtimes(workload)
@@ -81,7 +91,7 @@ def evaluate_predictors(
     schedules: list[Schedule] = []
     costs: dict[str, Cost | None] = {}
     for source in predictors:
-        learner: Any = seeded(source, seed)
+        learner: Any = seeded(source, protocol.seed)
         told = learner if nights is None else told_of_nights(learner, jobs, nights)
         named: dict[str, Any] = {
             "procs": workload.procs,
@@ -90,19 +100,23 @@ def evaluate_predictors(
             "generated": workload.generated,
             "clock": workload.clock,
         }
-        if feedback == AT_ONCE:
-            schedule, cost = replace(predict_at_once(jobs, **named), seed=seed), None
+        if protocol.feedback == AT_ONCE:
+            schedule, cost = replace(predict_at_once(jobs, **named), seed=protocol.seed), None
         else:
-            schedule = replace(simulate(jobs, scheduler=scheduler, scratch=scratch, **named), seed=seed)
-            cost = prediction_cost(jobs, schedule, source, repeats, workload.clock)
+            schedule = replace(simulate(jobs, scheduler=protocol.scheduler, scratch=scratch, **named), seed=protocol.seed)
+            cost = prediction_cost(jobs, schedule, source, protocol.repeats, workload.clock)
         schedules.append(schedule)
         costs[schedule.predictor] = cost
         if progress is not None:
             progress(schedule)
     local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), workload.origin_unix_s, workload.timezone)
-    qualities = [
-        judge(jobs, schedules, local, part=part, baseline=baseline, levels=levels, leave_out=leave_out, seed=seed) for part in parts
-    ]
+    asked: dict[str, Any] = {
+        "baseline": protocol.baseline,
+        "levels": protocol.levels,
+        "leave_out": leave_out,
+        "seed": protocol.seed,
+    }
+    qualities = [judge(jobs, schedules, local, part=part, **asked) for part in protocol.parts]
     return Evaluation(schedules, qualities, costs, int(leave_out.sum()))
 
 

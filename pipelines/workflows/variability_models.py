@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -17,15 +17,15 @@ import pandas as pd
 from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.schema import fingerprint
-from features.monitoring.labels import BINARY, THREE_CLASSES, baselines, labels, z_scores
+from features.monitoring.labels import baselines, labels, z_scores
 from models.registry.promotion import Evidence
 from models.registry.variability_promotion import JUDGED_DAYS, compare_classifiers, f1_evidence, f1_scores
-from models.variability.classifiers import CLASSIFIERS, OPTIONS
-from models.variability.elimination import eliminate
+from models.variability.classifiers import OPTIONS
 from models.variability.evaluation import (
     ALL,
     BLOCKED,
     PROTOCOLS,
+    Learning,
     ceiling,
     difference,
     folds,
@@ -33,7 +33,7 @@ from models.variability.evaluation import (
     measured,
     predictions,
 )
-from models.variability.model import CUTOFF_FOLDS, VariabilityModel, fit
+from models.variability.model import CUTOFF_FOLDS, VariabilityModel
 from models.variability.time_blocks import stretches, times_of
 from pipelines.workflows.nothing_new import MADE_FROM, made_from
 from pipelines.workflows.promotion import Incumbent, Outdated, Promotion, Score, Verdict, incumbent, propose
@@ -49,7 +49,6 @@ _ASKED_BACK = 200
 """Last runs that a version loaded back from the registry is asked about."""
 _NO_F1 = 0.5
 """The F1 of a champion without a record."""
-Options = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -68,13 +67,9 @@ class Evaluated:
 
 def evaluate(
     table: TrainingTable,
+    learning: Learning,
     *,
-    names: Sequence[str] = CLASSIFIERS,
     protocols: Sequence[str] = PROTOCOLS,
-    thresholds: Sequence[float] = BINARY,
-    elimination: bool = False,
-    options: Options | None = None,
-    seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluated:
     """Cross-validate every classifier on every set of features.
@@ -82,19 +77,8 @@ def evaluate(
     With the ceiling that the same learners reach given the true contention.
     """
     sets = dict(table.features) | ({TOLD: table.told} if table.told is not None else {})
-    said = predictions(
-        sets,
-        table.runs,
-        names=names,
-        protocols=protocols,
-        thresholds=thresholds,
-        truth=table.truth,
-        elimination=elimination,
-        options=options,
-        seed=seed,
-        progress=progress,
-    )
-    classes = len(thresholds) + 1
+    said = predictions(sets, table.runs, learning, protocols=protocols, truth=table.truth, progress=progress)
+    classes, seed = learning.classes, learning.seed
     measures = measured(said, classes=classes, seed=seed)
     differences = []
     if all(scope in table.features for scope in SCOPES):
@@ -108,7 +92,7 @@ def evaluate(
         ceilings = pd.concat(
             [ceiling(measures, TOLD, against=against) for against in ("label", "truth")[: 1 + (table.truth is not None)]]
         )
-    no_baseline = {protocol: folds(table.runs, protocol, thresholds=thresholds)[1] for protocol in protocols}
+    no_baseline = {protocol: folds(table.runs, protocol, thresholds=learning.thresholds)[1] for protocol in protocols}
     left_out = {
         **table.left_out,
         **{f"no baseline, or nothing to train on apart from them ({protocol})": count for protocol, count in no_baseline.items()},
@@ -135,18 +119,14 @@ def retrain(
     table: TrainingTable,
     scope: str,
     store: Tracking,
+    learning: Learning,
     *,
-    names: Sequence[str] = CLASSIFIERS,
-    thresholds: Sequence[float] = THREE_CLASSES,
-    elimination: bool = False,
-    options: Options | None = None,
-    seed: int = 0,
     tags: Mapping[str, str] | None = None,
     promote: bool = True,
 ) -> Retrained:
     """Train candidates on the features of ``scope``, judge, register, and promote by the rule.
 
-    The aliases move last. Without a champion all ``names`` are registered, judged by cross-validation in blocks of time. With
+    The aliases move last. Without a champion all classifiers are registered, judged by cross-validation in blocks of time. With
     one, candidates and champion are judged on the runs that started after all that it learned from had ended
     (:func:`models.variability.evaluation.forward`), and the best candidate is registered. ``promote=False`` leaves the aliases to
     the caller. InputError for a champion of another scope.
@@ -154,9 +134,7 @@ def retrain(
     from models.registry.registration import set_aliases
     from models.registry.variability_registration import VARIABILITY, load_version
 
-    judge = _ClassifierJudge(
-        store, VARIABILITY, table, scope, tuple(names), tuple(thresholds), elimination, options or {}, seed, tags or {}
-    )
+    judge = _ClassifierJudge(store, VARIABILITY, table, scope, learning, tags or {})
 
     def read(number: str) -> VariabilityModel:
         try:
@@ -193,11 +171,7 @@ class _ClassifierJudge:
     kind: Kind
     table: TrainingTable
     scope: str
-    names: tuple[str, ...]
-    thresholds: tuple[float, ...]
-    elimination: bool
-    options: Options
-    seed: int
+    learning: Learning
     tags: Mapping[str, str]
     models: dict[str, VariabilityModel] = field(default_factory=dict)
 
@@ -216,21 +190,14 @@ class _ClassifierJudge:
 
     @cached_property
     def key(self) -> str:
-        settings = {"names": list(self.names), "thresholds": self.thresholds, "elimination": self.elimination}
-        return made_from({"runs": self.fingerprint, "scope": self.scope, "seed": self.seed, "options": self.options, **settings})
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Return the training settings of the evaluations."""
-        learning = {"thresholds": self.thresholds, "elimination": self.elimination, "options": self.options}
-        return {"names": self.names, "seed": self.seed, **learning}
+        return made_from({"runs": self.fingerprint, "scope": self.scope, **vars(self.learning)})
 
     def scores(self) -> dict[str, Score]:
-        said = predictions({self.scope: self.features}, self.table.runs, protocols=(BLOCKED,), **self.settings)
+        said = predictions({self.scope: self.features}, self.table.runs, self.learning, protocols=(BLOCKED,))
         found = {}
-        for name in self.names:
+        for name in self.learning.names:
             rows = said[said["classifier"] == name]
-            pooled = measured(rows, classes=len(self.thresholds) + 1, seed=self.seed)
+            pooled = measured(rows, classes=self.learning.classes, seed=self.learning.seed)
             pooled = pooled[pooled["application"] == ALL]
             numbers = {f"blocked_{row['measure']}": float(row["value"]) for row in pooled.to_dict("records")}
             f1 = float(f1_scores(rows["varies"].to_numpy(bool), rows["varied"].to_numpy(bool)).mean())
@@ -238,21 +205,22 @@ class _ClassifierJudge:
         return found
 
     def against(self, present: Incumbent[VariabilityModel]) -> Verdict:
+        names = self.learning.names
         if present.method is None:
             scores = self.scores()
-            best = max(self.names, key=lambda each: (np.nan_to_num(scores[each].value, nan=-1.0), -self.names.index(each)))
+            best = max(names, key=lambda each: (np.nan_to_num(scores[each].value, nan=-1.0), -names.index(each)))
             return Verdict(best, scores[best], None)
-        judged = forward(self.features, self.table.runs, present.trained_until_s, **self.settings)
+        judged = forward(self.features, self.table.runs, present.trained_until_s, self.learning)
         theirs = present.method.varies(self.features.iloc[judged["row"].to_numpy(np.intp)])
-        evidence = {name: self._evidence(judged, name, theirs, present) for name in self.names}
+        evidence = {name: self._evidence(judged, name, theirs, present) for name in names}
         recent = (judged["start_s"] > self._last_s - JUDGED_DAYS * DAY_S).to_numpy(bool)
         judged, theirs = judged[recent], theirs[recent]
         varied, day = judged["varied"].to_numpy(bool), judged["start_s"].to_numpy(np.int64) // DAY_S
-        said = {name: judged[name].to_numpy(bool) for name in self.names}
-        f1 = {name: float(f1_scores(said[name], varied).mean()) if len(judged) else float("nan") for name in self.names}
-        sure = [name for name in self.names if evidence[name].enough] or self.names
-        best = max(sure, key=lambda each: (np.nan_to_num(f1[each], nan=-1.0), -self.names.index(each)))
-        found = compare_classifiers(said[best], theirs, varied, day, evidence[best], len(self.names))
+        said = {name: judged[name].to_numpy(bool) for name in names}
+        f1 = {name: float(f1_scores(said[name], varied).mean()) if len(judged) else float("nan") for name in names}
+        sure = [name for name in names if evidence[name].enough] or names
+        best = max(sure, key=lambda each: (np.nan_to_num(f1[each], nan=-1.0), -names.index(each)))
+        found = compare_classifiers(said[best], theirs, varied, day, evidence[best], len(names))
         return Verdict(best, Score(f1[best], len(judged), {f"forward_f1_{name}": each for name, each in f1.items()}), found)
 
     @property
@@ -269,29 +237,26 @@ class _ClassifierJudge:
             since_s=present.trained_until_s,
             last_s=self._last_s,
             recorded_f1=recorded if np.isfinite(recorded) else _NO_F1,
-            candidates=len(self.names),
+            candidates=len(self.learning.names),
         )
 
     def register(self, name: str, score: Score) -> Candidate:
         from models.registry.registration import Training, log_and_register
         from models.registry.variability_registration import VariabilityContent
 
-        known, label, usual = self._taught
-        features, times = self.features.iloc[known], times_of(self.table.runs).take(known)
-        given: dict[str, Any] = {"seed": self.seed, "options": self.options.get(name), "classes": len(self.thresholds) + 1}
-        columns = eliminate(name, features, label, times, **given).columns if self.elimination else None
-        model = fit(name, features, label, columns=columns, baselines=usual, times=times, **given)
+        (known, label, usual), learning = self._taught, self.learning
+        model = learning.train(name, self.features.iloc[known], label, times_of(self.table.runs).take(known), usual)
         start, runtime = (self.table.runs[each].to_numpy(np.float64) for each in ("start_s", "runtime_s"))
         window_s = (int(start.min()), int(np.ceil((start + runtime).max())))
-        own = {"elimination": self.elimination, "columns": len(model.columns)}
+        own = {"elimination": learning.elimination, "columns": len(model.columns)}
         made = log_and_register(
             self.store,
             self.kind,
-            VariabilityContent(model, self.scope, self.thresholds, self.features),
-            Training(self.subject, self.fingerprint, len(known), window_s, self.table.generated, self.seed),
+            VariabilityContent(model, self.scope, tuple(learning.thresholds), self.features),
+            Training(self.subject, self.fingerprint, len(known), window_s, self.table.generated, learning.seed),
             (score.value, score.judged),
             score.metrics,
-            parameters={**OPTIONS[name], **self.options.get(name, {}), **own},
+            parameters={**OPTIONS[name], **learning.options.get(name, {}), **own},
             tags={**self.tags, MADE_FROM: self.key},
         )
         self.models[made.version] = model
@@ -329,7 +294,7 @@ class _ClassifierJudge:
         own, (known, label, _) = model.importance, self._taught
         if model.classifier == "knn" and len(model.arrays.rows) == len(known):
             block = stretches(times_of(self.table.runs).take(known), label == model.classes - 1, CUTOFF_FOLDS)
-            own = permuted_importance(model.arrays, self.seed, block)
+            own = permuted_importance(model.arrays, self.learning.seed, block)
         return pd.Series(own, index=list(model.columns)).sort_values(ascending=False, kind="stable")
 
     @cached_property
@@ -339,4 +304,4 @@ class _ClassifierJudge:
         usual = baselines(application, runtime)
         z = z_scores(application, runtime, usual)
         known = np.flatnonzero(~np.isnan(z))
-        return known, labels(z[known], self.thresholds), usual
+        return known, labels(z[known], self.learning.thresholds), usual

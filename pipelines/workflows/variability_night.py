@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from features.errors import InputError
+from features.monitoring.labels import THREE_CLASSES
 from pipelines.sources.systems import system
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import NIGHT, aliases_of, alone, begin_night, discarded_on_error
@@ -58,6 +59,7 @@ def night(
     fails, and any other error.
     """
     from models.registry.variability_registration import VARIABILITY, load_version
+    from models.variability.evaluation import Learning
     from pipelines.workflows import variability_checks as checks
     from pipelines.workflows.variability_models import retrain
 
@@ -84,9 +86,7 @@ def night(
             table,
             known.scope,
             store,
-            names=known.classifiers,
-            elimination=known.elimination,
-            seed=seed,
+            Learning(known.classifiers, THREE_CLASSES, known.elimination, seed=seed),
             tags={"dagster_run_id": run_id, "night": label},
             promote=False,
         )

@@ -38,6 +38,9 @@ STAGES = dict(zip(EXPERIENCE, ("first jobs", f"1-{OKCM_THRESHOLD} completed", f"
 UNKNOWN = "unknown user"
 """The stage of jobs that name no user, where others do."""
 
+_RESAMPLES, _CONFIDENCE = 2000, 0.95
+"""Of the intervals."""
+
 
 @dataclass(frozen=True)
 class Quality:
@@ -83,8 +86,6 @@ def judge(
     baseline: str | None = None,
     levels: Sequence[float] = (0.5,),
     leave_out: np.ndarray | None = None,
-    resamples: int = 2000,
-    confidence: float = 0.95,
     seed: int = 0,
 ) -> Quality:
     """Judge the predictions of ``schedules``, simulated from ``jobs``, one a predictor.
@@ -106,7 +107,7 @@ def judge(
     against = measures(_predicted(base, judged), runtime, levels)
     its_groups = dict(_groups(jobs, base, local_s, judged))
     no_jobs = np.zeros(len(judged.rows), bool)
-    bootstrap = {"resamples": resamples, "confidence": confidence, "seed": seed}
+    bootstrap = {"resamples": _RESAMPLES, "confidence": _CONFIDENCE, "seed": seed}
     rows: list[dict[str, Any]] = []
     curves, errors = [], []
     for schedule in schedules:
@@ -127,7 +128,7 @@ def judge(
         baseline=base.predictor,
         jobs=len(judged.rows),
         weeks=int(judged.week.max()) + 1,
-        confidence=confidence,
+        confidence=_CONFIDENCE,
         measures=pd.DataFrame(rows).astype({"begin": "float64"}),
         calibration=pd.concat(curves, ignore_index=True) if curves else pd.DataFrame(),
         sharpness=sharpness(schedules, judged, bootstrap, seed),

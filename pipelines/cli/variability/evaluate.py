@@ -50,6 +50,7 @@ def command(
     With 95 % intervals over days.
     """
     from features.monitoring.labels import BINARY, THREE_CLASSES
+    from models.variability.evaluation import Learning
     from pipelines.storage.home import home
     from pipelines.workflows.variability_models import evaluate
     from pipelines.workflows.variability_table import SCOPES, training_table
@@ -57,11 +58,8 @@ def command(
     table = training_table(home(), system, tuple(dict.fromkeys(scopes)) or SCOPES)
     found = evaluate(
         table,
-        names=names or CLASSIFIERS,
+        Learning(names or CLASSIFIERS, THREE_CLASSES if classes == 3 else BINARY, eliminate, seed=seed),
         protocols=protocols or _PROTOCOLS,
-        thresholds=THREE_CLASSES if classes == 3 else BINARY,
-        elimination=eliminate,
-        seed=seed,
         progress=lambda done, total: print(f"\r{done}/{total} trained", end="\n" if done == total else "", file=sys.stderr),
     )
     for reason, count in found.left_out.items():

@@ -47,6 +47,7 @@ def command(
 
     from features.monitoring.labels import BINARY, THREE_CLASSES
     from models.registry.variability_registration import VARIABILITY
+    from models.variability.evaluation import Learning
     from pipelines.report.importances import importances
     from pipelines.sources.systems import settings_of
     from pipelines.storage.atomic import write
@@ -68,10 +69,7 @@ def command(
             table,
             scope,
             tracking(),
-            names=names,
-            thresholds=thresholds,
-            elimination=known.elimination if eliminate is None else eliminate,
-            seed=seed,
+            Learning(names, thresholds, known.elimination if eliminate is None else eliminate, seed=seed),
         )
     kind = ", simulated" if table.generated else ""
     variability_versions(made.registered, f"{made.name}{kind}: {len(table.runs):,} runs").show()

@@ -11,7 +11,7 @@ from features.clock import DAY_S
 from features.monitoring.labels import baselines, labels, z_scores
 from models.variability import evaluation
 from models.variability.elimination import SMALLEST, eliminate, sizes
-from models.variability.evaluation import BLOCKED, LEFT_OUT, PROTOCOLS, ceiling, difference, folds, measured, predictions
+from models.variability.evaluation import BLOCKED, LEFT_OUT, PROTOCOLS, Learning, ceiling, difference, folds, measured, predictions
 from models.variability.time_blocks import Times
 from tests.support.contention import control_runs
 
@@ -35,7 +35,7 @@ def said(made):
     """Own nodes, all nodes and the true contention with the type, by the two quick forests."""
     told = made.contention[["network", "io"]].join(made.features.filter(like="type."))
     sets = {"own": made.features.iloc[:, ::6], "all": made.all_nodes.iloc[:, ::6], "told": told}
-    return predictions(sets, table_of(made), names=("extra-trees", "lightgbm"), truth=made.truth, options=FAST)
+    return predictions(sets, table_of(made), Learning(("extra-trees", "lightgbm"), options=FAST), truth=made.truth)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -165,10 +165,8 @@ def test_three_classes_count_the_last_as_variation(made):
     some = predictions(
         {"own": made.features.iloc[:, ::3]},
         table_of(made),
-        names=("lightgbm",),
+        Learning(("lightgbm",), (1.2, 1.5), options=FAST),
         protocols=(BLOCKED,),
-        thresholds=(1.2, 1.5),
-        options=FAST,
     )
     assert set(some["label"]) == {0, 1, 2}
     assert some["varied"].equals(some["label"] == 2)
@@ -178,8 +176,8 @@ def test_three_classes_count_the_last_as_variation(made):
 
 
 def test_the_same_seed_gives_the_same_predictions(made):
-    given = {"names": ("lightgbm", "extra-trees"), "protocols": (BLOCKED,), "options": FAST}
-    one, two = (predictions({"own": made.features.iloc[:, ::9]}, table_of(made), **given) for _ in range(2))
+    learning, features = Learning(("lightgbm", "extra-trees"), options=FAST), {"own": made.features.iloc[:, ::9]}
+    one, two = (predictions(features, table_of(made), learning, protocols=(BLOCKED,)) for _ in range(2))
     pd.testing.assert_frame_equal(one, two)
 
 
@@ -211,8 +209,8 @@ def test_elimination_in_an_evaluation_sees_the_training_part_alone(made, monkeyp
 
     monkeypatch.setattr(evaluation, "eliminate", watched)
     runs = table_of(made)
-    given = {"names": ("lightgbm",), "protocols": (LEFT_OUT,), "options": {"lightgbm": {"trees": 5}}, "elimination": True}
-    found = predictions({"own": made.features}, runs, **given)
+    learning = Learning(("lightgbm",), elimination=True, options={"lightgbm": {"trees": 5}})
+    found = predictions({"own": made.features}, runs, learning, protocols=(LEFT_OUT,))
     assert (found["columns"] <= 20).all()
     judged = [fold.train for fold in folds(runs, LEFT_OUT)[0]]
     assert sorted(map(tuple, seen)) == sorted(map(tuple, judged))

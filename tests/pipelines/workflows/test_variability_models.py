@@ -14,11 +14,12 @@ from click.testing import CliRunner
 from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.schema import fingerprint
+from features.monitoring.labels import THREE_CLASSES
 from models.registry import tracking
 from models.registry.variability_registration import registered_classifier
 from models.registry.versions import all_versions
 from models.variability import learners
-from models.variability.evaluation import forward
+from models.variability.evaluation import Learning, forward
 from pipelines.assets import variability_model as variability_asset
 from pipelines.assets.resources import LakeResource
 from pipelines.cli.variability.evaluate import command as evaluate_command
@@ -34,6 +35,10 @@ from tests.support.contention import Runs, control_runs
 
 FAST = {"extra-trees": {"trees": 15}, "lightgbm": {"trees": 15}}
 NAMES = ("extra-trees", "lightgbm")
+
+
+def learning(names: tuple[str, ...] = ("lightgbm",), seed: int = 0) -> Learning:
+    return Learning(names, THREE_CLASSES, options=FAST, seed=seed)
 
 
 def table_of(made: Runs, rows: slice = slice(None), system: str = "ours") -> TrainingTable:
@@ -65,7 +70,7 @@ def opened(tmp_path_factory):
 
 
 def test_an_evaluation_compares_scopes_and_knows_the_ceiling(made):
-    found = evaluate(table_of(made, slice(0, 500)), names=NAMES, protocols=("blocks-of-time",), options=FAST)
+    found = evaluate(table_of(made, slice(0, 500)), Learning(NAMES, options=FAST), protocols=("blocks-of-time",))
     assert set(found.measures["features"]) == {"own", "all", TOLD}
     assert set(found.own_against_all["classifier"]) == set(NAMES)
     assert set(found.ceilings["against"]) == {"label", "truth"}
@@ -80,7 +85,7 @@ def test_an_evaluation_compares_scopes_and_knows_the_ceiling(made):
 
 def test_the_first_champion_is_the_best_of_all_and_the_simulator_can_load_it(opened, made):
     table = table_of(made, slice(0, 400), "first")
-    found = retrain(table, "own", opened, names=NAMES, options=FAST, tags={"dagster_run_id": "r9"})
+    found = retrain(table, "own", opened, learning(NAMES), tags={"dagster_run_id": "r9"})
     assert found.promoted
     assert found.registered["f1"].between(0.3, 1).all()
     champion = found.registered.set_index("alias").loc["champion"]
@@ -95,7 +100,7 @@ def test_the_first_champion_is_the_best_of_all_and_the_simulator_can_load_it(ope
     assert tags["generated"] == "true"
     assert tags["dagster_run_id"] == "r9"
     with pytest.raises(InputError, match="reads own nodes, not all"):
-        retrain(table, "all", opened, names=NAMES, options=FAST)
+        retrain(table, "all", opened, learning(NAMES))
 
 
 def test_a_champion_that_learned_little_is_replaced_by_what_learned_more(opened, made):
@@ -103,8 +108,8 @@ def test_a_champion_that_learned_little_is_replaced_by_what_learned_more(opened,
     blind = table_of(made, slice(0, 150), "second")
     shuffled = blind.features["own"].sample(frac=1, random_state=0).reset_index(drop=True)
     blind = TrainingTable("second", blind.runs, {"own": shuffled})
-    retrain(blind, "own", opened, names=("lightgbm",), options=FAST)
-    found = retrain(table_of(made, system="second"), "own", opened, names=NAMES, options=FAST)
+    retrain(blind, "own", opened, learning())
+    found = retrain(table_of(made, system="second"), "own", opened, learning(NAMES))
     assert found.promoted, found.why
     assert (found.champion, found.challenger) == ("2", "1")
     assert found.found.low > 0
@@ -119,15 +124,15 @@ def test_a_champion_that_learned_little_is_replaced_by_what_learned_more(opened,
 def test_what_is_said_of_a_run_that_judges_stays_as_runs_are_added(made):
     few, many = (table_of(made, slice(0, count)) for count in (400, 480))
     since = int(made.start_s[150])
-    told = [forward(each.features["own"], each.runs, since, names=("lightgbm",), options=FAST) for each in (few, many)]
+    told = [forward(each.features["own"], each.runs, since, Learning(("lightgbm",), options=FAST)) for each in (few, many)]
     assert len(told[1]) > len(told[0]) > 200
     pd.testing.assert_frame_equal(told[0], told[1].iloc[: len(told[0])])
 
 
 def test_over_the_same_data_nothing_is_registered_and_what_serves_is_shown(opened, made):
     table = table_of(made, slice(0, 300), "third")
-    first = retrain(table, "own", opened, names=("lightgbm",), options=FAST)
-    found = retrain(table, "own", opened, names=("lightgbm",), options=FAST, tags={"dagster_run_id": "another"})
+    first = retrain(table, "own", opened, learning())
+    found = retrain(table, "own", opened, learning(), tags={"dagster_run_id": "another"})
     assert found.nothing_new
     assert not found.promoted
     assert "Nothing new" in found.why
@@ -136,7 +141,7 @@ def test_over_the_same_data_nothing_is_registered_and_what_serves_is_shown(opene
     row = found.registered.iloc[0]
     assert (row["version"], row["alias"], row["f1"], row["judged_runs"]) == (1, "champion", first.registered["f1"].iloc[0], 300)
     assert asked_back(found, table.features["own"]) == (pytest.approx(0, abs=1e-9), 50)
-    again = retrain(table, "own", opened, names=("lightgbm",), options=FAST, seed=1)  # other settings are something new
+    again = retrain(table, "own", opened, learning(seed=1))  # other settings are something new
     assert not again.nothing_new
     assert (again.champion, again.challenger) == ("1", "2")
     assert "only 0 runs" in again.why
@@ -149,9 +154,9 @@ def test_over_the_same_data_nothing_is_registered_and_what_serves_is_shown(opene
 
 def test_a_champion_chosen_by_hand_stays(opened, made):
     table = table_of(made, slice(0, 300), "fourth")
-    retrain(table, "own", opened, names=("lightgbm",), options=FAST)
+    retrain(table, "own", opened, learning())
     opened.client.delete_model_version_tag("variability-fourth", "1", "training_window_s")
-    found = retrain(table, "own", opened, names=("lightgbm",), options=FAST, seed=1)
+    found = retrain(table, "own", opened, learning(seed=1))
     assert not found.promoted
     assert (found.champion, found.challenger) == ("1", "2")
     assert "it was chosen by hand, and it stays" in found.why
@@ -168,8 +173,8 @@ def test_nights_assets_and_the_command_train_as_the_system_states(monkeypatch, t
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     asked = []
 
-    def retrain(table, scope, store, **given):
-        asked.append((scope, given["elimination"], given["names"]))
+    def retrain(table, scope, store, learning, **given):
+        asked.append((scope, learning.elimination, learning.names))
         raise Asked
 
     came = SimpleNamespace(quarantine=None, days=None, contradicting=0)
@@ -205,7 +210,7 @@ def test_nights_assets_and_the_command_train_as_the_system_states(monkeypatch, t
 def test_elimination_shortens_what_is_registered(opened, made):
     small = table_of(made, slice(0, 300), "fifth")
     few = TrainingTable("fifth", small.runs, {"own": small.features["own"].iloc[:, 22:36]})
-    found = retrain(few, "own", opened, names=("lightgbm",), options={"lightgbm": {"trees": 5}}, elimination=True)
+    found = retrain(few, "own", opened, Learning(("lightgbm",), THREE_CLASSES, True, {"lightgbm": {"trees": 5}}))
     assert len(found.model.columns) < 14
     version = opened.client.get_model_version("variability-fifth", "1")
     assert version.tags["columns"] == str(len(found.model.columns))

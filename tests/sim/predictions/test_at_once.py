@@ -11,7 +11,7 @@ import pytest
 from features.jobs.cleaning import clean
 from models.runtime.evaluation import accuracy
 from pipelines.ingest.read import read_trace
-from pipelines.workflows.evaluation import evaluate_predictors
+from pipelines.workflows.evaluation import Protocol, evaluate_predictors
 from sim.predictions.at_once import AT_ONCE, predict_at_once, told_at
 from sim.predictions.quality import judge
 from tests.conftest import SHARED, needs_shared
@@ -91,7 +91,7 @@ def test_evaluate_says_wherever_it_shows_that_runtimes_were_known_at_once(tmp_pa
     assert "each runtime is known before the next submission" in done.stderr
     assert "which no system can have: nothing is scheduled here" in page.read_text()
     workload = clean(read_trace(str(file)))
-    [usual] = evaluate_predictors(workload, ["last2"], repeats=0).qualities
+    [usual] = evaluate_predictors(workload, ["last2"], Protocol(repeats=0)).qualities
     assert record["accuracy"] > usual.figures("last2")["accuracy"]["value"], "the delay costs accuracy"
     refused = queuecast(*asked, "--scheduler", "EASY-SJBF", home=tmp_path)
     assert refused.returncode == 2
