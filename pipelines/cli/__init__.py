@@ -27,6 +27,7 @@ _COMMANDS = {
     "bench": "measure the simulator",
     "nights": "replay a trace night by night: retrain, judge, promote or refresh, report",
     "variability": "performance variability: counters, control runs, models",
+    "doctor": "say what kills and damage left in the home directory, and mend it",
     "ui": "start the web server on what was materialised",
 }
 

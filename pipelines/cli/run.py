@@ -6,6 +6,7 @@ In this process; results are printed.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 import uuid
@@ -171,7 +172,7 @@ def _materialise(job: str, partition: str, ops: Mapping[str, Any]) -> _Done:
     from pipelines.assets.partitions import systems, traces
     from pipelines.cli.compiling import announce_compilation
     from pipelines.definitions import defs
-    from pipelines.storage.instance import instance
+    from pipelines.storage.instance import PROCESS_TAG, instance
 
     announce_compilation()
     began = time.perf_counter()
@@ -187,6 +188,7 @@ def _materialise(job: str, partition: str, ops: Mapping[str, Any]) -> _Done:
                 instance=running,
                 raise_on_error=False,
                 run_id=run_id,
+                tags={PROCESS_TAG: str(os.getpid())},
             )
         if any(_interrupted(event) for event in result.all_events):
             _cancel(running, run_id)

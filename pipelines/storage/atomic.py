@@ -46,10 +46,13 @@ def unfinished(ending: str) -> str:
 def being_written(path: Path) -> bool:
     """Tell whether an unfinished file's process is alive; False for any other file."""
     found = _UNFINISHED.search(path.name)
-    if found is None:
-        return False
+    return found is not None and alive(int(found["process"]))
+
+
+def alive(process: int) -> bool:
+    """Tell whether a process of this number is running."""
     try:
-        os.kill(int(found["process"]), 0)
+        os.kill(process, 0)
     except PermissionError:
         return True
     except (ProcessLookupError, OverflowError):

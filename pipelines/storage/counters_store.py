@@ -240,13 +240,19 @@ class CountersStore:
         }
         write(self.ledger, json.dumps(stated, separators=(",", ":")))
 
+    def remains(self) -> list[Path]:
+        """Return what a change leaves that was killed: parts that the ledger does not name, staged and unfinished files."""
+        named = {part.file for sampler in self._samplers.values() for part in sampler.parts}
+        parts = [path for path in self.root.glob("*/day=*/part-*.parquet") if str(path.relative_to(self.root)) not in named]
+        return [*parts, *self.root.glob(_STAGING), *self.root.glob(".*.tmp")]
+
     def _sweep(self) -> None:
         shutil.rmtree(self.root / _STAGING, ignore_errors=True)
-        named = {part.file for sampler in self._samplers.values() for part in sampler.parts}
-        there = {str(path.relative_to(self.root)) for path in self.root.glob("*/day=*/part-*.parquet")}
-        self._remove(there - named)
-        for path in self.root.glob(".*.tmp"):
-            path.unlink()
+        remains = self.remains()
+        self._remove(str(path.relative_to(self.root)) for path in remains if path.suffix == ".parquet")
+        for path in remains:
+            if path.suffix == ".tmp":
+                path.unlink()
 
 
 class Change:

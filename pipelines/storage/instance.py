@@ -16,6 +16,8 @@ from pipelines.storage.atomic import write
 from pipelines.storage.home import home
 from pipelines.storage.permissions import check_owner
 
+PROCESS_TAG = "queuecast/process"
+"""Run tag: the process that runs it, where that is a command; a run whose process is gone was killed."""
 _OURS = "# Queuecast's own Dagster instance."
 _SETTINGS = f"""\
 {_OURS} A site that wants PostgreSQL sets DAGSTER_HOME to a directory with a dagster.yaml of its own.

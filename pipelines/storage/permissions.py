@@ -23,20 +23,21 @@ _named: set[Path] = set()
 
 def keep_private() -> None:
     """Make what this process writes readable by its user alone, or as $QUEUECAST_UMASK says."""
-    before = os.umask(_umask())
+    before = os.umask(umask())
     if not _users:
         _users.append(before)
 
 
-def _umask() -> int:
+def umask() -> int:
+    """Return the umask of what is made in the home directory; InputError where $QUEUECAST_UMASK is none."""
     stated = os.environ.get(SHARED) or f"{PRIVATE:o}"
     try:
-        umask = int(stated, 8)
+        mask = int(stated, 8)
     except ValueError:
-        umask = -1
-    if not 0 <= umask <= 0o777 or umask & 0o700:
+        mask = -1
+    if not 0 <= mask <= 0o777 or mask & 0o700:
         raise InputError(f"${SHARED}: {stated} is no umask such as 027 (a group may read) or 077 (only its owner may)")
-    return umask
+    return mask
 
 
 def name_outputs(paths: Iterable[Path]) -> None:
@@ -69,7 +70,7 @@ def _check(path: Path) -> None:
     remedy = f"; {TRUSTED}=1 believes it all the same"
     if found.st_uid not in (os.getuid(), 0):
         raise InputError(f"{path}: belongs to {_user(found.st_uid)}, not to you, and what lies there decides what is run{remedy}")
-    by_group = found.st_mode & S_IWGRP and _umask() & S_IWGRP and not _own_group(found.st_uid, found.st_gid)
+    by_group = found.st_mode & S_IWGRP and umask() & S_IWGRP and not _own_group(found.st_uid, found.st_gid)
     if found.st_mode & S_IWOTH or by_group:
         raise InputError(f"{path}: can be changed by other users, and what lies there decides what is run: chmod go-w it{remedy}")
 

@@ -58,7 +58,7 @@ OVERTAKEN = "overtaken"
 """Stage of a draft that another version overtook: it has no files any more, and its process is told at its next step."""
 _OVERTAKEN_DAYS = 7.0
 """Days after which nothing works on such a draft."""
-_PAGES, _DATED = "reports/", "reports/nights/"
+PAGES, _DATED = "reports/", "reports/nights/"
 _FILE = re.compile(r"[0-9a-f]{16}\.(parquet|html)|.*\.(part|tmp)")
 
 
@@ -104,7 +104,7 @@ class Versions:
 
     def current(self) -> Version:
         """Return the version that readers see."""
-        return self._both()[0]
+        return self.kept()[0]
 
     def draft(self, id: str) -> Draft | None:
         """Return the draft called ``id``, None where nothing was written in it.
@@ -147,7 +147,7 @@ class Versions:
         """
         with part.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
-        path = part.with_name(f"{digest}{'.html' if entry.startswith(_PAGES) else '.parquet'}")
+        path = part.with_name(f"{digest}{'.html' if entry.startswith(PAGES) else '.parquet'}")
         with self._locked():
             self._begin(id)  # before anything takes its place
             moved(part, path)
@@ -156,7 +156,7 @@ class Versions:
 
     def part(self, entry: str) -> Path:
         """Return a new path to write ``entry`` to, for :meth:`add`."""
-        folder = self.root / "pages" / self.subject if entry.startswith(_PAGES) else self.root / entry / self.name
+        folder = self.root / "pages" / self.subject if entry.startswith(PAGES) else self.root / entry / self.name
         return made_folder(folder) / unfinished("part")
 
     def publish(self, id: str, set_aliases: SetAliases | None = None) -> Version:
@@ -192,7 +192,7 @@ class Versions:
             raise
         with suppress(OSError):  # what is left is swept by the next
             self._draft(id).unlink(missing_ok=True)
-            self._sweep()
+            self.sweep()
         return made
 
     def _taken_back(self, made: Version) -> bool:
@@ -208,7 +208,7 @@ class Versions:
         Its draft is kept.
         """
         with self._locked():
-            _, before = self._both()
+            _, before = self.kept()
             if before.version:
                 self._put(before, Version())
             else:
@@ -221,7 +221,7 @@ class Versions:
 
     def follow(self, set_aliases: SetAliases | None) -> bool:
         """Update aliases and pages to the current version; return whether anything was left to do."""
-        version, before = self._both()
+        version, before = self.kept()
         if version.version in ("", self._follows()):
             return False
         # aliases that followed the version before and have not changed since may have been moved by hand, and stay
@@ -230,7 +230,7 @@ class Versions:
                 return False
             set_aliases(version.models)
         for entry in {*version.files, *before.files}:
-            if entry.startswith(_PAGES):
+            if entry.startswith(PAGES):
                 self._show(entry, version.files.get(entry))
         write(self._followed, _stated(version, before))
         return True
@@ -238,9 +238,9 @@ class Versions:
     def discard(self, id: str) -> None:
         """Remove the draft ``id`` and the files that nothing else lists."""
         removed(self._draft(id))
-        self._sweep()
+        self.sweep()
 
-    def _both(self) -> tuple[Version, Version]:
+    def kept(self) -> tuple[Version, Version]:
         """Return the current version and the one before."""
         try:
             return _read(self._pointer)
@@ -248,6 +248,24 @@ class Versions:
             return Version(files=self._unversioned()), Version()
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{self._pointer}: is damaged: {error}; {MEND}") from error
+
+    def followed(self) -> tuple[Version, Version] | None:
+        """Return the versions in the copy of the pointer; None where there is none that can be read."""
+        try:
+            return _read(self._followed)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def put(self, version: Version, before: Version) -> None:
+        """Replace the pointer, without looking at what it was."""
+        with self._locked():
+            self._put(version, before)
+
+    def show(self) -> None:
+        """Show the pages of the current version again."""
+        for entry, file in self.current().files.items():
+            if entry.startswith(PAGES):
+                self._show(entry, file)
 
     def _put(self, version: Version, before: Version) -> None:
         write(self._pointer, _stated(version, before))
@@ -298,28 +316,37 @@ class Versions:
                 return text
         return ""
 
-    def _sweep(self) -> None:
+    def sweep(self) -> None:
         """Remove stale drafts, and files that no kept version or draft lists.
 
         Kept are the current version and the one before.
         """
         with self._locked():
-            current, before = self._both()
+            current = self.current()
             for draft in self.drafts():
                 if draft.base.version != current.version:
                     write(self._draft(draft.id), json.dumps(asdict(replace(draft, stage=OVERTAKEN, files={}, models={})), indent=1))
             for path in self._draft_files():
                 if time.time() - path.stat().st_mtime > _OVERTAKEN_DAYS * 86_400:
                     path.unlink(missing_ok=True)
-            every: list[Version | Draft] = [current, before, *self.drafts()]
-            listed = {file for each in every for file in each.files.values()}
-            places = [*self.root.glob(f"*/{self.name}.parquet"), *self.root.glob(f"*/{self.name}/*")]
-            mine = [path for path in places if subject_of(path.relative_to(self.root).parts[0], self.name) == self.subject]
-            mine += (self.root / "pages" / self.subject).glob("*")
-            for path in mine:
-                known = path.stem == self.name or _FILE.fullmatch(path.name)
-                if known and path.is_file() and path.relative_to(self.root).as_posix() not in listed and not being_written(path):
-                    path.unlink(missing_ok=True)
+            for path in self.unlisted():
+                path.unlink(missing_ok=True)
+
+    def unlisted(self) -> list[Path]:
+        """Return files that no kept version or draft lists, and that nothing is writing."""
+        every: list[Version | Draft] = [*self.kept(), *self.drafts()]
+        listed = {file for each in every for file in each.files.values()}
+        places = [*self.root.glob(f"*/{self.name}.parquet"), *self.root.glob(f"*/{self.name}/*")]
+        mine = [path for path in places if subject_of(path.relative_to(self.root).parts[0], self.name) == self.subject]
+        mine += (self.root / "pages" / self.subject).glob("*")
+        return [
+            path
+            for path in mine
+            if (path.stem == self.name or _FILE.fullmatch(path.name))
+            and path.is_file()
+            and path.relative_to(self.root).as_posix() not in listed
+            and not being_written(path)
+        ]
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -348,6 +375,6 @@ def _carried(before: Mapping[str, str], made: Mapping[str, str]) -> dict[str, st
 
 
 def _ancestors(entry: str) -> set[str]:
-    of_page = ("cluster_experiments",) if entry.startswith(f"{_PAGES}variability/") else ("comparison", "runtime_model")
-    parents = of_page if entry.startswith(_PAGES) else MADE_FROM.get(entry, _ELSE)
+    of_page = ("cluster_experiments",) if entry.startswith(f"{PAGES}variability/") else ("comparison", "runtime_model")
+    parents = of_page if entry.startswith(PAGES) else MADE_FROM.get(entry, _ELSE)
     return {*parents, *(each for parent in parents for each in _ancestors(parent))}

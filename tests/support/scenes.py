@@ -135,8 +135,8 @@ def _run(place: Path, day: int) -> int:
 
 
 def _prepare_run(place: Path) -> None:
-    _run(place, 30)
-    _accounting(place, 31)
+    _run(place, 24)
+    _accounting(place, 25)
 
 
 def _night(place: Path, day: int) -> int:
@@ -145,8 +145,8 @@ def _night(place: Path, day: int) -> int:
 
 
 def _prepare_night(place: Path) -> None:
-    _accounting(place, 38)
-    _night(place, 28)
+    _accounting(place, 26)
+    _night(place, 20)
 
 
 def _prepare_promotion(place: Path) -> None:
@@ -266,7 +266,7 @@ def _campaign(place: Path) -> int:
 
 
 def _prepare_campaign(place: Path) -> None:
-    _accounting(place, 38)
+    _accounting(place, 26)
     (place / "home").mkdir()
 
 
@@ -323,7 +323,7 @@ SCENES = {
     scene.name: scene
     for scene in (
         Scene("run", _prepare_run, lambda place: _run(place, 0), version_seen, _mend_version, _version_result),
-        Scene("night", _prepare_night, lambda place: _night(place, 29), version_seen, _mend_version, _version_result),
+        Scene("night", _prepare_night, lambda place: _night(place, 21), version_seen, _mend_version, _version_result),
         Scene("promotion", _prepare_promotion, _promotion, version_seen, _mend_version, _version_result),
         Scene("campaign", _prepare_campaign, _campaign, _campaign_seen, _nothing, _campaign_seen),
         Scene("ingestion", _prepare_ingest, _ingest, _ingest_seen, _nothing, _ingest_seen),

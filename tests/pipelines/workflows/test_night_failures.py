@@ -227,7 +227,7 @@ do(Path(sys.argv[1]), source(jobs=2100), 1)
         ("nights", "aliases_of", 0, True),
         ("Versions", "_show", 0, True),
         ("Versions", "_show", 1, True),
-        ("Versions", "_sweep", 0, True),
+        ("Versions", "sweep", 0, True),
     ],
     ids=[
         "comparing",
@@ -256,7 +256,7 @@ def test_a_night_that_is_killed_has_happened_or_not_and_the_next_one_works(
     told = " ".join(made.notes)
     if not happened:
         assert f"night {label} had died while" in told
-    assert ("that was finished" in told) == (happened and name != "_sweep")
+    assert ("that was finished" in told) == (happened and name != "sweep")
     assert (home / f"reports/nights/arriving/{label}.html").exists() == happened
     assert versions_of(home).drafts() == []
 

@@ -1,0 +1,50 @@
+"""``queuecast doctor``: say what kills and damage left in the home directory, and mend it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+import click
+
+from features.errors import InputError
+from pipelines.cli.options import note
+
+
+@click.command()
+@click.option("--repair", "mend", is_flag=True, help="Do what can be done; results that readers may use are never removed.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line: part, where, what, mend, by_hand, repaired.")
+def command(mend: bool, as_json: bool) -> None:
+    """Check lake, pointers, drafts, registry, counters, databases and permissions of the home directory.
+
+    Exit code 1 where something needs repair, or still does after it.
+    """
+    from pipelines.storage.home import home
+    from pipelines.storage.registry import tracking
+    from pipelines.workflows.doctor import Finding, examine, repair
+
+    place = home()
+    if not place.is_dir():
+        raise InputError(f"{place}: there is no home directory here; $QUEUECAST_HOME names another")
+    repaired: list[Finding] = []
+    left = repair(place, tracking, repaired.append) if mend else examine(place, tracking)
+    if as_json:
+        for finding in (*repaired, *left):
+            stated = {name: getattr(finding, name) for name in ("part", "where", "what", "mend")}
+            click.echo(json.dumps({**stated, "by_hand": finding.repair is None, "repaired": finding in repaired}))
+    else:
+        _print("repaired", "done", repaired)
+        _print("found", "would be done" if not mend else "to do", left)
+        note(f"{place}: {len(repaired):,} repaired, {len(left):,} found" if mend else f"{place}: {len(left):,} found")
+        if not mend and any(finding.repair for finding in left):
+            note("queuecast doctor --repair does it")
+    sys.exit(1 if left else 0)
+
+
+def _print(title: str, done: str, findings: Sequence) -> None:
+    from pipelines.report.terminal import print_table
+
+    if findings:
+        rows = [[each.part, each.where, each.what, each.mend] for each in findings]
+        print_table(["part", "where", "what", done], rows, title=title, left=("where", "what", done))

@@ -1,0 +1,325 @@
+"""The health of a home directory: what kills and damage left, and how each is mended.
+
+A check looks and changes nothing; it returns a :class:`Finding` for everything that is wrong. A subject at which a run or night is
+working is left alone. Nothing that a reader may use is removed: not the files of the current version or the one before, and no
+registered version that an alias or the pointer names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sqlite3
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
+
+from features.errors import InputError
+from pipelines.sources.systems import systems
+from pipelines.storage.atomic import being_written, removed
+from pipelines.storage.counters_store import CountersStore
+from pipelines.storage.lake import Lake
+from pipelines.storage.permissions import umask
+from pipelines.storage.publishing import NIGHT, alone, lock_of
+from pipelines.storage.versions import PAGES, Draft, Version, Versions
+from pipelines.workflows.doctor_registry import (
+    Finding,
+    aliases_follow,
+    left_versions,
+    run_state,
+    runs_of_dagster,
+    runs_of_the_registry,
+)
+
+if TYPE_CHECKING:
+    from models.registry.tracking import Tracking
+
+_ROUNDS = 5
+"""Max rounds of checks and repairs: a repair may uncover what lay behind."""
+_AGED_S = 3600.0
+"""Age from which a file without a known process counts as left behind."""
+BY_HAND = "by hand"
+
+
+def examine(home: Path, connect: Callable[[], Tracking]) -> list[Finding]:
+    """Return everything found wrong in ``home``; ``connect`` opens its registry."""
+    found = [*_databases(home), *_settings(home)]
+    store = None
+    if not any(each.part == "registry" for each in found) and _has_registry(home):
+        try:
+            store = connect()
+        except InputError as error:
+            found.append(Finding("registry", "", str(error), BY_HAND))
+    for subject in _subjects(home):
+        try:
+            with alone(home, lock_of(subject)):
+                found += _subject(home, subject, store)
+        except InputError as error:
+            if "is running" not in str(error):
+                raise
+    if store is not None:
+        found += runs_of_the_registry(home, store)
+    return [*found, *runs_of_dagster(home), *_counters(home), *_leftovers(home), *_permissions(home)]
+
+
+def repair(home: Path, connect: Callable[[], Tracking], tell: Callable[[Finding], object]) -> list[Finding]:
+    """Repair what can be, tell of each repair, and return what is left."""
+    for _ in range(_ROUNDS):
+        found = examine(home, connect)
+        mended = [each for each in found if each.repair is not None]
+        if not mended:
+            return found
+        for each in mended:
+            assert each.repair is not None
+            each.repair()
+            tell(each)
+    return examine(home, connect)
+
+
+def _has_registry(home: Path) -> bool:
+    return (home / "mlflow.db").exists() or bool(os.environ.get("MLFLOW_TRACKING_URI"))
+
+
+# the databases and settings
+
+
+def _databases(home: Path) -> Iterator[Finding]:
+    """Check every SQLite database: the registry's, and Dagster's."""
+    for path in [home / "mlflow.db", *sorted((home / "dagster").rglob("*.db"))]:
+        part = "registry" if path.name == "mlflow.db" else "dagster"
+        if not path.is_file():
+            continue
+        if path.stat().st_size == 0 and part == "registry":
+            aside = path.with_name("mlflow.db.empty")
+            what = "is empty: it was cut; a backup brings its models back"
+            yield Finding(
+                part, path.name, what, f"begin anew without them ({aside.name} is kept)", partial(os.replace, path, aside)
+            )
+            continue
+        try:
+            with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=5)) as database:
+                said = database.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        except sqlite3.Error as error:
+            said = str(error)
+        if said not in ("ok", "database is locked"):
+            yield Finding(part, str(path.relative_to(home)), f"is damaged: {said}", f"{BY_HAND}: restore it from a backup")
+
+
+def _settings(home: Path) -> Iterator[Finding]:
+    from pipelines.sources.catalogue import load_catalogue
+
+    for name, read in (("systems.toml", lambda: systems(home)), ("traces.toml", load_catalogue)):
+        if (home / name).exists():
+            try:
+                read()
+            except InputError as error:
+                yield Finding("settings", name, str(error), BY_HAND)
+
+
+# a subject: its pointer, tables, pages, drafts and aliases
+
+
+def _subjects(home: Path) -> list[str]:
+    lake = home / "lake"
+    named = {path.stem for ending in ("json", "followed") for path in (lake / "current").glob(f"*.{ending}") if path.name[0] != "."}
+    return sorted(named | {path.name for path in (lake / "drafts").glob("*") if path.is_dir()})
+
+
+def _subject(home: Path, subject: str, store: Tracking | None) -> Iterator[Finding]:
+    versions = Lake(home / "lake").versions(subject)
+    try:
+        current, before = versions.kept()
+    except InputError as error:
+        copy = versions.followed()
+        mend = (
+            f"{BY_HAND}: restore it from a backup"
+            if copy is None
+            else f"put back the version {copy[0].version}, which was followed last"
+        )
+        yield Finding("lake", subject, str(error).split("; ")[0], mend, None if copy is None else partial(versions.put, *copy))
+        return
+    broken = [*_broken(versions, subject, current, before)]
+    yield from broken
+    yield from _drafts(home, versions, subject)
+    if unlisted := versions.unlisted():
+        what = f"{len(unlisted):,} files that no version or draft lists: {_some(unlisted, home)}"
+        yield Finding("lake", subject, what, "remove them", versions.sweep)
+    if not broken and store is not None:
+        yield from aliases_follow(home, versions, subject, store, current)
+        yield from left_versions(home, versions, subject, store, current)
+    if not broken and not versions.under_way:
+        hidden = [
+            entry
+            for entry, file in current.files.items()
+            if entry.startswith(PAGES) and not _same(home / entry, versions.root / file)
+        ]
+        if hidden:
+            yield Finding("pages", subject, f"{', '.join(hidden)} not as published", "show what was published", versions.show)
+
+
+def _broken(versions: Versions, subject: str, current: Version, before: Version) -> Iterator[Finding]:
+    """Find the files of the versions that are missing or not what their names say."""
+    now, then = (
+        {entry: file for entry, file in each.files.items() if not _whole(versions.root / file)} for each in (current, before)
+    )
+    if now:
+        named = ", ".join(f"{entry} ({file})" for entry, file in now.items())
+        if before.version and not then:
+            mend, put = f"go back to the version before, {before.version}", (before, Version())
+        else:
+            kept = {entry: file for entry, file in current.files.items() if entry not in now}
+            mend, put = "leave them out of the version, so that they are made anew", (replace(current, files=kept), Version())
+        yield Finding("lake", subject, f"missing or damaged in the current version: {named}", mend, partial(versions.put, *put))
+    elif then:
+        what = f"missing or damaged in the version before: {', '.join(then.values())}"
+        yield Finding("lake", subject, what, "forget the version before", partial(versions.put, current, Version()))
+
+
+def _whole(path: Path) -> bool:
+    """Tell whether a file is there and, where it is named by its content, has it."""
+    if not path.is_file():
+        return False
+    if len(path.stem) != 16 or set(path.stem) - set("0123456789abcdef"):
+        return True
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest().startswith(path.stem)
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.is_file() and one.read_bytes() == other.read_bytes()
+
+
+def _drafts(home: Path, versions: Versions, subject: str) -> Iterator[Finding]:
+    """Find the drafts of processes that died: no night is at work, and the run is finished or unknown."""
+    try:
+        drafts = versions.drafts()
+    except InputError as error:
+        path = Path(str(error).split(": is damaged")[0])
+        yield Finding("lake", subject, str(error).split("; ")[0], "remove it", partial(removed, path))
+        return
+    for draft in drafts:
+        if draft.id.startswith(NIGHT) or _dead(home, draft, versions):
+            what = f"{draft.made_by or 'the draft ' + draft.id} died{f' while {draft.stage}' if draft.stage else ''}; nothing of it was published"
+            yield Finding("lake", subject, what, "discard its draft", partial(versions.discard, draft.id))
+
+
+def _dead(home: Path, draft: Draft, versions: Versions) -> bool:
+    age_s = _age_s(versions.root / "drafts" / versions.subject / f"{draft.id}.json")
+    if draft.id.count("-") != 4:  # a table written by itself
+        return age_s > _AGED_S
+    status = run_state(home, draft.id)
+    return age_s > _AGED_S if status == "" else status in ("FAILURE", "CANCELED") or status == "gone"
+
+
+# counters, what is left of writes, permissions
+
+
+def _counters(home: Path) -> Iterator[Finding]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for root in sorted((home / "lake" / "counters").glob("*")):
+        if not root.is_dir():
+            continue
+        try:
+            store = CountersStore(home / "lake", root.name)
+        except InputError as error:
+            yield Finding("counters", root.name, str(error), BY_HAND)
+            continue
+        bad = []
+        for part in (part for sampler in store.samplers for part in store.parts(sampler)):
+            try:
+                if pq.read_metadata(store.path(part)).num_rows != part.rows:
+                    bad.append(part.file)
+            except (OSError, pa.ArrowException):
+                bad.append(part.file)
+        if bad:
+            mend = f"{BY_HAND}: restore them from a backup, or remove {root} and ingest again"
+            yield Finding("counters", root.name, f"{len(bad):,} parts of the ledger missing or damaged: {', '.join(bad[:3])}", mend)
+        if (left := store.remains()) and _free(root / ".lock"):
+            what = f"{len(left):,} files that the ledger does not name: {_some(left, home)}"
+            yield Finding("counters", root.name, what, "remove them", partial(_sweep, home, root.name))
+
+
+def _sweep(home: Path, system: str) -> None:
+    with CountersStore(home / "lake", system).changing():
+        pass
+
+
+def _leftovers(home: Path) -> Iterator[Finding]:
+    """Find temporary files whose process is gone, and folders that were never moved into their place."""
+    others = {home / "mlartifacts", home / "dagster", home / "lake" / "counters"}
+    left = []
+    for folder, folders, files in os.walk(home):
+        place = Path(folder)
+        folders[:] = [name for name in folders if place / name not in others]
+        if place.parent.parent == home / "lake" and place.parent.name not in ("current", "drafts", "pages"):
+            continue  # tables, which are told with their subject
+        left += [
+            place / name for name in files if name.startswith(".") and name.endswith(".tmp") and not being_written(place / name)
+        ]
+    for name, lock in (("mlflow.db.new", "mlflow.db.lock"), ("simulated/congested-small.new", "simulated/congested-small.lock")):
+        if (home / name).exists() and _free(home / lock):
+            left.append(home / name)
+    if left:
+        what = f"{len(left):,} unfinished files of processes that are gone: {_some(left, home)}"
+        yield Finding("files", "", what, "remove them", partial(_each, _clear, left))
+
+
+def _each(do: Callable[[Path], None], paths: list[Path]) -> None:
+    for path in paths:
+        do(path)
+
+
+def _clear(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        removed(path)
+
+
+def _free(lock: Path) -> bool:
+    try:
+        with FileLock(lock, timeout=0):
+            return True
+    except Timeout:
+        return False
+
+
+def _permissions(home: Path) -> Iterator[Finding]:
+    """Find files that others may read or that belong to another user."""
+    every = [home, *(Path(folder) / name for folder, folders, files in os.walk(home) for name in (*folders, *files))]
+    stats: Mapping[Path, os.stat_result] = {path: path.lstat() for path in every if path.exists() and not path.is_symlink()}
+    foreign = [path for path, found in stats.items() if found.st_uid != os.geteuid()]
+    if foreign:
+        yield Finding(
+            "permissions", "", f"{len(foreign):,} files of another user: {_some(foreign, home)}", f"{BY_HAND}: chown them"
+        )
+    open_ = [path for path, found in stats.items() if found.st_mode & umask() and path not in foreign]
+    if open_:
+        what = f"{len(open_):,} files and folders that other users may read: {_some(open_, home)}"
+        yield Finding("permissions", "", what, f"take that away (umask {umask():03o})", partial(_each, _close, open_))
+
+
+def _close(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        path.chmod(stat.S_IMODE(path.stat().st_mode) & ~umask())
+
+
+def _some(paths: list[Path], home: Path) -> str:
+    named = [str(path.relative_to(home)) if path != home else str(home) for path in paths[:3]]
+    return ", ".join(named) + (", ..." if len(paths) > 3 else "")
+
+
+def _age_s(path: Path) -> float:
+    with suppress(FileNotFoundError):
+        return time.time() - path.stat().st_mtime
+    return 0.0

@@ -1,0 +1,202 @@
+"""What is wrong with the registry and Dagster's runs of a home directory, for :mod:`pipelines.workflows.doctor`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from features.errors import InputError
+from pipelines.storage.atomic import alive
+from pipelines.storage.lake import Lake
+from pipelines.storage.publishing import aliases_of, alone, finish, lock_of
+from pipelines.storage.versions import Version, Versions
+
+if TYPE_CHECKING:
+    from mlflow.entities import LoggedModel, Run
+    from mlflow.entities.model_registry import ModelVersion
+
+    from models.registry.tracking import Tracking
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong: in which ``part`` of the home, ``where``, ``what``, and what would ``mend`` it.
+
+    ``repair`` does that; without one it is for a person.
+    """
+
+    part: str
+    where: str
+    what: str
+    mend: str
+    repair: Callable[[], object] | None = None
+
+
+def aliases_follow(home: Path, versions: Versions, subject: str, store: Tracking, current: Version) -> Iterator[Finding]:
+    from models.registry.registration import version_at
+    from models.registry.versions import aliases
+
+    champion = current.models.get("champion", "")
+    if champion and version_at(store, subject, champion) is None:
+        if version_at(store, subject) is None:
+            what = f"the registry has no version {champion}, the champion that was published; a backup brings it back"
+            yield Finding(
+                "registry",
+                subject,
+                what,
+                "begin anew without a champion",
+                partial(versions.put, replace(current, models={}), Version()),
+            )
+        return
+    lake = Lake(home / "lake")
+    if versions.under_way:
+        what = f"{current.made_by or 'a run'} died while it was published"
+        yield Finding("registry", subject, what, "let aliases and pages follow it", lambda: _finish(home, lake, store, subject))
+    elif champion and "champion" not in aliases(store, subject):
+        what = f"no alias champion, though version {champion} was published"
+        yield Finding("registry", subject, what, "set the aliases again", lambda: aliases_of(store, subject)(current.models))
+
+
+def _finish(home: Path, lake: Lake, store: Tracking, subject: str) -> None:
+    with alone(home, lock_of(subject)):
+        finish(lake, store, subject)
+
+
+def left_versions(home: Path, versions: Versions, subject: str, store: Tracking, current: Version) -> Iterator[Finding]:
+    """Find versions registered by a run or night after the last publication, and so never published."""
+    from models.registry.versions import REFRESHED_FROM, aliases, all_versions
+
+    every = all_versions(store, subject)
+    named = {*aliases(store, subject).values(), *current.models.values()}
+    named |= {each.tags[REFRESHED_FROM] for each in every if REFRESHED_FROM in each.tags and str(each.version) in named}
+    named |= {number for draft in versions.drafts() for number in draft.models.values()}
+    published_ms = (versions.root / "current" / f"{subject}.json").stat().st_mtime * 1000 if current.version else 0.0
+    left = [
+        each
+        for each in every
+        if str(each.version) not in named and each.creation_timestamp > published_ms and "dagster_run_id" in each.tags
+    ]
+    if left and not versions.drafts():
+        numbers = ", ".join(sorted((str(each.version) for each in left), key=int))
+        what = f"versions {numbers} were registered and never published"
+        yield Finding("registry", subject, what, "remove them with their files", lambda: _remove(store, left))
+
+
+def _remove(store: Tracking, left: list[ModelVersion]) -> None:
+    from models.registry.versions import remove
+
+    for each in left:
+        remove(store, each)
+
+
+# runs in state RUNNING
+
+
+def runs_of_the_registry(home: Path, store: Tracking) -> Iterator[Finding]:
+    """Find runs that are not ended though nothing is at work on their model, and models that no version has."""
+    from models.registry.versions import REGISTERED_MODEL, all_versions
+
+    runs = store.client.search_runs([store.experiment_id], "attributes.status = 'RUNNING'")
+    dead = [run for run in runs if _nothing_works_on(home, run.data.tags.get(REGISTERED_MODEL, ""))]
+    if dead:
+        what = (
+            f"{len(dead):,} runs in state RUNNING whose process is gone: {', '.join(run.info.run_name or '' for run in dead[:3])}"
+        )
+        yield Finding("registry", "runs", what, "mark them as killed", lambda: _end(store, dead))
+    ended = {run.info.run_id: run for run in store.client.search_runs([store.experiment_id], "attributes.status != 'RUNNING'")}
+    models = [model for model in _logged(store) if (run := ended.get(model.source_run_id or "")) and run.info.status != "FINISHED"]
+    names = {ended[model.source_run_id].data.tags.get(REGISTERED_MODEL, "") for model in models if model.source_run_id}
+    used = {
+        each.model_id or (each.source or "").removeprefix("models:/")
+        for name in names
+        if name
+        for each in all_versions(store, name)
+    }
+    if left := [model for model in models if model.model_id not in used]:
+        what = f"{len(left):,} models logged by runs that were killed, in no version"
+        yield Finding("registry", "models", what, "remove them with their files", lambda: _forget(store, left))
+
+
+def _logged(store: Tracking) -> Iterator[LoggedModel]:
+    page = None
+    while page is None or page:
+        answer = store.client.search_logged_models([store.experiment_id], page_token=page)
+        yield from answer
+        page = answer.token or ""
+
+
+def _nothing_works_on(home: Path, model: str) -> bool:
+    if not model:
+        return False
+    try:
+        with alone(home, lock_of(model)):
+            return True
+    except InputError:
+        return False
+
+
+def _end(store: Tracking, runs: list[Run]) -> None:
+    for run in runs:
+        store.client.set_terminated(run.info.run_id, "KILLED")
+
+
+def _forget(store: Tracking, models: list[LoggedModel]) -> None:
+    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+    for model in models:
+        get_artifact_repository(model.artifact_location, tracking_uri=store.uri).delete_artifacts()
+        store.client.delete_logged_model(model.model_id)
+
+
+def run_state(home: Path, run_id: str) -> str:
+    """Return a Dagster run's state, "gone" for one whose process is, "" for an unknown one."""
+    import dagster as dg
+
+    from pipelines.storage.instance import PROCESS_TAG
+
+    if not _has_dagster(home):
+        return ""
+    with dg.DagsterInstance.get() as instance:
+        run = instance.get_run_by_id(run_id)
+    if run is None:
+        return ""
+    process = run.tags.get(PROCESS_TAG, "")
+    return "gone" if not run.is_finished and process.isdigit() and not alive(int(process)) else str(run.status.value)
+
+
+def runs_of_dagster(home: Path) -> Iterator[Finding]:
+    """Find runs of commands that are not finished, though their process is gone."""
+    import dagster as dg
+
+    from pipelines.storage.instance import PROCESS_TAG
+
+    if not _has_dagster(home):
+        return
+    unfinished = dg.RunsFilter(
+        statuses=[dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.NOT_STARTED]
+    )
+    with dg.DagsterInstance.get() as instance:
+        runs = instance.get_runs(unfinished)
+    dead = [run for run in runs if (process := run.tags.get(PROCESS_TAG, "")).isdigit() and not alive(int(process))]
+
+    def end() -> None:
+        with dg.DagsterInstance.get() as instance:
+            for run in dead:
+                instance.report_run_failed(run, "its process was killed")
+
+    if dead:
+        what = f"{len(dead):,} runs in state {dead[0].status.value} whose process is gone: {', '.join(run.run_id[:8] for run in dead[:3])}"
+        yield Finding("dagster", "runs", what, "mark them as failed", end)
+
+
+def _has_dagster(home: Path) -> bool:
+    from pipelines.storage.instance import dagster_home
+
+    if not os.environ.get("DAGSTER_HOME") and not (home / "dagster" / ".ready").exists():
+        return False
+    dagster_home()
+    return True

@@ -1,0 +1,88 @@
+"""Kill ten commands one after the other in one home, and let the doctor repair it.
+
+It must find nothing after its repair, and what was published must be as readers saw it before; the command then ends as it should.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+from tests.campaigns.apart import answer, apart
+from tests.campaigns.counts import Counts
+from tests.support.scenes import SCENES, Scene, forked, queuecast, version_followed, warm
+from tests.support.system_calls import KILL, Call, available, watched
+
+ATTEMPTS = 40
+KILLS = 10
+
+
+def campaign(
+    attempts: int, seed: int, folder: Path, scenes: tuple[str, ...] = ("run", "night", "promotion", "ingestion")
+) -> Counts:
+    """Kill ``attempts`` commands, ten in a home."""
+    return apart("tests.campaigns.doctor", attempts, seed, folder, *scenes)
+
+
+def _campaign(attempts: int, seed: int, folder: Path, *scenes: str) -> Counts:
+    counts, random_ = Counts(), random.Random(seed)
+    if not available():
+        return Counts(0, Counter({"not possible on this system": 1}))
+    warm(folder / "warm", scenes)
+    for number in range(max(attempts // KILLS, 1)):
+        scene = SCENES[scenes[number % len(scenes)]]
+        _treat(scene, min(KILLS, attempts), random_, folder / str(number), counts)
+    return counts
+
+
+def _treat(scene: Scene, kills: int, random_: random.Random, folder: Path, counts: Counts) -> None:
+    counted, place = folder / "counted", folder / "place"
+    counted.mkdir(parents=True)
+    forked(lambda: scene.prepare(counted))
+    calls = watched(lambda: scene.act(counted), counted, lambda call: 0).calls
+    place.mkdir()
+    forked(lambda: scene.prepare(place))
+    for _ in range(kills):
+        watched(lambda: scene.act(place), place, _dies(random_.randrange(calls)))
+        counts.add(f"{scene.name}: killed")
+    before = forked(lambda: scene.seen(place))
+    first, found = _doctor(place)
+    code, repaired = _doctor(place, "--repair")
+    last, left = _doctor(place)
+    now = forked(lambda: scene.seen(place))
+    for finding in found:
+        counts.outcomes[f"doctor: {finding['part']}, {finding['mend']}"] += 1
+    said = f"{scene.name} after {kills} kills"
+    if (first, code, last) != (1, 0, 0) or left:
+        counts.findings.append(f"{said}: exit codes {first}, {code}, {last}; left: {[each['what'] for each in left]}")
+    if not repaired:
+        counts.findings.append(f"{said}: nothing was repaired")
+    changed = {name for name in before if before[name] != now[name] and name not in ("aliases", "pages")}
+    if changed or ("version" in now and version_followed(place, now)):
+        counts.findings.append(f"{said}: the doctor changed {sorted(changed)} of what was published")
+    again = watched(lambda: scene.act(place), place, None)
+    if again.code:
+        counts.findings.append(f"{said}: the next one ends with {again.code}: {again.output.strip()[-300:]}")
+
+
+def _dies(left: int):
+    def decide(_: Call) -> int:
+        nonlocal left
+        left -= 1
+        return KILL if left < 0 else 0
+
+    return decide
+
+
+def _doctor(place: Path, *options: str) -> tuple[int, list[dict[str, str]]]:
+    done = watched(lambda: queuecast(place, "doctor", "--json", *options), place, None)
+    stated = [json.loads(line) for line in done.output.splitlines() if line.startswith("{")]
+    if done.code not in (0, 1):
+        raise RuntimeError(f"doctor ends with {done.code}: {done.output[-500:]}")
+    return done.code, stated
+
+
+if __name__ == "__main__":
+    answer(_campaign)
