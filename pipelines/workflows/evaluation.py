@@ -27,8 +27,6 @@ from sim.simulate import simulate
 
 Nights = Callable[[str, int, int], None]
 """A callback with a predictor's name, the night and the number of nights."""
-FEEDBACK = ("ends", AT_ONCE)
-"""When a predictor knows a runtime: when the job ends in the simulation, or before the next job is submitted."""
 KIND = "evaluation"
 """The kind of Parquet file that holds the figures."""
 BY_CHANCE, WITH_FEEDBACK = "band of 99 % by chance", "band of 99 % by chance, with the update's feedback"
@@ -54,7 +52,7 @@ class Protocol:
     """How predictors are asked and judged.
 
     They are asked in a simulation under ``scheduler`` and judged over ``parts`` of the trace, against ``baseline``, with the
-    quantile losses of ``levels``. ``feedback``, one of :data:`FEEDBACK`, says when a runtime is known: when the job ends there, or
+    quantile losses of ``levels``. ``feedback``, ``ends`` or :data:`AT_ONCE`, says when a runtime is known: when the job ends there, or
     (then nothing is simulated and no cost is measured) before the next job is submitted, as no system can. ``repeats`` runs
     measure each predictor's cost, 0 leaves it out.
     """
