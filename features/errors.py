@@ -1,10 +1,6 @@
 """The one exception for bad input, and foreign text made safe to print."""
 
-import re
-
 from features import limits
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class InputError(ValueError):
@@ -17,9 +13,11 @@ class InputError(ValueError):
 def printable(text: str) -> str:
     r"""Return ``text`` with control characters, but tabs and line ends, as escapes such as \x1b.
 
-    So are marks that change the direction of writing, and halves of characters, which no terminal can print.
+    So are marks that are not seen or change the direction of writing, and halves of characters, which no terminal can print.
     """
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in "\t\n" else each.encode("unicode_escape").decode() for each in text)
 
 
 def one_line(text: str, most: int = limits.MESSAGE) -> str:

@@ -96,8 +96,24 @@ def conform(columns: Mapping[str, object], length: int) -> pd.DataFrame:
         elif column.dtype == "category":
             data[name] = _category(values)
         else:
+            _check_whole(values, name)
             data[name] = pd.array(values, dtype=column.dtype)  # type: ignore[call-overload]
     return pd.DataFrame(data, copy=False)
+
+
+def _check_whole(values: object, name: str) -> None:
+    """Raise TypeError for values that a cast to int64 would change without a word."""
+    dtype = getattr(values, "dtype", np.dtype(object))
+    kind = getattr(dtype, "kind", "O")
+    if kind in "bmMSU" or (kind == "O" and isinstance(dtype, pd.StringDtype)):
+        raise TypeError(f"{name} holds {dtype}, not numbers")
+    if kind not in "fu":
+        return
+    numbers = pd.Series(values).dropna().to_numpy()
+    if kind == "f" and not (np.isfinite(numbers) & (np.abs(numbers) < 2.0**63) & (numbers % 1 == 0)).all():
+        raise TypeError(f"{name} has numbers that are not whole, or not of 64 bits")
+    if kind == "u" and (numbers > np.iinfo(np.int64).max).any():
+        raise TypeError(f"{name} has numbers beyond 64 bits with a sign")
 
 
 def _category(values: object) -> pd.Categorical:

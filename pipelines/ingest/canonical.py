@@ -72,7 +72,7 @@ def read_canonical(path: str | Path) -> Trace:
     except (TypeError, ValueError, ArithmeticError) as error:
         raise InputError(f"{path}: a column has a wrong type: {error}") from error
     for name in IDENTITIES:
-        if not pd.api.types.is_string_dtype(jobs[name].cat.categories.dtype):
+        if pd.api.types.infer_dtype(jobs[name].cat.categories, skipna=False) not in ("string", "empty"):
             raise InputError(f"{path}: a column has a wrong type: {name} holds {jobs[name].cat.categories.dtype}, not text")
     fields["header"] = {"Source": fields["source"], **fields["header"]}
     return Trace(jobs=jobs, **{**fields, "name": trace_name(path), "source": str(path)})
@@ -97,5 +97,8 @@ def _checked(metadata: dict[str, Any], path: str | Path) -> dict[str, Any]:
     if abs(fields["origin_unix_s"] or 0) > limits.SECONDS:
         raise InputError(f"{path}: states origin_unix_s beyond the {limits.SECONDS:,} s that are possible")
     if fields["timezone"] is not None:
-        zone(fields["timezone"])
+        try:
+            zone(fields["timezone"])
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
     return {**fields, "notes": tuple(fields["notes"]), "unread": tuple(UnreadLine(*line) for line in unread)}

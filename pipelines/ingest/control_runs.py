@@ -96,7 +96,9 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
         here = (codes == code) & (left == "")
         if word not in STATUS and word not in UNFINISHED:
             if here.any():
-                raise table.error(state, int(np.argmax(here)), f"is not one of {', '.join([*STATUS, *UNFINISHED])}")
+                raise table.error(
+                    state, int(np.argmax(here)), f"is no state of Slurm's, such as {', '.join([*STATUS][:4])} or {UNFINISHED[1]}"
+                )
         elif STATUS.get(word) != 1:
             left[here] = f"state {word}"
     start = to_unix(table.times(started), place).unix_s

@@ -203,14 +203,14 @@ def parse(data, at, roles, text_first, row, time_us, node, values, latest_us, ha
         hards = tally[2]
         field = 0
         while True:
-            while data[at] == 32 or data[at] == 9:
+            while data[at] == 32 or data[at] == 9 or data[at] == 13:
                 at += 1
             begin = at
             if field >= fields:
                 pass
             elif roles[field] >= 0:
                 metric = roles[field]
-                if data[at] == 44 or data[at] == 10 or data[at] == 13:
+                if data[at] == 44 or data[at] == 10:
                     values[metric, row] = np.nan
                     nulls += 1
                 else:

@@ -221,7 +221,9 @@ def _states(table: AccountingTable, jobs: np.ndarray, times: JobTimes, notes: li
     for place, word in enumerate(words):
         if word not in STATUS and word not in UNFINISHED and (jobs & (codes == place)).any():
             raise table.error(
-                "state", int(np.argmax(jobs & (codes == place))), f"is not one of {', '.join([*STATUS, *UNFINISHED])}"
+                "state",
+                int(np.argmax(jobs & (codes == place))),
+                f"is no state of Slurm's, such as {', '.join([*STATUS][:4])} or {UNFINISHED[1]}",
             )
     status = np.array([STATUS.get(word, -1) for word in words], np.int64)[codes[jobs]]
     over = np.array([ENDED_RUN.get(word, -1) for word in words], np.int64)[codes[jobs]]

@@ -43,6 +43,7 @@ FRACTIONAL, NEGATIVE = 0, 1
 
 _DIGITS = 18  # as many always fit in an int64
 _LARGEST = 1e18
+_EXACT = 2.0**53  # numbers with an exponent are read as float64, which holds whole numbers below
 
 
 @njit(cache=True, nogil=True)
@@ -109,7 +110,7 @@ def _number(data, at, kind):
             number = whole + fraction / scale
             if number > 0:  # 0e999 is 0, and not 0 times infinity
                 number *= 10.0 ** (-exponent if down else exponent)
-            if number >= _LARGEST:
+            if number >= _EXACT:
                 large = True
             if not large:
                 whole = np.int64(np.floor(number + 0.5))

@@ -99,7 +99,16 @@ def _told(path: str | Path) -> Iterator[None]:
         if error.errno:
             raise unreadable(path, error) from error
         raise _damaged(path, error) from error
-    except (pa.ArrowException, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, NotImplementedError) as error:
+    except (
+        pa.ArrowException,
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+        NotImplementedError,
+        RecursionError,
+    ) as error:
         raise _damaged(path, error) from error
 
 

@@ -210,7 +210,9 @@ def test_without_elapsed_the_end_says_how_long_a_job_ran(tmp_path: Path) -> None
 
 def test_errors_in_accounting_are_one_line(tmp_path: Path) -> None:
     path = sacct(tmp_path, job(1), job(2, state="WHAT"))
-    assert refusal(read_accounting_runs, path, PATTERN, ZONE).startswith("3: State 'WHAT' is not one of COMPLETED, ")
+    assert refusal(read_accounting_runs, path, PATTERN, ZONE).startswith(
+        "3: State 'WHAT' is no state of Slurm's, such as COMPLETED, "
+    )
     assert (
         refusal(read_accounting_runs, sacct(tmp_path, job(1), job(1)), PATTERN, ZONE)
         == "3: JobIDRaw '1' completed on an earlier line too"

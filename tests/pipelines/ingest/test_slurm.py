@@ -439,7 +439,7 @@ BAD = {
     "a state": (
         sacct(JOB, job(state="EXPLODED")),
         ZONE,
-        f":3: State 'EXPLODED' is not one of {', '.join([*STATUS, *UNFINISHED])}",
+        ":3: State 'EXPLODED' is no state of Slurm's, such as COMPLETED, FAILED, TIMEOUT, NODE_FAIL or RUNNING",
     ),
     "a raw id": (sacct(JOB, job(jobidraw="8_1")), ZONE, ":3: JobIDRaw '8_1' is not a whole number"),
     "an unknown zone": (sacct(JOB), "Berlin", None),

@@ -1,0 +1,367 @@
+"""What the campaign of mutated files reads: for each kind of file seeds, the product's reader, and a check of what it accepts.
+
+A check compares with a second reader (:mod:`tests.oracle.readers`), counts jobs, and simulates small traces; it returns what is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from features import limits
+from features.errors import InputError
+from features.jobs.cleaning import clean
+from features.jobs.schema import COLUMNS, IDENTITIES, Trace
+from pipelines.cli.predict import read_submissions
+from pipelines.ingest.control_runs import read_accounting_runs, read_runs
+from pipelines.ingest.ldms import LdmsReader, NodeTable
+from pipelines.ingest.ldms_files import scan
+from pipelines.ingest.prediction_table import table_predictor
+from pipelines.ingest.probes import read_probes, read_types
+from pipelines.ingest.read import read_file, read_trace
+from pipelines.sources.catalogue import load_catalogue
+from pipelines.sources.systems import systems
+from sim import evaluate, simulate
+from tests.campaigns import seeds
+from tests.campaigns.mutation import BINARY, TEXT, Mutation, mutated, packed
+from tests.oracle import readers
+
+_SMALL = 200
+"""Jobs up to which what is accepted is also simulated."""
+
+Check = Callable[[Any, bytes], str | None]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One kind of file: its name and suffix, seeds, how it is mutated, read and checked."""
+
+    suffix: str
+    seeds: Callable[[], Sequence[bytes]]
+    read: Callable[[Path], Any]
+    check: Check
+    kinds: tuple[Mutation, ...] = TEXT
+    gzip: bool = False
+
+    def case(self, r: random.Random) -> bytes:
+        """Draw a mutated file."""
+        seed = r.choice(self.seeds())
+        if self.kinds is TEXT and len(seed) > 2500 and r.random() < 0.5:
+            seed = seed[: seed.rfind(b"\n", 0, 1500) + 1]  # a mutation of few lines is more often one of a line that matters
+        made = mutated(seed, r, self.kinds)
+        return packed(made, r) if self.gzip else made
+
+
+def _small(trace: Trace) -> str | None:
+    """Clean and simulate a small trace: no job is lost, no processor used twice, every metric finite."""
+    try:
+        cleaned = clean(trace, seeds.PROCS if trace.procs is None else None, "runtime")
+    except InputError as refused:
+        return _message(refused, trace.source)
+    rejected = cleaned.rejected_jobs
+    dropped = int((rejected["action"] == "dropped").sum())
+    if cleaned.jobs_read != len(trace.jobs) + len(trace.unread) or cleaned.jobs_read != len(cleaned.jobs) + dropped:
+        return f"{cleaned.jobs_read} read, {len(cleaned.jobs)} kept and {dropped} dropped"
+    if len(cleaned.jobs) > _SMALL:
+        return None
+    try:
+        schedule = simulate(cleaned.jobs, procs=cleaned.procs)
+    except InputError as refused:
+        return None if "do not fit the simulator's clock" in str(refused) else f"a cleaned trace cannot be simulated: {refused}"
+    jobs = schedule.jobs
+    if (jobs["start_s"] < jobs["submit_s"]).any() or (jobs["end_s"] - jobs["start_s"] != jobs["runtime_s"]).any():
+        return "a job starts before its submission, or ends at another time than its runtime says"
+    ends = zip(jobs["end_s"], -jobs["procs"], strict=True)
+    events = sorted([*ends, *zip(jobs["start_s"], jobs["procs"], strict=True)])
+    used = 0
+    for _, wide in events:
+        used += wide
+        if used > cleaned.procs:
+            return "more processors are used than there are"
+    bad = [name for name, value in evaluate(schedule).items() if isinstance(value, (int, float)) and not math.isfinite(value)]
+    return f"metrics {bad} are not finite" if bad else None
+
+
+def _message(refused: InputError, name: str) -> str | None:
+    """Return what is wrong with a refusal: it is one line, short, printable, and names the file."""
+    said = str(refused)
+    if "\n" in said or len(said) > limits.MESSAGE:
+        return f"a refusal of {len(said)} characters, {said.count(chr(10))} line ends: {said[:200]!r}"
+    if Path(name).name not in said:
+        return f"a refusal does not name its file: {said}"
+    return None
+
+
+def _rows(trace: Trace) -> Iterable[dict[str, Any]]:
+    return (
+        {name: None if value is pd.NA or value != value else value for name, value in row.items()}
+        for row in trace.jobs.to_dict("records")
+    )
+
+
+def _differ(found: Iterable[dict[str, Any]], wanted: Sequence[dict[str, Any]]) -> str | None:
+    rows = list(found)
+    if len(rows) != len(wanted):
+        return f"{len(rows)} rows, a second reader has {len(wanted)}"
+    for place, (row, want) in enumerate(zip(rows, wanted, strict=True)):
+        for name, value in want.items():
+            if row[name] != value:
+                return f"row {place}: {name} is {row[name]!r}, a second reader has {str(value)[:60]!r}"
+    return None
+
+
+def _second(read: Callable[[], Any]) -> tuple[Any, str | None]:
+    try:
+        return read(), None
+    except (ValueError, IndexError, ArithmeticError, StopIteration) as refused:
+        return None, f"a second reader refuses it: {type(refused).__name__} {str(refused)[:80]}"
+
+
+def _check_swf(trace: Trace, content: bytes) -> str | None:
+    wanted, wrong = _second(lambda: readers.swf(content))
+    return wrong or _differ(_rows(trace), wanted) or _small(trace)
+
+
+def _check_sacct(trace: Trace, content: bytes) -> str | None:
+    found, wrong = _second(lambda: readers.sacct(content))
+    if wrong:
+        return wrong
+    wanted, other = found
+    if not other:
+        origin = trace.origin_unix_s
+        rows = [{**row, "submit": row["submit_s"] + origin} for row in _rows(trace)]
+        stated = [
+            {name: value if name in ("submit", "user", "partition") else _within(value) for name, value in row.items()}
+            for row in wanted
+        ]
+        if wrong := _differ(rows, stated):
+            return wrong
+    elif not len(wanted) <= len(trace.jobs) + len(trace.unread) <= len(wanted) + other:
+        return f"{len(trace.jobs)} jobs and {len(trace.unread)} unread lines of {len(wanted)} rows and {other} other lines"
+    return _small(trace)
+
+
+def _within(value: Any) -> Any:
+    return value if value is None else min(value, 10**18)
+
+
+def _check_canonical(trace: Trace, content: bytes) -> str | None:
+    table = pq.read_table(pa.BufferReader(content))
+    wanted: list[dict[str, Any]] = [{} for _ in range(table.num_rows)]
+    overrun = table.column("overrun_s").to_pylist() if "overrun_s" in table.column_names else [0] * table.num_rows
+    for name in COLUMNS:
+        for row, value in zip(wanted, table.column(name).to_pylist(), strict=True):
+            row[name] = None if value is None or value != value else str(value) if name in IDENTITIES else value
+    for row, over in zip(wanted, overrun, strict=True):
+        row["runtime_s"] = None if row["runtime_s"] is None else row["runtime_s"] + (over or 0)
+    return _differ(_rows(trace), wanted) or _small(trace)
+
+
+def _check_predictions(given: np.ndarray, content: bytes) -> str | None:
+    rows, wrong = _second(lambda: {int(float(row["job_id"])): float(row["predicted_s"]) for row in readers.table(content)})
+    if wrong:
+        return wrong
+    return next(
+        (
+            f"job {job} is {given[place]}, a second reader has {rows.get(job)}"
+            for place, job in enumerate(seeds.JOBS)
+            if given[place] != rows.get(job)
+        ),
+        None,
+    )
+
+
+def _check_finite(given: np.ndarray, content: bytes) -> str | None:
+    return None if np.isfinite(given).all() else "a prediction is not finite"
+
+
+def _check_submissions(table: pd.DataFrame, content: bytes) -> str | None:
+    rows, wrong = _second(lambda: readers.table(content))
+    if wrong or len(rows) != len(table):
+        return wrong or f"{len(table)} rows, a second reader has {len(rows)}"
+    for row, found in zip(rows, table.to_dict("records"), strict=True):
+        if float(row["procs"]) != found["procs"] or float(row["requested_s"]) != found["requested_s"]:
+            return f"{row} is read as {found}"
+        try:
+            told = datetime.fromisoformat(row["submit_time"].strip())
+        except ValueError:
+            continue
+        if told.replace(tzinfo=None) != found["submit_time"].to_pydatetime():
+            return f"{row} is read as {found}"
+    return None
+
+
+def _read_ldms(path: Path) -> Any:
+    nodes = NodeTable()
+    scanned = scan(path, {})
+    reader = LdmsReader(path, nodes, sampler="s", header=scanned.header, stop=scanned.length)
+    blocks = list(reader.blocks())
+    return reader, nodes.names, blocks
+
+
+def _check_ldms(found: Any, content: bytes) -> str | None:
+    reader, names, blocks = found
+    rows = [(names[code], tuple(block.values[:, row])) for block in blocks for row, code in enumerate(block.node)]
+    if len(rows) != reader.rows:
+        return f"{len(rows)} rows and {reader.rows} counted"
+    times = [int(time) for block in blocks for time in block.time_us]
+    if any(not 0 < time < 2 * 10**6 * 2**33 for time in times):
+        return "a time is out of range"
+    roles = {tuple(block.header.roles.tolist()) for block in blocks}
+    if len(roles) != 1:
+        return None
+    wanted, wrong = _second(lambda: readers.ldms_rows(content, next(iter(roles))))
+    if wrong or len(wanted) != len(rows):
+        return wrong or f"{len(rows)} rows, a second reader has {len(wanted)}"
+    for row, want in zip(rows, wanted, strict=True):
+        if row[0] != want[0] or not np.array_equal(row[1], want[1], equal_nan=True):
+            return f"{row} is {want} to a second reader"
+    return None
+
+
+def _check_runs(found: Any, content: bytes) -> str | None:
+    (names, rows, _), wrong = _second(lambda: readers.accounting(content))
+    if wrong:
+        return wrong
+    cells = [dict(zip(reversed(names), reversed(row), strict=True)) for row in rows]
+    start = next(name for name in ("start_s", "start_unix") if name in names)
+    wanted = [
+        {"run_id": row["run_id"], "application": row["application"], "start_s": math.floor(float(row[start]))} for row in cells
+    ]
+    runs = found.runs
+    if not (np.isfinite(runs["runtime_s"]).all() and (runs["runtime_s"] > 0).all()):
+        return "a runtime is not above 0"
+    return _differ(runs.to_dict("records"), wanted)
+
+
+def _check_accounting_runs(found: Any, content: bytes) -> str | None:
+    (_, rows, other), wrong = _second(lambda: readers.accounting(content))
+    if wrong:
+        return wrong
+    left = sum(found.left_out.values())
+    least, most = len(rows), len(rows) + other
+    return (
+        None
+        if least <= len(found.runs) + left <= most
+        else f"{len(found.runs)} runs and {left} left out of {least} to {most} lines"
+    )
+
+
+def _check_table(found: pd.DataFrame, content: bytes) -> str | None:
+    (names, rows, _), wrong = _second(lambda: readers.accounting(content))
+    if wrong:
+        return wrong
+    wanted = []
+    for row in rows:
+        cells = dict(zip(reversed(names), reversed(row), strict=True))
+        wanted.append({name: float(cells[name]) if found[name].dtype.kind == "f" else cells[name] for name in found.columns})
+    return _differ(found.to_dict("records"), wanted)
+
+
+def _read_catalogue(path: Path) -> Any:
+    os.environ["QUEUECAST_CATALOGUE"] = str(path)
+    entries = load_catalogue()
+    for entry in entries.values():
+        if entry.stated_in != path or entry.remote:
+            continue
+        if entry.format != "generated" or entry.options.get("jobs", 10_000) <= 2000:
+            try:
+                read_trace(entry.name, catalogue={entry.name: entry})
+            except InputError as refused:
+                if wrong := _message(refused, "" if entry.format != "generated" else str(path)):
+                    raise AssertionError(wrong) from refused
+    return entries
+
+
+def _check_catalogue(entries: Any, content: bytes) -> str | None:
+    import tomllib
+
+    stated = tomllib.loads(content.decode().replace("\r\n", "\n")).get("traces", {})
+    return next(
+        (
+            f"{name} is not {table}"
+            for name, table in stated.items()
+            for key, value in table.items()
+            if repr(getattr(entries[name], key)) != repr(value)
+        ),
+        None,
+    )
+
+
+def _read_systems(path: Path) -> Any:
+    home = path.parent / "home"
+    home.mkdir(exist_ok=True)
+    (home / "systems.toml").write_bytes(path.read_bytes())
+    try:
+        return systems(home)
+    except InputError as refused:
+        raise InputError(str(refused).replace(str(home / "systems.toml"), str(path))) from refused
+
+
+def _check_systems(found: Any, content: bytes) -> str | None:
+    return None if all(re.fullmatch(r"[a-z0-9][a-z0-9.-]*", name) for name in found) else f"systems are called {list(found)}"
+
+
+def _read_predictions(path: Path) -> Any:
+    jobs = seeds.trace().jobs
+    return table_predictor(f"table:{path}", jobs).estimate(jobs)
+
+
+def _sacct(path: Path) -> Trace:
+    return read_file(path, timezone="UTC")
+
+
+READINGS: dict[str, Reading] = {
+    "swf": Reading(".swf", seeds.swf, read_file, _check_swf),
+    "swf-gz": Reading(".swf.gz", seeds.swf, read_file, _check_swf, gzip=True),
+    "sacct": Reading(".txt", seeds.accounting, _sacct, _check_sacct),
+    "sacct-gz": Reading(".txt.gz", seeds.accounting, _sacct, _check_sacct, gzip=True),
+    "canonical": Reading(".parquet", seeds.canonical, read_file, _check_canonical, BINARY),
+    "canonical-remade": Reading(".parquet", seeds.canonical, read_file, _check_canonical, BINARY),
+    "predictions": Reading(".csv", seeds.predictions, _read_predictions, _check_predictions),
+    "predictions-parquet": Reading(".parquet", seeds.foreign, _read_predictions, _check_finite, BINARY),
+    "submissions": Reading(".csv", seeds.submissions, read_submissions, _check_submissions),
+    "ldms": Reading("", seeds.ldms, _read_ldms, _check_ldms),
+    "ldms-gz": Reading(".gz", seeds.ldms, _read_ldms, _check_ldms, gzip=True),
+    "runs": Reading(".csv", seeds.runs, read_runs, _check_runs),
+    "runs-sacct": Reading(
+        ".txt", seeds.accounting_runs, lambda path: read_accounting_runs(path, seeds.PATTERN, "UTC"), _check_accounting_runs
+    ),
+    "probes": Reading(".csv", seeds.probes, read_probes, _check_table),
+    "types": Reading(".csv", seeds.types, read_types, _check_table),
+    "catalogue": Reading(".toml", seeds.catalogue, _read_catalogue, _check_catalogue),
+    "systems": Reading(".toml", seeds.systems, _read_systems, _check_systems),
+}
+WEIGHTS = {"swf": 4, "sacct": 4, "ldms": 3, "canonical": 3}
+"""How often kinds come, 1 where it is not said."""
+
+
+def drawn(kind: str, r: random.Random) -> bytes:
+    """Draw a mutated file of a kind."""
+    return seeds.remade(r) if kind == "canonical-remade" else READINGS[kind].case(r)
+
+
+def judged(kind: str, content: bytes, folder: Path) -> tuple[str, str | None]:
+    """Read a file; return the outcome, ``accepted`` or ``refused``, and what is wrong, if anything."""
+    import gzip
+
+    path = folder / f"case{READINGS[kind].suffix}"
+    path.write_bytes(content)
+    try:
+        found = READINGS[kind].read(path)
+    except InputError as refused:
+        return "refused", _message(refused, str(path))
+    text = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+    return "accepted", READINGS[kind].check(found, text)

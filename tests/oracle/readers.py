@@ -1,0 +1,179 @@
+"""Second readers, in plain Python and from the formats' descriptions: slow, without arrays, knowing nothing of the product's.
+
+Each returns what a file holds as lists of rows, or raises ValueError for what the format does not allow.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import ROUND_HALF_UP, Decimal
+
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_SWF_TIMES = (1, 2, 3, 8, 17)
+_SWF_UNREAD = (5, 6, 9)
+_SWF_NAMES = {11: "user", 12: "group", 13: "executable", 14: "queue", 15: "partition"}
+_SWF_COUNTS = {2: "wait_s", 3: "runtime_s", 4: "allocated_procs", 7: "procs", 8: "requested_s", 16: "preceding_job", 17: "think_s"}
+
+
+def swf(content: bytes) -> list[dict[str, int | str | None]]:
+    """Read the job lines of SWF: 18 numbers, -1 for unknown; a comment begins with ; where a field would."""
+    jobs = []
+    for line in re.split(rb"\r\n|\r|\n", content):
+        fields = _swf_fields(line)
+        if not fields:
+            continue
+        if len(fields) < 18:
+            raise ValueError(f"{len(fields)} fields")
+        values = [_swf_number(text, place) for place, text in enumerate(fields[:18])]
+        row: dict[str, int | str | None] = {"job_id": values[0], "submit_s": values[1]}
+        row |= {name: values[place] if values[place] >= 0 else None for place, name in _SWF_COUNTS.items()}
+        row |= {name: str(values[place]) if values[place] >= 0 else None for place, name in _SWF_NAMES.items()}
+        row["status"] = values[10] if 0 <= values[10] <= 5 else None
+        jobs.append(row)
+    return jobs
+
+
+def _swf_fields(line: bytes) -> list[bytes]:
+    fields = re.findall(rb"[^ \t\x0b\x0c]+", line)
+    comment = next((place for place, text in enumerate(fields) if text.startswith(b";")), len(fields))
+    return fields[:comment]
+
+
+def _swf_number(text: bytes, place: int) -> int:
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{text!r}")
+    if place in _SWF_UNREAD:
+        return -1
+    mantissa, _, exponent = text.lower().partition(b"e")
+    number = Decimal(mantissa.decode())
+    if exponent:  # beyond 400 either way nothing is a number of this world
+        number = number.scaleb(max(-400, min(400, int(exponent[:8])))) if number else number
+        if number != int(number) and abs(number - round(number)) < Decimal("1e-9"):
+            number = Decimal(round(number))  # such a number may be read as a float64
+    whole = int(number.quantize(Decimal(1), ROUND_HALF_UP)) if abs(number) < 10**20 else int(number)
+    if abs(whole) >= 10**18 or (place not in _SWF_TIMES and whole != number):
+        raise ValueError(f"{text!r}")
+    return whole
+
+
+_UNKNOWN = {"", "unknown", "none", "n/a"}
+_FINAL = {
+    **dict.fromkeys(["FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "LAUNCH_FAILED", "RECONFIG_FAIL"], 0),
+    **dict.fromkeys(["CANCELLED", "PREEMPTED", "REVOKED"], 5),
+    "COMPLETED": 1,
+}  # fmt: skip
+
+
+def accounting(content: bytes) -> tuple[list[str], list[list[str]], int]:
+    """Return names of columns in lower case, the whole rows, and how many lines have another number of fields."""
+    text = content.decode("utf-8-sig")
+    lines = re.split(r"\r\n|\r|\n", text)
+    first = next(place for place, line in enumerate(lines) if line.strip())
+    delimiter = "|" if "|" in lines[first] else ","
+    if delimiter == "|":
+        rows = [line.split("|") for line in lines[first + 1 :] if line]
+        names = lines[first].split("|")
+    else:
+        names, *rows = [row for row in csv.reader("\n".join(lines[first:]).split("\n")) if row]
+        if '"' in text:  # a quoted value may hold the ends of lines
+            names, *rows = [row for row in csv.reader(_keeping_ends(text)) if row and any(cell.strip() for cell in row[:1] + row)]
+    names = [name.strip().lower() for name in names]
+    whole = [[cell.strip() for cell in row] for row in rows if len(row) == len(names)]
+    return names, whole, len(rows) - len(whole)
+
+
+def _keeping_ends(text: str) -> list[str]:
+    return re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$", text.lstrip())
+
+
+def sacct(content: bytes) -> tuple[list[dict[str, int | str | None]], int]:
+    """Read finished and other jobs of Slurm accounting in UTC; also return how many lines are no rows.
+
+    Only what can be said of a row by itself: submission (Unix seconds), processors, request, status, names.
+    """
+    names, rows, other = accounting(content)
+    at = {name: place for place, name in reversed(list(enumerate(names))) if name}
+    jobs = []
+    for row in rows:
+        cells = {name: row[place] for name, place in at.items()}
+        if any("." in cells.get(name, "").rpartition("]")[2] for name in ("jobid", "jobidraw")):
+            continue
+        job: dict[str, int | str | None] = {"submit": _local(_first(cells, "submit", "submit_time"))}
+        job["procs"] = _count(_first(cells, "reqcpus", "processors_req"))
+        job["allocated_procs"] = _count(_first(cells, "alloccpus", "ncpus"))
+        if "timelimitraw" in cells:
+            minutes = _count(cells["timelimitraw"])
+            job["requested_s"] = None if minutes is None else 60 * minutes
+        elif "timelimit" in cells:
+            job["requested_s"] = _lasting(cells["timelimit"])
+        else:
+            job["requested_s"] = _count(cells.get("wallclock_req", ""))
+        job["user"] = _first(cells, "user", "uid") or None
+        job["partition"] = cells.get("partition") or None
+        jobs.append(job)
+    return jobs, other
+
+
+def _first(cells: Mapping[str, str], *names: str) -> str:
+    return next((cells[name] for name in names if name in cells), "")
+
+
+def _local(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{4}(-[0-9]{1,2}){2}[ T]([0-9]{1,2}:){2}[0-9]{1,2}", text):
+        raise ValueError(f"submitted at {text!r}")
+    return int(datetime.strptime(text.replace("T", " "), "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp())
+
+
+def _count(text: str) -> int | None:
+    if text.lower() in _UNKNOWN | {"unlimited", "partition_limit"}:
+        return None
+    if not re.fullmatch(r"[0-9]+(\.[0-9]*)?", text):
+        raise ValueError(f"{text!r} is no count")
+    return math.floor(Decimal(text) + Decimal("0.5"))
+
+
+def _lasting(text: str) -> int | None:
+    if text.lower() in _UNKNOWN | {"unlimited", "partition_limit"}:
+        return None
+    days, _, clock = text.rpartition("-")
+    parts = [int(part) for part in clock.split(":") if part.isascii()]
+    if not 2 <= len(parts) <= 3 or parts[-1] > 59 or parts[-2] > 59:
+        raise ValueError(f"{text!r} is no duration")
+    hours = parts[0] if len(parts) == 3 else 0
+    return ((int(days or 0) * 24 + hours) * 60 + parts[-2]) * 60 + parts[-1]
+
+
+def table(content: bytes) -> list[dict[str, str]]:
+    """Read CSV with a header line as rows of text by column."""
+    return list(csv.DictReader(_keeping_ends(content.decode("utf-8-sig")), strict=True))
+
+
+def ldms_rows(content: bytes, roles: Sequence[int]) -> list[tuple[str, tuple[float, ...]]]:
+    """Read whole lines of LDMS CSV below their one header: node (role -4) and metrics (roles from 0), NaN for none."""
+    rows = []
+    for line in content.decode("utf-8", "surrogateescape").split("\n")[:-1]:
+        fields = [field.strip(" \t\r") for field in _quoted(line.removeprefix("\ufeff"))]
+        if (
+            fields == [""]
+            or line.removeprefix("\ufeff").lstrip().startswith("#")
+            or any(field.lower() in ("time", "timestamp") for field in fields)
+        ):
+            continue
+        if len(fields) != len(roles):
+            raise ValueError(f"{len(fields)} fields")
+        node = fields[list(roles).index(-4)]
+        metrics = sorted((role, field) for role, field in zip(roles, fields, strict=True) if role >= 0)
+        values = tuple(float(field) if field else math.nan for _, field in metrics)
+        if any(math.isinf(value) for value in values) or "_" in "".join(field for _, field in metrics):
+            raise ValueError(line)
+        rows.append((node[1:-1] if len(node) > 1 and node[0] == node[-1] == '"' else node, values))
+    return rows
+
+
+def _quoted(line: str) -> list[str]:
+    """Split at commas that are not between quotes, where a field begins with one."""
+    return [found[0] for found in re.finditer(r'(?:^|(?<=,))[ \t]*(?:"[^"]*("|$))?[^,]*', line)]
