@@ -327,7 +327,7 @@ def plan(
         return sim.machine - sum(procs for begin, end, procs in slots if begin <= time < end)
 
     def fits(job: Job, start: int) -> bool:
-        moments = [start] + [begin for begin, _, _ in slots if start < begin < start + job.fit_s]
+        moments = {start} | {begin for begin, _, _ in slots if start < begin < start + job.fit_s}
         return all(job.procs <= free_at(moment) for moment in moments)
 
     def seat(job: Job, only_now: bool = False) -> int | None:

@@ -7,6 +7,7 @@ Drawn by hypothesis or from a seed. A workload is scheduled by the compiled simu
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -57,6 +58,10 @@ class Workload:
 
     def table(self) -> pd.DataFrame:
         """The canonical jobs table, as cleaning leaves it; jobs are numbered from 1."""
+        return self._table.copy(deep=False)  # of which a changed column is its own
+
+    @cached_property
+    def _table(self) -> pd.DataFrame:
         columns = {
             "job_id": range(1, len(self.submit) + 1),
             "submit_s": self.submit,
@@ -69,7 +74,8 @@ class Workload:
             "executable": self.executable or None,
             "group": self.group or None,
         }
-        return conform(columns, len(self.submit)).astype(dict.fromkeys(REQUIRED, "int64"))
+        cleaned = {name: np.array(columns[name], np.int64) for name in REQUIRED}
+        return conform(columns, len(self.submit)).assign(**cleaned)
 
     def first(self, count: int) -> Workload:
         """The first ``count`` jobs."""

@@ -31,16 +31,18 @@ class HierarchyByHand:
     means: dict[tuple, float] = field(default_factory=dict)
 
     def begin(self, jobs: pd.DataFrame) -> None:
-        self.jobs = jobs[["executable", "user", "requested_s", "procs"]].astype(object)
-        self.runtime = jobs["runtime_s"].tolist()
+        keys = (
+            jobs[name].astype(object).where(jobs[name].notna(), None) for name in ("executable", "user", "requested_s", "procs")
+        )
+        self.keys = list(zip(*keys, strict=True))
+        self.runtime, self.requested = jobs["runtime_s"].tolist(), jobs["requested_s"].tolist()
         self.means = {}
 
     def groups(self, job: int) -> list[tuple]:
         """The job's groups under name/user/time/nodes, name/user/time, name/user//nodes, name/user, name//time/nodes and so on."""
-        keys = self.jobs.iloc[job]
-        found = []
+        keys, found = self.keys[job], []
         for template in list(product([True, False], repeat=4))[: self.templates]:
-            if not any(wanted and pd.isna(key) for wanted, key in zip(template, keys, strict=True)):
+            if not any(wanted and key is None for wanted, key in zip(template, keys, strict=True)):
                 found.append((template, *(key for wanted, key in zip(template, keys, strict=True) if wanted)))
         return found
 
@@ -54,7 +56,7 @@ class HierarchyByHand:
 
     def estimate(self, question: int, job: int, now: int, elapsed: int) -> float:
         means = (self.means[group] for group in self.groups(job) if group in self.means)
-        return next((mean for mean in means if round(mean) > elapsed), self.jobs["requested_s"].iloc[job])
+        return next((mean for mean in means if round(mean) > elapsed), self.requested[job])
 
 
 def outcome(jobs: pd.DataFrame, machine: int, source: Any, **policy: Any) -> tuple[pd.DataFrame, int]:
