@@ -44,7 +44,10 @@ def replays_of(policy: Policy, most: int = REPLAYS) -> int:
 
 
 def one_replay(trace: CleanTrace, policy: Policy, seed: int, shake_s: int) -> pd.DataFrame:
-    """Weekly sums of one replay: ``seed part metric week numerator denominator``, and its ``seconds``."""
+    """Weekly sums of one replay.
+
+    ``seed part metric week numerator denominator``, and its ``seconds``.
+    """
     if not hasattr(_memory, "scratch"):
         _memory.scratch = Scratch()
     schedule = simulate_policy(
@@ -66,7 +69,9 @@ def one_replay(trace: CleanTrace, policy: Policy, seed: int, shake_s: int) -> pd
 
 
 def replayed(trace: CleanTrace, policy: Policy, replays: int, folder: Path | None, jobs: str) -> tuple[dict[str, Sums], float]:
-    """Weekly sums [replays, weeks] by part and metric, and the mean seconds of a simulation; ``jobs`` is the fingerprint of the trace's jobs.
+    """Weekly sums [replays, weeks] by part and metric, and the mean seconds of a simulation.
+
+    ``jobs`` is the fingerprint of the trace's jobs.
 
     One replay alone is of the trace as recorded.
     """
@@ -94,7 +99,10 @@ def all_replayed(
     workers: int | None = None,
     quiet: bool = False,
 ) -> tuple[Mapping[str, Mapping[Policy, Sums]], dict[Policy, float]]:
-    """Sums of ``asked`` by part, and seconds of a simulation, in ``workers`` threads, by default one a core; an InputError names its policy."""
+    """Return sums of ``asked`` by part, and seconds of a simulation.
+
+    In ``workers`` threads, by default one a core; an InputError names its policy.
+    """
     asked, jobs = list(dict.fromkeys(asked)), fingerprint(trace.jobs)
     made: dict[Policy, tuple[dict[str, Sums], float]] = {}
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:

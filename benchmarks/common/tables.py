@@ -48,7 +48,10 @@ def always(*_: object) -> bool:
 
 
 def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]], keys: int = 1, left: Sequence[str] = ()) -> str:
-    """Return a table in Markdown; the first ``keys`` columns and those headed ``left`` hold words."""
+    """Return a table in Markdown.
+
+    The first ``keys`` columns and those headed ``left`` hold words.
+    """
     return report.Table("", headings, list(rows), keys=keys, left=left).markdown()
 
 
@@ -93,7 +96,7 @@ def cells(text: str, part: str = "") -> pd.DataFrame:
 
 
 def shortened(text: str, keep: Keep = always, rows: Rows = always, part: str = "") -> str:
-    """Leave on a page the tables that ``keep`` wants, and of those the rows that ``rows`` wants.
+    """Leave on a page the tables that ``keep`` wants, with the rows that ``rows`` wants.
 
     A paragraph that ends in a colon announces its table and goes with it, as do folds (``<details>``) around a table
     and headings under which nothing is left.

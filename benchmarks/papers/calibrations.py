@@ -44,7 +44,10 @@ def volta(shared: Path) -> pd.DataFrame:
 
 
 def quiet(seed: int, days: float = 2.0, runs: int = QUIET_RUNS) -> pd.DataFrame:
-    """As many groups' runs on ``quiet``: seven applications on 8, 16 and 32 nodes, in the form of :func:`volta`."""
+    """Return as many groups' runs on ``quiet``, in the form of :func:`volta`.
+
+    Seven applications on 8, 16 and 32 nodes.
+    """
     tables = []
     for nodes in (8, 16, 32):
         made = control_runs(calibration("quiet"), days=days, seed=seed, each=runs, nodes=nodes, features=False).runs
@@ -65,7 +68,10 @@ def relative(runs: pd.DataFrame) -> np.ndarray:
 
 
 def busy(name: str, seed: int, days: float = DAYS) -> pd.DataFrame:
-    """Control runs as figure 1 shows them: ``application start_s runtime_s ratio``, the last to the application's least runtime."""
+    """Return control runs as figure 1 shows them.
+
+    ``application start_s runtime_s ratio``, the last to the application's shortest runtime.
+    """
     runs = control_runs(calibration(name), days=days, seed=seed, each=round(A_DAY * days), features=False).runs
     least = runs.groupby("application")["runtime_s"].transform("min")
     return runs.assign(ratio=runs["runtime_s"] / least)[["application", "start_s", "runtime_s", "ratio"]]
@@ -83,7 +89,10 @@ def quiet_table(real: pd.DataFrame, made: pd.DataFrame) -> str:
 
 
 def busy_table(made: dict[str, list[pd.DataFrame]]) -> str:
-    """Largest ratio and share over twice the least, by application: medians over seeds, and the range of the largest."""
+    """Largest ratio and share over twice the least, by application.
+
+    Medians over seeds, and the range of the largest.
+    """
     rows = []
     applications = sorted(next(iter(made.values()))[0]["application"].unique())
     for application in applications:
@@ -104,7 +113,10 @@ def busy_table(made: dict[str, list[pd.DataFrame]]) -> str:
 
 
 def draw(real: pd.DataFrame, made: pd.DataFrame, runs: dict[str, list[pd.DataFrame]], days: float, path: Path) -> None:
-    """Above, ``quiet`` beside the real runs; below, the others as figure 1 is drawn, one seed, with the largest of each other seed."""
+    """Draw ``quiet`` beside the real runs, and below the others as figure 1 is drawn.
+
+    One seed, with the largest of each other seed.
+    """
     with figure(10.5, 7.2, True, "simulated cluster, but for Volta") as canvas:
         panels = canvas.subplots(2, 2)
         _variation(panels[0, 0], real, made)

@@ -44,7 +44,10 @@ def traces(shared: Path, quick: bool = False) -> Iterator[tuple[str, CleanTrace,
 
 
 def comparisons(shared: Path, quick: bool = False) -> dict[str, pd.DataFrame]:
-    """By trace: every scheduler against JustBF with the same runtimes, one row a scheduler, predictor and metric."""
+    """Compare every scheduler with JustBF with the same runtimes, by trace.
+
+    One row a scheduler, predictor and metric.
+    """
     made = {}
     for title, trace, jobs in traces(shared, quick):
         tables = []
@@ -63,7 +66,10 @@ def cell(table: pd.DataFrame, scheduler: str, metric: str, predictor: str = "req
 
 
 def conclusions(table: pd.DataFrame, predictor: str) -> list[tuple[str, str]]:
-    """What the paper concludes, and what becomes of it on one trace with these runtimes: each claim with the numbers that decide it."""
+    """Check what the paper concludes on one trace with these runtimes.
+
+    Each claim comes with the numbers that decide it.
+    """
 
     def told(scheduler: str, metric: str) -> str:
         row = cell(table, scheduler, metric, predictor)

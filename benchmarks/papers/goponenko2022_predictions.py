@@ -35,7 +35,10 @@ _COLOURS = ("#0072b2", "#d55e00")
 
 
 def comparisons(shared: Path, quick: bool = False) -> dict[str, pd.DataFrame]:
-    """By trace: every predictor and correction against requested times with the same scheduler, one row a metric."""
+    """Compare every predictor and correction with requested times, by trace.
+
+    With the same scheduler, one row a metric.
+    """
     made = {}
     for title, trace, jobs in traces(shared, quick):
         tables = []
@@ -53,7 +56,10 @@ def comparisons(shared: Path, quick: bool = False) -> dict[str, pd.DataFrame]:
 
 
 def cell(table: pd.DataFrame, scheduler: str, predictor: str, correction: str, metric: str) -> pd.Series:
-    """The one row of a scheduler, predictor, correction and metric; predictors that no job outlives have no correction but the first."""
+    """Return the one row of a scheduler, predictor, correction and metric.
+
+    Predictors that no job outlives have no correction but the first.
+    """
     known = correction if predictor in CORRECTED else CORRECTIONS[0]
     found = table[
         (table["scheduler"] == scheduler)
@@ -65,7 +71,7 @@ def cell(table: pd.DataFrame, scheduler: str, predictor: str, correction: str, m
 
 
 def conclusions(table: pd.DataFrame) -> list[tuple[str, str]]:
-    """What the slides conclude, and what becomes of it on one trace, with the numbers that decide."""
+    """Check what the slides conclude on one trace, with the numbers that decide."""
     better, surely, told = {}, {}, {}
     for scheduler, metric in JUDGED:
         predictors = FIRST_SHOWN if metric == BSLD else PREDICTORS
@@ -145,7 +151,10 @@ def page(made: Mapping[str, pd.DataFrame]) -> str:
 
 
 def draw(made: Mapping[str, pd.DataFrame], path: Path) -> None:
-    """A panel for each scheduler and its metric; colours tell traces, filled and open marks corrections."""
+    """Draw a panel for each scheduler and its metric.
+
+    Colours tell traces, filled and open marks corrections.
+    """
     with figure(9.6, 6.6, generated=False) as canvas:
         panels = canvas.subplots(2, 2, sharey=True).ravel()
         shown = (*PREDICTORS, *EXACT)

@@ -37,7 +37,10 @@ TAUS_S = (10.0, 60.0)
 
 
 def ours(trace: CleanTrace, weeks: int) -> tuple[pd.DataFrame, str]:
-    """Sums over the weeks of mean bounded slowdown: ``policy threshold tau_s ours``, and what was simulated, in a sentence."""
+    """Return sums over the weeks of mean bounded slowdown.
+
+    ``policy threshold tau_s ours``, and what was simulated, in a sentence.
+    """
     windows = split_windows(trace.jobs, "weeks")
     asked = Campaign(tuple(f"{order}-EASY-SPF" for order in PURE), starvation_s=tuple(THRESHOLDS.values()), taus_s=TAUS_S)
     results = run_campaign(trace.jobs, asked, procs=trace.procs, windows=windows, trace=trace.name)
@@ -173,7 +176,10 @@ def median_s(work: Callable[[], object], repeat: int = 5) -> float:
 
 
 def speed(shared: Path) -> None:
-    """The policies are vertices of the space of mixed ones: a sweep simulates and measures them all in one call a week."""
+    """Measure a sweep over mixed policies, whose vertices the paper's policies are.
+
+    It simulates and measures them all in one call a week.
+    """
     trace = clean(read_swf(shared / "traces" / TRACES["kth-sp2"][1]))
     vertices = np.vstack([sign * np.eye(6) for sign in (1.0, -1.0)])
     weeks = split_windows(trace.jobs, "weeks", skip_first=False, drop="none").windows

@@ -60,7 +60,10 @@ WARM = "okcm, learning before"
 
 @dataclass(frozen=True)
 class Results:
-    """One trace: ``values`` by window, policy and predictor (a row each, both metrics); ``drawn`` numbers the sampled windows."""
+    """Results of one trace.
+
+    ``values`` are by window, policy and predictor (a row each, both metrics); ``drawn`` numbers the sampled windows.
+    """
 
     title: str
     trace: CleanTrace
@@ -72,7 +75,10 @@ class Results:
 
 
 def whole_windows(trace: CleanTrace) -> Windows:
-    """The 30-day windows from the first submission that the trace fills to the end and has jobs in; no job is left out for where it ends."""
+    """Return the 30-day windows that the trace fills to the end and has jobs in.
+
+    They count from the first submission; no job is left out for where it ends.
+    """
     split = split_windows(trace.jobs, "months", skip_first=False, drop="none")
     last = int(trace.jobs["submit_s"].iloc[-1])
     return replace(split, windows=tuple(window for window in split.windows if window.end_s <= last))
@@ -99,7 +105,10 @@ def simulated(title: str, shared: Path, quick: bool = False) -> Results:
 
 
 def accuracies(trace: CleanTrace) -> pd.DataFrame:
-    """Accuracy and share of under-predicted jobs of every predictor, walking forward over the whole trace under EASY: one row each."""
+    """Return accuracy and share of under-predicted jobs, one row a predictor.
+
+    Walking forward over the whole trace under EASY.
+    """
     rows = {}
     for name in PREDICTORS:
         jobs = simulate(trace.jobs, procs=trace.procs, predictor=name, clock=trace.clock).jobs
@@ -114,7 +123,10 @@ def statistic(results: Results, predictor: str, metric: str, how: str) -> pd.Ser
 
 
 def ratio_range(results: Results, predictor: str, metric: str, how: str) -> pd.DataFrame:
-    """5 % to 95 % of the ratio to requested times over other draws of seven samples: ``low high`` by policy. What the luck of the draw is worth."""
+    """Return what the luck of the draw is worth: ``low high`` by policy.
+
+    5 % to 95 % of the ratio to requested times over other draws of seven samples.
+    """
     rng = np.random.default_rng(SEED + 1)
     count = len(results.windows.windows)
     draws = np.array([rng.choice(count, SAMPLES, replace=False) for _ in range(REDRAWN)])
@@ -189,7 +201,7 @@ def section(results: Results, shared: Path) -> list[str]:
 
 
 def inside(results: Results, shared: Path) -> str:
-    """How many of the published ratios lie within what other draws of seven samples give here, in a sentence."""
+    """Say how many published ratios lie within what other draws of seven samples give."""
     if results.published is None:
         return ""
     found = total = 0
@@ -236,7 +248,10 @@ def page(made: Sequence[Results], shared: Path, command: str) -> str:
 
 
 def draw(made: Sequence[Results], shared: Path, path: Path) -> None:
-    """Ratio of the mean slowdown with OKCM to that with requested times, with the range over other draws; a panel a trace."""
+    """Draw the ratio of the mean slowdown with OKCM to that with requested times.
+
+    With the range over other draws; a panel a trace.
+    """
     with figure(9.6, 3.0 * ((len(made) + 1) // 2) + 0.4, generated=False) as canvas:
         panels = np.atleast_1d(canvas.subplots((len(made) + 1) // 2, 2, sharey=True)).ravel()
         for axes, results in zip(panels, made, strict=False):

@@ -41,8 +41,11 @@ AIM = 2.0
 
 
 class Walked(NamedTuple):
-    """Accuracies in per cent of one trace: ``table`` by predictor, columns ``at_once ends``; the point of ``GRID`` best on the first half, and the most
-    that any of them has on the whole trace; what was published."""
+    """Accuracies of one trace in per cent.
+
+    ``table`` is by predictor, columns ``at_once ends``; then the point of ``GRID`` best on the first half, and the most that
+    any of them has on the whole trace; what was published.
+    """
 
     title: str
     table: pd.DataFrame
@@ -52,7 +55,10 @@ class Walked(NamedTuple):
 
 
 def walked(title: str, trace: CleanTrace, shared: Path) -> Walked:
-    """Predict the trace both ways; constants of OKCM are chosen with runtimes known at once, on the first half."""
+    """Predict the trace both ways.
+
+    Constants of OKCM are chosen with runtimes known at once, on the first half.
+    """
     half = len(trace.jobs) // 2
 
     def at_once(name: str) -> np.ndarray:
@@ -76,7 +82,10 @@ def walked(title: str, trace: CleanTrace, shared: Path) -> Walked:
 
 
 def section(made: Sequence[Walked], command: str) -> list[str]:
-    """The two walks side by side, and what they say of the published accuracy, as Markdown; ``command`` says how it was made."""
+    """Return the two walks side by side, and what they say of the published accuracy.
+
+    As Markdown; ``command`` says how it was made.
+    """
     first = made[0]
     assert first.published is not None
     names = list(dict.fromkeys(name for each in made for name in each.table.index))

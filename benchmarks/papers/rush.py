@@ -60,7 +60,10 @@ _TIMED = 5
 
 
 def machine(name: str) -> Cluster:
-    """A calibration, or ``<calibration> x<factor>``: the same with disturbances that last, and pause, so many times as long."""
+    """Return a calibration, or ``<calibration> x<factor>``.
+
+    With a factor disturbances last, and pause, so many times as long.
+    """
     called, _, factor = name.partition(" x")
     cluster = calibration(called)
     if not factor:
@@ -76,7 +79,10 @@ def machine(name: str) -> Cluster:
 
 @dataclass
 class Bench:
-    """What is asked for, and where results are kept. ``classifier`` learned from ``days`` days over the counters of ``scope`` nodes."""
+    """What is asked for, and where results are kept.
+
+    ``classifier`` learned from ``days`` days over the counters of ``scope`` nodes.
+    """
 
     folder: Path
     classifier: str = "lightgbm"
@@ -102,7 +108,10 @@ class Bench:
             print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
     def kept(self, what: str, identity: Sequence[object], make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-        """A table, from the folder if it was made before by the same code for the same ``identity``, else made and put there."""
+        """Return a table, from the folder if the same code made it for ``identity`` before.
+
+        Else it is made and put there.
+        """
 
         def told() -> pd.DataFrame:
             self.say(what)
@@ -118,7 +127,10 @@ class Bench:
         return self._control[cluster]
 
     def adviser(self, cluster: str, trained_on: tuple[str, ...], cutoff: float | None) -> Adviser:
-        """The model learned from control runs of ``trained_on``, with this ``cutoff``, or that of highest F1."""
+        """Return the model learned from control runs of ``trained_on``.
+
+        With this ``cutoff``, or that of highest F1.
+        """
         run = self.control(cluster)
         if (cluster, trained_on) not in self._models:
             self.say(f"{cluster}: learning from {', '.join(trained_on)}")
@@ -146,7 +158,10 @@ class Bench:
         beyond: float = VARIES,
         coin: float = 0.0,
     ) -> pd.DataFrame:
-        """Trials under one scheduler, whose model, if it asks one, has this ``cutoff``; the oracle's limit is a z of ``beyond``."""
+        """Run trials under one scheduler.
+
+        Its model, if it asks one, has this ``cutoff``; the oracle's limit is a z of ``beyond``.
+        """
         model = scheduler.partition("model=")[2].partition(",")[0]
         learned = model not in ("", *UNLEARNED)
         identity: list[object] = [machine(cluster), of, scheduler, seeds, self.days]
@@ -168,7 +183,10 @@ def rush(model: str, skips: int = 10) -> str:
 
 
 def conducted(bench: Bench, of: Experiment, cutoff: float, cluster: str = CLUSTERS[0]) -> Conducted:
-    """An experiment under EASY, the model with the chosen cutoff, with its own, nowcast, oracle, and the coin that skips as often as the first."""
+    """Conduct an experiment under EASY, the model, nowcast, oracle and coin.
+
+    The model has the chosen cutoff, or its own; the coin skips as often as the first.
+    """
     names = (EASY, rush(CHOSEN), rush(bench.classifier), NOWCAST, ORACLE)
     cutoffs = {rush(CHOSEN): cutoff}
     parts = [bench.runs(of, name, bench.seeds, cluster=cluster, cutoff=cutoffs.get(name)) for name in names]
@@ -188,8 +206,10 @@ def first_trials(made: Conducted, count: int = PUBLISHED_TRIALS) -> Conducted:
 def beside_easy(
     bench: Bench, of: Experiment, named: dict[str, pd.DataFrame], easy: pd.DataFrame, cluster: str = CLUSTERS[0]
 ) -> pd.DataFrame:
-    """Trials by name, compared with EASY's: rows of :func:`pipelines.workflows.cluster_experiments.compared` over all applications,
-    and ``skipped``, a share."""
+    """Trials by name, compared with EASY's.
+
+    Rows of :func:`pipelines.workflows.cluster_experiments.compared` over all applications, and ``skipped``, a share.
+    """
     parts = [easy, *(runs.assign(scheduler=name) for name, runs in named.items())]
     runs = described(pd.concat(parts, ignore_index=True), bench.known(cluster, of), EASY)
     found = compared(by_trial(runs), EASY)
@@ -207,8 +227,10 @@ def ladder(bench: Bench, seeds: range) -> pd.DataFrame:
 
 
 def choice(found: pd.DataFrame) -> float:
-    """The cutoff that leaves the fewest runs with variation (by control runs) at makespan and mean wait at most :data:`PRICE` longer; if none is
-    so cheap, the one of least price."""
+    """Choose the cutoff that leaves the fewest runs with variation at the price.
+
+    By control runs, with makespan and mean wait at most :data:`PRICE` longer; if none is so cheap, the one of least price.
+    """
     rows = looked_up(found)
     prices, left = {}, {}
     for cutoff in CUTOFFS:
@@ -234,7 +256,10 @@ def oracles(bench: Bench) -> pd.DataFrame:
 
 
 def lasting(bench: Bench) -> dict[str, pd.DataFrame]:
-    """ADAA where disturbances last longer or shorter: the model with its own cutoff, nowcast and oracle, by how many times as long."""
+    """Conduct ADAA where disturbances last longer or shorter.
+
+    The model with its own cutoff, nowcast and oracle, by how many times as long.
+    """
     of, found = EXPERIMENTS["ADAA"], {}
     for times in LASTING:
         cluster = f"{CLUSTERS[0]} x{times:g}" if times != 1 else CLUSTERS[0]
@@ -248,7 +273,10 @@ def lasting(bench: Bench) -> dict[str, pd.DataFrame]:
 
 
 def month(bench: Bench, cutoff: float, days: float) -> pd.DataFrame:
-    """Continuous load under EASY, the model and the oracle: a row each, with seconds of simulation, one after the other."""
+    """Simulate continuous load under EASY, the model and the oracle.
+
+    A row each, with seconds of simulation, one after the other.
+    """
     cluster, of = machine(CLUSTERS[0]), EXPERIMENTS["ADAA"]
 
     def one(load: float, scheduler: str) -> pd.DataFrame:

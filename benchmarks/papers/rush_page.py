@@ -100,7 +100,10 @@ def _beside(made: Sequence[Conducted]) -> str:
 
 
 def _experiment(made: Conducted) -> str:
-    """One experiment: all metrics over all applications, runs with variation by application, decisions."""
+    """Return one experiment as Markdown.
+
+    All metrics over all applications, runs with variation by application, decisions.
+    """
     of = made.experiment
     scales = f" on {', '.join(map(str, of.nodes))} nodes, {of.scaling} scaling" if len(of.nodes) > 1 else ""
     lines = [

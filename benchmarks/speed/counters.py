@@ -36,7 +36,10 @@ _ROUND = 6  # hours written before they are ingested
 def write_hour(
     place: Path, sampler: str, hour: int, nodes: int, seconds: int, rng: np.random.Generator, packed: bool
 ) -> tuple[int, int]:
-    """Write a rotated file of ``seconds`` of one sampler; (rows, bytes). Half the counters grow by millions a sample, as traffic does, others are idle."""
+    """Write a rotated file of ``seconds`` of one sampler; return rows and bytes.
+
+    Half the counters grow by millions a sample, as traffic does, others are idle.
+    """
     import pandas as pd
 
     metrics = SAMPLERS[sampler].metrics

@@ -22,7 +22,10 @@ REPEATS = 5
 
 
 def random_trace(jobs: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
-    """A cleaned canonical table (the columns that features read) of ``jobs`` rows, and its start times in seconds."""
+    """Return a cleaned canonical table of ``jobs`` rows, and its start times in seconds.
+
+    It has the columns that features read.
+    """
     users = max(1, jobs // JOBS_PER_USER)
     activity = 1 / np.arange(1, users + 1)
     submit = np.sort(rng.integers(0, 300 * jobs, jobs))

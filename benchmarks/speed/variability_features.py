@@ -40,7 +40,10 @@ def steps_of(values: int, nodes: int) -> int:
 
 
 def write_counters(root: Path, steps: int, nodes: int, interval_s: float, rng: np.random.Generator) -> None:
-    """Counters of ``nodes`` nodes, sampled ``steps`` times by each sampler; each node a little later than the one before."""
+    """Counters of ``nodes`` nodes, sampled ``steps`` times by each sampler.
+
+    Each node a little later than the one before.
+    """
     names = pa.array([f"node{number:05}" for number in range(nodes)])
     delay = np.sort(rng.integers(0, 2_000, nodes)) / 1e6
     for sampler in SAMPLERS.values():
@@ -93,7 +96,10 @@ def features(root: Path, runs: pd.DataFrame, threads: int) -> WindowFeatures:
 
 
 def measured(root: Path, runs: pd.DataFrame, threads: int, repeats: int) -> dict[str, float]:
-    """Runs in a process of its own: median seconds, seconds of reading alone, and memory in MiB before and at the peak."""
+    """Runs in a process of its own.
+
+    Median seconds, seconds of reading alone, and memory in MiB before and at the peak.
+    """
     tiny = Path(root / "tiny")
     write_counters(tiny, 10, 4, 1.0, np.random.default_rng(0))
     features(tiny, runs.iloc[:2], 1)

@@ -55,7 +55,10 @@ nothing. Below: shares at most as long as a quantile by tenths of the requested 
 
 
 class Judged(NamedTuple):
-    """A trace's predictions as distributions, under plain EASY, and what those of ``quantile`` cost: seconds, microseconds a job, nights."""
+    """A trace's predictions as distributions, under plain EASY, and their cost.
+
+    Of ``quantile``: seconds, microseconds a job, nights.
+    """
 
     title: str
     quality: Quality
@@ -78,7 +81,10 @@ def judged(title: str, trace: CleanTrace) -> Judged:
 
 
 def section(made: Sequence[Judged], picture: str) -> list[str]:
-    """Calibration, sharpness and coverage as Markdown; ``picture`` is the file that :func:`draw` makes."""
+    """Calibration, sharpness and coverage as Markdown.
+
+    ``picture`` is the file that :func:`draw` makes.
+    """
     return [
         "## Calibration, which proves little",
         "",
@@ -196,7 +202,10 @@ def cost_table(made: Sequence[Judged]) -> str:
 
 
 def draw(made: Sequence[Judged], path: Path) -> None:
-    """A column a trace: rates in 30 days with their band, losses by level, coverage by requested time."""
+    """Draw rates in 30 days with their band, losses by level, and coverage by request.
+
+    A column a trace.
+    """
     with figure(3.6 * len(made) + 1.0, 8.6, generated=False) as canvas:
         panels = canvas.subplots(3, len(made), squeeze=False)
         for (above, middle, below), each in zip(panels.T, made, strict=True):

@@ -177,7 +177,10 @@ def loss_table(records: list[dict[str, Any]]) -> str:
 
 
 def calibration_tables(records: list[dict[str, Any]], words: str) -> list[str]:
-    """For each predictor that answers with a distribution: shares of jobs at most as long as each quantile."""
+    """Return shares of jobs at most as long as each quantile.
+
+    A table for each predictor that answers with a distribution.
+    """
     lines = []
     for record in records:
         if not record["calibration"] or record["predictor"] == BEST:  # the same distribution

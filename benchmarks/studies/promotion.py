@@ -52,7 +52,9 @@ USERS, MEDIAN_MORE, SPREAD_MORE, MOST = 15.6, 1.0, 1.6, 400
 
 @dataclass(frozen=True)
 class Learner:
-    """How a challenger and a champion differ that are equally good: the mean difference of accuracy over a user's jobs of a night.
+    """How a challenger and a champion differ that are equally good.
+
+    By the mean difference of accuracy over a user's jobs of a night.
 
     With the probability ``same`` it is 0; else its magnitude is lognormal with this ``median`` and ``spread`` (standard deviation of the logarithm), cut
     at 1, and either sign is as likely.
@@ -94,7 +96,9 @@ class Years:
 def simulated(
     rng: np.random.Generator, learner: Learner, years: int, better: float = 0.0, candidates: int = 2, nights: int = NIGHTS
 ) -> Years:
-    """``years`` of ``candidates`` against a champion, all equally good but for the first, which is ``better`` by so much accuracy.
+    """Draw ``years`` of ``candidates`` against a champion, all equally good but the first.
+
+    The first is ``better`` by so much accuracy.
 
     Where the champion errs, others may do better together: half of the differences are the same for all candidates.
     """
@@ -129,7 +133,10 @@ def window(values: np.ndarray) -> np.ndarray:
 
 
 def promoted(made: Years) -> np.ndarray:
-    """Whether the rule would promote some candidate, bool [years, nights]; what happens after the first promotion says nothing."""
+    """Tell whether the rule would promote some candidate, bool [years, nights].
+
+    What happens after the first promotion says nothing.
+    """
     growth = made.growth.copy()
     growth[:, :, :SETTLING_DAYS] = 0.0
     evidence = log_evidence(growth[:, :, SETTLING_DAYS:])
@@ -141,7 +148,10 @@ def promoted(made: Years) -> np.ndarray:
 
 
 def promoted_by_interval(made: Years) -> np.ndarray:
-    """The same by the rule of before: every night a fresh interval of the last days' difference, of the candidate that is best in them."""
+    """Tell the same by the rule of before.
+
+    Every night it took a fresh interval of the last days' difference, of the candidate that is best in them.
+    """
     total, jobs, users = window(made.total), window(made.jobs), window(made.users)
     best = total.argmax(axis=0)[None]
     total, square, cross = (np.take_along_axis(each, best, axis=0)[0] for each in (total, window(made.square), window(made.cross)))
@@ -153,13 +163,19 @@ def promoted_by_interval(made: Years) -> np.ndarray:
 
 
 def first(promotions: np.ndarray) -> np.ndarray:
-    """The first night, from 1, on which each year promotes, infinity for never: float64 [years]."""
+    """Return the first night, from 1, on which each year promotes, float64 [years].
+
+    Infinity for never.
+    """
     return np.where(promotions.any(axis=1), promotions.argmax(axis=1) + 1.0, np.inf)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Nights of the first promotion by the rule and by the interval of before, infinity for never: float64 [years] each."""
+    """Nights of the first promotion by the rule and by the interval of before.
+
+    Float64 [years] each, infinity for never.
+    """
 
     rule: np.ndarray
     interval: np.ndarray
@@ -212,7 +228,10 @@ def _night(nights: np.ndarray, share: float) -> str:
 
 
 def real_nights(shared: Path) -> pd.DataFrame:
-    """What KTH-SP2's nights say: a row a pair, from jobs answered as served by methods trained each night and by models trained once, on the first."""
+    """Return what KTH-SP2's nights say, a row a pair.
+
+    From jobs answered as served by methods trained each night and by models trained once, on the first.
+    """
     from features.jobs.cleaning import clean
     from features.jobs.inputs import model_inputs
     from models.packed.methods import Boosting, Quantile

@@ -74,7 +74,11 @@ def pooled(sums: dict[Policy, Sums], choice: Choice) -> dict[str, Ratio]:
 
 
 class Frontier(NamedTuple):
-    """For one trace: first-half sums of all choices, what each step of the ladder chose, and the second half's sums of those, of the bounds and of rivals."""
+    """What each step of the ladder chose on one trace, and what came of it.
+
+    ``first`` has the first half's sums of all choices, ``second`` the second half's of those chosen, of the bounds and of
+    rivals.
+    """
 
     title: str
     first: dict[Policy, Sums]

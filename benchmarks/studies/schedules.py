@@ -54,7 +54,10 @@ BASE = Policy("EASY", "requested")
 
 @dataclass(frozen=True)
 class Results:
-    """Weekly sums of every policy on one trace, by part; ``seconds`` of each simulation, ``jobs`` of each part."""
+    """Weekly sums of every policy on one trace, by part.
+
+    ``seconds`` of each simulation, ``jobs`` of each part.
+    """
 
     title: str
     trace: CleanTrace
@@ -67,13 +70,16 @@ class Results:
         return [policy for policy in known if policy.scheduler in schedulers]
 
     def schedulers(self, ageing: bool) -> list[str]:
-        """Those of :data:`AGEING` or those that are not, in the order in which they were asked for."""
+        """Return those of :data:`AGEING` or those that are not, as they were asked for."""
         known = dict.fromkeys(policy.scheduler for policy in self.sums["whole"])
         return [scheduler for scheduler in known if (scheduler in AGEING) == ageing]
 
 
 def policies(schedulers: Sequence[str], learned: Sequence[str], corrections: Sequence[str]) -> list[Policy]:
-    """Every combination worth simulating, plain EASY and the baselines of each scheduler first; a correction is varied where there is one."""
+    """Every combination worth simulating.
+
+    Plain EASY and the baselines of each scheduler first; a correction is varied where there is one.
+    """
     asked = [BASE, Policy("EASY", "clairvoyant"), Policy("EASY-SJBF", "clairvoyant")]
     for scheduler in schedulers:
         asked += [Policy(scheduler, "requested"), Policy(scheduler, "clairvoyant")]
@@ -103,12 +109,18 @@ def run(
     quiet: bool = False,
     replays: int = 1,
 ) -> Results:
-    """Replay ``asked`` on ``trace``, up to ``replays`` times each (:func:`benchmarks.common.replays.all_replayed`); one replay is of the trace as recorded."""
+    """Replay ``asked`` on ``trace``, up to ``replays`` times each.
+
+    By :func:`benchmarks.common.replays.all_replayed`; one replay is of the trace as recorded.
+    """
     return Results(title, trace, *all_replayed(title, trace, asked, folder, replays, workers, quiet))
 
 
 def best_corrections(results: Results) -> list[Policy]:
-    """For each scheduler and predictor the correction with the least mean bounded slowdown on the first half, the first of equals."""
+    """Choose the correction for each scheduler and predictor on the first half.
+
+    It has the lowest mean bounded slowdown there, and is the first of equals.
+    """
     values = {policy: sums["mean_bounded_slowdown"].value() for policy, sums in results.sums["first half"].items()}
     best: dict[tuple[str, str], Policy] = {}
     for policy in values:
@@ -119,8 +131,11 @@ def best_corrections(results: Results) -> list[Policy]:
 
 
 def tidy(results: Results) -> pd.DataFrame:
-    """Every number: a row for each part, policy, metric and baseline, ``against`` plain EASY with requested times, or the same scheduler's
-    requested or exact times; ``relative low high`` are changes, null where the baseline is 0 (``low`` and ``high`` also below 5 weeks)."""
+    """Return every number, a row for each part, policy, metric and baseline.
+
+    ``against`` is plain EASY with requested times, or the same scheduler's requested or exact times; ``relative low high`` are
+    changes, null where the baseline is 0 (``low`` and ``high`` also below 5 weeks).
+    """
     chosen = set(best_corrections(results))
     rows = []
     for name in PARTS:

@@ -165,7 +165,10 @@ def _interval(made: Change) -> str:
 
 
 def steps(results: Results, ageing: bool = False) -> pd.DataFrame:
-    """The frontier of one trace, over everything a site could run: with the schedulers studied, or also with those of ``AGEING``."""
+    """Return the frontier of one trace, over everything a site could run.
+
+    With the schedulers studied, or also with those of ``AGEING``.
+    """
     schedulers = results.schedulers(False) + (results.schedulers(True) if ageing else [])
     return climb(results.sums["first half"], results.sums[SECOND], results.candidates(schedulers), BASE)
 
@@ -199,7 +202,10 @@ def _triple(results: Results, policy: Policy) -> str:
 
 
 def frontiers(results: Results) -> list[str]:
-    """The ladder over the schedulers studied, then, where there are any, over those of ``AGEING`` too, each with its bounds."""
+    """Return the ladder over the schedulers studied, then over those of ``AGEING`` too.
+
+    The second only where there are any; each with its bounds.
+    """
     lines = [_frontier(results, steps(results), BOUNDS), ""]
     ageing = results.schedulers(True)
     if ageing:
@@ -244,7 +250,10 @@ def _row(results: Results, policy: Policy) -> list[str]:
 
 
 def _cost(results: Results, policy: Policy) -> str:
-    """Points of AWF and P2SF for each point of slowdown; nothing where slowdown is not surely better."""
+    """Return points of AWF and P2SF for each point of slowdown.
+
+    Nothing where slowdown is not surely better.
+    """
     gained = of(results, policy, BSLD)
     if gained.relative is None or gained.high is None or gained.high >= 0:
         return ""

@@ -36,7 +36,10 @@ PAGE = STUDIES / "semantics.md"
 
 
 def measured(shared: Path, replays: int) -> pd.DataFrame:
-    """A row a trace, policy, semantics and replay, with ``METRICS``; replay 0 is shaken like the others."""
+    """A row a trace, policy, semantics and replay, with ``METRICS``.
+
+    Replay 0 is shaken like the others.
+    """
     tables = []
     for title, file in TRACES.items():
         trace = clean(read_swf(shared / "traces" / file))
@@ -50,7 +53,10 @@ def measured(shared: Path, replays: int) -> pd.DataFrame:
 
 
 def changes(table: pd.DataFrame) -> pd.DataFrame:
-    """By trace, policy, option and metric: the change against plain semantics over replays: mean, its standard error, least and greatest."""
+    """Return changes against plain semantics by trace, policy, option and metric.
+
+    Over replays: mean, its standard error, min and max.
+    """
     keys = ["title", "scheduler", "predictor", "correction"]
     rows = []
     for policy, part in table.groupby(keys, sort=False):

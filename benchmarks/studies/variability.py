@@ -56,7 +56,10 @@ def told(run: Runs | ClusterRun) -> dict[str, pd.DataFrame]:
 
 
 def truth(runs: pd.DataFrame) -> np.ndarray:
-    """Whether a run would have varied without noise of its own, int64 [runs]: contention alone lifts its z above 1.5."""
+    """Tell whether a run would have varied without noise of its own, int64 [runs].
+
+    Contention alone lifts its z above 1.5.
+    """
     alone = runs["application"].map({name: application(name).on(16).runtime_s for name in runs["application"].unique()})
     usual = baselines(runs["application"], runs["runtime_s"])
     return np.asarray(z_scores(runs["application"], runs["contention"] * alone, usual) > VARIES, np.int64)
@@ -76,7 +79,7 @@ def judged(run: Runs | ClusterRun, features: dict[str, pd.DataFrame], learning: 
 
 
 class Runs(NamedTuple):
-    """Of control runs what is needed here: a row a run, and its counters' features over its own and over all nodes."""
+    """Control runs, and their counters' features over their own and over all nodes."""
 
     runs: pd.DataFrame
     own: pd.DataFrame
@@ -131,7 +134,7 @@ def cell(row: pd.Series) -> str:
 
 
 def main_table(table: pd.DataFrame, protocol: str) -> str:
-    """F1, precision, recall and average precision of each classifier, own and all nodes, and F1 against the truth."""
+    """Return all measures of each classifier, own and all nodes, and F1 against the truth."""
     rows = []
     for kind in ("own", "all", START, RUN):
         for name in table.loc[table["protocol"] == protocol, "classifier"].unique():
@@ -218,7 +221,10 @@ def sweep_table(found: dict[float, pd.DataFrame], what: str) -> str:
 
 
 def elimination_table(chosen: pd.DataFrame, whole: pd.DataFrame) -> str:
-    """F1 with the columns that elimination inside each training part keeps, beside all of them."""
+    """Return F1 with the columns that elimination keeps, beside all of them.
+
+    It chooses inside each training part.
+    """
     less, more = measured(chosen), measured(whole)
     rows = []
     for kind in ("own", "all"):

@@ -39,7 +39,10 @@ TICKS_S = {10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 6 * 3600: "6 h",
 
 
 def last2_accuracies(trace: CleanTrace) -> np.ndarray:
-    """min(p/r, r/p) of last2 for each job, float64 [jobs], where no job waits: of the workload alone, whatever the scheduler."""
+    """Return min(p/r, r/p) of last2 for each job, float64 [jobs], where no job waits.
+
+    So it is of the workload alone, whatever the scheduler.
+    """
     submit = trace.jobs["submit_s"].to_numpy()
     known = history(trace.jobs, submit, local_clock_s(submit, trace.origin_unix_s, trace.timezone))
     predicted = last2_table(known["mean_last2_runtime_s"].to_numpy(), trace.jobs["requested_s"].to_numpy())
@@ -47,7 +50,10 @@ def last2_accuracies(trace: CleanTrace) -> np.ndarray:
 
 
 def by_user(trace: CleanTrace, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """A column's values of consecutive jobs of one user: before and after, both [pairs], user by user."""
+    """Return a column's values of consecutive jobs of one user, before and after.
+
+    Both [pairs], user by user.
+    """
     user, submit = codes(trace.jobs, "user"), trace.jobs["submit_s"].to_numpy()
     order = np.lexsort((submit, user))
     same = user[order][1:] == user[order][:-1]

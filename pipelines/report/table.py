@@ -92,9 +92,8 @@ def markdown_of(table: pd.DataFrame, form: str = ".4g", empty: str = "none") -> 
 
 
 def _plain(value: object, form: str) -> str:
-    if value is None or value != value:
-        return "–"
-    return format(value, form) if isinstance(value, float) else str(value)
+    text = format(value, form) if isinstance(value, float) else str(value)
+    return "–" if text in ("nan", "None", "NaT", "<NA>") else text
 
 
 def _cell(cell: str | Cell) -> Cell:

@@ -65,8 +65,8 @@ def test_markdown_marks_what_is_better_and_aligns_numbers_to_the_right() -> None
 
 
 def test_a_data_frame_is_written_with_its_fractions_in_the_form_asked_for() -> None:
-    frame = pd.DataFrame({"name": ["a", "b"], "share": [0.123456, float("nan")], "jobs": [1, 2]})
-    assert markdown_of(frame, ".3f").splitlines()[1:] == ["| --- | ---: | ---: |", "| a | 0.123 | 1 |", "| b | – | 2 |"]
+    frame = pd.DataFrame({"name": ["a", "b"], "share": [0.123456, float("nan")], "jobs": pd.array([1, None], "Int64")})
+    assert markdown_of(frame, ".3f").splitlines()[1:] == ["| --- | ---: | ---: |", "| a | 0.123 | 1 |", "| b | – | – |"]
     assert markdown_of(frame.iloc[:0], empty="nothing") == "nothing"
 
 
