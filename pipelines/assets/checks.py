@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,14 +14,6 @@ def specs(asset: str, claims: Mapping[str, str]) -> list[dg.AssetCheckSpec]:
     A check that fails as an error blocks everything downstream of the asset.
     """
     return [dg.AssetCheckSpec(name, asset=asset, description=text, blocking=True) for name, text in claims.items()]
-
-
-def escaped(text: str) -> str:
-    """Escape text for Markdown in metadata: angle brackets and bars of tables.
-
-    Angle brackets would be taken for HTML and removed.
-    """
-    return html.escape(text, quote=False).replace("|", "\\|")
 
 
 def broken(name: str, count: int, asset: str | None = None, of: int | None = None) -> dg.AssetCheckResult:

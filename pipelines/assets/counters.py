@@ -8,7 +8,7 @@ from pipelines.assets.described import digest, told
 from pipelines.assets.partitions import counter_days, days, systems
 from pipelines.assets.resources import LakeResource
 from pipelines.ingest.ldms_ingest import read_quarantine
-from pipelines.report.table import markdown_of
+from pipelines.report.table import escaped, markdown_of
 from pipelines.sources.systems import SIMULATED, system
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
@@ -125,7 +125,7 @@ def control_runs(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Ma
             **(of_table.metadata if of_table else {"dagster/row_count": 0}),
             "simulated": name == SIMULATED,
             "probe results": len(stored(lake.lake(), PROBE_RESULTS, name)),
-            "files": dg.MetadataValue.md("\n".join(f"* {_said(table)}" for table in found) or "none are known"),
+            "files": dg.MetadataValue.md("\n".join(f"* {escaped(_said(table))}" for table in found) or "none are known"),
             "applications": dg.MetadataValue.md(markdown_of(table)),
         },
         check_results=check_control_runs(lake.lake(), name, sum(len(table.kept.contradicting) for table in found)),

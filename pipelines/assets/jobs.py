@@ -4,10 +4,11 @@ import dagster as dg
 
 from features.jobs.cleaning import clean
 from features.jobs.schema import fingerprint
-from pipelines.assets.checks import escaped, specs
+from pipelines.assets.checks import specs
 from pipelines.assets.described import told
 from pipelines.assets.partitions import traces
 from pipelines.assets.resources import LakeResource
+from pipelines.report.table import escaped
 from pipelines.sources.traces import read_known
 from pipelines.workflows.progress import report_progress
 from pipelines.workflows.trace_checks import JOBS, check_jobs

@@ -1,4 +1,8 @@
-"""Shared parts of the report pages: templates with one style, and embedded pictures."""
+"""Shared parts of the report pages: templates with one style, and embedded pictures.
+
+What data say is text on them, never markup, and marks that would change the direction of writing are shown. Beyond that, a page forbids
+itself (``base.html.j2``) to run scripts and to load anything.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,27 @@ import base64
 from pathlib import Path
 
 import jinja2
+from markupsafe import Markup
+
+from features.errors import printable
 
 
 def template(name: str) -> jinja2.Template:
     """Return the template ``name`` beside this file; a missing variable is an error."""
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
     environment = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=loader,
+        autoescape=True,
+        finalize=_shown,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     return environment.get_template(name)
+
+
+def _shown(value: object) -> object:
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def data_uri(image: bytes, kind: str = "svg+xml") -> str:

@@ -17,8 +17,10 @@ import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter
 
+from features.errors import printable
 from sim.schedule import Schedule
 
 ImageFormat = Literal["png", "svg"]
@@ -39,6 +41,7 @@ _RC: dict[Any, Any] = {
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 9,
     "text.color": INK,
+    "text.parse_math": False,  # a name with dollars is no formula
     "axes.edgecolor": MUTED,
     "axes.labelcolor": INK,
     "axes.titlesize": 9.5,
@@ -129,10 +132,20 @@ def figure(width: float, height: float, generated: bool, what: str = "generated 
 
 def encode(drawing: Figure, image: ImageFormat) -> bytes:
     """Return the figure as PNG or SVG, without a date; call it inside :func:`figure`."""
+    _make_printable(drawing)
     buffer = io.BytesIO()
     metadata = {"Date": None} if image == "svg" else {"Software": None}
     drawing.savefig(buffer, format=image, dpi=_DPI, metadata=metadata)
     return buffer.getvalue()
+
+
+def _make_printable(drawing: Figure) -> None:
+    """Show control characters in all texts, which no drawing may hold, as escapes."""
+    for text in drawing.findobj(Text):
+        text.set_text(printable(text.get_text()))  # type: ignore[attr-defined]
+    for axis in (axis for axes in drawing.axes for axis in (axes.xaxis, axes.yaxis)):
+        if isinstance(form := axis.get_major_formatter(), FuncFormatter):  # names of ticks are looked up when they are drawn
+            axis.set_major_formatter(FuncFormatter(lambda value, place, said=form.func: printable(said(value, place))))
 
 
 def log_durations(axis: mpl.axis.Axis, longest_s: float, shortest_s: float = 1.0) -> None:

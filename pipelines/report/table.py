@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+from features.errors import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +79,7 @@ class Table:
     def markdown(self) -> str:
         """Return headings and rows as a table of Markdown, without title and note."""
         lines = [
-            [head.text for head in self.heads],
+            [_line(head.text) for head in self.heads],
             ["---" if self.is_left(place) else "---:" for place in range(len(self.headings))],
             *([_marked(cell) for cell in row] for row in self.cells),
         ]
@@ -86,9 +90,17 @@ def markdown_of(table: pd.DataFrame, form: str = ".4g", empty: str = "none") -> 
     """Return a data frame in Markdown, fractions in ``form``; ``empty`` for no rows."""
     if table.empty:
         return empty
-    columns = [[_plain(value, form) for value in table[name]] for name in table]
-    words = [str(name) for name, kind in table.dtypes.items() if kind.kind not in "iuf"]
-    return Table("", list(map(str, table)), list(zip(*columns, strict=True)), keys=0, left=words).markdown()
+    columns = [[escaped(_plain(value, form)) for value in table[name]] for name in table]
+    words = [escaped(str(name)) for name, kind in table.dtypes.items() if kind.kind not in "iuf"]
+    return Table("", [escaped(str(name)) for name in table], list(zip(*columns, strict=True)), keys=0, left=words).markdown()
+
+
+def escaped(text: str) -> str:
+    """Escape what data say for Markdown: no HTML, no links and pictures, no code, on one line.
+
+    Bars are left to the table in which it stands.
+    """
+    return html.escape(re.sub(r"([\\`\[])", r"\\\1", printable(text).replace("\n", " ")), quote=False)
 
 
 def _plain(value: object, form: str) -> str:
@@ -103,4 +115,8 @@ def _cell(cell: str | Cell) -> Cell:
 def _marked(cell: Cell) -> str:
     below = [f"**{text}**" if tone else text for text, tone in cell.below if text]
     lines = [f"**{cell.text}**" if cell.best else cell.text, *below]
-    return "<br>".join(lines).replace("|", "\\|").replace("\n", "<br>")
+    return _line("\n".join(lines))
+
+
+def _line(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", "<br>")

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from features.errors import InputError
-from pipelines.assets.checks import escaped
 from pipelines.cli.run import described, described_system
 from pipelines.cli.ui import check_free, web_server
+from pipelines.report.table import escaped
 
 HOUSE = Path(__file__).resolve().parents[3]
 
@@ -58,7 +58,7 @@ def test_an_unknown_host_is_refused():
 
 
 def test_angle_brackets_survive_markdown():
-    assert escaped("runtime-<trace> & a|b") == "runtime-&lt;trace&gt; &amp; a\\|b"
+    assert escaped("runtime-<trace> & a|b") == "runtime-&lt;trace&gt; &amp; a|b"
 
 
 @pytest.mark.parametrize(

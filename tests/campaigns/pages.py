@@ -1,0 +1,312 @@
+"""Put hostile names into every template, page, Markdown table and terminal table."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jinja2 import meta
+from rich.markup import escape
+
+from pipelines.report import page as pages
+from pipelines.report.bench import growth, speeds
+from pipelines.report.campaign import render_campaign
+from pipelines.report.html import render_report
+from pipelines.report.table import Table, markdown_of
+from pipelines.report.terminal import _Console
+from sim import Campaign, run_campaign, split_windows
+from sim.campaigns.window_comparison import over_windows
+from tests.campaigns.counts import Counts
+
+ATTEMPTS = 1500
+_IN_BROWSER = 25
+"""One of so many pages is opened by a browser, where there is one."""
+MARK = "survived"
+"""What a script that runs leaves on the page."""
+_SCRIPT = f"document.documentElement.setAttribute('data-{MARK}','1')"
+HOSTILE = (
+    f"<script>{_SCRIPT}</script>",
+    f'"><img src=x onerror="{_SCRIPT}">',
+    f"'><svg/onload={_SCRIPT}>",
+    f"</style><script>{_SCRIPT}</script><style>",
+    f"</title></textarea></noscript>--><script>{_SCRIPT}</script>",
+    "{{7*7}}{% raw %}{#",
+    f"javascript:{_SCRIPT}",
+    f"[x](javascript:{_SCRIPT})",
+    "![x](http://evil.example/pixel)",
+    "[a]: http://evil.example",
+    "<http://evil.example>",
+    "`</code><img src=x onerror=1>`",
+    "[link=http://evil.example]x[/link][bold red]",
+    "[/bold][/]",
+    "a|b\\|c\\",
+    "line\nbreak\r\n# heading",
+    "nul\x00and\x1b[2J\x1b]0;title\x07\x9b31m",
+    "\u202egnp.exe\u2066\u200f",
+    '=HYPERLINK("http://evil.example")',
+    "$x^{\\frac{1}$ $\\unknown$ $",
+    "&lt;script&gt; &amp;#60;",
+    "\ud800 half",
+    "expression(alert(1));background:url(http://evil.example)",
+    "]]><!--<script>",
+    "x" * 3000,
+    " ",
+    "_hidden",
+    "%s %(a)s {0} {a.__class__}",
+)
+_ELEMENTS = re.findall(
+    r"\w+",
+    "html head meta title style body main header section footer h1 h2 h3 p ul ol li b i em strong span small a img figure figcaption "
+    "table thead tbody tr th td dl dt dd div details summary code cite sup sub br",
+)
+_ATTRIBUTES = ("lang", "charset", "name", "content", "http-equiv", "class", "id", "style", "href", "src", "alt", "title")
+_IMAGE = re.compile(r"data:image/(svg\+xml|png);base64,[A-Za-z0-9+/=]*")
+_LINK = re.compile(r"[\w.-]+\.html|#[\w-]+")
+_STYLE = re.compile(r"(background|color|width|height):[\w#().%-]+;?")
+_ORDERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+class Survey(HTMLParser):
+    """Note what a page has beyond text and the elements and attributes of our own."""
+
+    def __init__(self, text: str, *, trusted: bool = True) -> None:
+        """``trusted``: addresses and styles are our own, so they must look like it."""
+        super().__init__()
+        self.found: list[str] = []
+        self._trusted, self._policy = trusted, False
+        self.feed(text)
+        if not self._policy:
+            self.found.append("no content security policy")
+        if match := _ORDERS.search(text):
+            self.found.append(f"the character {match[0]!r}")
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in _ELEMENTS:
+            self.found.append(f"the element {tag}")
+        for name, value in attrs:
+            if name not in _ATTRIBUTES:
+                self.found.append(f"the attribute {name} of {tag}")
+            form = {"src": _IMAGE, "href": _LINK, "style": _STYLE}.get(name)
+            if self._trusted and form is not None and not form.fullmatch(value or ""):
+                self.found.append(f"{tag} {name}={(value or '')[:80]}")
+            if name == "src" and (value or "").startswith("data:image/svg+xml;base64,"):
+                self.found += svg_faults(base64.b64decode((value or "").partition(",")[2]))
+            self._policy = self._policy or (name == "content" and (value or "").startswith("default-src 'none'"))
+
+    def handle_comment(self, data: str) -> None:
+        self.found.append(f"a comment {data[:40]}")
+
+
+def svg_faults(content: bytes) -> list[str]:
+    """List what a drawing has that may run or load anything."""
+    try:
+        root = ET.fromstring(content)
+    except ET.ParseError as error:
+        return [f"a drawing that is no XML: {error}"]
+    found = []
+    for each in root.iter():
+        name = str(each.tag).rpartition("}")[2]
+        if name in ("script", "foreignObject", "a", "iframe", "use-external"):
+            found.append(f"the element {name} in a drawing")
+        for key, value in each.attrib.items():
+            own = key.rpartition("}")[2]
+            if own.startswith("on") or (own == "href" and not value.startswith(("#", "data:image/png"))):
+                found.append(f"{name} {own}={value[:60]} in a drawing")
+    return found
+
+
+class Poison(str):
+    """A text that has every attribute and member, all of them hostile, and may be called."""
+
+    rng: np.random.Generator
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("rng", "join", "replace", "upper", "lower", "encode", "splitlines", "format_map"):
+            return super().__getattribute__(name)
+        return poison(super().__getattribute__("rng"))
+
+    def __getitem__(self, key: Any) -> Any:
+        return poison(self.rng)
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from (poison(self.rng), poison(self.rng))
+
+    def __lt__(self, other: Any) -> bool:
+        return True
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def __float__(self) -> float:
+        return 1.5
+
+    def __truediv__(self, other: Any) -> float:
+        return 1.5
+
+    def __format__(self, form: str) -> str:
+        return str.__str__(self)
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return poison(self.rng)
+
+
+def poison(rng: np.random.Generator) -> Poison:
+    made = Poison(hostile(rng))
+    made.rng = rng
+    return made
+
+
+def hostile(rng: np.random.Generator) -> str:
+    """Draw one hostile text, or two behind each other."""
+    return "".join(rng.choice(np.array(HOSTILE, object), rng.integers(1, 3)))
+
+
+def stored(rng: np.random.Generator) -> str:
+    """Draw a hostile text as a column of text can hold it."""
+    return hostile(rng).replace("\ud800", "")
+
+
+def templates() -> list[str]:
+    """List the templates of pages."""
+    return sorted(
+        path.name for path in Path(pages.__file__).parent.glob("*.html.j2") if path.name not in ("base.html.j2", "parts.html.j2")
+    )
+
+
+def poisoned(name: str, rng: np.random.Generator) -> str:
+    """Return the page of a template all of whose values are hostile."""
+    made = pages.template(name)
+    source = (Path(pages.__file__).parent / name).read_text(encoding="utf-8")
+    names = meta.find_undeclared_variables(made.environment.parse(source))
+    numbers = {each: 3 for each in names if each in ("weeks", "replicates", "repeat")}
+    return made.render({each: poison(rng) for each in names} | numbers)
+
+
+def report(rng: np.random.Generator) -> str:
+    """Return the page of a comparison of schedules with hostile names."""
+    from sim.metrics.comparison import compare
+    from tests.pipelines.report.test_report import predictions_of, schedules_of
+
+    renamed = {name: stored(rng) for name in ("last2", "EASY-SJBF", "toy")}
+    schedules = schedules_of(jobs=40)
+    for each in schedules:
+        for field in ("scheduler", "predictor", "trace"):
+            object.__setattr__(each, field, renamed.get(getattr(each, field), getattr(each, field)))
+    return render_report(
+        trace=hostile(rng),
+        comparison=compare(schedules, resamples=20),
+        schedules=schedules,
+        quality=predictions_of(schedules),
+        cleaning_counts=pd.Series({("dropped", stored(rng)): 8, ("altered", "runtime-cut-to-request"): 1470}),
+        provenance={hostile(rng): hostile(rng), "parameters": {hostile(rng): hostile(rng)}},
+        notes=[hostile(rng)],
+        generated=False,
+        kinds={renamed["last2"]: hostile(rng)},
+        since=hostile(rng),
+    )
+
+
+def campaign_page(rng: np.random.Generator) -> str:
+    """Return the page of a campaign with hostile names."""
+    from tests.sim.campaigns.test_campaign import JOBS, WIDTH
+
+    windows = split_windows(JOBS, "weeks")
+    table = run_campaign(JOBS, Campaign(("EASY", "SAF-EASY-SPF")), procs=WIDTH, windows=windows, trace=stored(rng), generated=False)
+    for column in ("scheduler", "predictor"):
+        table[column] = table[column].replace({"SAF-EASY-SPF": stored(rng)})
+    return render_campaign(table, over_windows(table, resamples=20), windows, {hostile(rng): hostile(rng)}, notes=[hostile(rng)])
+
+
+def drawings(rng: np.random.Generator) -> list[bytes]:
+    """Return figures with hostile names."""
+    names = [hostile(rng) for _ in range(4)]
+    row = {"jobs": 1000, "median_s": 0.5, "slowest_s": 0.6, "fastest_s": 0.4, "jobs_per_s": 2000.0, "procs": 64, "generated": True}
+    rows = [{**row, "scheduler": names[0], "trace": names[1]}, {**row, "scheduler": names[2], "trace": names[3], "jobs": 4000}]
+    return [growth(rows), speeds(rows)]
+
+
+def printed(rng: np.random.Generator) -> str:
+    """Return a table of hostile texts as a terminal shows it, with colours."""
+    screen = _Console(width=int(rng.integers(20, 200)), file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    rows = [[hostile(rng) for _ in range(3)] for _ in range(2)]
+    Table(hostile(rng), [hostile(rng) for _ in range(3)], rows, hostile(rng)).show(screen)
+    screen.print(escape(hostile(rng)), highlight=False)
+    return screen.file.getvalue()  # type: ignore[attr-defined]
+
+
+def terminal_faults(text: str) -> list[str]:
+    """List the orders to a terminal in ``text`` beyond those that set colours and weights."""
+    plain = re.sub(r"\x1b\[[\d;]*m", "", text)
+    return [f"the character {found!r} on the terminal" for found in sorted(set(_ORDERS.findall(plain)))]
+
+
+def markdown_faults(text: str) -> list[str]:
+    """List what a table of Markdown has beyond text: HTML, links, code, other numbers of cells."""
+    found = [f"HTML {tag}" for tag in re.findall(r"<(?!br>)[^ ]{,20}", text)]
+    found += [f"unescaped {each[-1]}" for each in re.findall(r"(?<!\\)(?:\\\\)*[`\[]", text)]
+    widths = {len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in text.splitlines()}
+    return found + ([f"rows of {sorted(widths)} bars"] if len(widths) > 1 else [])
+
+
+def browser() -> str | None:
+    """Return a browser that runs without a screen, if there is one."""
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def runs_in(program: str, text: str, folder: Path) -> list[str]:
+    """List what a browser does on a page that no text may make it do."""
+    (folder / "page.html").write_text(text, encoding="utf-8", errors="replace")
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={folder / 'profile'}",
+        "--virtual-time-budget=2000",
+        "--dump-dom",
+    ]
+    done = subprocess.run(
+        [program, *options, f"file://{folder / 'page.html'}"], capture_output=True, text=True, timeout=120, check=False
+    )
+    if "<main" not in done.stdout:
+        return [f"the browser shows no page: {done.stderr[-200:]}"]
+    return ["a script ran in the browser"] if re.search(rf"<html[^>]*data-{MARK}", done.stdout) else []
+
+
+def campaign(attempts: int, seed: int, folder: Path) -> Counts:
+    """Make pages, drawings and tables of hostile texts; every one must hold them as text."""
+    counts, program = Counts(), browser()
+    kinds: dict[str, Callable[[np.random.Generator], list[str]]] = {
+        **{name: lambda rng, name=name: Survey(poisoned(name, rng), trusted=False).found for name in templates()},
+        "report": lambda rng: Survey(report(rng)).found,
+        "campaign": lambda rng: Survey(campaign_page(rng)).found,
+        "drawings": lambda rng: [fault for each in drawings(rng) for fault in svg_faults(each)],
+        "terminal": lambda rng: terminal_faults(printed(rng)),
+        "Markdown": lambda rng: markdown_faults(markdown_of(pd.DataFrame({stored(rng): [stored(rng), stored(rng)], "b": [1, 2]}))),
+    }
+    slow = ("report", "campaign")
+    order = [*kinds, *(name for _ in range(12) for name in kinds if name not in slow)]
+    for attempt in range(attempts):
+        name = order[attempt % len(order)]
+        try:
+            found = kinds[name](np.random.default_rng([seed, attempt]))
+        except Exception as error:  # whatever a name makes a page raise is a finding
+            found = [f"{type(error).__name__}: {error}"]
+        if program and attempt % _IN_BROWSER == 0 and name.endswith(".j2"):
+            found += runs_in(program, poisoned(name, np.random.default_rng([seed, attempt])), folder)
+            counts.outcomes["opened in a browser"] += 1
+        counts.add(
+            "text" if not found else "not text",
+            f"{name}, seed {seed}, attempt {attempt}: {'; '.join(found[:3])}" if found else None,
+        )
+    if not program:
+        counts.outcomes["no browser here"] += 1
+    return counts
