@@ -18,6 +18,7 @@ import pandas as pd
 from jinja2 import meta
 from rich.markup import escape
 
+from features.jobs.schema import Trace
 from pipelines.report import page as pages
 from pipelines.report.bench import growth, speeds
 from pipelines.report.campaign import render_campaign
@@ -27,6 +28,8 @@ from pipelines.report.terminal import _Console
 from sim import Campaign, run_campaign, split_windows
 from sim.campaigns.window_comparison import over_windows
 from tests.campaigns.counts import Counts
+from tests.support.arriving import arriving
+from tests.support.command import queuecast
 
 ATTEMPTS = 1500
 _IN_BROWSER = 25
@@ -226,6 +229,35 @@ def campaign_page(rng: np.random.Generator) -> str:
     return render_campaign(table, over_windows(table, resamples=20), windows, {hostile(rng): hostile(rng)}, notes=[hostile(rng)])
 
 
+def commands(rng: np.random.Generator, folder: Path) -> list[str]:
+    """List what is wrong with what commands say and write of a trace of hostile users, header and notes."""
+    from pipelines.ingest.canonical import write_canonical
+
+    (folder / "own").mkdir(parents=True, exist_ok=True)
+    made = arriving(jobs=120)
+    for name in ("user", "group", "executable", "queue"):
+        texts = [stored(rng) for _ in range(len(made.jobs))]
+        made.jobs[name] = pd.Categorical(np.where(rng.random(len(texts)) < 0.5, texts, "ann"))
+    told = {"Computer": stored(rng), stored(rng): stored(rng), "Note": "\n".join(stored(rng) for _ in range(3))}
+    trace = Trace("t", made.jobs, made.procs, made.origin_unix_s, made.timezone, header=told, notes=(stored(rng),))
+    path = folder / re.sub(r"[\x00/]", "_", f"t{stored(rng)[:60]}.parquet")
+    write_canonical(trace, path)
+    asked: list[tuple[str, ...]] = [
+        ("inspect", str(path)),
+        ("simulate", str(path)),
+        ("evaluate", str(path), "--predictor", "last2", "--out", str(folder / "e.parquet"), "--report", str(folder / "e.html")),
+        ("campaign", str(path), "--scheduler", "EASY", "--out", str(folder / "c.parquet"), "--report", str(folder / "c.html")),
+    ]
+    found = []
+    for arguments in asked:
+        done = queuecast(*arguments, home=folder / "own", cwd=folder)
+        said = terminal_faults(done.stdout) + terminal_faults(done.stderr) + (["a traceback"] if "Traceback" in done.stderr else [])
+        found += [f"{arguments[0]}: {fault}" for fault in said]
+    return found + [
+        f"{each.name}: {fault}" for each in folder.glob("?.html") for fault in Survey(each.read_text(encoding="utf-8")).found
+    ]
+
+
 def drawings(rng: np.random.Generator) -> list[bytes]:
     """Return figures with hostile names."""
     names = [hostile(rng) for _ in range(4)]
@@ -292,7 +324,8 @@ def campaign(attempts: int, seed: int, folder: Path) -> Counts:
         "terminal": lambda rng: terminal_faults(printed(rng)),
         "Markdown": lambda rng: markdown_faults(markdown_of(pd.DataFrame({stored(rng): [stored(rng), stored(rng)], "b": [1, 2]}))),
     }
-    slow = ("report", "campaign")
+    kinds["commands"] = lambda rng: commands(rng, folder / f"{rng.integers(10**9)}")
+    slow = ("report", "campaign", "commands")
     order = [*kinds, *(name for _ in range(12) for name in kinds if name not in slow)]
     for attempt in range(attempts):
         name = order[attempt % len(order)]

@@ -11,9 +11,9 @@ from tests.campaigns import pages
 
 def test_hostile_texts_stay_texts_everywhere(tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "browser", lambda: None)
-    counts = pages.campaign(60, 0, tmp_path)
+    counts = pages.campaign(30, 0, tmp_path)
     assert counts.findings == []
-    assert counts.attempts == 60
+    assert counts.attempts == 30
 
 
 ATTACKS = (
