@@ -129,9 +129,14 @@ def _second(read: Callable[[], Any]) -> tuple[Any, str | None]:
         return None, f"a second reader refuses it: {type(refused).__name__} {str(refused)[:80]}"
 
 
+def compared(trace: Trace, content: bytes, second: Callable[[bytes], list[dict[str, Any]]]) -> str | None:
+    """Return how the jobs of a trace differ from those of a second reader."""
+    wanted, wrong = _second(lambda: second(content))
+    return wrong or _differ(_rows(trace), wanted)
+
+
 def _check_swf(trace: Trace, content: bytes) -> str | None:
-    wanted, wrong = _second(lambda: readers.swf(content))
-    return wrong or _differ(_rows(trace), wanted) or _small(trace)
+    return compared(trace, content, readers.swf) or _small(trace)
 
 
 def _check_sacct(trace: Trace, content: bytes) -> str | None:
