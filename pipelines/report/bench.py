@@ -165,18 +165,22 @@ def render(document: Mapping[str, Any], earlier: Mapping[Key, float], against: s
                 "image": data_uri(growth(document["growth"])),
             },
         )
-    facts = {name: document[name] for name in ("queuecast", "measured_at", "software")} | dict(document["machine"])
+    made_by = {name: document[name] for name in ("queuecast", "measured_at", "software")} | dict(document["machine"])
+    fastest, most, longest = (max(rows, key=lambda row, name=name: row[name]) for name in ("jobs_per_s", "jobs", "waiting_mean"))
+    jobs = f"jobs in the longest queue on average, {longest['waiting_max']:,} at most"
     sources = {row["trace"]: row["source"] for section in _TITLES for row in document[section]}
     return template("bench.html.j2").render(
         listings=listings(document, earlier),
         figures=figures,
         repeat=document["repeat"],
-        fastest=max(rows, key=lambda row: row["jobs_per_s"]),
-        most=max(rows, key=lambda row: row["jobs"]),
-        longest=max(rows, key=lambda row: row["waiting_mean"]),
+        facts=[
+            (f"{fastest['jobs_per_s'] / 1e6:.1f} million", f"jobs a second at most: {fastest['scheduler']} on {fastest['trace']}"),
+            (f"{most['jobs']:,}", f"jobs in the largest workload, {most['peak_gib']:.2f} GiB at its peak"),
+            (f"{longest['waiting_mean']:,.0f}", f"{jobs}: {longest['scheduler']} on {longest['trace']}"),
+        ],
         against=against if earlier else "",
         provenance=[
-            *((name.replace("_", " "), value) for name, value in facts.items()),
+            *((name.replace("_", " "), value) for name, value in made_by.items()),
             ("load before it began", document["load_average"]),
             *sources.items(),
         ],

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from pipelines.report import campaign_plots
-from pipelines.report.page import data_uri, template
+from pipelines.report.page import data_uri, stated, template
 from pipelines.report.table import Cell, Row, Table
-from pipelines.report.wording import NOT_MODELLED, number, sentence, tone
+from pipelines.report.wording import NOT_MODELLED, kind_of_jobs, number, sentence, tone
 from sim.campaigns.window_comparison import POLICY, nothing_waited, policy_labels
 from sim.campaigns.windows import NONE, Windows
 from sim.metrics.names import METRICS
@@ -51,13 +50,13 @@ def render_campaign(
         trace=first["trace"],
         generated=generated,
         unit=unit,
-        headline={
-            "windows": f"{len(windows.windows):,}",
-            "jobs": f"{sum(len(window.jobs) for window in windows.windows):,}",
-            "procs": f"{first['procs']:,}",
-            "policies": f"{len(labels):,}",
-            "simulations": f"{len(table) // table['tau_s'].nunique():,}",
-        },
+        facts=[
+            (f"{len(windows.windows):,}", windows.split if windows.split != "whole" else "window, the whole trace"),
+            (f"{sum(len(window.jobs) for window in windows.windows):,}", f"jobs in them{kind_of_jobs(generated)}"),
+            (f"{first['procs']:,}", "processors"),
+            (f"{len(labels):,}", "policies"),
+            (f"{len(table) // table['tau_s'].nunique():,}", "simulations"),
+        ],
         baseline=base,
         common=_common(summary),
         confidence=f"{100 * confidence:g}",
@@ -69,7 +68,7 @@ def render_campaign(
         notes=[*filter(None, [sentence(nothing_waited(summary, int(first["procs"])))]), *notes, *_remarks(summary), NOT_MODELLED],
         dropped=_dropped(windows),
         kept_rule=windows.drop == NONE,
-        provenance=[(name, value if isinstance(value, str) else json.dumps(value)) for name, value in provenance.items()],
+        provenance=stated(provenance),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from pipelines.report.cluster_tables import (
     models_of,
     overall,
 )
-from pipelines.report.page import data_uri, template
+from pipelines.report.page import data_uri, stated, template
 from pipelines.report.wording import sentence, signed
 from pipelines.workflows.cluster_experiments import ALL, Conducted, label
 from sim.metrics.names import TRIAL
@@ -34,12 +33,12 @@ def render_cluster(
     return template("cluster.html.j2").render(
         cluster=cluster,
         names=", ".join(made.experiment.name for made in conducted),
-        headline={
-            "experiments": f"{len(conducted)}",
-            "trials": f"{first.trials}",
-            "schedulers": f"{len(first.schedulers)}",
-            "runs": f"{sum(len(made.runs) for made in conducted):,}",
-        },
+        facts=[
+            (f"{len(conducted)}", "experiments"),
+            (f"{first.trials}", "trials of each, paired"),
+            (f"{len(first.schedulers)}", "schedulers"),
+            (f"{sum(len(made.runs) for made in conducted):,}", "simulated runs"),
+        ],
         baseline=label(first.baseline),
         summary=[said for made in conducted if (said := _said(made))],
         notes=[
@@ -50,9 +49,7 @@ def render_cluster(
         published=beside(conducted),
         figures=_figures(conducted, cluster),
         experiments=[_tables(made) for made in conducted],
-        provenance=[
-            (name, value if isinstance(value, str) else json.dumps(value, default=str)) for name, value in provenance.items()
-        ],
+        provenance=stated(provenance),
     )
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from pipelines.report import evaluation_plots, sharpness_plots
-from pipelines.report.page import data_uri, template
+from pipelines.report.page import data_uri, stated, template
 from pipelines.report.sharpness_tables import compared, coverage, difference, scores, windows
 from pipelines.report.style import Look, looks
 from pipelines.report.table import Cell, Row, Table
-from pipelines.report.wording import number, sentence
+from pipelines.report.wording import kind_of_jobs, number, sentence
 from pipelines.workflows.evaluation import Evaluation
 from sim.predictions.at_once import AT_ONCE
 from sim.predictions.quality import STAGES, Quality
@@ -41,18 +40,18 @@ def render_evaluation(evaluation: Evaluation, provenance: Mapping[str, object], 
         generated=first.generated,
         scheduler=first.scheduler,
         at_once=first.scheduler == AT_ONCE,
-        headline={
-            "jobs": f"{len(first.jobs):,}",
-            "procs": f"{first.procs:,}",
-            "users": f"{first.jobs['user'].nunique():,}",
-            "predictors": f"{len(predictors):,}",
-        },
+        facts=[
+            (f"{len(first.jobs):,}", f"jobs{kind_of_jobs(first.generated)}"),
+            (f"{first.procs:,}", "processors"),
+            (f"{first.jobs['user'].nunique():,}", "users"),
+            (f"{len(predictors):,}", "predictors"),
+        ],
         baseline=baseline,
         confidence=f"{100 * evaluation.qualities[0].confidence:g}",
         parts=[_part(quality, evaluation, drawn) for quality in evaluation.qualities],
         not_drawn=[name for name in predictors if name not in drawn],
         notes=list(map(sentence, notes)),
-        provenance=[(name, value if isinstance(value, str) else json.dumps(value)) for name, value in provenance.items()],
+        provenance=stated(provenance),
     )
 
 

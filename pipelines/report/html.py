@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pandas as pd
 
 from features.clock import DAY_S
 from pipelines.report import plots
-from pipelines.report.page import data_uri, template
+from pipelines.report.page import data_uri, stated, template
 from pipelines.report.style import Looks, key, looks
 from pipelines.report.tables import (
     accuracies,
@@ -23,7 +22,7 @@ from pipelines.report.tables import (
     metrics_of,
     prediction_table,
 )
-from pipelines.report.wording import NOT_MODELLED, nothing_waited, requests_warning, summary
+from pipelines.report.wording import NOT_MODELLED, kind_of_jobs, nothing_waited, requests_warning, summary
 from pipelines.storage.atomic import write
 from sim.metrics.names import FAIRNESS
 from sim.metrics.schedule_metrics import TAU_S
@@ -72,12 +71,12 @@ def render_report(
         trace=trace,
         generated=generated,
         requests_warning=requests_warning(requests_from_runtimes, len(base.jobs), baseline) if requests_from_runtimes else "",
-        headline={
-            "jobs": f"{len(base.jobs):,}",
-            "procs": f"{base.procs:,}",
-            "days": f"{(submit.max() - submit.min()) / DAY_S:,.0f}",
-            "combinations": sum(schedule.predictor != "" for schedule in schedules),
-        },
+        facts=[
+            (f"{len(base.jobs):,}", f"jobs{kind_of_jobs(generated)}"),
+            (f"{base.procs:,}", "processors"),
+            (f"{(submit.max() - submit.min()) / DAY_S:,.0f}", "days of submissions"),
+            (sum(schedule.predictor != "" for schedule in schedules), "combinations simulated"),
+        ],
         baseline=" / ".join(baseline),
         confidence=f"{100 * confidence:g}",
         tau=f"{tau_s:g}",
@@ -96,7 +95,7 @@ def render_report(
         by_experience=experience_table(quality),
         prediction_figure=data_uri(plots.prediction_quality(schedules, accuracies(quality), table), "png") if len(quality) else "",
         cleaning=cleaning_table(cleaning_counts),
-        provenance=[(name, _text(value)) for name, value in provenance.items()],
+        provenance=stated(provenance),
         notes=[*filter(None, [nothing_waited(comparison, base.procs)]), *notes, NOT_MODELLED],
     )
 
@@ -156,9 +155,3 @@ def _figures(
             "image": data_uri(plots.gantt_chart(pair, busiest_window(base, WINDOW_S)), "png"),
         },
     ]
-
-
-def _text(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False, default=str)

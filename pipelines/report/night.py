@@ -51,13 +51,12 @@ def render_night(night: Night, run_id: str) -> str:
         trace=night.trace,
         night=night.label,
         generated=night.clean.generated,
-        headline={
-            "new": f"{row['new_jobs']:,}",
-            "jobs": f"{row['jobs']:,}",
-            "champion": f"{made.method or 'chosen by hand'}",
-            "version": row["champion"],
-            "accuracy": number(made.accuracies["champion"], "share"),
-        },
+        facts=[
+            (f"{row['new_jobs']:,}", "new jobs"),
+            (f"{row['jobs']:,}", "jobs in all"),
+            (made.method or "chosen by hand", f"champion, version {row['champion']}"),
+            (number(made.accuracies["champion"], "share"), f"accuracy of what was served, last {JUDGED_DAYS} days"),
+        ],
         verdict=("Promoted" if row["champion_before"] else "First champion") if made.promoted else "The champion stays",
         promoted=made.promoted,
         summary=_summary(night),
@@ -88,16 +87,15 @@ def render_night(night: Night, run_id: str) -> str:
 
 def render_index(trace: str, nights: pd.DataFrame, failures: Sequence[str], generated: bool) -> str:
     """Return the page over all nights, newest first."""
-    promotions = int(nights["promoted"].sum())
     return template("nights.html.j2").render(
         trace=trace,
         generated=generated,
-        headline={
-            "nights": f"{len(nights):,}",
-            "promotions": f"{promotions:,}",
-            "accuracy": number(nights["accuracy_champion"].mean(), "share"),
-            "drifted": f"{int((nights['drifted'] != '').sum()):,}",
-        },
+        facts=[
+            (f"{len(nights):,}", "night" if len(nights) == 1 else "nights"),
+            (f"{int(nights['promoted'].sum()):,}", "promotions, the first champion included"),
+            (number(nights["accuracy_champion"].mean(), "share"), "accuracy of what was served, mean over nights"),
+            (f"{int((nights['drifted'] != '').sum()):,}", "nights with drift"),
+        ],
         figure=data_uri(over_nights(nights, generated)),
         judged_days=JUDGED_DAYS,
         failures=list(failures),

@@ -7,6 +7,8 @@ itself (``base.html.j2``) to run scripts and to load anything.
 from __future__ import annotations
 
 import base64
+import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import jinja2
@@ -31,6 +33,15 @@ def template(name: str) -> jinja2.Template:
 
 def _shown(value: object) -> object:
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def stated(provenance: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Return names and texts of ``provenance``, in its order."""
+    plain = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        for name, value in provenance.items()
+    }
+    return list(plain.items())
 
 
 def data_uri(image: bytes, kind: str = "svg+xml") -> str:

@@ -17,6 +17,11 @@ NOT_MODELLED = (
 _COSTS = {"awf_s": "packing", "p2sf_s": "packing and fairness together"}
 
 
+def kind_of_jobs(generated: bool) -> str:
+    """Return what to say of jobs after their number."""
+    return ", generated" if generated else " of a real trace"
+
+
 def label(row: pd.Series) -> str:
     """Return scheduler and predictor of a row of the comparison."""
     return f"{row['scheduler']} / {row['predictor']}" if row["predictor"] else str(row["scheduler"])
