@@ -47,6 +47,7 @@ def test_every_benchmark_named_can_be_run(page):
     assert all((HOUSE / f"{name.replace('.', '/')}.py").exists() for name in named), named
 
 
+@pytest.mark.slow
 def test_the_reference_names_everything_that_can_be_asked_for():
     text = (HOUSE / "docs" / "reference.md").read_text(encoding="utf-8")
     predictors = [name.partition("[")[0].partition("*")[0] for name in names.KNOWN]

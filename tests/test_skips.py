@@ -24,6 +24,7 @@ def test_c(): pass
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("there", "ci", "code", "line"),
     [

@@ -10,6 +10,7 @@ from tests.campaigns import fuzz
 from tests.campaigns.readings import READINGS, judged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "outcome", "path"), [pytest.param(*each, id=f"{each[0]}/{each[2].name}") for each in fuzz.corpus()]
 )
@@ -31,6 +32,7 @@ def test_cases_depend_on_their_numbers_alone() -> None:
     assert [fuzz.case(3, number) for number in range(30)] == [fuzz.case(3, number) for number in range(30)]
 
 
+@pytest.mark.slow
 def test_mutated_files_are_refused_in_a_line_or_read_as_a_second_reader_reads_them(tmp_path: Path) -> None:
     found = fuzz.campaign(120, 0, tmp_path)
     assert found.findings == []

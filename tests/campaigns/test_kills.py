@@ -10,6 +10,7 @@ from tests.campaigns import kills
 from tests.support.system_calls import available
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not available(), reason="system calls can be watched on Linux for x86-64 only")
 def test_commands_that_are_killed_lose_nothing_and_can_be_done_again(tmp_path: Path) -> None:
     found = kills.campaign(24, 5, tmp_path, ("promotion", "campaign", "ingestion"))

@@ -50,6 +50,7 @@ def test_only_code_that_compiled_functions_reach_counts(changed: dict[str, str],
     assert (code(tmp_path / "old") == code(tmp_path / "new", **changed)) is same
 
 
+@pytest.mark.slow
 def test_a_second_process_loads_what_the_first_compiled(tmp_path: Path) -> None:
     script = """
 from models.runtime.ratios import cell_of
@@ -67,6 +68,7 @@ print(sum(cell_of.stats.cache_hits.values()))
     assert [int(each) for each in hits] == [0, 1]
 
 
+@pytest.mark.slow
 def test_functions_run_uncompiled_where_numba_is_switched_off() -> None:
     where = Path(__file__).resolve().parents[2]
     script = "from models.runtime.ratios import cell_of; print(type(cell_of).__name__)"

@@ -71,6 +71,7 @@ def test_learned_predictors_end_at_the_limits(predictor: str) -> None:
         assert np.isfinite(made.quantiles.to_numpy()).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correction", [each for each in CORRECTIONS if each not in TABLE_CORRECTIONS])
 def test_jobs_that_outlive_predictions_end_at_the_limits(correction: str) -> None:
     load = extreme(10, size=150)

@@ -71,6 +71,7 @@ hours, origins = st.integers(1, 9), st.sampled_from([0, 1, DAY_S - 1, DAY_S, 7 *
 semantics = st.sampled_from(SEMANTICS)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(workloads(), hours, origins, st.sampled_from(["FCFS-EASY", "SAF-JustBF"]), semantics)
 def test_on_any_workload_of_days_as_in_plain_python(
@@ -178,6 +179,7 @@ def test_sweeps_refuse_what_is_retrained(name: str) -> None:
         sweep(load.table(), random_weights(2), procs=load.machine, policy=MIXED._replace(predictor=name))
 
 
+@pytest.mark.slow
 def test_in_campaigns_as_alone() -> None:
     load = days()
     jobs, schedulers = load.table(), ("EASY", "EASY-SJBF")

@@ -52,6 +52,7 @@ def test_per_second_schedules_of_kth_sp2_come_out_for_every_job(column: str, pol
     assert mean_bounded_slowdown(jobs) == pytest.approx(published, abs=5e-5)
 
 
+@pytest.mark.slow
 @needs_shared
 @pytest.mark.parametrize(("trace", "published"), [("kth-sp2", 71.7224), ("sdsc-sp2", 70.4779)])
 def test_per_second_easy_with_exact_runtimes_comes_out_for_every_job(trace: str, published: float) -> None:
@@ -60,6 +61,7 @@ def test_per_second_easy_with_exact_runtimes_comes_out_for_every_job(trace: str,
     assert mean_bounded_slowdown(jobs) == pytest.approx(published, abs=5e-5)
 
 
+@pytest.mark.slow
 @needs_shared
 @pytest.mark.parametrize(
     ("trace", "name", "policy"),
@@ -79,6 +81,7 @@ def test_per_event_schedules_come_out_for_every_job(trace: str, name: str, polic
         assert (jobs["corrections"] == jobs[f"corrections_{name}"]).all()
 
 
+@pytest.mark.slow
 @needs_shared
 @pytest.mark.parametrize(
     ("scheduler", "prediction", "correction"),
@@ -102,6 +105,7 @@ def test_published_means_of_kth_sp2_per_event_are_reproduced(scheduler: str, pre
     assert mean_bounded_slowdown(jobs) == pytest.approx(published["kth-sp2", scheduler, prediction, correction], rel=1e-13)
 
 
+@pytest.mark.slow
 @needs_shared
 @pytest.mark.parametrize(
     ("first", "column", "policy"),

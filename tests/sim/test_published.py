@@ -57,6 +57,7 @@ UNKNOWN = dict.fromkeys(("trace", "scheduler", "prediction", "correction"), "?")
 ROWS = pd.read_csv(PUBLISHED).to_dict("records") if SHARED.is_dir() else [UNKNOWN]  # one, so that its skip is counted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: "{trace} {scheduler} {prediction} {correction}".format(**row))
 def test_published_results_of_2015_come_out(row: dict) -> None:
     predictor = "requested*2" if row["prediction"] == "2x requested" else row["prediction"]

@@ -36,6 +36,7 @@ def events(load: Workload, start: list[int]) -> list[int]:
     return sorted(ends | set(load.submit))
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(workloads(), schedulers, any_predictor)
 def test_every_job_runs_once_after_its_submission_on_processors_nobody_else_holds(
@@ -47,6 +48,7 @@ def test_every_job_runs_once_after_its_submission_on_processors_nobody_else_hold
     assert all(free_at(load, start, begin) >= 0 for begin in start)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(workloads(), schedulers, any_predictor)
 def test_jobs_start_only_when_one_is_submitted_or_ends(load: Workload, scheduler: str, predictor: str | None) -> None:
@@ -54,6 +56,7 @@ def test_jobs_start_only_when_one_is_submitted_or_ends(load: Workload, scheduler
     assert set(start) <= set(events(load, start))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(workloads(), fcfs_easy, st.data())
 def test_easy_never_starts_the_head_after_its_first_reservation(load: Workload, scheduler: str, data: st.DataObject) -> None:
@@ -76,6 +79,7 @@ def test_easy_never_starts_the_head_after_its_first_reservation(load: Workload, 
         assert start[head] <= reservation, f"job {head} starts at {start[head]}, was reserved for {reservation} at {now}"
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(workloads(), st.sampled_from([*EASY_NAMES, "FCFS-Strict"]), any_predictor)
 def test_the_head_of_an_fcfs_queue_never_waits_while_it_fits(load: Workload, scheduler: str, predictor: str | None) -> None:
@@ -87,6 +91,7 @@ def test_the_head_of_an_fcfs_queue_never_waits_while_it_fits(load: Workload, sch
         assert all(free_at(load, start, now) < needed for now in waits)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(workloads(), st.sampled_from([name for name in OTHER_NAMES if name.endswith("List")]))
 def test_under_list_nobody_waits_who_would_fit(load: Workload, scheduler: str) -> None:
@@ -96,6 +101,7 @@ def test_under_list_nobody_waits_who_would_fit(load: Workload, scheduler: str) -
         assert all(load.procs[job] > free_at(load, start, now) for job in waiting)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(workloads())
 def test_strict_fcfs_seats_each_job_after_the_one_before_it(load: Workload) -> None:
@@ -109,6 +115,7 @@ def test_strict_fcfs_seats_each_job_after_the_one_before_it(load: Workload) -> N
     assert starts(load, "Strict") == start
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(workloads(), schedulers)
 def test_where_all_fit_at_once_nobody_waits(load: Workload, scheduler: str) -> None:
@@ -116,6 +123,7 @@ def test_where_all_fit_at_once_nobody_waits(load: Workload, scheduler: str) -> N
     assert starts(roomy, scheduler) == load.submit
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(workloads(), schedulers, any_predictor, st.data())
 def test_what_jobs_and_users_are_called_changes_nothing(
@@ -132,6 +140,7 @@ def test_what_jobs_and_users_are_called_changes_nothing(
     assert other["job_id"].equals(renamed["job_id"])
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(workloads(), schedulers, any_predictor, st.sampled_from([1, 1000, 86_400 * 20_000]))
 def test_a_later_trace_has_the_same_schedule_later(load: Workload, scheduler: str, predictor: str | None, later: int) -> None:
@@ -142,6 +151,7 @@ def test_a_later_trace_has_the_same_schedule_later(load: Workload, scheduler: st
     assert (one["start_s"] + later).equals(other["start_s"])
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(workloads(), schedulers)
 def test_twice_as_long_in_everything_is_the_same_schedule_at_half_speed(load: Workload, scheduler: str) -> None:
@@ -152,6 +162,7 @@ def test_twice_as_long_in_everything_is_the_same_schedule_at_half_speed(load: Wo
     assert starts(doubled, scheduler) == [2 * start for start in starts(load, scheduler)]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(workloads(), schedulers, any_predictor, st.data())
 def test_the_future_does_not_reach_back(load: Workload, scheduler: str, predictor: str | None, data: st.DataObject) -> None:

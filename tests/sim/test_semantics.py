@@ -61,6 +61,7 @@ def test_on_any_small_workload_as_in_plain_python(
     agree(load, scheduler, predictor, semantics=semantics_for(load, name, part), correction=correction, starvation_s=starvation_s)
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(
     workloads(most=60),
@@ -86,6 +87,7 @@ def test_where_jobs_follow_others_as_in_plain_python(load: Workload, scheduler: 
     agree(load, scheduler, semantics=semantics_for(load, name, part), correction=correction, dependencies=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(workloads(), schedulers, timed, parts, st.integers(0, 99))
 def test_a_predictor_that_changes_its_mind_as_in_plain_python(
@@ -94,6 +96,7 @@ def test_a_predictor_that_changes_its_mind_as_in_plain_python(
     agree(load, scheduler, Moody(seed), semantics=semantics_for(load, name, part), correction="conditional")
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(workloads(), st.sampled_from(EASY_NAMES), timed, parts, st.sampled_from(sorted(CORRECTIONS)), st.integers(1, 3))
 def test_a_predictor_that_learns_as_in_plain_python(
@@ -103,6 +106,7 @@ def test_a_predictor_that_learns_as_in_plain_python(
     agree(load, scheduler, "last2", semantics=semantics_for(load, name, part), correction=correction)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheduler", ["FCFS-EASY", "FCFS-EASY-SPF", "SAF-JustBF", CONSERVATIVE, "LEXP-EASY-SPF"])
 @pytest.mark.parametrize("base", SEMANTICS)
 def test_on_a_busy_machine_they_start_other_jobs(scheduler: str, base: str) -> None:

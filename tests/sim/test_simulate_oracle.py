@@ -77,6 +77,7 @@ def test_any_small_workload(load: Workload, scheduler: str, predictor: str | Non
     assert columns(load.schedule(scheduler, predictor, **policy)) == expected(load, scheduler, predictor, **policy)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(workloads(most=60), st.sampled_from(["FCFS-EASY-FCFS", "FCFS-EASY-SPF"]), semantics, st.sampled_from(TABLE_CORRECTIONS))
 def test_outlived_predictions_under_the_schedulers_of_the_literature(
@@ -90,6 +91,7 @@ def test_outlived_predictions_under_the_schedulers_of_the_literature(
 SAMPLE = [f"{front}-EASY-{behind}" for front, behind in zip(PURE, PURE[7:] + PURE[:7], strict=True)] + [*OTHER_NAMES, CONSERVATIVE]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(len(SAMPLE)), ids=SAMPLE)
 @pytest.mark.parametrize("semantics", SEMANTICS)
 def test_crowds_under_every_order_and_algorithm(semantics: str, seed: int) -> None:
@@ -123,6 +125,7 @@ def test_per_event_only_plain_fcfs_easy_looks_away_when_a_job_comes_that_does_no
 eighths = st.integers(-8, 8).map(lambda number: number / 8)  # sums of them are exact, so that ties are ties
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(workloads(), st.tuples(eighths, eighths, eighths).filter(any), semantics)
 def test_mixed_policies_of_three_features(load: Workload, weights: tuple[float, ...], semantics: str) -> None:
@@ -141,6 +144,7 @@ def test_mixed_policies_of_six_features_in_front_and_behind(seed: int) -> None:
     assert columns(load.schedule(name)) == load.by_oracle(order=order, backfill=backfill, estimates=load.estimates)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("seed", range(10))
 def test_standardised_mixed_policies(seed: int, semantics: str) -> None:
@@ -172,6 +176,7 @@ def test_long_jobs_and_unix_times_overflow_nothing(scheduler: str) -> None:
     assert columns(load.schedule(scheduler)) == expected(load, scheduler, None)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(workloads())
 def test_one_schedule_has_the_columns_that_follow_from_its_starts(load: Workload) -> None:
@@ -183,6 +188,7 @@ def test_one_schedule_has_the_columns_that_follow_from_its_starts(load: Workload
     assert jobs["job_id"].tolist() == list(range(1, len(load.submit) + 1))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(workloads(), st.data())
 def test_predictions_outside_one_to_the_request_are_clamped_and_counted(load: Workload, data: st.DataObject) -> None:
@@ -193,6 +199,7 @@ def test_predictions_outside_one_to_the_request_are_clamped_and_counted(load: Wo
     assert schedule.clamped_predictions == sum(told != used for told, used in zip(wild, clamped, strict=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(workloads(), st.sampled_from(EASY_NAMES + OTHER_NAMES), semantics, st.randoms(use_true_random=False))
 def test_each_question_is_answered_by_its_own_estimate(load: Workload, scheduler: str, semantics: str, random: Any) -> None:
@@ -222,6 +229,7 @@ class Last2InPython(Told):
         return min(sum(past) // 2, request) if len(past) == 2 and isinstance(self._jobs["user"][job], str) else request
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(workloads(), schedulers, semantics)
 def test_a_predictor_in_python_is_told_what_a_compiled_one_learns(load: Workload, scheduler: str, semantics: str) -> None:
@@ -247,6 +255,7 @@ def test_short_names_mean_what_the_literature_means(name: str, full: str) -> Non
     assert columns(load.schedule(name)) == expected(load, full, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [151, 158, 1280, 2870, 3186, 4684, 5749, *range(10_000, 10_150)])
 def test_a_job_let_in_by_one_answer_can_move_the_reservation_by_another(seed: int) -> None:
     """The first seven: FIT lets a job in before the reservation, END has it end behind, and the next submission sees another reservation."""

@@ -60,6 +60,7 @@ def test_the_index_is_jeffreys_divergence_of_the_shares() -> None:
     assert stability_index(reference, reference) == 0
 
 
+@pytest.mark.slow
 def test_a_site_that_does_not_change_rarely_raises_an_alarm() -> None:
     alarms = sum(drift_of(site(seed))["drifted"].any() for seed in range(150))
     assert alarms <= 2 * FALSE_ALARMS * 150  # promised: 5 %; measured here: 1 to 2 %

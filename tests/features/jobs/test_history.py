@@ -158,6 +158,7 @@ def assert_as_defined(jobs: pd.DataFrame, start_s: np.ndarray) -> None:
     pd.testing.assert_frame_equal(known[NOT_CLOCK], pd.DataFrame(defined(jobs, start_s), dtype="float64"), check_exact=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(traces())
 def test_history_is_its_definition_on_short_traces(trace: tuple[pd.DataFrame, np.ndarray]) -> None:
@@ -262,12 +263,14 @@ def assert_the_future_does_not_matter(jobs: pd.DataFrame, start: np.ndarray, row
             pd.testing.assert_series_equal(again.iloc[row], inputs.iloc[row], check_exact=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_no_input_depends_on_the_future_of_a_random_trace(seed: int) -> None:
     rng = np.random.default_rng(seed)
     assert_the_future_does_not_matter(*random_trace(300, rng), np.arange(0, 300), rng)
 
 
+@pytest.mark.slow
 @needs_shared
 def test_no_input_depends_on_the_future_of_kth() -> None:
     jobs, start, _ = kth(5_000)

@@ -98,6 +98,7 @@ def test_a_seed_that_would_change_nothing_is_refused():
         Campaign(("EASY",), seeds=(-1,), shake_s=60)
 
 
+@pytest.mark.slow
 def test_a_learner_takes_the_seed_and_keeps_its_name():
     assert [takes_seed(name) for name in ("quantile", "lightgbm(trees=9)", "quantile(seed=1)", "sp3", "sp(seed=0.5)", "svr")] == [
         *(True, True, False),

@@ -42,6 +42,7 @@ def assert_as_from_the_trace(jobs: pd.DataFrame, start: np.ndarray, local_s: np.
         np.testing.assert_allclose(got.iloc[:, -4:], expected.iloc[[row], -4:], rtol=0, atol=1e-15)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(traces())
 def test_snapshot_gives_the_inputs_of_a_job_submitted_then_in_short_traces(trace: tuple[pd.DataFrame, np.ndarray]) -> None:
@@ -49,17 +50,20 @@ def test_snapshot_gives_the_inputs_of_a_job_submitted_then_in_short_traces(trace
     assert_as_from_the_trace(jobs, start, local(jobs), np.arange(len(jobs)))
 
 
+@pytest.mark.slow
 def test_snapshot_gives_the_inputs_of_a_job_submitted_then_in_a_random_trace() -> None:
     jobs, start = random_trace(300, np.random.default_rng(3))
     assert_as_from_the_trace(jobs, start, local(jobs), np.arange(300))
 
 
+@pytest.mark.slow
 @needs_shared
 def test_snapshot_gives_the_inputs_of_a_job_submitted_then_in_kth() -> None:
     jobs, start, clock = kth()
     assert_as_from_the_trace(jobs, start, clock, np.random.default_rng(5).choice(len(jobs), 300, replace=False))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(traces(), st.integers(0, 40), st.integers(0, 30), st.sampled_from(["a", "b", "c", "nobody's"]))
 def test_clock_alone_moves_on_after_the_snapshot(trace: tuple[pd.DataFrame, np.ndarray], after: int, wait: int, user: str) -> None:
@@ -91,6 +95,7 @@ def test_many_rows_are_the_rows_one_by_one() -> None:
     assert known.inputs(asked.iloc[:0]).shape == (0, len(FEATURES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_snapshot_holds_nothing_later_than_its_instant(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -27,6 +27,7 @@ from tests.support.counters_by_hand import ORIGIN_S
 runtimes = st.lists(st.tuples(st.sampled_from("ABC"), st.floats(0.5, 1e5)), min_size=1, max_size=40)
 
 
+@pytest.mark.slow
 @given(runtimes)
 def test_z_scores_are_those_of_each_application_by_itself(runs: list[tuple[str, float]]) -> None:
     application, runtime = (np.array(column) for column in zip(*runs, strict=True))
@@ -41,6 +42,7 @@ def test_z_scores_are_those_of_each_application_by_itself(runs: list[tuple[str, 
         np.testing.assert_allclose(usual.loc[name, ["mean_s", "sigma_s"]].astype(float), [own.mean(), own.std()], rtol=1e-9)
 
 
+@pytest.mark.slow
 @given(runtimes)
 def test_of_n_runs_none_is_beyond_the_root_of_n_minus_1(runs: list[tuple[str, float]]) -> None:
     application, runtime = (np.array(column) for column in zip(*runs, strict=True))

@@ -27,6 +27,7 @@ near = st.one_of(
 below = st.integers(2**64 - 2**20, 2**64)
 
 
+@pytest.mark.slow
 @given(st.one_of(near, below, st.integers(0, 2**64)), st.one_of(near, below, st.integers(0, 2**64)))
 def test_growth_is_what_whole_numbers_say_of_the_stored_values(previous: int, value: int) -> None:
     stored = float(previous), float(value)

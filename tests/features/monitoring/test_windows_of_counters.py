@@ -22,6 +22,7 @@ from tests.support.counters_by_hand import ORIGIN_S, SAMPLER, features_by_hand, 
 seeds = st.integers(0, 2**32 - 1)
 
 
+@pytest.mark.slow
 @given(seeds)
 @settings(max_examples=150)
 def test_every_feature_of_every_run_is_the_one_by_hand(seed: int) -> None:
@@ -36,6 +37,7 @@ def test_every_feature_of_every_run_is_the_one_by_hand(seed: int) -> None:
     assert made.counts.to_dict() == {f"net.{kind}": counts[kind] for kind in (*KINDS, "duplicate", "samples", "nodes", "vanished")}
 
 
+@pytest.mark.slow
 def test_random_cases_hold_what_they_are_to_show() -> None:
     total = sum(
         (
@@ -119,6 +121,7 @@ def test_a_run_without_samples_is_missing_not_zero() -> None:
     assert empty.interval_s.isna().all()
 
 
+@pytest.mark.slow
 @given(seeds)
 @settings(max_examples=50)
 def test_batches_change_nothing(seed: int) -> None:
@@ -157,6 +160,7 @@ def regular(steps: int, nodes: int, metrics: int, batch: int = 50) -> Iterator[p
         yield pa.RecordBatch.from_pydict({"time_s": time, "node": node, **columns})
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_data() -> None:
     runs = pd.DataFrame({"run_id": ["a", "b"], "nodes": [["n0"], ["n1"]], "start_s": [ORIGIN_S + 100, ORIGIN_S + 900]})
     sampler = Sampler("s", tuple(f"m{metric}" for metric in range(20)))

@@ -102,6 +102,7 @@ def test_jobs_of_before_the_first_night_are_refused(known):
         predict_served(known, np.arange(5), [known.until_s])
 
 
+@pytest.mark.slow
 def test_without_users_there_is_no_history_and_every_job_is_answered(known):
     nameless = known.jobs.assign(user=pd.Categorical.from_codes([-1] * len(known.jobs), categories=pd.Index([], dtype="str")))
     rows, instants = some(known)

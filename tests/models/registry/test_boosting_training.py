@@ -35,6 +35,7 @@ def trees(known, at):
     return grow(known, at, seed=0)
 
 
+@pytest.mark.slow
 def test_one_name_is_one_learner(known, at):
     """Every job is told what the simulator's own predictor says with the same memory."""
     assert train("lightgbm", known, at, 0).name == predictor("lightgbm").name == Boosting.name
@@ -83,6 +84,7 @@ def test_carried_on_trees_stay_groups_learn_and_one_walk_is_night_by_night(known
         next(carry_on(earlier, ungrouped, [at]))
 
 
+@pytest.mark.slow
 def test_up_to_the_second_a_job_is_told_what_a_night_at_its_submission_would_say(known, at, trees):
     rows = asked_after(known, at)
     now = up_to_the_second(trees, known, rows)

@@ -36,6 +36,7 @@ def computed(days: list[list[float]], known_from: int = 0) -> np.ndarray:
     return np.exp(log_evidence(log_growth(units, which, len(days)), known_from))
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.floats(-1.0, 1.0), max_size=3), min_size=1, max_size=40), st.integers(0, 20))
 def test_the_evidence_is_a_mean_of_products_and_never_negative(days: list[list[float]], known_from: int) -> None:
     found = computed(days, known_from)
@@ -74,6 +75,7 @@ def test_in_expectation_the_evidence_never_grows_if_nothing_is_better(
     assert later <= now * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_users_on_either_side_of_the_tie_do_not_add_up_to_evidence() -> None:
     """Expectations differ from user to user and from day to day; only their mean is 0."""
     rng = np.random.default_rng(0)

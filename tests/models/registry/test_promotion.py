@@ -110,6 +110,7 @@ def test_several_candidates_share_the_chance_of_an_error() -> None:
     assert (two.high - two.low) / (one.high - one.low) == pytest.approx(stats.t.ppf(1 - 0.0125, 499) / stats.t.ppf(0.975, 499))
 
 
+@pytest.mark.slow
 def test_a_champion_that_got_worse_is_reported_and_one_that_did_not_is_not() -> None:
     rng = np.random.default_rng(4)
 

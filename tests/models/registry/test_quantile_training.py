@@ -62,6 +62,7 @@ def kernel_says(known, walk, rows, order):
     return said[:, :features], said[:, features : features + len(walk.plan.levels)], walk.points()[place]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nights", [1, 12])
 def test_every_job_is_told_what_the_kernel_says_with_the_same_memory(known, at, nights):
     order = by_end(known)
@@ -96,6 +97,7 @@ def test_what_is_written_is_read_back(known, at, forest, tmp_path):
         Forest.read(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_night_knows_no_end_after_it(known, at, forest):
     late = known.end_s > at
     runtime = known.jobs["runtime_s"].to_numpy().copy()
@@ -110,6 +112,7 @@ def test_a_night_knows_no_end_after_it(known, at, forest):
     assert int(forest.groups.table["last_end_s"].max()) <= at
 
 
+@pytest.mark.slow
 def test_carried_on_the_trees_stay_and_the_rest_is_what_ended_since(known, at):
     earlier = grow(known, at - 3 * DAY_S, seed=0)
     later = carried(earlier, known, at)
@@ -126,6 +129,7 @@ def test_carried_on_the_trees_stay_and_the_rest_is_what_ended_since(known, at):
     assert carried(later, known, at - DAY_S) is later
 
 
+@pytest.mark.slow
 def test_two_nights_at_a_time_or_one_by_one_make_no_difference_to_what_is_served(known, at):
     """Consumers got each night's version; what was served is told later from the training alone."""
     earlier = grow(known, at - 3 * DAY_S, seed=0)
@@ -137,6 +141,7 @@ def test_two_nights_at_a_time_or_one_by_one_make_no_difference_to_what_is_served
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_nights_carried_through_in_one_walk_are_those_carried_on_one_by_one(known, at):
     """The run serves a third of a trace so; what is not over by a night must not be in it."""
     earlier = grow(known, at - 3 * DAY_S, seed=0)
@@ -153,6 +158,7 @@ def test_nights_carried_through_in_one_walk_are_those_carried_on_one_by_one(know
         np.testing.assert_array_equal(through.predict(asked)[0], alone.predict(asked)[0])
 
 
+@pytest.mark.slow
 def test_up_to_the_second_a_job_is_told_what_a_night_at_its_submission_would_say(known, at, forest):
     rows = asked_after(known, at)
     now = up_to_the_second(forest, known, rows)

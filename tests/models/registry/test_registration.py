@@ -83,6 +83,7 @@ def test_a_version_records_where_it_comes_from_and_predicts(opened, learned):
     assert answer["predicted_s"].between(1, 3600).all()
 
 
+@pytest.mark.slow
 def test_a_forest_tells_quantiles_and_looks_at_group_and_executable_only_if_they_are_given(opened, learned):
     jobs, start = workload()
     group = pd.Categorical(np.where(np.arange(len(jobs)) % 2, "even", "odd"))
@@ -217,6 +218,7 @@ def test_two_processes_open_a_fresh_store_at_once_and_leave_the_working_director
     assert list(where.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_fresh_store_appears_whole_or_not_at_all(tmp_path, monkeypatch):
     place = f"sqlite:///{tmp_path}/mlflow.db", str(tmp_path / "artifacts"), "e"
     (tmp_path / "mlflow.db.new").write_text("half of a store that a killed process left")

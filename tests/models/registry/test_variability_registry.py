@@ -220,6 +220,7 @@ def test_the_mean_of_the_scores_is_f1():
     assert np.isnan(f1_scores(np.zeros(3, bool), np.zeros(3, bool))).all()
 
 
+@pytest.mark.slow
 def test_their_interval_covers_the_difference_of_a_long_time():
     (ours, theirs), varied, _ = _days(np.random.default_rng(1), 100_000, 0.1)
     truth = f1_score(varied, ours) - f1_score(varied, theirs)
@@ -244,6 +245,7 @@ def _judged(one: np.ndarray, other: np.ndarray, varied: np.ndarray, day: np.ndar
     return found
 
 
+@pytest.mark.slow
 def test_an_equal_challenger_is_seldom_promoted_in_a_year_and_a_better_one_mostly_in_three_months():
     rng = np.random.default_rng(3)
 

@@ -78,6 +78,7 @@ def test_without_clusters_the_band_is_the_closed_form_of_the_recursion():
     assert (band["high"] - band["low"]).max() < 0.5 * (wide["high"] - wide["low"]).min(), "chance without feedback allows far more"
 
 
+@pytest.mark.slow
 def test_of_the_process_itself_99_windows_in_100_are_inside_and_a_stretch_that_went_wrong_is_flagged():
     rng = np.random.default_rng(5)
     jobs, size = 8_000, 1_000

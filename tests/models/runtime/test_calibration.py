@@ -104,6 +104,7 @@ def test_of_a_calibrated_sample_99_windows_in_100_are_inside_though_its_jobs_go_
     assert alone < 0.8, "without clusters the band is far too narrow"
 
 
+@pytest.mark.slow
 def test_a_biased_sample_is_flagged():
     under, window, cluster = clustered(np.random.default_rng(5), 0.4)
     assert chance_band(under, 0.2, window, cluster)["inside"].mean() < 0.1

@@ -116,6 +116,7 @@ def test_levels_are_those_whose_columns_the_trace_fills() -> None:
     assert levels_of(nobody.table()) == [("requested_s", "procs"), ("requested_s",)]
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(described(workloads()))
 def test_there_is_a_name_for_every_feature(load: Workload) -> None:

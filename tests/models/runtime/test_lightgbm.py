@@ -212,6 +212,7 @@ def test_a_schedule_says_what_differs_from_the_usual() -> None:
         assert predictor(spelled).name == name
 
 
+@pytest.mark.slow
 @needs_shared
 def test_four_thousand_jobs_of_a_real_trace_are_predicted_better_than_by_last2() -> None:
     table = whole_trace("KTH-SP2")[:4000]

@@ -310,6 +310,7 @@ def test_over_ten_days_of_new_trees_as_in_plain_python(hand: QuantileByHand, pol
     assert hand.edges <= 0.01 * hand.told.size, "bounds that are apart would let anything pass"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize(("scheduler", "seed"), [("FCFS-EASY", 88), ("FCFS-EASY-SPF", 82)])
 def test_a_job_let_in_by_one_answer_is_planned_by_another_as_in_plain_python(scheduler: str, seed: int, semantics: str) -> None:
@@ -441,6 +442,7 @@ def test_on_a_whole_trace_each_level_is_kept_to_and_loses_less_than_the_request(
     assert 0.92 < held(made, 0.95) < 0.98
 
 
+@pytest.mark.slow
 def test_the_seed_decides_which_trees_grow() -> None:
     load = days()
     one, again, other = (told(load, name) for name in ("quantile(seed=1)", "quantile(seed=1)", "quantile(seed=2)"))
@@ -469,6 +471,7 @@ def asked_again(end: float, quantiles: list[float], request: int, elapsed: int) 
     return float(quantile.estimate_again(memory, 0, request, elapsed))
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(
     st.integers(2, 10**6),

@@ -73,11 +73,13 @@ def test_every_option_as_scikit_learn_itself(hand: SvrByHand) -> None:
     agree(days(seed=8), hand, correction="tsafrir")
 
 
+@pytest.mark.slow
 def test_what_was_the_same_of_all_jobs_learned_from_may_be_new_of_another() -> None:
     load = days()
     agree(replace(load, procs=[1] * 500 + [8] * 200), SvrByHand())
 
 
+@pytest.mark.slow
 def test_options_make_a_difference() -> None:
     load = days(seed=8)
     usual = by_kernel(load, predictor="svr").predicted

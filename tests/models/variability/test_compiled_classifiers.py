@@ -180,6 +180,7 @@ def test_blocks_in_which_nothing_can_be_learned_judge_nothing():
     assert model.cutoff_rows == 80  # without the last block there is nothing that varies
 
 
+@pytest.mark.slow
 def test_each_set_of_classes_has_the_cutoff_that_is_best_for_it(runs):
     label, times = labelled(runs, (1.2, 1.5)), Times(runs.start_s.astype(float), runs.start_s + runs.runtime_s)
     given = {"seed": 0, "options": SMALL["adaboost"]}
@@ -201,6 +202,7 @@ def test_importance_finds_the_columns_that_matter():
         assert found[[1, 3]].min() > 3 * np.abs(found[[0, 2, 4]]).max(), name
 
 
+@pytest.mark.slow
 def test_a_row_takes_microseconds_in_trees(runs):
     label = labelled(runs)
     for name in ("extra-trees", "decision-forest", "adaboost", "lightgbm"):

@@ -104,6 +104,7 @@ def test_what_is_measured_is_what_scikit_learn_measures(made, said):
             assert (chosen["predicted"] == part["varies"].sum()).all()
 
 
+@pytest.mark.slow
 def test_what_is_put_in_is_found_and_the_ceiling_is_above(said):
     table = measured(said)
     top = ceiling(table, "told").set_index("protocol")["value"]
@@ -142,6 +143,7 @@ def _judged(rng: np.random.Generator, days: int, often: int) -> pd.DataFrame:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_intervals_cover_what_a_long_time_would_show(monkeypatch):
     monkeypatch.setattr(evaluation, "_RESAMPLES", 300)
     rng = np.random.default_rng(0)
@@ -161,6 +163,7 @@ def test_few_days_have_no_interval():
     assert (table["days"] == 4).all()
 
 
+@pytest.mark.slow
 def test_three_classes_count_the_last_as_variation(made):
     some = predictions(
         {"own": made.features.iloc[:, ::3]},
@@ -175,6 +178,7 @@ def test_three_classes_count_the_last_as_variation(made):
     assert table["all", "f1_likeliest"] == pytest.approx(f1_score(some["label"] == 2, some["likeliest"] == 2))
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_predictions(made):
     learning, features = Learning(("lightgbm", "extra-trees"), options=FAST), {"own": made.features.iloc[:, ::9]}
     one, two = (predictions(features, table_of(made), learning, protocols=(BLOCKED,)) for _ in range(2))
@@ -187,6 +191,7 @@ def test_sizes_fall_by_the_root_of_two():
     assert found[-1] >= SMALLEST
 
 
+@pytest.mark.slow
 def test_elimination_keeps_what_matters_and_prefers_the_smaller_of_equals():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(600, 40)), columns=[f"c{number}" for number in range(40)])
@@ -200,6 +205,7 @@ def test_elimination_keeps_what_matters_and_prefers_the_smaller_of_equals():
         assert found.path["f1"].max() - found.path.set_index("columns")["f1"][len(found.columns)] <= 0.005
 
 
+@pytest.mark.slow
 def test_elimination_in_an_evaluation_sees_the_training_part_alone(made, monkeypatch):
     seen = []
 

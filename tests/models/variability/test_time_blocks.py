@@ -33,6 +33,7 @@ def signatures() -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
     return features, pd.DataFrame({"application": application, "start_s": start, "runtime_s": runtime}), period
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("name", ["extra-trees", "lightgbm", "knn"])
 def test_a_signature_of_the_hour_predicts_no_better_than_chance(signatures, protocol, name):

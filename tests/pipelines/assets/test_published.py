@@ -27,6 +27,7 @@ def failing(lake: LakeResource) -> None:
     raise dg.Failure("a blocking check", allow_retries=False)
 
 
+@pytest.mark.slow
 def test_a_draft_is_published_once_its_run_succeeded_and_no_other_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)

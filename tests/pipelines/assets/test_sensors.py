@@ -147,6 +147,7 @@ def drifting(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
     return dg.MaterializeResult(check_results=[drifted])
 
 
+@pytest.mark.slow
 def test_drift_and_failed_nights_leave_a_line_each(place: Path) -> None:
     job = dg.Definitions(assets=[drifting], jobs=[dg.define_asset_job("nightly", "*")]).resolve_job_def("nightly")
     with dg.instance_for_test() as instance:

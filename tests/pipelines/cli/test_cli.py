@@ -37,6 +37,7 @@ def trace(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_json_is_one_object_a_line_and_nothing_else(trace: Path, tmp_path: Path) -> None:
     arguments = ("--scheduler", "EASY", "--scheduler", "EASY-SJBF", "--predictor", "requested", "--predictor", "clairvoyant")
     done = process("simulate", str(trace), *arguments, "--json", home=tmp_path)
@@ -162,6 +163,7 @@ def test_bad_traces_name_file_and_cause(tmp_path: Path, text: str, words: list[s
         assert word in complaint
 
 
+@pytest.mark.slow
 def test_simulate_imports_neither_dagster_nor_mlflow(trace: Path, tmp_path: Path) -> None:
     code = (
         f"import sys; sys.argv = ['queuecast', 'simulate', {str(trace)!r}, '--json']\n"

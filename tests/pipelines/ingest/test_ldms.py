@@ -81,6 +81,7 @@ numbers = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=40), st.integers(1, 60))
 def test_every_number_is_what_float_makes_of_it(tmp_path_factory: pytest.TempPathFactory, rows: list, block: int) -> None:
     path = tmp_path_factory.mktemp("a") / "log"
@@ -98,6 +99,7 @@ def test_every_number_is_what_float_makes_of_it(tmp_path_factory: pytest.TempPat
     assert table.node.tolist() == [f"n{row % 7}" for row in range(len(rows))]
 
 
+@pytest.mark.slow
 def test_a_large_random_file_is_what_arrow_reads(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     rows = 3_000

@@ -479,6 +479,7 @@ def test_text_that_is_not_utf8_is_refused_by_line_and_gzip_is_read(tmp_path: Pat
     assert read_sacct(path, ZONE).jobs["executable"].tolist() == ["sim", "Köln"]
 
 
+@pytest.mark.slow
 def test_a_file_of_many_blocks_is_read_whole() -> None:
     rows = 120_000
     text = sacct(*(job(jobid=str(number), jobname=f"n{number % 7}" + "x" * 100) for number in range(rows)))

@@ -343,6 +343,7 @@ def expected(text: str) -> int:
     return int(Decimal(text).quantize(Decimal(1), ROUND_HALF_UP))
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(

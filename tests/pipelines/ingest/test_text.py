@@ -124,6 +124,7 @@ PIECES = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(pieces=PIECES, block=st.integers(1, 400))
 def test_blocks_make_no_difference_to_swf(pieces: list[tuple[str, str]], block: int) -> None:
     content = ("; Version: 2\n" + "".join(line + end for line, end in pieces) + LINE).encode()
@@ -136,6 +137,7 @@ def test_blocks_make_no_difference_to_swf(pieces: list[tuple[str, str]], block: 
     pd.testing.assert_frame_equal(cut.jobs, whole.jobs)
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(["1|2|a|x", "12|2|a|b|x", "3|4||", "bad", ""]), min_size=1, max_size=60), st.integers(40, 400))
 def test_blocks_make_no_difference_to_accounting(lines: list[str], block: int) -> None:
     content = "\n".join(["JobID|Elapsed|JobName|State", "9|1|zeta|COMPLETED", *lines]).encode()

@@ -197,6 +197,7 @@ def plain_count(rows: list[tuple[float, ...]], procs: int, way: str) -> tuple[Co
     return +counts, sorted(kept, key=lambda row: row[1])
 
 
+@pytest.mark.slow
 @needs_shared
 @pytest.mark.parametrize("name", EXPECTED)
 def test_every_job_of_a_real_trace_is_read_and_accounted_for(name: str) -> None:
@@ -217,6 +218,7 @@ def test_every_job_of_a_real_trace_is_read_and_accounted_for(name: str) -> None:
     assert (cleaned.jobs[columns].to_numpy(np.float64) == np.array(kept)).all()
 
 
+@pytest.mark.slow
 @needs_shared
 @pytest.mark.parametrize("name", [name for name in EXPECTED if name.endswith(".gz")])
 def test_every_field_of_a_real_trace_is_read(name: str) -> None:

@@ -40,6 +40,7 @@ def cells(page: str) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.slow
 def test_the_table_prints_means_ratios_and_ranks_best_first_for_each_tau() -> None:
     table, windows = results(Campaign(("Strict", "EASY", "SAF-EASY-SPF"), taus_s=(10.0, 60.0)))
     page = page_of(table, windows)
@@ -59,6 +60,7 @@ def test_the_table_prints_means_ratios_and_ranks_best_first_for_each_tau() -> No
     assert "Generated workload" not in page
 
 
+@pytest.mark.slow
 def test_the_baseline_is_on_the_page_however_bad_it_is_and_who_is_not_is_counted() -> None:
     table, windows = results(Campaign(("Strict", *MANY)))
     page = page_of(table, windows)
@@ -77,6 +79,7 @@ def test_one_window_has_no_figures_and_claims_no_intervals() -> None:
     assert page.count("generated workload") == 1  # the footer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("predictors", [("requested",), ("requested", "last2")])
 def test_the_page_needs_nothing_outside_itself_and_is_the_same_twice(predictors: tuple[str, ...]) -> None:
     table, windows = results(Campaign(("EASY", "EASY-SJBF"), predictors, taus_s=(10.0, 20.0, 60.0)))
@@ -88,6 +91,7 @@ def test_the_page_needs_nothing_outside_itself_and_is_the_same_twice(predictors:
     assert not re.search(r'href="|url\(', page)
 
 
+@pytest.mark.slow
 def test_a_generated_workload_is_named_in_its_figures() -> None:
     values = pd.DataFrame({"a": [1.0, 2.0, 30.0], "b": [1.0, 3.0, 90.0]}, index=[1, 2, 5])
     for generated, other in ((True, False), (False, True)):
@@ -104,6 +108,7 @@ def test_ties_are_called_ties_and_not_wins() -> None:
     assert [printed[name][0].rsplit("rank ", 1)[1] for name in ("EASY", "FCFS-EASY-FCFS", "Strict")] == ["1 =", "1 =", "3"]
 
 
+@pytest.mark.slow
 def test_only_replicates_can_make_a_change_sure() -> None:
     asked = Campaign(("Strict", "SAF-EASY-SPF"))
     table, windows = results(asked)
@@ -114,6 +119,7 @@ def test_only_replicates_can_make_a_change_sure() -> None:
     assert toned == [False, True]
 
 
+@pytest.mark.slow
 def test_a_machine_on_which_nothing_waits_is_said_to_say_nothing() -> None:
     windows = split_windows(JOBS, "weeks")
     table = run_campaign(JOBS, Campaign(("EASY", "Strict")), procs=100_000, windows=windows)

@@ -240,6 +240,7 @@ def test_the_page_claims_intervals_only_where_there_are_some(weeks, claimed):
     assert ("No interval: 3 weeks are too few" in text) != claimed
 
 
+@pytest.mark.slow
 def test_figures_are_the_same_bytes_for_the_same_input(schedules):
     table = compare(schedules, resamples=50)
     for image, magic in (("png", b"\x89PNG"), ("svg", b"<?xml")):
@@ -276,6 +277,7 @@ def test_a_correction_is_named_where_it_tells_two_combinations_apart():
     assert [look.label for look in looks(keys).values()] == ["EASY / last2 / requested", "EASY / last2 / tsafrir", "EASY / nag"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "made",
     [
@@ -302,6 +304,7 @@ def test_extreme_comparisons_are_drawn_without_a_warning(made):
     assert ("The trace names no users." in text) == made[0].jobs["user"].isna().all()
 
 
+@pytest.mark.slow
 def test_a_metric_without_words_is_refused(schedules):
     comparison = compare(schedules, metrics=(*COMPARED, "corrections"), resamples=50)
     assert "How often an outlived prediction was replaced." in page_of(schedules, comparison=comparison)
@@ -319,6 +322,7 @@ def test_a_report_that_cannot_be_written_leaves_the_last_one(tmp_path, monkeypat
     assert list(path.parent.iterdir()) == [path]
 
 
+@pytest.mark.slow
 @needs_shared
 @pytest.mark.usefixtures("undrawn")
 def test_kth_sp2_is_drawn_with_everything_in_place():
@@ -354,6 +358,7 @@ def test_where_nothing_waits_the_page_says_that_the_comparison_says_nothing(sche
     assert "Not modelled: partitions, nodes, memory and GPUs" in text
 
 
+@pytest.mark.slow
 def test_the_page_says_which_predictor_is_registered_and_from_when_on_jobs_are_judged(schedules) -> None:
     names = dict.fromkeys(each.predictor for each in schedules)
     kinds = {name: "registered, as served" if name == "last2" else "learns in the simulator" for name in names}

@@ -258,6 +258,7 @@ def test_what_a_processor_is_can_be_said_without_a_settings_file(elsewhere: Path
     )
 
 
+@pytest.mark.slow
 def test_a_trace_that_was_run_can_be_forgotten(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No night runs it then; what was made of it stays, and it can be run again."""
     monkeypatch.delenv("DAGSTER_HOME", raising=False)

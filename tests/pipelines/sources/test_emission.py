@@ -116,6 +116,7 @@ def test_the_same_seed_writes_the_same_bytes_packed_or_not(tmp_path: Path) -> No
         assert gzip.decompress(one.read_bytes()) == plain.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_few_control_runs_of_each_application_can_be_had(tmp_path: Path) -> None:
     made = emit(SMALL, tmp_path / "few", days=0.125, seed=3, each=4, packed=True)
     assert (made.run.runs["application"].value_counts() == 4).all()

@@ -86,6 +86,7 @@ rows_of_a_log = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.lists(st.tuples(rows_of_a_log, st.sampled_from(["a", "b"])), min_size=1, max_size=4), st.integers(1, 12))
 def test_the_first_row_of_a_node_and_time_stays_whatever_files_and_parts_bring(
@@ -305,6 +306,7 @@ def test_a_failure_at_any_stage_leaves_what_was_and_the_next_run_completes(
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay_s", [0.0, 0.1, 0.4])
 def test_a_process_that_is_killed_leaves_a_store_that_the_next_one_completes(tmp_path: Path, delay_s: float) -> None:
     for number in range(12):

@@ -49,6 +49,7 @@ def test_a_pointer_or_table_that_is_damaged_says_how_to_mend_it(home: Path) -> N
         lake.read("jobs", "t")
 
 
+@pytest.mark.slow
 def test_a_registry_that_lost_the_published_champion_is_not_taken_for_new(home: Path) -> None:
     (home / "mlflow.db").write_bytes(b"")
     with pytest.raises(InputError, match=r"mlflow\.db is empty: it was cut; restore it from a backup"):

@@ -156,6 +156,7 @@ class Killed(BaseException):
     """Not caught by anything."""
 
 
+@pytest.mark.slow
 def test_killed_at_any_change_of_a_file_a_version_is_there_whole_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every os.replace and unlink of writing and publishing is the last that happens, one after the other; then the next process comes."""
     outcomes = []

@@ -155,6 +155,7 @@ def test_a_python_predictor_that_is_an_object_already_is_refused() -> None:
         Campaign(("EASY",), (Learner(),))
 
 
+@pytest.mark.slow
 def test_what_is_done_is_not_computed_again_and_the_table_is_the_same() -> None:
     journal: dict[Point, Any] = {}
     whole = run(finished=journal.__setitem__)
@@ -252,6 +253,7 @@ def test_dependencies_are_those_of_simulate_and_stay_within_their_window() -> No
 PURE = ("FCFS", "LCFS", "SPF", "LPF", "SQF", "LQF", "SAF", "LAF", "SRF", "LRF", "SEXP", "LEXP")
 
 
+@pytest.mark.slow
 @needs_shared
 def test_saf_is_best_and_laf_worst_over_the_weeks_of_kth_sp2() -> None:
     from features.jobs.cleaning import clean

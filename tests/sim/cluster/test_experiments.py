@@ -203,6 +203,7 @@ def test_a_registered_model_is_asked_if_it_is_given(learned: dict[str, list]) ->
     assert "may have learned" in made.notes[0]
 
 
+@pytest.mark.slow
 def test_the_page_says_that_it_is_simulated_and_prints_what_was_found(conducted: list[Conducted]) -> None:
     page = render_cluster("small", conducted, {"seed": 0, "schedulers": ["EASY"]}, notes=["a note of ours"])
     assert "Simulated: cluster, counters and runtimes" in page
@@ -293,6 +294,7 @@ def test_quiet_spreads_as_real_runs_do() -> None:
     assert np.abs(central[0] - central[1]).max() < 0.003
 
 
+@pytest.mark.slow
 def test_congested_has_ratios_like_the_papers_figure() -> None:
     runs = busy("congested", 0, days=10)
     top = runs.groupby("application")["ratio"].max()

@@ -237,6 +237,7 @@ def test_a_predictor_that_changes_its_mind_on_any_small_workload(
     agree(load, scheduler, Moody(seed), semantics=semantics, starvation_s=starvation_s, correction="conditional")
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(workloads(), st.sampled_from(EASY_NAMES), st.integers(2, 4), semantics, st.integers(0, 99))
 def test_several_reservations_under_a_predictor_that_changes_its_mind(

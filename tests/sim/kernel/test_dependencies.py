@@ -233,6 +233,7 @@ def test_last2_learns_and_is_asked_again_where_jobs_follow_others(load: Workload
     agree(load, scheduler, "last2", dependencies=True, semantics=semantics, correction="conditional")
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(dependent_workloads(), any_scheduler, st.integers(0, 9), policies, st.booleans())
 def test_predictors_in_python_are_told_and_asked_the_same(
@@ -264,6 +265,7 @@ def test_crowds_with_dependencies(seed: int) -> None:
 eighths = st.integers(-8, 8).map(lambda number: number / 8)  # sums of them are exact, so that ties are ties
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(dependent_workloads(), st.tuples(eighths, eighths, eighths).filter(any), st.sampled_from(SEMANTICS))
 def test_mixed_policies_with_dependencies(load: Workload, weights: tuple[float, ...], semantics: str) -> None:
@@ -272,6 +274,7 @@ def test_mixed_policies_with_dependencies(load: Workload, weights: tuple[float, 
     assert (made.submit, made.start) == ([job.submit for job in jobs], [job.start for job in jobs])
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(dependent_workloads(), any_scheduler, policies)
 def test_nobody_is_submitted_before_its_predecessor_has_ended_and_the_user_has_thought(
@@ -285,6 +288,7 @@ def test_nobody_is_submitted_before_its_predecessor_has_ended_and_the_user_has_t
         assert made.submit[job] == (load.submit[job] if ended is None else ended)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(workloads(), any_scheduler, st.sampled_from([*PREDICTORS, Moody(1)]), policies)
 def test_dependencies_change_nothing_where_no_job_follows_one_above(
@@ -296,6 +300,7 @@ def test_dependencies_change_nothing_where_no_job_follows_one_above(
     assert by_kernel(replace(load, preceding=themselves), scheduler, predictor, dependencies=True, **policy) == without
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(dependent_workloads(), any_scheduler, st.randoms(use_true_random=False))
 def test_renaming_jobs_changes_nothing(load: Workload, scheduler: str, random: Any) -> None:

@@ -26,6 +26,7 @@ def waiting(load: Workload, start: list[int]) -> int:
     return int((np.arange(1, len(starts) + 1) - np.searchsorted(starts, load.submit, side="right")).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheduler", ["FCFS-EASY-FCFS", "FCFS-EASY-SPF", "SAF-EASY-SPF", "LCFS-EASY-LQF", "FCFS-List", "SPF-List"])
 def test_schedules_over_a_long_queue_are_the_oracles(scheduler: str) -> None:
     load = flood(3, 1500)
@@ -34,6 +35,7 @@ def test_schedules_over_a_long_queue_are_the_oracles(scheduler: str) -> None:
     assert made == load.by_oracle(**policy_of(scheduler), estimates=load.estimates)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [{"starvation_s": 2000}, {"semantics": "per-event", "correction": "tsafrir"}], ids=str)
 def test_starving_and_corrections_over_a_long_queue(policy: dict) -> None:
     load = flood(4, 1000)

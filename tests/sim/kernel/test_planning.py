@@ -138,6 +138,7 @@ def starts(work: Workload, scheduler: str) -> list[int]:
     return simulate(table(work), procs=work.machine, scheduler=scheduler).jobs["start_s"].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_just_backfill_plans_everyone_anew_in_queue_order(seed: int) -> None:
     work = random_workload(seed)
@@ -148,6 +149,7 @@ def test_just_backfill_plans_everyone_anew_in_queue_order(seed: int) -> None:
     assert starts(work, "LAF-JustBF") == just_backfill(work, lambda job: -area[job])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 @pytest.mark.parametrize("reservations", [1, 2, 3, 100])
 def test_easy_gives_as_many_reservations_as_asked_for(seed: int, reservations: int) -> None:
@@ -162,6 +164,7 @@ def test_easy_with_a_reservation_for_everyone_is_just_backfill(seed: int) -> Non
     assert starts(work, "EASY(reservations=100)") == starts(work, "JustBF")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(120))
 def test_conservative_keeps_reservations_and_compresses(seed: int) -> None:
     work = random_workload(seed)

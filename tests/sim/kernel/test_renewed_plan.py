@@ -84,6 +84,7 @@ def test_where_jobs_follow_others_as_in_plain_python(load: Workload, name: str, 
     agree(load, name, scheduler, semantics=semantics, dependencies=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @pytest.mark.parametrize("semantics", SEMANTICS)
 def test_on_a_busy_machine_as_in_plain_python(scheduler: str, semantics: str) -> None:

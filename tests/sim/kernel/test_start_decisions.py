@@ -85,18 +85,21 @@ def test_any_small_workload(load: Workload, scheduler: str, predictor: Any, poli
     agree(load, scheduler, whim, skips, predictor, **policy)
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(workloads(), conservative, st.sampled_from(PREDICTORS), policies, whims, limits)
 def test_a_plan_that_is_kept(load: Workload, scheduler: str, predictor: Any, policy: dict, whim: Whim, skips: int) -> None:
     agree(load, scheduler, whim, skips, predictor, **policy)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(dependent_workloads(), any_scheduler, policies, whims, limits)
 def test_where_jobs_follow_others(load: Workload, scheduler: str, policy: dict, whim: Whim, skips: int) -> None:
     agree(load, scheduler, whim, skips, dependencies=True, **policy)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(workloads(), any_scheduler, policies, whims, limits, st.integers(0, 99))
 def test_where_each_question_has_its_own_answer(
@@ -105,6 +108,7 @@ def test_where_each_question_has_its_own_answer(
     agree(load, scheduler, whim, skips, drawn_apart(load, seed), **policy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("percent", [0, 30])
 @pytest.mark.parametrize("scheduler", ["FCFS-EASY-SPF", "FCFS-EASY(reservations=3)-SPF", "SPF-JustBF", CONSERVATIVE])
 def test_busy_machines_where_each_question_has_its_own_answer(scheduler: str, percent: int) -> None:
@@ -113,6 +117,7 @@ def test_busy_machines_where_each_question_has_its_own_answer(scheduler: str, pe
         agree(load, scheduler, Whim(seed, percent), 3, drawn_apart(load, seed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["Strict", "List", "JustBF", "EASY"])
 @pytest.mark.parametrize("semantics", SEMANTICS)
 def test_where_the_order_depends_on_who_waits(algorithm: str, semantics: str) -> None:
@@ -155,6 +160,7 @@ these.test_a_plan_that_is_kept()
 # Claims
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(workloads(), any_scheduler, policies, st.one_of(st.none(), st.integers(0, 99)))
 def test_a_decision_that_never_skips_changes_nothing(load: Workload, scheduler: str, policy: dict, seed: int | None) -> None:
@@ -167,6 +173,7 @@ def test_a_decision_that_never_skips_changes_nothing(load: Workload, scheduler: 
     assert sorted(answer.job for answer in whim.said) == list(range(len(load.submit)))  # every job once
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(workloads(), any_scheduler, semantics, whims, limits)
 def test_nobody_is_skipped_more_often_than_allowed_nor_asked_twice_in_a_pass(

@@ -58,6 +58,7 @@ def slow_metric(metric: str, jobs: pd.DataFrame) -> float:
     }[metric]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weeks", [5, 30])
 def test_intervals_are_those_of_a_plain_bootstrap_over_repeated_jobs(weeks):
     base, other = pair_of(np.random.default_rng(1), weeks)
@@ -93,6 +94,7 @@ def test_values_and_changes_are_those_of_evaluate():
     assert list(table["metric"]) == [*COMPARED, *COMPARED]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weeks", [6, 25])
 def test_intervals_of_95_per_cent_cover_the_true_change_about_95_times_in_100(weeks):
     rng = np.random.default_rng(5)

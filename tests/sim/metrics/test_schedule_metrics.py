@@ -187,6 +187,7 @@ def test_a_schedule_that_cannot_be_measured_is_refused(schedule, cause):
         evaluate(schedule)
 
 
+@pytest.mark.slow
 def test_metrics_import_nothing_slow():
     slow = {"scipy.special", "scipy.stats", "matplotlib", "lightgbm", "mlflow", "dagster"}
     code = f"import sys, sim.metrics.schedule_metrics; print(*{slow} & set(sys.modules))"
@@ -236,6 +237,7 @@ def test_metrics_of_reference_schedules_are_the_verified_ones(name, column, expe
         assert round(record[metric], digits) == value, metric
 
 
+@pytest.mark.slow
 @needs_shared
 @pytest.mark.parametrize("column", ["easy_requested", "sjbf_last2_tsafrir"])
 def test_psf_of_a_whole_trace_agrees_with_exact_fractions(column):

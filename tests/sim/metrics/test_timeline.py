@@ -19,6 +19,7 @@ def schedule_from(rows):
     return schedule_of(*zip(*sorted(rows), strict=True))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(jobs)
 def test_step_functions_count_what_is_there_at_every_second(rows):
@@ -55,6 +56,7 @@ def test_a_step_of_no_length_is_refused():
         resample(np.array([0, 1]), np.array([1, 0]), 0)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(jobs, st.integers(0, 60), st.integers(1, 60))
 def test_gantt_places_every_job_of_the_window_on_its_own_processors(rows, begin, length):
@@ -77,6 +79,7 @@ def test_gantt_takes_the_lowest_free_rows_and_splits_a_job_around_the_others():
     assert pieces == [(1, 0, 1), (2, 1, 2), (3, 3, 1), (4, 1, 2), (4, 4, 1)]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(jobs, st.integers(1, 80))
 def test_the_busiest_window_is_the_busiest_of_all(rows, length):

@@ -81,6 +81,7 @@ def test_experience_counts_all_jobs_submitted_before() -> None:
     }
 
 
+@pytest.mark.slow
 def test_evaluate_says_wherever_it_shows_that_runtimes_were_known_at_once(tmp_path: Path) -> None:
     file, page = swf(tmp_path / "crowd.swf"), tmp_path / "page.html"
     asked = ("evaluate", str(file), "--predictor", "last2", "--repeat", "0", "--feedback", "at-once")

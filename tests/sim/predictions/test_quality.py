@@ -144,6 +144,7 @@ def test_jobs_of_nobody_are_in_no_stage_and_a_trace_of_nobody_has_none(jobs, pai
     assert set(quality.measures["by"]) == {"all", "month"}
 
 
+@pytest.mark.slow
 def test_a_true_distribution_is_calibrated_over_all_and_a_biased_one_is_caught():
     rng = np.random.default_rng(5)
     jobs = trace(rng, weeks=26, size=6000, users=60)
