@@ -142,7 +142,7 @@ def encode(drawing: Figure, image: ImageFormat) -> bytes:
 def _make_printable(drawing: Figure) -> None:
     """Show control characters in all texts, which no drawing may hold, as escapes."""
     for text in drawing.findobj(Text):
-        text.set_text(printable(text.get_text()))  # type: ignore[attr-defined]
+        text.set_text(printable(text.get_text()))
     for axis in (axis for axes in drawing.axes for axis in (axes.xaxis, axes.yaxis)):
         if isinstance(form := axis.get_major_formatter(), FuncFormatter):  # names of ticks are looked up when they are drawn
             axis.set_major_formatter(FuncFormatter(lambda value, place, said=form.func: printable(said(value, place))))

@@ -134,7 +134,18 @@ class Poison(str):
     rng: np.random.Generator
 
     def __getattribute__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("rng", "join", "replace", "upper", "lower", "encode", "splitlines", "format_map"):
+        if name.startswith("__") or name in (
+            "rng",
+            "join",
+            "replace",
+            "upper",
+            "lower",
+            "encode",
+            "splitlines",
+            "isprintable",
+            "isascii",
+            "translate",
+        ):
             return super().__getattribute__(name)
         return poison(super().__getattribute__("rng"))
 

@@ -149,3 +149,14 @@ def test_a_version_without_a_part_is_told_in_a_line(files, name):
     shutil.rmtree(part) if part.is_dir() else part.unlink()
     with pytest.raises(InputError, match=r"^models:/runtime-t/1: does not load: [^\n]+$"):
         load_version("runtime-t", "1")
+
+
+@pytest.mark.parametrize("package", ["features", "models", "sim", "pipelines"])
+def test_nothing_here_reads_pickles(package):
+    unsafe = re.compile(
+        r"^\s*(?:import|from) (?:pickle|joblib|cloudpickle|dill|shelve|marshal)\b|allow_pickle=True|read_pickle|yaml\.load\(",
+        re.MULTILINE,
+    )
+    files = sorted((Path(__file__).parents[3] / package).rglob("*.py"))
+    assert files
+    assert [str(file) for file in files if unsafe.search(file.read_text(encoding="utf-8"))] == []
