@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -166,7 +167,7 @@ def render(document: Mapping[str, Any], earlier: Mapping[Key, float], against: s
             },
         )
     made_by = {name: document[name] for name in ("queuecast", "measured_at", "software")} | dict(document["machine"])
-    fastest, most, longest = (max(rows, key=lambda row, name=name: row[name]) for name in ("jobs_per_s", "jobs", "waiting_mean"))
+    fastest, most, longest = (max(rows, key=itemgetter(name)) for name in ("jobs_per_s", "jobs", "waiting_mean"))
     jobs = f"jobs in the longest queue on average, {longest['waiting_max']:,} at most"
     sources = {row["trace"]: row["source"] for section in _TITLES for row in document[section]}
     return template("bench.html.j2").render(
