@@ -74,7 +74,7 @@ def test_learned_predictors_end_at_the_limits(predictor: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("correction", [each for each in CORRECTIONS if each not in TABLE_CORRECTIONS])
 def test_jobs_that_outlive_predictions_end_at_the_limits(correction: str) -> None:
-    load = extreme(10, size=150)
+    load = extreme(10, size=50)
     made = simulate(load.table(), procs=load.machine, predictor="quantile", correction=correction, clock=CLOCK)
     assert (made.jobs["start_s"] >= made.jobs["submit_s"]).all()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import shutil
 import subprocess
 import sys
@@ -220,6 +221,7 @@ def test_two_processes_open_a_fresh_store_at_once_and_leave_the_working_director
 
 @pytest.mark.slow
 def test_a_fresh_store_appears_whole_or_not_at_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(tracking, "_initialise", inspect.unwrap(tracking._initialise))  # which tests.conftest makes faster
     place = f"sqlite:///{tmp_path}/mlflow.db", str(tmp_path / "artifacts"), "e"
     (tmp_path / "mlflow.db.new").write_text("half of a store that a killed process left")
     with monkeypatch.context() as half_way:
