@@ -106,7 +106,7 @@ def _fail(scene: Scene, attempts: int, random_: random.Random, folder: Path, cou
         failed = watched(lambda: scene.act(place), place, pattern.answer())
         _judge(scene, place, str(pattern), failed.code, failed.output, failed.hung, before, wanted, counts)
     if (place / "home" / "mlflow.db").exists():
-        for held_s in (1.0, 60.0):
+        for held_s in (0.5, 60.0):
             shutil.rmtree(place)
             shutil.copytree(first, place)
             with locked(place / "home" / "mlflow.db", held_s):
@@ -156,7 +156,7 @@ def locked(database: Path, seconds: float) -> Iterator[None]:
 
 
 def _hurried(scene: Scene, place: Path) -> int:
-    os.environ["QUEUECAST_WAIT_S"] = "4"
+    os.environ["QUEUECAST_WAIT_S"] = "3"
     return scene.act(place)
 
 

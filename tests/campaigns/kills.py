@@ -57,7 +57,7 @@ def _kill(scene: Scene, attempts: int, random_: random.Random, folder: Path, cou
         call = calls[min(number, len(calls) - 1)]
         said = f"{scene.name} killed before call {number}, {call.name} {Path(call.touched).relative_to(place)}"
         try:
-            outcome = forked(lambda: _after(scene, place, before, wanted))
+            outcome = forked(lambda: after(scene, place, before, wanted))
             counts.add(f"{scene.name}: {outcome}{' (in truth)' if killed else ''}")
         except AssertionError as error:
             counts.add(f"{scene.name}: LOST", f"{said}: {error}")
@@ -90,27 +90,27 @@ def _left(scene: Scene, points: list[int], first: Path, place: Path, folder: Pat
 
     in_truth = set(points[5::10])
     wanted = set(points) - in_truth
-    _restored(first, place)
+    restored(first, place)
     watched(lambda: scene.act(place), place, copied)
     for point in points:
         told["number"] = -1
         if point in in_truth:
-            _restored(first, place)
+            restored(first, place)
             watched(lambda: scene.act(place), place, killed)
         elif (folder / str(point)).exists():  # calls of the second time may be a few less
-            _restored(folder / str(point), place)
+            restored(folder / str(point), place)
             shutil.rmtree(folder / str(point))
         else:
             continue
         yield point, point in in_truth
 
 
-def _restored(source: Path, place: Path) -> None:
+def restored(source: Path, place: Path) -> None:
     shutil.rmtree(place)
     shutil.copytree(source, place)
 
 
-def _after(scene: Scene, place: Path, before: Any, wanted: Any) -> str:
+def after(scene: Scene, place: Path, before: Any, wanted: Any) -> str:
     """Return what a reader sees after a kill; AssertionError where anything is lost, before or after the command is done again."""
     now, outcome = scene.seen(place), "as before"
     if isinstance(before, dict) and "version" in before:
