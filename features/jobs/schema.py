@@ -80,9 +80,10 @@ class Trace:
     unread: tuple[UnreadLine, ...] = ()
 
 
-def conform(columns: Mapping[str, object], length: int) -> pd.DataFrame:
+def conform(columns: Mapping[str, object], length: int, *, copy: bool = True) -> pd.DataFrame:
     """Build a jobs table of ``length`` rows: canonical columns and dtypes, absent ones null.
 
+    Without ``copy`` the table keeps arrays of the right type, which are then its own.
     Raises ``KeyError`` for a column that is not canonical: a typing error, not bad input.
     """
     unknown = set(columns) - set(COLUMNS)
@@ -97,7 +98,7 @@ def conform(columns: Mapping[str, object], length: int) -> pd.DataFrame:
             data[name] = _category(values)
         else:
             _check_whole(values, name)
-            data[name] = pd.array(values, dtype=column.dtype)  # type: ignore[call-overload]
+            data[name] = pd.array(values, dtype=column.dtype, copy=copy)  # type: ignore[call-overload]
     return pd.DataFrame(data, copy=False)
 
 
@@ -110,7 +111,7 @@ def _check_whole(values: object, name: str) -> None:
     if kind not in "fu":
         return
     numbers = pd.Series(values).dropna().to_numpy()
-    if kind == "f" and not (np.isfinite(numbers) & (np.abs(numbers) < 2.0**63) & (numbers % 1 == 0)).all():
+    if kind == "f" and not (np.isfinite(numbers) & (np.abs(numbers) < 2.0**63) & (numbers == np.rint(numbers))).all():
         raise TypeError(f"{name} has numbers that are not whole, or not of 64 bits")
     if kind == "u" and (numbers > np.iinfo(np.int64).max).any():
         raise TypeError(f"{name} has numbers beyond 64 bits with a sign")

@@ -219,4 +219,4 @@ def _complaint(code: int, place: int, text: bytes, header: Header) -> str:
         kernel.NO_NODE: "no name of a node",
         kernel.NO_TIME: "no time in Unix seconds",
     }[code]
-    return f"{header.columns[place]} is {shown(text.decode('utf-8', 'replace'))}, {what}"
+    return f"{header.columns[place][:40]} is {shown(text.decode('utf-8', 'replace'))}, {what}"

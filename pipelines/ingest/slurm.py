@@ -169,7 +169,7 @@ def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus", 
         notes.append(f"Columns that are not read: {one_line(', '.join(others), 1000)}.")
     return Trace(
         name=source.name,
-        jobs=conform(columns, int(jobs.sum())),
+        jobs=conform(columns, int(jobs.sum()), copy=False),
         origin_unix_s=origin,
         timezone=timezone,
         source=source.path,

@@ -147,7 +147,7 @@ def _table(lines: _Lines) -> pd.DataFrame:
     columns["status"] = masked(status, (status >= 0) & (status <= _LAST_STATUS), "Int8")
     for name, field in _IDENTITIES.items():
         columns[name] = _identity(lines.column(field))
-    return conform(columns, lines.jobs)
+    return conform(columns, lines.jobs, copy=False)
 
 
 def _identity(numbers: np.ndarray) -> pd.Categorical:

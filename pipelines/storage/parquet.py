@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
@@ -50,7 +50,7 @@ def write_parquet(
 def read_parquet(path: str | Path, *, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return the table and metadata given to :func:`write_parquet`, else raise InputError."""
     with _told(path), opened(path) as file:
-        table = pq.read_table(file)
+        table = _validated(file)
         text = (table.schema.metadata or {}).get(_KEY)
         stated = None if text is None else json.loads(text)
     if stated is None:
@@ -74,7 +74,14 @@ def read_foreign(path: str | Path) -> pd.DataFrame:
     """Return a table of any program as a frame; InputError for a damaged one, or one beyond the limits."""
     check_size(path)
     with _told(path), opened(path) as file:
-        return pq.read_table(file).to_pandas()
+        return _validated(file).to_pandas()
+
+
+def _validated(file: BinaryIO) -> pa.Table:
+    """Return the table of a file whose texts are UTF-8 and whose categories exist."""
+    table = pq.read_table(file)
+    table.validate(full=True)
+    return table
 
 
 def check_size(path: str | Path) -> None:
