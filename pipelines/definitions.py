@@ -28,29 +28,24 @@ full_run = dg.define_asset_job(
     "full_run",
     selection=dg.AssetSelection.assets(*TRACE_STAGES),
     description="One trace from its source to the report: ingest, features, registered model, its simulation, comparison.",
-    # stages are seconds of numpy and numba in one process; a process a stage would cost more than it gains
-    executor_def=dg.in_process_executor,
 )
 
 variability = dg.define_asset_job(
     "variability",
     selection=dg.AssetSelection.assets(*SYSTEM_STAGES),
     description="One monitored system: counters, control runs, features, registered model, and trials where the system is simulated.",
-    executor_def=dg.in_process_executor,
 )
 
 nightly = dg.define_asset_job(
     "nightly",
-    selection=dg.AssetSelection.assets(night),
-    description="The night of a day of one trace: ingest, retrain, judge, promote or refresh, compare, report; all of it or nothing.",
-    executor_def=dg.in_process_executor,
+    selection=dg.AssetSelection.assets(*TRACE_STAGES, night),
+    description="The night of a day of one trace: the assets of a run from what had ended by then, the champion judged as served, and the mark of the day.",
 )
 
 nightly_variability = dg.define_asset_job(
     "nightly_variability",
-    selection=dg.AssetSelection.assets(variability_night),
-    description="One night of one monitored system: what is new of counters and control runs, retrain, promote or keep; all of it or nothing.",
-    executor_def=dg.in_process_executor,
+    selection=dg.AssetSelection.assets(*SYSTEM_STAGES, variability_night),
+    description="One night of one monitored system: the assets of a run with what is new of counters and control runs, and the mark of the day.",
 )
 
 
@@ -60,4 +55,6 @@ defs = dg.Definitions(
     schedules=[nightly_retraining, nightly_variability_retraining],
     sensors=[changed_traces, failed_nights, drift],
     resources={"lake": LakeResource(), "registry": RegistryResource()},
+    # stages are seconds of numpy and numba in one process; a process a stage would cost more than it gains, and a night holds a lock
+    executor=dg.in_process_executor,
 )

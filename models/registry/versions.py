@@ -65,7 +65,7 @@ def all_or_nothing(tracking: Tracking) -> Iterator[Made]:
     except BaseException as error:
         try:
             for name in dict.fromkeys(name for name, _ in made.versions):
-                _take_back(tracking, name, {number for other, number in made.versions if other == name})
+                take_back(tracking, name, {number for other, number in made.versions if other == name})
         except (MlflowException, OSError) as other:
             left = ", ".join(f"{name}/{number}" for name, number in made.versions)
             error.add_note(f"of the new versions {left} some are still registered: {str(other).strip().splitlines()[0]}")
@@ -148,7 +148,8 @@ def remove(tracking: Tracking, version: ModelVersion) -> None:
         client.delete_run(version.run_id)
 
 
-def _take_back(tracking: Tracking, name: str, numbers: set[str]) -> None:
+def take_back(tracking: Tracking, name: str, numbers: set[str]) -> None:
+    """Remove those versions of ``name`` that no alias points to, and a model without others."""
     every = all_versions(tracking, name)
     going = numbers - set(aliases(tracking, name).values())
     for each in every:

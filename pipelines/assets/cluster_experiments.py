@@ -1,6 +1,7 @@
 """Variability, stage 4: the gain of asking the champion, on the simulated cluster."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import dagster as dg
 from pydantic import Field
@@ -9,15 +10,19 @@ from models.registry.variability_registration import VARIABILITY, registered_cla
 from pipelines.assets.checks import specs
 from pipelines.assets.comparison import picture
 from pipelines.assets.described import told
-from pipelines.assets.partitions import systems
+from pipelines.assets.nights import stage
+from pipelines.assets.partitions import name_and_day, of_systems
 from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.assets.variability_checks import EXPERIMENTS, check_trials
+from pipelines.report.cluster import render_cluster
 from pipelines.report.cluster_plots import varied
 from pipelines.report.table import markdown_of
 from pipelines.sources.systems import SIMULATED
+from pipelines.storage.provenance import code_version, software
+from pipelines.workflows.cluster_experiments import Conducted, Plan
 from pipelines.workflows.progress import report_progress
-from pipelines.workflows.variability_checks import EXPERIMENTS, check_trials
-from pipelines.workflows.variability_night import TRIALS_PAGE, TRIALS_TABLE
-from pipelines.workflows.variability_trials import TRIALS, over_all, trial_plan, trials_page, try_model
+from pipelines.workflows.variability_trials import TRIALS, TRIALS_PAGE, TRIALS_TABLE, over_all, trial_plan, try_model
+from sim.cluster.presets import Cluster
 
 
 class TrialConfig(dg.Config):
@@ -38,10 +43,11 @@ class TrialConfig(dg.Config):
             description="Trials on the simulated cluster: EASY, EASY that asks the champion, and an oracle. None for a real system.",
         )
     ],
-    partitions_def=systems,
+    partitions_def=of_systems,
     check_specs=specs("cluster_experiments", EXPERIMENTS),
     can_subset=True,  # so that its checks are not required without trials
 )
+@stage("trying the champion")
 def cluster_experiments(
     context: dg.AssetExecutionContext, config: TrialConfig, lake: LakeResource, registry: RegistryResource
 ) -> Iterator[dg.MaterializeResult]:
@@ -49,7 +55,7 @@ def cluster_experiments(
 
     No simulated cluster is like a real system.
     """
-    name = context.partition_key
+    name, _ = name_and_day(context.partition_key)
     if name != SIMULATED:
         # told as made, with nothing in it: publishing waits for it, and would be skipped with it
         yield dg.MaterializeResult(metadata={"simulated": False, "trials": f"none: {name} is no simulated cluster"})
@@ -83,3 +89,18 @@ def cluster_experiments(
         },
         check_results=check_trials(conducted.runs, plan, means),
     )
+
+
+def trials_page(plan: Plan, conducted: Conducted, champion: str, run_id: str) -> str:
+    """Return the page of the trials as one self-contained HTML file."""
+    share = plan.cluster.procs / Cluster().procs
+    note = f"The cluster and the number of jobs are {share:.0%} of the paper's, whose counts of runs are of trials {1 / share:.0f} times as large."
+    provenance = {
+        "model": champion,
+        "trials": f"{conducted.trials}, seed {plan.seed}",
+        "cluster": asdict(plan.cluster),
+        "code": code_version(),
+        "software": software(),
+        "Dagster run": run_id,
+    }
+    return render_cluster(plan.cluster.name, [conducted], provenance, [note])

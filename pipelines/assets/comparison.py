@@ -1,7 +1,6 @@
 """Stage 5: schedules compared with EASY on requested times, week by week; and the page."""
 
 import base64
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -11,19 +10,18 @@ from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from pipelines.assets.checks import broken, holds, specs
 from pipelines.assets.described import told
-from pipelines.assets.partitions import traces
-from pipelines.assets.resources import LakeResource
+from pipelines.assets.nights import stage
+from pipelines.assets.partitions import name_and_day, of_traces
+from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.report import plots
 from pipelines.report.html import render_report
 from pipelines.report.table import markdown_of
 from pipelines.storage.lake import Lake
 from pipelines.storage.provenance import code_version, software
 from pipelines.workflows.progress import report_progress
-from pipelines.workflows.run_schedules import judged, kind_of
+from pipelines.workflows.run_schedules import judged, judged_schedules, keep_comparison, kept_schedules, kind_of, submitted_from
 from pipelines.workflows.split import Split, date_of
-from pipelines.workflows.stages import recorded_schedule, unpack_schedules
 from sim import evaluate, simulate
-from sim.metrics.comparison import compare
 from sim.schedule import Schedule
 
 
@@ -41,16 +39,6 @@ CHECKS = {
 }
 
 
-def _schedules(lake: Lake, clean: CleanTrace) -> tuple[list[Schedule], Split]:
-    """Return the judged part of all schedules, and the date from which they are judged."""
-    table, metadata = lake.read_for(clean, "schedules")
-    date = Split(metadata["until_s"], metadata["until_note"])
-    made = unpack_schedules(clean, table, metadata["schedules"])
-    # the recorded schedule is compared with the baseline as a replicate of its seed
-    every = [*made, *(replace(schedule, seed=made[0].seed) for schedule in recorded_schedule(clean))]
-    return [judged(schedule, date) for schedule in every], date
-
-
 def picture(svg: bytes) -> dg.MetadataValue:
     """Return an SVG as the user interface shows it."""
     return dg.MetadataValue.md(f"![plot](data:image/svg+xml;base64,{base64.b64encode(svg).decode()})")
@@ -58,32 +46,32 @@ def picture(svg: bytes) -> dg.MetadataValue:
 
 @dg.asset(
     deps=["jobs", "schedules"],
-    partitions_def=traces,
+    partitions_def=of_traces,
     group_name="comparison",
     kinds={"parquet"},
     check_specs=specs("comparison", CHECKS),
     description="Metrics of every schedule relative to EASY with requested times, with paired block-bootstrap intervals over weeks.",
 )
+@stage("comparing")
 def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake: LakeResource) -> dg.MaterializeResult:
     """Read the schedules, compare them, keep the table."""
+    name, _ = name_and_day(context.partition_key)
     report_progress("compare", 0, 1)
-    clean = lake.lake().read_clean(context.partition_key)
-    made, date = _schedules(lake.lake(), clean)
-    table = compare(made, resamples=config.resamples, confidence=config.confidence, seed=config.seed)
-    generated = clean.generated
-    settings: dict[str, object] = {
-        "resamples": config.resamples,
-        "confidence": config.confidence,
-        "seed": config.seed,
-        "procs": clean.procs,
-    }
-    settings |= {"since": date_of(clean, date.at_s), "judged_jobs": len(made[0].jobs), "all_jobs": len(clean.jobs)}
-    lake.lake().write_for(clean, "comparison", table, settings)
-    of_table = told(lake.lake(), "comparison", context.partition_key)
+    clean = lake.lake().read_clean(name)
+    chosen = {"resamples": config.resamples, "confidence": config.confidence, "seed": config.seed}
+    table = keep_comparison(lake.lake(), clean, **chosen)
+    of_table = told(lake.lake(), "comparison", name)
     report_progress("compare", 1, 1)
+    made = kept_schedules(lake.lake(), clean)
+    if not made:
+        alike = [broken("baseline_is_what_a_fresh_simulation_gives", 0, of=0), holds("intervals_hold_their_value", True, of=0)]
+        return dg.MaterializeResult(data_version=of_table.version, metadata=of_table.metadata, check_results=alike)
 
+    _, marks = lake.lake().read_for(clean, "schedules")
+    _, settings = lake.lake().read_for(clean, "comparison")
+    replayed, generated = submitted_from(clean, marks["first_s"]), clean.generated
     base = table[(table["scheduler"] == "EASY") & (table["predictor"] == "requested")].set_index("metric")["value"]
-    fresh = evaluate(judged(simulate(clean.jobs, procs=clean.procs, scheduler="EASY"), date))
+    fresh = evaluate(judged(simulate(replayed.jobs, procs=clean.procs, scheduler="EASY"), Split(marks["until_s"])))
     same = [metric for metric in base.index if metric in fresh]
     moved = sum(float(base[metric]) != float(fresh[metric]) for metric in same)
     stated = table.dropna(subset=["low", "high"])
@@ -94,7 +82,7 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
         metadata={
             **of_table.metadata,
             "generated": generated,
-            "judged": f"{len(made[0].jobs):,} of {len(clean.jobs):,} jobs, those submitted from {date_of(clean, date.at_s)} on",
+            "judged": f"{settings['judged_jobs']:,} of {len(clean.jobs):,} jobs, those submitted from {settings['since']} on",
             "weeks": int(table["weeks"].iloc[0]),
             "metrics": dg.MetadataValue.md(markdown_of(wide.reset_index(), ".5g")),
             "relative change": picture(plots.metrics_by_combination(table, ("EASY", "requested"), generated, image="svg")),
@@ -115,29 +103,36 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
 
 @dg.asset(
     deps=["jobs", "rejected_jobs", "schedules", "comparison", "runtime_model"],
-    partitions_def=traces,
+    partitions_def=of_traces,
     group_name="comparison",
     kinds={"html"},
     check_specs=specs("report", {"self_contained": "The page loads nothing from anywhere."}),
-    description="One self-contained HTML page: what was compared on which trace, metrics with intervals, plots, predictions, cleaning, provenance.",
+    description="One self-contained HTML page: what was compared on which trace, metrics with intervals, plots, cleaning, provenance; or that of the night.",
 )
-def report(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
-    """Read what the other stages kept and write the page."""
-    name = context.partition_key
+@stage("reporting")
+def report(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
+    """Read what the other stages kept and write the page; after a night, its page and row."""
+    name, _ = name_and_day(context.partition_key)
     report_progress("report", 0, 1)
     clean = lake.lake().read_clean(name)
-    made, date = _schedules(lake.lake(), clean)
-    html = page(lake.lake(), clean, made, date, context.run_id)
-    path = lake.lake().write_page(f"{name}.html", f"runtime-{name}", html)
+    made, date = judged_schedules(lake.lake(), clean)
+    if "night" in lake.lake().read_for(clean, "runtime_model")[1]:
+        html = lake.tonight(registry.tracking(), context.run_id).report().html
+    else:
+        html = page(lake.lake(), clean, made, date, context.run_id)
+        lake.lake().write_page(f"{name}.html", f"runtime-{name}", html)
     report_progress("report", 1, 1)
 
+    pictures = {
+        "waits and slowdowns": picture(plots.distributions(made[:6], image="svg")),
+        "queue and machine over time": picture(plots.over_time(made[:2], image="svg")),
+    }
     return dg.MaterializeResult(
         metadata={
-            "page": dg.MetadataValue.path(str(path)),
+            "page": dg.MetadataValue.path(str(lake.place() / "reports" / f"{name}.html")),
             "bytes": len(html.encode()),
             "generated": clean.generated,
-            "waits and slowdowns": picture(plots.distributions(made[:6], image="svg")),
-            "queue and machine over time": picture(plots.over_time(made[:2], image="svg")),
+            **(pictures if made else {}),
         },
         check_results=[
             broken("self_contained", sum(html.count(mark) for mark in ('src="http', "src='http", "<link", "url(http", "@import")))

@@ -5,28 +5,29 @@ import pandas as pd
 
 from pipelines.assets.checks import specs
 from pipelines.assets.described import digest, told
-from pipelines.assets.partitions import counter_days, days, systems
+from pipelines.assets.nights import stage
+from pipelines.assets.partitions import counter_days, days, name_and_day, of_systems
 from pipelines.assets.resources import LakeResource
+from pipelines.assets.variability_checks import CONTROL_RUNS, COUNTERS, check_control_runs, check_counters
 from pipelines.ingest.ldms_ingest import read_quarantine
 from pipelines.report.table import escaped, markdown_of
 from pipelines.sources.systems import SIMULATED, system
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
 from pipelines.workflows.progress import progress_reporter
-from pipelines.workflows.variability_checks import CONTROL_RUNS, COUNTERS, check_control_runs, check_counters
 from pipelines.workflows.variability_ingest import Table, read_counters, read_tables, sampled, simulate_if_needed
 from pipelines.workflows.variability_table import label_balance
 
-BY_DAY = "counters_by_day"
+BY_DAY, NEW_FILES = "counters_by_day", "new files"
 _SHOWN = 20
 
 counters_by_day = dg.AssetSpec(
     BY_DAY,
-    deps=["counters"],
+    deps=[dg.AssetDep("counters", partition_mapping=dg.AllPartitionMapping())],
     partitions_def=counter_days,
     group_name="variability",
     kinds={"parquet"},
-    description="The days of each system's counters, as ingested: rows, nodes, minutes and values by sampler. Written by counters and by the nights.",
+    description="The days of each system's counters, as ingested: rows, nodes, minutes and values by sampler. Written by counters.",
 )
 
 
@@ -58,15 +59,16 @@ def tell_days(context: dg.AssetExecutionContext, name: str, found: pd.DataFrame)
 
 
 @dg.asset(
-    partitions_def=systems,
+    partitions_def=of_systems,
     group_name="variability",
     kinds={"parquet"},
     check_specs=specs("counters", COUNTERS),
     description="Monitoring counters of every node, LDMS CSV into Parquet by sampler and day; broken files are quarantined, the rest goes on.",
 )
+@stage("reading counters", first=True)
 def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Read new counters; report them by day."""
-    name = context.partition_key
+    name, _ = name_and_day(context.partition_key)
     simulate_if_needed(lake.place(), name)
     report = read_counters(lake.place(), system(lake.place(), name), progress_reporter("read counters"))
     store = CountersStore(lake.lake().root, name)
@@ -92,6 +94,7 @@ def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materi
             "values": sum(part.values for part in parts),
             "days": len({part.day for part in parts}),
             "simulated": name == SIMULATED,
+            NEW_FILES: report.ingested + report.continued,
             "files": f"{report.ingested:,} read, {report.continued:,} read on, {report.known:,} known, {len(report.quarantined):,} quarantined",
             "what came in": dg.MetadataValue.md(markdown_of(pd.DataFrame(came), empty="nothing new")),
             "by day": dg.MetadataValue.md(markdown_of(found, empty="no counters")),
@@ -103,15 +106,16 @@ def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materi
 
 
 @dg.asset(
-    partitions_def=systems,
+    partitions_def=of_systems,
     group_name="variability",
     kinds={"parquet"},
     check_specs=specs("control_runs", CONTROL_RUNS),
     description="Repeated runs of the same applications, with the waits of two MPI probes beside each, and the type of each application.",
 )
+@stage("reading control runs", first=True)
 def control_runs(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Read the system's tables, keep new rows, report how many each application has."""
-    name = context.partition_key
+    name, _ = name_and_day(context.partition_key)
     simulate_if_needed(lake.place(), name)
     found = read_tables(lake.lake(), system(lake.place(), name))
     runs = stored(lake.lake(), RUNS, name)

@@ -29,8 +29,6 @@ HOUSE = Path(__file__).resolve().parents[2]
 OWNER = "team:operations"
 NIGHTLY = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=36), warn_window=timedelta(hours=26))
 """A night is late after 26 hours, and missed after 36."""
-DATA_VERSION = "dagster/data_version"
-"""Tag of a materialisation."""
 NIGHTS = ("night", "variability_night")
 _JOBS = ("features/*.py", "features/jobs/*.py")
 _RUNTIME = ("models/runtime/**/*.py", "models/packed/*.py", "models/trees.py", "models/registry/*.py")
@@ -49,27 +47,30 @@ _COUNTERS = (
     "pipelines/workflows/variability_ingest.py",
 )
 MADE_BY = {
-    "jobs": (*_JOBS, *_INGEST, "pipelines/assets/jobs.py"),
+    "jobs": (*_JOBS, *_INGEST, "pipelines/workflows/night_day.py", "pipelines/assets/jobs.py"),
     "rejected_jobs": (*_JOBS, *_INGEST, "pipelines/assets/jobs.py"),
     "user_history": (*_JOBS, "pipelines/workflows/stages.py", "pipelines/assets/history.py"),
     "runtime_model": (
         *_JOBS,
         *_RUNTIME,
         *_PROMOTION,
-        *(f"pipelines/workflows/{name}.py" for name in ("registering", "retraining", "judging", "split")),
+        *(f"pipelines/workflows/{name}.py" for name in ("registering", "retraining", "judging", "split", "night_*")),
         "pipelines/assets/runtime_model.py",
     ),
     "schedules": (
         *_JOBS,
         *_RUNTIME,
         "sim/**/*.py",
-        *(f"pipelines/workflows/{name}.py" for name in ("run_schedules", "simulated_model", "loaded_back", "stages")),
+        *(
+            f"pipelines/workflows/{name}.py"
+            for name in ("run_schedules", "night_schedules", "simulated_model", "loaded_back", "stages")
+        ),
         "pipelines/assets/schedules.py",
     ),
     "comparison": ("sim/**/*.py", "pipelines/workflows/run_schedules.py", "pipelines/assets/comparison.py"),
     "report": ("pipelines/report/*", "pipelines/assets/comparison.py"),
     "published_trace": _PUBLISHING,
-    "night": (*_JOBS, *_INGEST, *_RUNTIME, "sim/**/*.py", *_PROMOTION, "pipelines/workflows/*.py", "pipelines/assets/night.py"),
+    "night": ("pipelines/assets/night.py",),
     "counters": (*_COUNTERS, "pipelines/assets/counters.py"),
     "counters_by_day": (*_COUNTERS, "pipelines/assets/counters.py"),
     "control_runs": (*_MONITORING, "pipelines/storage/run_store.py", "pipelines/assets/counters.py"),
@@ -92,13 +93,7 @@ MADE_BY = {
         "pipelines/assets/cluster_experiments.py",
     ),
     "published_system": _PUBLISHING,
-    "variability_night": (
-        *_COUNTERS,
-        *_VARIABILITY,
-        *_PROMOTION,
-        "pipelines/workflows/variability_*.py",
-        "pipelines/assets/variability_night.py",
-    ),
+    "variability_night": ("pipelines/assets/variability_night.py",),
 }
 """Files that make each asset, apart from those that make what it is made from."""
 
@@ -149,23 +144,6 @@ def told(lake: Lake, table: str, name: str) -> Told:
     columns = [dg.TableColumn(field.name, str(field.type), description=_unit(field.metadata)) for field in schema]
     metadata = {"dagster/row_count": len(frame), "dagster/column_schema": dg.TableSchema(columns=columns)}
     return Told(metadata, dg.DataVersion(fingerprint(frame)))
-
-
-def tell_table(
-    context: dg.AssetExecutionContext,
-    lake: Lake,
-    table: str,
-    name: str,
-    metadata: dict[str, Any],
-    version: dg.DataVersion | None = None,
-) -> None:
-    """Log that a night made ``table`` of ``name``, with its data version as of a run.
-
-    ``version`` is that of its content by default.
-    """
-    of_table = told(lake, table, name)
-    tags = {DATA_VERSION: (version or of_table.version).value}
-    context.log_event(dg.AssetMaterialization(table, partition=name, metadata={**of_table.metadata, **metadata}, tags=tags))
 
 
 def models_version(store: "Tracking", model: str, models: Mapping[str, str], **facts: str) -> dg.DataVersion:

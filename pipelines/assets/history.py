@@ -5,30 +5,34 @@ import dagster as dg
 from features.jobs.schema import recorded_end_s
 from pipelines.assets.checks import specs
 from pipelines.assets.described import told
-from pipelines.assets.partitions import traces
+from pipelines.assets.nights import stage
+from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource
+from pipelines.assets.trace_checks import HISTORY, check_history
+from pipelines.workflows.night_stages import refuse_shorter
 from pipelines.workflows.progress import report_progress
-from pipelines.workflows.stages import user_history
-from pipelines.workflows.trace_checks import HISTORY, check_history
+from pipelines.workflows.stages import keep_history
 
 
 @dg.asset(
     name="user_history",
     deps=["jobs"],
-    partitions_def=traces,
+    partitions_def=of_traces,
     group_name="features",
     kinds={"parquet", "numba"},
     check_specs=specs("user_history", HISTORY),
     description="Features of Gaussier et al. (table 2) and OKCM (table 1): what had ended, and what ran, of its user at each job's submission.",
 )
+@stage("making user histories")
 def user_history_of_trace(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Compute the user history of a cleaned trace in one pass; keep it with its starts."""
-    name = context.partition_key
+    name, _ = name_and_day(context.partition_key)
     report_progress("user history", 0, 1)
     clean = lake.lake().read_clean(name)
-    known = user_history(clean)
-    table = known.table.assign(start_s=known.start_s)
-    lake.lake().write_for(clean, "user_history", table, {"starts": known.source})
+    known = keep_history(lake.lake(), clean)
+    end_s = recorded_end_s(clean.jobs, known.start_s)
+    if lake.night:
+        refuse_shorter(lake.lake(), clean, int(end_s.max()))
     of_table = told(lake.lake(), "user_history", name)
     report_progress("user history", 1, 1)
 
@@ -39,5 +43,5 @@ def user_history_of_trace(context: dg.AssetExecutionContext, lake: LakeResource)
             "starts": known.source,
             "generated": clean.generated,
         },
-        check_results=check_history(clean.jobs, table, recorded_end_s(clean.jobs, known.start_s)),
+        check_results=check_history(clean.jobs, known.table, end_s),
     )

@@ -1,17 +1,32 @@
 """Stage 1: read and clean a trace; keep dropped and altered jobs beside it."""
 
+from typing import Any
+
 import dagster as dg
 
-from features.jobs.cleaning import clean
+from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import fingerprint
 from pipelines.assets.checks import specs
 from pipelines.assets.described import told
-from pipelines.assets.partitions import traces
+from pipelines.assets.nights import stage
+from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource
+from pipelines.assets.trace_checks import JOBS, check_jobs
 from pipelines.report.table import escaped
 from pipelines.sources.traces import read_known
+from pipelines.workflows.night_day import accounting_of
 from pipelines.workflows.progress import report_progress
-from pipelines.workflows.trace_checks import JOBS, check_jobs
+
+
+def _read(name: str) -> CleanTrace:
+    trace, missing_request = read_known(name)
+    return clean(trace, missing_request=missing_request)
+
+
+def _of_day(name: str, day: str) -> dict[str, Any]:
+    """Return what a night that is only recorded would have seen."""
+    known = accounting_of(_read(name), day)
+    return {"jobs": len(known.jobs), "fingerprint": fingerprint(known.jobs)}
 
 
 @dg.multi_asset(
@@ -26,16 +41,19 @@ from pipelines.workflows.trace_checks import JOBS, check_jobs
             description="Every job dropped and every value altered, with the rule's name.",
         ),
     ],
-    partitions_def=traces,
+    partitions_def=of_traces,
     check_specs=specs("jobs", JOBS),
     name="ingest",
 )
+@stage("ingesting", first=True, recorded=_of_day)
 def ingest(context: dg.AssetExecutionContext, lake: LakeResource):
-    """Read the trace of this partition by the catalogue, clean it, and keep both tables."""
-    name = context.partition_key
+    """Read the trace of this partition by the catalogue, clean it, and keep both tables.
+
+    A night sees what had ended when its day began, however late it is done.
+    """
+    name, day = name_and_day(context.partition_key)
     report_progress("ingest", 0, 1)
-    trace, missing_request = read_known(name)
-    cleaned = clean(trace, missing_request=missing_request)
+    cleaned = accounting_of(_read(name), day) if lake.night else _read(name)
     lake.lake().write_clean(cleaned)
     jobs, rejected = cleaned.jobs, cleaned.rejected_jobs
     dropped = int((rejected["action"] == "dropped").sum())

@@ -12,10 +12,11 @@ import dagster as dg
 
 from features.jobs.schema import fingerprint
 from pipelines.assets.checks import broken, holds, specs
-from pipelines.assets.partitions import systems, traces
+from pipelines.assets.nights import stage
+from pipelines.assets.partitions import name_and_day, of_systems, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.storage.lake import Lake
-from pipelines.storage.publishing import RUN_WAITS_S, alone, finish, lock_of, publish
+from pipelines.storage.publishing import NIGHTS, finish, publish
 from pipelines.storage.registry import kept_versions, pruned
 
 if TYPE_CHECKING:
@@ -36,17 +37,18 @@ CHECKS = {**_ALIASES, "tables_are_of_the_same_jobs": "Every table that was made 
 
 
 @dg.asset(
-    deps=list(OF_TRACES),
-    partitions_def=traces,
+    deps=[*OF_TRACES, "night"],
+    partitions_def=of_traces,
     group_name="publishing",
     kinds={"parquet", "mlflow"},
     check_specs=specs("published_trace", CHECKS),
     description="What readers see of a trace: one version of its tables, its page and its registered models, put in one step.",
 )
+@stage("publishing")
 def published_trace(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
     """Publish the run's draft."""
-    name = context.partition_key
-    result, checks = _published(context, f"runtime-{name}", lake.lake(), registry.tracking())
+    name, _ = name_and_day(context.partition_key)
+    result, checks = _published(context, lake, registry.tracking())
     seen = Lake(lake.lake().root).at_once(f"runtime-{name}")
     jobs = fingerprint(seen.read("jobs", name)[0])
     made_of = {table: seen.read(table, name)[1].get("jobs", jobs) for table in OF_TRACES[:-1] if seen.has(table, name)}
@@ -57,34 +59,37 @@ def published_trace(context: dg.AssetExecutionContext, lake: LakeResource, regis
 
 
 @dg.asset(
-    deps=list(OF_SYSTEMS),
-    partitions_def=systems,
+    deps=[*OF_SYSTEMS, "variability_night"],
+    partitions_def=of_systems,
     group_name="publishing",
     kinds={"parquet", "mlflow"},
     check_specs=specs("published_system", _ALIASES),
     description="What readers see of a monitored system: one version of its tables, its page and its registered models, put in one step.",
 )
+@stage("publishing")
 def published_system(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
     """Publish the run's draft."""
-    result, checks = _published(context, f"variability-{context.partition_key}", lake.lake(), registry.tracking())
+    result, checks = _published(context, lake, registry.tracking())
     return dg.MaterializeResult(metadata=result, check_results=checks)
 
 
 def _published(
-    context: dg.AssetExecutionContext, subject: str, lake: Lake, store: "Tracking"
+    context: dg.AssetExecutionContext, resource: LakeResource, store: "Tracking"
 ) -> tuple[dict[str, Any], list[dg.AssetCheckResult]]:
     """Publish the draft, prune old registered versions, and report what is current."""
     from models.registry.versions import aliases
 
+    lake, subject = resource.lake(), resource.subject
     versions = lake.versions(subject)
     draft = (
         lake.draft
         if versions.draft(lake.draft)
         else _last_that_succeeded(context.instance, [each.id for each in versions.drafts()])
     )
-    if draft:
-        publish(lake.root.parent, Lake(lake.root, draft), subject, f"run {context.run_id}", store, RUN_WAITS_S)
-    with alone(lake.root.parent, lock_of(subject), RUN_WAITS_S):
+    made_by = f"{NIGHTS}{resource.night}" if resource.night else f"run {context.run_id}"
+    with resource.alone():
+        if draft:
+            publish(Lake(lake.root, draft), subject, made_by, store)
         finish(lake, store, subject)
         gone = pruned(store, subject, kept_versions())
     current, named = versions.current(), aliases(store, subject)

@@ -5,15 +5,22 @@ A test or a deployment configures others: ``LakeResource(home=...)``, ``Registry
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
+from features.errors import InputError
+from pipelines.assets.nights import is_night
+from pipelines.assets.partitions import name_and_day
 from pipelines.storage.home import home, trusted_home
 from pipelines.storage.lake import Lake
+from pipelines.storage.publishing import RUN_WAITS_S, alone, lock_of
 from pipelines.storage.registry import tracking
+from pipelines.workflows.night_stages import NightConfig, Tonight
+from pipelines.workflows.nights import tell_failure
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking
@@ -28,11 +35,39 @@ class LakeResource(dg.ConfigurableResource):
 
     home: str = Field(default="", description="Absolute path of the home directory; $QUEUECAST_HOME by default, else .queuecast")
     _draft: str = PrivateAttr(default="")
+    _subject: str = PrivateAttr(default="")
+    _night: str = PrivateAttr(default="")
+    _held: ExitStack = PrivateAttr(default_factory=ExitStack)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Open the draft of the run."""
-        if context.run is not None:
-            self._draft = context.run.root_run_id or context.run.run_id
+        """Open the draft of the run; a night holds the lock of its trace or system to the end."""
+        run = context.run
+        if run is None:
+            return
+        self._draft = run.root_run_id or run.run_id
+        name, day = name_and_day(run.tags.get("dagster/partition", ""))
+        self._subject = f"{'runtime' if 'dagster/partition/trace' in run.tags else 'variability'}-{name}"
+        if is_night(run):
+            self._night = day
+            try:
+                self._held.enter_context(alone(self.place(), lock_of(self._subject)))
+            except InputError as error:
+                self.tell_failure(error)
+                raise
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Release the lock."""
+        self._held.close()
+
+    @property
+    def night(self) -> str:
+        """Return the day of the night that the run is; "" for another run."""
+        return self._night
+
+    @property
+    def subject(self) -> str:
+        """Return ``runtime-<trace>`` or ``variability-<system>`` of the run's partition."""
+        return self._subject
 
     def lake(self) -> Lake:
         """Return the lake as plain Python uses it."""
@@ -41,6 +76,20 @@ class LakeResource(dg.ConfigurableResource):
     def place(self) -> Path:
         """Return the home directory: that of the lake, of reports, locks and ``systems.toml``."""
         return trusted_home(Path(self.home)) if self.home else home()
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Hold the lock of the run's trace or system, waiting for its night; a night has it already."""
+        return nullcontext() if self._night else alone(self.place(), lock_of(self._subject), RUN_WAITS_S)
+
+    def tell_failure(self, error: Exception) -> None:
+        """Leave a line beside the pages of a trace's nights that says why this one failed."""
+        if self._subject.startswith("runtime-"):
+            tell_failure(self.place(), lock_of(self._subject), self._night, error)
+
+    def tonight(self, store: Tracking, run_id: str, seed: int = 0) -> Tonight:
+        """Return the stages of the night whose tables the lake has."""
+        trace = lock_of(self._subject)
+        return Tonight(self.lake(), store, trace, self._night, run_id, NightConfig(seed=seed))
 
 
 class RegistryResource(dg.ConfigurableResource):

@@ -4,20 +4,16 @@ Alerts tell of failed nights and drift.
 """
 
 import json
-from collections.abc import Mapping
 
 import dagster as dg
 
-from pipelines.assets.partitions import nights, systems, traces
-from pipelines.assets.variability_night import NIGHT_TAG
+from pipelines.assets.nights import is_night
+from pipelines.assets.partitions import name_and_day, system_on, systems, trace_on, traces
 from pipelines.sources.catalogue import load_catalogue
 from pipelines.sources.systems import systems as remembered_systems
 from pipelines.sources.traces import grows, remembered_files
 from pipelines.storage.alerts import alert
 from pipelines.storage.home import home
-
-NIGHTS = {"nightly": "night", "nightly_variability": "variability_night"}
-"""Asset of each nightly job."""
 
 
 @dg.schedule(
@@ -44,9 +40,7 @@ def nightly_retraining(context: dg.ScheduleEvaluationContext):
             f"no trace grows: {', '.join(still)} are as they were (queuecast run --trace NAME --grows says otherwise)"
         )
     day = context.scheduled_execution_time.strftime("%Y-%m-%d")
-    return [
-        dg.RunRequest(run_key=f"{day}/{name}", partition_key=dg.MultiPartitionKey({"day": day, "trace": name})) for name in growing
-    ]
+    return [dg.RunRequest(run_key=f"{day}/{name}", partition_key=trace_on(name, day)) for name in growing]
 
 
 # a separate schedule: a job has one kind of partition, systems are not traces, and a trace's night does not wait for counters
@@ -64,7 +58,7 @@ def nightly_variability_retraining(context: dg.ScheduleEvaluationContext):
     if not names:
         return dg.SkipReason("no system is known yet: queuecast run or queuecast variability ingest adds one")
     day = context.scheduled_execution_time.strftime("%Y-%m-%d")
-    return [dg.RunRequest(run_key=f"{day}/{name}", partition_key=name, tags={NIGHT_TAG: day}) for name in names]
+    return [dg.RunRequest(run_key=f"{day}/{name}", partition_key=system_on(name, day)) for name in names]
 
 
 @dg.sensor(job_name="full_run", minimum_interval_seconds=60, default_status=dg.DefaultSensorStatus.RUNNING)
@@ -79,7 +73,7 @@ def changed_traces(context: dg.SensorEvaluationContext):
     # a file seen first has not changed; one that still changes is not complete
     now = {name: [before.get(name, [mark])[0], mark] for name, mark in files.items()}
     ready = [name for name, (ran, mark) in now.items() if ran != mark and before[name][1] == mark]
-    requests = [dg.RunRequest(run_key=f"{name}/{files[name]}", partition_key=name) for name in ready]
+    requests = [dg.RunRequest(run_key=f"{name}/{files[name]}", partition_key=trace_on(name)) for name in ready]
     cursor = json.dumps(now | {name: [files[name], files[name]] for name in ready})
     return dg.SensorResult(
         run_requests=requests,
@@ -92,9 +86,9 @@ def changed_traces(context: dg.SensorEvaluationContext):
 def failed_nights(context: dg.RunFailureSensorContext):
     """Alert for every night that failed."""
     run = context.dagster_run
-    if not _is_night(run):
+    if not is_night(run):
         return dg.SkipReason(f"{run.job_name} is no night")
-    subject, night = _of(run.tags)
+    subject, night = name_and_day(run.tags.get("dagster/partition", ""))
     steps = context.get_step_failure_events()
     errors = [step.step_failure_data.error for step in steps if step.step_failure_data.error]
     what = errors[0].message.strip().splitlines()[0] if errors else context.failure_event.message or "failed"
@@ -106,9 +100,9 @@ def failed_nights(context: dg.RunFailureSensorContext):
 def drift(context: dg.RunStatusSensorContext):
     """Alert for every failed check of a night: drifted inputs, or a worse champion."""
     run = context.dagster_run
-    if not _is_night(run):
+    if not is_night(run):
         return dg.SkipReason(f"{run.job_name} is no night")
-    subject, night = _of(run.tags)
+    subject, night = name_and_day(run.tags.get("dagster/partition", ""))
     for entry in context.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION):
         said = entry.get_dagster_event().asset_check_evaluation_data
         if not said.passed:
@@ -116,17 +110,3 @@ def drift(context: dg.RunStatusSensorContext):
             what = f"{said.check_name}: {drifted.value}" if drifted is not None else said.check_name
             context.log.warning(alert(home(), "drift", subject, night, what))
     return None
-
-
-def _is_night(run: dg.DagsterRun) -> bool:
-    """Tell whether a run is a night, by its job or its selection in the UI."""
-    return run.job_name in NIGHTS or bool({*NIGHTS.values()} & {key.to_user_string() for key in run.asset_selection or ()})
-
-
-def _of(tags: Mapping[str, str]) -> tuple[str, str]:
-    """Return trace or system, and day, of a night."""
-    partition = tags.get("dagster/partition", "")
-    if "|" not in partition:
-        return partition, tags.get(NIGHT_TAG, "")
-    key = nights.get_partition_key_from_str(partition).keys_by_dimension
-    return key["trace"], key["day"]

@@ -5,25 +5,27 @@ import dagster as dg
 from features.monitoring.rates import KINDS
 from pipelines.assets.checks import specs
 from pipelines.assets.described import told
-from pipelines.assets.partitions import systems
+from pipelines.assets.nights import stage
+from pipelines.assets.partitions import name_and_day, of_systems
 from pipelines.assets.resources import LakeResource
+from pipelines.assets.variability_checks import FEATURES, check_features
 from pipelines.report.table import markdown_of
 from pipelines.workflows.progress import report_progress
-from pipelines.workflows.variability_checks import FEATURES, check_features
 from pipelines.workflows.variability_table import FEATURES_TABLE, coverage, label_balance, pack_table, training_table
 
 
 @dg.asset(
     deps=["counters", "control_runs"],
-    partitions_def=systems,
+    partitions_def=of_systems,
     group_name="variability",
     kinds={"parquet", "numba"},
     check_specs=specs("variability_features", FEATURES),
     description="Min, max and mean rate of every counter in the five minutes before each run, over its own nodes and over all, probes and types.",
 )
+@stage("making features")
 def variability_features(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Compute the features in one pass over the counters, a row a run and scope."""
-    name = context.partition_key
+    name, _ = name_and_day(context.partition_key)
     report_progress("features of runs", 0, 1)
     table = training_table(lake.place(), name)
     frame, metadata = pack_table(table)

@@ -8,17 +8,17 @@ from models.variability.evaluation import Learning
 from pipelines.assets.checks import specs
 from pipelines.assets.comparison import picture
 from pipelines.assets.described import models_version, registry_link, told
-from pipelines.assets.partitions import systems
+from pipelines.assets.nights import stage
+from pipelines.assets.partitions import name_and_day, of_systems
 from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.assets.variability_checks import MODEL, asked_back, check_model
 from pipelines.report.importances import importances
 from pipelines.report.table import markdown_of
 from pipelines.sources.systems import system
-from pipelines.storage.publishing import RUN_WAITS_S, alone, finish
+from pipelines.storage.publishing import begin_night, finish
 from pipelines.workflows.progress import report_progress
-from pipelines.workflows.variability_checks import MODEL, asked_back, check_model
 from pipelines.workflows.variability_models import retrain
-from pipelines.workflows.variability_night import MODEL_TABLE
-from pipelines.workflows.variability_table import FEATURES_TABLE, unpack_table
+from pipelines.workflows.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
 
 
 class VariabilityConfig(dg.Config):
@@ -32,24 +32,28 @@ class VariabilityConfig(dg.Config):
 
 @dg.asset(
     deps=["variability_features"],
-    partitions_def=systems,
+    partitions_def=of_systems,
     group_name="variability",
     kinds={"mlflow", "scikitlearn"},
     check_specs=specs("variability_model", MODEL),
     description="Registered versions variability-<system>, self-contained; judged by F1 on runs they did not see; the champion by the rule.",
 )
+@stage("retraining")
 def variability_model(
     context: dg.AssetExecutionContext, config: VariabilityConfig, lake: LakeResource, registry: RegistryResource
 ) -> dg.MaterializeResult:
     """Train and judge classifiers on the features, register, promote or keep; report why."""
-    name = context.partition_key
+    name, _ = name_and_day(context.partition_key)
     known = system(lake.place(), name)
     report_progress("train and register", 0, 1)
     table = unpack_table(name, *lake.lake().read(FEATURES_TABLE, name))
     store = registry.tracking()
-    tags, model = {"dagster_run_id": context.run.run_id}, VARIABILITY.registered(name)
-    with alone(lake.place(), model, RUN_WAITS_S):
-        finish(lake.lake(), store, model)
+    tags, model, notes = {"dagster_run_id": context.run.run_id}, VARIABILITY.registered(name), []
+    with lake.alone():
+        if lake.night:
+            tags["night"], notes = lake.night, begin_night(lake.lake(), store, model)
+        else:
+            finish(lake.lake(), store, model)
         made = retrain(
             table,
             known.scope,
@@ -58,7 +62,8 @@ def variability_model(
             tags=tags,
             promote=False,
         )
-    lake.lake().write(MODEL_TABLE, name, made.registered, {"generated": table.generated})
+    decided = {"why": made.why, "promoted": made.promoted, "notes": notes}
+    lake.lake().write(MODEL_TABLE, name, made.registered, {"generated": table.generated, **decided})
     models = {"champion": made.champion, "challenger": made.challenger}
     lake.lake().name_models(model, models)
     report_progress("train and register", 1, 1)

@@ -1,72 +1,70 @@
-"""The night of a system as an asset, with the checks of every stage.
+"""The mark of a system's night: its row in the table of nights, with what was decided."""
 
-It calls :func:`pipelines.workflows.variability_night.night`.
-"""
-
-from datetime import UTC, datetime
+from typing import Any
 
 import dagster as dg
+import pandas as pd
 
 from models.registry.variability_registration import VARIABILITY
-from pipelines.assets.checks import specs
-from pipelines.assets.counters import counters_version, tell_days
-from pipelines.assets.described import DATA_VERSION, models_version, tell_table
-from pipelines.assets.night import RETRIES, retried_if_away
-from pipelines.assets.partitions import systems
-from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.assets.checks import holds, specs
+from pipelines.assets.counters import NEW_FILES
+from pipelines.assets.nights import stage
+from pipelines.assets.partitions import name_and_day, of_systems
+from pipelines.assets.published import OF_SYSTEMS
+from pipelines.assets.resources import LakeResource
+from pipelines.ingest.ldms_ingest import read_quarantine
 from pipelines.report.table import markdown_of
 from pipelines.storage.counters_store import CountersStore
-from pipelines.workflows.variability_checks import CONTROL_RUNS, COUNTERS, FEATURES, MODEL
-from pipelines.workflows.variability_night import MODEL_TABLE, TRIALS_TABLE, night
-from pipelines.workflows.variability_table import FEATURES_TABLE
+from pipelines.workflows.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
 
-NIGHT_TAG = "queuecast/night"
-"""Run tag with the date of the night; without it, today's (UTC)."""
-
-
-class VariabilityNightSettings(dg.Config):
-    """The settings of a night, apart from its rule."""
-
-    seed: int = 0
+NIGHTS_TABLE = "variability_nights"
+CHECKS = {"a_champion_serves": "There is a version for the alias champion to point to."}
 
 
 @dg.asset(
-    partitions_def=systems,
+    deps=list(OF_SYSTEMS),
+    partitions_def=of_systems,
     group_name="nights",
-    kinds={"mlflow", "parquet"},
-    retry_policy=RETRIES,
-    check_specs=specs("variability_night", {**COUNTERS, **CONTROL_RUNS, **FEATURES, **MODEL}),
-    description="New counters and control runs read, candidates trained and judged, the champion replaced or kept: all or nothing.",
+    kinds={"parquet"},
+    check_specs=specs("variability_night", CHECKS),
+    description="The mark of a day: the night was done. Missing where it was missed; a backfill of it and everything above it does it.",
 )
-def variability_night(
-    context: dg.AssetExecutionContext, config: VariabilityNightSettings, lake: LakeResource, registry: RegistryResource
-) -> dg.MaterializeResult:
-    """Do the night, and report its results."""
-    name = context.partition_key
-    label = context.run.tags.get(NIGHT_TAG) or datetime.now(UTC).strftime("%Y-%m-%d")
-    with retried_if_away():
-        made = night(lake.place(), name, label, registry.tracking, run_id=context.run.run_id, seed=config.seed)
-    tell_days(context, name, made.ingested.days)
-    published, told = lake.lake().versions(VARIABILITY.registered(name)).current(), {"night": label}
-    of_counters = {DATA_VERSION: counters_version(CountersStore(lake.lake().root, name)).value}
-    context.log_event(dg.AssetMaterialization("counters", partition=name, metadata=told, tags=of_counters))
-    serves = models_version(registry.tracking(), VARIABILITY.registered(name), published.models)
-    for table in ("control_runs", FEATURES_TABLE, MODEL_TABLE, TRIALS_TABLE):
-        if lake.lake().has(table, name):
-            tell_table(context, lake.lake(), table, name, told, serves if table == MODEL_TABLE else None)
-    claimed = {*COUNTERS, *CONTROL_RUNS, *FEATURES, *MODEL}
+@stage("keeping the row of the night")
+def variability_night(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
+    """Add the night's row, and tell what it decided."""
+    (name, day), tables = name_and_day(context.partition_key), lake.lake()
+    registered, decided = tables.read(MODEL_TABLE, name)
+    champion = tables.models(VARIABILITY.registered(name)).get("champion", "")
+    runs = unpack_table(name, *tables.read(FEATURES_TABLE, name)).runs
+    row: dict[str, Any] = {
+        "night": day,
+        "files": _new_files(context),
+        "quarantined": len(read_quarantine(CountersStore(tables.root, name))),
+        "runs": len(runs),
+        "last_start_s": int(runs["start_s"].max()),
+        "champion": champion,
+        "promoted": decided["promoted"],
+        "why": decided["why"],
+        "note": "; ".join(decided["notes"]),
+    }
+    before = tables.read(NIGHTS_TABLE, name)[0] if tables.has(NIGHTS_TABLE, name) else pd.DataFrame({"night": []})
+    before = before[before["night"] != day]
+    tables.write(NIGHTS_TABLE, name, pd.concat([before, pd.DataFrame([row])], ignore_index=True))
     return dg.MaterializeResult(
         metadata={
-            "night": label,
-            "why": made.retrained.why,
-            "promoted": made.retrained.promoted,
-            "champion": f"models:/{VARIABILITY.registered(name)}/{made.retrained.champion}",
-            "new files": made.row["files"],
-            "quarantined": made.row["quarantined"],
-            "runs": made.row["runs"],
-            "simulated": made.table.generated,
-            "candidates": dg.MetadataValue.md(markdown_of(made.retrained.registered.drop(columns="why"), ".4f")),
-            "trials": dg.MetadataValue.md(markdown_of(made.trials, ".5g")),
+            **row,
+            "champion": f"models:/{VARIABILITY.registered(name)}/{champion}",
+            "simulated": decided["generated"],
+            "candidates": dg.MetadataValue.md(markdown_of(registered.drop(columns="why"), ".4f")),
         },
-        check_results=[each for each in made.checks if each.check_name in claimed],
+        check_results=[holds("a_champion_serves", champion != "", version=champion)],
     )
+
+
+def _new_files(context: dg.AssetExecutionContext) -> int:
+    """Return how many counter files the run read or read on."""
+    for entry in context.instance.all_logs(context.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
+        made = entry.asset_materialization
+        if made is not None and NEW_FILES in made.metadata:
+            return int(str(made.metadata[NEW_FILES].value))
+    return 0

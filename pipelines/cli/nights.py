@@ -65,7 +65,7 @@ def command(
     from pipelines.storage.home import trusted_home
     from pipelines.storage.lake import Lake
     from pipelines.workflows.night_replay import replay, replay_nights
-    from pipelines.workflows.nights import NightConfig
+    from pipelines.workflows.night_stages import NightConfig
 
     if start is not None and until is not None:
         raise InputError("--start and --until both say which nights: give one of them")

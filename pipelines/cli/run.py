@@ -93,6 +93,7 @@ def command(
     Of a trace: ingest, features, registered predictors, their simulation, comparison, report. Of a monitored system: counters, control runs,
     features, classifiers of variation.
     """
+    from pipelines.assets.partitions import system_on, trace_on
     from pipelines.sources.systems import SIMULATED
     from pipelines.sources.systems import system as known_system
     from pipelines.sources.traces import remember
@@ -134,13 +135,15 @@ def command(
         fine &= _said(done)
         click.echo("registry    " + _serves(Lake(home() / "lake"), name))
         click.echo(f"report      {home() / 'reports' / name}.html")
-        click.echo("look at it  queuecast ui (or make ui), then Assets and the partition " + name)
+        click.echo("look at it  queuecast ui (or make ui), then Assets and the partition " + str(trace_on(name)))
     if system is not None:
         done = _materialise("variability", system, {"variability_model": {"config": {"seed": seed}}})
         _print_variability(Lake(home() / "lake"), system)
         fine &= _said(done)
         click.echo(f"counters    {home() / 'lake' / 'counters' / system}")
-        click.echo("look at it  queuecast ui (or make ui), then Assets, the group variability and the partition " + system)
+        click.echo(
+            "look at it  queuecast ui (or make ui), then Assets, the group variability and the partition " + str(system_on(system))
+        )
     if not fine:
         sys.exit(1)
 
@@ -167,24 +170,24 @@ class _Done:
     seconds: float
 
 
-def _materialise(job: str, partition: str, ops: Mapping[str, Any]) -> _Done:
-    """Run a job of one partition in this process; a failure ends the command."""
-    from pipelines.assets.partitions import systems, traces
+def _materialise(job: str, name: str, ops: Mapping[str, Any]) -> _Done:
+    """Run a job of one trace or system today in this process; a failure ends the command."""
+    from pipelines.assets.partitions import system_on, systems, trace_on, traces
     from pipelines.cli.compiling import announce_compilation
     from pipelines.definitions import defs
     from pipelines.storage.instance import PROCESS_TAG, instance
 
     announce_compilation()
     began = time.perf_counter()
-    kind = systems if job == "variability" else traces
+    kind, on = (systems, system_on) if job == "variability" else (traces, trace_on)
     definition = defs.resolve_job_def(job)
     run_id = str(uuid.uuid4())
     with instance() as running, prompt_interrupt(partial(_cancel, running, run_id)), _Stages() as stages:
-        running.add_dynamic_partitions(str(kind.name), [partition])
+        running.add_dynamic_partitions(str(kind.name), [name])
         with stages.heard():
             result = definition.execute_in_process(
                 run_config={"ops": ops, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-                partition_key=partition,
+                partition_key=on(name),
                 instance=running,
                 raise_on_error=False,
                 run_id=run_id,
@@ -347,7 +350,8 @@ def _print_variability(lake: Lake, name: str) -> None:
     from pipelines.cli.variability.train import variability_versions
     from pipelines.storage.home import home
     from pipelines.workflows.cluster_experiments import ALL
-    from pipelines.workflows.variability_night import MODEL_TABLE, TRIALS_PAGE, TRIALS_TABLE
+    from pipelines.workflows.variability_table import MODEL_TABLE
+    from pipelines.workflows.variability_trials import TRIALS_PAGE, TRIALS_TABLE
     from sim.metrics.names import TRIAL
 
     models, settings = lake.read(MODEL_TABLE, name)

@@ -23,7 +23,7 @@ from pipelines.workflows.retraining import instant
 from sim.metrics.names import Kind
 
 if TYPE_CHECKING:
-    from pipelines.workflows.nights import Night
+    from pipelines.workflows.night_stages import Night
 
 _COMPARED = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s", "underprediction_rate")
 _BASELINE = ("EASY", "requested")
@@ -40,7 +40,7 @@ _NAMES = {**_INPUTS, **_MEASURES}
 
 def render_night(night: Night, run_id: str) -> str:
     """Return the page of one night."""
-    row, made = night.row, night.retrained
+    row, accuracies = night.row, accuracies_of(night.row)
     table = night.comparison
     kept = table[table["metric"].isin(_COMPARED)] if len(table) else table
     combinations = (
@@ -54,18 +54,18 @@ def render_night(night: Night, run_id: str) -> str:
         facts=[
             (f"{row['new_jobs']:,}", "new jobs"),
             (f"{row['jobs']:,}", "jobs in all"),
-            (made.method or "chosen by hand", f"champion, version {row['champion']}"),
-            (number(made.accuracies["champion"], "share"), f"accuracy of what was served, last {JUDGED_DAYS} days"),
+            (row["method"] or "chosen by hand", f"champion, version {row['champion']}"),
+            (number(accuracies["champion"], "share"), f"accuracy of what was served, last {JUDGED_DAYS} days"),
         ],
-        verdict=("Promoted" if row["champion_before"] else "First champion") if made.promoted else "The champion stays",
-        promoted=made.promoted,
+        verdict=("Promoted" if row["champion_before"] else "First champion") if row["promoted"] else "The champion stays",
+        promoted=row["promoted"],
         summary=_summary(night),
         notes=night.notes,
         rule=_rule(),
-        versions=_versions(made.registered),
-        nothing_new=made.nothing_new,
-        checks=[(name, "holds" if passed else "fails") for name, passed in made.checks.items()],
-        accuracy=_accuracies(made.accuracies),
+        versions=_versions(night.registered),
+        nothing_new=night.nothing_new,
+        checks=[(name, "holds" if passed else "fails") for name, passed in night.checks.items()],
+        accuracy=_accuracies(accuracies),
         judged_days=JUDGED_DAYS,
         drift=_drift(night.drift),
         performance=_performance(night.performance) if len(night.performance) else None,
@@ -76,13 +76,18 @@ def render_night(night: Night, run_id: str) -> str:
         baseline=" / ".join(_BASELINE),
         provenance=[
             ("trace", night.clean.source or night.trace),
-            ("accounting until", instant(int(str(row["until_s"])), night.clean.origin_unix_s)),
+            ("accounting until", instant(row["until_s"], night.clean.origin_unix_s)),
             ("data fingerprint", row["fingerprint"]),
             ("code", code_version()),
             ("software", software()),
             ("run", run_id or "–"),
         ],
     )
+
+
+def accuracies_of(row: Mapping[str, Any]) -> dict[str, float]:
+    """Return the mean accuracies in the row of a night, by predictor."""
+    return {name.removeprefix("accuracy_"): value for name, value in row.items() if name.startswith("accuracy_")}
 
 
 def render_index(trace: str, nights: pd.DataFrame, failures: Sequence[str], generated: bool) -> str:
@@ -153,18 +158,18 @@ def _night_cells(row: Mapping[Any, Any]) -> list[str]:
 
 
 def _summary(night: Night) -> list[str]:
-    made = night.retrained
-    sentences = [made.why if made.why.endswith(".") else made.why + "."]
-    name = made.method if made.method in TRAINERS else ""
-    if name and np.isfinite(made.accuracies[f"{name}_now"]):
-        now, served = (number(made.accuracies[key], "share") for key in (f"{name}_now", name))
+    row, accuracies = night.row, accuracies_of(night.row)
+    sentences = [row["why"] if row["why"].endswith(".") else row["why"] + "."]
+    name = row["method"] if row["method"] in TRAINERS else ""
+    if name and np.isfinite(accuracies[f"{name}_now"]):
+        now, served = (number(accuracies[key], "share") for key in (f"{name}_now", name))
         sentences.append(
             f"Served from nightly snapshots {name} has an accuracy of {served}; if every end were known the second it happens, {now}."
         )
-    refreshed = made.registered[made.registered["alias"] == "champion"]
-    if not made.promoted and not made.nothing_new and len(refreshed):
+    refreshed = night.registered[night.registered["alias"] == "champion"]
+    if not row["promoted"] and not night.nothing_new and len(refreshed):
         sentences.append(
-            f"Version {made.champion} is the champion's model, trained as version {made.trained_version}, with the histories of this night."
+            f"Version {row['champion']} is the champion's model, trained as version {row['trained_version']}, with the histories of this night."
         )
     return sentences
 

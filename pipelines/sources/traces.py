@@ -21,6 +21,9 @@ from pipelines.sources.catalogue import Entry, catalogue_entry, load_catalogue, 
 from pipelines.sources.settings import editable
 from pipelines.storage.atomic import made_folder, write
 
+TRACES = "traces"
+"""Dagster's name of the partitions by trace."""
+
 
 def remember(spec: str, **options: Any) -> str:
     """Keep TRACE's place and the given options in the home directory; return its name.
@@ -71,18 +74,17 @@ def forget(name: str) -> list[str]:
     Tables, reports and models stay. InputError, listing the known names, for a trace that is not remembered and that no night
     runs.
     """
-    from pipelines.assets.partitions import traces
     from pipelines.storage.instance import instance
 
     done = []
     with instance() as store:
-        nightly = store.get_dynamic_partitions(str(traces.name))
+        nightly = store.get_dynamic_partitions(TRACES)
         kept = _remembered_tables()
         if name not in nightly and name not in kept:
             known = ", ".join(sorted({*nightly, *kept})) or "no trace"
             raise InputError(f"{name}: is not a trace that was run, so there is nothing to forget; known: {known}")
         if name in nightly:
-            store.delete_dynamic_partition(str(traces.name), name)
+            store.delete_dynamic_partition(TRACES, name)
             done.append("no night runs it")
     if name in kept:
         _change(lambda tables: tables.remove(name))

@@ -29,9 +29,13 @@ freshness:
   enabled: true
 concurrency:
   runs:
-    # no two nights of a trace at once, scheduled or backfilled
+    # no two nights or runs of a trace or system at once, scheduled or backfilled
     tag_concurrency_limits:
       - key: "dagster/partition/trace"
+        value:
+          applyLimitPerUniqueValue: true
+        limit: 1
+      - key: "dagster/partition/system"
         value:
           applyLimitPerUniqueValue: true
         limit: 1
@@ -56,7 +60,7 @@ def dagster_home() -> Path:
     # a fresh SQLite store opened by several processes at once fails in its migrations
     with FileLock(directory / ".lock"):
         settings = directory / "dagster.yaml"
-        if not settings.exists() or (settings.read_text().startswith(_OURS) and "freshness:" not in settings.read_text()):
+        if not settings.exists() or (settings.read_text().startswith(_OURS) and settings.read_text() != _SETTINGS):
             write(settings, _SETTINGS)
         if not ready.exists():
             with dg.DagsterInstance.get() as instance:

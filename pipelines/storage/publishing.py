@@ -1,7 +1,7 @@
 """Publish a version of a trace or a system, with its registry aliases.
 
 :mod:`pipelines.storage.versions` has the mechanism. A run's assets share a draft that is called like the run; ``published_trace``
-or ``published_system``, which come after every blocking check, publish it. A night is one step and has a draft of its own.
+or ``published_system``, which come after every blocking check, publish it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pipelines.storage.versions import Draft, SetAliases, Version, Versions
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking
 
-NIGHT = "night-"
-"""Prefix of the names of nights' drafts; the night's label follows."""
+NIGHT, NIGHTS = "night-", "the night "
+"""Beginning of the names of drafts of nights in one process, and of what made the draft of any night; the label follows."""
 RUN_WAITS_S = 600.0
 """Max seconds that a run waits for a night of its trace or system to finish with the registry."""
 FINISHED = "a night or run before had died while it was published: that was finished"
@@ -51,22 +51,27 @@ def alone(home: Path, trace: str, wait_s: float = 0.0) -> Iterator[None]:
 def aliases_of(store: Tracking, name: str) -> SetAliases:
     """Return a function that moves the aliases of the registered model ``name``.
 
-    If the registry fails half way, the challenger's is restored as far as it still answers.
+    The champion's moves last. If the registry fails half way, the others are restored as far as it still answers.
     """
     from models.registry import registration
     from models.registry.versions import aliases
 
     def point(models: Mapping[str, str]) -> None:
         before = aliases(store, name)
+        others = [alias for alias in models if alias not in ("champion", "challenger")]
         try:
+            for alias in others:
+                if models[alias]:
+                    store.client.set_registered_model_alias(name, alias, models[alias])
             if models.get("champion"):
                 registration.set_aliases(store, name, models["champion"], models.get("challenger", ""))
             for alias in [each for each, number in models.items() if not number and each in before]:
                 store.client.delete_registered_model_alias(name, alias)
         except Exception:
             with suppress(Exception):  # the first error is raised
-                if before.get("challenger"):
-                    store.client.set_registered_model_alias(name, "challenger", before["challenger"])
+                for alias in ("challenger", *others):
+                    if before.get(alias):
+                        store.client.set_registered_model_alias(name, alias, before[alias])
             raise
 
     return point
@@ -111,12 +116,17 @@ def lock_of(name: str) -> str:
 def begin_night(lake: Lake, store: Tracking, name: str) -> list[str]:
     """Finish or discard what dead processes left; return a line for each.
 
-    Finishes a process that died while publishing, discards nights that died before. Call it with :func:`alone`.
+    Finishes a process that died while publishing, discards other nights that died before, with the versions they registered. Call it
+    with :func:`alone`.
     """
+    from models.registry.versions import take_back
+
     told, versions = [FINISHED] if finish(lake, store, name) else [], lake.versions(name)
     for dead in left_behind(versions):
-        told.append(f"{dead.made_by} had died while {dead.stage}: nothing of it was kept")
-        versions.discard(dead.id)
+        if dead.id != lake.draft:
+            told.append(f"{dead.made_by} had died while {dead.stage}: nothing of it was kept")
+            take_back(store, name, {*dead.models.values()} - {*dead.base.models.values()})
+            versions.discard(dead.id)
     return told
 
 
@@ -133,16 +143,15 @@ def discarded_on_error(lake: Lake, name: str) -> Iterator[None]:
 
 def left_behind(versions: Versions) -> list[Draft]:
     """Return the drafts of nights that died; call it while no night is running."""
-    return [draft for draft in versions.drafts() if draft.id.startswith(NIGHT)]
+    return [draft for draft in versions.drafts() if draft.made_by.startswith(NIGHTS)]
 
 
-def publish(home: Path, lake: Lake, name: str, made_by: str, store: Tracking, wait_s: float) -> Version:
-    """Publish a run's draft of ``name``, as soon as no night of it is running.
+def publish(lake: Lake, name: str, made_by: str, store: Tracking) -> Version:
+    """Publish the draft of ``lake``; call it with :func:`alone`.
 
-    ``lake`` holds the draft. InputError where another version came first.
+    InputError where another version came first.
     """
-    with alone(home, lock_of(name), wait_s):
-        versions = lake.versions(name)
-        check_registry(lake, store, name)
-        versions.note(lake.draft, made_by=made_by)
-        return versions.publish(lake.draft, aliases_of(store, name))
+    versions = lake.versions(name)
+    check_registry(lake, store, name)
+    versions.note(lake.draft, made_by=made_by)
+    return versions.publish(lake.draft, aliases_of(store, name))

@@ -46,7 +46,6 @@ MADE_FROM: Mapping[str, tuple[str, ...]] = {
     "runtime_model": ("user_history",),
     "schedules": ("jobs", "runtime_model"),
     "comparison": ("schedules",),
-    "night_comparison": ("jobs", "runtime_model"),
     "variability_model": ("variability_features",),
     "cluster_experiments": ("variability_model",),
 }

@@ -29,12 +29,14 @@ def accounting_of(clean: CleanTrace, day: str) -> CleanTrace:
     return clean if source.last_end_s <= cut_s else source.accounting(cut_s)
 
 
-def later_night(lake: Lake, trace: str, day: str) -> str:
-    """Return the last night done of ``trace`` if it is later than ``day``; else "".
+def later_night(lake: Lake, subject: str, day: str) -> str:
+    """Return the last night done of ``runtime-<trace>`` if it is later than ``day``; else "".
 
-    A champion does not move back in time: it would be replaced by one with less training data.
+    A champion does not move back in time: it would be replaced by one with less training data. Counters are not cut at a day, so
+    no night of a system is too late.
     """
-    if not lake.has("nights", trace):
+    kind, _, trace = subject.partition("-")
+    if kind != "runtime" or not lake.has("nights", trace):
         return ""
     last = str(lake.read("nights", trace)[0]["night"].iloc[-1])
     return last if last > day else ""

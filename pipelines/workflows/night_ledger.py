@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -61,14 +62,13 @@ def ledger_row(
     present: Incumbent | None,
     made: Retrained,
     drifted: Sequence[str],
-    comparison: pd.DataFrame,
-) -> dict[str, object]:
-    """Return the row of the night ``label``.
+) -> dict[str, Any]:
+    """Return the row of the night ``label`` but for its :func:`slowdowns`, as JSON holds it.
 
     ``changed`` is the number of new jobs, and of those gone or changed.
     """
     found = made.found
-    row: dict[str, object] = {
+    row: dict[str, Any] = {
         "night": label,
         "until_s": until_s,
         "fingerprint": fingerprint(clean.jobs),
@@ -96,5 +96,10 @@ def ledger_row(
         "drifted": ", ".join(drifted),
     }
     row |= {f"accuracy_{name}": value for name, value in made.accuracies.items()}
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in row.items()}
+
+
+def slowdowns(comparison: pd.DataFrame) -> dict[str, float]:
+    """Return the part of a night's row that is of the comparison of its last days."""
     values = comparison[comparison["metric"] == "mean_bounded_slowdown"].set_index(["scheduler", "predictor"])["value"]
-    return row | {name: float(values.get(key, np.nan)) for name, key in _SLOWDOWNS.items()}
+    return {name: float(values.get(key, np.nan)) for name, key in _SLOWDOWNS.items()}

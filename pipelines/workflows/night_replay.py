@@ -18,7 +18,8 @@ from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import IDENTITIES, masked, recorded_end_s
 from models.registry.tracking import Tracking
 from pipelines.storage.registry import tracking
-from pipelines.workflows.nights import Memo, Night, NightConfig, night
+from pipelines.workflows.night_stages import Memo, Night, NightConfig
+from pipelines.workflows.nights import night
 from sim.history_starts import RECORDED, history_starts
 
 

@@ -20,8 +20,9 @@ from features.jobs.inputs import model_inputs
 from features.jobs.schema import fingerprint
 from models.registry.accounting import Accounting, accounting
 from models.registry.as_served import predict_served
-from models.registry.candidates import TRAINERS, carried_on
+from models.registry.candidates import TRAINERS
 from models.registry.judged_window import judged_window
+from models.registry.versions import REFRESHED_FROM
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import RUN_WAITS_S, alone, finish
 from pipelines.workflows.judging import judging_instants
@@ -29,8 +30,8 @@ from pipelines.workflows.nothing_new import MADE_FROM, serving
 from pipelines.workflows.retraining import (
     Incumbent,
     Retrained,
+    brought_up_to_date,
     incumbent,
-    instant,
     learning_key,
     retrain,
     served_by,
@@ -52,18 +53,21 @@ class Registered:
 
     ``date`` divides the trace. ``simulated`` is the version that is to be simulated after it; ``models`` are those to be champion and
     challenger once the run is published, and the champion has the simulated model unless ``why`` says otherwise. ``versions`` are the new ones
-    or, where there was ``nothing_new``, those that serve: ``model version method alias accuracy judged_jobs why``. ``answers`` is what the
-    champion, loaded back from the registry, says of the last submissions (``predicted_s``) beside what it says in this process
-    (``expected_s``, null for a champion chosen by hand).
+    or, where there was ``nothing_new``, those that serve: ``model version method alias accuracy judged_jobs why``.
     """
 
     date: Split
     simulated: str
     why: str
     versions: pd.DataFrame
-    answers: pd.DataFrame
     nothing_new: bool
     models: Mapping[str, str]
+
+    @property
+    def marks(self) -> dict[str, object]:
+        """Return the metadata of the table ``runtime_model``: what the stages after it must know."""
+        date = {"until_s": self.date.at_s, "until_note": self.date.note}
+        return {"nothing_new": self.nothing_new, **date, "simulated": self.simulated, "why": self.why}
 
 
 @dataclass(frozen=True)
@@ -120,34 +124,43 @@ def register_predictors(
     Registers nothing over unchanged jobs and code, and leaves nothing in the registry if it fails. Nights of the trace in ``home`` wait, and are
     waited for. Raises InputError where one takes too long, and for a version that does not answer when it is loaded back.
     """
-    from models.packed.methods import PREDICTED
-    from models.registry.runtime_registration import RUNTIME, ask, load_version, trained_method
-    from models.registry.versions import all_or_nothing
-    from pipelines.storage.registry import submissions
+    from models.registry.runtime_registration import RUNTIME
+    from models.registry.versions import aliases, all_or_nothing
 
     known = whole_accounting(clean, history)
     date = split(clean, known.end_s, until)
     tags = {"dagster_run_id": run_id, "history_starts": history.source}
     work = _Work(clean, known, *as_of(clean, known, date), store, tags, seed)
-    last = submissions(clean).tail(20).reset_index(drop=True)
     with alone(home, clean.name, RUN_WAITS_S):
         finish(Lake(home / "lake"), store, work.model)
         with all_or_nothing(store):
             chosen = _choose(work, date)
             champion = _brought_up_to_date(work, chosen)
-        _keep_for_simulation(work, chosen)
+        # the alias keeps a version that nothing else points to, and moves when the run is published
+        kept = {SIMULATED: chosen.simulated if chosen.why else ""} if chosen.why or SIMULATED in aliases(store, work.model) else {}
     told = {number: store.client.get_model_version(work.model, number) for number in dict.fromkeys([*chosen.versions, champion])}
     versions = serving(store, work.model, list(told.values()), RUNTIME.measures)
     versions["alias"] = [{champion: "champion", chosen.challenger: "challenger"}.get(number, "") for number in told]
-    said = ask(load_version(work.model, champion), last)[PREDICTED]
-    expected = np.full(len(last), np.nan)
-    if told[champion].tags.get("snapshot_s") == str(known.until_s):
+    models = {"champion": champion, "challenger": chosen.challenger, **kept}
+    return Registered(date, chosen.simulated, chosen.why, versions, chosen.nothing_new, models)
+
+
+def last_answers(clean: CleanTrace, known: Accounting, champion: str, store: Tracking) -> pd.DataFrame:
+    """Return the last submissions with what a version, loaded back, says (``predicted_s``).
+
+    Beside what it says in this process (``expected_s``, null for a champion chosen by hand).
+    """
+    from models.packed.methods import PREDICTED
+    from models.registry.runtime_registration import ask, load_version, trained_method
+    from pipelines.storage.registry import submissions
+
+    last, model = submissions(clean).tail(20).reset_index(drop=True), f"runtime-{clean.name}"
+    said, expected = ask(load_version(model, champion), last)[PREDICTED], np.full(len(last), np.nan)
+    if store.client.get_model_version(model, champion).tags.get("snapshot_s") == str(known.until_s):
         method = trained_method(store, clean.name, champion)
         rows = np.arange(len(clean.jobs) - len(last), len(clean.jobs))
         expected = method.answer(known.served_inputs(rows, known.until_s), known.asked(rows))[PREDICTED]
-    answers = last.assign(predicted_s=said, expected_s=expected)
-    models = {"champion": champion, "challenger": chosen.challenger}
-    return Registered(date, chosen.simulated, chosen.why, versions, answers, chosen.nothing_new, models)
+    return last.assign(predicted_s=said, expected_s=expected)
 
 
 def _choose(work: _Work, date: Split) -> _Chosen:
@@ -199,16 +212,6 @@ def _choose_beside(work: _Work, date: Split, present: Incumbent) -> _Chosen:
     return _Chosen(made.champion, present.version, named.get("challenger", ""), numbers, why=why)
 
 
-def _keep_for_simulation(work: _Work, chosen: _Chosen) -> None:
-    """Point the alias :data:`SIMULATED` at a version without another, against pruning."""
-    from models.registry.versions import aliases
-
-    if chosen.why:
-        work.store.client.set_registered_model_alias(work.model, SIMULATED, chosen.simulated)
-    elif SIMULATED in aliases(work.store, work.model):
-        work.store.client.delete_registered_model_alias(work.model, SIMULATED)
-
-
 def _retrained(work: _Work, present: Incumbent | None) -> Retrained:
     """Retrain once, with the last weeks before the date predicted as served.
 
@@ -231,9 +234,7 @@ def _brought_up_to_date(work: _Work, chosen: _Chosen) -> str:
     It is itself, or a new one of the same model.
     """
     from models.packed.settings import FORMAT
-    from models.registry.registration import Training, log_and_register
-    from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot, trained_method
-    from pipelines.workflows.loaded_back import verified
+    from models.registry.runtime_registration import trained_method
 
     store, until, data = work.store, work.known.until_s, fingerprint(work.clean.jobs)
     tags = dict(store.client.get_model_version(work.model, chosen.champion).tags)
@@ -241,23 +242,6 @@ def _brought_up_to_date(work: _Work, chosen: _Chosen) -> str:
     ours = {"judged_accuracy", "training_window_s"} <= tags.keys() and tags.get("queuecast_format") == str(FORMAT)
     if current or not ours:
         return chosen.champion
-    trained = tags.get("refreshed_from", chosen.champion)
-    first, learned = (int(each) for each in tags["training_window_s"].split(".."))
-    window_s, seed = (first, learned), int(tags.get("seed", 0))
-    training = Training(work.clean.name, tags["data_fingerprint"], int(tags["training_jobs"]), window_s, work.clean.generated, seed)
-    snapshot = Snapshot(work.known.snapshot(until), until, work.clean.origin_unix_s, work.clean.timezone, data)
-    carried = carried_on(trained_method(store, work.clean.name, trained), work.known, until)
-    kept = {name: value for name, value in tags.items() if name.startswith("recorded_") or name == MADE_FROM}
-    made = log_and_register(
-        store,
-        RUNTIME,
-        RuntimeContent(carried, snapshot, trained),
-        training,
-        (float(tags["judged_accuracy"]), int(tags["judged_jobs"])),
-        {},
-        why=f"The model of version {trained}, which learned up to {date_of(work.clean, learned)}, with the histories up to "
-        f"{instant(until, work.clean.origin_unix_s)}; before, version {chosen.champion}.",
-        tags={**work.tags, **kept},
-    )
-    verified(store, work.clean, work.known, made, carried)
-    return made.version
+    method = trained_method(store, work.clean.name, tags.get(REFRESHED_FROM, chosen.champion))
+    mine = work.tags | ({MADE_FROM: tags[MADE_FROM]} if MADE_FROM in tags else {})
+    return brought_up_to_date(store, work.clean, work.known, chosen.champion, method, mine).version

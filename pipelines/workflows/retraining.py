@@ -24,6 +24,7 @@ from models.registry.as_served import Models
 from models.registry.candidates import TRAINERS, carried_on, outdated, train
 from models.registry.judged_window import judged_window
 from models.registry.promotion import FEWEST_JOBS, Duel, Mean, clustered_mean
+from models.registry.versions import REFRESHED_FROM
 from models.runtime.evaluation import accuracy, evaluate_predictions
 from pipelines.workflows import promotion
 from pipelines.workflows.judging import Schedules, clusters, judge, mean_accuracy
@@ -222,13 +223,6 @@ class _RuntimeJudge:
         count, generated = len(self.clean.jobs), self.clean.generated
         return Training(self.clean.name, fingerprint(self.clean.jobs), count, window_s, generated, self.seed)
 
-    @cached_property
-    def snapshot(self) -> Snapshot:
-        from models.registry.runtime_registration import Snapshot
-
-        until, clean = self.known.until_s, self.clean
-        return Snapshot(self.known.snapshot(until), until, clean.origin_unix_s, clean.timezone, self.training.fingerprint)
-
     def _score(self, name: str, rows: pd.DataFrame) -> Score:
         numbers = {**window_metrics(self.window, name), **self.metrics.get(name, {})}
         return Score(mean_accuracy(rows, name), len(rows), numbers, _recorded(rows, name))
@@ -245,48 +239,71 @@ class _RuntimeJudge:
         return Verdict(found.challenger, score, found.found, found.vetoes)
 
     def register(self, name: str, score: Score) -> Candidate:
+        from models.registry.registration import log_and_register
         from models.registry.runtime_registration import RuntimeContent
 
-        content = RuntimeContent(self.trained[name], self.snapshot)
-        return self._registered(content, self.training, score, TRAINERS[name].parameters(self.seed))
+        content, judged = RuntimeContent(self.trained[name], snapshot_of(self.clean, self.known)), (score.value, score.judged)
+        tags, parameters = {**self.tags, MADE_FROM: self.key, **score.tags}, TRAINERS[name].parameters(self.seed)
+        return log_and_register(
+            self.store, self.kind, content, self.training, judged, score.metrics, parameters=parameters, tags=tags
+        )
 
     def checks(self, made: Candidate) -> dict[str, bool]:
         return verified(self.store, self.clean, self.known, made, self.trained[made.method])
 
     def refresh(self, present: Incumbent, verdict: Verdict) -> Candidate | None:
-        """Register the champion's model as of tonight with tonight's snapshot.
-
-        Records of training and promotion stay.
-        """
-        from models.registry.registration import Training
-        from models.registry.runtime_registration import RuntimeContent
-
         if present.method is None or verdict.found is None:
             return None
-        method, tags = carried_on(present.method, self.known, self.known.until_s), present.tags
-        first, until = (int(each) for each in tags["training_window_s"].split(".."))
-        jobs, seed = int(tags["training_jobs"]), int(tags.get("seed", 0))
-        training = Training(self.subject, tags["data_fingerprint"], jobs, (first, until), self.clean.generated, seed)
-        judged = (verdict.found.champion.value, verdict.found.jobs)
-        if not verdict.found.jobs:
-            judged = (float(tags["judged_accuracy"]), int(tags["judged_jobs"]))
-        kept = {name: value for name, value in tags.items() if name.startswith("recorded_")}
-        score = Score(*judged, window_metrics(self.answered(present), "champion"), kept)
-        taken = instant(self.snapshot.at_s, self.snapshot.origin_unix_s)
-        why = f"The model of version {present.trained_version} with the histories up to {taken}; before, version {present.version}."
-        content = RuntimeContent(method, self.snapshot, present.trained_version)
-        made = self._registered(content, training, score, {}, why)
-        verified(self.store, self.clean, self.known, made, method)
-        return made
+        judged = (verdict.found.champion.value, verdict.found.jobs) if verdict.found.jobs else None
+        numbers = window_metrics(self.answered(present), "champion")
+        tags = {**self.tags, MADE_FROM: self.key}
+        return brought_up_to_date(self.store, self.clean, self.known, present.version, present.method, tags, judged, numbers)
 
-    def _registered(self, content, training: Training, score: Score, parameters: Mapping[str, object], why: str = "") -> Candidate:
-        from models.registry.registration import log_and_register
 
-        tags = {**self.tags, MADE_FROM: self.key, **score.tags}
-        judged = (score.value, score.judged)
-        return log_and_register(
-            self.store, self.kind, content, training, judged, score.metrics, parameters=parameters, tags=tags, why=why
-        )
+def snapshot_of(clean: CleanTrace, known: Accounting) -> Snapshot:
+    """Return the histories of the present, for a version to bring."""
+    from models.registry.runtime_registration import Snapshot
+
+    until = known.until_s
+    return Snapshot(known.snapshot(until), until, clean.origin_unix_s, clean.timezone, fingerprint(clean.jobs))
+
+
+def brought_up_to_date(
+    store: Tracking,
+    clean: CleanTrace,
+    known: Accounting,
+    number: str,
+    method: Method,
+    tags: Mapping[str, str],
+    judged: tuple[float, int] | None = None,
+    metrics: Mapping[str, float] | None = None,
+) -> Candidate:
+    """Register the model of version ``number`` with the histories of the present.
+
+    ``method`` is what it learned. ``tags`` and ``metrics`` are the new version's; records of training and promotion stay, and those
+    of its judgement where none is given by ``judged``. InputError for a version that does not answer when it is loaded back.
+    """
+    from models.registry.registration import Training, log_and_register
+    from models.registry.runtime_registration import RUNTIME, RuntimeContent
+
+    before = dict(store.client.get_model_version(f"runtime-{clean.name}", number).tags)
+    trained, data = before.get(REFRESHED_FROM, number), before["data_fingerprint"]
+    first, learned = (int(each) for each in before["training_window_s"].split(".."))
+    jobs, seed = int(before["training_jobs"]), int(before.get("seed", 0))
+    carried, taken = carried_on(method, known, known.until_s), instant(known.until_s, clean.origin_unix_s)
+    made = log_and_register(
+        store,
+        RUNTIME,
+        RuntimeContent(carried, snapshot_of(clean, known), trained),
+        Training(clean.name, data, jobs, (first, learned), clean.generated, seed),
+        judged or (float(before["judged_accuracy"]), int(before["judged_jobs"])),
+        metrics or {},
+        tags={**tags, **{name: value for name, value in before.items() if name.startswith("recorded_")}},
+        why=f"The model of version {trained}, which learned up to {instant(learned, clean.origin_unix_s)}, with the histories up to "
+        f"{taken}; before, version {number}.",
+    )
+    verified(store, clean, known, made, carried)
+    return made
 
 
 def instant(at_s: int, origin_unix_s: int | None) -> str:

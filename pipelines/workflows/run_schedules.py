@@ -7,8 +7,9 @@ answers, so that it begins from the state in which the baseline is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,14 +18,17 @@ from features.clock import local_clock_s
 from features.jobs.cleaning import CleanTrace
 from models.packed.methods import LEVELS
 from models.registry.accounting import Accounting
+from models.registry.as_served import CHAMPION
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases
 from models.runtime.protocol import Predictor
+from pipelines.storage.lake import Lake
 from pipelines.storage.registry import PREFIX, Ask, registered_name, registered_predictor
 from pipelines.workflows.progress import progress_reporter
 from pipelines.workflows.simulated_model import SimulatedModel, simulated_model
-from pipelines.workflows.split import Split
-from pipelines.workflows.stages import campaign
+from pipelines.workflows.split import Split, date_of
+from pipelines.workflows.stages import campaign, pack_schedules, recorded_schedule, unpack_schedules
+from sim.metrics.comparison import compare
 from sim.predictions.quality import judge
 from sim.schedule import Schedule
 
@@ -88,6 +92,73 @@ def run_schedules(
     return RunSchedules(made, model, tuple(others))
 
 
+def keep_schedules(
+    lake: Lake,
+    clean: CleanTrace,
+    made: Sequence[Schedule],
+    date: Split,
+    model: Mapping[str, Any],
+    *,
+    first_s: int | None = None,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Write ``schedules`` of the jobs submitted from ``first_s`` on, judged from ``date`` on.
+
+    By default of all jobs.
+    ``model`` says which registered version was simulated. Writes ``prediction_quality``, too, and returns it.
+    """
+    table, settings = pack_schedules(made)
+    replayed = submitted_from(clean, first_s)
+    quality = prediction_quality(replayed, made, date, seed) if made else pd.DataFrame({"predictor": [], "by": [], "measure": []})
+    marks = {"until_s": date.at_s, "until_note": date.note, "first_s": first_s, "model": dict(model)}
+    lake.write_for(clean, "schedules", table, {"schedules": settings, **marks})
+    lake.write_for(clean, "prediction_quality", quality, marks)
+    return quality
+
+
+def kept_schedules(lake: Lake, clean: CleanTrace) -> list[Schedule]:
+    """Return the schedules that the lake keeps of ``clean``, of all jobs they replayed."""
+    table, marks = lake.read_for(clean, "schedules")
+    return unpack_schedules(submitted_from(clean, marks["first_s"]), table, marks["schedules"])
+
+
+def judged_schedules(lake: Lake, clean: CleanTrace) -> tuple[list[Schedule], Split]:
+    """Return the judged part of the kept schedules, and the date from which they are judged.
+
+    Beside the whole trace stands the schedule that its site recorded.
+    """
+    _, marks = lake.read_for(clean, "schedules")
+    date, made = Split(marks["until_s"], marks["until_note"]), kept_schedules(lake, clean)
+    if made and marks["first_s"] is None:
+        # the recorded schedule is compared with the baseline as a replicate of its seed
+        made += [replace(schedule, seed=made[0].seed) for schedule in recorded_schedule(clean)]
+    return [judged(schedule, date) for schedule in made], date
+
+
+def keep_comparison(
+    lake: Lake, clean: CleanTrace, *, resamples: int = 2000, confidence: float = 0.95, seed: int = 0
+) -> pd.DataFrame:
+    """Compare the judged schedules with EASY on requested times; write ``comparison``, return it.
+
+    Empty where nothing was submitted that could be compared.
+    """
+    made, date = judged_schedules(lake, clean)
+    table = pd.DataFrame({"scheduler": [], "predictor": [], "correction": [], "metric": [], "value": []})
+    if made:
+        table = compare(made, resamples=resamples, confidence=confidence, seed=seed)
+    settings = {"resamples": resamples, "confidence": confidence, "seed": seed, "procs": clean.procs}
+    counts = {"judged_jobs": len(made[0].jobs) if made else 0, "all_jobs": len(clean.jobs)}
+    lake.write_for(clean, "comparison", table, {**settings, "since": date_of(clean, date.at_s), **counts})
+    return table
+
+
+def submitted_from(clean: CleanTrace, first_s: int | None) -> CleanTrace:
+    """Return the trace with the jobs submitted from ``first_s`` on, by default all."""
+    if first_s is None:
+        return clean
+    return replace(clean, jobs=clean.jobs[clean.jobs["submit_s"] >= first_s].reset_index(drop=True))
+
+
 def judged(schedule: Schedule, date: Split) -> Schedule:
     """Return the judged part of a schedule: the jobs submitted from ``date`` on."""
     rows = date.after(schedule.jobs["submit_s"].to_numpy(np.int64))
@@ -136,4 +207,5 @@ def kind_of(predictor: str) -> str:
     if predictor.startswith(PREFIX):
         return "registered, has seen these jobs" if registered_name(predictor).seen else "registered, as served"
     name = predictor.partition("*")[0]
-    return {"": "", "requested": "stated at submission", "clairvoyant": "knows the runtime"}.get(name, "learns in the simulator")
+    known = {"": "", CHAMPION: "registered, as served", "requested": "stated at submission", "clairvoyant": "knows the runtime"}
+    return known.get(name, "learns in the simulator")

@@ -21,6 +21,7 @@ from models.packed.methods import LEVELS, PREDICTED, Method
 from models.registry.accounting import Accounting
 from models.registry.as_served import serve
 from models.registry.tracking import Tracking
+from models.registry.versions import REFRESHED_FROM
 from models.runtime.protocol import TablePredictor
 from pipelines.storage.registry import PREFIX, quantile_table, replaced, submissions
 from pipelines.workflows.registering import as_of
@@ -33,15 +34,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SimulatedModel:
-    """A version as a predictor of the simulator.
+class ServedModel:
+    """A version whose answers are simulated, and how far consumers get the same.
 
     ``off_s`` is the max difference in seconds between the answers of its files in the registry and those simulated: over the
     ``asked`` submissions of the day after its own snapshot, 0 of them where the accounting before that snapshot has changed since
     the version was made.
     """
 
-    predictor: TablePredictor
     model: str
     version: str
     method: str
@@ -53,6 +53,29 @@ class SimulatedModel:
     def agrees(self) -> bool:
         """Tell whether consumers get the answers that are simulated."""
         return self.off_s <= 1e-6
+
+
+@dataclass(frozen=True)
+class SimulatedModel(ServedModel):
+    """A version as a ``predictor`` of the simulator."""
+
+    predictor: TablePredictor
+
+
+def served_model(name: str, version: str, clean: CleanTrace, known: Accounting, store: Tracking) -> ServedModel:
+    """Return a ``version`` of ``name``, loaded back and asked; one chosen by hand is not asked.
+
+    InputError where it cannot be loaded.
+    """
+    from models.registry.runtime_registration import load_version
+
+    tags = dict(store.client.get_model_version(name, version).tags)
+    if not {"method", "training_window_s"} <= tags.keys():
+        return ServedModel(name, version, "chosen by hand", 0, 0, 0.0)
+    trained = tags.get(REFRESHED_FROM, version)
+    model, method = load_version(name, trained), _method(name, trained, store)
+    learned = int(tags["training_window_s"].split("..")[1])
+    return ServedModel(name, trained, method.name, learned, *_disagreement(model, tags, clean, known, method))
 
 
 def simulated_model(
@@ -71,26 +94,25 @@ def simulated_model(
 
     Tables call it ``shown``. Raises InputError where it cannot be loaded and, unless ``seen``, where it has learned from jobs submitted from the date on.
     """
-    from models.registry.runtime_registration import load_version, trained_method
-
-    tags = dict(store.client.get_model_version(name, version).tags)
-    trained = tags.get("refreshed_from", version)
-    model = load_version(name, trained)
-    method = trained_method(store, name.removeprefix("runtime-"), trained)
-    learned = int(tags["training_window_s"].split("..")[1])
-    if learned > date.at_s and not seen:
+    served = served_model(name, version, clean, known, store)
+    if served.learned_until_s > date.at_s and not seen:
         raise InputError(
-            f"{shown or name}: has learned from jobs up to {date_of(clean, learned)}, and jobs from {date_of(clean, date.at_s)} on are simulated: "
-            "it knows what it would be asked; add (seen=yes) to simulate it nevertheless, marked"
+            f"{shown or name}: has learned from jobs up to {date_of(clean, served.learned_until_s)}, and jobs from {date_of(clean, date.at_s)} on are "
+            "simulated: it knows what it would be asked; add (seen=yes) to simulate it nevertheless, marked"
         )
     rows = date.after(known.jobs["submit_s"].to_numpy(np.int64))
-    answers = serve(method, known, rows, nights(clean, date.at_s), progress)
-    asked, off = _disagreement(model, tags, clean, known, method)
+    answers = serve(_method(name, served.version, store), known, rows, nights(clean, date.at_s), progress)
     request = clean.jobs["requested_s"].to_numpy(np.float64)
     seconds = replaced(request, rows, answers[PREDICTED])
     told = quantile_table(request, rows, {level: answers[output] for output, level in LEVELS.items() if output in answers})
     predictor = TablePredictor(shown or f"{PREFIX}{name}", lambda _: seconds, quantiles=lambda _: told)
-    return SimulatedModel(predictor, name, trained, method.name, learned, asked, off)
+    return SimulatedModel(**vars(served), predictor=predictor)
+
+
+def _method(name: str, version: str, store: Tracking) -> Method:
+    from models.registry.runtime_registration import trained_method
+
+    return trained_method(store, name.removeprefix("runtime-"), version)
 
 
 def _disagreement(

@@ -41,6 +41,13 @@ def user_history(clean: CleanTrace) -> History:
     return History(history(clean.jobs, start, local, recorded_end_s(clean.jobs, start)), start, source)
 
 
+def keep_history(lake: Lake, clean: CleanTrace) -> History:
+    """Write the user history of ``clean`` with its starts, and return it."""
+    known = user_history(clean)
+    lake.write_for(clean, "user_history", known.table.assign(start_s=known.start_s), {"starts": known.source})
+    return known
+
+
 def read_history(lake: Lake, clean: CleanTrace) -> History:
     """Return the user history that the lake keeps of ``clean``."""
     table, marks = lake.read_for(clean, "user_history")
@@ -120,7 +127,8 @@ def pack_schedules(schedules: Sequence[Schedule]) -> tuple[pd.DataFrame, list[di
         rows = schedule.jobs[["job_id", "start_s", "predicted_s", "corrections"]].copy()
         rows.insert(0, "schedule", np.int32(number))
         tables.append(rows)
-    return pd.concat(tables, ignore_index=True), [{name: getattr(schedule, name) for name in _SETTINGS} for schedule in schedules]
+    table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"schedule": [], "job_id": []})
+    return table, [{name: getattr(schedule, name) for name in _SETTINGS} for schedule in schedules]
 
 
 def unpack_schedules(clean: CleanTrace, table: pd.DataFrame, settings: Sequence[dict[str, object]]) -> list[Schedule]:

@@ -14,13 +14,13 @@ import pandas as pd
 
 from features.errors import InputError
 from pipelines.ingest.control_runs import ControlRuns, read_accounting_runs, read_runs
-from pipelines.ingest.ldms_ingest import IngestReport, ingest_counters, read_quarantine
+from pipelines.ingest.ldms_ingest import IngestReport, ingest_counters
 from pipelines.ingest.probes import read_probes, read_types
 from pipelines.sources.systems import SIMULATED, System
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import PROBE_RESULTS, RUNS, TYPES, Kept, keep
-from pipelines.workflows.progress import progress_reporter, report_progress
+from pipelines.workflows.progress import report_progress
 
 Progress = Callable[[int, int], None]
 
@@ -93,28 +93,6 @@ def _repeated(store: CountersStore, sampler: str, day: str) -> int:
         count += int(((time[1:] < time[:-1]) | ((time[1:] == time[:-1]) & (node[1:] <= node[:-1]))).sum())
         last = time[-1], node[-1]
     return count
-
-
-@dataclass(frozen=True)
-class Ingested:
-    """What was ingested: counter files, days, unreadable files, and tables."""
-
-    report: IngestReport
-    days: pd.DataFrame
-    quarantine: pd.DataFrame
-    tables: list[Table]
-
-    @property
-    def contradicting(self) -> int:
-        return sum(len(table.kept.contradicting) for table in self.tables)
-
-
-def ingest(home: Path, known: System) -> Ingested:
-    """Read new data of a system; the simulated one is simulated first, if needed."""
-    simulate_if_needed(home, known.name)
-    report = read_counters(home, known, progress_reporter("read counters"))
-    store = CountersStore(home / "lake", known.name)
-    return Ingested(report, sampled(store, report), read_quarantine(store), read_tables(Lake(home / "lake"), known))
 
 
 def simulate_if_needed(home: Path, name: str) -> None:

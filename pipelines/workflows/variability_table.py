@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pipelines.storage.counters_store import CountersStore
 
 SCOPES = ("own", "all")
-FEATURES_TABLE = "variability_features"
+FEATURES_TABLE, MODEL_TABLE = "variability_features", "variability_model"
 FEWEST_RUNS = 4
 """Min runs of an application for one to vary: of three none is 1.5 standard deviations from their mean (ddof = 0)."""
 _RUN_COLUMNS = ("run_id", "application", "input", "start_s", "runtime_s")

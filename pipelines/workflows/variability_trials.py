@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from pipelines.storage.provenance import code_version, software
 from pipelines.workflows.cluster_experiments import ALL, ORACLE, REGISTERED, Conducted, Plan, by_trial, compared, conduct
 from sim.cluster.presets import Cluster
 
 if TYPE_CHECKING:
     from models.variability.model import VariabilityModel
 
+TRIALS_TABLE, TRIALS_PAGE = "cluster_experiments", "variability/{}.html"
+"""The table of trials, and the page about them under ``reports`` in the home directory."""
 TRIALS = 20
 """Trials of an experiment; five, as in the paper, hardly give an interval."""
 SCHEDULERS = ("EASY", f"EASY+RUSH(model={REGISTERED})", f"EASY+RUSH(model={ORACLE})")
@@ -42,23 +43,6 @@ def try_model(plan: Plan, model: VariabilityModel, scope: str) -> tuple[Conducte
 
     conducted = conduct(plan, registered=Adviser(model, scope))[0]
     return conducted, compared(by_trial(conducted.runs), conducted.baseline, plan.seed)
-
-
-def trials_page(plan: Plan, conducted: Conducted, champion: str, run_id: str) -> str:
-    """Return the page of the trials as one self-contained HTML file."""
-    from pipelines.report.cluster import render_cluster
-
-    share = plan.cluster.procs / Cluster().procs
-    note = f"The cluster and the number of jobs are {share:.0%} of the paper's, whose counts of runs are of trials {1 / share:.0f} times as large."
-    provenance = {
-        "model": champion,
-        "trials": f"{conducted.trials}, seed {plan.seed}",
-        "cluster": asdict(plan.cluster),
-        "code": code_version(),
-        "software": software(),
-        "Dagster run": run_id,
-    }
-    return render_cluster(plan.cluster.name, [conducted], provenance, [note])
 
 
 def first_trial(plan: Plan) -> pd.DataFrame:

@@ -95,9 +95,7 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
             "publishing",
         }
         by_system = node.group_name == "variability" or key.to_user_string() in ("variability_night", "published_system")
-        partitions = node.partitions_def
-        if isinstance(partitions, dg.MultiPartitionsDefinition):
-            partitions = partitions.get_partitions_def_for_dimension("trace" if key.to_user_string() == "night" else "system")
+        partitions = node.partitions_def.get_partitions_def_for_dimension("system" if by_system else "trace")
         assert isinstance(partitions, dg.DynamicPartitionsDefinition)
         assert partitions.name == ("systems" if by_system else "traces")
 

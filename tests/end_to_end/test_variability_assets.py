@@ -17,6 +17,9 @@ from click.testing import CliRunner
 
 from features.errors import InputError
 from models.registry.variability_registration import VARIABILITY, registered_classifier
+from pipelines.assets.partitions import system_on
+from pipelines.assets.variability_checks import check_counters, check_features
+from pipelines.assets.variability_night import NIGHTS_TABLE
 from pipelines.cli.variability.ask import command as ask_command
 from pipelines.cli.variability.ingest import command as ingest_command
 from pipelines.definitions import defs
@@ -27,11 +30,10 @@ from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
 from pipelines.storage.run_store import RUNS, stored
-from pipelines.workflows import variability_night
-from pipelines.workflows.variability_checks import check_counters, check_features
-from pipelines.workflows.variability_ingest import sampled
+from pipelines.workflows.variability_ingest import read_counters, read_tables, sampled
 from pipelines.workflows.variability_table import (
     FEATURES_TABLE,
+    MODEL_TABLE,
     TrainingTable,
     coverage,
     pack_table,
@@ -39,6 +41,7 @@ from pipelines.workflows.variability_table import (
     training_table,
     unpack_table,
 )
+from pipelines.workflows.variability_trials import TRIALS_TABLE
 from sim.cluster.presets import calibration
 
 WHOLE = calibration("congested")
@@ -60,11 +63,11 @@ def failed(results: list[dg.AssetCheckResult]) -> set[str]:
     return {str(each.check_name) for each in results if not each.passed}
 
 
-def run(instance: dg.DagsterInstance, job: str, name: str, ops: dict | None = None, **tags: str) -> dg.ExecuteInProcessResult:
+def run(instance: dg.DagsterInstance, job: str, name: str, ops: dict | None = None, day: str = "") -> dg.ExecuteInProcessResult:
     definition = defs.resolve_job_def(job)
     instance.add_dynamic_partitions("systems", [name])
     return definition.execute_in_process(
-        partition_key=name, instance=instance, raise_on_error=False, run_config={"ops": ops or {}}, tags=tags
+        partition_key=system_on(name, day), instance=instance, raise_on_error=False, run_config={"ops": ops or {}}
     )
 
 
@@ -183,13 +186,13 @@ def test_nights_take_in_what_is_new_and_a_failed_one_changes_nothing(
     half: Path, site: Path, home: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = next(known for known in systems(home) if known.startswith(NAME))
-    first = run(instance, "nightly_variability", name, **{"queuecast/night": "2020-08-01"})
+    first = run(instance, "nightly_variability", name, day="2026-08-01")
     assert first.success
-    assert checks_of(first)["variability_night:counters_move"]
+    assert checks_of(first)["variability_features:counters_move"]
     lake, client = Lake(home / "lake"), tracking().client
 
     def kept() -> tuple[list[bytes], dict[str, str]]:
-        tables = [FEATURES_TABLE, variability_night.MODEL_TABLE, variability_night.NIGHTS_TABLE]
+        tables = [FEATURES_TABLE, MODEL_TABLE, NIGHTS_TABLE]
         return [lake.path(table, name).read_bytes() for table in tables], client.get_registered_model(
             VARIABILITY.registered(name)
         ).aliases
@@ -205,20 +208,22 @@ def test_nights_take_in_what_is_new_and_a_failed_one_changes_nothing(
         raise RuntimeError("the disk is on fire")
 
     with monkeypatch.context() as patch:
-        patch.setattr(variability_night, "_row", fails)
-        assert not run(instance, "nightly_variability", name, **{"queuecast/night": "2020-08-02"}).success
+        patch.setattr("pipelines.assets.variability_night._new_files", fails)
+        assert not run(instance, "nightly_variability", name, day="2026-08-02").success
     assert kept() == before
-    second = run(instance, "nightly_variability", name, **{"queuecast/night": "2020-08-03"})
+    second = run(instance, "nightly_variability", name, day="2026-08-03")
     assert second.success
-    assert not checks_of(second)["variability_night:nothing_in_quarantine"]
-    nights, _ = lake.read(variability_night.NIGHTS_TABLE, name)
-    assert nights["night"].tolist() == ["2020-08-01", "2020-08-03"]
+    assert not checks_of(second)["counters:nothing_in_quarantine"]
+    nights, _ = lake.read(NIGHTS_TABLE, name)
+    assert nights["night"].tolist() == ["2026-08-01", "2026-08-03"]
     assert nights["quarantined"].tolist() == [0, 1]
     assert nights["runs"].iloc[1] > nights["runs"].iloc[0]
     assert len(stored(lake, RUNS, name)) == 140 > runs
     versions = client.search_model_versions(f"name='{VARIABILITY.registered(name)}'")
-    assert len(versions) == 3  # the failed night's is registered, and nothing points to it
+    assert {str(version.version) for version in versions} == {"1", "3"}  # the failed night's was taken back by the next
     assert {str(version) for version in kept()[1].values()} <= {"1", "3"}
+    assert nights["note"].iloc[1].startswith("the night 2026-08-02 had died while keeping the row of the night")
+    assert nights["files"].iloc[1] > 0
 
 
 def test_the_job_of_an_ingested_system_succeeds_and_its_champion_answers(
@@ -235,7 +240,7 @@ def test_the_job_of_an_ingested_system_succeeds_and_its_champion_answers(
     assert made.success
     stages = {key.to_user_string() for key in map(attrgetter("asset_key"), made.get_asset_materialization_events()) if key}
     assert stages - {"counters_by_day"} == {*STAGES, "published_system"}
-    assert not Lake(home / "lake").has(variability_night.TRIALS_TABLE, "agate")
+    assert not Lake(home / "lake").has(TRIALS_TABLE, "agate")
     assert not any(name.startswith("cluster_experiments") for name in checks_of(made))
 
     champion = registered_classifier(tracking(), VARIABILITY.registered("agate"))
@@ -267,8 +272,9 @@ def test_every_remembered_system_has_its_night(home: Path, half: Path) -> None:
         fresh.add_dynamic_partitions("systems", [SIMULATED])
         requests = schedule.evaluate_tick(context).run_requests
         assert requests is not None
-        assert {request.partition_key for request in requests} == {SIMULATED, *systems(home)}
-        assert {request.tags["queuecast/night"] for request in requests} == {"2026-03-01"}
+        assert {request.partition_key for request in requests} == {
+            system_on(name, "2026-03-01") for name in (SIMULATED, *systems(home))
+        }
 
 
 def test_a_system_is_remembered_with_what_was_said_and_further_places_are_added(tmp_path: Path) -> None:
@@ -366,7 +372,8 @@ def test_other_settings_simulate_anew_and_forget_what_was_read(
     monkeypatch.setattr(simulated_site, "DAYS", 0.02)
     assert simulated_site.simulate_site(tmp_path)
     assert not simulated_site.simulate_site(tmp_path)
-    variability_night.ingest(tmp_path, system(tmp_path, SIMULATED))
+    read_counters(tmp_path, system(tmp_path, SIMULATED))
+    read_tables(Lake(tmp_path / "lake"), system(tmp_path, SIMULATED))
     assert CountersStore(tmp_path / "lake", SIMULATED).samplers
     monkeypatch.setattr(simulated_site, "small_cluster", lambda: SMALL.but(sensor_noise=0.2))
     assert simulated_site.simulate_site(tmp_path)

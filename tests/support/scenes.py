@@ -174,7 +174,7 @@ def _promotion(place: Path) -> int:
 
 def _promote(place: Path, champion: str, challenger: str) -> int:
     from pipelines.storage.lake import Lake
-    from pipelines.storage.publishing import publish
+    from pipelines.storage.publishing import alone, publish
     from pipelines.storage.registry import tracking
 
     at_home(place)
@@ -183,7 +183,8 @@ def _promote(place: Path, champion: str, challenger: str) -> int:
         lake.write(table, "arriving", pd.DataFrame({"of": [int(champion)]}))
     lake.write_page("arriving.html", MODEL, champion)
     lake.name_models(MODEL, {"champion": champion, "challenger": challenger})
-    publish(place / "home", lake, MODEL, f"run {champion}", store, 5.0)
+    with alone(place / "home", "arriving", 5.0):
+        publish(lake, MODEL, f"run {champion}", store)
     return 0
 
 

@@ -11,11 +11,13 @@ from dagster._core.loader import LoadingContextForTest
 from pipelines.assets import described, jobs
 from pipelines.assets.described import HOUSE, MADE_BY, code_version, registry_link, told
 from pipelines.assets.history import user_history_of_trace
+from pipelines.assets.partitions import trace_on
 from pipelines.assets.resources import LakeResource
 from pipelines.definitions import defs
 from pipelines.storage.lake import Lake
 from tests.support.arriving import arriving
 
+DAY = trace_on("arriving", "2023-12-01")
 STAGES = [jobs.ingest, user_history_of_trace]
 
 
@@ -28,7 +30,7 @@ def stale(instance: dg.DagsterInstance, changed: str = "") -> dict[str, list[str
 
     graph = dg.Definitions(assets=dg.map_asset_specs(version, STAGES), resources={"lake": LakeResource()}).resolve_asset_graph()
     resolver = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
-    names = {key.to_user_string(): resolver.get_stale_causes(key, "arriving") for key in graph.get_all_asset_keys()}
+    names = {key.to_user_string(): resolver.get_stale_causes(key, DAY) for key in graph.get_all_asset_keys()}
     return {name: [cause.reason for cause in causes] for name, causes in names.items() if causes}
 
 
@@ -45,7 +47,7 @@ def test_an_unchanged_trace_is_not_stale_and_a_changed_feature_is(tmp_path: Path
             done = dg.materialize(
                 [*made, *(each for each in STAGES if each not in stages)],
                 selection=dg.AssetSelection.assets(*stages),
-                partition_key="arriving",
+                partition_key=DAY,
                 instance=instance,
                 resources=resources,
             )
@@ -83,7 +85,7 @@ def test_another_feature_is_another_version_of_what_it_makes_alone(tmp_path: Pat
         return {asset: code_version(asset, place) for asset in MADE_BY}
 
     before, after = versions(tmp_path / "a"), versions(tmp_path / "b", history="a = 2")
-    assert {"user_history", "schedules", "runtime_model", "night"} <= {name for name in before if before[name] != after[name]}
+    assert {"user_history", "schedules", "runtime_model"} <= {name for name in before if before[name] != after[name]}
     assert {"counters", "comparison", "report"} <= {name for name in before if before[name] == after[name]}
 
 

@@ -6,7 +6,8 @@ import dagster as dg
 import pandas as pd
 import pytest
 
-from pipelines.assets.published import OF_TRACES, published_trace
+from pipelines.assets.partitions import trace_on
+from pipelines.assets.published import OF_SYSTEMS, OF_TRACES, published_trace
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.definitions import defs
 from pipelines.storage.lake import Lake
@@ -37,7 +38,7 @@ def test_a_draft_is_published_once_its_run_succeeded_and_no_other_is(tmp_path: P
         given = {"instance": instance, "resources": {"lake": LakeResource(), "registry": RegistryResource()}}
 
         def published() -> dict[str, object]:
-            done = dg.materialize([published_trace], partition_key="arriving", **given)
+            done = dg.materialize([published_trace], partition_key=trace_on("arriving"), **given)
             assert all(check.passed for check in done.get_asset_check_evaluations())
             metadata = done.asset_materializations_for_node("published_trace")[0].metadata
             return {key: value.value for key, value in metadata.items()}
@@ -51,8 +52,15 @@ def test_a_draft_is_published_once_its_run_succeeded_and_no_other_is(tmp_path: P
         assert (again["published now"], again["version"]) == (False, lake.versions("runtime-arriving").current().version)
 
 
-def test_publishing_comes_after_every_asset_of_a_trace() -> None:
+def test_publishing_comes_after_every_asset_and_a_night_makes_those_of_a_run() -> None:
     graph = defs.resolve_asset_graph()
-    of_traces = {key.to_user_string() for key in graph.get(dg.AssetKey("published_trace")).parent_keys}
-    every = {key.to_user_string() for key in defs.resolve_job_def("full_run").asset_layer.executable_asset_keys}
-    assert of_traces == {*OF_TRACES} == every - {"published_trace"}
+    for last, tables, mark, run, night in (
+        ("published_trace", OF_TRACES, "night", "full_run", "nightly"),
+        ("published_system", OF_SYSTEMS, "variability_night", "variability", "nightly_variability"),
+    ):
+        above = {key.to_user_string() for key in graph.get(dg.AssetKey(last)).parent_keys}
+        assert above == {*tables, mark}
+        made = [
+            {key.to_user_string() for key in defs.resolve_job_def(job).asset_layer.executable_asset_keys} for job in (run, night)
+        ]
+        assert made == [{*tables, last}, {*tables, last, mark}], "a night makes what a run makes, and its mark"

@@ -6,6 +6,7 @@ import dagster as dg
 import pytest
 
 from pipelines.assets.history import user_history_of_trace
+from pipelines.assets.partitions import trace_on
 from pipelines.assets.published import published_trace
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.runtime_model import runtime_model
@@ -24,7 +25,7 @@ def test_swapped_resources_keep_everything_in_their_place(tmp_path: Path, monkey
         instance.add_dynamic_partitions("traces", ["arriving"])
         resources = {"lake": LakeResource(home=str(place)), "registry": registry}
         stages = [user_history_of_trace, runtime_model, published_trace]
-        dg.materialize(stages, partition_key="arriving", instance=instance, resources=resources)
+        dg.materialize(stages, partition_key=trace_on("arriving"), instance=instance, resources=resources)
     assert Lake(place / "lake").has("runtime_model", "arriving")
     assert registry.tracking().client.get_model_version_by_alias("runtime-arriving", "champion").version
     assert list((place / "mlartifacts").rglob("MLmodel"))

@@ -10,8 +10,10 @@ import pytest
 import yaml
 
 from features.errors import InputError
-from pipelines.assets import night as night_asset
 from pipelines.assets.checks import holds
+from pipelines.assets.nights import RETRIES, RETRY_S, is_night, stage
+from pipelines.assets.partitions import of_traces, trace_on
+from pipelines.assets.resources import LakeResource
 from pipelines.assets.sensors import changed_traces, drift, failed_nights, nightly_retraining
 from pipelines.definitions import defs
 from pipelines.sources.catalogue import load_catalogue
@@ -125,10 +127,10 @@ def test_a_file_that_was_replaced_and_is_whole_starts_one_run(place: Path) -> No
         (place / "old.swf").write_text(SWF * 2)
         (place / "site.txt").write_text(SACCT * 2)
         assert tick() == [], "it may still be being written"
-        assert tick() == ["old"]
+        assert tick() == [trace_on("old")]
         assert tick() == tick() == []
         os.utime(place / "old.swf", ns=(1, 1))
-        assert [tick(), tick(), tick()] == [[], ["old"], []]
+        assert [tick(), tick(), tick()] == [[], [trace_on("old")], []]
 
 
 def lines() -> list[dict[str, str]]:
@@ -138,7 +140,7 @@ def lines() -> list[dict[str, str]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-@dg.asset(name="night", partitions_def=night_asset.nights, check_specs=[dg.AssetCheckSpec("inputs_as_before", asset="night")])
+@dg.asset(name="night", partitions_def=of_traces, check_specs=[dg.AssetCheckSpec("inputs_as_before", asset="night")])
 def drifting(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
     """Stands for a night that drifted, or failed."""
     if "2026-03-02" in context.partition_key:
@@ -171,19 +173,57 @@ def test_drift_and_failed_nights_leave_a_line_each(place: Path) -> None:
     assert (told[1]["kind"], told[1]["subject"], told[1]["night"]) == ("night failed", "a", "2026-03-02")
 
 
-def test_only_what_may_be_better_in_a_minute_is_tried_again() -> None:
-    assert defs.resolve_job_def("nightly").get_node_named("night").definition.retry_policy == night_asset.RETRIES
-    with pytest.raises(dg.Failure) as refused, night_asset.retried_if_away():
-        raise InputError("accounting is missing")
-    assert not refused.value.allow_retries
-    with pytest.raises(OSError, match="registry"), night_asset.retried_if_away():
-        raise OSError("the registry is away")
+@pytest.mark.parametrize(
+    ("error", "again"), [(OSError("the registry is away"), True), (InputError("accounting is missing"), False)]
+)
+@pytest.mark.parametrize("job", ["nightly", "full_run"])
+def test_only_nights_try_again_and_only_what_may_be_better_in_a_minute(
+    place: Path, error: Exception, again: bool, job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    @dg.asset(partitions_def=of_traces)
+    @stage("trying", first=True)
+    def breaking(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
+        tried.append(lake.night)
+        raise error
+
+    monkeypatch.setattr("pipelines.assets.nights.RETRY_S", 0)
+    given = {"assets": [breaking], "jobs": [dg.define_asset_job(job, "*")], "resources": {"lake": LakeResource()}}
+    with dg.instance_for_test() as instance:
+        instance.add_dynamic_partitions("traces", ["a"])
+        made = dg.Definitions(**given).resolve_job_def(job)
+        done = made.execute_in_process(partition_key=trace_on("a", "2023-11-02"), instance=instance, raise_on_error=False)
+    assert not done.success
+    night = job == "nightly"
+    assert tried == (["2023-11-02"] if night else [""]) * (1 + RETRIES * (night and again))
+    line = place / "home" / "reports" / "nights" / "a" / "2023-11-02.failed.txt"
+    assert line.exists() == night
+    if night:
+        assert line.read_text().startswith(f"night 2023-11-02 of a, while trying: {error}")
+    assert RETRY_S == 60
+
+
+def test_a_night_is_known_by_what_it_makes() -> None:
+    def run(job: str, *chosen: str) -> dg.DagsterRun:
+        return dg.DagsterRun(job, asset_selection=frozenset(map(dg.AssetKey, chosen)) or None)
+
+    assert [is_night(run(job)) for job in ("nightly", "nightly_variability", "full_run", "variability")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert is_night(run("__ASSET_JOB", "jobs", "night"))
+    assert not is_night(run("__ASSET_JOB", "jobs", "published_trace"))
+    assert not is_night(run("nightly", "jobs"))
 
 
 def test_two_nights_of_a_trace_wait_for_each_other(place: Path) -> None:
     settings = yaml.safe_load((dagster_home() / "dagster.yaml").read_text())
     limits = settings["concurrency"]["runs"]["tag_concurrency_limits"]
-    assert limits == [{"key": "dagster/partition/trace", "value": {"applyLimitPerUniqueValue": True}, "limit": 1}]
+    one = {"value": {"applyLimitPerUniqueValue": True}, "limit": 1}
+    assert limits == [{"key": f"dagster/partition/{subject}", **one} for subject in ("trace", "system")]
     with dg.DagsterInstance.get() as instance:
         assert instance.get_concurrency_config().run_queue_config.tag_concurrency_limits == limits
 
@@ -194,6 +234,7 @@ def test_a_night_is_late_only_behind_a_later_one(tmp_path: Path) -> None:
     from pipelines.storage.lake import Lake
 
     lake = Lake(tmp_path)
-    assert later_night(lake, "a", "2026-03-01") == ""
+    assert later_night(lake, "runtime-a", "2026-03-01") == ""
     lake.write("nights", "a", pd.DataFrame({"night": ["2026-03-01", "2026-03-03"]}))
-    assert [later_night(lake, "a", f"2026-03-0{day}") for day in (2, 3, 4)] == ["2026-03-03", "", ""]
+    assert [later_night(lake, "runtime-a", f"2026-03-0{day}") for day in (2, 3, 4)] == ["2026-03-03", "", ""]
+    assert later_night(lake, "variability-a", "2026-03-01") == ""

@@ -23,7 +23,7 @@ from models.registry.versions import all_versions
 from pipelines.storage import publishing
 from pipelines.storage.lake import Lake
 from pipelines.storage.versions import Versions
-from pipelines.workflows import night_status, nights, promotion, retraining
+from pipelines.workflows import night_stages, night_status, promotion, retraining, stages
 from pipelines.workflows.night_replay import own_registry
 from pipelines.workflows.nights import Memo, night
 from tests.support.arriving import CHANGE_DAY, contents, source
@@ -85,15 +85,15 @@ def boom(*_: object, **__: object):
 
 
 STAGES = {
-    "ingesting": (nights, "user_history"),
+    "ingesting": (stages, "user_history"),
     "reading the champion": (promotion, "Incumbent"),
-    "predicting as served": (nights, "predict_served"),
+    "predicting as served": (night_stages, "predict_served"),
     "training": (retraining, "fingerprint"),
     "registering": (registration, "assemble"),
     "refreshing": (retraining, "carried_on"),
-    "looking for drift": (nights, "input_drift"),
-    "comparing": (nights, "served_schedules"),
-    "keeping the ledger": (nights, "ledger_row"),
+    "looking for drift": (night_stages, "input_drift"),
+    "comparing": (night_stages, "served_schedules"),
+    "keeping the ledger": (night_stages, "ledger_row"),
     "moving the aliases": (registration, "set_aliases"),
 }
 
@@ -200,10 +200,10 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from pipelines.storage import publishing, versions
-from pipelines.workflows import nights
+from pipelines.workflows import night_stages, nights
 from tests.pipelines.workflows.test_night_failures import do, source
 module, name, after = sys.argv[2:5]
-owner = {"nights": nights, "Versions": versions.Versions}[module]
+owner = {"nights": nights, "stages": night_stages, "Versions": versions.Versions}[module]
 real = getattr(owner, name)
 left = int(after)
 def dies(*arguments, **keywords):
@@ -221,7 +221,7 @@ do(Path(sys.argv[1]), source(jobs=2100), 1)
 @pytest.mark.parametrize(
     ("module", "name", "after", "happened"),
     [
-        ("nights", "served_schedules", 0, False),
+        ("stages", "served_schedules", 0, False),
         ("Versions", "publish", 0, False),
         ("Versions", "_put", 0, False),
         ("nights", "aliases_of", 0, True),

@@ -195,7 +195,7 @@ def test_every_night_leaves_a_page_and_the_index_links_them(replayed) -> None:
 
 def test_accuracy_as_served_is_logged_beside_that_up_to_the_second(replayed) -> None:
     home, _, made, store = replayed
-    version = versions(store)[str(made[-1].retrained.registered["version"].iloc[0])]  # the one trained that night
+    version = versions(store)[str(made[-1].registered["version"].iloc[0])]  # the one trained that night
     metrics = store.client.get_run(version.run_id).data.metrics
     served, _ = Lake(home / "lake").read("served", "arriving")
     window = served[served["end_s"] > made[-1].clean.jobs["submit_s"].max() - JUDGED_DAYS * DAY_S]
@@ -214,8 +214,16 @@ def test_the_change_is_reported_as_drift_of_the_champion(replayed) -> None:
     assert not any(each.drifted for each in made[:3])
 
 
+OF_A_RUN = {"jobs", "rejected_jobs", "user_history", "runtime_model", "schedules", "comparison", "report", "published_trace"}
+
+
+def made_by(result: dg.ExecuteInProcessResult) -> set[str]:
+    return {event.asset_key.to_user_string() for event in result.get_asset_materialization_events() if event.asset_key}
+
+
 def test_the_scheduled_job_leaves_the_same(replayed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two nights by way of Dagster, the accounting a file that grows, against the same two nights of the replay."""
+    from pipelines.assets.partitions import trace_on
     from pipelines.definitions import defs
     from pipelines.sources.traces import remember
 
@@ -227,32 +235,48 @@ def test_the_scheduled_job_leaves_the_same(replayed, tmp_path: Path, monkeypatch
     job = defs.resolve_job_def("nightly")
     with dg.instance_for_test() as instance:
         instance.add_dynamic_partitions("traces", ["arriving"])
-        key = {each.label: dg.MultiPartitionKey({"day": each.label, "trace": "arriving"}) for each in made[:2]}
+        key = {each.label: trace_on("arriving", each.label) for each in made[:2]}
+        lake = Lake(tmp_path / "home" / "lake")
         for each in made[:2]:
             kept = trace.accounting(trace.midnights[FIRST + made.index(each)])
             write_canonical(Trace("arriving", kept.jobs, kept.procs, kept.origin_unix_s, kept.timezone), path)
             remember(str(path), grows=True)
             result = job.execute_in_process(partition_key=key[each.label], instance=instance)
             assert result.success
-            assert {check.check_name for check in result.get_asset_check_evaluations()} == {
-                "champion_serves_this_night",
-                "inputs_as_before",
-                "champion_as_good_as_when_promoted",
+            assert made_by(result) == {*OF_A_RUN, "night"}
+            of_the_job = {(check.asset_key, check.name) for check in job.asset_layer.asset_graph.asset_check_keys}
+            assert {(check.asset_key, check.check_name) for check in result.get_asset_check_evaluations()} == of_the_job
+            seen = lake.versions("runtime-arriving").current()
+            assert seen.made_by == f"the night {each.label}"
+            tables = {
+                "jobs",
+                "rejected_jobs",
+                "user_history",
+                "runtime_model",
+                "served",
+                "schedules",
+                "prediction_quality",
+                "comparison",
+                "nights",
             }
-            assert instance.get_latest_materialization_event(dg.AssetKey("published_trace")) is not None
-        lake = Lake(tmp_path / "home" / "lake")
-        seen = lake.versions("runtime-arriving").current()
+            assert {name for name in seen.files if not name.startswith("reports/")} == tables
+            jobs = {lake.read(name, "arriving")[1]["jobs"] for name in tables - {"served", "nights"}}
+            assert jobs == {each.row["fingerprint"]}, "nothing is left behind"
+            assert "reports/arriving.html" in seen.files
         # accounting of today, and a night of a day before: what had ended by then is another night's, and the champion stays
         result = job.execute_in_process(partition_key=key[made[0].label], instance=instance)
         assert result.success
-        told = result.asset_materializations_for_node("night")[0].metadata
+        assert made_by(result) == {*OF_A_RUN, "night"}
+        told = {name: result.asset_materializations_for_node(name)[-1].metadata for name in ("ingest", "night", "published_trace")}
         ended = trace.start_s + trace.clean.jobs["runtime_s"].to_numpy() <= trace.midnights[FIRST] + 2 * 3600
-        assert (told["published"].value, told["jobs"].value) == (False, ended.sum())
-        assert made[1].label in str(told["why"].value)
+        assert (told["night"]["published"].value, told["ingest"]["jobs"].value) == (False, ended.sum())
+        assert all(made[1].label in str(each["why"].value) for each in told.values())
         assert lake.versions("runtime-arriving").current() == seen
+        assert lake.versions("runtime-arriving").drafts() == []
         assert instance.get_materialized_partitions(dg.AssetKey("night")) == {str(each) for each in key.values()}
     theirs = pd.DataFrame([each.row for each in made[:2]])
     pd.testing.assert_frame_equal(lake.read("nights", "arriving")[0][theirs.columns], theirs, check_dtype=False)
+    pd.testing.assert_frame_equal(lake.read("comparison", "arriving")[0], made[1].comparison)
     assert [each.name for each in sorted((tmp_path / "home" / "reports" / "nights" / "arriving").iterdir())] == [
         *(f"{each.label}.html" for each in made[:2]),
         "index.html",
@@ -282,8 +306,8 @@ def test_a_night_without_news_is_a_night(replayed, begun: Path) -> None:
     assert made[1].row["challenger"] == made[0].row["challenger"]
     assert "nothing was registered" in made[1].report.read_text()
     registered = own_registry(begun).client.search_model_versions("name = 'runtime-arriving'")
-    assert {str(each.version) for each in registered} == set(made[0].retrained.registered["version"].astype(str))
-    assert made[1].retrained.registered.set_index("alias")["accuracy"]["champion"] > 0
+    assert {str(each.version) for each in registered} == set(made[0].registered["version"].astype(str))
+    assert made[1].registered.set_index("alias")["accuracy"]["champion"] > 0
 
 
 def test_accounting_that_changed_is_counted_and_answered_anew(replayed, begun: Path) -> None:

@@ -21,7 +21,7 @@ from models.registry.candidates import TRAINERS
 from models.registry.runtime_registration import trained_method
 from models.registry.versions import aliases
 from pipelines.storage.lake import Lake
-from pipelines.storage.publishing import publish
+from pipelines.storage.publishing import alone, publish
 from pipelines.storage.registry import registered_name, registered_predictor
 from pipelines.workflows.night_replay import own_registry
 from pipelines.workflows.registering import Registered, as_of, register_predictors, whole_accounting
@@ -38,11 +38,14 @@ NAME = "runtime-arriving"
 def registered_in(home: Path, clean: CleanTrace, **options: str) -> Registered:
     """What a run registers of ``clean``, published."""
     store = own_registry(home)
+    before = aliases(store, NAME)
     made = register_predictors(clean, user_history(clean), store, home, "r", **options)
+    assert aliases(store, NAME) == before, "no alias moves before the run is published"
     lake = Lake(home / "lake", f"run-{uuid.uuid4()}")
     lake.write_clean(clean)
     lake.name_models(NAME, made.models)
-    publish(home, lake, NAME, "run", store, 0.0)
+    with alone(home, clean.name):
+        publish(lake, NAME, "run", store)
     return made
 
 

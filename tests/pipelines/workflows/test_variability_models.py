@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import mlflow
@@ -21,14 +22,15 @@ from models.registry.versions import all_versions
 from models.variability import learners
 from models.variability.evaluation import Learning, forward
 from pipelines.assets import variability_model as variability_asset
+from pipelines.assets.partitions import system_on
 from pipelines.assets.resources import LakeResource
+from pipelines.assets.variability_checks import asked_back
 from pipelines.cli.variability.evaluate import command as evaluate_command
 from pipelines.cli.variability.train import command as train_command
 from pipelines.report.importances import TOP, importances
 from pipelines.sources.systems import remember_system, remembered, systems
 from pipelines.storage.lake import Lake
-from pipelines.workflows import variability_models, variability_night, variability_table
-from pipelines.workflows.variability_checks import asked_back
+from pipelines.workflows import variability_models, variability_table
 from pipelines.workflows.variability_models import TOLD, evaluate, retrain
 from pipelines.workflows.variability_table import TrainingTable
 from tests.support.contention import Runs, control_runs
@@ -166,7 +168,7 @@ class Asked(Exception):
     """A retraining that is not done."""
 
 
-def test_nights_assets_and_the_command_train_as_the_system_states(monkeypatch, tmp_path):
+def test_assets_and_the_command_train_as_the_system_states(monkeypatch, tmp_path):
     remember_system(tmp_path, "sixth", {"scope": "all"})
     text = remembered(tmp_path).read_text() + "elimination = true\nclassifiers = ['knn']\n"
     remembered(tmp_path).write_text(text)
@@ -177,31 +179,26 @@ def test_nights_assets_and_the_command_train_as_the_system_states(monkeypatch, t
         asked.append((scope, learning.elimination, learning.names))
         raise Asked
 
-    came = SimpleNamespace(quarantine=None, days=None, contradicting=0)
-    monkeypatch.setattr(variability_night, "ingest", lambda *_: came)
-    monkeypatch.setattr(variability_night, "training_table", lambda *_: None)
-    monkeypatch.setattr(variability_night, "pack_table", lambda _: (pd.DataFrame({"scope": []}), {}))
-    for name in ("check_counters", "check_control_runs", "check_features"):
-        monkeypatch.setattr(f"pipelines.workflows.variability_checks.{name}", lambda *_: [])
     monkeypatch.setattr(variability_models, "retrain", retrain)
     monkeypatch.setattr(variability_asset, "retrain", retrain)
     monkeypatch.setattr(variability_asset, "unpack_table", lambda *_: None)
-    with pytest.raises(Asked):
-        variability_night.night(tmp_path, "sixth", "2026-03-01", lambda: None)
     monkeypatch.setattr(Lake, "read", lambda *_: (None, None))
-    context = SimpleNamespace(partition_key="sixth", run=SimpleNamespace(run_id="r"))
+    monkeypatch.setattr(LakeResource, "alone", lambda _: nullcontext())
+    monkeypatch.setattr(variability_asset, "finish", lambda *_: None)
+    context = SimpleNamespace(partition_key=system_on("sixth"), run=SimpleNamespace(run_id="r"))
     asset = variability_asset.variability_model.op.compute_fn.decorated_fn
+    registry = SimpleNamespace(tracking=lambda: None)
     with pytest.raises(Asked):
-        asset(context, variability_asset.VariabilityConfig(), LakeResource(), SimpleNamespace(tracking=lambda: None))
+        list(asset(context, config=variability_asset.VariabilityConfig(), lake=LakeResource(), registry=registry))
     monkeypatch.setattr(variability_table, "training_table", lambda *_: SimpleNamespace(left_out={}))
     monkeypatch.setattr("pipelines.storage.registry.tracking", lambda: None)
     with pytest.raises(Asked):
         CliRunner().invoke(train_command, ["--system", "sixth"], catch_exceptions=False)
-    assert asked == [("all", True, ("knn",))] * 3
+    assert asked == [("all", True, ("knn",))] * 2
     own = ["--system", "sixth", "--scope", "own", "--no-eliminate", "--classifier", "adaboost"]
     with pytest.raises(Asked):
         CliRunner().invoke(train_command, own, catch_exceptions=False)
-    assert asked[3] == ("own", False, ("adaboost",))
+    assert asked[2] == ("own", False, ("adaboost",))
     remembered(tmp_path).write_text(text.replace("true", "1"))
     with pytest.raises(InputError, match="system sixth: elimination must be true or false, not 1"):
         systems(tmp_path)

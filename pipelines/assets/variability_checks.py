@@ -1,7 +1,4 @@
-"""Checks of a system's counters, features, models and trials, each defined once.
-
-Assets use them by stage, the night all together.
-"""
+"""Checks of a system's counters, features, models and trials."""
 
 from __future__ import annotations
 
@@ -149,11 +146,6 @@ def check_trials(made: pd.DataFrame, plan: Plan, table: pd.DataFrame) -> list[dg
             "fewer_runs_vary", varied[rush] < varied[base], severity=_WARN, asked=float(varied[rush]), not_asked=float(varied[base])
         ),
     ]
-
-
-def failed(results: list[dg.AssetCheckResult]) -> list[str]:
-    """Return names of the failed checks that are not warnings."""
-    return [str(each.check_name) for each in results if not each.passed and each.severity == dg.AssetCheckSeverity.ERROR]
 
 
 def asked_back(made: Retrained, features: pd.DataFrame) -> tuple[float, int]:

@@ -10,13 +10,8 @@ import pandas as pd
 import pytest
 
 from features.jobs.cleaning import CleanTrace, clean
-from models.runtime.protocol import TablePredictor
 from pipelines.assets.checks import broken, specs
-from pipelines.cli.run import _explain
-from pipelines.ingest.workload import Workload, generate
-from pipelines.workflows.simulated_model import SimulatedModel
-from pipelines.workflows.stages import user_history
-from pipelines.workflows.trace_checks import (
+from pipelines.assets.trace_checks import (
     HISTORY,
     JOBS,
     SCHEDULES,
@@ -26,6 +21,10 @@ from pipelines.workflows.trace_checks import (
     check_schedules,
     check_simulated_model,
 )
+from pipelines.cli.run import _explain
+from pipelines.ingest.workload import Workload, generate
+from pipelines.workflows.simulated_model import ServedModel
+from pipelines.workflows.stages import user_history
 from sim import Schedule, simulate
 
 
@@ -89,14 +88,13 @@ def test_a_history_that_miscounts(trace):
 
 
 def test_a_registered_model_that_consumers_get_otherwise_and_learning_that_does_not_help():
-    predictor = TablePredictor("registry:runtime-t", lambda jobs: np.zeros(0))
-    model = SimulatedModel(predictor, "runtime-t", "1", "last2", 0, asked=7, off_s=0.0)
+    model, shown = ServedModel("runtime-t", "1", "last2", 0, asked=7, off_s=0.0), "registry:runtime-t"
     accuracy = pd.Series({"requested": 0.5, "registry:runtime-t": 0.6, "lightgbm": 0.6})
-    assert failed(check_simulated_model(model, accuracy)) == set()
-    assert failed(check_simulated_model(replace(model, off_s=3.0), accuracy)) == {"consumers_get_what_is_simulated"}
+    assert failed(check_simulated_model(model, shown, accuracy)) == set()
+    assert failed(check_simulated_model(replace(model, off_s=3.0), shown, accuracy)) == {"consumers_get_what_is_simulated"}
     accuracy["registry:runtime-t"] = 0.4
-    assert failed(check_simulated_model(model, accuracy)) == {"learning_helps"}
-    assert {str(result.check_name) for result in check_simulated_model(model, accuracy)} == set(SIMULATED)
+    assert failed(check_simulated_model(model, shown, accuracy)) == {"learning_helps"}
+    assert {str(result.check_name) for result in check_simulated_model(model, shown, accuracy)} == set(SIMULATED)
 
 
 def test_a_schedule_that_cannot_be(schedule):

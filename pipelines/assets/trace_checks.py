@@ -16,7 +16,7 @@ import pandas as pd
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from pipelines.assets.checks import broken, holds
-from pipelines.workflows.simulated_model import SimulatedModel
+from pipelines.workflows.simulated_model import ServedModel
 from sim.metrics.timeline import busy_procs
 from sim.schedule import Schedule, recorded
 
@@ -100,9 +100,9 @@ def check_schedules(made: Sequence[Schedule], stored: Sequence[Schedule]) -> lis
     ]
 
 
-def check_simulated_model(model: SimulatedModel, accuracy: pd.Series) -> list[dg.AssetCheckResult]:
-    """Check the simulated registered model, and the accuracy of each predictor by name."""
-    learned = [name for name in (model.predictor.name, "lightgbm") if name in accuracy]
+def check_simulated_model(model: ServedModel, shown: str, accuracy: pd.Series) -> list[dg.AssetCheckResult]:
+    """Check the simulated registered model, called ``shown``, and all predictors' accuracy."""
+    learned = [name for name in (shown, "lightgbm") if name in accuracy]
     shown: dict[str, Any] = {str(name): float(accuracy[name]) for name in (*learned, "requested") if name in accuracy}
     return [
         holds(

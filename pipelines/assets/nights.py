@@ -1,0 +1,93 @@
+"""Nights in the asset graph: the stages of a run, with the day's date.
+
+A run of the graph is a night if it makes ``night`` or ``variability_night``, the marks of the day at the end of the graph; jobs,
+backfills and what is selected in the UI are told apart by that alone. A night holds the lock of its trace or system to the end.
+Its stages begin one draft, which is published by the last step. A night behind a later one makes nothing and is recorded, so that
+its day is no longer missing: a champion does not move back in time.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from features.errors import InputError
+from pipelines.assets.checks import holds
+from pipelines.assets.partitions import name_and_day
+from pipelines.workflows.night_day import later_night
+from pipelines.workflows.night_stages import night_stage
+
+if TYPE_CHECKING:
+    from pipelines.assets.resources import LakeResource
+
+JOBS = {"nightly": "night", "nightly_variability": "variability_night"}
+"""Jobs of nights, and the asset that each ends with."""
+RETRIES, RETRY_S = 2, 60
+"""Of a step that a registry or disk did not answer, after 60 and 120 s; errors of the accounting are not retried."""
+
+
+def is_night(run: dg.DagsterRun) -> bool:
+    """Tell whether a run is a night, by what it was asked to make."""
+    chosen = {key.to_user_string() for key in run.asset_selection or ()}
+    return bool(chosen & {*JOBS.values()}) if chosen else run.job_name in JOBS
+
+
+def stage(
+    does: str, first: bool = False, recorded: Callable[[str, str], dict[str, Any]] = lambda name, day: {}
+) -> Callable[[Callable[..., Any]], Callable[..., Iterator[Any]]]:
+    """Make the function of an asset one of nights, too.
+
+    ``does`` says what it does in the words of a status; the ``first`` one begins the draft, and ``recorded`` returns metadata of a
+    night that came too late. A night that fails leaves a line beside the pages. Its steps are tried again only where that may help.
+    """
+
+    def of(compute: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
+        @wraps(compute)
+        def made(context: dg.AssetExecutionContext, **given: Any) -> Iterator[Any]:
+            lake: LakeResource = given["lake"]
+            if not lake.night:
+                yield from _each(compute(context, **given))
+                return
+            name, day = name_and_day(context.partition_key)
+            if last := later_night(lake.lake(), lake.subject, day):
+                yield from _recorded(context, day, last, recorded(name, day))
+                return
+            try:
+                if not first and lake.lake().versions(lake.subject).draft(lake.lake().draft) is None:
+                    raise InputError(
+                        f"{name}: nothing of the night {day} is there to go on from: begin it anew, from the first asset on"
+                    )
+                with night_stage(lake.lake().versions(lake.subject), lake.lake().draft, day, does):
+                    results = [*_each(compute(context, **given))]
+            except Exception as error:
+                lake.tell_failure(error)
+                if _away(error) and context.retry_number < RETRIES:
+                    raise dg.RetryRequested(RETRIES, RETRY_S * 2**context.retry_number) from error
+                raise dg.Failure(" ".join(str(error).split()) or type(error).__name__, allow_retries=False) from error
+            yield from results
+
+        return made
+
+    return of
+
+
+def _each(result: Any) -> Iterable[Any]:
+    return [result] if isinstance(result, dg.MaterializeResult) else result
+
+
+def _away(error: Exception) -> bool:
+    """Tell whether the error may be gone in a minute."""
+    from mlflow.exceptions import MlflowException
+
+    return isinstance(error, (OSError, MlflowException))
+
+
+def _recorded(context: dg.AssetExecutionContext, day: str, last: str, metadata: dict[str, Any]) -> Iterator[dg.MaterializeResult]:
+    """Yield the results of a night that came too late to serve anything."""
+    why = f"the night {last} was published before: nothing was trained, and champion and tables stay those of that night"
+    checks = context.assets_def.check_specs
+    for key in context.assets_def.keys:
+        passed = [holds(each.name, True, asset=key, not_looked_at=why) for each in checks if each.asset_key == key]
+        told = {"night": day, "published": False, "why": why, **metadata}
+        yield dg.MaterializeResult(asset_key=key, metadata=told, check_results=passed)
