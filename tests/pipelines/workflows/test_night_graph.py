@@ -1,0 +1,150 @@
+"""A night as assets: killed between its stages, beside a run of the same day, and behind what it died of."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import mlflow
+import pytest
+
+from features.jobs.schema import Trace
+from models.registry import tracking
+from models.registry.versions import aliases, all_versions
+from pipelines.assets.partitions import trace_on
+from pipelines.definitions import defs
+from pipelines.ingest.canonical import write_canonical
+from pipelines.sources.traces import remember
+from pipelines.storage.lake import Lake
+from pipelines.storage.publishing import alone
+from pipelines.storage.registry import tracking as site
+from tests.support.arriving import contents, source
+
+SUBJECT, DAY = "runtime-arriving", 30
+LESS = {"schedules": {"config": {"schedulers": ["EASY"], "predictors": ["requested"]}}}
+
+
+class Home:
+    """A home directory with a trace that grows, and an instance of Dagster that knows it."""
+
+    def __init__(self, place: Path, instance: dg.DagsterInstance) -> None:
+        self.place, self.instance, self.trace = place, instance, source(jobs=600)
+        self.lake = Lake(place / "home" / "lake")
+        instance.add_dynamic_partitions("traces", ["arriving"])
+
+    def do(self, job: str, day: int, **options) -> dg.ExecuteInProcessResult:
+        kept = self.trace.accounting(self.trace.midnights[day])
+        path = self.place / "arriving.parquet"
+        write_canonical(Trace("arriving", kept.jobs, kept.procs, kept.origin_unix_s, kept.timezone), path)
+        remember(str(path), grows=True)
+        key = trace_on("arriving", self.label(day))
+        settings = {"ops": LESS, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+        given = {"partition_key": key, "instance": self.instance, "run_config": settings, "raise_on_error": False}
+        return defs.resolve_job_def(job).execute_in_process(**given, **options)
+
+    def label(self, day: int) -> str:
+        return self.trace.label(self.trace.midnights[day])
+
+    def days(self, asset: str) -> set[str]:
+        return self.instance.get_materialized_partitions(dg.AssetKey(asset))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    place, before = tmp_path_factory.mktemp("graph"), mlflow.get_tracking_uri()
+    with pytest.MonkeyPatch.context() as patch, dg.instance_for_test() as instance:
+        patch.setenv("QUEUECAST_HOME", str(place / "home"))
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        patch.setattr(tracking, "_SITE", None)
+        patch.chdir(place)
+        made = Home(place, instance)
+        assert made.do("full_run", DAY).success
+        yield made
+    mlflow.set_tracking_uri(before)
+
+
+def test_a_run_of_a_day_is_not_its_night(home: Home) -> None:
+    assert home.days("report") == {trace_on("arriving", home.label(DAY))}
+    assert home.days("night") == set(), "the night of the day is still missing"
+    assert not home.lake.has("nights", "arriving")
+    assert home.lake.versions(SUBJECT).current().made_by.startswith("run ")
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import dagster as dg
+from pipelines.assets import nights
+from tests.pipelines.workflows.test_night_graph import Home
+real = nights.night_stage
+def dies(versions, draft, label, stage):
+    return os.kill(os.getpid(), signal.SIGKILL) if stage == sys.argv[3] else real(versions, draft, label, stage)
+nights.night_stage = dies
+with dg.DagsterInstance.ephemeral() as instance:
+    Home(Path(sys.argv[1]), instance).do("nightly", int(sys.argv[2]))
+"""
+
+
+def test_a_night_killed_between_its_stages_changes_nothing_and_the_next_one_says_so(home: Home) -> None:
+    place = home.place / "home"
+    before, named = contents(place), aliases(site(), SUBJECT)
+    there = {str(each.version) for each in all_versions(site(), SUBJECT)}
+    for stage in ("simulating", "publishing"):
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, str(home.place), str(DAY + 1), stage], cwd=Path(__file__).parents[3], check=False
+        )
+        assert done.returncode == -signal.SIGKILL
+        assert contents(place) == before
+        assert aliases(site(), SUBJECT) == named
+        assert home.days("published_trace") == {trace_on("arriving", home.label(DAY))}
+    assert len(home.lake.versions(SUBJECT).drafts()) == 1, "each night forgets what the one before it left"
+    assert home.do("nightly", DAY + 1).success
+    assert f"The night {home.label(DAY + 1)} had died while looking at what was made" in night_page(home, DAY + 1)
+    left = {str(each.version) for each in all_versions(site(), SUBJECT)} - there
+    assert left <= {*aliases(site(), SUBJECT).values()}, "what the killed ones registered was taken back"
+    assert home.days("night") == {trace_on("arriving", home.label(DAY + 1))}
+
+
+def night_page(home: Home, day: int) -> str:
+    return (home.place / "home" / "reports" / "nights" / "arriving" / f"{home.label(day)}.html").read_text()
+
+
+def test_a_run_and_a_night_of_the_same_day_do_not_mix(home: Home) -> None:
+    versions, day = home.lake.versions(SUBJECT), DAY + 2
+    draft = home.do("full_run", day, asset_selection=[dg.AssetKey("jobs"), dg.AssetKey("rejected_jobs")])
+    assert draft.success
+    assert [each.id for each in versions.drafts()] == [draft.run_id]
+    assert home.do("nightly", day).success
+    night = versions.current()
+    assert night.made_by == f"the night {home.label(day)}"
+    assert versions.drafts() == [], "the run's draft began before the night was published"
+    page = (home.place / "home" / "reports" / "arriving.html").read_text()
+    assert 'href="nights/arriving/index.html"' in page
+    assert page == night_page(home, day).replace('href="index.html"', 'href="nights/arriving/index.html"')
+    assert set(home.lake.read("comparison", "arriving")[0]["predictor"]) == {"requested", "champion"}
+
+    assert home.do("full_run", day).success
+    run = versions.current()
+    assert run.made_by.startswith("run ")
+    assert {name for name in run.files if night.files.get(name) == run.files[name]} >= {"nights", "served"}
+    assert "champion" not in set(home.lake.read("comparison", "arriving")[0]["predictor"])
+    assert not any(name.startswith("reports/nights/") for name in run.files)
+    assert home.lake.read("nights", "arriving")[0]["night"].tolist() == [home.label(DAY + 1), home.label(day)]
+    assert home.do("nightly", day + 1).success, "a night follows a run"
+    assert home.lake.read("nights", "arriving")[0]["night"].iloc[-1] == home.label(day + 1)
+
+
+def test_a_night_without_its_stages_and_one_beside_another_are_refused(home: Home) -> None:
+    seen, day = contents(home.place / "home"), DAY + 4
+    alone_made = home.do("nightly", day, asset_selection=[dg.AssetKey("night")])
+    assert not alone_made.success
+    failed = home.place / "home" / "reports" / "nights" / "arriving" / f"{home.label(day)}.failed.txt"
+    assert "nothing of the night" in failed.read_text()
+    with alone(home.place / "home", "arriving"):
+        assert not home.do("nightly", day).success
+    assert "another night or run of arriving is running" in failed.read_text()
+    assert contents(home.place / "home") == seen
