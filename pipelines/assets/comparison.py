@@ -58,8 +58,7 @@ def comparison(context: dg.AssetExecutionContext, config: ComparisonConfig, lake
     name, _ = name_and_day(context.partition_key)
     report_progress("compare", 0, 1)
     clean = lake.lake().read_clean(name)
-    chosen = {"resamples": config.resamples, "confidence": config.confidence, "seed": config.seed}
-    table = keep_comparison(lake.lake(), clean, **chosen)
+    table = keep_comparison(lake.lake(), clean, resamples=config.resamples, confidence=config.confidence, seed=config.seed)
     of_table = told(lake.lake(), "comparison", name)
     report_progress("compare", 1, 1)
     made = kept_schedules(lake.lake(), clean)

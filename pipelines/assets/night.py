@@ -12,7 +12,6 @@ import pandas as pd
 from pipelines.assets.checks import holds, specs
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
-from pipelines.assets.published import OF_TRACES
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.report.table import markdown_of
 
@@ -24,7 +23,7 @@ CHECKS = {
 
 
 @dg.asset(
-    deps=list(OF_TRACES),
+    deps=["runtime_model", "report"],
     partitions_def=of_traces,
     group_name="nights",
     check_specs=specs("night", CHECKS),

@@ -10,7 +10,6 @@ from pipelines.assets.checks import holds, specs
 from pipelines.assets.counters import NEW_FILES
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_systems
-from pipelines.assets.published import OF_SYSTEMS
 from pipelines.assets.resources import LakeResource
 from pipelines.ingest.ldms_ingest import read_quarantine
 from pipelines.report.table import markdown_of
@@ -22,7 +21,7 @@ CHECKS = {"a_champion_serves": "There is a version for the alias champion to poi
 
 
 @dg.asset(
-    deps=list(OF_SYSTEMS),
+    deps=["variability_model", "cluster_experiments"],
     partitions_def=of_systems,
     group_name="nights",
     kinds={"parquet"},

@@ -48,7 +48,7 @@ def render_night(night: Night, run_id: str) -> str:
     )
     base: Any = next((each for each in combinations if each[:2] == _BASELINE), None)
     return template("night.html.j2").render(
-        trace=night.trace,
+        trace=night.clean.name,
         night=night.label,
         generated=night.clean.generated,
         facts=[
@@ -64,7 +64,7 @@ def render_night(night: Night, run_id: str) -> str:
         rule=_rule(),
         versions=_versions(night.registered),
         nothing_new=night.nothing_new,
-        checks=[(name, "holds" if passed else "fails") for name, passed in night.checks.items()],
+        checks=[(name, "holds" if passed else "fails") for name, passed in night.told["checks"].items()],
         accuracy=_accuracies(accuracies),
         judged_days=JUDGED_DAYS,
         drift=_drift(night.drift),
@@ -75,7 +75,7 @@ def render_night(night: Night, run_id: str) -> str:
         interval_notes=interval_notes(kept) if len(kept) else [],
         baseline=" / ".join(_BASELINE),
         provenance=[
-            ("trace", night.clean.source or night.trace),
+            ("trace", night.clean.source or night.clean.name),
             ("accounting until", instant(row["until_s"], night.clean.origin_unix_s)),
             ("data fingerprint", row["fingerprint"]),
             ("code", code_version()),

@@ -77,27 +77,40 @@ class Memo:
 class Night:
     """The results of a night.
 
-    ``row`` is its row of the table ``nights``, ``nights`` that table with it, ``registered`` and ``checks`` those of
-    :class:`pipelines.workflows.promotion.Promotion`, ``drift`` and ``performance`` the results of ``features.jobs.drift`` and
-    ``models.registry.performance``, ``comparison`` the result of :func:`sim.metrics.comparison.compare` on the last days, with a
-    row a schedule and metric, ``html`` the page ``report``, and ``pruned`` which old versions were removed.
+    ``row`` is its row of the table ``nights``, ``nights`` that table with it, ``registered`` and ``nothing_new`` those of
+    :class:`pipelines.workflows.promotion.Promotion`, ``told`` what :meth:`Tonight.retrain` left for the report, ``comparison`` the
+    result of :func:`sim.metrics.comparison.compare` on the last days, ``html`` the page ``report``, and ``pruned`` which old
+    versions were removed.
     """
 
-    trace: str
-    label: str
     clean: CleanTrace
     row: Mapping[str, Any]
     nights: pd.DataFrame
     registered: pd.DataFrame
-    checks: Mapping[str, bool]
     nothing_new: bool
-    drift: pd.DataFrame
-    performance: pd.DataFrame
+    told: Mapping[str, Any]
     comparison: pd.DataFrame
-    notes: tuple[str, ...]
     report: Path
     html: str = ""
     pruned: str = "nothing"
+
+    @property
+    def label(self) -> str:
+        return str(self.row["night"])
+
+    @property
+    def notes(self) -> list[str]:
+        return list(self.told["notes"])
+
+    @property
+    def drift(self) -> pd.DataFrame:
+        """Return the result of ``features.jobs.drift``."""
+        return pd.DataFrame(self.told["drift"])
+
+    @property
+    def performance(self) -> pd.DataFrame:
+        """Return the result of ``models.registry.performance``; empty for a first champion."""
+        return pd.DataFrame(self.told["performance"])
 
     @property
     def drifted(self) -> list[str]:
@@ -269,21 +282,8 @@ class Tonight:
         nights = pd.concat([self.before(label), pd.DataFrame([row])], ignore_index=True).astype(COLUMNS)
         self.lake.write("nights", self.trace, nights, {"generated": clean.generated})
         folder = self.lake.root.parent / "reports" / pages
-        result = Night(
-            self.trace,
-            label,
-            clean,
-            row,
-            nights,
-            registered,
-            told["checks"],
-            marks["nothing_new"],
-            pd.DataFrame(told["drift"]),
-            pd.DataFrame(told["performance"]),
-            comparison,
-            tuple(told["notes"]),
-            folder / f"{label}.html",
-        )
+        report = folder / f"{label}.html"
+        result = Night(clean, row, nights, registered, marks["nothing_new"], told, comparison, report)
         page = render_night(result, self.run_id)
         self.lake.write_page(f"{pages}/{label}.html", self.model, page)
         self.lake.write_page(f"{self.trace}.html", self.model, page.replace('href="index.html"', f'href="{pages}/index.html"'))

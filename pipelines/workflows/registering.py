@@ -26,7 +26,7 @@ from models.registry.versions import REFRESHED_FROM
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import RUN_WAITS_S, alone, finish
 from pipelines.workflows.judging import judging_instants
-from pipelines.workflows.nothing_new import MADE_FROM, serving
+from pipelines.workflows.nothing_new import MADE_FROM, nothing_new, serving
 from pipelines.workflows.retraining import (
     Incumbent,
     Retrained,
@@ -35,7 +35,6 @@ from pipelines.workflows.retraining import (
     learning_key,
     retrain,
     served_by,
-    versions_of_before,
 )
 from pipelines.workflows.split import Split, date_of, split
 from pipelines.workflows.stages import History
@@ -174,8 +173,8 @@ def _choose(work: _Work, date: Split) -> _Chosen:
     named = aliases(store, work.model)
     if present is not None and present.method is not None and present.trained_until_s > date.at_s:
         return _choose_beside(work, date, present)
-    before = versions_of_before(store, work.then_clean, work.then, present, work.seed)
-    if present is not None and before:
+    key = learning_key(work.then_clean, work.then, work.seed)
+    if present is not None and present.serves and (before := nothing_new(store, work.model, key)):
         numbers = [str(each.version) for each in before]
         mine = present.trained_version if present.method is not None else named.get("challenger", present.version)
         return _Chosen(mine, present.version, named.get("challenger", ""), numbers, nothing_new=True)
@@ -243,5 +242,5 @@ def _brought_up_to_date(work: _Work, chosen: _Chosen) -> str:
     if current or not ours:
         return chosen.champion
     method = trained_method(store, work.clean.name, tags.get(REFRESHED_FROM, chosen.champion))
-    mine = work.tags | ({MADE_FROM: tags[MADE_FROM]} if MADE_FROM in tags else {})
+    mine = {**work.tags, **{name: value for name, value in tags.items() if name == MADE_FROM}}
     return brought_up_to_date(store, work.clean, work.known, chosen.champion, method, mine).version

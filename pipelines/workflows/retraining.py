@@ -29,12 +29,10 @@ from models.runtime.evaluation import accuracy, evaluate_predictions
 from pipelines.workflows import promotion
 from pipelines.workflows.judging import Schedules, clusters, judge, mean_accuracy
 from pipelines.workflows.loaded_back import verified
-from pipelines.workflows.nothing_new import MADE_FROM, made_from, nothing_new
+from pipelines.workflows.nothing_new import MADE_FROM, made_from
 from pipelines.workflows.promotion import Outdated, Promotion, Score, Verdict, propose
 
 if TYPE_CHECKING:
-    from mlflow.entities.model_registry import ModelVersion
-
     from models.registry.registration import Candidate, Kind, Training
     from models.registry.runtime_registration import Snapshot
     from models.registry.tracking import Tracking
@@ -99,18 +97,6 @@ class Retrained(Promotion):
     @property
     def judged_jobs(self) -> int:
         return self.judged
-
-
-def versions_of_before(
-    store: Tracking, clean: CleanTrace, known: Accounting, present: Incumbent | None, seed: int
-) -> list[ModelVersion]:
-    """List the versions made from these jobs by this code, and those that serve.
-
-    None where there is something new to learn or nothing serves.
-    """
-    if present is None or not present.serves:
-        return []
-    return nothing_new(store, f"runtime-{clean.name}", learning_key(clean, known, seed))
 
 
 def learning_key(clean: CleanTrace, known: Accounting, seed: int) -> str:

@@ -8,7 +8,7 @@ was no such model, so the request answers there, and nothing there is judged.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,6 +48,14 @@ class ServedModel:
     learned_until_s: int
     asked: int
     off_s: float
+    trained: Method | None = None
+
+    @property
+    def learned(self) -> Method:
+        """Return what it learned; InputError for a version chosen by hand."""
+        if self.trained is None:
+            raise InputError(f"models:/{self.model}/{self.version}: was chosen by hand, and cannot be simulated as served")
+        return self.trained
 
     @property
     def agrees(self) -> bool:
@@ -59,7 +67,7 @@ class ServedModel:
 class SimulatedModel(ServedModel):
     """A version as a ``predictor`` of the simulator."""
 
-    predictor: TablePredictor
+    predictor: TablePredictor = field(kw_only=True)
 
 
 def served_model(name: str, version: str, clean: CleanTrace, known: Accounting, store: Tracking) -> ServedModel:
@@ -67,15 +75,15 @@ def served_model(name: str, version: str, clean: CleanTrace, known: Accounting, 
 
     InputError where it cannot be loaded.
     """
-    from models.registry.runtime_registration import load_version
+    from models.registry.runtime_registration import load_version, trained_method
 
     tags = dict(store.client.get_model_version(name, version).tags)
     if not {"method", "training_window_s"} <= tags.keys():
         return ServedModel(name, version, "chosen by hand", 0, 0, 0.0)
     trained = tags.get(REFRESHED_FROM, version)
-    model, method = load_version(name, trained), _method(name, trained, store)
+    model, method = load_version(name, trained), trained_method(store, name.removeprefix("runtime-"), trained)
     learned = int(tags["training_window_s"].split("..")[1])
-    return ServedModel(name, trained, method.name, learned, *_disagreement(model, tags, clean, known, method))
+    return ServedModel(name, trained, method.name, learned, *_disagreement(model, tags, clean, known, method), method)
 
 
 def simulated_model(
@@ -101,18 +109,12 @@ def simulated_model(
             "simulated: it knows what it would be asked; add (seen=yes) to simulate it nevertheless, marked"
         )
     rows = date.after(known.jobs["submit_s"].to_numpy(np.int64))
-    answers = serve(_method(name, served.version, store), known, rows, nights(clean, date.at_s), progress)
+    answers = serve(served.learned, known, rows, nights(clean, date.at_s), progress)
     request = clean.jobs["requested_s"].to_numpy(np.float64)
     seconds = replaced(request, rows, answers[PREDICTED])
     told = quantile_table(request, rows, {level: answers[output] for output, level in LEVELS.items() if output in answers})
     predictor = TablePredictor(shown or f"{PREFIX}{name}", lambda _: seconds, quantiles=lambda _: told)
     return SimulatedModel(**vars(served), predictor=predictor)
-
-
-def _method(name: str, version: str, store: Tracking) -> Method:
-    from models.registry.runtime_registration import trained_method
-
-    return trained_method(store, name.removeprefix("runtime-"), version)
 
 
 def _disagreement(

@@ -30,7 +30,7 @@ def home(tmp_path: Path) -> Path:
     lake = Lake(tmp_path / "lake", "first")
     lake.write("jobs", "t", pd.DataFrame({"number": [1]}))
     lake.name_models(MODEL, {"champion": "1"})
-    publish(tmp_path, lake, MODEL, "the first run", store, 0)
+    publish(lake, MODEL, "the first run", store)
     return tmp_path
 
 
@@ -61,7 +61,7 @@ def test_a_registry_that_lost_the_published_champion_is_not_taken_for_new(home: 
     draft = Lake(home / "lake", "second")
     draft.write("jobs", "t", pd.DataFrame({"number": [2]}))
     with pytest.raises(InputError, match="has no version 1 of runtime-t"):
-        publish(home, draft, MODEL, "a second run", other, 0)
+        publish(draft, MODEL, "a second run", other)
     assert Lake(home / "lake").read("jobs", "t")[0]["number"].tolist() == [1]
 
 

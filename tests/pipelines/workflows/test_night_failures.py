@@ -25,7 +25,8 @@ from pipelines.storage.lake import Lake
 from pipelines.storage.versions import Versions
 from pipelines.workflows import night_stages, night_status, promotion, retraining, stages
 from pipelines.workflows.night_replay import own_registry
-from pipelines.workflows.nights import Memo, night
+from pipelines.workflows.night_stages import Memo
+from pipelines.workflows.nights import night
 from tests.support.arriving import CHANGE_DAY, contents, source
 from tests.support.process import python
 
