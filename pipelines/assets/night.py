@@ -1,4 +1,4 @@
-"""The mark of a trace's night: that it was done, what was decided, and whether anything drifted.
+"""The mark of a trace's night: that it was done, what it decided, what drifted.
 
 It makes no table. It comes after everything that a night makes and before it is published, so a day without it has no night, and
 its checks see the night before any reader does.

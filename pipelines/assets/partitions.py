@@ -1,4 +1,4 @@
-"""Partitions: a trace and a day, a monitored system and a day; counters by the day they are of.
+"""Partitions: a trace or monitored system and a day; counters by their own days.
 
 A run is the partition of its trace and today, a night that of its trace and its day, and both make the same assets. So one
 partition key starts every stage of a night, a missed night is missing in the grid of ``night``, and a backfill of the missing days

@@ -78,7 +78,7 @@ class LakeResource(dg.ConfigurableResource):
         return trusted_home(Path(self.home)) if self.home else home()
 
     def alone(self) -> AbstractContextManager[None]:
-        """Hold the lock of the run's trace or system, waiting for its night; a night has it already."""
+        """Hold the lock of the run's trace or system; a night has it already."""
         return nullcontext() if self._night else alone(self.place(), lock_of(self._subject), RUN_WAITS_S)
 
     def tell_failure(self, error: Exception) -> None:

@@ -138,7 +138,7 @@ def judged_schedules(lake: Lake, clean: CleanTrace) -> tuple[list[Schedule], Spl
 def keep_comparison(
     lake: Lake, clean: CleanTrace, *, resamples: int = 2000, confidence: float = 0.95, seed: int = 0
 ) -> pd.DataFrame:
-    """Compare the judged schedules with EASY on requested times; write ``comparison``, return it.
+    """Compare the judged schedules with EASY on requests; write and return ``comparison``.
 
     Empty where nothing was submitted that could be compared.
     """

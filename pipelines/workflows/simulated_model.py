@@ -71,9 +71,9 @@ class SimulatedModel(ServedModel):
 
 
 def served_model(name: str, version: str, clean: CleanTrace, known: Accounting, store: Tracking) -> ServedModel:
-    """Return a ``version`` of ``name``, loaded back and asked; one chosen by hand is not asked.
+    """Return a ``version`` of ``name``, loaded back and asked.
 
-    InputError where it cannot be loaded.
+    One chosen by hand is not asked. InputError where it cannot be loaded.
     """
     from models.registry.runtime_registration import load_version, trained_method
 
