@@ -6,7 +6,7 @@ Nothing changes for readers before the last step, so a night that fails leaves t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from features.jobs.cleaning import CleanTrace
 from models.registry.versions import all_or_nothing
 from pipelines.storage.atomic import write
 from pipelines.storage.lake import Lake
-from pipelines.storage.publishing import NIGHT, aliases_of, alone, discarded_on_error
+from pipelines.storage.publishing import NIGHT, NIGHTS, alone, discarded_on_error, publish
 from pipelines.storage.registry import pruned
 from pipelines.workflows.night_stages import Memo, Night, NightConfig, Tonight, refuse_shorter, told_in
 from pipelines.workflows.progress import report_progress
@@ -44,14 +44,13 @@ def night(
     happened. Raises InputError for bad input, and any other error.
     """
     lake, model = Lake(home / "lake", f"{NIGHT}{label}"), f"runtime-{trace}"
-    versions = lake.versions(model)
     try:
         with alone(home, trace):
             with told_in("opening the registry", label, trace):
                 store = connect()
                 tonight = Tonight(lake, store, trace, label, run_id, config, memo or Memo())
                 tonight.begin()
-            with discarded_on_error(lake, model), all_or_nothing(store) as made:
+            with discarded_on_error(lake, model), all_or_nothing(store):
                 with tonight.stage("ingesting"):
                     lake.write_clean(read())
                     keep_history(lake, tonight.clean)
@@ -63,12 +62,8 @@ def night(
                 with tonight.stage("reporting"):
                     result = tonight.report()
 
-                def point(models: Mapping[str, str]) -> None:
-                    aliases_of(store, model)(models)
-                    made.keep()  # from then on the night's versions stay, even if its pages fail
-
                 with tonight.stage("publishing"):
-                    versions.publish(lake.draft, point)
+                    publish(lake, model, f"{NIGHTS}{label}", store)
             report_progress("night", 1, 1)
             return replace(result, pruned=pruned(store, model, config.keep))
     except Exception as error:

@@ -200,11 +200,12 @@ def test_aliases_half_moved_are_put_back(prepared, home: Path, monkeypatch: pyte
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from pipelines.storage import publishing, versions
-from pipelines.workflows import night_stages, nights
+from models.registry import registration
+from pipelines.storage import versions
+from pipelines.workflows import night_stages
 from tests.pipelines.workflows.test_night_failures import do, source
 module, name, after = sys.argv[2:5]
-owner = {"nights": nights, "stages": night_stages, "Versions": versions.Versions}[module]
+owner = {"registration": registration, "stages": night_stages, "Versions": versions.Versions}[module]
 real = getattr(owner, name)
 left = int(after)
 def dies(*arguments, **keywords):
@@ -225,7 +226,7 @@ do(Path(sys.argv[1]), source(jobs=2100), 1)
         ("stages", "served_schedules", 0, False),
         ("Versions", "publish", 0, False),
         ("Versions", "_put", 0, False),
-        ("nights", "aliases_of", 0, True),
+        ("registration", "set_aliases", 0, True),
         ("Versions", "_show", 0, True),
         ("Versions", "_show", 1, True),
         ("Versions", "sweep", 0, True),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import alone
 from pipelines.storage.registry import tracking as site
 from tests.support.arriving import contents, source
+from tests.support.process import python
 
 SUBJECT, DAY = "runtime-arriving", 30
 LESS = {"schedules": {"config": {"schedulers": ["EASY"], "predictors": ["requested"]}}}
@@ -94,10 +93,8 @@ def test_a_night_killed_between_its_stages_changes_nothing_and_the_next_one_says
     before, named = contents(place), aliases(site(), SUBJECT)
     there = {str(each.version) for each in all_versions(site(), SUBJECT)}
     for stage in ("simulating", "publishing"):
-        done = subprocess.run(
-            [sys.executable, "-c", KILLED, str(home.place), str(DAY + 1), stage], cwd=Path(__file__).parents[3], check=False
-        )
-        assert done.returncode == -signal.SIGKILL
+        done = python(["-c", KILLED, str(home.place), str(DAY + 1), stage])
+        assert done.returncode == -signal.SIGKILL, done.stderr
         assert contents(place) == before
         assert aliases(site(), SUBJECT) == named
         assert home.days("published_trace") == {trace_on("arriving", home.label(DAY))}
