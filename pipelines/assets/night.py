@@ -13,7 +13,7 @@ from pipelines.assets.checks import holds, specs
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
-from pipelines.report.table import markdown_of
+from pipelines.report.table import escaped, markdown_of
 
 CHECKS = {
     "champion_serves_this_night": "What consumers will load as champion has the histories of this night.",
@@ -47,7 +47,7 @@ def night(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regis
             "new jobs": row["new_jobs"],
             "champion": f"models:/{model}/{number}",
             "accuracy as served": dg.MetadataValue.json(served),
-            "notes": dg.MetadataValue.md("\n".join(f"* {note}" for note in told["notes"]) or "none"),
+            "notes": dg.MetadataValue.md("\n".join(f"* {escaped(note)}" for note in told["notes"]) or "none"),
             "page": dg.MetadataValue.path(str(lake.place() / "reports" / "nights" / name / f"{day}.html")),
             "generated": clean.generated,
         },
