@@ -23,7 +23,7 @@ from pipelines.storage.registry import tracking as site
 from tests.support.arriving import contents, source
 from tests.support.process import python
 
-SUBJECT, DAY = "runtime-arriving", 30
+SUBJECT, DAY = "runtime-arriving", 21
 LESS = {"schedules": {"config": {"schedulers": ["EASY"], "predictors": ["requested"]}}}
 
 
