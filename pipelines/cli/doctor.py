@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 
 import click
 
@@ -14,8 +16,14 @@ from pipelines.cli.options import note
 
 @click.command()
 @click.option("--repair", "mend", is_flag=True, help="Do what can be done; results that readers may use are never removed.")
+@click.option(
+    "--home",
+    "given",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="A replay's home directory, with a registry of its own. [default: the site's]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line: part, where, what, mend, by_hand, repaired.")
-def command(mend: bool, as_json: bool) -> None:
+def command(mend: bool, given: Path | None, as_json: bool) -> None:
     """Check lake, pointers, drafts, registry, counters, databases and permissions of the home directory.
 
     Exit code 1 where something needs repair, or still does after it.
@@ -24,11 +32,12 @@ def command(mend: bool, as_json: bool) -> None:
     from pipelines.storage.registry import tracking
     from pipelines.workflows.doctor import Finding, examine, repair
 
-    place = home()
+    place = given.absolute() if given is not None else home()
+    connect = tracking if given is None else partial(tracking, f"sqlite:///{place / 'mlflow.db'}")
     if not place.is_dir():
-        raise InputError(f"{place}: there is no home directory here; $QUEUECAST_HOME names another")
+        raise InputError(f"{place}: there is no home directory here; $QUEUECAST_HOME or --home names another")
     repaired: list[Finding] = []
-    left = repair(place, tracking, repaired.append) if mend else examine(place, tracking)
+    left = repair(place, connect, repaired.append) if mend else examine(place, connect)
     if as_json:
         for finding in (*repaired, *left):
             stated = {name: getattr(finding, name) for name in ("part", "where", "what", "mend")}

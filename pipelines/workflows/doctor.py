@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 
 from features.errors import InputError
 from pipelines.sources.systems import systems
-from pipelines.storage.atomic import being_written, removed
+from pipelines.storage.atomic import being_written, moved, removed
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.permissions import umask
@@ -100,9 +100,7 @@ def _databases(home: Path) -> Iterator[Finding]:
         if path.stat().st_size == 0 and part == "registry":
             aside = path.with_name("mlflow.db.empty")
             what = "is empty: it was cut; a backup brings its models back"
-            yield Finding(
-                part, path.name, what, f"begin anew without them ({aside.name} is kept)", partial(os.replace, path, aside)
-            )
+            yield Finding(part, path.name, what, f"begin anew without them ({aside.name} is kept)", partial(moved, path, aside))
             continue
         try:
             with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=5)) as database:

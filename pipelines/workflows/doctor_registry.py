@@ -194,9 +194,10 @@ def runs_of_dagster(home: Path) -> Iterator[Finding]:
 
 
 def _has_dagster(home: Path) -> bool:
+    from pipelines.storage.home import home as site
     from pipelines.storage.instance import dagster_home
 
-    if not os.environ.get("DAGSTER_HOME") and not (home / "dagster" / ".ready").exists():
+    if not (home / "dagster" / ".ready").exists() and (home != site() or not os.environ.get("DAGSTER_HOME")):
         return False
     dagster_home()
     return True

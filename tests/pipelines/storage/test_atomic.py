@@ -1,0 +1,65 @@
+"""Files are written by one module: whole, on the disk, or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from pipelines.storage import atomic
+
+HOUSE = Path(__file__).parents[3]
+WRITES = re.compile(r"\bos\.(replace|rename)\(|\.write_(text|bytes)\(|\.open\(\"[wax]|\bopen\([^)]*, \"[wax]")
+ELSEWHERE = {
+    "pipelines/storage/atomic.py": 3,  # this is the place
+    "pipelines/storage/counters_store.py": 2,  # parts are synced where they are staged, and their folders before the ledger names them
+    "pipelines/workflows/campaigns.py": 1,  # the journal is synced line by line
+}
+
+
+def test_every_file_is_written_through_the_one_module() -> None:
+    found = {}
+    for path in sorted((HOUSE / "pipelines").rglob("*.py")):
+        lines = [
+            line
+            for line in path.read_text().splitlines()
+            if WRITES.search(line) and not re.search(r"temporary\.|replacing\(", line)
+        ]
+        if lines:
+            found[path.relative_to(HOUSE).as_posix()] = len(lines)
+    assert {name: count for name, count in found.items() if count > ELSEWHERE.get(name, 0)} == {}
+
+
+def test_a_file_its_directory_and_a_new_directory_are_synced_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda file: told.append(os.readlink(f"/proc/self/fd/{file}")))
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", lambda *paths: (told.append("moved"), replace(*paths)))
+    atomic.write(tmp_path / "new" / "page.html", "text")
+    assert [told[0], *told[2:]] == [str(tmp_path), "moved", str(tmp_path / "new")]
+    assert told[1].startswith(str(tmp_path / "new" / ".page.html."))
+    assert (tmp_path / "new" / "page.html").read_text() == "text"
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["page.html"]
+
+
+def test_what_cannot_be_written_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "page.html"
+    atomic.write(place, "old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        atomic.write(place, "new")
+    assert place.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [place]
+
+
+def test_an_unfinished_file_is_left_alone_while_its_process_lives(tmp_path: Path) -> None:
+    mine = tmp_path / atomic.unfinished("part")
+    assert atomic.being_written(mine)
+    assert not atomic.being_written(tmp_path / mine.name.replace(str(os.getpid()), "4194305"))  # beyond any process
+    assert not atomic.being_written(tmp_path / "page.html")
