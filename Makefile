@@ -15,7 +15,7 @@ run: $(KERNELS)  ## the whole pipeline on the generated workload, and its compar
 test: $(KERNELS)  ## every test
 	@$(BIN)/python -m pytest $(WORKERS)
 
-test-fast: $(KERNELS)  ## the tests that take a moment each, about three minutes on two cores
+test-fast: $(KERNELS)  ## the tests that take a moment each, about a minute on two cores
 	@$(BIN)/python -m pytest $(WORKERS) -m "not slow and not end_to_end"
 
 campaign: $(KERNELS)  ## an hour of attempts to break it: mutated inputs, kills, faults, races

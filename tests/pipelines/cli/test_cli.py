@@ -208,7 +208,7 @@ def test_bench_writes_figures_and_compares_with_them(trace: Path, tmp_path: Path
         ("small", 3, False),
     ]
     assert all(row["jobs_per_s"] == pytest.approx(row["jobs"] / row["median_s"]) for row in rows)
-    again = queuecast("bench", "--scheduler", "EASY", "--repeat", "1", "--against", str(stored), home=tmp_path)
+    again = queuecast("bench", "--quick", "--scheduler", "EASY", "--repeat", "1", "--against", str(stored), home=tmp_path)
     assert again.returncode == 0, again.stderr
     assert "times as fast as before" in again.stdout
     stored.write_text("{}")
