@@ -69,12 +69,13 @@ def _steps(clock: Clock, first_s: int, last_s: int) -> tuple[tuple[int, int], ..
 
     days = np.append(np.arange(first_s, last_s, DAY_S), last_s)
     each = ahead(days)
-    found = [(first_s, int(each[0]))]
-    for change in np.flatnonzero(np.diff(each)):
-        day = np.arange(days[change] + 1, days[change + 1] + 1)
-        at = int(np.argmax(ahead(day) != each[change]))
-        found.append((int(day[at]), int(each[change + 1])))
-    return tuple(found)
+    changes = np.flatnonzero(np.diff(each))
+    before, after = days[changes], days[changes + 1]  # halve the days until they are seconds
+    while (after - before > 1).any():
+        middle = (before + after) // 2
+        same = ahead(middle) == each[changes]
+        before, after = np.where(same, middle, before), np.where(same, after, middle)
+    return ((first_s, int(each[0])), *zip(after.tolist(), each[changes + 1].tolist(), strict=True))
 
 
 @lru_cache(maxsize=64)
