@@ -55,10 +55,10 @@ def _treat(scene: Scene, kills: int, random_: random.Random, folder: Path, count
     for finding in found:
         counts.outcomes[f"doctor: {finding['part']}, {finding['mend']}"] += 1
     said = f"{scene.name} after {kills} kills"
-    if (first, code, last) != (1, 0, 0) or left:
+    if (first, code, last) != (int(bool(found)), 0, 0) or left:
         counts.findings.append(f"{said}: exit codes {first}, {code}, {last}; left: {[each['what'] for each in left]}")
-    if not repaired:
-        counts.findings.append(f"{said}: nothing was repaired")
+    if bool(found) != bool(repaired):
+        counts.findings.append(f"{said}: found {len(found)}, and repaired {len(repaired)}")
     changed = {name for name in before if before[name] != now[name] and name not in ("aliases", "pages")}
     if changed or ("version" in now and version_followed(place, now)):
         counts.findings.append(f"{said}: the doctor changed {sorted(changed)} of what was published")
