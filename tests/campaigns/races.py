@@ -37,9 +37,9 @@ COMMANDS: Mapping[str, Callable[[Path], int]] = {
 PAIRS = tuple(combinations_with_replacement(COMMANDS, 2))
 ATTEMPTS = 2 * len(PAIRS)
 AT_WORK = re.compile(
-    r"another (night or run|process) |was published after .* had begun: begin again|database is locked|is not a trace that was run"
+    r"another (night or run|process) |was published after .* had begun: begin again|database is locked|is not a trace that was run|no longer in the catalogue"
 )
-"""Lines with which a command may end that finds another at work; the last is of a trace that the other forgot."""
+"""Lines with which a command may end that finds another at work; the last two are of a trace that the other forgot."""
 
 
 def campaign(attempts: int, seed: int, folder: Path, pairs: tuple[str, ...] = ()) -> Counts:
