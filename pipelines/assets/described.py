@@ -30,72 +30,41 @@ OWNER = "team:operations"
 NIGHTLY = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=36), warn_window=timedelta(hours=26))
 """A night is late after 26 hours, and missed after 36."""
 NIGHTS = ("night", "variability_night")
-_JOBS = ("features/*.py", "features/jobs/*.py")
-_RUNTIME = ("models/runtime/**/*.py", "models/packed/*.py", "models/trees.py", "models/registry/*.py")
-_VARIABILITY = ("models/variability/**/*.py", "models/trees.py", "models/packed/*.py", "models/registry/*.py")
-_PROMOTION = ("pipelines/workflows/promotion.py", "pipelines/workflows/nothing_new.py")
-_PUBLISHING = ("pipelines/assets/published.py", "pipelines/storage/publishing.py", "pipelines/storage/versions.py")
-_INGEST = tuple(
-    f"pipelines/ingest/{name}.py"
-    for name in ("swf*", "slurm*", "accounting", "canonical", "lublin", "people*", "workload", "read", "source", "localtime")
-)
-_MONITORING = tuple(f"pipelines/ingest/{name}.py" for name in ("ldms*", "control_runs", "probes", "node_list", "localtime"))
-_COUNTERS = (
-    "features/monitoring/*.py",
-    *_MONITORING,
-    "pipelines/storage/counters_*.py",
-    "pipelines/workflows/variability_ingest.py",
-)
+
+
+def _flows(names: str) -> tuple[str, ...]:
+    return tuple(f"pipelines/workflows/{name}.py" for name in names.split())
+
+
+_JOBS, _SIM, _INGEST = ("features/*.py", "features/jobs/*.py"), ("sim/**/*.py",), ("pipelines/ingest/*.py",)
+_MODELS = ("models/trees.py", "models/packed/*.py", "models/registry/*.py", *_flows("promotion nothing_new"))
+_RUNTIME, _VARIABILITY = ("models/runtime/**/*.py", *_MODELS), ("models/variability/**/*.py", *_MODELS)
+_MONITORING = ("features/*.py", "features/monitoring/*.py")
+_COUNTERS = (*_MONITORING, *_INGEST, "pipelines/storage/counters_*.py", *_flows("variability_ingest"))
+_PUBLISHING = ("pipelines/storage/publishing.py", "pipelines/storage/versions.py")
+_FILE = {"rejected_jobs": "jobs", "user_history": "history", "report": "comparison", "counters_by_day": "counters"}
+_FILE |= {"control_runs": "counters", "published_trace": "published", "published_system": "published"}
+"""Files of the assets that are not called like theirs."""
 MADE_BY = {
-    "jobs": (*_JOBS, *_INGEST, "pipelines/workflows/night_day.py", "pipelines/assets/jobs.py"),
-    "rejected_jobs": (*_JOBS, *_INGEST, "pipelines/assets/jobs.py"),
-    "user_history": (*_JOBS, "pipelines/workflows/stages.py", "pipelines/assets/history.py"),
-    "runtime_model": (
-        *_JOBS,
-        *_RUNTIME,
-        *_PROMOTION,
-        *(f"pipelines/workflows/{name}.py" for name in ("registering", "retraining", "judging", "split", "night_*")),
-        "pipelines/assets/runtime_model.py",
-    ),
-    "schedules": (
-        *_JOBS,
-        *_RUNTIME,
-        "sim/**/*.py",
-        *(
-            f"pipelines/workflows/{name}.py"
-            for name in ("run_schedules", "night_schedules", "simulated_model", "loaded_back", "stages")
-        ),
-        "pipelines/assets/schedules.py",
-    ),
-    "comparison": ("sim/**/*.py", "pipelines/workflows/run_schedules.py", "pipelines/assets/comparison.py"),
-    "report": ("pipelines/report/*", "pipelines/assets/comparison.py"),
+    "jobs": (*_JOBS, *_INGEST, *_flows("night_day")),
+    "rejected_jobs": (*_JOBS, *_INGEST, *_flows("night_day")),
+    "user_history": (*_JOBS, *_flows("stages")),
+    "runtime_model": (*_JOBS, *_RUNTIME, *_flows("registering retraining judging split night_*")),
+    "schedules": (*_JOBS, *_RUNTIME, *_SIM, *_flows("run_schedules night_schedules simulated_model loaded_back stages")),
+    "comparison": (*_SIM, *_flows("run_schedules")),
+    "report": ("pipelines/report/*",),
     "published_trace": _PUBLISHING,
-    "night": ("pipelines/assets/night.py",),
-    "counters": (*_COUNTERS, "pipelines/assets/counters.py"),
-    "counters_by_day": (*_COUNTERS, "pipelines/assets/counters.py"),
-    "control_runs": (*_MONITORING, "pipelines/storage/run_store.py", "pipelines/assets/counters.py"),
-    "variability_features": (
-        "features/*.py",
-        "features/monitoring/*.py",
-        "pipelines/workflows/variability_table.py",
-        "pipelines/assets/variability_features.py",
-    ),
-    "variability_model": (
-        *_VARIABILITY,
-        *_PROMOTION,
-        "pipelines/workflows/variability_models.py",
-        "pipelines/assets/variability_model.py",
-    ),
-    "cluster_experiments": (
-        *_VARIABILITY,
-        "sim/**/*.py",
-        "pipelines/workflows/variability_trials.py",
-        "pipelines/assets/cluster_experiments.py",
-    ),
+    "night": (),
+    "counters": _COUNTERS,
+    "counters_by_day": _COUNTERS,
+    "control_runs": (*_MONITORING, *_INGEST, "pipelines/storage/run_store.py"),
+    "variability_features": (*_MONITORING, *_flows("variability_table")),
+    "variability_model": (*_VARIABILITY, *_flows("variability_models")),
+    "cluster_experiments": (*_VARIABILITY, *_SIM, *_flows("variability_trials")),
     "published_system": _PUBLISHING,
-    "variability_night": ("pipelines/assets/variability_night.py",),
+    "variability_night": (),
 }
-"""Files that make each asset, apart from those that make what it is made from."""
+"""Files that make each asset beside its own, apart from those that make what it is made from."""
 
 
 def described(spec: dg.AssetSpec) -> dg.AssetSpec:
@@ -107,7 +76,8 @@ def described(spec: dg.AssetSpec) -> dg.AssetSpec:
 
 def code_version(asset: str, house: Path = HOUSE) -> str:
     """Return a digest of the files that make ``asset``."""
-    files = sorted({file for pattern in MADE_BY[asset] for file in _files(house, pattern)})
+    own = f"pipelines/assets/{_FILE.get(asset, asset)}.py"
+    files = sorted({file for pattern in (*MADE_BY[asset], own) for file in _files(house, pattern)})
     return digest([(file.relative_to(house).as_posix(), _content(file)) for file in files])
 
 

@@ -51,13 +51,6 @@ class ServedModel:
     trained: Method | None = None
 
     @property
-    def learned(self) -> Method:
-        """Return what it learned; InputError for a version chosen by hand."""
-        if self.trained is None:
-            raise InputError(f"models:/{self.model}/{self.version}: was chosen by hand, and cannot be simulated as served")
-        return self.trained
-
-    @property
     def agrees(self) -> bool:
         """Tell whether consumers get the answers that are simulated."""
         return self.off_s <= 1e-6
@@ -109,7 +102,9 @@ def simulated_model(
             "simulated: it knows what it would be asked; add (seen=yes) to simulate it nevertheless, marked"
         )
     rows = date.after(known.jobs["submit_s"].to_numpy(np.int64))
-    answers = serve(served.learned, known, rows, nights(clean, date.at_s), progress)
+    if served.trained is None:
+        raise InputError(f"models:/{name}/{version}: was chosen by hand, and cannot be simulated as served")
+    answers = serve(served.trained, known, rows, nights(clean, date.at_s), progress)
     request = clean.jobs["requested_s"].to_numpy(np.float64)
     seconds = replaced(request, rows, answers[PREDICTED])
     told = quantile_table(request, rows, {level: answers[output] for output, level in LEVELS.items() if output in answers})

@@ -101,6 +101,8 @@ def test_every_asset_has_owner_and_version_and_nights_are_due() -> None:
 
 def test_every_file_that_makes_an_asset_is_there() -> None:
     assert not [pattern for patterns in MADE_BY.values() for pattern in patterns if not list(HOUSE.glob(pattern))]
+    missing = [asset for asset in MADE_BY if not (HOUSE / f"pipelines/assets/{described._FILE.get(asset, asset)}.py").exists()]
+    assert not missing
 
 
 def test_links_open_in_a_browser() -> None:
