@@ -15,6 +15,7 @@ from features.errors import InputError
 DAY_S = 86_400
 WEEK_S = 7 * DAY_S
 _MONDAY_S = 4 * DAY_S  # 1970-01-05, the first Monday of Unix time
+_NO_DATE_S = 253_370_764_800  # the year 9999, which a simulation of long jobs may pass: days without time zone from there on
 
 
 def local_clock_s(submit_s: np.ndarray, origin_unix_s: int | None, timezone: str | None) -> np.ndarray:
@@ -41,11 +42,11 @@ class Clock(NamedTuple):
 
     def next_midnight(self, now_s: int) -> int:
         """Return the trace's second at which the next local day after ``now_s`` begins."""
-        if self.origin_unix_s is None or self.timezone is None or self.timezone in _UTC:
-            local = now_s + (self.origin_unix_s or 0)
-            return now_s + DAY_S - local % DAY_S
+        unix_s = now_s + (self.origin_unix_s or 0)
+        if self.origin_unix_s is None or self.timezone is None or self.timezone in _UTC or unix_s >= _NO_DATE_S:
+            return now_s + DAY_S - unix_s % DAY_S
         zone = _zone(self.timezone)
-        today = datetime.fromtimestamp(self.origin_unix_s + now_s, UTC).astimezone(zone).date()
+        today = datetime.fromtimestamp(unix_s, UTC).astimezone(zone).date()
         tomorrow = today + timedelta(days=1)
         # where clocks skip midnight itself, the time zone's rule names the instant at which they do
         return int(datetime(tomorrow.year, tomorrow.month, tomorrow.day, tzinfo=zone).timestamp()) - self.origin_unix_s

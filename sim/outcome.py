@@ -6,9 +6,10 @@ The kernel is stopped and resumed wherever it needs an answer from outside.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -18,16 +19,21 @@ from features.errors import InputError
 from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor
-from sim.kernel.loop import DECIDE, DONE, NEVER, RETRAIN, Settings
+from sim.kernel.loop import DECIDE, DONE, NEVER, PAUSE, RETRAIN, Settings
 from sim.kernel.run import run
 from sim.kernel.scratch import Scratch, Work
 from sim.kernel.start_decision import StartDecision, decide
-from sim.kernel.state import CLAMPED, ENDED, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
+from sim.kernel.state import CLAMPED, ENDED, EVENTS, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
 from sim.names import PLANNING, Scheduler
 from sim.policy import Policy, kernel_settings
 from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, Prepared, as_predictor, inputs, told_quantiles
 from sim.python_predictor import Conversation
 
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with the jobs that have ended and all jobs, several times a second."""
+FIRST_LEG, LEG_S = 100_000, 0.1
+"""Work until the kernel pauses first, in events and jobs that are planned, and about the seconds between pauses, in which Python can report
+and be interrupted."""
 TRACE_SECONDS = Clock()
 """The default wall clock: the trace's seconds, as if its second 0 were a midnight."""
 
@@ -80,6 +86,7 @@ def outcome(
     clock: Clock = TRACE_SECONDS,
     machine: Machine | None = None,
     scratch: Scratch | None = None,
+    progress: Progress | None = None,
 ) -> Outcome:
     """Simulate without tables, for campaigns of thousands of short simulations.
 
@@ -106,7 +113,7 @@ def outcome(
     )
     if plan.rush is not None:
         work.state.counters[MOST_SKIPS] = plan.rush.skips
-    return _Simulation(workload, source, given, settings, work, clock, start_decision, machine).outcome()
+    return _Simulation(workload, source, given, settings, work, clock, start_decision, machine, progress).outcome()
 
 
 @dataclass
@@ -121,6 +128,7 @@ class _Simulation:
     clock: Clock
     start_decision: StartDecision | None
     machine: Machine | None
+    progress: Progress | None
     conversation: Conversation | None = None
     retraining: float = 0.0
 
@@ -140,9 +148,18 @@ class _Simulation:
                 self.workload.origin,
                 np.arange(len(self.workload.jobs)) if rows is None else rows,
             )
+        leg, counters = FIRST_LEG, self.work.state.counters
+        counters[EVENTS], left = leg, began
         reason, now = self._advance(0)
         while reason != DONE:
-            self._answer(reason, now)
+            if reason == PAUSE:
+                arrived = time.perf_counter()
+                leg = max(int(leg * min(LEG_S / (arrived - left), 8.0)), 1)
+                counters[EVENTS], left = leg, arrived
+                if self.progress is not None:
+                    self.progress(int(counters[ENDED]), len(self.workload.jobs))
+            else:
+                self._answer(reason, now)
             reason, now = self._advance(now)
         return self._decided(time.perf_counter() - began)
 

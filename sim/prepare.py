@@ -43,7 +43,7 @@ class Prepared(NamedTuple):
 
 def prepare(jobs: pd.DataFrame, procs: int) -> Prepared:
     """Return ``jobs`` ready to be simulated; InputError as :func:`sim.simulate`."""
-    return Prepared(jobs, *as_arrays(jobs, procs), procs)
+    return Prepared(jobs, *as_arrays(jobs, procs), int(procs))
 
 
 def as_arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
@@ -72,7 +72,7 @@ def check_machine(procs: object) -> None:
     """Raise InputError unless ``procs`` is a number of processors."""
     if not isinstance(procs, Integral) or isinstance(procs, bool) or procs < 1:
         raise InputError(f"procs is {procs!r}, not a whole number of at least 1 processor")
-    if procs > limits.PROCESSORS:
+    if int(procs) > limits.PROCESSORS:
         raise InputError(f"procs is {procs:,}, and a machine has at most {limits.PROCESSORS:,} processors")
 
 

@@ -13,7 +13,7 @@ from features.jobs.shaking import moves, shaken
 from models.runtime.protocol import Predictor
 from sim.kernel.scratch import Scratch
 from sim.kernel.start_decision import StartDecision
-from sim.outcome import TRACE_SECONDS, outcome
+from sim.outcome import TRACE_SECONDS, Progress, outcome
 from sim.policy import Policy
 from sim.prepare import as_predictor, prepare
 from sim.schedule import Schedule, as_schedule
@@ -91,8 +91,12 @@ def simulate_policy(
     trace: str = "",
     generated: bool = False,
     scratch: Scratch | None = None,
+    progress: Progress | None = None,
 ) -> Schedule:
-    """Schedule ``jobs`` by ``policy``; arguments and errors as :func:`simulate`."""
+    """Schedule ``jobs`` by ``policy``; arguments and errors as :func:`simulate`.
+
+    ``progress(ended, jobs)`` is called several times a second of a long simulation.
+    """
     check_seed([policy.predictor], [policy.seed], policy.shake_s)
     source, table, rows = as_predictor(seeded(policy.predictor, policy.seed)), jobs, None
     if policy.shake_s:
@@ -101,7 +105,7 @@ def simulate_policy(
         table, rows = shaken(jobs, moves(len(jobs), policy.shake_s, policy.seed), policy.dependencies)
         source = in_order(source, jobs, rows)
     asked = policy._replace(predictor=source)
-    made = outcome(prepare(table, procs), asked, start_decision=start_decision, clock=clock, scratch=scratch)
+    made = outcome(prepare(table, procs), asked, start_decision=start_decision, clock=clock, scratch=scratch, progress=progress)
     if rows is not None:
         made = restored(made, rows)
     return as_schedule(made, jobs, policy, procs=procs, trace=trace, generated=generated)

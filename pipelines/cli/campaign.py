@@ -5,8 +5,6 @@ Schedulers x predictors x corrections, resumable, with intervals over windows.
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,13 +15,11 @@ import click
 import pandas as pd
 
 from pipelines.cli.options import REGISTERED, Finite, check_outputs, load, note, shake_option, trace_options
+from pipelines.cli.progress import shown_progress
 from pipelines.cli.simulate import fitted, say_dependencies, table_files
-from sim.campaigns.campaign import Campaign, Progress, check_policies, threads
+from sim.campaigns.campaign import Campaign, check_policies, threads
 from sim.campaigns.windows import CROSSING, DROP_RULES, LENGTHS_S, Windows, split_windows
 from sim.metrics.schedule_metrics import TAU_S
-
-_EVERY_S = 10.0
-"""Seconds between lines of progress where there is no terminal."""
 
 
 class _Starvation(click.ParamType):
@@ -190,33 +186,6 @@ def tell_windows(windows: Windows) -> None:
     note(f"{len(windows.windows)} windows of {kept:,} jobs ({windows.split}); jobs dropped: {dropped}; judged by {windows.basis}")
     if windows.empty:
         note(f"windows without jobs: {', '.join(map(str, windows.empty))}")
-
-
-@contextmanager
-def shown_progress() -> Iterator[Progress]:
-    """Yield a progress callback: a bar on a terminal, otherwise a line every few seconds."""
-    if not sys.stderr.isatty():
-        told = began = time.monotonic()
-        first: int | None = None
-
-        def line(done: int, total: int) -> None:
-            nonlocal told, first
-            first = done if first is None else first  # resumed points took no time in this run
-            now = time.monotonic()
-            if now - told >= _EVERY_S or done == total:
-                told = now
-                left = f", about {(now - began) / (done - first) * (total - done):,.0f} s left" if first < done < total else ""
-                note(f"{done:,} of {total:,} points{left}")
-
-        yield line
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        task = bars.add_task("", total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
 @contextmanager

@@ -18,12 +18,16 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.runtime.protocol import Predictor
 from pipelines.cli.options import REGISTERED, Finite, check_outputs, load, note, shake_option, trace_options
+from pipelines.cli.progress import shown_progress
 from sim.metrics.names import METRICS, SHOWN
 from sim.metrics.schedule_metrics import evaluate, nothing_waits
 from sim.policy import NAMES, Policy
 from sim.schedule import IDENTITY, Schedule
 from sim.shaken import check_seed, moved_by_seed
 from sim.simulate import simulate_policy
+
+_QUIET_S = 1.5
+"""Seconds of a simulation before its progress is shown."""
 
 
 @click.command()
@@ -111,14 +115,18 @@ def command(
     for scheduler, predictor, correction in product(schedulers, chosen, corrections):
         moved = seed if moved_by_seed(predictor, shake_s) else 0
         policy = Policy(scheduler, predictor, correction, semantics, starvation_s, dependencies, moved, shake_s)
-        schedule = simulate_policy(
-            workload.jobs,
-            policy,
-            procs=workload.procs,
-            trace=workload.name,
-            generated=workload.generated,
-            clock=workload.clock,
-        )
+        with shown_progress(
+            "jobs have ended", f"{scheduler} / {predictor if isinstance(predictor, str) else predictor.name}", after_s=_QUIET_S
+        ) as progress:
+            schedule = simulate_policy(
+                workload.jobs,
+                policy,
+                procs=workload.procs,
+                trace=workload.name,
+                generated=workload.generated,
+                clock=workload.clock,
+                progress=progress,
+            )
         schedule = replace(schedule, seed=seed)
         row = as_row(schedule, tau_s)
         if as_json:

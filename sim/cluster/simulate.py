@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from features.clock import DAY_S
 from features.errors import InputError
 from features.monitoring.samplers import FEATURES, PROBE_FEATURES, TYPE_FEATURES, WINDOW_S, counter_features
 from models.variability.model import VariabilityModel
@@ -295,13 +296,20 @@ def behaviours(
     return seconds[variant], profiles, variant.astype(np.int64)
 
 
+LONGEST_S = 1000 * DAY_S
+"""Max seconds of a simulated cluster."""
+
+
 def horizon_s(cluster: Cluster, arrays: object, work: np.ndarray) -> int:
     """Return the seconds after which the background repeats.
 
-    Three times the min that the jobs need, and a day more.
+    Three times the min that the jobs need, and a day more. InputError beyond ``LONGEST_S``: the background takes memory by seconds.
     """
     submit, procs = arrays.submit, arrays.procs  # type: ignore[attr-defined]
-    return int(submit[-1] + 3 * (work * procs).sum() / cluster.procs) + 86_400
+    horizon = int(submit[-1] + 3 * (work * procs).sum() / cluster.procs) + DAY_S
+    if horizon > LONGEST_S:
+        raise InputError(f"the jobs take up to {horizon:,} s on this cluster, and at most {LONGEST_S:,} s are simulated of one")
+    return horizon
 
 
 def as_site(

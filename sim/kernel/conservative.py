@@ -3,39 +3,57 @@
 A job gets its reservation on arrival and keeps it or an earlier one. When a job ends early the plan is compressed: waiting jobs
 are seated anew in the order of their reserved starts, each at the earliest time that delays none seated before it. This delays no
 job: one that moves forward takes nothing from those whose reservations start later. Only an outlived prediction can push
-reservations back.
+reservations back. While all goes as planned, compressing would change nothing, and jobs start as they are due.
 """
 
 from __future__ import annotations
 
 from features.jit import kernel
-from sim.kernel.just_backfill import build_profile, earliest, reserve_from
-from sim.kernel.queue import BEGIN, insertion_sort, packed_remove
-from sim.kernel.state import PROFILE, RESERVED, UNDECIDED, WAITING, start_job, undecided
+from sim.kernel.profile import build_profile, earliest, pass_on, reserve_from, set_now, time_at
+from sim.kernel.queue import BEGIN, insert_last, insertion_sort, packed_remove
+from sim.kernel.state import AS_PLANNED, RESERVED, UNDECIDED, WAITING, start_job, undecided
 
 
 @kernel
-def compress(again, now, jobs, estimates, queue, profile, state, bits):
+def compress(again, steady, now, jobs, estimates, queue, profile, state, bits):
     """Seat all waiting jobs, whose keys are their reserved starts, anew; start those due now.
 
-    Continues ``again`` from the job that was undecided.
+    Continues ``again`` from the job that was undecided. Where a plan is ``steady`` and all went as planned, only new jobs are
+    seated.
     """
     counters = state.counters
     if not again:
-        counters[RESERVED] = 0
-        build_profile(now, profile, state, bits)
+        if steady and counters[AS_PLANNED] == 1:
+            go_on(now, jobs, estimates, queue, profile, state, bits)
+        else:
+            counters[RESERVED] = 0
+            build_profile(now, profile, state, bits)
     while counters[RESERVED] < counters[WAITING] and (state.deciding is None or counters[UNDECIDED] == 0):
-        counters[RESERVED] += seat(queue.bounds[BEGIN] + counters[RESERVED], now, jobs, estimates, queue, profile, state, bits)
+        seat(queue.bounds[BEGIN] + counters[RESERVED], now, jobs, estimates, queue, profile, state, bits)
     if state.deciding is None or counters[UNDECIDED] == 0:
         insertion_sort(queue, counters[WAITING])
+        counters[AS_PLANNED] = 1
+
+
+@kernel
+def go_on(now, jobs, estimates, queue, profile, state, bits):
+    """Let time pass in a plan that still holds: start the jobs due now."""
+    counters = state.counters
+    pass_on(profile, counters, now)
+    while counters[RESERVED] > 0 and queue.key[queue.bounds[BEGIN]] <= now:
+        job = queue.job[queue.bounds[BEGIN]]
+        packed_remove(queue, counters[WAITING], queue.bounds[BEGIN])
+        counters[WAITING] -= 1
+        counters[RESERVED] -= 1
+        start_job(job, now, jobs, estimates, state, bits)
 
 
 @kernel
 def admit(now, jobs, estimates, queue, profile, state, bits):
     """Seat the job at the end of the queue, just arrived, in a plan that still holds."""
-    profile.time[0] = now
-    seat(queue.bounds[BEGIN] + state.counters[WAITING] - 1, now, jobs, estimates, queue, profile, state, bits)
-    insertion_sort(queue, state.counters[WAITING])
+    set_now(profile, now)
+    if seat(queue.bounds[BEGIN] + state.counters[WAITING] - 1, now, jobs, estimates, queue, profile, state, bits):
+        insert_last(queue, state.counters[WAITING])
 
 
 @kernel
@@ -46,7 +64,7 @@ def seat(at, now, jobs, estimates, queue, profile, state, bits):
     """
     counters = state.counters
     procs, seconds = queue.procs[at], queue.fit[at]
-    start = earliest(profile, counters[PROFILE], procs, seconds)
+    start = earliest(profile, counters, procs, seconds)
     seated = True
     if start == 0:
         job = queue.job[at]
@@ -55,8 +73,9 @@ def seat(at, now, jobs, estimates, queue, profile, state, bits):
         packed_remove(queue, counters[WAITING], at)
         counters[WAITING] -= 1
         seated = start_job(job, now, jobs, estimates, state, bits)
+    else:
+        counters[RESERVED] += 1
+        queue.key[at] = time_at(profile, start)
     if seated:
         reserve_from(profile, counters, start, procs, seconds)
-    if start > 0:
-        queue.key[at] = profile.time[start]
     return start > 0

@@ -18,15 +18,18 @@ from sim.kernel.passes import enqueue, full_pass, move_up, order_changes, submit
 from sim.kernel.start_decision import put_back
 from sim.kernel.state import (
     ANSWER,
+    AS_PLANNED,
     ASKED,
     CHANGED,
     CLAMPED,
     DOUBTED,
     ENDED,
     ENDS,
+    EVENTS,
     EXPIRED,
     FREE,
     MOMENT,
+    NEVER,
     NEXT,
     PLANS,
     SEEN_ENDS,
@@ -44,13 +47,13 @@ from sim.kernel.state import (
     plan_remove,
 )
 
-DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED = range(6)
+DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED, PAUSE = range(7)
 """Stop reasons. DONE: all jobs have ended. ASK: estimates are needed for the jobs submitted in this second, ``counters[ASKED]`` rows from
 ``counters[NEXT]`` on. ASK_AGAIN: ``counters[ANSWER]`` must hold how long the running job ``counters[DOUBTED]`` takes, which has outlived its
 prediction ``State.planned``. RETRAIN: a midnight has passed, and the predictor must be retrained first. DECIDE: ``State.verdict`` must tell
-whether job ``counters[UNDECIDED] - 1`` starts. MOVED: the cluster on which jobs run must be brought up to now, before time advances."""
+whether job ``counters[UNDECIDED] - 1`` starts. MOVED: the cluster on which jobs run must be brought up to now, before time advances.
+PAUSE: the work is done that ``counters[EVENTS]`` held."""
 
-NEVER = 1 << 62
 LEFT = -1
 """Value in ``State.planned``: the job has left the plan of running jobs."""
 
@@ -117,6 +120,9 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                     counters[SEEN_STARTS] != counters[STARTED] or counters[SEEN_ENDS] != counters[ENDED] or now == counters[MOMENT]
                 ):
                     return MOVED, now
+                counters[EVENTS] -= 1
+                if counters[EVENTS] < 0:
+                    return PAUSE, now
                 now = next_event(settings, jobs, dependencies, state, now)
                 if now == NEVER:
                     return DONE, now
@@ -273,6 +279,7 @@ def refresh_plan(settings, now, jobs, estimates, state, memory):
         state.planned[job] = planned
         state.corrections[job] += 1
         counters[EXPIRED] = 1
+        counters[AS_PLANNED] = 0
     return False
 
 
@@ -296,6 +303,7 @@ def renew_plan(settings, now, jobs, estimates, state, memory):
                 state.planned[job] = planned
                 event = planned << bits | sequence
                 counters[CHANGED] = 1
+                counters[AS_PLANNED] = 0
         k = i  # the plan is nearly sorted
         while k > 0 and state.plan[k - 1] > event:
             state.plan[k] = state.plan[k - 1]
@@ -317,6 +325,7 @@ def end_job(settings, now, jobs, dependencies, state, memory):
         plan_remove(state.plan, state.plan_procs, counters[PLANS], state.planned[job] << settings.bits | sequence)
         counters[PLANS] -= 1
         counters[FREE] += jobs.procs[job]
+        counters[AS_PLANNED] = 0
     counters[CHANGED] = 1
     state.ended[counters[ENDED]] = job
     counters[ENDED] += 1

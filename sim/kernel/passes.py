@@ -11,8 +11,9 @@ import numpy as np
 
 from features.jit import kernel
 from sim.kernel.conservative import admit, compress
-from sim.kernel.just_backfill import build_profile, plan_on, reserve_from
+from sim.kernel.just_backfill import plan_on
 from sim.kernel.orders import MIXED, STANDARDISED, order_key
+from sim.kernel.profile import build_profile, fits_now, reserve_from, set_now
 from sim.kernel.queue import (
     BEGIN,
     BLOCK_BITS,
@@ -33,7 +34,7 @@ from sim.kernel.queue import (
     settle,
     tidy,
 )
-from sim.kernel.reservations import fits_now, reserve_heads
+from sim.kernel.reservations import reserve_heads
 from sim.kernel.standardised import standardise
 from sim.kernel.state import EXTRA, FREE, PLANS, RESERVED, SHADOW, SHADOW_KNOWN, STARVING, UNDECIDED, WAITING, start_job, undecided
 
@@ -112,7 +113,7 @@ def full_pass(settings, again, now, jobs, estimates, front, back, profile, state
             plan_on(now, jobs, estimates, front, profile, state, bits)
         return
     if settings.algorithm == CONSERVATIVE:
-        compress(again, now, jobs, estimates, front, profile, state, bits)
+        compress(again, settings.steady, now, jobs, estimates, front, profile, state, bits)
         return
     if not again:
         counters[SHADOW_KNOWN] = 0
@@ -240,7 +241,7 @@ def submit_pass(settings, job, now, jobs, estimates, front, back, profile, state
         behind = counters[RESERVED] == 0 or key >= front.key[first + counters[RESERVED] - 1]
         enqueue(settings, job, now, jobs, estimates, front, back, state)
         if behind:
-            profile.time[0] = now
+            set_now(profile, now)
             plan_on(now, jobs, estimates, front, profile, state, settings.bits)
         return behind
     behind = key >= front.key[first]

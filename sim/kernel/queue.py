@@ -15,9 +15,9 @@ import numpy as np
 
 from features.jit import kernel
 
-BEGIN, END, MOVED = range(3)
-"""Slots of ``Queue.bounds``: the first entry, the one behind the last (of a queue with gaps), and how far entries have been moved
-to make room since gaps were last spread evenly."""
+BEGIN, END, MOVED, CLASSES = range(4)
+"""Slots of ``Queue.bounds``: the first entry, the one behind the last (of a queue with gaps), how far entries have been moved
+to make room since gaps were last spread evenly, and how many values are stored for each block."""
 
 HOLE = 1 << 62
 """Processors of a hole, so that it never fits, and the min estimate of a block without jobs."""
@@ -37,9 +37,9 @@ UNKNOWN = -1
 class Queue(NamedTuple):
     """Arrays of a queue.
 
-    int64 [3] ``bounds``; by entry: sort key float64, int64 row (-1: a hole), processors and estimate for the question FIT;
+    int64 [4] ``bounds``; by entry: sort key float64, int64 row (-1: a hole), processors and estimate for the question FIT;
     ``least`` of each block, [blocks, classes] in one dimension: at 0 the min processors, at c the min estimate among jobs of a
-    class of widths up to c; ``group_least`` the same of each group; ``width_class`` of each number of processors, 1 or more.
+    class of widths up to c; ``group_least`` the same of each group; ``width_class`` of each number of processors up to ``NARROW``.
     """
 
     bounds: np.ndarray
@@ -52,14 +52,30 @@ class Queue(NamedTuple):
     width_class: np.ndarray
 
 
+NARROW_BITS = 12
+NARROW = (1 << NARROW_BITS) - 1
+"""Max processors in the table of classes; wider jobs have the class of their leading bits, plus that of so many doublings."""
+
+
 @lru_cache(maxsize=8)
 def width_classes(procs: int) -> np.ndarray:
-    """Return the class of each number of processors up to ``procs``, int64 [procs + 1].
+    """Return the class of each number of processors up to ``procs`` or ``NARROW``, int64.
 
     1, 2, 3, 4, 6, 8, 12, 16, 24, ... begin a class each.
     """
+    procs = min(procs, NARROW)
     begins = sorted({1, *(1 << i for i in range(procs.bit_length())), *(3 << i for i in range(procs.bit_length() - 1))})
     return np.searchsorted(begins, np.arange(procs + 1), side="right").astype(np.int64)
+
+
+@kernel
+def class_of(queue, procs):
+    """Return the class of a number of processors: never lower than that of a smaller number."""
+    above = 0
+    while procs > NARROW:
+        procs >>= NARROW_BITS
+        above += 2 * NARROW_BITS
+    return queue.width_class[procs] + above
 
 
 def queue_capacity(jobs: int) -> int:
@@ -110,17 +126,26 @@ def packed_remove(queue, size, at):
 @kernel
 def insertion_sort(queue, size):
     """Sort a packed queue of ``size``, nearly sorted already, by (key, job)."""
+    for first in range(2, size + 1):
+        insert_last(queue, first)
+
+
+@kernel
+def insert_last(queue, size):
+    """Move the last of ``size`` jobs of a packed queue, otherwise sorted, to its place by (key, job)."""
     begin = queue.bounds[BEGIN]
-    for i in range(begin + 1, begin + size):
-        key = queue.key[i]
-        job = queue.job[i]
-        procs = queue.procs[i]
-        fit = queue.fit[i]
-        j = i - 1
-        while j >= begin and (queue.key[j] > key or (queue.key[j] == key and queue.job[j] > job)):
-            _copy(queue, j, j + 1)
-            j -= 1
-        _write(queue, j + 1, key, job, procs, fit)
+    i = begin + size - 1
+    key = queue.key[i]
+    job = queue.job[i]
+    if size < 2 or queue.key[i - 1] < key or (queue.key[i - 1] == key and queue.job[i - 1] < job):
+        return
+    procs = queue.procs[i]
+    fit = queue.fit[i]
+    j = i - 1
+    while j >= begin and (queue.key[j] > key or (queue.key[j] == key and queue.job[j] > job)):
+        _copy(queue, j, j + 1)
+        j -= 1
+    _write(queue, j + 1, key, job, procs, fit)
 
 
 @kernel
@@ -274,16 +299,10 @@ def _first_after(queue, key):
 
 
 @kernel
-def classes(queue):
-    """Return the number of values stored for each block."""
-    return queue.width_class[len(queue.width_class) - 1] + 1
-
-
-@kernel
 def forget(queue, block):
     """Mark the block as unknown."""
-    queue.least[block * classes(queue)] = UNKNOWN
-    queue.group_least[(block >> (GROUP_BITS - BLOCK_BITS)) * classes(queue)] = UNKNOWN
+    queue.least[block * queue.bounds[CLASSES]] = UNKNOWN
+    queue.group_least[(block >> (GROUP_BITS - BLOCK_BITS)) * queue.bounds[CLASSES]] = UNKNOWN
 
 
 @kernel
@@ -292,23 +311,23 @@ def may_hold(queue, least, which, free, longest, extra):
 
     It fits with at most ``free`` processors and an estimate of at most ``longest``, or with at most ``extra`` processors.
     """
-    at = which * classes(queue)
-    return least[at] <= min(free, extra) or least[at + queue.width_class[free]] <= longest
+    at = which * queue.bounds[CLASSES]
+    return least[at] <= min(free, extra) or least[at + class_of(queue, free)] <= longest
 
 
 @kernel
 def look_through(queue, block):
     """Scan the entries of the block and store its minima."""
-    least, at = queue.least, block * classes(queue)
-    for i in range(at, at + classes(queue)):
+    least, at = queue.least, block * queue.bounds[CLASSES]
+    for i in range(at, at + queue.bounds[CLASSES]):
         least[i] = HOLE
     for i in range(max(block << BLOCK_BITS, queue.bounds[BEGIN]), min((block + 1) << BLOCK_BITS, queue.bounds[END])):
         procs = queue.procs[i]
         if procs != HOLE:
             least[at] = min(least[at], procs)
-            of_class = at + queue.width_class[procs]
+            of_class = at + class_of(queue, procs)
             least[of_class] = min(least[of_class], queue.fit[i])
-    for i in range(at + 2, at + classes(queue)):
+    for i in range(at + 2, at + queue.bounds[CLASSES]):
         least[i] = min(least[i], least[i - 1])
 
 
@@ -316,7 +335,7 @@ def look_through(queue, block):
 def look_through_group(queue, group):
     """Combine the minima of a group's blocks; it stays unknown while one of them is."""
     bits = GROUP_BITS - BLOCK_BITS
-    size, at = classes(queue), group * classes(queue)
+    size, at = queue.bounds[CLASSES], group * queue.bounds[CLASSES]
     for i in range(at, at + size):
         queue.group_least[i] = HOLE
     first = max(group << bits, queue.bounds[BEGIN] >> BLOCK_BITS)
@@ -331,18 +350,18 @@ def _append_to_block(queue, at, procs, fit):
     block = at >> BLOCK_BITS
     if at & ((1 << BLOCK_BITS) - 1) == 0:
         forget(queue, block)
-    elif queue.least[block * classes(queue)] != UNKNOWN:
+    elif queue.least[block * queue.bounds[CLASSES]] != UNKNOWN:
         _lower(queue, queue.least, block, procs, fit)
         group = at >> GROUP_BITS
-        if queue.group_least[group * classes(queue)] != UNKNOWN:
+        if queue.group_least[group * queue.bounds[CLASSES]] != UNKNOWN:
             _lower(queue, queue.group_least, group, procs, fit)
 
 
 @kernel
 def _lower(queue, least, which, procs, fit):
-    at = which * classes(queue)
+    at = which * queue.bounds[CLASSES]
     least[at] = min(least[at], procs)
-    for i in range(at + queue.width_class[procs], at + classes(queue)):
+    for i in range(at + class_of(queue, procs), at + queue.bounds[CLASSES]):
         least[i] = min(least[i], fit)
 
 

@@ -7,9 +7,8 @@ Backfilling may delay none of them. Lies between EASY (k = 1) and a reservation 
 from __future__ import annotations
 
 from features.jit import kernel
-from sim.kernel.just_backfill import build_profile, earliest, reserve_from
+from sim.kernel.profile import build_profile, earliest, reserve_from
 from sim.kernel.queue import BEGIN, END, is_hole
-from sim.kernel.state import PROFILE
 
 
 @kernel
@@ -27,22 +26,10 @@ def reserve_heads(reservations, now, jobs, estimates, front, profile, state, bit
         if is_hole(front, at, state.start):
             at += 1
             continue
-        start = earliest(profile, counters[PROFILE], front.procs[at], front.fit[at])
+        start = earliest(profile, counters, front.procs[at], front.fit[at])
         if start == 0:
             return at
         reserve_from(profile, counters, start, front.procs[at], front.fit[at])
         given += 1
         at += 1
     return -1
-
-
-@kernel
-def fits_now(profile, counters, procs, seconds):
-    """Tell whether ``procs`` processors are free for ``seconds`` from now on."""
-    until = profile.time[0] + seconds
-    i = 0
-    while i < counters[PROFILE] and profile.time[i] < until:
-        if profile.free[i] < procs:
-            return False
-        i += 1
-    return True

@@ -13,7 +13,7 @@ import numpy as np
 from features.jit import kernel
 from models.runtime.memory import Memory, restore
 from sim.kernel.loop import DONE, advance
-from sim.kernel.state import FREE, UNUSABLE
+from sim.kernel.state import EVENTS, FREE, NEVER, UNUSABLE
 
 MEASURED = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
 """Metrics of each policy in a sweep, as :mod:`sim.metrics.schedule_metrics` defines them."""
@@ -61,6 +61,7 @@ def reset(free, state, memory, fresh):
     for i in range(len(state.counters)):
         state.counters[i] = 0
     state.counters[FREE] = free
+    state.counters[EVENTS] = NEVER
     for i in range(len(state.start)):
         state.start[i] = -1
         state.corrections[i] = 0

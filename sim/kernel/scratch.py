@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sim.kernel.queue import BLOCK_BITS, GROUP_BITS, Queue, queue_capacity, width_classes
-from sim.kernel.state import COUNTERS, FREE, Profile, State
+from sim.kernel.profile import SIZE, Profile, blocks_for, bounds_for
+from sim.kernel.queue import BLOCK_BITS, CLASSES, GROUP_BITS, Queue, queue_capacity, width_classes
+from sim.kernel.state import COUNTERS, EVENTS, FREE, NEVER, State
 
 
 class Work(NamedTuple):
@@ -37,9 +38,10 @@ class Scratch:
     def _queue(self, name: str, jobs: int, procs: int, gaps: bool) -> Queue:
         entries = queue_capacity(jobs)
         classes = width_classes(procs)
-        numbers = int(classes[-1]) + 1 if gaps else 0
+        bounds = np.zeros(4, np.int64)
+        bounds[CLASSES] = numbers = 2 * procs.bit_length() if gaps else 0
         return Queue(
-            np.zeros(3, np.int64),
+            bounds,
             self._take(f"{name} key", entries, np.float64),
             self._take(f"{name} job", entries),
             self._take(f"{name} procs", entries),
@@ -60,9 +62,8 @@ class Scratch:
         steps to a profile.
         """
         most = min(jobs, 2 * procs)
-        steps = 2 * jobs + 2 if plans else 2
         counters = np.zeros(COUNTERS, np.int64)
-        counters[FREE] = procs
+        counters[FREE], counters[EVENTS] = procs, NEVER
         start, corrections = self._take("start", jobs), self._take("corrections", jobs)
         start[:] = -1
         corrections[:] = 0
@@ -84,4 +85,11 @@ class Scratch:
         )
         front = self._queue("front", jobs, procs, gaps)
         back = self._queue("back", jobs, procs, gaps) if two else front
-        return Work(front, back, Profile(self._take("time", steps), self._take("free", steps)), state)
+        return Work(front, back, self._profile(2 * jobs + 2, bounds_for(procs)) if plans else self._profile(1, 0), state)
+
+    def _profile(self, entries: int, bounds: int) -> Profile:
+        blocks = blocks_for(entries)
+        order = self._take("order", blocks)
+        order[:] = np.arange(blocks)
+        time, free = (self._take(name, blocks * SIZE) for name in ("time", "free"))
+        return Profile(time, free, order, self._take("count", blocks), self._take("most", blocks), self._take("bound", bounds))

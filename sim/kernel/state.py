@@ -27,7 +27,7 @@ from features.jit import apart, kernel
     ASKED,
     CHANGED,
     STARVING,
-    PROFILE,
+    BLOCKS,
     RESERVED,
     DOUBTED,
     ANSWER,
@@ -46,19 +46,27 @@ from features.jit import apart, kernel
     MOMENT,
     SEEN_STARTS,
     SEEN_ENDS,
+    AS_PLANNED,
+    SEARCHED,
+    EVENTS,
     COUNTERS,
-) = range(33)
+) = range(36)
 """Slots of ``State.counters``: the next job to be submitted; free processors; running jobs (in the heap of ends, in the plan); waiting
 jobs; jobs started and ended so far; the reservation last computed and whether it still holds; the jobs just submitted whose
 estimates are asked for outside; whether anything but submissions has happened since the last full pass; the row below which every
-waiting job starves; the length of the profile, and the jobs at the head of the queue that are planned in it; the running job whose
+waiting job starves; the blocks of the profile, and the jobs at the head of the queue that are planned in it; the running job whose
 end is asked for anew outside, and the answer, 0 for none; with dependencies, the next row that is submitted at a stated time, and
 the rows in the heap of those due; of a compiled predictor, the starts it was told of, its answers that were clamped, and the last job for which it
 had none that is a number, plus one; whether predictions have expired since the last pass for that reason; the second of the last pass of the timer,
 plus one; of start decisions (:mod:`sim.kernel.start_decision`), how often a job may be
 skipped, the number of the pass, the job whose decision is asked for outside, plus one, the jobs skipped in this pass, and when a pass is due
-for their sake, 0 for never; where jobs run on a monitored cluster, when it has to be seen to next, and the starts and ends it was told of."""
+for their sake, 0 for never; where jobs run on a monitored cluster, when it has to be seen to next, and the starts and ends it was told of;
+whether all went as planned since Conservative's last pass; whether the bounds of this plan's searches are valid; the work left until a
+pause, in events and in jobs that are planned."""
 
+
+NEVER = 1 << 62
+"""A time that never comes, and an amount of work that is never done."""
 
 LET_START, SKIP = range(2)
 """Start decisions: ``State.verdict`` holds one with the number of the pass in which it was made."""
@@ -83,16 +91,6 @@ class Estimates(NamedTuple):
     order: np.ndarray
     fit: np.ndarray
     end: np.ndarray
-
-
-class Profile(NamedTuple):
-    """Free processors over time, for algorithms that plan.
-
-    ``free[i]`` holds from ``time[i]`` to ``time[i + 1]``, the last one forever.
-    """
-
-    time: np.ndarray
-    free: np.ndarray
 
 
 class State(NamedTuple):

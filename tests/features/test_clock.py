@@ -123,3 +123,9 @@ def test_the_work_for_steps_is_bounded_by_days_and_changes(monkeypatch: pytest.M
     steps = Clock(0, "Europe/Berlin").steps(7, limits.SECONDS)
     assert len(steps) > 500
     assert sum(converted) < limits.SECONDS / 86_400 + 25 * len(steps)
+
+
+def test_days_after_the_last_date_have_midnights_too() -> None:
+    """A simulation of jobs of 300 years each may pass the year 9999."""
+    late = 10**12
+    assert Clock(0, "Europe/Stockholm").next_midnight(late) == (late // DAY_S + 1) * DAY_S

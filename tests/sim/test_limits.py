@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,10 +16,11 @@ from models.runtime.names import ALL
 from sim import simulate
 from sim.kernel.corrections import CORRECTIONS
 from sim.kernel.orders import ORDERS
+from sim.kernel.queue import width_classes
 from sim.metrics.schedule_metrics import evaluate
-from sim.metrics.timeline import busiest_window, gantt
+from sim.metrics.timeline import busiest_window, busy_procs, gantt, resample
 from sim.metrics.user_fairness import fairness, per_user
-from tests.support.workloads import TABLE_CORRECTIONS, Workload, columns, policy_of
+from tests.support.workloads import TABLE_CORRECTIONS, Workload, columns, crowd, policy_of
 
 CLOCK = Clock(SECONDS, "Europe/Stockholm")
 """Simulated times go on for millennia after it."""
@@ -152,3 +155,32 @@ def test_times_beyond_the_clock_are_refused() -> None:
     load = Workload(1, [0] * count, [1] * count, [1] * count, [SECONDS] * count, [None] * count, [SECONDS] * count)
     with pytest.raises(InputError, match="do not fit the simulator's clock"):
         load.schedule("EASY", "requested*900000")
+
+
+def peak_bytes(load: Workload, scheduler: str, predictor: str) -> int:
+    """Return the most memory that a simulation, its metrics and its chart hold at a time."""
+    table = load.table()
+    width_classes.cache_clear()
+    tracemalloc.start()
+    try:
+        made = simulate(table, procs=load.machine, scheduler=scheduler, predictor=predictor)
+        evaluate(made)
+        fairness(made)
+        busy = busy_procs(made)
+        resample(*busy, 3600)
+        gantt(made, (0, int(busy.times[-1])))
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "predictor"),
+    [*((name, "requested") for name in ("Strict", "List", "EASY-SJBF", "EASY(reservations=3)", "JustBF", "Conservative"))]
+    + [("EASY-SJBF", predictor) for predictor in ALL],
+)
+def test_memory_grows_with_jobs_and_not_with_processors(scheduler: str, predictor: str) -> None:
+    load = crowd(np.random.default_rng(12), size=60)
+    wide = replace(load, machine=PROCESSORS, procs=[procs * (PROCESSORS // load.machine) for procs in load.procs])
+    peak_bytes(load, scheduler, predictor)  # what is loaded once
+    assert peak_bytes(wide, scheduler, predictor) < peak_bytes(load, scheduler, predictor) + 2**20

@@ -291,16 +291,29 @@ def test_what_cannot_be_run_is_told_in_one_line(trace: Path, tmp_path: Path, arg
 
 
 def test_progress_without_a_terminal_says_what_is_left(monkeypatch, capsys):
-    from pipelines.cli import campaign
+    from pipelines.cli import progress as shown
 
     clock = iter([0.0, 0.0, 20.0, 40.0])
-    monkeypatch.setattr(campaign.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(campaign.sys.stderr, "isatty", lambda: False, raising=False)
-    with campaign.shown_progress() as progress:
+    monkeypatch.setattr(shown.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(shown.sys.stderr, "isatty", lambda: False, raising=False)
+    with shown.shown_progress() as progress:
         progress(100, 300)  # of an earlier call
         progress(150, 300)
         progress(300, 300)
     assert capsys.readouterr().err.splitlines() == ["150 of 300 points, about 60 s left", "300 of 300 points"]
+
+
+def test_progress_of_one_simulation_is_told_once_it_takes_long(monkeypatch, capsys):
+    from pipelines.cli import progress as shown
+
+    clock = iter([0.0, 1.0, 1.6, 2.0, 12.0])
+    monkeypatch.setattr(shown.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(shown.sys.stderr, "isatty", lambda: False, raising=False)
+    with shown.shown_progress("jobs have ended", after_s=1.5) as progress:
+        for done in (100, 200, 300, 500):
+            progress(done, 1000)
+    said = ["200 of 1,000 jobs have ended, about 13 s left", "500 of 1,000 jobs have ended, about 15 s left"]
+    assert capsys.readouterr().err.splitlines() == said
 
 
 def test_a_registered_model_that_has_seen_the_jobs_is_refused_or_marked(

@@ -115,6 +115,12 @@ def test_under_any_scheduler_and_scaling(scheduler: str, policy: dict, scaling: 
     agree(made, by_oracle(SMALL, jobs, 7, scaling, **policy))
 
 
+def test_a_cluster_is_not_simulated_for_centuries() -> None:
+    late = jobs_of(1).assign(submit_s=lambda jobs: np.where(jobs["job_id"] == len(jobs), 10**10, jobs["submit_s"]))
+    with pytest.raises(InputError, match="at most 86,400,000 s are simulated"):
+        simulate_on(SMALL, late)
+
+
 def test_jobs_that_ask_for_too_little_are_cut() -> None:
     jobs = jobs_of(3, requested_s=300)
     made = simulate_on(SMALL, jobs, seed=3)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from sim.kernel.queue import GROUP_BITS, LONG, width_classes
+from features.jit import njit
+from features.limits import PROCESSORS
+from sim.kernel.queue import CLASSES, GROUP_BITS, LONG, NARROW, class_of
+from sim.kernel.scratch import Scratch
 from tests.sim.test_simulate_oracle import columns, policy_of
 from tests.support.workloads import Workload, crowd
 
@@ -33,6 +37,25 @@ def test_schedules_over_a_long_queue_are_the_oracles(scheduler: str) -> None:
     made = columns(load.schedule(scheduler))
     assert waiting(load, made[0]) > LONG + (1 << GROUP_BITS), "not long enough to use blocks and groups of blocks"
     assert made == load.by_oracle(**policy_of(scheduler), estimates=load.estimates)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "frozen"),
+    [("JustBF", "0e6e59928a9cbfb6"), ("SAF-JustBF", "a785236fdbbe017d"), ("Conservative", "40aa4c1db557cd28")],
+)
+def test_plans_of_a_thousand_jobs_are_those_of_a_search_through_the_whole_plan(scheduler: str, frozen: str) -> None:
+    """Frozen from a simulator that searched so; the oracle would take hours, and plans short queues in the campaign of hostile workloads."""
+    load = crowd(np.random.default_rng(8), size=1000, machine=128, longest_s=36_000)
+    start = replace(load, submit=[0] * 1000).schedule(scheduler, correction="tsafrir").jobs["start_s"].to_numpy()
+    assert hashlib.sha256(start.astype("<i8").tobytes()).hexdigest()[:16] == frozen
+
+
+@pytest.mark.parametrize("scheduler", ["FCFS-Conservative", "FCFS-JustBF"])
+def test_where_all_goes_as_planned_the_plan_is_kept(scheduler: str) -> None:
+    """No job ends early, and none outlives its estimate."""
+    load = flood(7, 70, machine=12)
+    load = replace(load, runtime=load.estimates)
+    assert columns(load.schedule(scheduler)) == load.by_oracle(**policy_of(scheduler), estimates=load.estimates)
 
 
 @pytest.mark.slow
@@ -73,11 +96,18 @@ def test_ten_thousand_waiting_jobs_are_served_as_by_a_plain_scan() -> None:
     assert np.array_equal(made, start)
 
 
-@pytest.mark.parametrize("procs", [1, 2, 3, 100, 4096])
-def test_classes_of_widths_grow_with_the_width_and_leave_nobody_out(procs: int) -> None:
-    classes = width_classes(procs)
-    assert len(classes) == procs + 1
-    assert classes[1] == 1
-    assert set(np.diff(classes[1:])) <= {0, 1}
-    begins = np.flatnonzero(np.diff(classes, prepend=0))
-    assert (begins[1:] <= 2 * begins[:-1]).all()
+@pytest.mark.parametrize("procs", [1, 2, 3, 100, NARROW, NARROW + 1, 5 * NARROW, PROCESSORS])
+def test_classes_of_widths_grow_with_the_width_and_leave_no_job_out(procs: int) -> None:
+    queue = Scratch().work(1, procs).front
+    assert len(queue.width_class) <= NARROW + 1
+    widths = sorted({*range(1, min(procs, 5000)), *(procs >> bits for bits in range(procs.bit_length()))})
+    classes = [each_class(queue, width) for width in widths]
+    assert classes[0] == 1
+    assert classes == sorted(classes)
+    assert classes[-1] < queue.bounds[CLASSES]
+    assert all(each_class(queue, 2 * width) > of for width, of in zip(widths, classes, strict=True) if 2 * width <= procs)
+
+
+@njit
+def each_class(queue, width):
+    return class_of(queue, width)
