@@ -11,7 +11,7 @@ class InputError(ValueError):
 
 
 def printable(text: str) -> str:
-    r"""Return ``text`` with control characters, but tabs and line ends, as escapes such as \x1b.
+    r"""Escape control characters of ``text``, such as \x1b, but tabs and line ends.
 
     So are marks that are not seen or change the direction of writing, and halves of characters, which no terminal can print.
     """
@@ -21,13 +21,13 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str, most: int = limits.MESSAGE) -> str:
-    """Return printable ``text`` as one line of at most ``most`` characters; what is too long loses its middle."""
+    """Return ``text`` as one printable line; beyond ``most`` characters its middle is cut."""
     line = printable(" ".join(text[: 10 * most].split()) if len(text) <= 10 * most else _ends(text, 5 * most))
     return line if len(line) <= most else _ends(line, (most - 5) // 2)
 
 
 def shown(value: object, most: int = 40) -> str:
-    """Return a value to be named in an error, at most ``most`` characters of it; texts are quoted."""
+    """Return a value as an error names it: texts quoted, cut at ``most`` characters."""
     if isinstance(value, str):
         return repr(value if len(value) <= most else value[:most] + "...")
     said = repr(value)

@@ -47,7 +47,7 @@ def prepare(jobs: pd.DataFrame, procs: int) -> Prepared:
 
 
 def as_arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
-    """Return the table's columns for the kernel; check the kernel's assumptions and the limits.
+    """Return the kernel's columns of a table; check its assumptions and the limits.
 
     Times count from the first submission. Within the limits of :mod:`features.limits` no sum of seconds wraps.
     """
@@ -70,14 +70,14 @@ def as_arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
 
 def check_machine(procs: object) -> None:
     """Raise InputError unless ``procs`` is a number of processors."""
-    if not isinstance(procs, Integral) or isinstance(procs, bool) or procs < 1:
+    if not isinstance(procs, Integral) or isinstance(procs, bool) or int(procs) < 1:
         raise InputError(f"procs is {procs!r}, not a whole number of at least 1 processor")
     if int(procs) > limits.PROCESSORS:
         raise InputError(f"procs is {procs:,}, and a machine has at most {limits.PROCESSORS:,} processors")
 
 
 def check_limit(jobs: pd.DataFrame, name: str, values: np.ndarray) -> np.ndarray:
-    """Return ``values``, the column ``name`` of ``jobs``; InputError for a value beyond its limit."""
+    """Return ``values``, a column of ``jobs``; InputError for one beyond its limit."""
     most = limits.COLUMNS[name]
     beyond = (values > most) | (values < -most)
     if beyond.any():

@@ -1,4 +1,4 @@
-"""Let files and directories reach the disk, so that a power loss does not undo what rests on them."""
+"""Let files and directories reach the disk, so that a power loss undoes nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def sync(path: Path) -> None:
 
 
 def sync_tree(folder: Path, above: int) -> None:
-    """Wait for every file and directory below ``folder``, and for the names of it and ``above`` more."""
+    """Sync all below ``folder``, its own name, and the names of ``above`` more."""
     for place, _, files in os.walk(folder):
         for name in files:
             sync(Path(place) / name)

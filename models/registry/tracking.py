@@ -118,7 +118,7 @@ _wait_ms = 0
 
 
 def wait_for_locks(seconds: float) -> None:
-    """Let every SQLite connection of this process wait so long for a lock, MLflow's and Dagster's too."""
+    """Let every SQLite connection of this process wait so long for a lock."""
     global _wait_ms
     first, _wait_ms = _wait_ms == 0, max(round(seconds * 1000), 1)
     if first:

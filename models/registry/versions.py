@@ -47,7 +47,7 @@ def note_made(name: str, number: str) -> None:
 
 
 def keep_made() -> None:
-    """Make the versions of an :func:`all_or_nothing` around it permanent: something that stays names them."""
+    """Make versions of the :func:`all_or_nothing` around it permanent."""
     if (made := _MADE.get()) is not None:
         made.keep()
 

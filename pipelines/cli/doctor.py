@@ -24,7 +24,7 @@ from pipelines.cli.options import note
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line: part, where, what, mend, by_hand, repaired.")
 def command(mend: bool, given: Path | None, as_json: bool) -> None:
-    """Check lake, pointers, drafts, registry, counters, databases and permissions of the home directory.
+    """Check everything in the home directory, and mend it with --repair.
 
     Exit code 1 where something needs repair, or still does after it.
     """

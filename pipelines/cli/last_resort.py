@@ -43,7 +43,7 @@ _CAUSES = {
 
 
 def known_cause(said: str) -> str | None:
-    """Return the line for a failure of the machine, by its class and message; None for a defect."""
+    """Return the line for a failure of the machine; None for a defect."""
     return next((line for pattern, line in _CAUSES.items() if re.search(pattern, said)), None)
 
 

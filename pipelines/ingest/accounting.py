@@ -161,7 +161,7 @@ class AccountingTable:
         return np.concatenate(codes), list(distinct)
 
     def mapped(self, name: str, convert: Callable[[list[str]], np.ndarray]) -> np.ndarray:
-        """Return ``convert`` of the stripped texts of a column [rows]; it is asked for distinct texts, block by block."""
+        """Convert the stripped texts of a column [rows], each distinct one of a block once."""
         return np.concatenate([convert(part)[codes] for codes, part in self._parts(name)])
 
     def matches(self, name: str, test: Callable[[str], bool]) -> np.ndarray:

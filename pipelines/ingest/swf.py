@@ -51,7 +51,7 @@ def read_swf(path: str | Path) -> Trace:
 
 
 def parse_swf(source: Source) -> Trace:
-    """Parse a file as :func:`read_swf` does; of its text only one block is in memory at a time."""
+    """Parse a file as :func:`read_swf` does, one block of text in memory at a time."""
     lines = _Lines(source.path)
     with source.open() as text:
         for block in whole_lines(text):

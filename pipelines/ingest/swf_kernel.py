@@ -129,7 +129,7 @@ def _number(data, at, kind):
 
 @njit(cache=True, nogil=True)
 def parse(data, begun, values, tally):
-    """Parse SWF text, all of it or a block of whole lines; ``begun`` tells whether there were jobs before.
+    """Parse a block of whole lines; ``begun`` tells whether there were jobs before it.
 
     data: uint8 [bytes]. Filled in: values int64 [18, 1 + bytes // SHORTEST_LINE] (rows of kind NOT_READ are left alone); tally int64
     [2, 18], how many values of a field were rounded, and how many were negative other than -1.

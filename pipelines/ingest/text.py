@@ -1,4 +1,4 @@
-"""The text of a file, plain or gzip, read in blocks and within the limits of :mod:`features.limits`.
+"""Read the text of a file, plain or gzip, in blocks and within the limits.
 
 Nothing here holds a whole file. A file that unpacks to far more than it is, a line without end, a device or a pipe is refused.
 """
@@ -67,7 +67,7 @@ def unreadable(path: str | Path, error: OSError | ValueError) -> InputError:
 
 
 def check_unpacked(path: str | Path, unpacked: int, packed: int) -> None:
-    """Raise InputError if a file of ``packed`` bytes may not unpack to so many, saying how it may."""
+    """Raise InputError if a file of ``packed`` bytes may not unpack to so many."""
     own = os.environ.get(OWN_LIMIT)
     if own and not (own.isdecimal() and own.isascii() and len(own) < 19 and int(own) > 0):
         raise InputError(f"{OWN_LIMIT} is {own[:40]!r}, not a whole number of bytes")
@@ -79,7 +79,7 @@ def check_unpacked(path: str | Path, unpacked: int, packed: int) -> None:
 
 
 def whole_lines(text: BinaryIO) -> Iterator[bytes]:
-    """Yield the text in blocks that end with a line end, \\n or \\r; the last one may end without."""
+    """Yield text in blocks that end with \\n or \\r; the last one may end without."""
     held = b""
     while block := text.read(BLOCK):
         block = held + block if held else block

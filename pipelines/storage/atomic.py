@@ -39,7 +39,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def unfinished(ending: str) -> str:
-    """Return a new name for the end of an unfinished file's; it tells this process, and nobody else takes it."""
+    """Return a new ending for an unfinished file's name; it tells this process."""
     return f"{os.getpid()}-{secrets.token_hex(6)}.{ending}"
 
 

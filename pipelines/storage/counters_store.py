@@ -241,7 +241,7 @@ class CountersStore:
         write(self.ledger, json.dumps(stated, separators=(",", ":")))
 
     def remains(self) -> list[Path]:
-        """Return what a change leaves that was killed: parts that the ledger does not name, staged and unfinished files."""
+        """Return what a killed change leaves: parts outside the ledger, unfinished files."""
         named = {part.file for sampler in self._samplers.values() for part in sampler.parts}
         parts = [path for path in self.root.glob("*/day=*/part-*.parquet") if str(path.relative_to(self.root)) not in named]
         return [*parts, *self.root.glob(_STAGING), *self.root.glob(".*.tmp")]

@@ -71,7 +71,7 @@ def read_parquet(path: str | Path, *, kind: str) -> tuple[pd.DataFrame, dict[str
 
 
 def read_foreign(path: str | Path) -> pd.DataFrame:
-    """Return a table of any program as a frame; InputError for a damaged one, or one beyond the limits."""
+    """Read any program's table; InputError if it is damaged or beyond the limits."""
     check_size(path)
     with _told(path), opened(path) as file:
         return _validated(file).to_pandas()

@@ -29,7 +29,7 @@ def keep_private() -> None:
 
 
 def umask() -> int:
-    """Return the umask of what is made in the home directory; InputError where $QUEUECAST_UMASK is none."""
+    """Return the home directory's umask; InputError where $QUEUECAST_UMASK is none."""
     stated = os.environ.get(SHARED) or f"{PRIVATE:o}"
     try:
         mask = int(stated, 8)

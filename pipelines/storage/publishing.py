@@ -87,7 +87,7 @@ def finish(lake: Lake, store: Tracking, name: str) -> bool:
 
 
 def check_registry(lake: Lake, store: Tracking, name: str) -> None:
-    """Refuse a registry without the champion that was published: it was damaged, or is another one."""
+    """Refuse a registry without the published champion: it is damaged, or another one."""
     from models.registry.registration import version_at
 
     number = lake.versions(name).current().models.get("champion")

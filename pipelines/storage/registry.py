@@ -61,7 +61,7 @@ def kept_versions() -> Keep:
 
 
 def waits_s() -> float:
-    """Return the max seconds to wait for a locked registry: ``wait_s`` of [registry], or $QUEUECAST_WAIT_S."""
+    """Return the max wait for a locked registry: ``wait_s``, or $QUEUECAST_WAIT_S."""
     from models.registry.tracking import WAIT_S
 
     return _stated("wait_s", WAIT_S)

@@ -249,7 +249,7 @@ class Versions:
             raise InputError(f"{self._pointer}: is damaged: {error}; {MEND}") from error
 
     def followed(self) -> tuple[Version, Version] | None:
-        """Return the versions in the copy of the pointer; None where there is none that can be read."""
+        """Return the versions in the pointer's copy; None without a readable one."""
         try:
             return _read(self._followed)
         except (OSError, ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""What is wrong with the registry and Dagster's runs of a home directory, for :mod:`pipelines.workflows.doctor`."""
+"""Find what is wrong with the registry and Dagster's runs of a home directory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something wrong: in which ``part`` of the home, ``where``, ``what``, and what would ``mend`` it.
+    """State something wrong: ``part`` of the home, ``where``, ``what``, how to ``mend`` it.
 
     ``repair`` does that; without one it is for a person.
     """
@@ -67,7 +67,7 @@ def _finish(home: Path, lake: Lake, store: Tracking, subject: str) -> None:
 
 
 def left_versions(home: Path, versions: Versions, subject: str, store: Tracking, current: Version) -> Iterator[Finding]:
-    """Find versions registered by a run or night after the last publication, and so never published."""
+    """Find versions that were registered after the last publication."""
     from models.registry.versions import REFRESHED_FROM, aliases, all_versions
 
     every = all_versions(store, subject)
@@ -97,7 +97,7 @@ def _remove(store: Tracking, left: list[ModelVersion]) -> None:
 
 
 def runs_of_the_registry(home: Path, store: Tracking) -> Iterator[Finding]:
-    """Find runs that are not ended though nothing is at work on their model, and models that no version has."""
+    """Find runs left unended, and models without any version."""
     from models.registry.versions import REGISTERED_MODEL, all_versions
 
     runs = store.client.search_runs([store.experiment_id], "attributes.status = 'RUNNING'")
