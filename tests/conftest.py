@@ -27,6 +27,7 @@ MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
 SLOW = (
     "end_to_end",
     "benchmarks",
+    *(f"campaigns/test_{name}" for name in ("faults", "kills", "pages", "power_loss", "races")),
     *(
         f"pipelines/workflows/test_{name}"
         for name in ("bench", "judging", "night", "registering", "simulated_model", "variability")
