@@ -117,7 +117,21 @@ class Versions:
 
     def drafts(self) -> list[Draft]:
         """Return the drafts that can still be published, the last written one at the end."""
-        return [found for path in self._draft_files() if (found := self._drafted(path.stem)) and found.stage != OVERTAKEN]
+        damaged = self.damaged_drafts()
+        files = [path for path in self._draft_files() if path not in damaged]
+        return [found for path in files if (found := self._drafted(path.stem)) and found.stage != OVERTAKEN]
+
+    def damaged_drafts(self) -> list[Path]:
+        """Return the files of drafts that cannot be read."""
+
+        def damaged(path: Path) -> bool:
+            try:
+                self._drafted(path.stem)
+            except InputError:
+                return True
+            return False
+
+        return [path for path in self._draft_files() if damaged(path)]
 
     def _draft_files(self) -> list[Path]:
         return sorted(self._drafts.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)

@@ -197,13 +197,9 @@ def _same(one: Path, other: Path) -> bool:
 
 def _drafts(home: Path, versions: Versions, subject: str) -> Iterator[Finding]:
     """Find the drafts of processes that died: no night is at work, and the run is finished or unknown."""
-    try:
-        drafts = versions.drafts()
-    except InputError as error:
-        path = Path(str(error).split(": is damaged")[0])
-        yield Finding("lake", subject, str(error).split("; ")[0], "remove it", partial(removed, path))
-        return
-    for draft in drafts:
+    for path in versions.damaged_drafts():
+        yield Finding("lake", subject, f"the draft {path.stem} is damaged", "remove it", partial(removed, path))
+    for draft in versions.drafts():
         if draft.id.startswith(NIGHT) or _dead(home, draft, versions):
             what = f"{draft.made_by or 'the draft ' + draft.id} died{f' while {draft.stage}' if draft.stage else ''}; nothing of it was published"
             yield Finding("lake", subject, what, "discard its draft", partial(versions.discard, draft.id))

@@ -112,6 +112,17 @@ def test_aliases_and_pages_that_do_not_follow_are_set_again(home: Path) -> None:
     assert seen(home) == (1, "1", "1")
 
 
+def test_a_damaged_draft_stops_no_other_and_goes(home: Path) -> None:
+    draft = home / "lake" / "drafts" / MODEL / "dead.json"
+    draft.write_text('{"id": ')
+    client = connect(home).client
+    client.create_model_version(MODEL, home.as_uri())
+    publish(home, 3)
+    assert seen(home) == (3, "3", "3")
+    assert mended(home) == ["remove it"]
+    assert not draft.exists()
+
+
 def test_a_registry_that_was_cut_is_told_and_begun_anew(home: Path) -> None:
     (home / "mlflow.db").write_bytes(b"")
     assert found(home)[0].startswith("is empty: it was cut; a backup brings its models back -> begin anew without them")
