@@ -15,9 +15,10 @@ from tests.campaigns.counts import Counts
 _HOUSE = Path(__file__).parents[2]
 
 
-def apart(module: str, attempts: int, seed: int, folder: Path, *more: str) -> Counts:
-    """Return the counts of ``module``'s campaign, run by :func:`answer` in a fresh process."""
+def apart(module: str, attempts: int, seed: int, folder: Path, *more: str, **variables: str) -> Counts:
+    """Return the counts of ``module``'s campaign, run by :func:`answer` in a fresh process with these environment variables."""
     environment = {**os.environ, "PYTHONPATH": str(_HOUSE), "OMP_NUM_THREADS": "1"}  # a process with threads cannot be forked
+    environment |= variables
     for name in ("DAGSTER_HOME", "MLFLOW_TRACKING_URI"):
         environment.pop(name, None)
     told = folder / "counts.json"
