@@ -103,8 +103,9 @@ class _TooLongError(BaseException):
     """A case takes too long."""
 
 
-def _work(first: int, behind: int, seed: int, folder: Path, writer: int) -> None:
-    os.environ |= {"FUZZ_FOLDER": str(folder), "QUEUECAST_HOME": str(folder / "home")}
+def warm(folder: Path) -> None:
+    """Read every seed in ``folder`` once, so that kernels are compiled; from then on numbers that wrap are errors."""
+    os.environ |= {"QUEUECAST_HOME": str(folder / "home")}
     os.chdir(folder)
     import pyarrow as pa
 
@@ -115,15 +116,15 @@ def _work(first: int, behind: int, seed: int, folder: Path, writer: int) -> None
     for kind, reading in READINGS.items():
         for content in reading.seeds():
             judged(kind, content, folder)
-    warnings.simplefilter("error", RuntimeWarning)  # numbers that wrap or are invalid
+    warnings.simplefilter("error", RuntimeWarning)
 
-    def stop(*_: object) -> None:
-        raise _TooLongError
 
-    signal.signal(signal.SIGALRM, stop)
-    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() if Path("/proc/self/statm").exists() else 0
-    if size:
-        resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
+def _work(first: int, behind: int, seed: int, folder: Path, writer: int) -> None:
+    warm(folder)
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        most = int(statm.read_text().split()[0]) * resource.getpagesize() + MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
     for number in range(first, behind):
         kind, content = case(seed, number)
         _tell(writer, number, kind)
@@ -137,11 +138,21 @@ def _tell(writer: int, *what: object) -> None:
     os.write(writer, json.dumps(what).encode() + b"\n")
 
 
+def _limited() -> None:
+    """Raise _TooLongError in some seconds, unless the timer is stopped before."""
+
+    def stop(*_: object) -> None:
+        raise _TooLongError
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, CASE_S)
+
+
 def judge(kind: str, content: bytes, folder: Path) -> tuple[str, str | None]:
     """Return what becomes of a file, and what is wrong with that: whatever escapes is a finding."""
     from tests.campaigns.readings import judged
 
-    signal.setitimer(signal.ITIMER_REAL, CASE_S)
+    _limited()
     try:
         return judged(kind, content, folder)
     except _TooLongError:
@@ -206,7 +217,7 @@ def _in_process(arguments: list[str]) -> tuple[int, str, str]:
     out, said = io.StringIO(), io.StringIO()
     before = sys.argv
     sys.argv = ["queuecast", *arguments]
-    signal.setitimer(signal.ITIMER_REAL, CASE_S)
+    _limited()
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
             main()

@@ -126,9 +126,10 @@ def _text(parser: str, data: bytes) -> bytes:
 
 def _compiled(attempts: int, seed: int, folder: Path, parser: str) -> Counts:
     """Give what was collected to the compiled kernel."""
-    from tests.campaigns.fuzz import judge
+    from tests.campaigns.fuzz import judge, warm
 
     counts = Counts()
+    warm(folder)
     for path in sorted((folder / parser).iterdir()):
         outcome, finding = judge(parser, _text(parser, path.read_bytes()), folder)
         counts.add(

@@ -133,7 +133,7 @@ def _count(text: str) -> int | None:
         return None
     if not re.fullmatch(r"[0-9]+(\.[0-9]*)?", text):
         raise ValueError(f"{text!r} is no count")
-    return math.floor(Decimal(text) + Decimal("0.5"))
+    return math.floor(float(text) + 0.5)  # such numbers are float64: 0.49999999999999999999 is a half
 
 
 def _lasting(text: str) -> int | None:
