@@ -14,7 +14,7 @@ HOUSE = Path(__file__).parents[3]
 WRITES = re.compile(r"\bos\.(replace|rename)\(|\.write_(text|bytes)\(|\.open\(\"[wax]|\bopen\([^)]*, \"[wax]")
 ELSEWHERE = {
     "pipelines/storage/atomic.py": 3,  # this is the place
-    "pipelines/storage/counters_store.py": 2,  # parts are synced where they are staged, and their folders before the ledger names them
+    "pipelines/storage/counters_store.py": 3,  # a lock is opened; parts are synced where they are staged, and their folders before the ledger names them
     "pipelines/workflows/campaigns.py": 1,  # the journal is synced line by line
 }
 
