@@ -36,7 +36,7 @@ UNBOUNDED = {"unlimited", "partition_limit"}
 _TIME = "%Y-%m-%d %H:%M:%S"
 _MOST_WAYS = 1000  # to split one line: beyond, it counts as unreadable
 _DURATION = re.compile(r"(?:(?:(\d{1,15})-)?(\d{1,15}):)?([0-5]?\d):([0-5]\d)", re.ASCII)
-_WRITTEN_TIME = re.compile(r"\d{4}-\d\d?-\d\d?[ T]\d\d?:\d\d?:\d\d?", re.ASCII)
+_WRITTEN_TIME = re.compile(r"\d{4}-\d\d?-\d\d?[ T]\d\d?:\d\d?:[0-5]?\d", re.ASCII)  # pandas takes second 60 for the next minute
 _YEARS = range(1970, 2262)
 BEYOND = 10**18
 """Number for any larger one: beyond all limits, so that cleaning drops its row."""
