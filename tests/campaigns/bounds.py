@@ -47,6 +47,9 @@ def campaign(attempts: int, seed: int, folder: Path, compiled: bool = True) -> C
 def _campaign(attempts: int, seed: int, folder: Path) -> Counts:
     if config.DISABLE_JIT:
         small_blocks()
+    short = Workload(2, [0, 0], [1, 1], [2, 1], [1, 1], [None, None], [1, 1])
+    short.schedule("EASY")  # compiled before time is taken: minutes, with bounds checked
+    short.schedule("EASY+RUSH(skips=3)", start_decision=Whim())
     counts = Counts()
     signal.signal(signal.SIGALRM, _hangs)
     for number in range(seed * 1_000_000, seed * 1_000_000 + attempts):
