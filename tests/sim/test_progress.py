@@ -25,7 +25,7 @@ from tests.support.workloads import Moody, crowd
         (Policy("SAF-EASY+RUSH(skips=2)"), Whim()),
         (Policy("EASY", dependencies=True), None),
     ],
-    ids=str,
+    ids=lambda each: str(each.scheduler) if isinstance(each, Policy) else type(each).__name__,
 )
 def test_pauses_report_the_ended_jobs_and_change_nothing(policy: Policy, decision: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     load = crowd(np.random.default_rng(4))
