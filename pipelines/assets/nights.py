@@ -25,6 +25,7 @@ JOBS = {"nightly": "night", "nightly_variability": "variability_night"}
 """Jobs of nights, and the asset that each ends with."""
 RETRIES, RETRY_S = 2, 60
 """Of a step that a registry or disk did not answer, after 60 and 120 s; errors of the accounting are not retried."""
+_OF_THE_INPUT = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 
 
 def is_night(run: dg.DagsterRun) -> bool:
@@ -61,9 +62,9 @@ def stage(
                 with night_stage(lake.lake().versions(lake.subject), lake.lake().draft, day, does):
                     results = [*_each(compute(context, **given))]
             except Exception as error:
-                lake.tell_failure(error)
                 if _away(error) and context.retry_number < RETRIES:
                     raise dg.RetryRequested(RETRIES, RETRY_S * 2**context.retry_number) from error
+                lake.tell_failure(error)
                 raise dg.Failure(" ".join(str(error).split()) or type(error).__name__, allow_retries=False) from error
             yield from results
 
@@ -77,10 +78,18 @@ def _each(result: Any) -> Iterable[Any]:
 
 
 def _away(error: Exception) -> bool:
-    """Tell whether the error may be gone in a minute."""
+    """Tell whether the error, or what it was made of, may be gone in a minute: a registry or disk that does not answer."""
     from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import OperationalError
 
-    return isinstance(error, (OSError, MlflowException))
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, (MlflowException, OperationalError)):
+            return True
+        if isinstance(cause, OSError) and (cause is error or (cause.errno and not isinstance(cause, _OF_THE_INPUT))):
+            return True
+        cause = cause.__cause__
+    return False
 
 
 def _recorded(context: dg.AssetExecutionContext, day: str, last: str, metadata: dict[str, Any]) -> Iterator[dg.MaterializeResult]:

@@ -4,6 +4,7 @@ import dagster as dg
 
 from features.monitoring.labels import THREE_CLASSES
 from models.registry.variability_registration import VARIABILITY
+from models.registry.versions import all_or_nothing
 from models.variability.evaluation import Learning
 from pipelines.assets.checks import specs
 from pipelines.assets.comparison import picture
@@ -49,7 +50,7 @@ def variability_model(
     table = unpack_table(name, *lake.lake().read(FEATURES_TABLE, name))
     store = registry.tracking()
     tags, model, notes = {"dagster_run_id": context.run.run_id}, VARIABILITY.registered(name), []
-    with lake.alone():
+    with lake.alone(), all_or_nothing(store):
         if lake.night:
             tags["night"], notes = lake.night, begin_night(lake.lake(), store, model)
         else:

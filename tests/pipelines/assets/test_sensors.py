@@ -1,5 +1,6 @@
 """What starts by itself: nights of traces that grow, runs of files that were replaced, and lines about nights that failed or drifted."""
 
+import errno
 import json
 import os
 from datetime import UTC, datetime
@@ -173,8 +174,21 @@ def test_drift_and_failed_nights_leave_a_line_each(place: Path) -> None:
     assert (told[1]["kind"], told[1]["subject"], told[1]["night"]) == ("night failed", "a", "2026-03-02")
 
 
+def wrapped(error: OSError) -> InputError:
+    """Return the error as readers and writers of the lake tell it."""
+    told = InputError(f"a.parquet: {error.strerror}")
+    told.__cause__ = error
+    return told
+
+
 @pytest.mark.parametrize(
-    ("error", "again"), [(OSError("the registry is away"), True), (InputError("accounting is missing"), False)]
+    ("error", "again"),
+    [
+        (OSError("the registry is away"), True),
+        (wrapped(OSError(errno.ESTALE, "Stale file handle")), True),
+        (wrapped(FileNotFoundError(errno.ENOENT, "No such file")), False),
+        (InputError("accounting is missing"), False),
+    ],
 )
 @pytest.mark.parametrize("job", ["nightly", "full_run"])
 def test_only_nights_try_again_and_only_what_may_be_better_in_a_minute(
@@ -202,6 +216,25 @@ def test_only_nights_try_again_and_only_what_may_be_better_in_a_minute(
     if night:
         assert line.read_text().startswith(f"night 2023-11-02 of a, while trying: {error}")
     assert RETRY_S == 60
+
+
+def test_a_night_that_succeeds_when_tried_again_leaves_no_line(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [OSError("the registry is away")]
+
+    @dg.asset(partitions_def=of_traces)
+    @stage("trying", first=True)
+    def recovering(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
+        if left:
+            raise left.pop()
+        return dg.MaterializeResult()
+
+    monkeypatch.setattr("pipelines.assets.nights.RETRY_S", 0)
+    given = {"assets": [recovering], "jobs": [dg.define_asset_job("nightly", "*")], "resources": {"lake": LakeResource()}}
+    with dg.instance_for_test() as instance:
+        instance.add_dynamic_partitions("traces", ["a"])
+        made = dg.Definitions(**given).resolve_job_def("nightly")
+        assert made.execute_in_process(partition_key=trace_on("a", "2023-11-02"), instance=instance).success
+    assert not [*(place / "home").rglob("*.failed.txt")]
 
 
 def test_a_night_is_known_by_what_it_makes() -> None:
