@@ -85,11 +85,11 @@ def load_catalogue() -> dict[str, Entry]:
 
     Later ones replace earlier ones. Raises InputError with file, entry and key.
     """
-    entries = _read(PACKAGED)
+    entries = read_catalogue(PACKAGED)
     if (site := site_catalogue()) is not None:
-        entries |= _read(site)
+        entries |= read_catalogue(site)
     if remembered().is_file():
-        entries |= _read(remembered())
+        entries |= read_catalogue(remembered())
     return entries
 
 
@@ -127,7 +127,8 @@ def remembered() -> Path:
     return home() / "traces.toml"
 
 
-def _read(path: Path) -> dict[str, Entry]:
+def read_catalogue(path: Path) -> dict[str, Entry]:
+    """Return the entries of one file by name; InputError as :func:`load_catalogue`."""
     traces = _toml(path).get("traces", {})
     if not isinstance(traces, dict) or not all(isinstance(table, dict) for table in traces.values()):
         raise InputError(f"{path}: traces must be tables [traces.NAME]")

@@ -134,7 +134,11 @@ class Versions:
         return [path for path in self._draft_files() if damaged(path)]
 
     def _draft_files(self) -> list[Path]:
-        return sorted(self._drafts.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+        found = []
+        for path in self._drafts.glob("*.json"):
+            with suppress(FileNotFoundError):  # another process may just have published or discarded it
+                found.append((path.stat().st_mtime_ns, path))
+        return [path for _, path in sorted(found)]
 
     def _drafted(self, id: str) -> Draft | None:
         try:

@@ -13,12 +13,12 @@ import shutil
 import sqlite3
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -27,10 +27,11 @@ from pipelines.sources.systems import systems
 from pipelines.storage.atomic import being_written, moved, removed
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
-from pipelines.storage.permissions import umask
+from pipelines.storage.permissions import TRUSTED, umask
 from pipelines.storage.publishing import NIGHT, alone, lock_of
 from pipelines.storage.versions import PAGES, Draft, Version, Versions
 from pipelines.workflows.doctor_registry import (
+    BY_HAND,
     Finding,
     aliases_follow,
     left_versions,
@@ -42,11 +43,11 @@ from pipelines.workflows.doctor_registry import (
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking
 
+_T = TypeVar("_T")
 _ROUNDS = 5
 """Max rounds of checks and repairs: a repair may uncover what lay behind."""
 _AGED_S = 3600.0
 """Age from which a file without a known process counts as left behind."""
-BY_HAND = "by hand"
 
 
 def examine(home: Path, connect: Callable[[], Tracking]) -> list[Finding]:
@@ -59,12 +60,8 @@ def examine(home: Path, connect: Callable[[], Tracking]) -> list[Finding]:
         except InputError as error:
             found.append(Finding("registry", "", str(error), BY_HAND))
     for subject in _subjects(home):
-        try:
-            with alone(home, lock_of(subject)):
-                found += _subject(home, subject, store)
-        except InputError as error:
-            if "is running" not in str(error):
-                raise
+        of_it = _at_rest(home, subject, lambda subject=subject: [*_subject(home, subject, store)]) or []  # type: ignore[misc]
+        found += [replace(each, repair=partial(_still, home, subject, store, each)) if each.repair else each for each in of_it]
     if store is not None:
         found += runs_of_the_registry(home, store)
     return [*found, *runs_of_dagster(home), *_counters(home), *_leftovers(home), *_permissions(home)]
@@ -79,9 +76,33 @@ def repair(home: Path, connect: Callable[[], Tracking], tell: Callable[[Finding]
             return found
         for each in mended:
             assert each.repair is not None
-            each.repair()
-            tell(each)
+            if each.repair() is not False:
+                tell(each)
     return examine(home, connect)
+
+
+def _at_rest(home: Path, subject: str, look: Callable[[], _T]) -> _T | None:
+    """Return what ``look`` does with the lock of ``subject``; None where a run or night has it."""
+    try:
+        with alone(home, lock_of(subject)):
+            return look()
+    except InputError as error:
+        if "is running" not in str(error):
+            raise
+        return None
+
+
+def _still(home: Path, subject: str, store: Tracking | None, finding: Finding) -> bool:
+    """Repair what was found, if it still is so and no run or night is at work; return whether it was repaired."""
+
+    def mend() -> bool:
+        for each in _subject(home, subject, store):
+            if each.repair is not None and (each.what, each.mend) == (finding.what, finding.mend):
+                each.repair()
+                return True
+        return False
+
+    return bool(_at_rest(home, subject, mend))
 
 
 def _has_registry(home: Path) -> bool:
@@ -112,9 +133,9 @@ def _databases(home: Path) -> Iterator[Finding]:
 
 
 def _settings(home: Path) -> Iterator[Finding]:
-    from pipelines.sources.catalogue import load_catalogue
+    from pipelines.sources.catalogue import read_catalogue
 
-    for name, read in (("systems.toml", lambda: systems(home)), ("traces.toml", load_catalogue)):
+    for name, read in (("systems.toml", lambda: systems(home)), ("traces.toml", lambda: read_catalogue(home / "traces.toml"))):
         if (home / name).exists():
             try:
                 read()
@@ -170,11 +191,15 @@ def _broken(versions: Versions, subject: str, current: Version, before: Version)
     )
     if now:
         named = ", ".join(f"{entry} ({file})" for entry, file in now.items())
-        if before.version and not then:
+        pages = all(entry.startswith(PAGES) for entry in now)
+        if before.version and not then and not pages:
             mend, put = f"go back to the version before, {before.version}", (before, Version())
         else:
             kept = {entry: file for entry, file in current.files.items() if entry not in now}
-            mend, put = "leave them out of the version, so that they are made anew", (replace(current, files=kept), Version())
+            mend, put = (
+                "leave them out of the version, so that they are made anew",
+                (replace(current, files=kept), Version() if then else before),
+            )
         yield Finding("lake", subject, f"missing or damaged in the current version: {named}", mend, partial(versions.put, *put))
     elif then:
         what = f"missing or damaged in the version before: {', '.join(then.values())}"
@@ -290,14 +315,17 @@ def _free(lock: Path) -> bool:
 
 def _permissions(home: Path) -> Iterator[Finding]:
     """Find files that others may read or that belong to another user."""
-    every = [home, *(Path(folder) / name for folder, folders, files in os.walk(home) for name in (*folders, *files))]
-    stats: Mapping[Path, os.stat_result] = {path: path.lstat() for path in every if path.exists() and not path.is_symlink()}
+    stats: dict[Path, os.stat_result] = {}
+    for path in [home, *(Path(folder) / name for folder, folders, files in os.walk(home) for name in (*folders, *files))]:
+        with suppress(FileNotFoundError):  # commands at work move and remove files
+            if not stat.S_ISLNK((found := path.lstat()).st_mode):
+                stats[path] = found
     foreign = [path for path, found in stats.items() if found.st_uid != os.geteuid()]
-    if foreign:
+    if foreign and os.environ.get(TRUSTED) != "1":
         yield Finding(
             "permissions", "", f"{len(foreign):,} files of another user: {_some(foreign, home)}", f"{BY_HAND}: chown them"
         )
-    open_ = [path for path, found in stats.items() if found.st_mode & umask() and path not in foreign]
+    open_ = [path for path, found in stats.items() if found.st_mode & umask() and found.st_uid == os.geteuid()]
     if open_:
         what = f"{len(open_):,} files and folders that other users may read: {_some(open_, home)}"
         yield Finding("permissions", "", what, f"take that away (umask {umask():03o})", partial(_each, _close, open_))

@@ -16,10 +16,14 @@ from pipelines.storage.publishing import aliases_of, alone, finish, lock_of
 from pipelines.storage.versions import Version, Versions
 
 if TYPE_CHECKING:
+    from dagster import DagsterInstance
     from mlflow.entities import LoggedModel, Run
     from mlflow.entities.model_registry import ModelVersion
 
     from models.registry.tracking import Tracking
+
+
+BY_HAND = "by hand"
 
 
 @dataclass(frozen=True)
@@ -55,15 +59,10 @@ def aliases_follow(home: Path, versions: Versions, subject: str, store: Tracking
     lake = Lake(home / "lake")
     if versions.under_way:
         what = f"{current.made_by or 'a run'} died while it was published"
-        yield Finding("registry", subject, what, "let aliases and pages follow it", lambda: _finish(home, lake, store, subject))
+        yield Finding("registry", subject, what, "let aliases and pages follow it", partial(finish, lake, store, subject))
     elif champion and "champion" not in aliases(store, subject):
         what = f"no alias champion, though version {champion} was published"
         yield Finding("registry", subject, what, "set the aliases again", lambda: aliases_of(store, subject)(current.models))
-
-
-def _finish(home: Path, lake: Lake, store: Tracking, subject: str) -> None:
-    with alone(home, lock_of(subject)):
-        finish(lake, store, subject)
 
 
 def left_versions(home: Path, versions: Versions, subject: str, store: Tracking, current: Version) -> Iterator[Finding]:
@@ -83,7 +82,7 @@ def left_versions(home: Path, versions: Versions, subject: str, store: Tracking,
     if left and not versions.drafts():
         numbers = ", ".join(sorted((str(each.version) for each in left), key=int))
         what = f"versions {numbers} were registered and never published"
-        yield Finding("registry", subject, what, "remove them with their files", lambda: _remove(store, left))
+        yield _of_the_registry(home, store, subject, what, "remove them with their files", lambda: _remove(store, left))
 
 
 def _remove(store: Tracking, left: list[ModelVersion]) -> None:
@@ -106,7 +105,7 @@ def runs_of_the_registry(home: Path, store: Tracking) -> Iterator[Finding]:
         what = (
             f"{len(dead):,} runs in state RUNNING whose process is gone: {', '.join(run.info.run_name or '' for run in dead[:3])}"
         )
-        yield Finding("registry", "runs", what, "mark them as killed", lambda: _end(store, dead))
+        yield _of_the_registry(home, store, "runs", what, "mark them as killed", lambda: _end(store, dead))
     ended = {run.info.run_id: run for run in store.client.search_runs([store.experiment_id], "attributes.status != 'RUNNING'")}
     models = [model for model in _logged(store) if (run := ended.get(model.source_run_id or "")) and run.info.status != "FINISHED"]
     names = {ended[model.source_run_id].data.tags.get(REGISTERED_MODEL, "") for model in models if model.source_run_id}
@@ -118,7 +117,14 @@ def runs_of_the_registry(home: Path, store: Tracking) -> Iterator[Finding]:
     }
     if left := [model for model in models if model.model_id not in used]:
         what = f"{len(left):,} models logged by runs that were killed, in no version"
-        yield Finding("registry", "models", what, "remove them with their files", lambda: _forget(store, left))
+        yield _of_the_registry(home, store, "models", what, "remove them with their files", lambda: _forget(store, left))
+
+
+def _of_the_registry(home: Path, store: Tracking, where: str, what: str, mend: str, repair: Callable[[], object]) -> Finding:
+    """Return a finding that is repaired in the home's own registry only: in another one, other machines may be at work."""
+    if store.uri == f"sqlite:///{home / 'mlflow.db'}":
+        return Finding("registry", where, what, mend, repair)
+    return Finding("registry", where, what, f"{BY_HAND}: {mend}, unless they are those of another home with this registry")
 
 
 def _logged(store: Tracking) -> Iterator[LoggedModel]:
@@ -158,12 +164,15 @@ def run_state(home: Path, run_id: str) -> str:
 
     from pipelines.storage.instance import PROCESS_TAG
 
-    if not _has_dagster(home):
+    if (opened := _instance(home)) is None:
         return ""
-    with dg.DagsterInstance.get() as instance:
+    with opened as instance:
         run = instance.get_run_by_id(run_id)
+        again = instance.get_runs(dg.RunsFilter(tags={"dagster/root_run_id": run_id}))
     if run is None:
         return ""
+    # a run that goes on with a failed one has its draft
+    run = next((each for each in again if not each.is_finished), run)
     process = run.tags.get(PROCESS_TAG, "")
     return "gone" if not run.is_finished and process.isdigit() and not alive(int(process)) else str(run.status.value)
 
@@ -174,30 +183,34 @@ def runs_of_dagster(home: Path) -> Iterator[Finding]:
 
     from pipelines.storage.instance import PROCESS_TAG
 
-    if not _has_dagster(home):
+    if (opened := _instance(home)) is None:
         return
     unfinished = dg.RunsFilter(
         statuses=[dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.NOT_STARTED]
     )
-    with dg.DagsterInstance.get() as instance:
+    with opened as instance:
         runs = instance.get_runs(unfinished)
     dead = [run for run in runs if (process := run.tags.get(PROCESS_TAG, "")).isdigit() and not alive(int(process))]
 
     def end() -> None:
-        with dg.DagsterInstance.get() as instance:
-            for run in dead:
-                instance.report_run_failed(run, "its process was killed")
+        if (opened := _instance(home)) is not None:
+            with opened as instance:
+                for run in dead:
+                    instance.report_run_failed(run, "its process was killed")
 
     if dead:
         what = f"{len(dead):,} runs in state {dead[0].status.value} whose process is gone: {', '.join(run.run_id[:8] for run in dead[:3])}"
         yield Finding("dagster", "runs", what, "mark them as failed", end)
 
 
-def _has_dagster(home: Path) -> bool:
-    from pipelines.storage.home import home as site
-    from pipelines.storage.instance import dagster_home
+def _instance(home: Path) -> DagsterInstance | None:
+    """Open the Dagster instance of ``home``, the site's own one for the site's home; None where there is none."""
+    import dagster as dg
 
-    if not (home / "dagster" / ".ready").exists() and (home != site() or not os.environ.get("DAGSTER_HOME")):
-        return False
-    dagster_home()
-    return True
+    from pipelines.storage.home import home as site
+    from pipelines.storage.instance import instance
+
+    ready, ours = (home / "dagster" / ".ready").exists(), home.resolve() == site().resolve()
+    if ours and (ready or os.environ.get("DAGSTER_HOME")):
+        return instance()
+    return dg.DagsterInstance.from_config(str(home / "dagster")) if ready else None

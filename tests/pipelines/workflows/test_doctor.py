@@ -7,17 +7,24 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
+import dagster as dg
 import pandas as pd
 import pytest
+from dagster._core.utils import make_new_run_id
 
 from features.errors import InputError
+from models.registry.versions import REGISTERED_MODEL
+from pipelines.storage.instance import PROCESS_TAG, instance
 from pipelines.storage.lake import Lake
-from pipelines.storage.publishing import aliases_of
+from pipelines.storage.permissions import TRUSTED
+from pipelines.storage.publishing import aliases_of, alone
 from pipelines.storage.registry import tracking
 from pipelines.storage.versions import Versions
 from pipelines.workflows.doctor import examine, repair
+from pipelines.workflows.doctor_registry import run_state, runs_of_dagster, runs_of_the_registry
 from tests.campaigns import doctor as campaign
 from tests.support.command import queuecast
 from tests.support.system_calls import available
@@ -39,7 +46,7 @@ def publish(home: Path, number: int) -> None:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    """A home with two versions, which nobody else may read."""
+    """A home with two versions, which no other user may read."""
     before = os.umask(0o077)
     client = connect(tmp_path).client
     client.create_registered_model(MODEL)
@@ -99,6 +106,65 @@ def test_a_damaged_table_leads_back_to_the_version_before(home: Path) -> None:
     assert mended(home) == ["leave them out of the version, so that they are made anew"]
     with pytest.raises(InputError, match="materialise jobs of t first"):
         Lake(home / "lake").read("jobs", "t")
+
+
+def test_a_damaged_page_costs_no_table(home: Path) -> None:
+    current = Versions(home / "lake", MODEL).current()
+    (home / "lake" / current.files["reports/t.html"]).write_text("cut")
+    assert mended(home) == ["leave them out of the version, so that they are made anew", "remove them"]
+    assert seen(home) == (2, "2", "2")
+    assert Versions(home / "lake", MODEL).kept()[1].version, "the version before is kept"
+
+
+def test_a_repair_looks_again_at_what_was_found(home: Path) -> None:
+    Lake(home / "lake").path("jobs", "t").write_bytes(b"cut")
+    looked = [each for each in examine(home, lambda: connect(home)) if each.repair is not None]
+    with alone(home, "t"):
+        assert [each.repair() for each in looked if each.repair] == [False], "a night has begun"
+    connect(home).client.create_model_version(MODEL, home.as_uri())
+    publish(home, 3)
+    assert [each.repair() for each in looked if each.repair] == [False], "what a night published meanwhile stays"
+    assert seen(home) == (3, "3", "3")
+
+
+def test_only_runs_of_the_homes_own_registry_are_ended(home: Path) -> None:
+    store = connect(home)
+    run = store.client.create_run(store.experiment_id, tags={REGISTERED_MODEL: MODEL})
+    (here,), (elsewhere,) = (
+        [*runs_of_the_registry(home, each)] for each in (store, replace(store, uri="https://mlflow.example.org"))
+    )
+    assert (here.mend, elsewhere.repair) == ("mark them as killed", None)
+    assert elsewhere.mend.startswith("by hand: mark them as killed, unless")
+    assert mended(home) == ["mark them as killed"]
+    assert store.client.get_run(run.info.run_id).info.status == "KILLED"
+
+
+def test_files_of_a_group_that_is_believed_are_no_finding(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 12_345)
+    assert [each.split(": ")[0].partition(" ")[2] for each in found(home)] == ["files of another user"]
+    monkeypatch.setenv(TRUSTED, "1")
+    assert found(home) == []
+
+
+@pytest.mark.slow
+def test_another_home_is_looked_at_with_its_own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "there"))
+    ids, states = [make_new_run_id() for _ in range(3)], (dg.DagsterRunStatus.FAILURE, *[dg.DagsterRunStatus.STARTED] * 2)
+    tags = ({}, {"dagster/root_run_id": ids[0], PROCESS_TAG: str(os.getpid())}, {PROCESS_TAG: "999999999"})
+    with instance() as running:
+        for id, status, each in zip(ids, states, tags, strict=True):
+            running.add_run(dg.DagsterRun("full_run", run_id=id, status=status, tags=each))
+    monkeypatch.delenv("DAGSTER_HOME")
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "here"))
+    (dead,) = runs_of_dagster(tmp_path / "there")
+    assert f"gone: {ids[2][:8]}" in dead.what
+    states_seen = [run_state(tmp_path / "there", each) for each in ids]
+    assert states_seen == ["STARTED", "STARTED", "gone"], "a run that goes on with a failed one works at its draft"
+    assert not (tmp_path / "here").exists()
+    assert dead.repair is not None
+    dead.repair()
+    assert [*runs_of_dagster(tmp_path / "there")] == []
 
 
 def test_aliases_and_pages_that_do_not_follow_are_set_again(home: Path) -> None:
