@@ -14,55 +14,44 @@ import numpy as np
 from features.jit import apart, kernel
 
 (
-    NEXT,
-    FREE,
-    ENDS,
-    PLANS,
-    WAITING,
-    STARTED,
-    ENDED,
-    SHADOW,
-    EXTRA,
-    SHADOW_KNOWN,
-    ASKED,
-    CHANGED,
-    STARVING,
-    BLOCKS,
-    RESERVED,
-    DOUBTED,
-    ANSWER,
-    STATED,
-    DUE,
-    TOLD,
-    CLAMPED,
-    UNUSABLE,
-    EXPIRED,
-    TICKED,
-    MOST_SKIPS,
-    PASS,
-    UNDECIDED,
-    HELD,
-    WAKE,
-    MOMENT,
-    SEEN_STARTS,
-    SEEN_ENDS,
-    AS_PLANNED,
-    SEARCHED,
-    EVENTS,
+    NEXT,  # the next job to be submitted
+    FREE,  # free processors
+    ENDS,  # running jobs in the heap of ends
+    PLANS,  # running jobs in the plan
+    WAITING,  # waiting jobs
+    STARTED,  # jobs started so far
+    ENDED,  # jobs ended so far
+    SHADOW,  # the reservation last computed: its time
+    EXTRA,  # and the processors left over at it
+    SHADOW_KNOWN,  # whether it still holds
+    ASKED,  # jobs just submitted whose estimates are asked for outside
+    CHANGED,  # whether anything but submissions has happened since the last full pass
+    STARVING,  # the row below which every waiting job starves
+    BLOCKS,  # blocks of the profile
+    RESERVED,  # jobs at the head of the queue that are planned in it
+    DOUBTED,  # the running job whose end is asked for anew outside
+    ANSWER,  # and the answer; 0 for none
+    STATED,  # with dependencies: the next row that is submitted at a stated time
+    DUE,  # and the rows in the heap of those due
+    TOLD,  # of a compiled predictor: the starts it was told of
+    CLAMPED,  # its answers that were clamped
+    UNUSABLE,  # and the last job for which it had none that is a number, plus one
+    EXPIRED,  # whether predictions have expired since the last pass for that reason
+    TICKED,  # the second of the last pass of the timer, plus one
+    MOST_SKIPS,  # of start decisions: how often a job may be skipped
+    PASS,  # the number of the pass
+    UNDECIDED,  # the job whose decision is asked for outside, plus one
+    HELD,  # jobs skipped in this pass
+    WAKE,  # when a pass is due for their sake; 0 for never
+    MOMENT,  # on a monitored cluster: when it has to be seen to next
+    SEEN_STARTS,  # the starts it was told of
+    SEEN_ENDS,  # and the ends
+    AS_PLANNED,  # whether all went as planned since Conservative's last pass
+    SEARCHED,  # whether the bounds of this plan's searches are valid
+    EVENTS,  # the work left until a pause, in events and in jobs that are planned
     COUNTERS,
 ) = range(36)
-"""Slots of ``State.counters``: the next job to be submitted; free processors; running jobs (in the heap of ends, in the plan); waiting
-jobs; jobs started and ended so far; the reservation last computed and whether it still holds; the jobs just submitted whose
-estimates are asked for outside; whether anything but submissions has happened since the last full pass; the row below which every
-waiting job starves; the blocks of the profile, and the jobs at the head of the queue that are planned in it; the running job whose
-end is asked for anew outside, and the answer, 0 for none; with dependencies, the next row that is submitted at a stated time, and
-the rows in the heap of those due; of a compiled predictor, the starts it was told of, its answers that were clamped, and the last job for which it
-had none that is a number, plus one; whether predictions have expired since the last pass for that reason; the second of the last pass of the timer,
-plus one; of start decisions (:mod:`sim.kernel.start_decision`), how often a job may be
-skipped, the number of the pass, the job whose decision is asked for outside, plus one, the jobs skipped in this pass, and when a pass is due
-for their sake, 0 for never; where jobs run on a monitored cluster, when it has to be seen to next, and the starts and ends it was told of;
-whether all went as planned since Conservative's last pass; whether the bounds of this plan's searches are valid; the work left until a
-pause, in events and in jobs that are planned."""
+"""Slots of ``State.counters``. A record with named fields was tried: JustBF is 3 % faster with it, and EASY 4 % slower."""
 
 
 NEVER = 1 << 62
