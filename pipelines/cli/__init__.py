@@ -48,8 +48,9 @@ def main() -> None:
     """
     try:
         keep_private()
-        if "NUMBA_CACHE_DIR" in os.environ:  # it holds machine code
-            check_owner(Path(os.environ["NUMBA_CACHE_DIR"]))
+        for variable, below in (("NUMBA_CACHE_DIR", ""), ("XDG_CACHE_HOME", "queuecast")):  # they hold machine code
+            if os.environ.get(variable):
+                check_owner(Path(os.environ[variable]) / below)
         cli(standalone_mode=False)
     except BrokenPipeError:
         sys.stderr.close()

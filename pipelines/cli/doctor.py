@@ -28,11 +28,11 @@ def command(mend: bool, given: Path | None, as_json: bool) -> None:
 
     Exit code 1 where something needs repair, or still does after it.
     """
-    from pipelines.storage.home import home
+    from pipelines.storage.home import home, trusted_home
     from pipelines.storage.registry import tracking
     from pipelines.workflows.doctor import Finding, examine, repair
 
-    place = given.absolute() if given is not None else home()
+    place = trusted_home(given.absolute()) if given is not None else home()
     connect = tracking if given is None else partial(tracking, f"sqlite:///{place / 'mlflow.db'}")
     if not place.is_dir():
         raise InputError(f"{place}: there is no home directory here; $QUEUECAST_HOME or --home names another")

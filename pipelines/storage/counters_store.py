@@ -217,15 +217,20 @@ class CountersStore:
             self._samplers, self._files = {}, {}
             return
         except ValueError as error:
-            raise InputError(
-                f"{self.ledger}: is damaged: {error}; restore it from a backup, or remove {self.root} and ingest again"
-            ) from error
-        if stated.get("format") != FORMAT:
-            raise InputError(f"{self.ledger}: is in format {stated.get('format')}, and this version reads format {FORMAT}")
-        self._samplers = {
-            name: _Sampler(found["metrics"], [Part(*part) for part in found["parts"]]) for name, found in stated["samplers"].items()
-        }
-        self._files = {entry["sha256"]: entry for entry in stated["files"]}
+            raise self._damaged(error) from error
+        try:
+            if stated["format"] != FORMAT:
+                raise InputError(f"{self.ledger}: is in format {stated['format']}, and this version reads format {FORMAT}")
+            self._samplers = {
+                name: _Sampler(found["metrics"], [Part(*part) for part in found["parts"]])
+                for name, found in stated["samplers"].items()
+            }
+            self._files = {entry["sha256"]: entry for entry in stated["files"]}
+        except (LookupError, TypeError, AttributeError) as error:
+            raise self._damaged(f"it is no ledger ({error})") from error
+
+    def _damaged(self, what: object) -> InputError:
+        return InputError(f"{self.ledger}: is damaged: {what}; restore it from a backup, or remove {self.root} and ingest again")
 
     def _save(self) -> None:
         stated = {

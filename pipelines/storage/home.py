@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from features.errors import InputError
 from pipelines.storage.permissions import check_owner
 
 _DECIDING = (
@@ -26,7 +27,11 @@ def home() -> Path:
 
     InputError for one that another user owns or can change.
     """
-    return trusted_home(Path(os.environ.get("QUEUECAST_HOME") or ".queuecast").expanduser().absolute())
+    stated = os.environ.get("QUEUECAST_HOME") or ".queuecast"
+    try:
+        return trusted_home(Path(stated).expanduser().absolute())
+    except RuntimeError as error:
+        raise InputError(f"QUEUECAST_HOME={stated}: there is no such user") from error
 
 
 def trusted_home(place: Path) -> Path:

@@ -9,6 +9,7 @@ import pytest
 
 from features.errors import InputError
 from models.registry.tracking import Tracking
+from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import check_registry, finish_for_reader, publish
 from pipelines.storage.registry import tracking
@@ -47,6 +48,15 @@ def test_a_pointer_or_table_that_is_damaged_says_how_to_mend_it(home: Path) -> N
     (home / "lake" / "current" / f"{MODEL}.json").write_text('{"current": ')
     with pytest.raises(InputError, match=r"runtime-t\.json: is damaged.*queuecast doctor --repair"):
         lake.read("jobs", "t")
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"format": 1}', '{"format": 1, "samplers": 3, "files": []}', '{"for'])
+def test_a_ledger_that_is_damaged_says_so_in_a_line(text: str, tmp_path: Path) -> None:
+    ledger = tmp_path / "counters" / "q" / "ledger.json"
+    ledger.parent.mkdir(parents=True)
+    ledger.write_text(text)
+    with pytest.raises(InputError, match=r"ledger\.json: is damaged: .*; restore it from a backup, or remove .* and ingest again"):
+        CountersStore(tmp_path, "q")
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from tests.support.command import queuecast
 from tests.support.modes import open_to_others
 
 OTHER = 54321
-"""A user that is nobody here."""
+"""A user that is unknown here."""
 
 
 @pytest.fixture(autouse=True)
@@ -158,3 +158,20 @@ def test_registries_instances_and_compiled_kernels_of_others_are_refused(tmp_pat
     with monkeypatch.context() as there:
         there.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
         assert "kernels: can be changed by other users" in refused("traces", home=tmp_path / "own")
+    (tmp_path / "kernels").rename(tmp_path / "queuecast")
+    with monkeypatch.context() as there:
+        there.setenv("XDG_CACHE_HOME", str(tmp_path))
+        assert "queuecast: can be changed by other users" in refused("traces", home=tmp_path / "own")
+
+
+def test_a_home_that_is_looked_at_is_believed_no_more_than_others(tmp_path):
+    (tmp_path / "theirs" / "dagster").mkdir(parents=True)
+    (tmp_path / "theirs" / "dagster").chmod(0o777)
+    said = refused("doctor", "--home", str(tmp_path / "theirs"), home=tmp_path / "own")
+    assert f"{tmp_path / 'theirs' / 'dagster'}: can be changed by other users" in said
+
+
+def test_a_home_of_a_user_that_is_unknown_is_one_line(monkeypatch):
+    monkeypatch.setenv("QUEUECAST_HOME", "~no-such-user/x")
+    with pytest.raises(InputError, match="QUEUECAST_HOME=~no-such-user/x: there is no such user"):
+        home()
