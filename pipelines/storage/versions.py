@@ -53,6 +53,8 @@ MADE_FROM: Mapping[str, tuple[str, ...]] = {
 _ELSE = ("jobs", "runtime_model")
 """Tables behind a table that is not listed."""
 MEND = "queuecast doctor says what is whole, queuecast doctor --repair goes back to that"
+PUBLISHED = "it is published all the same; aliases and pages follow with the next command that asks for it"
+"""Note on an error after which the version stays."""
 OVERTAKEN = "overtaken"
 """Stage of a draft that another version overtook: it has no files any more, and its process is told at its next step."""
 _OVERTAKEN_DAYS = 7.0
@@ -205,7 +207,7 @@ class Versions:
                 from models.registry.versions import keep_made
 
                 keep_made()
-                error.add_note("it is published all the same; aliases and pages follow with the next command that asks for it")
+                error.add_note(PUBLISHED)
             raise
         with suppress(OSError):  # what is left is swept by the next
             self._draft(id).unlink(missing_ok=True)

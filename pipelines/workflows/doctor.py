@@ -268,9 +268,15 @@ def _counters(home: Path) -> Iterator[Finding]:
             yield Finding("counters", root.name, what, "remove them", partial(_sweep, home, root.name))
 
 
-def _sweep(home: Path, system: str) -> None:
-    with CountersStore(home / "lake", system).changing():
-        pass
+def _sweep(home: Path, system: str) -> bool:
+    """Remove what dead changes left, unless a command is changing these counters; return whether."""
+    try:
+        with CountersStore(home / "lake", system).changing():
+            return True
+    except InputError as error:
+        if "another process" not in str(error):
+            raise
+        return False
 
 
 def _leftovers(home: Path) -> Iterator[Finding]:

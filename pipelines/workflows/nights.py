@@ -17,6 +17,7 @@ from pipelines.storage.atomic import write
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import NIGHT, NIGHTS, alone, discarded_on_error, publish
 from pipelines.storage.registry import pruned
+from pipelines.storage.versions import PUBLISHED
 from pipelines.workflows.night_stages import Memo, Night, NightConfig, Tonight, refuse_shorter, told_in
 from pipelines.workflows.progress import report_progress
 from pipelines.workflows.run_schedules import keep_comparison
@@ -72,8 +73,10 @@ def night(
 
 
 def tell_failure(home: Path, trace: str, label: str, error: Exception) -> None:
-    """Leave a line beside the pages that says why the night failed."""
-    where = next(iter(getattr(error, "__notes__", [])), f"night {label} of {trace}")
+    """Leave a line beside the pages that says why the night failed, and what readers see now."""
+    notes = getattr(error, "__notes__", [])
+    where = next((each for each in notes if each.startswith(f"night {label} ")), f"night {label} of {trace}")
     cause = " ".join(str(error).split()) or type(error).__name__
+    now = PUBLISHED if PUBLISHED in notes else "champion, tables and reports stay those of the night before"
     path = home / "reports" / "nights" / trace / f"{label}.failed.txt"
-    write(path, f"{where}: {cause}; champion, tables and reports stay those of the night before\n")
+    write(path, f"{where}: {cause}; {now}\n")

@@ -14,9 +14,11 @@ import dagster as dg
 import pandas as pd
 import pytest
 from dagster._core.utils import make_new_run_id
+from filelock import FileLock
 
 from features.errors import InputError
 from models.registry.versions import REGISTERED_MODEL
+from pipelines.storage.atomic import made_folder
 from pipelines.storage.instance import PROCESS_TAG, instance
 from pipelines.storage.lake import Lake
 from pipelines.storage.permissions import TRUSTED
@@ -125,6 +127,18 @@ def test_a_repair_looks_again_at_what_was_found(home: Path) -> None:
     publish(home, 3)
     assert [each.repair() for each in looked if each.repair] == [False], "what a night published meanwhile stays"
     assert seen(home) == (3, "3", "3")
+
+
+def test_counters_that_are_being_changed_are_left_alone(home: Path) -> None:
+    left = home / "lake" / "counters" / "q" / ".staging"
+    made_folder(left)
+    (finding,) = (each for each in examine(home, lambda: connect(home)) if each.part == "counters")
+    assert finding.repair is not None
+    with FileLock(left.with_name(".lock")):
+        assert finding.repair() is False
+    assert left.exists()
+    assert mended(home) == ["remove them"]
+    assert not left.exists()
 
 
 def test_only_runs_of_the_homes_own_registry_are_ended(home: Path) -> None:

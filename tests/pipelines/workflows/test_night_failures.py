@@ -22,11 +22,11 @@ from models.registry.loading import data_hash
 from models.registry.versions import all_versions
 from pipelines.storage import publishing
 from pipelines.storage.lake import Lake
-from pipelines.storage.versions import Versions
+from pipelines.storage.versions import PUBLISHED, Versions
 from pipelines.workflows import night_stages, night_status, promotion, retraining, stages
 from pipelines.workflows.night_replay import own_registry
 from pipelines.workflows.night_stages import Memo
-from pipelines.workflows.nights import night
+from pipelines.workflows.nights import night, tell_failure
 from tests.support.arriving import CHANGE_DAY, contents, source
 from tests.support.process import python
 
@@ -378,3 +378,12 @@ def test_a_version_that_cannot_be_finished_is_shown_and_cleared(prepared, home: 
         assert night_status.status(home, clean).stuck == ["a night or a run is at it now"]
         with pytest.raises(InputError, match="another night or run of arriving is running"):
             night_status.clear(home, clean, own_registry(home))
+
+
+def test_a_night_that_failed_after_it_was_published_says_that_it_was(tmp_path: Path) -> None:
+    error = OSError("the registry is away")
+    error.add_note(PUBLISHED)
+    error.add_note("night 2026-03-01 of a, while publishing")
+    tell_failure(tmp_path, "a", "2026-03-01", error)
+    said = (tmp_path / "reports/nights/a/2026-03-01.failed.txt").read_text()
+    assert said == f"night 2026-03-01 of a, while publishing: the registry is away; {PUBLISHED}\n"
