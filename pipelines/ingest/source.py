@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,12 +23,14 @@ _SUFFIXES = {".gz", ".swf", ".csv", ".txt", ".parquet"}
 class Source:
     """A text file, plain or gzip: its path and the SHA-256 of the file itself.
 
-    ``content`` is its text where that is in memory already; else it is read from the file, in blocks.
+    ``content`` is its text where that is in memory already; else it is read from the file, in blocks, as often as it is asked for: what
+    was read is of this hash only while the file keeps its ``stamp`` (:func:`_stamp`).
     """
 
     path: str
     content: bytes | None = None
     sha256: str = ""
+    stamp: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -35,12 +38,17 @@ class Source:
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """Yield the text from its beginning; InputError as :func:`pipelines.ingest.text.text_of`."""
+        """Yield the text from its beginning.
+
+        InputError as :func:`pipelines.ingest.text.text_of`, and for a file that changed since its hash was taken.
+        """
         if self.content is not None:
             yield io.BytesIO(self.content)
         else:
             with text_of(self.path) as text:
                 yield text
+            if self.stamp and not (os.path.exists(self.path) and _stamp(os.stat(self.path)) == self.stamp):
+                raise InputError(f"{self.path}: was changed while it was read: run it again")
 
     def head(self, size: int = 100_000) -> bytes:
         """Return the first bytes of the text."""
@@ -68,10 +76,16 @@ def trace_name(path: str | Path) -> str:
     return check_name(with_hyphens(name), f"{path}: rename the file")
 
 
+def _stamp(found: os.stat_result) -> tuple[int, ...]:
+    """Return what a file does not keep when it is written to or replaced."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def load(path: str | Path) -> Source:
     """Return a plain or gzip file, told apart by the first bytes. Raises InputError."""
     with opened(path) as file:
-        source = Source(str(path), None, hashlib.file_digest(file, "sha256").hexdigest())  # type: ignore[arg-type]
+        stamp = _stamp(os.fstat(file.fileno()))
+        source = Source(str(path), None, hashlib.file_digest(file, "sha256").hexdigest(), stamp)  # type: ignore[arg-type]
     if not source.head(1):
         raise InputError(f"{path}: is empty")
     return source

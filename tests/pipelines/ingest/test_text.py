@@ -22,7 +22,7 @@ from pipelines.ingest.people_tables import read_table
 from pipelines.ingest.probes import read_types
 from pipelines.ingest.read import read_trace
 from pipelines.ingest.slurm import read_sacct
-from pipelines.ingest.source import Source
+from pipelines.ingest.source import Source, load
 from pipelines.ingest.swf import parse_swf, read_swf
 from tests.pipelines.ingest.test_swf import LINE
 
@@ -85,6 +85,17 @@ def test_a_line_without_end_is_refused_by_every_reader(tmp_path: Path, begin: st
             reading()
         assert str(refused.value).startswith(f"{path}")
         assert len(str(refused.value)) < limits.MESSAGE
+
+
+def test_a_file_that_is_replaced_after_its_hash_was_taken_is_not_read_as_that(tmp_path: Path) -> None:
+    path, other = tmp_path / "a.swf", tmp_path / "b.swf"
+    path.write_text(LINE)
+    other.write_text(LINE.replace("1", "2"))
+    source = load(path)
+    assert parse_swf(source).sha256 == source.sha256
+    os.replace(other, path)
+    with pytest.raises(InputError, match="was changed while it was read: run it again"):
+        parse_swf(source)
 
 
 def test_devices_and_pipes_are_refused(tmp_path: Path) -> None:
