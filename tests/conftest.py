@@ -11,9 +11,11 @@ import gc
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import pytest
 from hypothesis import settings
@@ -57,6 +59,13 @@ settings.load_profile("queuecast")
 def pytest_configure(config: pytest.Config) -> None:
     if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+@pytest.fixture(autouse=True)
+def own_environment() -> Iterator[None]:
+    """Give each test back the environment it began with: commands that run in this process set variables for their own."""
+    with patch.dict(os.environ):
+        yield
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -15,7 +15,7 @@ EVERY_S = 10.0
 
 @contextmanager
 def shown_progress(what: str = "points", doing: str = "simulating", after_s: float = 0.0) -> Iterator[Callable[[int, int], None]]:
-    """Yield a callback for steps done and in all: so many of ``what``; nothing is shown before ``after_s``."""
+    """Yield a callback for steps done and in all; show it from ``after_s`` on."""
     began = time.monotonic()
     if not sys.stderr.isatty():
         told = began + after_s - EVERY_S if after_s else began

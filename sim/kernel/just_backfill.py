@@ -15,7 +15,7 @@ from sim.kernel.state import FREE, RESERVED, WAITING, start_job, undecided
 
 @kernel
 def next_that_fits(at, queue, profile, counters):
-    """Return the index from ``at`` on of the next job that fits now beside what is planned; else the queue's end."""
+    """Return the index of the next job that fits now from ``at`` on, or the queue's end."""
     end = queue.bounds[BEGIN] + counters[WAITING]
     wide, long = HOLE, HOLE  # does not fit, and so does none that is no narrower and no shorter
     while at < end:

@@ -26,7 +26,7 @@ LENGTHS = 128
 
 
 class Profile(NamedTuple):
-    """A step function: ``free[i]`` processors from ``time[i]`` to the next entry, the last one forever; int64 all.
+    """A step function: ``free[i]`` processors from ``time[i]`` on, int64 all.
 
     ``order`` is a permutation of the blocks, of which the first ``counters[BLOCKS]`` are used, in order of time; a block's entries
     begin at ``SIZE`` times its number and are ``count`` many; no entry of it has more than ``most`` free. A place in the profile
@@ -119,7 +119,7 @@ def pass_on(profile, counters, now):
 
 @kernel
 def earliest(profile, counters, procs, seconds):
-    """Return the place from which ``procs`` processors are free for ``seconds``; there is always one."""
+    """Return the place from which ``procs`` processors are free for ``seconds``."""
     counters[EVENTS] -= 1
     deep = counters[RESERVED] >= DEEP
     k, bound = 0, 0
@@ -183,7 +183,7 @@ def earlier_searches(bounds, counters, procs, seconds):
 
 @apart
 def remember_search(bounds, procs, seconds, began):
-    """Keep the time found for a job as a lower bound for those that are no narrower and no shorter."""
+    """Keep the time found for a job as a lower bound for wider and longer ones."""
     wide, long = class_of(procs), class_of(seconds)
     wide += first_of(wide) < procs
     long += first_of(long) < seconds
@@ -207,7 +207,7 @@ def block_at(profile, counters, time):
 
 @kernel
 def class_of(number):
-    """Return the class of a positive number: 1 to 8, 10, 12, 14, 16, 20, 24, ... begin one each, the last has no end."""
+    """Return the class of a number: 1 to 8, 10, 12, 14, 16, 20, 24, ... begin one each."""
     place = 0
     while number >> place > 7:
         place += 1

@@ -132,7 +132,7 @@ def insertion_sort(queue, size):
 
 @kernel
 def insert_last(queue, size):
-    """Move the last of ``size`` jobs of a packed queue, otherwise sorted, to its place by (key, job)."""
+    """Move the last of ``size`` jobs of a packed, sorted queue to its place."""
     begin = queue.bounds[BEGIN]
     i = begin + size - 1
     key = queue.key[i]

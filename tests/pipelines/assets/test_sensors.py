@@ -152,8 +152,8 @@ def drifting(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
 
 @pytest.mark.slow
 def test_drift_and_failed_nights_leave_a_line_each(place: Path) -> None:
-    job = dg.Definitions(assets=[drifting], jobs=[dg.define_asset_job("nightly", "*")]).resolve_job_def("nightly")
-    with dg.instance_for_test() as instance:
+    with dg.instance_for_test() as instance:  # definitions are read with the instance of this test, not with an earlier one
+        job = dg.Definitions(assets=[drifting], jobs=[dg.define_asset_job("nightly", "*")]).resolve_job_def("nightly")
         instance.add_dynamic_partitions("traces", ["a"])
 
         def night(day: str) -> dg.ExecuteInProcessResult:

@@ -237,8 +237,8 @@ def test_the_scheduled_job_leaves_the_same(replayed, tmp_path: Path, monkeypatch
         instance.add_dynamic_partitions("traces", ["arriving"])
         key = {each.label: trace_on("arriving", each.label) for each in made[:2]}
         lake = Lake(tmp_path / "home" / "lake")
-        for each in made[:2]:
-            kept = trace.accounting(trace.midnights[FIRST + made.index(each)])
+        for number, each in enumerate(made[:2]):
+            kept = trace.accounting(trace.midnights[FIRST + number])
             write_canonical(Trace("arriving", kept.jobs, kept.procs, kept.origin_unix_s, kept.timezone), path)
             remember(str(path), grows=True)
             result = job.execute_in_process(partition_key=key[each.label], instance=instance)
