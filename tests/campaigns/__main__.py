@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import importlib
 import pkgutil
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
@@ -19,7 +21,8 @@ from tests.campaigns.counts import Counts
 from tests.conftest import MEMORY
 
 PAGE = STUDIES / "campaigns.md"
-Made = tuple[str, Counts, float]
+ROWS = STUDIES / "data" / "campaigns.csv"
+Row = dict[str, str | int]
 
 
 def names() -> list[str]:
@@ -32,7 +35,7 @@ def _module(name: str):
     return importlib.import_module(f"tests.campaigns.{name}")
 
 
-def _made(name: str, part: float, seed: int) -> Made:
+def _made(name: str, part: float, seed: int) -> tuple[str, Counts, float]:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         counts = _module(name).campaign(max(1, round(_module(name).ATTEMPTS * part)), seed, Path(folder))
@@ -50,50 +53,71 @@ def main(chosen: tuple[str, ...], part: float, seed: int, workers: int, write: b
     unknown = sorted(set(chosen) - set(names()))
     if unknown:
         raise click.BadParameter(f"unknown: {', '.join(unknown)}; known: {', '.join(sorted(names()))}")
-    made: list[Made] = []
+    findings = 0
     with ThreadPoolExecutor(workers) as pool:
         for each in as_completed([pool.submit(_made, name, part, seed) for name in chosen or names()]):
             name, counts, seconds = each.result()
-            made.append((name, counts, seconds))
+            findings += len(counts.findings)
             said = f"{name}: {counts.attempts:,} attempts in {seconds:,.0f} s, {len(counts.findings)} findings"
             Console(stderr=True).print(said, markup=False, highlight=False)
-    made.sort(key=lambda each: each[0])
-    table(made).show()
-    for name, counts, _ in made:
-        for finding in counts.findings:
-            Console().print(f"{name}: {finding}", markup=False)
-    if write:
-        PAGE.write_text(page(made, seed))
-    raise SystemExit(any(counts.findings for _, counts, _ in made))
+            table([_row(name, counts, seconds, seed)]).show()
+            for finding in counts.findings:
+                Console().print(f"{name}: {finding}", markup=False)
+            if write:
+                keep(_row(name, counts, seconds, seed))
+    raise SystemExit(findings > 0)
 
 
-def table(made: list[Made]) -> Table:
+def _row(name: str, counts: Counts, seconds: float, seed: int) -> Row:
+    outcomes = ", ".join(f"{outcome} {count:,}" for outcome, count in counts.outcomes.most_common())
+    numbers = {"attempts": counts.attempts, "findings": len(counts.findings), "seconds": round(seconds), "seed": seed}
+    return {"campaign": name, **numbers, "outcomes": outcomes, "what": "; ".join(counts.findings), "code": LOADED}
+
+
+def keep(row: Row) -> None:
+    """Put a campaign's counts in the place of its earlier ones, and write the page anew."""
+    rows = list(csv.DictReader(ROWS.open(encoding="utf-8"))) if ROWS.exists() else []
+    kept = sorted([*(each for each in rows if each["campaign"] != row["campaign"]), row], key=lambda each: each["campaign"])
+    with ROWS.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(row), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(kept)
+    PAGE.write_text(page(kept), encoding="utf-8")
+
+
+def table(rows: Sequence[Row]) -> Table:
     """Return the counts, a row a campaign."""
-    rows = []
-    for name, counts, seconds in made:
-        outcomes = ", ".join(f"{outcome} {count:,}" for outcome, count in counts.outcomes.most_common())
-        rows.append([name, f"{counts.attempts:,}", f"{len(counts.findings)}", f"{seconds:,.0f}", outcomes])
-    return Table("", ["campaign", "attempts", "findings", "seconds", "outcomes"], rows, left=["outcomes"])
+    columns = ("campaign", "attempts", "findings", "seconds", "seed", "outcomes")
+    cells = [[f"{int(row[name]):,}" if name in columns[1:4] else str(row[name]) for name in columns] for row in rows]
+    return Table("", columns, cells, left=["outcomes"])
 
 
-def page(made: list[Made], seed: int) -> str:
+def page(rows: Sequence[Row]) -> str:
     """Return the page of counts as Markdown."""
-    about = [f"* **{name}**: {(_module(name).__doc__ or '').splitlines()[0]}" for name, _, _ in made]
-    found = [f"* {name}: {escaped(finding)}" for name, counts, _ in made for finding in counts.findings]
+    about = [f"* **{row['campaign']}**: {(_module(str(row['campaign'])).__doc__ or '').splitlines()[0]}" for row in rows]
+    found = [f"* {row['campaign']}: {escaped(str(row['what']))}" for row in rows if row["what"]]
+    code = [f"* {row['campaign']}: {row['code']}" for row in rows]
     lines = [
         "# Campaigns: what was tried to break it",
         "",
-        f"Made by `make campaign` at {LOADED}, seed {seed}. A finding is an attempt that ended in a traceback, a hang, a silent change, or a lost",
-        "or mixed result; its line names the seed or the input that repeats it. Files that were ever found are kept in `tests/campaigns/corpus/` and",
-        "read again in every test run. [What is trusted, and what is not](../threat-model.md).",
+        "`make campaign` makes every attempt, in about an hour; `python -m tests.campaigns NAME --part 0.1 --write` makes a part of one.",
+        "A finding is an attempt that ended in a traceback, a hang, a silent change, or a lost or mixed result; its line names the seed or the",
+        "input that repeats it. Inputs that were ever found are kept in `tests/campaigns/corpus/` and read again in every test run. Rows:",
+        "[data/campaigns.csv](data/campaigns.csv). [What is trusted, and what is not](../threat-model.md).",
+        "",
+        table(rows).markdown(),
+        "",
+        "## Findings",
+        "",
+        *(found or ["None."]),
+        "",
+        "## What each does",
         "",
         *about,
         "",
-        table(made).markdown(),
+        "## Code",
         "",
-        "## Findings of this run",
-        "",
-        *(found or ["None."]),
+        *code,
     ]
     return "\n".join(lines) + "\n"
 
