@@ -31,6 +31,9 @@ VARIED = ({"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}, {"PYTHONHASHSEED": "1
 WORKERS = (1, 2)
 TABLES = ("jobs", "rejected_jobs", "user_history", "schedules", "prediction_quality", "comparison")
 """Tables of a run."""
+_TIMES_AND_IDS = re.compile(
+    r"\d[\d.,]* (s|ms|µs)\b|\b\d{4}-\d\d-\d\d[ T][\d:]+|\bv?\d{8}T?\d*\w*|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
+)
 
 
 def campaign(attempts: int, seed: int, folder: Path) -> Counts:
@@ -132,8 +135,8 @@ def _run(folder: Path) -> dict[str, str]:
         raise RuntimeError(f"run: {done.stderr[-1000:]}")
     lake = Lake(folder / "home" / "lake")
     found = {f"run: {table}": _plain(lake.read(table, "trace")[0]) for table in TABLES}
-    page = (folder / "home" / "reports" / "trace.html").read_text(encoding="utf-8")
-    return found | {"run: page": re.sub(r"\d[\d.,]* (s|ms|µs)\b|\b\d{4}-\d\d-\d\d[ T][\d:]+|\bv?\d{8}T?\d*\w*", "", page)}
+    page = (folder / "home" / "reports" / "trace.html").read_text(encoding="utf-8").replace(str(folder), "")
+    return found | {"run: page": _TIMES_AND_IDS.sub("", page)}
 
 
 def _plain(table: pd.DataFrame) -> str:
