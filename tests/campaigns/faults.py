@@ -23,8 +23,9 @@ from typing import Any
 
 from tests.campaigns.apart import answer, apart
 from tests.campaigns.counts import Counts
-from tests.support.scenes import SCENES, Scene, forked, version_followed, warm
-from tests.support.system_calls import Call, available, watched
+from tests.campaigns.in_scenes import rehearsed, shared_out
+from tests.support.scenes import SCENES, Scene, forked, version_followed
+from tests.support.system_calls import Call, watched
 
 ATTEMPTS = 200
 SHARES = {"run": 0.2, "night": 0.25, "promotion": 0.25, "campaign": 0.12, "ingestion": 0.18}
@@ -79,28 +80,14 @@ class Pattern:
 
 
 def _campaign(attempts: int, seed: int, folder: Path, *scenes: str) -> Counts:
-    counts, random_ = Counts(), random.Random(seed)
-    if not available():
-        return Counts(0, Counter({"not possible on this system": 1}))
-    warm(folder / "warm", scenes)
-    whole = sum(SHARES[name] for name in scenes)
-    for name in scenes:
-        _fail(SCENES[name], max(4, round(attempts * SHARES[name] / whole)), random_, folder / name, counts)
-    return counts
+    return shared_out(attempts, seed, folder, SHARES, scenes, _fail)
 
 
 def _fail(scene: Scene, attempts: int, random_: random.Random, folder: Path, counts: Counts) -> None:
-    place, first = folder / "place", folder / "first"
-    place.mkdir(parents=True)
-    forked(lambda: scene.prepare(place))
-    shutil.copytree(place, first)
-    before = forked(lambda: scene.seen(place))
-    names: Counter[str] = Counter()
-    ended = watched(lambda: scene.act(place), place, lambda call: names.update([call.name]) or 0)
-    if ended.code:
-        raise RuntimeError(f"{scene.name} fails: {ended.output[-2000:]}")
-    wanted = forked(lambda: scene.result(place))
-    for pattern in patterns(names, attempts, random_):
+    made = rehearsed(scene, folder)
+    place, first, before, wanted = made.place, made.first, made.before, made.wanted
+    names = Counter(call.name for call in made.calls)
+    for pattern in patterns(names, max(attempts, 4), random_):
         shutil.rmtree(place)
         shutil.copytree(first, place)
         failed = watched(lambda: scene.act(place), place, pattern.answer())
@@ -115,7 +102,6 @@ def _fail(scene: Scene, attempts: int, random_: random.Random, folder: Path, cou
             if held_s < 2 and failed.code:
                 counts.findings.append(f"{scene.name}, {said}: did not wait: {failed.output.strip()[-300:]}")
             _judge(scene, place, said, failed.code, failed.output, failed.hung, before, wanted, counts)
-    shutil.rmtree(folder)
 
 
 def patterns(names: Counter[str], attempts: int, random_: random.Random) -> list[Pattern]:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tests.campaigns.apart import answer, apart
 from tests.campaigns.counts import Counts
-from tests.support.scenes import SCENES, Scene, forked, version_followed, warm
-from tests.support.system_calls import KILL, Call, available, watched
+from tests.campaigns.in_scenes import rehearsed, shared_out
+from tests.support.scenes import SCENES, Scene, forked, version_followed
+from tests.support.system_calls import KILL, Call, watched
 
 ATTEMPTS = 500
 SHARES = {"run": 0.14, "night": 0.22, "promotion": 0.28, "campaign": 0.22, "ingestion": 0.14}
@@ -31,37 +31,21 @@ def campaign(attempts: int, seed: int, folder: Path, scenes: tuple[str, ...] = t
 
 
 def _campaign(attempts: int, seed: int, folder: Path, *scenes: str) -> Counts:
-    counts, random_ = Counts(), random.Random(seed)
-    if not available():
-        return Counts(0, Counter({"not possible on this system": 1}))
-    warm(folder / "warm", scenes)
-    whole = sum(SHARES[name] for name in scenes)
-    for name in scenes:
-        _kill(SCENES[name], max(1, round(attempts * SHARES[name] / whole)), random_, folder / name, counts)
-    return counts
+    return shared_out(attempts, seed, folder, SHARES, scenes, _kill)
 
 
 def _kill(scene: Scene, attempts: int, random_: random.Random, folder: Path, counts: Counts) -> None:
-    place, first = folder / "place", folder / "first"
-    place.mkdir(parents=True)
-    forked(lambda: scene.prepare(place))
-    shutil.copytree(place, first)
-    before = forked(lambda: scene.seen(place))
-    calls: list[Call] = []
-    ended = watched(lambda: scene.act(place), place, lambda call: calls.append(call) or 0)
-    if ended.code:
-        raise RuntimeError(f"{scene.name} fails: {ended.output[-2000:]}")
-    wanted = forked(lambda: scene.result(place))
+    made = rehearsed(scene, folder)
+    place, calls = made.place, made.calls
     points = chosen(calls, attempts, random_)
-    for number, killed in _left(scene, points, first, place, folder / "left"):
+    for number, killed in _left(scene, points, made.first, place, folder / "left"):
         call = calls[min(number, len(calls) - 1)]
         said = f"{scene.name} killed before call {number}, {call.name} {Path(call.touched).relative_to(place)}"
         try:
-            outcome = forked(lambda: after(scene, place, before, wanted))
+            outcome = forked(lambda: after(scene, place, made.before, made.wanted))
             counts.add(f"{scene.name}: {outcome}{' (in truth)' if killed else ''}")
         except AssertionError as error:
             counts.add(f"{scene.name}: LOST", f"{said}: {error}")
-    shutil.rmtree(folder)
 
 
 def chosen(calls: list[Call], attempts: int, random_: random.Random) -> list[int]:

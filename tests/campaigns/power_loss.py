@@ -9,17 +9,16 @@ of the cut. Then a reader must see the results of before, or the new ones, whole
 from __future__ import annotations
 
 import random
-import shutil
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.campaigns.apart import answer, apart
 from tests.campaigns.counts import Counts
+from tests.campaigns.in_scenes import rehearsed, shared_out
 from tests.campaigns.kills import after, chosen, restored
-from tests.support.scenes import MODEL, SCENES, Scene, at_home, forked, warm
-from tests.support.system_calls import Call, available, watched
+from tests.support.scenes import MODEL, SCENES, Scene, at_home, forked
+from tests.support.system_calls import Call, watched
 
 ATTEMPTS = 200
 SHARES = {"run": 0.12, "night": 0.22, "promotion": 0.34, "campaign": 0.14, "ingestion": 0.18}
@@ -146,30 +145,15 @@ def _torn(now: bytes, then: bytes, random_: random.Random) -> bytes:
 
 
 def _campaign(attempts: int, seed: int, folder: Path, *scenes: str) -> Counts:
-    counts, random_ = Counts(), random.Random(seed)
-    if not available():
-        return Counts(0, Counter({"not possible on this system": 1}))
-    warm(folder / "warm", scenes)
-    whole = sum(SHARES[name] for name in scenes)
-    for name in scenes:
-        _lose(SCENES[name], max(1, round(attempts * SHARES[name] / whole)), random_, folder / name, counts)
-    return counts
+    return shared_out(attempts, seed, folder, SHARES, scenes, _lose)
 
 
 def _lose(scene: Scene, attempts: int, random_: random.Random, folder: Path, counts: Counts) -> None:
-    place, first, left = folder / "place", folder / "first", folder / "left"
-    place.mkdir(parents=True)
+    made, left = rehearsed(scene, folder), folder / "left"
+    place, calls = made.place, made.calls
     left.mkdir()
-    forked(lambda: scene.prepare(place))
-    shutil.copytree(place, first)
-    before = forked(lambda: scene.seen(place))
-    calls: list[Call] = []
-    ended = watched(lambda: scene.act(place), place, lambda call: calls.append(call) or 0)
-    if ended.code:
-        raise RuntimeError(f"{scene.name} fails: {ended.output[-2000:]}")
-    wanted = forked(lambda: scene.result(place))
     points = chosen(calls, attempts, random_)
-    restored(first, place)
+    restored(made.first, place)
     watched(lambda: scene.act(place), place, _recorded(Disk(place), set(points), left, random_))
     for point in points:
         if not (left / str(point)).exists():
@@ -178,11 +162,10 @@ def _lose(scene: Scene, attempts: int, random_: random.Random, folder: Path, cou
         call = calls[min(point, len(calls) - 1)]
         said = f"{scene.name}, power lost before call {point}, {call.name} {Path(call.touched).relative_to(place)}"
         try:
-            outcome = forked(lambda: _after(scene, place, before, wanted))
+            outcome = forked(lambda: _after(scene, place, made.before, made.wanted))
             counts.add(f"{scene.name}: {outcome}")
         except AssertionError as error:
             counts.add(f"{scene.name}: LOST", f"{said}: {error}")
-    shutil.rmtree(folder)
 
 
 def _recorded(disk: Disk, points: set[int], left: Path, random_: random.Random) -> Callable[[Call], int]:

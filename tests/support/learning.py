@@ -37,3 +37,13 @@ def workload(jobs: int = 3000, weeks: int = 6, seed: int = 1) -> tuple[pd.DataFr
 def inputs_of(jobs: pd.DataFrame, start_s: np.ndarray) -> pd.DataFrame:
     """Model inputs of every job at its submission."""
     return model_inputs(jobs, history(jobs, start_s, local_clock_s(jobs["submit_s"].to_numpy(), ORIGIN_S, ZONE)))
+
+
+def people(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Add groups, executables and, for some jobs, no known user."""
+    random = np.random.default_rng(7)
+    user = jobs["user"].astype(object).where(random.random(len(jobs)) > 0.05, None)
+    group = jobs["user"].astype(object).map(lambda name: f"group{int(name[4:]) % 3}").where(random.random(len(jobs)) > 0.05, None)
+    executable = pd.Series(random.choice(["a.out", "solver", None], len(jobs)), dtype=object, index=jobs.index)
+    named = {"user": user, "group": group, "executable": executable}
+    return jobs.assign(**{name: pd.Categorical(values.astype("str")) for name, values in named.items()})

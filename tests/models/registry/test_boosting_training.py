@@ -15,19 +15,8 @@ from models.registry.candidates import train
 from models.registry.walk import Walk, by_end
 from models.runtime import lightgbm
 from models.runtime.names import predictor
-from tests.models.registry.test_quantile_training import asked_after, people
-from tests.support.learning import ORIGIN_S, ZONE, workload
-
-
-@pytest.fixture(scope="module")
-def known():
-    jobs, start = workload(2500, weeks=5)
-    return accounting(people(jobs), start, ORIGIN_S, ZONE)
-
-
-@pytest.fixture(scope="module")
-def at(known):
-    return known.until_s - 6 * DAY_S
+from tests.models.registry.test_quantile_training import asked_after
+from tests.support.learning import ORIGIN_S, ZONE
 
 
 @pytest.fixture(scope="module")

@@ -15,28 +15,7 @@ from models.registry.candidates import carried_on, outdated, train
 from models.registry.quantile_training import carry_on, grow, up_to_the_second
 from models.registry.walk import by_end
 from models.runtime import job_features, quantile
-from tests.support.learning import ORIGIN_S, ZONE, workload
-
-
-def people(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Groups, executables and, for some jobs, no known user."""
-    random = np.random.default_rng(7)
-    user = jobs["user"].astype(object).where(random.random(len(jobs)) > 0.05, None)
-    group = jobs["user"].astype(object).map(lambda name: f"group{int(name[4:]) % 3}").where(random.random(len(jobs)) > 0.05, None)
-    executable = pd.Series(random.choice(["a.out", "solver", None], len(jobs)), dtype=object, index=jobs.index)
-    named = {"user": user, "group": group, "executable": executable}
-    return jobs.assign(**{name: pd.Categorical(values.astype("str")) for name, values in named.items()})
-
-
-@pytest.fixture(scope="module")
-def known():
-    jobs, start = workload(2500, weeks=5)
-    return accounting(people(jobs), start, ORIGIN_S, ZONE)
-
-
-@pytest.fixture(scope="module")
-def at(known):
-    return known.until_s - 6 * DAY_S
+from tests.support.learning import ORIGIN_S, ZONE
 
 
 @pytest.fixture(scope="module")
