@@ -88,6 +88,24 @@ def estimate_again(code, memory, job, jobs, said, elapsed):
 
 
 @kernel
+def tells_quantiles(code):
+    """Tell whether the predictor knows a distribution of each runtime."""
+    return code in (QUANTILE, SURVIVAL)
+
+
+@apart
+def tell_quantiles(code, memory, job, jobs, told, row):
+    """Write quantiles of ``job``, submitted now and estimated, to ``told[row]``.
+
+    Whole seconds, int64 [levels], as :mod:`models.runtime.remaining` says; only for a predictor that has them.
+    """
+    if code == QUANTILE:
+        quantile.tell_quantiles(memory, job, told, row)
+    if code == SURVIVAL:
+        sp.tell_quantiles(memory, memory.row[job], jobs.requested[job], told, row)
+
+
+@kernel
 def point_by_now(code, memory, job, jobs):
     """Return the current prediction of a point predictor for ``job`` as at its submission."""
     if code == LAST2:

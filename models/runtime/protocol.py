@@ -8,7 +8,7 @@ machine compiled into the simulator, or any Python object with the methods of :c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -82,6 +82,21 @@ class OnlinePredictor(Protocol):
         """Predict runtime in seconds for one of ``ORDER``, ``FIT``, ``END``.
 
         ``elapsed_s`` is how long the job has run.
+        """
+
+
+@runtime_checkable
+class TellsQuantiles(Protocol):
+    """A predictor in plain Python that knows a distribution of each runtime: one more method.
+
+    Schedulers that weigh distributions (``Harm``) ask for it once, at the submission, and again if the job outlives all that was
+    told. Answers are rounded, and kept within what the job has run, its request, and each other.
+    """
+
+    def quantiles(self, job: int, now_s: int, elapsed_s: int, levels: np.ndarray) -> Sequence[float]:
+        """Return quantiles of the runtime of ``job`` in seconds, one for each of ``levels``.
+
+        Levels ascend in (0, 1). Of a job that has run ``elapsed_s`` seconds and still runs, quantiles of its whole runtime given that.
         """
 
 

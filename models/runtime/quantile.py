@@ -344,6 +344,16 @@ def answer_to(memory, question, job):
     return memory.jobs[job, quantiles + np.int64(at)]
 
 
+@kernel
+def tell_quantiles(memory, job, told, row):
+    """Write the quantiles of a job just estimated at evenly spaced levels of ``REGULAR``."""
+    model, first, levels, kept = memory.model, width(memory), told.shape[1], 0
+    for level in range(levels):
+        while model[LEVEL + kept] < (level + 1) / (levels + 1) - 1e-9:
+            kept += 1
+        told[row, level] = np.int64(memory.jobs[job, first + kept])
+
+
 @apart
 def estimate_again(memory, job, requested, elapsed):
     """Return the quantile ``end`` of the runtimes longer than ``elapsed`` seconds.

@@ -97,6 +97,30 @@ def estimate(memory, row, requested, longer):
 
 
 @kernel
+def tell_quantiles(memory, row, requested, told, to):
+    """Write the group's weighted quantiles at evenly spaced levels to ``told[to]``.
+
+    ``x`` plays no part.
+    """
+    group, levels = memory.keys[row, 0], told.shape[1]
+    if group < 0:
+        for level in range(levels):
+            told[to, level] = requested
+        return
+    points, at, end = memory.jobs, memory.links[group, FIRST], memory.links[group, END]
+    total = 0.0
+    for i in range(at, end):
+        total += points[i, WEIGHT]
+    above = points[at, WEIGHT]
+    for level in range(levels - 1, -1, -1):
+        may_survive = (levels - level) / (levels + 1) * total * (1.0 + TIE)
+        while above <= may_survive and at < end - 1:
+            at += 1
+            above += points[at, WEIGHT]
+        told[to, level] = np.int64(points[at, RUNTIME])
+
+
+@kernel
 def learn(memory, row, runtime):
     group = memory.keys[row, 0]
     if group >= 0:

@@ -1,0 +1,35 @@
+"""Distributions as schedulers ask for them: quantiles, and what remains of a running job.
+
+A predictor tells a job's quantiles once, at its submission: whole seconds at the L evenly spaced levels 1/(L + 1), ...,
+L/(L + 1). Each stands for all levels nearer to it than to another one, the outermost for the tails beyond them, as in
+:func:`models.runtime.distribution.crps`: so a runtime has L possible values, and one that many quantiles share is an atom. What
+remains of a job that has run for some time are the values that it has not outlived, in the same proportions; of one that has
+outlived them all its request is left. A point is a distribution of one level.
+
+Compiled predictors of distributions write their quantiles by :func:`models.runtime.dispatch.tell_quantiles`, tables hold them, and
+predictors in Python may have a method for them (:class:`models.runtime.protocol.TellsQuantiles`). :mod:`sim.kernel.scenarios` cuts and draws.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from models.runtime.distribution import at_levels
+
+LEVELS = np.arange(1, 40) / 40
+"""Levels that every predictor of distributions is asked for. ``quantile`` keeps just these."""
+
+
+def whole_quantiles(quantiles: np.ndarray, requested: np.ndarray) -> np.ndarray:
+    """Return quantiles [jobs, levels] as whole seconds in 1..request, ascending by level."""
+    asked = np.asarray(requested, np.int64)[:, None]
+    return np.maximum.accumulate(np.clip(np.rint(quantiles), 1, asked), axis=1).astype(np.int64)
+
+
+def from_table(quantiles: pd.DataFrame, requested: np.ndarray) -> np.ndarray:
+    """Return a table of quantiles, a column a level, at ``LEVELS``: int64 [jobs, levels].
+
+    Linear between the table's levels, flat beyond its outermost ones.
+    """
+    return whole_quantiles(at_levels(quantiles, LEVELS), requested)
