@@ -10,10 +10,14 @@ import re
 from dataclasses import dataclass, field
 
 from features.errors import InputError
+from sim.harm import Harm, harm
 from sim.kernel.orders import ALIASES, ALIASES_BEHIND, NO_WEIGHTS, ORDERS, STANDARDISED
-from sim.kernel.passes import CONSERVATIVE, EASY, JUSTBF, LIST, STRICT
+from sim.kernel.passes import CONSERVATIVE, EASY, HARM, JUSTBF, LIST, STRICT
 
-ALGORITHMS: dict[str, int] = {"EASY": EASY, "JustBF": JUSTBF, "Conservative": CONSERVATIVE, "List": LIST, "Strict": STRICT}
+ALGORITHMS: dict[str, int] = {
+    **{"EASY": EASY, "JustBF": JUSTBF, "Conservative": CONSERVATIVE, "Harm": HARM},
+    **{"List": LIST, "Strict": STRICT},
+}
 BACKFILLING = ("EASY",)
 """Algorithms with a separate order for backfilling; the others have one queue."""
 PLANNING = ("JustBF", "Conservative")
@@ -59,7 +63,7 @@ CLASSES = ("variation", "little")
 class Scheduler:
     """A scheduling algorithm with the order of its queue and of its backfill candidates.
 
-    ``rush`` is set if starts are decided on.
+    ``rush`` is set if starts are decided on, ``harm`` for the algorithm of that name.
     """
 
     name: str
@@ -68,6 +72,7 @@ class Scheduler:
     backfill: Order = field(default_factory=Order)
     reservations: int = 1
     rush: Rush | None = None
+    harm: Harm | None = None
 
 
 def scheduler(name: str) -> Scheduler:
@@ -76,6 +81,11 @@ def scheduler(name: str) -> Scheduler:
         raise InputError(f"unknown scheduler {name!r}; {grammar()}")
     known = {algorithm.upper(): algorithm for algorithm in ALGORITHMS}
     base, rush = _rush(name)
+    if weighing := re.fullmatch(r"HARM(?:\((.+)\))?", base, re.IGNORECASE):
+        try:
+            return Scheduler(name, "Harm", rush=rush, harm=harm((weighing[1] or "").lower()))
+        except InputError as error:
+            raise InputError(f"scheduler {name!r}: {error}") from error
     stated = re.search(r"EASY\(RESERVATIONS=([1-9]\d{0,8})\)", base.upper())
     plain = base.upper().replace(stated[0], "EASY") if stated else base.upper()
     parts = re.split(r"-(?![^(]*\))", plain)  # at hyphens, but not at signs between brackets
@@ -87,6 +97,8 @@ def scheduler(name: str) -> Scheduler:
     if at is None or at > 1 or len(parts) > at + 2:
         raise InputError(f"unknown scheduler {name!r}; {grammar()}")
     algorithm = known[parts[at]]
+    if algorithm == "Harm":
+        raise InputError(f"scheduler {name!r}: Harm has an order of its own, and takes none; {grammar()}")
     order = _order(parts[0], ALIASES, name) if at == 1 else Order()
     if algorithm == "Conservative" and order != Order():
         raise InputError(
@@ -144,7 +156,8 @@ def grammar() -> str:
     """Return one line with all scheduler names."""
     orders = " ".join(order for order in ORDERS if order != "MIXED")
     return (
-        f"known: [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} EASY(reservations=k) (only EASY takes a backfill "
-        f"order) and orders {orders} MIXED(w1,w2,w3) MIXED(w1,...,w6) MIXED(...;standardised) (SJF for SPF, WFP for WFP3; EASY-SJBF is FCFS-EASY-SPF), "
+        f"known: [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} EASY(reservations=k) Harm(veto=2,...) "
+        f"(only EASY takes a backfill order, Harm none) and orders {orders} MIXED(w1,w2,w3) MIXED(w1,...,w6) MIXED(...;standardised) "
+        "(SJF for SPF, WFP for WFP3; EASY-SJBF is FCFS-EASY-SPF), "
         "and +RUSH(model=...,skips=10,classes=variation) behind any where jobs run on a monitored cluster"
     )

@@ -19,8 +19,10 @@ from features.errors import InputError
 from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor
+from sim.harm import as_scenarios
 from sim.kernel.loop import DECIDE, DONE, NEVER, PAUSE, RETRAIN, Settings
 from sim.kernel.run import run
+from sim.kernel.scenarios import NO_SCENARIOS
 from sim.kernel.scratch import Scratch, Work
 from sim.kernel.start_decision import StartDecision, decide
 from sim.kernel.state import CLAMPED, ENDED, EVENTS, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
@@ -93,6 +95,8 @@ def outcome(
     As :func:`sim.simulate`, on the jobs as recorded, without shaking.
     """
     plan = policy.plan()
+    if plan.harm is not None:  # no prediction expires under it
+        policy = policy._replace(correction="requested")
     check_decision(plan, start_decision is not None or (machine is not None and machine.decides))
     source = as_predictor(policy.predictor)
     if machine is not None:  # it decides how long jobs take
@@ -102,14 +106,19 @@ def outcome(
     midnight = clock.next_midnight(workload.origin) - workload.origin if retrained else NEVER
     settings = kernel_settings(policy, plan, given.code, given.bits, workload.origin, midnight, machine is not None)
     plans = plan.algorithm in PLANNING
-    work = (scratch or Scratch()).work(
+    scratch = scratch or Scratch()
+    scenarios = None
+    if plan.harm is not None:
+        scenarios = as_scenarios(plan.harm, source, workload.jobs, workload.arrays, workload.procs, policy.seed, scratch)
+    work = scratch.work(
         len(workload.jobs),
         workload.procs,
         plans=plans or plan.reservations > 1,
         gaps=not plans,
         two=not settings.one_queue,
-        decides=plan.rush is not None
-        or machine is not None,  # with no skips allowed none is asked: one kernel for a machine, not two
+        # with no skips allowed none is asked: one kernel for a machine, and one for Harm, not two
+        decides=plan.rush is not None or plan.harm is not None or machine is not None,
+        scenarios=scenarios,
     )
     if plan.rush is not None:
         work.state.counters[MOST_SKIPS] = plan.rush.skips
@@ -135,7 +144,7 @@ class _Simulation:
     def outcome(self) -> Outcome:
         """Simulate from the first submission to the last end."""
         if self.machine is None:
-            load_kernel()
+            load_kernel(weighs=self.work.state.scenarios is not None)
         began = time.perf_counter()
         if isinstance(self.source, OnlinePredictor):
             given, rows = self.given, self._rows()
@@ -232,13 +241,14 @@ def check_usable(state: State, name: str, jobs: pd.DataFrame, row: np.ndarray | 
 
 
 @cache
-def load_kernel() -> None:
+def load_kernel(weighs: bool = False) -> None:
     """Compile the kernel or load it from its cache, by simulating no jobs.
 
-    Call it before measuring a simulation's time.
+    Call it before measuring a simulation's time. That of an algorithm that ``weighs`` scenarios is another one.
     """
     nothing = np.zeros(0, np.int64)
-    policy = Policy()
+    policy = Policy("Harm" if weighs else "EASY")
     settings = kernel_settings(policy, policy.plan(), TABLE, 1)
     jobs, estimates = Jobs(*[nothing] * 5), Estimates(*[nothing] * 3)
-    run(settings, jobs, estimates, NO_DEPENDENCIES, *Scratch().work(0, 1), Memory(), 0, NO_SWEEP)
+    work = Scratch().work(0, 1, decides=weighs, scenarios=NO_SCENARIOS if weighs else None)
+    run(settings, jobs, estimates, NO_DEPENDENCIES, *work, Memory(), 0, NO_SWEEP)

@@ -87,8 +87,13 @@ def kernel_settings(
         one_queue=plan.algorithm not in BACKFILLING or same_queue,
         changing=changing,
         backfill_changing=backfill_changing,
-        # where FIT and END have different answers, a job let in before the reservation can still move it; skipped jobs are asked again at any pass
-        steady=plan.reservations == 1 and predictor != OUTSIDE and not answers_apart(predictor) and plan.rush is None,
+        # where FIT and END have different answers, a job let in before the reservation can still move it; skipped jobs are asked again at any pass;
+        # what Harm gains from a start changes with time
+        steady=plan.reservations == 1
+        and plan.harm is None
+        and predictor != OUTSIDE
+        and not answers_apart(predictor)
+        and plan.rush is None,
         correction=CORRECTIONS[policy.correction],
         predictor=predictor,
         starvation=NEVER if policy.starvation_s is None else policy.starvation_s,

@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from models.runtime.protocol import END, FIT, ORDER, OnlinePredictor
+from models.runtime.protocol import END, FIT, ORDER, OnlinePredictor, TellsQuantiles
+from models.runtime.remaining import LEVELS, whole_quantiles
 from sim.kernel.loop import ASK, ASK_AGAIN
+from sim.kernel.scenarios import RETOLD
 from sim.kernel.state import ANSWER, ASKED, DOUBTED, ENDED, NEXT, STARTED, Estimates, Jobs, State
 
 
@@ -36,6 +38,7 @@ class Conversation:
         self._row = row
         self._told_starts = self._told_ends = 0
         self.clamped = 0
+        self._tells = source if state.scenarios is not None and isinstance(source, TellsQuantiles) else None
         source.begin(jobs)
 
     def answer(self, reason: int, now: int) -> None:
@@ -44,7 +47,12 @@ class Conversation:
         if reason == ASK:
             self._answer_submissions(now)
         elif reason == ASK_AGAIN:
-            self._answer_again()
+            if self._tells is None:
+                self._answer_again()
+            else:
+                job = int(self._state.counters[DOUBTED])
+                self._tell_quantiles(self._tells, job, now, now - int(self._state.start[job]))
+                self._state.scenarios.outlived[job] = RETOLD
 
     def _tell(self) -> None:
         """Report starts and ends since the last call, in order; ends before starts of a second."""
@@ -73,6 +81,17 @@ class Conversation:
                 answers[job] = answer
                 changed |= answer != asked
             self.clamped += changed
+            if self._tells is not None:
+                self._tell_quantiles(self._tells, job, now, 0)
+
+    def _tell_quantiles(self, source: TellsQuantiles, job: int, now: int, elapsed: int) -> None:
+        """Ask for quantiles of ``job``, which has run ``elapsed`` seconds; the request where an answer is not longer than that."""
+        row, requested = int(self._row[job]), int(self._arrays.requested[job])
+        asked = np.asarray(source.quantiles(row, now + self._origin, elapsed, LEVELS), np.float64)
+        if asked.shape != LEVELS.shape or not np.isfinite(asked).all():
+            raise InputError(f"predictor {self._source.name}: tells no {len(LEVELS)} finite quantiles for job {self._job_ids[row]}")
+        asked = np.where((elapsed > 0) & (np.rint(asked) <= elapsed), requested, asked)
+        self._state.scenarios.quantiles[row] = whole_quantiles(np.sort(asked)[None], np.array([requested]))[0]
 
     def _answer_again(self) -> None:
         """Ask how long a job takes that has outlived its prediction.

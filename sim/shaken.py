@@ -18,26 +18,28 @@ from features.errors import InputError
 from models.runtime.names import predictor as named_predictor
 from models.runtime.names import takes_seed
 from models.runtime.protocol import Predictor, TablePredictor
+from sim.names import scheduler
 from sim.outcome import Outcome
 
 
-def check_seed(predictors: Iterable[object], seeds: Iterable[int], shake_s: int) -> None:
+def check_seed(predictors: Iterable[object], seeds: Iterable[int], shake_s: int, schedulers: Iterable[str]) -> None:
     """Raise InputError for a negative seed, and for one other than 0 that changes nothing."""
-    asked = list(predictors)
+    asked, ruling = list(predictors), list(schedulers)
     for seed in seeds:
         if seed < 0:
             raise InputError(f"seed {seed}: must be 0 or more")
-        if seed and not any(moved_by_seed(each, shake_s) for each in asked):
+        if seed and not any(moved_by_seed(each, shake_s, ruling) for each in asked):
             names = ", ".join(each if isinstance(each, str) else str(getattr(each, "name", "given")) for each in asked)
             raise InputError(
                 f"seed {seed} changes nothing: nothing is random in a schedule with predictions by {names}; move the submissions "
-                "(shake), take a predictor that learns at random (lightgbm, quantile), or leave the seed out"
+                "(shake), take a predictor that learns at random (lightgbm, quantile) or a scheduler that draws scenarios (Harm), or leave the seed out"
             )
 
 
-def moved_by_seed(predictor: object, shake_s: int) -> bool:
-    """Tell whether a schedule with ``predictor`` depends on the seed."""
-    return shake_s > 0 or (isinstance(predictor, str) and takes_seed(predictor))
+def moved_by_seed(predictor: object, shake_s: int, schedulers: Iterable[str]) -> bool:
+    """Tell whether a schedule with ``predictor`` by any of ``schedulers`` depends on the seed."""
+    learns = isinstance(predictor, str) and takes_seed(predictor)
+    return shake_s > 0 or learns or any(scheduler(name).harm is not None for name in schedulers)
 
 
 def seeded(predictor: Any, seed: int) -> Any:

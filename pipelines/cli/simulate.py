@@ -106,14 +106,14 @@ def command(
     check_outputs({"--schedule-out": schedule_out}, [trace, *table_files(predictors)])
     if schedule_out is not None:
         check_distinct(schedulers, predictors, corrections)
-    check_seed(predictors, [seed], shake_s)
+    check_seed(predictors, [seed], shake_s, schedulers)
     workload = load(trace, procs, timezone, missing_request)
     chosen = [fitted(name, workload) for name in predictors]
     if dependencies:
         say_dependencies(workload)
     rows, tables = [], []
     for scheduler, predictor, correction in product(schedulers, chosen, corrections):
-        moved = seed if moved_by_seed(predictor, shake_s) else 0
+        moved = seed if moved_by_seed(predictor, shake_s, [scheduler]) else 0
         policy = Policy(scheduler, predictor, correction, semantics, starvation_s, dependencies, moved, shake_s)
         with shown_progress(
             "jobs have ended", f"{scheduler} / {predictor if isinstance(predictor, str) else predictor.name}", after_s=_QUIET_S

@@ -76,7 +76,12 @@ def campaign(
     told = [each for each in predictors if not never_outlived(predictor_name(each))]
     # a seed is refused where nothing learns by it; the schedules of such a run still record it
     parts = [
-        Campaign(tuple(schedulers), tuple(group), fixes, seeds=(seed if any(moved_by_seed(each, 0) for each in group) else 0,))
+        Campaign(
+            tuple(schedulers),
+            tuple(group),
+            fixes,
+            seeds=(seed if any(moved_by_seed(each, 0, schedulers) for each in group) else 0,),
+        )
         for group, fixes in (([each for each in predictors if each not in told], ("requested",)), (told, tuple(corrections)))
         if group
     ]

@@ -79,7 +79,7 @@ class Campaign:
             twice = [each for each, times in Counter(chosen).items() if times > 1]
             if twice:
                 raise InputError(f"a campaign takes each of its {name} once, and {twice[0]} is given again")
-        check_seed(self.predictors, self.seeds, self.shake_s)
+        check_seed(self.predictors, self.seeds, self.shake_s, self.schedulers)
 
 
 class Point(NamedTuple):

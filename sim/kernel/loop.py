@@ -14,7 +14,9 @@ from models.runtime.dispatch import OUTSIDE, TABLE, answer_to, answers_apart, es
 from models.runtime.protocol import END, FIT
 from sim.kernel.corrections import CONDITIONAL, RENEWED, corrected
 from sim.kernel.dependencies import next_submission, release, take
+from sim.kernel.harm import harm_pass
 from sim.kernel.passes import enqueue, full_pass, move_up, order_changes, submit_pass
+from sim.kernel.scenarios import told_too_little
 from sim.kernel.start_decision import put_back
 from sim.kernel.state import (
     ANSWER,
@@ -50,9 +52,9 @@ from sim.kernel.state import (
 DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED, PAUSE = range(7)
 """Stop reasons. DONE: all jobs have ended. ASK: estimates are needed for the jobs submitted in this second, ``counters[ASKED]`` rows from
 ``counters[NEXT]`` on. ASK_AGAIN: ``counters[ANSWER]`` must hold how long the running job ``counters[DOUBTED]`` takes, which has outlived its
-prediction ``State.planned``. RETRAIN: a midnight has passed, and the predictor must be retrained first. DECIDE: ``State.verdict`` must tell
-whether job ``counters[UNDECIDED] - 1`` starts. MOVED: the cluster on which jobs run must be brought up to now, before time advances.
-PAUSE: the work is done that ``counters[EVENTS]`` held."""
+prediction ``State.planned``; under Harm, where one outlives all its quantiles, ``Scenarios.quantiles`` must hold new ones. RETRAIN: a midnight
+has passed, and the predictor must be retrained first. DECIDE: ``State.verdict`` must tell whether job ``counters[UNDECIDED] - 1`` starts.
+MOVED: the cluster on which jobs run must be brought up to now, before time advances. PAUSE: the work is done that ``counters[EVENTS]`` held."""
 
 LEFT = -1
 """Value in ``State.planned``: the job has left the plan of running jobs."""
@@ -101,10 +103,11 @@ class Settings(NamedTuple):
 
 
 @kernel
-def advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now):
+def advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, scenarios):
     """Run until done or in need of an answer; return (reason, now).
 
-    ``now`` is 0 at first, then the last returned value.
+    ``now`` is 0 at first, then the last returned value. ``scenarios`` are those of ``state``: numba leaves out what a branch on
+    an argument rules out.
     """
     counters = state.counters
     total = len(jobs.submit)
@@ -131,6 +134,12 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                     return MOVED, now
                 night = counters[NEXT] < total and now >= settings.midnight
                 if refresh_plan(settings, settings.midnight - 1 if night else now, jobs, estimates, state, memory):
+                    return ASK_AGAIN, now
+                if (
+                    scenarios is not None
+                    and settings.predictor == OUTSIDE
+                    and told_too_little(now, jobs, dependencies, state, scenarios)
+                ):
                     return ASK_AGAIN, now
                 if night:
                     return RETRAIN, now
@@ -176,7 +185,10 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 if settings.gated and arriving == 1 and jobs.procs[counters[NEXT] - 1] > counters[FREE]:
                     counters[CHANGED] = 1
                     continue
-        full_pass(settings, again, now, jobs, estimates, front, back, profile, state)
+        if scenarios is not None:
+            harm_pass(settings, now, jobs, estimates, dependencies, state, memory, scenarios)
+        else:
+            full_pass(settings, again, now, jobs, estimates, front, back, profile, state)
         counters[CHANGED] = 0
         if state.deciding is not None:
             if counters[UNDECIDED] > 0:

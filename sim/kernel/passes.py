@@ -38,9 +38,10 @@ from sim.kernel.reservations import reserve_heads
 from sim.kernel.standardised import standardise
 from sim.kernel.state import EXTRA, FREE, PLANS, RESERVED, SHADOW, SHADOW_KNOWN, STARVING, UNDECIDED, WAITING, start_job, undecided
 
-STRICT, LIST, EASY, JUSTBF, CONSERVATIVE = range(5)
+STRICT, LIST, EASY, JUSTBF, CONSERVATIVE, HARM = range(6)
 """Algorithms: no backfilling; start what fits; one reservation for the head (Lifka 1995; Mu'alem & Feitelson 2001); a plan for
-all jobs, made anew at each pass; reservations for all jobs, kept."""
+all jobs, made anew at each pass; reservations for all jobs, kept; expected harm, with a queue and passes of its own
+(:mod:`sim.kernel.harm`)."""
 
 
 @kernel
@@ -261,6 +262,9 @@ def submit_pass(settings, job, now, jobs, estimates, front, back, profile, state
 @kernel
 def enqueue(settings, job, now, jobs, estimates, front, back, state):
     """Insert ``job`` into the primary queue and, where its order differs, the backfill queue."""
+    if settings.algorithm == HARM:
+        state.counters[WAITING] += 1
+        return
     line_up(settings, front, primary_key(settings, job, now, jobs, estimates, state.counters), job, jobs, estimates, state)
     if not settings.one_queue:
         line_up(settings, back, backfill_key(settings, job, now, jobs, estimates), job, jobs, estimates, state)
@@ -280,6 +284,8 @@ def line_up(settings, queue, key, job, jobs, estimates, state):
 @kernel
 def move_up(settings, job, now, jobs, estimates, front, state):
     """Move ``job``, which waits, to the place of its current key in the primary queue."""
+    if settings.algorithm == HARM:
+        return
     counters = state.counters
     at = find(front, job)
     counters[WAITING] -= 1

@@ -47,7 +47,7 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, me
             reset(free, state, memory, sweep.memory)
             for i in range(len(settings.weights)):
                 settings.given_weights[i] = settings.weights[i] = sweep.weights[policy, i]
-        reason, now = advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now)
+        reason, now = advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, state.scenarios)
         if policies > 0:
             if state.counters[UNUSABLE] > 0:
                 break

@@ -5,12 +5,14 @@ New memory pages would otherwise take most of the time of a campaign.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from sim.kernel.profile import SIZE, Profile, blocks_for, bounds_for
 from sim.kernel.queue import BLOCK_BITS, CLASSES, GROUP_BITS, Queue, queue_capacity, width_classes
+from sim.kernel.scenarios import Scenarios
 from sim.kernel.state import COUNTERS, EVENTS, FREE, NEVER, State
 
 
@@ -35,6 +37,10 @@ class Scratch:
             held = self._arrays[name] = np.empty(length, dtype)
         return held[:length]
 
+    def take(self, name: str, *shape: int, dtype: type = np.int64) -> np.ndarray:
+        """Return an array of ``shape`` for the use called ``name``, with whatever it held before."""
+        return self._take(name, math.prod(shape), dtype).reshape(shape)
+
     def _queue(self, name: str, jobs: int, procs: int, gaps: bool) -> Queue:
         entries = queue_capacity(jobs)
         classes = width_classes(procs)
@@ -52,14 +58,22 @@ class Scratch:
         )
 
     def work(
-        self, jobs: int, procs: int, *, plans: bool = False, gaps: bool = True, two: bool = True, decides: bool = False
+        self,
+        jobs: int,
+        procs: int,
+        *,
+        plans: bool = False,
+        gaps: bool = True,
+        two: bool = True,
+        decides: bool = False,
+        scenarios: Scenarios | None = None,
     ) -> Work:
         """Return fresh arrays for ``jobs`` jobs on ``procs`` processors.
 
         With a profile if ``plans``, queues with gaps or packed, one queue or ``two``, with the arrays of start decisions if
-        ``decides``. No more jobs run at a time than there are processors, but in the second in which they are predicted to end,
-        per-event semantics may start as many again before their ends are handled. Each job, running or planned, adds at most two
-        steps to a profile.
+        ``decides``, and with ``scenarios``. No more jobs run at a time than there are processors, but in the second in which they
+        are predicted to end, per-event semantics may start as many again before their ends are handled. Each job, running or
+        planned, adds at most two steps to a profile.
         """
         most = min(jobs, 2 * procs)
         counters = np.zeros(COUNTERS, np.int64)
@@ -82,6 +96,7 @@ class Scratch:
             np.full(decided, -1),
             np.zeros(decided, np.int64),
             True if decides else None,
+            scenarios,
         )
         front = self._queue("front", jobs, procs, gaps)
         back = self._queue("back", jobs, procs, gaps) if two else front

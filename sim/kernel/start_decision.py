@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from features.jit import apart
-from sim.kernel.passes import CONSERVATIVE, JUSTBF, backfill_key, primary_key
+from sim.kernel.passes import CONSERVATIVE, HARM, JUSTBF, backfill_key, primary_key
 from sim.kernel.queue import append, insertion_sort, pack
 from sim.kernel.state import HELD, LET_START, PASS, SKIP, UNDECIDED, WAITING, WAKE, State
 
@@ -55,6 +55,13 @@ def put_back(settings, now, jobs, estimates, front, back, state):
     counters[PASS] += 1
     counters[WAKE] = now + WAKE_S if held > 0 else 0
     if held == 0:
+        return
+    if settings.algorithm == HARM:
+        for i in range(held):
+            state.start[state.held[i]] = -1
+            state.skips[state.held[i]] += 1
+        counters[WAITING] += held
+        counters[HELD] = 0
         return
     gaps = settings.algorithm != JUSTBF and settings.algorithm != CONSERVATIVE
     if gaps:  # a job held back counts as started until here, and leaves the queues

@@ -7,7 +7,7 @@ submission, then file order. A running job has a sequence number, the order of i
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -101,6 +101,7 @@ class State(NamedTuple):
     verdict: np.ndarray  # job -> the last decision on its start, and its pass
     skips: np.ndarray  # job -> how often it was skipped
     deciding: bool | None  # None without start decisions: compiled separately, so that this costs little
+    scenarios: Any  # None without the algorithm Harm, which is compiled separately; else sim.kernel.scenarios.Scenarios
 
 
 @kernel

@@ -48,7 +48,8 @@ def expected(load: Workload, scheduler: str, predictor: str | None, **policy: An
 
 
 def test_the_oracle_knows_every_algorithm_order_correction_and_semantics_there_is() -> None:
-    assert set(oracle.ALGORITHMS) == set(ALGORITHMS) == {name.split("-")[1] for name in SAMPLE}
+    in_another_file = {"Harm"}  # tests/oracle/harm.py
+    assert set(oracle.ALGORITHMS) == set(ALGORITHMS) - in_another_file == {name.split("-")[1] for name in SAMPLE}
     assert set(oracle.ORDERS) == set(PURE)
     assert set(oracle.CORRECTIONS) == set(CORRECTIONS)
     assert set(oracle.SEMANTICS) == set(SEMANTICS)

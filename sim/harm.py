@@ -1,0 +1,141 @@
+"""Constants and arrays of ``Harm``, the algorithm of :mod:`sim.kernel.harm`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pandas as pd
+
+from models.runtime.dispatch import tells_quantiles
+from models.runtime.options import check_known, number, parse, whole
+from models.runtime.protocol import CompiledPredictor, Predictor, TablePredictor, TellsQuantiles
+from models.runtime.remaining import LEVELS, from_table
+from sim.kernel.harm import CONSTANTS, FACTS, MACHINE, SCALES
+from sim.kernel.scenarios import FOUND, NUMBERS, WIDTHS, Scenarios
+from sim.kernel.scratch import Scratch
+from sim.kernel.state import Jobs
+
+MOST_SCENARIOS = 1024
+
+
+@dataclass(frozen=True)
+class Harm:
+    """The options of ``Harm(...)``: the number of scenarios and the constants of the rule.
+
+    Chosen on the first halves of KTH-SP2 and SDSC-SP2 with a prototype. All but ``least_reserve`` and ``short`` (seconds) have
+    no unit: the scales of seconds and processors follow the jobs that have ended.
+    """
+
+    scenarios: int = 16
+    """Under heavy load 4 are too few; 64 give what 16 give."""
+    width_credit: float = 1.11
+    """Credit for width in the order of the queue, in parts of Z for a job as wide as the machine."""
+    age: float = 0.022
+    """What every job counts as having waited already when shares of P2SF are made, in parts of Z."""
+    fairness: float = 0.3
+    """Weight of a job's share of P2SF in its gain."""
+    urgency: float = 0.1
+    """Weight of slowdown in a job's gain."""
+    order_urgency: float = 0.35
+    """Factor of the weight of slowdown in the order of candidates."""
+    packing: float = 0.3
+    """Weight of the head's processors in harm."""
+    least_wait: float = 0.011
+    """The wait of the head by which a job gains at the least, in parts of Z."""
+    memory: float = 7.0
+    """How much dearer delays become for a head that was delayed by as long as its first reservation was ahead."""
+    least_reserve: float = 600.0
+    """The least that a head's first reservation counts as having been ahead, seconds."""
+    veto: float = 2.0
+    """How many times its gain the harm of a job may be that EASY would start."""
+    short: float = 900.0
+    """Jobs that end by then, seconds, may pass a head that fits too."""
+    short_level: float = 0.9
+    """The quantile that must lie below ``short``."""
+
+
+def harm(text: str) -> Harm:
+    """Return the constants of ``Harm(TEXT)``; InputError for unknown options and values."""
+    given = parse(text)
+    usual = asdict(Harm())
+    read: dict[str, float] = {}
+    for option, said in given.items():
+        check_known(option, tuple(usual))
+        stated = f"{option}={said}"
+        if option == "scenarios":
+            read[option] = whole(stated, said, minimum=1, maximum=MOST_SCENARIOS)
+        elif option == "short_level":
+            read[option] = number(stated, said, minimum=0.0, maximum=1.0)
+        else:
+            read[option] = number(stated, said, minimum=1.0 if option == "least_reserve" else 0.0)
+    return Harm(**(usual | read))
+
+
+def uniforms(rows: int, count: int, seed: int) -> np.ndarray:
+    """Return stratified numbers in [0, 1), float64 [rows, count].
+
+    Each row has one number in each ``count``-th of [0, 1), in an order of its own. A row's numbers depend on its place and the
+    seed alone: a counter is hashed (SplitMix64; Steele, Lea & Flood 2014).
+    """
+    drawn = np.empty((rows, count))
+    step = max(1, (1 << 16) // count)
+    for first in range(0, rows, step):
+        size = min(step, rows - first)
+        counter = np.arange(2 * first * count, 2 * (first + size) * count, dtype=np.uint64)
+        bits = _mixed(counter + _mixed(np.array([seed], np.uint64))).reshape(size, 2, count)
+        within = (bits[:, 0] >> np.uint64(11)) * 2.0**-53
+        drawn[first : first + size] = (np.argsort(bits[:, 1], axis=1) + within) / count
+    return drawn
+
+
+def _mixed(counter: np.ndarray) -> np.ndarray:
+    mixed = (counter + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def told_beforehand(source: Predictor, jobs: pd.DataFrame, requested: np.ndarray) -> tuple[int, np.ndarray | None]:
+    """Return at how many levels ``source`` tells a runtime, and its quantiles if known.
+
+    They are whole seconds, int64 [rows, levels]. One level where it knows but one number.
+    """
+    if isinstance(source, TablePredictor):
+        table = source.quantiles(jobs) if source.quantiles is not None else pd.DataFrame()
+        return (len(LEVELS), from_table(table, requested)) if table.shape[1] > 0 else (1, None)
+    if isinstance(source, CompiledPredictor):
+        return len(LEVELS) if tells_quantiles(source.code) else 1, None
+    return len(LEVELS) if isinstance(source, TellsQuantiles) else 1, None
+
+
+def as_scenarios(
+    rule: Harm, source: Predictor, jobs: pd.DataFrame, arrays: Jobs, procs: int, seed: int, scratch: Scratch
+) -> Scenarios:
+    """Return fresh arrays of ``rule`` for ``jobs`` on ``procs`` processors.
+
+    ``arrays`` are their columns in the order of the table.
+    """
+    total, count, most = len(jobs), rule.scenarios, min(len(jobs), 2 * procs)
+    levels, told = told_beforehand(source, jobs, arrays.requested)
+    scales = np.zeros(SCALES)
+    scales[: len(CONSTANTS)] = [getattr(rule, name) for name in CONSTANTS]
+    scales[MACHINE] = procs
+    quantiles = scratch.take("quantiles", total, levels)
+    if told is not None:
+        quantiles[:] = told
+    return Scenarios(
+        np.zeros(NUMBERS, np.int64),
+        scales,
+        uniforms(total, count, seed),
+        quantiles,
+        scratch.take("seconds", total, count),
+        scratch.take("outlived", total),
+        scratch.take("alive", most),
+        scratch.take("scenario ends", count, most),
+        scratch.take("owner", count, most),
+        scratch.take("head", 3, count),
+        np.zeros((WIDTHS, FOUND + count), np.int64),
+        scratch.take("waiting", total),
+        scratch.take("facts", total, FACTS, dtype=np.float64),
+    )

@@ -1,0 +1,348 @@
+"""Harm: backfilling by expected harm, in scenarios of a predicted distribution.
+
+EASY lets a job pass the head of the queue if one number says that it ends before the reservation. Here each job that would pass
+is charged its expected delay of the head over K scenarios (:mod:`sim.kernel.scenarios`), in the currency in which it gains:
+processor-seconds, because AWF times the sum of areas is the time integral of unfinished work. Found in this project, by no paper.
+
+With P processors, n a job's, p its runtime in a scenario, E the mean over the scenarios, and constants by their options::
+
+    Z        P2SF of the jobs that have ended, s; 0 before any has
+    RATE     sum n p F / sum max(1, F / max(p, 10)) over the jobs that have ended; 0 before any has
+    order    smallest submit - width_credit Z sqrt(n / P) first, Z as of the submission; the first is the head h
+    S_k      when the head could start in scenario k; ES = E S_k - now
+    B        sum n E[p] / P over the waiting jobs
+    share    n E[p] (waited + age Z)^2 over the sum of the same over the waiting jobs; 0 if that is 0
+    urgent   E[1 / max(p, 10)] RATE / B
+    D        E[S_k with the job started now - S_k]
+    gain     n min(E p, ES) + (fairness P share + urgency urgent) max(ES, least_wait Z)
+    harm     D (packing n_h + P share_h) (1 + memory c_h / L_h)
+
+Of the jobs that fit now, that with the largest (order_urgency urgency urgent + P share) / n starts, if its harm is at most its
+gain, or if EASY by requested times would start it and its harm is at most ``veto`` times its gain; else the next. Where the head
+fits too, it waits for those of them whose quantile ``short_level`` is at most ``short`` seconds, whatever EASY would do; then it
+starts. All of this begins anew after each start, and a pass ends when no job may start.
+
+Where the rule as first found leaves a choice: equal jobs go in the order of the queue, that by submission, then by file; starving
+jobs come before all others. c_h is the sum of the delays D that starts let happen to this job while it was the head, and L_h the
+time to its reservation by requested times when it first became the head, at least ``least_reserve``; both stay with the job if
+another becomes the head and it returns. What EASY would start is judged against the head's reservation by requested times with all
+starts of this pass so far. Jobs that end at the same second in a scenario are all counted. Means of a job's runtime are over its
+draws, not its whole distribution. A job skipped by a start decision counts as absent for the rest of the pass. Predictions never
+expire, so that there are no corrections: what remains of a running job follows from how long it has run.
+
+Only what changed is computed again: a job's draws and means once, its place in the queue once, a running job's draws when it
+outlives a quantile, the lists of ends where a job starts, ends or outlives one. A pass without a job that fits looks at widths.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from features.jit import apart, kernel
+from models.runtime.dispatch import TABLE, tell_quantiles, tells_quantiles
+from sim.kernel.passes import reserve
+from sim.kernel.scenarios import (
+    GONE,
+    QUEUED,
+    SEEN_ENDS,
+    STARVED,
+    TAKEN,
+    bring_up,
+    draw,
+    look_beside,
+    mean_delay,
+    mean_head_wait,
+    place_of,
+    row_of,
+    runs,
+)
+from sim.kernel.state import (
+    ENDED,
+    EXTRA,
+    FREE,
+    NEXT,
+    SHADOW,
+    SHADOW_KNOWN,
+    STARVING,
+    WAITING,
+    Estimates,
+    start_job,
+    undecided,
+)
+
+CONSTANTS = (
+    *("width_credit", "age", "fairness", "urgency", "order_urgency", "packing", "least_wait", "memory", "least_reserve", "veto"),
+    *("short", "short_level"),
+)
+(
+    WIDTH_CREDIT,
+    AGE,
+    FAIRNESS,
+    URGENCY,
+    ORDER_URGENCY,
+    PACKING,
+    LEAST_WAIT,
+    MEMORY,
+    LEAST_RESERVE,
+    VETO,
+    SHORT,
+    SHORT_LEVEL,
+    MACHINE,
+    ABOVE,
+    BELOW,
+    RESPONSES,
+    SLOWDOWNS,
+    BACKLOG,
+    SHARES,
+    SCALES,
+) = range(len(CONSTANTS) + 8)
+"""Slots of ``Scenarios.scales``: the constants; the machine's processors; of ended jobs the sums above and below the line of P2SF, of n p F, and of
+bounded slowdowns; of waiting jobs their backlog in seconds, and the sum of the weights that shares are parts of."""
+
+KEY, WORK, MEAN, URGENT, LATEST, CHARGED, RESERVED, FACTS = range(8)
+"""Columns of ``Scenarios.facts``: the key in the queue; n E[p]; E[p]; E[1 / max(p, 10)]; the quantile ``short_level``; c_h and L_h, 0 for
+a job that has not been the head."""
+
+BOUND_S = 10.0
+"""The threshold of bounded slowdown."""
+
+
+@apart
+def harm_pass(settings, now, jobs, estimates, dependencies, state, memory, scenarios):
+    """Start every job that may start.
+
+    A pass that stopped at an undecided job goes on when called again.
+    """
+    note_ends(jobs, state, scenarios)
+    while scenarios.numbers[TAKEN] < state.counters[NEXT]:
+        take_in(settings, jobs, estimates, dependencies, state, memory, scenarios)
+    move_up_starving(state, scenarios)
+    requests = Estimates(estimates.order, estimates.fit, jobs.requested)  # the plan of running jobs is by requested times
+    while start_next(settings, now, jobs, requests, dependencies, state, scenarios):
+        pass
+
+
+@kernel
+def note_ends(jobs, state, scenarios):
+    """Take note of the jobs that have ended: the scales follow them."""
+    numbers, scales = scenarios.numbers, scenarios.scales
+    while numbers[SEEN_ENDS] < state.counters[ENDED]:
+        job = state.ended[numbers[SEEN_ENDS]]
+        numbers[SEEN_ENDS] += 1
+        scenarios.outlived[job] = GONE
+        wait, runtime = 1.0 * (state.start[job] - jobs.submit[job]), 1.0 * jobs.runtime[job]
+        response, work = wait + runtime, jobs.procs[job] * runtime
+        # (F^4 - Q^4) / p and (F^3 - Q^3) / p, as in sim.kernel.run
+        scales[ABOVE] += work * (response + wait) * (response * response + wait * wait)
+        scales[BELOW] += work * (response * response + response * wait + wait * wait)
+        scales[RESPONSES] += work * response
+        scales[SLOWDOWNS] += max(1.0, response / max(runtime, BOUND_S))
+
+
+@kernel
+def scale(scales):
+    """Return Z, seconds."""
+    return 0.75 * scales[ABOVE] / scales[BELOW] if scales[BELOW] > 0.0 else 0.0
+
+
+@kernel
+def take_in(settings, jobs, estimates, dependencies, state, memory, scenarios):
+    """Take the next submitted job into the queue: its quantiles, draws, facts and place."""
+    numbers, scales = scenarios.numbers, scenarios.scales
+    job = numbers[TAKEN]
+    numbers[TAKEN] = job + 1
+    row, levels, count = row_of(job, dependencies), scenarios.quantiles.shape[1], scenarios.uniforms.shape[1]
+    if levels == 1:
+        scenarios.quantiles[row, 0] = estimates.end[job]
+    elif settings.predictor > TABLE and tells_quantiles(settings.predictor):
+        tell_quantiles(settings.predictor, memory, job, jobs, scenarios.quantiles, row)
+    scenarios.outlived[job] = 0
+    draw(job, row, jobs.requested[job], scenarios)
+    seconds, slowness = 0, 0.0
+    for k in range(count):
+        seconds += scenarios.seconds[job, k]
+        slowness += 1.0 / max(1.0 * scenarios.seconds[job, k], BOUND_S)
+    procs = jobs.procs[job]
+    facts = scenarios.facts[job]
+    facts[MEAN] = seconds / count
+    facts[WORK] = procs * facts[MEAN]
+    facts[URGENT] = slowness / count
+    facts[LATEST] = scenarios.quantiles[row, place_of(scales[SHORT_LEVEL], 0, levels)]
+    facts[CHARGED] = 0.0
+    facts[RESERVED] = 0.0
+    key = jobs.submit[job] - scales[WIDTH_CREDIT] * scale(scales) * math.sqrt(procs / scales[MACHINE])
+    insert(job, key, scenarios)
+
+
+@kernel
+def insert(job, key, scenarios):
+    """Insert ``job`` by its key into the queue, behind those of the same key."""
+    queue, facts = scenarios.queue, scenarios.facts
+    facts[job, KEY] = key
+    i = scenarios.numbers[QUEUED]
+    while i > 0 and facts[queue[i - 1], KEY] > key:
+        queue[i] = queue[i - 1]
+        i -= 1
+    queue[i] = job
+    scenarios.numbers[QUEUED] += 1
+
+
+@kernel
+def remove(job, scenarios):
+    """Take ``job`` out of the queue."""
+    queue, numbers = scenarios.queue, scenarios.numbers
+    i = 0
+    while queue[i] != job:
+        i += 1
+    for behind in range(i + 1, numbers[QUEUED]):
+        queue[behind - 1] = queue[behind]
+    numbers[QUEUED] -= 1
+
+
+@kernel
+def move_up_starving(state, scenarios):
+    """Move starving jobs to the head of the queue, first come, first served among them."""
+    numbers = scenarios.numbers
+    while numbers[STARVED] < state.counters[STARVING]:
+        job = numbers[STARVED]
+        numbers[STARVED] = job + 1
+        if state.start[job] < 0:
+            remove(job, scenarios)
+            insert(job, -np.inf, scenarios)
+
+
+@kernel
+def start_next(settings, now, jobs, requests, dependencies, state, scenarios):
+    """Start the next job that may start, or hold it back; return whether there was one.
+
+    An undecided one counts as none.
+    """
+    counters, numbers, facts = state.counters, scenarios.numbers, scenarios.facts
+    first = 0
+    while first < numbers[QUEUED] and state.start[scenarios.queue[first]] >= 0:  # skipped in this pass
+        first += 1
+    if first == numbers[QUEUED]:
+        return False
+    head = scenarios.queue[first]
+    counters[SHADOW_KNOWN] = 0
+    become_head(head, now, jobs, state, scenarios, settings.bits)
+    job, delay = next_to_pass(first, now, jobs, dependencies, state, scenarios, settings.bits)
+    if job < 0:
+        if jobs.procs[head] > counters[FREE]:
+            return False
+        job = head
+    if undecided(job, state):
+        return False
+    counters[WAITING] -= 1
+    if start_job(job, now, jobs, requests, state, settings.bits):
+        facts[head, CHARGED] += delay
+        remove(job, scenarios)
+        runs(job, now, jobs, state, scenarios)
+    return True
+
+
+@kernel
+def become_head(head, now, jobs, state, scenarios, bits):
+    """Note the time to the reservation of a job that becomes the head for the first time."""
+    facts, least = scenarios.facts, scenarios.scales[LEAST_RESERVE]
+    if facts[head, RESERVED] == 0.0:
+        facts[head, RESERVED] = least
+        if jobs.procs[head] > state.counters[FREE]:
+            reserve(jobs.procs[head], state, bits)
+            facts[head, RESERVED] = max(1.0 * (state.counters[SHADOW] - now), least)
+
+
+@kernel
+def next_to_pass(first, now, jobs, dependencies, state, scenarios, bits):
+    """Return the job that starts next in front of the head, and the delay of the head.
+
+    The head is ``queue[first]``, the delay in seconds; -1 for no job.
+    """
+    numbers, facts, scales, queue = scenarios.numbers, scenarios.facts, scenarios.scales, scenarios.queue
+    head = queue[first]
+    needed, machine = jobs.procs[head], scales[MACHINE]
+    head_fits = needed <= state.counters[FREE]
+    i = first + 1
+    while i < numbers[QUEUED] and not may_pass(queue[i], head_fits, jobs, state, scenarios):
+        i += 1
+    if i == numbers[QUEUED]:
+        return -1, 0.0
+    changed = bring_up(now, jobs, dependencies, state, scenarios)
+    wait = mean_head_wait(head, now, changed, jobs, state, scenarios)
+    weigh(now, jobs, state, scenarios)
+    worth = max(wait, scales[LEAST_WAIT] * scale(scales))
+    weight = scales[PACKING] * needed + machine * share_of(head, now, jobs, scenarios)
+    weight *= 1.0 + scales[MEMORY] * facts[head, CHARGED] / facts[head, RESERVED]
+    best, least_delay, highest = -1, 0.0, -1.0
+    for at in range(i, numbers[QUEUED]):
+        job = queue[at]
+        if not may_pass(job, head_fits, jobs, state, scenarios):
+            continue
+        procs = jobs.procs[job]
+        share = machine * share_of(job, now, jobs, scenarios)
+        urgent = scales[URGENCY] * urgency_of(job, scenarios)
+        score = (scales[ORDER_URGENCY] * urgent + share) / procs
+        if score <= highest:
+            continue
+        look_beside(needed, procs, jobs, scenarios)
+        delay = mean_delay(job, procs, now, scenarios)
+        gain = procs * min(facts[job, MEAN], wait) + (scales[FAIRNESS] * share + urgent) * worth
+        harm = delay * weight
+        if harm <= gain or (
+            not head_fits and harm <= scales[VETO] * gain and easy_would_start(job, needed, now, jobs, state, bits)
+        ):
+            best, least_delay, highest = job, delay, score
+    return best, least_delay
+
+
+@kernel
+def may_pass(job, head_fits, jobs, state, scenarios):
+    """Tell whether ``job`` is one that may pass the head if its harm is not too great."""
+    if jobs.procs[job] > state.counters[FREE] or state.start[job] >= 0:
+        return False
+    return not head_fits or scenarios.facts[job, LATEST] <= scenarios.scales[SHORT]
+
+
+@kernel
+def weigh(now, jobs, state, scenarios):
+    """Add up the backlog of the waiting jobs and the weights that their shares are parts of."""
+    scales, facts = scenarios.scales, scenarios.facts
+    work, shares, credit = 0.0, 0.0, scales[AGE] * scale(scales)
+    for i in range(scenarios.numbers[QUEUED]):
+        job = scenarios.queue[i]
+        if state.start[job] < 0:
+            waited = now - jobs.submit[job] + credit
+            work += facts[job, WORK]
+            shares += facts[job, WORK] * waited * waited
+    scales[BACKLOG] = work / scales[MACHINE]
+    scales[SHARES] = shares
+
+
+@kernel
+def share_of(job, now, jobs, scenarios):
+    """Return what share of P2SF hangs on a waiting job."""
+    scales = scenarios.scales
+    waited = now - jobs.submit[job] + scales[AGE] * scale(scales)
+    return scenarios.facts[job, WORK] * waited * waited / scales[SHARES] if scales[SHARES] > 0.0 else 0.0
+
+
+@kernel
+def urgency_of(job, scenarios):
+    """Return what slowdown a waiting job gains a second, in processors."""
+    scales = scenarios.scales
+    rate = scales[RESPONSES] / scales[SLOWDOWNS] if scales[SLOWDOWNS] > 0.0 else 0.0
+    return scenarios.facts[job, URGENT] * rate / scales[BACKLOG]
+
+
+@kernel
+def easy_would_start(job, needed, now, jobs, state, bits):
+    """Tell whether EASY by requested times would let ``job`` pass the head.
+
+    The head needs ``needed`` processors, more than are free.
+    """
+    counters = state.counters
+    if counters[SHADOW_KNOWN] == 0:
+        reserve(needed, state, bits)
+    return now + jobs.requested[job] <= counters[SHADOW] or jobs.procs[job] <= counters[EXTRA]

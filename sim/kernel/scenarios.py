@@ -1,0 +1,284 @@
+"""Scenarios: K ways in which all jobs may go on, and when the head could start in each.
+
+Each job draws its runtime in scenario k from its distribution (:mod:`models.runtime.remaining`) at a number of its own,
+``uniforms[row, k]``, fixed for good; these are stratified, one in each K-th of [0, 1), in an order of the job's own, so that K
+scenarios tell as much as many independent ones. A running job's draws are made anew, at the same numbers, when it outlives one
+more of its quantiles, and not before: nothing else changes them. For each scenario the running jobs are kept in the order of
+their ends; these lists are brought up to date only where a decision needs them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from features.jit import apart, kernel
+from sim.kernel.state import DOUBTED, FREE
+
+WIDTHS = 256
+"""Rows of ``Scenarios.until``: a number of processors has that of its last bits, which it may have to share."""
+
+GONE = -1
+"""Value in ``Scenarios.outlived``: the job runs no more."""
+
+NEVER = 1 << 61
+
+RETOLD = -2
+"""Value in ``Scenarios.outlived``: the job's quantiles are new, and all of them lie ahead."""
+
+TAKEN, SEEN_ENDS, STARVED, QUEUED, RUNNING, LISTED, HEAD, STARTS, STAMP, NUMBERS = range(10)
+"""Slots of ``Scenarios.numbers``: submitted jobs taken into the queue, ended jobs taken note of, and starving jobs moved up so far; the jobs in
+``queue``; those in ``running``, and how many of these, from the first, are in the lists; the job whose ``head`` is known, plus one, and the sum
+of its starts; the stamp of what is known in ``until``."""
+
+START, AVAILABLE, POSITION = range(3)
+"""Rows of ``Scenarios.head``."""
+
+FOUND_AT, FOUND_FOR, FOUND = range(3)
+"""Columns of ``Scenarios.until``: the stamp and the processors of what was found, and where that begins."""
+
+
+class Scenarios(NamedTuple):
+    """Arrays of an algorithm that weighs scenarios.
+
+    Rows of the table come first in ``uniforms`` float64 [rows, K] and ``quantiles`` int64 [rows, levels]; ``seconds`` int64 [jobs, K]
+    are the drawn runtimes, ``outlived`` int64 [jobs] how many of its quantiles a running job has outlived. ``running`` int64 [most]
+    holds running jobs in order of start; ``ends`` and ``owner`` int64 [K, most] the ends in each scenario, ascending, and whose they
+    are. ``head`` int64 [3, K]: when the head can start, the processors free by then, how many ends that takes. ``until`` int64
+    [WIDTHS, FOUND + K]: when the head could start beside a job so wide that never ends. ``queue`` int64 [jobs] holds the waiting
+    jobs in order, ``facts`` float64 [jobs, FACTS] what was found out about each at its submission, ``scales`` float64 the constants
+    and running sums of :mod:`sim.kernel.harm`.
+    """
+
+    numbers: np.ndarray
+    scales: np.ndarray
+    uniforms: np.ndarray
+    quantiles: np.ndarray
+    seconds: np.ndarray
+    outlived: np.ndarray
+    running: np.ndarray
+    ends: np.ndarray
+    owner: np.ndarray
+    head: np.ndarray
+    until: np.ndarray
+    queue: np.ndarray
+    facts: np.ndarray
+
+
+def _nothing(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.int64)
+
+
+_ROWS, _TABLE = _nothing(0), _nothing(0, 0)
+NO_SCENARIOS = Scenarios(
+    numbers=_nothing(NUMBERS),
+    scales=np.zeros(0),
+    uniforms=np.zeros((0, 0)),
+    quantiles=_TABLE,
+    seconds=_TABLE,
+    outlived=_ROWS,
+    running=_ROWS,
+    ends=_TABLE,
+    owner=_TABLE,
+    head=_TABLE,
+    until=_TABLE,
+    queue=_ROWS,
+    facts=np.zeros((0, 0)),
+)
+"""Of no jobs."""
+
+
+@kernel
+def row_of(job, dependencies):
+    """Return the row of the table of a job of the kernel."""
+    return dependencies.row[job] if len(dependencies.row) > 0 else job
+
+
+@kernel
+def place_of(uniform, outlived, levels):
+    """Return which of ``levels`` quantiles a number in [0, 1) draws.
+
+    The first ``outlived`` are left out; at least one must remain.
+    """
+    begin = (outlived + 0.5) / (levels + 1) if outlived > 0 else 0.0
+    place = np.int64((begin + uniform * (1.0 - begin)) * (levels + 1) - 0.5)
+    return min(max(place, outlived), levels - 1)
+
+
+@kernel
+def draw(job, row, requested, scenarios):
+    """Draw the runtime of ``job`` in each scenario, of what it has not outlived."""
+    levels, outlived = scenarios.quantiles.shape[1], scenarios.outlived[job]
+    for k in range(scenarios.uniforms.shape[1]):
+        seconds = requested
+        if outlived < levels:
+            seconds = scenarios.quantiles[row, place_of(scenarios.uniforms[row, k], outlived, levels)]
+        scenarios.seconds[job, k] = seconds
+
+
+@kernel
+def runs(job, now, jobs, state, scenarios):
+    """Note that ``job`` runs from now on; it is listed when the lists are next needed."""
+    numbers = scenarios.numbers
+    if numbers[RUNNING] == len(scenarios.running):
+        drop_gone(now, jobs, state, scenarios)
+    scenarios.running[numbers[RUNNING]] = job
+    numbers[RUNNING] += 1
+
+
+@kernel
+def drop_gone(now, jobs, state, scenarios):
+    """Take jobs that have ended out of ``running`` and the lists.
+
+    A job that ends this second at its request leaves the plan before its end is handled, and leaves here then too.
+    """
+    numbers = scenarios.numbers
+    kept, listed = 0, 0
+    for i in range(numbers[RUNNING]):
+        job = scenarios.running[i]
+        if state.start[job] + jobs.requested[job] <= now:
+            scenarios.outlived[job] = GONE
+        if scenarios.outlived[job] != GONE:
+            scenarios.running[kept] = job
+            kept += 1
+            listed += i < numbers[LISTED]
+    for k in range(scenarios.ends.shape[0]):
+        size = 0
+        for i in range(numbers[LISTED]):
+            job = scenarios.owner[k, i]
+            if scenarios.outlived[job] != GONE:
+                scenarios.owner[k, size] = job
+                scenarios.ends[k, size] = scenarios.ends[k, i]
+                size += 1
+    numbers[RUNNING] = kept
+    numbers[LISTED] = listed
+
+
+@kernel
+def bring_up(now, jobs, dependencies, state, scenarios):
+    """Bring the lists up to ``now``; tell whether anything has changed in them."""
+    numbers, levels = scenarios.numbers, scenarios.quantiles.shape[1]
+    gone, moved = False, False
+    for i in range(numbers[RUNNING]):
+        job = scenarios.running[i]
+        elapsed = now - state.start[job]
+        if scenarios.outlived[job] == GONE or elapsed >= jobs.requested[job]:
+            gone = True
+            continue
+        row, outlived = row_of(job, dependencies), max(scenarios.outlived[job], 0)
+        while outlived < levels and scenarios.quantiles[row, outlived] <= elapsed:
+            outlived += 1
+        if outlived != scenarios.outlived[job]:
+            scenarios.outlived[job] = outlived
+            draw(job, row, jobs.requested[job], scenarios)
+            moved = True
+    if gone:
+        drop_gone(now, jobs, state, scenarios)
+    if moved:
+        for k in range(scenarios.ends.shape[0]):
+            for i in range(numbers[LISTED]):
+                put(k, i, scenarios.owner[k, i], state, scenarios)
+    new = numbers[LISTED] < numbers[RUNNING]
+    for i in range(numbers[LISTED], numbers[RUNNING]):
+        for k in range(scenarios.ends.shape[0]):
+            put(k, i, scenarios.running[i], state, scenarios)
+    numbers[LISTED] = numbers[RUNNING]
+    return gone or moved or new
+
+
+@kernel
+def put(k, size, job, state, scenarios):
+    """Put ``job`` into the sorted first ``size`` of list ``k``."""
+    ends, owner = scenarios.ends, scenarios.owner
+    end = state.start[job] + scenarios.seconds[job, k]
+    i = size
+    while i > 0 and ends[k, i - 1] > end:
+        ends[k, i] = ends[k, i - 1]
+        owner[k, i] = owner[k, i - 1]
+        i -= 1
+    ends[k, i] = end
+    owner[k, i] = job
+
+
+@apart
+def told_too_little(now, jobs, dependencies, state, scenarios):
+    """Tell whether a job runs on that has outlived all that was told of it; note which.
+
+    A predictor outside the kernel can tell more. Not of a job that ends now.
+    """
+    levels = scenarios.quantiles.shape[1]
+    for i in range(scenarios.numbers[RUNNING] if levels > 1 else 0):
+        job = scenarios.running[i]
+        elapsed = now - state.start[job]
+        if (
+            scenarios.outlived[job] != GONE
+            and scenarios.quantiles[row_of(job, dependencies), levels - 1] <= elapsed < jobs.runtime[job]
+        ):
+            state.counters[DOUBTED] = job
+            return True
+    return False
+
+
+@kernel
+def mean_head_wait(head, now, changed, jobs, state, scenarios):
+    """Return the mean time until ``head`` can start, seconds.
+
+    Found anew if the lists have ``changed``, or the head has; always for a head that need not wait.
+    """
+    numbers = scenarios.numbers
+    if changed or numbers[HEAD] != head + 1:
+        find_head_starts(jobs.procs[head], now, jobs, state, scenarios)
+        numbers[HEAD] = head + 1 if jobs.procs[head] > state.counters[FREE] else 0
+    return numbers[STARTS] / scenarios.head.shape[1] - now
+
+
+@kernel
+def find_head_starts(needed, now, jobs, state, scenarios):
+    """Find when ``needed`` processors are free in each scenario."""
+    numbers, head = scenarios.numbers, scenarios.head
+    numbers[STAMP] += 1
+    numbers[STARTS] = 0
+    for k in range(head.shape[1]):
+        available, start, i = state.counters[FREE], now, 0
+        while available < needed and i < numbers[LISTED]:
+            start = scenarios.ends[k, i]
+            available += jobs.procs[scenarios.owner[k, i]]
+            i += 1
+        head[START, k] = start
+        head[AVAILABLE, k] = available
+        head[POSITION, k] = i
+        numbers[STARTS] += start
+
+
+@kernel
+def look_beside(needed, procs, jobs, scenarios):
+    """Find when the head could start if ``procs`` processors were taken for good.
+
+    Fills a row of ``until``; ``needed`` are the head's processors. Known until the head's own starts are found anew.
+    """
+    numbers, head, until, at = scenarios.numbers, scenarios.head, scenarios.until, procs & (WIDTHS - 1)
+    if until[at, FOUND_AT] == numbers[STAMP] and until[at, FOUND_FOR] == procs:
+        return
+    until[at, FOUND_AT] = numbers[STAMP]
+    until[at, FOUND_FOR] = procs
+    for k in range(head.shape[1]):
+        available, start, i = head[AVAILABLE, k], head[START, k], head[POSITION, k]
+        while available < needed + procs and i < numbers[LISTED]:
+            start = scenarios.ends[k, i]
+            available += jobs.procs[scenarios.owner[k, i]]
+            i += 1
+        until[at, FOUND + k] = start if available >= needed + procs else NEVER
+
+
+@kernel
+def mean_delay(job, procs, now, scenarios):
+    """Return the head's mean delay in seconds if ``job`` starts now.
+
+    Call :func:`look_beside` for its ``procs`` before.
+    """
+    head, at, delays = scenarios.head, procs & (WIDTHS - 1), 0
+    for k in range(head.shape[1]):
+        start = min(scenarios.until[at, FOUND + k], now + scenarios.seconds[job, k])
+        delays += max(start - head[START, k], 0)
+    return delays / head.shape[1]

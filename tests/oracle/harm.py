@@ -1,0 +1,182 @@
+"""The oracle of ``Harm``: the rule of :mod:`sim.kernel.harm` read aloud, in plain Python.
+
+Nothing is kept from one decision to the next but what the rule itself remembers. Given are the constants and the numbers by which
+runtimes are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+from sim.harm import Harm, uniforms
+from tests.oracle.decisions import Deciding
+from tests.oracle.scheduler import Job
+from tests.support.workloads import Workload, source_of
+
+LEVELS = [number / 40 for number in range(1, 40)]
+
+
+@dataclass
+class Harming(Deciding):
+    """A machine under the rule; ``uniforms`` by job and scenario.
+
+    A predictor with a method ``quantiles`` tells distributions, any other one a number.
+    """
+
+    rule: Harm = field(default_factory=Harm)
+    uniforms: Any = None
+    told: dict[Job, list[int]] = field(default_factory=dict)
+    place: dict[Job, float] = field(default_factory=dict)  # in the queue
+    ended: list[Job] = field(default_factory=list)
+    charged: dict[Job, float] = field(default_factory=dict)  # mean delays let happen to a head
+    reserved: dict[Job, float] = field(default_factory=dict)  # how far ahead its first reservation was
+
+    def __post_init__(self) -> None:
+        self.order = lambda job, now: self.place[job]
+
+    # Scales
+
+    def z(self) -> float:
+        """P2SF so far."""
+        above = sum(job.procs * (self.response(job) ** 4 - self.wait(job) ** 4) for job in self.ended)
+        below = sum(job.procs * (self.response(job) ** 3 - self.wait(job) ** 3) for job in self.ended)
+        return 0.75 * above / below if self.ended else 0
+
+    def rate(self) -> float:
+        if not self.ended:
+            return 0
+        area = sum(job.procs * job.runtime * self.response(job) for job in self.ended)
+        return area / sum(max(1, self.response(job) / max(job.runtime, 10)) for job in self.ended)
+
+    def wait(self, job: Job) -> int:
+        return job.start - job.submit
+
+    def response(self, job: Job) -> int:
+        return job.end - job.submit
+
+    # Distributions
+
+    def submit(self, job: Job) -> None:
+        super().submit(job)
+        self.tell(job, job.submit, 0)
+        job.estimate = job.requested  # what EASY by requested times plans with; it never expires
+        self.place[job] = job.submit - self.rule.width_credit * self.z() * (job.procs / self.machine) ** 0.5
+
+    def tell(self, job: Job, now: int, elapsed: int) -> None:
+        self.told[job] = [job.end_s]
+        if hasattr(self.predictor, "quantiles"):
+            asked = sorted(round(seconds) for seconds in self.predictor.quantiles(job.index, now, elapsed, LEVELS))
+            longer = sorted(seconds if seconds > elapsed else job.requested if elapsed else 1 for seconds in asked)
+            self.told[job] = [min(seconds, job.requested) for seconds in longer]
+
+    def renew(self, now: int) -> list[Job]:
+        """Ask again about jobs that have outlived all that was told of them, if there is more to be told."""
+        for job in self.running:
+            if len(self.told[job]) > 1 and now - job.start >= self.told[job][-1] and job.end > now:
+                self.tell(job, now, now - job.start)
+        return []
+
+    def draws(self, job: Job, elapsed: int = 0) -> list[int]:
+        """The job's runtime in each scenario, of those that it has not outlived."""
+        told = self.told[job]
+        outlived = sum(seconds <= elapsed for seconds in told)
+        if outlived == len(told):
+            return [job.requested] * self.rule.scenarios
+        begin = (outlived + 0.5) / (len(told) + 1) if outlived else 0
+        shares = [begin + uniform * (1 - begin) for uniform in self.uniforms[job.index]]
+        nearest = [int(share * (len(told) + 1) + 0.5) - 1 for share in shares]
+        return [told[min(max(level, 0), len(told) - 1)] for level in nearest]
+
+    def latest(self, job: Job) -> int:
+        """The quantile nearest to ``short_level``."""
+        told = self.told[job]
+        return (
+            told[0] if len(told) == 1 else min(zip(LEVELS, told, strict=True), key=lambda at: abs(at[0] - self.rule.short_level))[1]
+        )
+
+    # Decisions
+
+    def finish(self, job: Job) -> list[Job]:
+        self.ended.append(job)
+        return super().finish(job)
+
+    def chosen(self, now: int, queue: list[Job], rank: Callable) -> list[Job]:
+        started: list[Job] = []
+        skipped: list[Job] = []
+        while waiting := [job for job in queue if job not in started + skipped]:
+            job, delay = self.next(now, waiting, started)
+            if job is None:
+                break
+            asked = self.decision is not None and self.skips.get(job.index, 0) < self.most
+            if asked and self.decision.skip(job.index, now):
+                self.skips[job.index] = self.skips.get(job.index, 0) + 1
+                self.wake = now + 30
+                skipped.append(job)
+            else:
+                started.append(job)
+                self.charged[waiting[0]] = self.charged.get(waiting[0], 0) + delay
+        return started
+
+    def next(self, now: int, waiting: list[Job], started: list[Job]) -> tuple[Job | None, float]:
+        """Which of ``waiting`` starts next, and by how much it delays the head on average."""
+        rule, machine, z, head = self.rule, self.machine, self.z(), waiting[0]
+        running = [(job, job.start) for job in self.running if job.predicted_end > now] + [(job, now) for job in started]
+        free = machine - sum(job.procs for job, _ in running)
+        ends = [[] for _ in range(rule.scenarios)]
+        for job, start in running:
+            for scenario, seconds in zip(ends, self.draws(job, now - start), strict=True):
+                scenario.append((start + seconds, job.procs))
+
+        def begins(scenario: list[tuple[int, int]], free: int) -> int:
+            if free >= head.procs:
+                return now
+            return min(end for end, _ in scenario if free + sum(n for other, n in scenario if other <= end) >= head.procs)
+
+        by_request = [(start + job.requested, job.procs) for job, start in running]
+        shadow = begins(by_request, free)
+        extra = free + sum(n for end, n in by_request if end <= shadow) - head.procs
+        self.reserved.setdefault(head, max(shadow - now, rule.least_reserve))
+        reached = [begins(scenario, free) for scenario in ends]
+        wait = fmean(reached) - now
+
+        mean = {job: fmean(self.draws(job)) for job in waiting}
+        backlog = sum(job.procs * mean[job] for job in waiting) / machine
+        weight = {job: job.procs * mean[job] * (now - job.submit + rule.age * z) ** 2 for job in waiting}
+        total = sum(weight.values())
+        share = {job: weight[job] / total if total else 0 for job in waiting}
+        urgent = {job: fmean(1 / max(p, 10) for p in self.draws(job)) * self.rate() / backlog for job in waiting}
+
+        fits = head.procs <= free
+        candidates = [job for job in waiting[1:] if job.procs <= free]
+        if fits:
+            candidates = [job for job in candidates if self.latest(job) <= rule.short]
+
+        def score(job: Job) -> float:
+            return (rule.order_urgency * rule.urgency * urgent[job] + machine * share[job]) / job.procs
+
+        for job in sorted(candidates, key=score, reverse=True):
+            later = [
+                begins([*scenario, (now + seconds, job.procs)], free - job.procs)
+                for scenario, seconds in zip(ends, self.draws(job), strict=True)
+            ]
+            delay = fmean(new - old for new, old in zip(later, reached, strict=True))
+            worth = rule.fairness * machine * share[job] + rule.urgency * urgent[job]
+            gain = job.procs * min(mean[job], wait) + worth * max(wait, rule.least_wait * z)
+            dear = 1 + rule.memory * self.charged.get(head, 0) / self.reserved[head]
+            harm = delay * (rule.packing * head.procs + machine * share[head]) * dear
+            easy = not fits and (now + job.requested <= shadow or job.procs <= extra)
+            if harm <= gain or (easy and harm <= rule.veto * gain):
+                return job, delay
+        return (head if fits else None), 0
+
+
+def starts(load: Workload, rule: Harm | None = None, predictor: Any = None, *, seed: int = 0, **policy: Any) -> list[int]:
+    """Return the starts by the oracle; ``decision`` and ``skips`` among ``policy`` as in :mod:`tests.oracle.decisions`."""
+    rule = rule or Harm()
+    deciding = {"decision": policy.pop("decision", None), "most": policy.pop("skips", 10)}
+    simulation = partial(Harming, rule=rule, uniforms=uniforms(len(load.submit), rule.scenarios, seed).tolist(), **deciding)
+    return [job.start for job in load.jobs_by_oracle(**source_of(load, predictor), **policy, simulation=simulation)]

@@ -1,0 +1,315 @@
+"""``Harm``: the oracle's starts, job by job, whatever tells the distributions, and what its options and seed do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from features.errors import InputError
+from models.runtime.protocol import TablePredictor
+from models.runtime.remaining import LEVELS
+from pipelines.ingest.swf import read_swf
+from sim import evaluate, simulate
+from sim.harm import Harm, uniforms
+from sim.names import scheduler as named
+from sim.semantics import SEMANTICS
+from tests.conftest import SHARED, needs_shared
+from tests.models.runtime.test_lightgbm import days
+from tests.models.runtime.test_sp import SurvivalByHand
+from tests.oracle.decisions import Whim
+from tests.oracle.harm import starts
+from tests.support.workloads import Workload, crowd, dependent_crowd, dependent_workloads, workloads
+
+policies = st.fixed_dictionaries(
+    {"semantics": st.sampled_from([*SEMANTICS, "per-second(every=30)"]), "starvation_s": st.sampled_from([None, 0, 3, 50])}
+)
+rules = st.builds(
+    Harm,
+    scenarios=st.sampled_from([1, 4, 16]),
+    veto=st.sampled_from([0.0, 1.0, 2.0]),
+    short=st.sampled_from([0.0, 30.0, 900.0]),
+    width_credit=st.sampled_from([0.0, 1.11]),
+    least_reserve=st.sampled_from([1.0, 600.0]),
+    short_level=st.sampled_from([0.5, 0.9]),
+)
+
+
+def named_by(rule: Harm) -> str:
+    return f"Harm({','.join(f'{option}={value}' for option, value in asdict(rule).items())})"
+
+
+def made(load: Workload, rule: Harm, predictor: Any = None, **policy: Any) -> list[int]:
+    return load.schedule(named_by(rule), predictor, **policy).jobs["start_s"].tolist()
+
+
+class Foggy:
+    """A predictor in plain Python whose distributions depend on all it was told: out of order, of halves, out of bounds, soon outlived."""
+
+    name = "foggy"
+
+    def begin(self, jobs: pd.DataFrame) -> None:
+        self.requested = jobs["requested_s"].tolist()
+        self.heard = 0  # whatever the order within a second
+        self.again: list[tuple[int, int]] = []
+
+    def hear(self, *what: object) -> None:
+        self.heard += crc32(repr(what).encode())
+
+    def submitted(self, job: int, now_s: int) -> None:
+        self.hear("submitted", int(job), int(now_s))
+
+    def started(self, job: int, now_s: int) -> None:
+        self.hear("started", int(job), int(now_s))
+
+    def ended(self, job: int, now_s: int) -> None:
+        self.hear("ended", int(job), int(now_s))
+
+    def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
+        return 1.0
+
+    def quantiles(self, job: int, now_s: int, elapsed_s: int, levels: Any) -> Any:
+        if elapsed_s:
+            self.again.append((int(job), int(elapsed_s)))
+        random = np.random.default_rng([self.heard % 2**31, int(job), int(now_s), int(elapsed_s)])
+        far = elapsed_s + (self.requested[job] - elapsed_s) * random.random() ** 2
+        return np.round(far * random.random(len(levels)) + 0.25, 2)
+
+
+class SurvivalTold(SurvivalByHand):
+    """SP-x in whole numbers, all levels at once; of a job that outlives them it knows the request."""
+
+    def quantiles(self, job: int, now: int, elapsed: int, levels: Any) -> list[float]:
+        if elapsed or self.keys[job][1] is None:
+            return [self.requested[job]] * len(levels)
+        points = sorted((runtime, weight) for runtime, weight in self.of(job) if weight)
+        total, told = sum(weight for _, weight in points), []
+        for number in range(1, len(levels) + 1):
+            reached = 0
+            for runtime, weight in points or [(self.requested[job], 1)]:
+                reached += weight
+                if reached * (len(levels) + 1) >= number * total:
+                    told.append(runtime)
+                    break
+        return told
+
+
+class Known(Foggy):
+    """Tells what another schedule was told, a row a job, and the request once that is outlived."""
+
+    def __init__(self, told: np.ndarray) -> None:
+        self.told = told
+
+    def quantiles(self, job: int, now_s: int, elapsed_s: int, levels: Any) -> Any:
+        return [self.requested[job]] * len(levels) if elapsed_s else self.told[job]
+
+
+# Against the oracle
+
+
+@settings(max_examples=200)
+@given(workloads(), rules, st.sampled_from([None, "requested", "clairvoyant", "last2"]), policies)
+def test_any_small_workload(load: Workload, rule: Harm, predictor: Any, policy: dict) -> None:
+    assert made(load, rule, predictor, **policy) == starts(load, rule, predictor, **policy)
+
+
+@settings(max_examples=100)
+@given(dependent_workloads(), rules, policies, st.booleans())
+def test_where_jobs_follow_others(load: Workload, rule: Harm, policy: dict, foggy: bool) -> None:
+    predictor = Foggy() if foggy else None
+    assert made(load, rule, predictor, dependencies=True, **policy) == starts(load, rule, predictor, dependencies=True, **policy)
+
+
+@settings(max_examples=100)
+@given(workloads(), rules, policies, st.integers(0, 3))
+def test_distributions_told_in_python(load: Workload, rule: Harm, policy: dict, seed: int) -> None:
+    kernel, oracle = Foggy(), Foggy()
+    assert made(load, rule, kernel, seed=seed, **policy) == starts(load, rule, oracle, seed=seed, **policy)
+    assert sorted(kernel.again) == sorted(oracle.again)
+
+
+@settings(max_examples=100)
+@given(workloads(), rules, policies, st.integers(0, 99), st.integers(0, 4), st.booleans())
+def test_start_decisions(load: Workload, rule: Harm, policy: dict, seed: int, skips: int, foggy: bool) -> None:
+    heard, told, predictor = Whim(seed), Whim(seed), Foggy() if foggy else None
+    schedule = load.schedule(f"{named_by(rule)}+RUSH(skips={skips})", predictor, start_decision=heard, **policy)
+    expected = starts(load, rule, predictor, decision=told, skips=skips, **policy)
+    assert schedule.jobs["start_s"].tolist() == expected
+    assert heard.said == told.said
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("predictor", ["requested", "clairvoyant", None, Foggy()], ids=["requested", "exact", "point", "foggy"])
+def test_crowds(predictor: Any, semantics: str) -> None:
+    for seed in range(4):
+        load = (crowd, dependent_crowd)[seed % 2](np.random.default_rng(seed), size=80, machine=16)
+        policy = {"semantics": semantics, "starvation_s": 3000 if seed == 2 else None, "dependencies": seed % 2 == 1}
+        expected = starts(load, Harm(), predictor, **policy)
+        assert load.schedule("EASY", predictor, **policy).jobs["start_s"].tolist() != expected
+        assert made(load, Harm(), predictor, **policy) == expected
+        assert not isinstance(predictor, Foggy) or predictor.again
+
+
+def test_widths_that_share_a_place() -> None:
+    load = crowd(np.random.default_rng(12), size=100, machine=1030)
+    load = replace(load, procs=[1 + 256 * (procs % 5) for procs in load.procs])
+    told = np.outer(load.requested, LEVELS)
+    assert made(load, Harm(), Known(told)) == starts(load, Harm(), Known(told))
+
+
+@pytest.mark.parametrize("dependencies", [False, True])
+def test_distributions_of_sp(dependencies: bool) -> None:
+    load = (dependent_crowd if dependencies else crowd)(np.random.default_rng(7), size=150, machine=4)
+    longest = max(load.requested)
+    load = replace(load, requested=[longest + seconds % 2 for seconds in load.requested], procs=[min(n, 2) for n in load.procs])
+    hand = SurvivalTold("20", "0.8", "0.5")
+    told = load.schedule("Harm", hand.label(), dependencies=dependencies).jobs["start_s"].tolist()
+    assert told == starts(load, Harm(), hand, dependencies=dependencies)
+    assert told != load.schedule("Harm", "requested", dependencies=dependencies).jobs["start_s"].tolist()
+
+
+def test_distributions_of_quantile() -> None:
+    load = days(seed=2, size=400)
+    schedule = load.schedule("Harm", "quantile(fit=0.83)")
+    assert schedule.quantiles is not None
+    told = schedule.quantiles[list(LEVELS)].to_numpy()
+    assert (told[:, 0] < told[:, -1]).sum() > 50
+    assert schedule.jobs["start_s"].tolist() == starts(load, Harm(), Known(told))
+
+
+@pytest.mark.slow
+@needs_shared
+@pytest.mark.parametrize("predictor", ["requested", "clairvoyant", "last2"])
+def test_a_slice_of_a_real_trace(predictor: str) -> None:
+    jobs = read_swf(SHARED / "traces" / "KTH-SP2-filtered.swf.gz").jobs.iloc[3000:3600].reset_index(drop=True)
+    columns = {
+        name: jobs[f"{name}_s" if name != "procs" else name].tolist() for name in ("submit", "runtime", "procs", "requested")
+    }
+    load = Workload(100, **columns, user=jobs["user"].astype("object").tolist(), estimates=columns["requested"])
+    assert made(load, Harm(), predictor) == starts(load, Harm(), predictor)
+
+
+@pytest.mark.slow
+def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
+    """Compiled code does not check bounds, NumPy does: the same with the kernels as plain Python, in a process of its own."""
+    script = """
+import features.jit
+features.jit.njit = features.jit.kernel = features.jit.apart = lambda function: function
+import tests.sim.kernel.test_harm as these
+these.test_any_small_workload()
+these.test_distributions_told_in_python()
+these.test_start_decisions()
+"""
+    root = Path(__file__).resolve().parents[3]
+    run = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+FROZEN = {
+    ("requested", 0): "67 207 274 368 368 379 402 402 402 444 452 444 481 457 481 617 692 516 746 589 497 492 539 640",
+    ("drawn", 5): "67 207 274 379 368 368 402 402 402 444 446 444 481 452 516 617 684 481 781 589 486 487 534 632",
+    ("drawn", 6): "67 207 274 379 368 368 402 402 402 444 446 444 481 452 481 617 692 516 746 589 486 487 534 640",
+}
+
+
+@pytest.mark.parametrize(("predictor", "seed"), FROZEN)
+def test_frozen_schedules(predictor: str, seed: int) -> None:
+    """A change here is a change of the rule, of the scenarios that a seed draws, or of what a distribution means."""
+    load = crowd(np.random.default_rng(17), size=24, machine=8)
+    source = Known(np.outer(load.requested, LEVELS)) if predictor == "drawn" else predictor
+    assert made(load, Harm(), source, seed=seed) == [int(start) for start in FROZEN[predictor, seed].split()]
+
+
+# Distributions
+
+
+def test_a_table_tells_its_quantiles_as_a_predictor_in_python_does() -> None:
+    load = crowd(np.random.default_rng(4), size=120, machine=16)
+    requested = np.array(load.requested, np.float64)
+    table = pd.DataFrame({0.5: 0.3 * requested, 0.8: 0.5 * requested, 0.95: 0.9 * requested})
+    source = TablePredictor("served", lambda jobs: 0.3 * requested, quantiles=lambda jobs: table)
+    told = np.column_stack([np.interp(level, [0.5, 0.8, 0.95], [0.3, 0.5, 0.9]) * requested for level in LEVELS])
+    assert made(load, Harm(), source) == starts(load, Harm(), Known(told))
+    assert made(load, Harm(), source) != made(load, Harm(), "requested")
+
+
+def test_a_table_without_quantiles_is_a_point() -> None:
+    load = crowd(np.random.default_rng(5), size=60, machine=16)
+    source = TablePredictor("t", lambda jobs: np.array(load.estimates), quantiles=lambda jobs: pd.DataFrame(index=jobs.index))
+    assert made(load, Harm(), source) == made(load, Harm(), load.estimates)
+
+
+@pytest.mark.parametrize("answer", [[1.0, 2.0], [float("nan")] * len(LEVELS)], ids=["too few", "no numbers"])
+def test_quantiles_that_cannot_be_used(answer: list[float]) -> None:
+    source = Known(np.array([answer] * 20))
+    with pytest.raises(InputError, match="predictor foggy: tells no 39 finite quantiles for job 1"):
+        crowd(np.random.default_rng(5), size=20, machine=16).schedule("Harm", source)
+
+
+# Seeds and options
+
+
+def test_draws_are_stratified_and_depend_on_nothing_but_row_and_seed() -> None:
+    drawn = uniforms(5000, 16, seed=3)
+    assert (np.sort((drawn * 16).astype(int), axis=1) == np.arange(16)).all()
+    assert abs(np.corrcoef(drawn[:, 0], drawn[:, 1])[0, 1] + 1 / 15) < 0.05  # as of draws without replacement
+    assert abs(np.corrcoef(drawn[:-1, 0], drawn[1:, 0])[0, 1]) < 0.05
+    assert (np.abs(np.mean(drawn * 16 % 1, axis=0) - 0.5) < 0.02).all()
+    assert (uniforms(70, 16, seed=3) == drawn[:70]).all()
+    assert not (uniforms(70, 16, seed=4) == drawn[:70]).any()
+
+
+def test_the_seed_decides_where_runtimes_are_uncertain_and_only_there() -> None:
+    load = crowd(np.random.default_rng(6), size=150, machine=16)
+    first, again, other = (made(load, Harm(), Known(np.outer(load.requested, LEVELS)), seed=seed) for seed in (1, 1, 2))
+    assert first == again != other
+    assert made(load, Harm(), "clairvoyant", seed=1) == made(load, Harm(), "clairvoyant", seed=2)
+    with pytest.raises(InputError, match="seed 1 changes nothing"):
+        load.schedule("EASY", "requested", seed=1)
+
+
+def test_scenarios_are_those_of_a_job_and_not_of_its_place_in_the_run() -> None:
+    """Jobs that come last move nothing before them."""
+    load = crowd(np.random.default_rng(8), size=100, machine=16)
+    later = replace(load.first(60), submit=[*load.submit[:59], 10**7])
+    told = Known(np.outer(load.requested, LEVELS))
+    assert made(later, Harm(), told)[:59] == made(load.first(59), Harm(), told)
+
+
+def test_corrections_have_no_meaning() -> None:
+    load = crowd(np.random.default_rng(9), size=80, machine=16)
+    for correction in ("tsafrir", "conditional", "conditional(when=pass)"):
+        schedule = load.schedule("Harm", correction=correction)
+        assert schedule.jobs["start_s"].tolist() == made(load, Harm())
+        assert not schedule.jobs["corrections"].any()
+
+
+def test_options_by_name() -> None:
+    assert named("harm").harm == Harm()
+    assert named("Harm(Scenarios=64, veto=1)+RUSH").harm == Harm(scenarios=64, veto=1.0)
+    for name, problem in {
+        "Harm(k=3)": "unknown option 'k'; known: scenarios, width_credit, age",
+        "Harm(veto=-1)": "veto=-1: must be a finite number, at least 0",
+        "Harm(scenarios=0)": "scenarios=0: must be a finite number, at least 1, at most 1024",
+        "Harm(short_level=2)": "at most 1",
+        "SAF-Harm": "Harm has an order of its own",
+        "Harm-SPF": "Harm has an order of its own",
+    }.items():
+        with pytest.raises(InputError, match=problem):
+            named(name)
+
+
+def test_slowdown_falls_and_packing_does_not_suffer() -> None:
+    load = crowd(np.random.default_rng(10), size=2000, machine=64, longest_s=30_000)
+    easy, harm = (evaluate(simulate(load.table(), procs=64, scheduler=name)) for name in ("EASY", "Harm"))
+    assert harm["mean_bounded_slowdown"] < 0.9 * easy["mean_bounded_slowdown"]
+    assert harm["awf_s"] < 1.02 * easy["awf_s"]
