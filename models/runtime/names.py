@@ -16,6 +16,7 @@ from models.runtime.lightgbm import boosted
 from models.runtime.nag import cv_triple, nag
 from models.runtime.okcm import okcm
 from models.runtime.options import parse
+from models.runtime.prior import prior
 from models.runtime.protocol import CompiledPredictor, Predictor
 from models.runtime.quantile import quantile
 from models.runtime.requested import requested
@@ -26,6 +27,7 @@ _PLAIN: dict[str, Callable[[], Predictor]] = {"requested": requested, "clairvoya
 _PLAIN |= {f"sp{x}": partial(sp, x=x) for x in PUBLISHED}
 _MULTIPLIED: dict[str, Callable[[float], Predictor]] = {"requested": requested, "clairvoyant": clairvoyant}
 _OPTIONAL: dict[str, Callable[..., Predictor]] = {
+    "prior": prior,
     "nag": nag,
     "cv-triple": cv_triple,
     "hierarchy": hierarchy,

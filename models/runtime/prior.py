@@ -1,0 +1,45 @@
+"""What a request alone says of a runtime, on any machine: no model, no learning.
+
+Of the jobs of four machines (first halves of KTH-SP2, SDSC-SP2, LANL-CM5 and ALCF-Theta) about a fifth run to their request or are
+stopped there; of the others many end at once, and runtime / request is close to the square of a uniform number. So the quantile at
+level u is request * min(1, u / (1 - limit))^power. Nothing is fitted to the machine at hand: a rule that schedules by this
+distribution is the baseline for all that learn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from models.runtime.options import check_known, number, spelled
+from models.runtime.protocol import TablePredictor
+from models.runtime.remaining import LEVELS
+
+USUAL = {"limit": "0.2", "power": "2"}
+
+
+def prior(**options: str) -> TablePredictor:
+    """Return the predictor: its answer is the median, 0.39 of the request by default.
+
+    ``limit`` is the share of jobs that run to their request, ``power`` the shape of the others. Raises InputError for unknown
+    options and values.
+    """
+    for option in options:
+        check_known(option, tuple(USUAL))
+    said = USUAL | options
+    limit = number(f"limit={said['limit']}", said["limit"], minimum=0.0, maximum=0.99)
+    power = number(f"power={said['power']}", said["power"], minimum=0.0, maximum=100.0)
+
+    def shares(levels: np.ndarray) -> np.ndarray:
+        return np.minimum(1.0, levels / (1.0 - limit)) ** power
+
+    def quantiles(jobs: pd.DataFrame) -> pd.DataFrame:
+        asked = jobs["requested_s"].to_numpy(float)[:, None]
+        return pd.DataFrame(np.clip(asked * shares(LEVELS), 1.0, asked), columns=LEVELS, index=jobs.index)
+
+    half = float(shares(np.array(0.5)))
+    return TablePredictor(
+        spelled("prior", options, USUAL),
+        lambda jobs: np.maximum(jobs["requested_s"].to_numpy(float) * half, 1.0),
+        quantiles=quantiles,
+    )
