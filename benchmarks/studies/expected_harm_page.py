@@ -1,0 +1,380 @@
+"""Make the page and the pictures of :mod:`benchmarks.studies.expected_harm`, and state its protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from benchmarks.common.tables import Table, markdown, write_page
+from benchmarks.studies.expected_harm_protocol import protocol, wrapped
+from benchmarks.studies.expected_harm_tables import (
+    COMPARED,
+    EXACT,
+    HEADLINE,
+    LEARNED,
+    METRICS,
+    REQUESTS,
+    RIVALS,
+    RIVALS_PREDICTORS,
+    TRACES,
+    Counts,
+)
+from pipelines.report.style import INK, MUTED, encode, figure
+
+NAME = "expected-harm"
+SLOWDOWN, AWF, P2SF = METRICS.values()
+_COLOURS = {"requested": MUTED, "last2": "#56b4e9", "quantile": "#0072b2", "clairvoyant": "#e69f00"}
+_HARM = {REQUESTS: "requested", LEARNED: "quantile", EXACT: "clairvoyant"}
+"""What is drawn of Harm, by the predictor whose colour it has."""
+
+TOP = """# Does a scheduler that weighs distributions pay for slowdown with packing or fairness?
+
+{answer}
+
+![Change of slowdown against change of AWF and P2SF](expected-harm.png)
+
+*A circle is one of {rivals} with one of four predictors, a star is `Harm`, its lines
+are intervals. Left is less slowdown, down is better packing (AWF) and fairness (P2SF); shaded is 25 % less slowdown at
+no price. Vertical axes are linear up to 10 %, and logarithmic beyond.*
+
+{made}
+"""
+LIMITS = """## What it does not show
+
+* Not modelled: partitions, nodes, memory, users who react. Jobs run on one pool of processors.
+* The table `told` is as of a run under EASY. Under `Harm` jobs end in another order, and the learner inside knows other ends.
+* Strategic users keep the same runtimes, and the table does not learn from their requests.
+* Traces of 1994 to 2022, of four sites. Runtimes are cut at the request.
+
+Traces: KTH-SP2 by Lars Malinowsky, SDSC-SP2 by the San Diego Supercomputer Center, LANL-CM5 by Curt Canada, all by way of the Parallel Workloads Archive
+(D. Feitelson); ALCF.
+"""
+
+
+def write(
+    found: Mapping[str, pd.DataFrame],
+    judged: Sequence[Any],
+    counts: Counts,
+    half: str,
+    made: str,
+    looks: Path,
+    pages: Path | None,
+    say: Callable[[str], None],
+) -> None:
+    """Print the page, or write it with its pictures and its data below ``pages``."""
+    text = page(found, judged, counts, half, made, looks)
+    if pages is None:
+        say(text)
+        return
+    (pages / "data").mkdir(parents=True, exist_ok=True)
+    write_page(pages / f"{NAME}.md", text, matters)
+    rows = pd.concat([found[name].assign(section=name) for name in COMPARED], ignore_index=True)
+    rows.to_parquet(pages / "data" / f"{NAME}.parquet", index=False, compression="zstd")
+    draw(found, pages / f"{NAME}.png")
+    draw_groups(found["groups"], pages / f"{NAME}-who.png")
+
+
+def page(found: Mapping[str, pd.DataFrame], judged: Sequence[Any], counts: Counts, half: str, made: str, looks: Path) -> str:
+    """Return everything as Markdown; :func:`matters` says which of its tables stay on the page."""
+    headline = found["headline"]
+    lines = [
+        TOP.format(answer=wrapped(answer(headline, half)), rivals=", ".join(RIVALS), made=made),
+        *_section("In short", SHORT, in_short(found)),
+        *_section("Targets", "Claims of the protocol, with their figures (changes in %, with intervals).", targets(judged)),
+        *_section("Intervals", "Change against EASY with requested times.", intervals(headline)),
+        *_section("Other schedulers", RIVALRY),
+        *(line for title in _titles(headline) for line in [f"{title}:", "", rivals_table(found["rivals"], title), ""]),
+        *_section("What each part is worth", PARTS, by_trace(found["parts"], "without")),
+        *_section("What it depends on", CONSTANTS, by_trace(only_sure(found["constants"]), "constant")),
+        *_section("", "Scenarios, against EASY with requested times:", by_trace(found["scenarios"], "scenarios")),
+        *_section("", "Load, against EASY with requested times at the same load:", by_trace(found["loads"], "load, predictions")),
+        *_section("", "Predictions, against EASY with requested times:", by_trace(found["qualities"], "predictions")),
+        *_section("Who gains, who loses", WHO),
+        *(line for title in _titles(headline) for line in [f"{title}:", "", groups_table(found["groups"], title), ""]),
+        *_section("", WORST, worst_table(found["worst"])),
+        *_section("", "The longest waits in hours, means over replicates:", longest_table(found["longest"])),
+        *_section("Strategic users", STRATEGY, strategy_table(found["strategy"])),
+        *_section("Cost", "Microseconds a job, beside the predictor:", cost_table(found["cost"])),
+        protocol(counts, half, looks),
+        LIMITS,
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+SHORT = "Change of slowdown, AWF, P2SF against EASY with requested times in %, bold where it is sure."
+RIVALRY = "The same changes. Columns are what the scheduler goes by."
+PARTS = """Each part is left out alone, by its option at 0; `told` quantiles. Change of slowdown, AWF, P2SF against the whole rule in %: a part that
+is worth something has positive numbers. Bold where it is sure."""
+CONSTANTS = """Each constant at half and at double, against the rule as it is; `told` quantiles. On the page are the rows with a sure change on some trace."""
+WHO = """From EASY with requested times to `Harm` with `quantile` inside. Parts are of the change of the mean over all jobs, and add up to it.
+
+![Parts of the change by group of jobs](expected-harm-who.png)
+
+*Bars are each group's part of the change of mean slowdown (blue) and of AWF (orange); left is better.*
+"""
+WORST = """The tenth of the jobs, users and widths that wait longest compared with EASY, in hours: how long they waited under EASY, how much longer they
+wait, and how much longer the worst tenth waits between two sets of replicates of EASY, which is chance; beside it the best tenth, and all:"""
+STRATEGY = """Change of mean slowdown in % from honest requests: of the strategic users / of all others, with the standard error over replicates."""
+
+
+def _section(heading: str, text: str, table: str = "") -> list[str]:
+    return [*([f"## {heading}", ""] if heading else []), text, "", *([table, ""] if table else [])]
+
+
+def matters(table: Table) -> bool:
+    """Keep all tables but those of who gains on traces other than the first."""
+    return table.section != "Who gains, who loses" or table.caption.rstrip(":") not in TRACES[1:]
+
+
+def _titles(table: pd.DataFrame) -> list[str]:
+    return [str(title) for title in table["trace"].unique()]
+
+
+def answer(headline: pd.DataFrame, half: str) -> str:
+    """Say in two sentences what ``Harm`` gives on the half."""
+    rows = (
+        headline[headline["name"] == LEARNED].pivot(index="trace", columns="metric", values="relative").reindex(_titles(headline))
+    )
+    sure = headline[(headline["name"] == LEARNED) & (headline["low"] > 0)]
+    told = [
+        f"{100 * row[SLOWDOWN]:+.0f} / {100 * row[AWF]:+.1f} / {100 * row[P2SF]:+.1f} % on {title}"
+        for title, row in rows.iterrows()
+    ]
+    worse = ", ".join(f"{row['metric']} on {row['trace']}" for row in sure.to_dict("records")) or "nothing"
+    return (
+        f"On {half} halves, `Harm` with the distributions of `quantile` changes slowdown / packing (AWF) / fairness (P2SF) against EASY with requested "
+        f"times by {'; '.join(told)}. Surely worse is {worse}."
+    )
+
+
+def _cell(row: Mapping[str, Any]) -> str:
+    if pd.isna(row["relative"]):
+        return ""
+    text = f"{100 * row['relative']:+.1f}"
+    return f"**{text}**" if row["sure"] else text
+
+
+def bounded(*rows: Mapping[str, Any]) -> str:
+    """Return changes in % with their intervals, where there are any."""
+    each = [f" [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]" if pd.notna(row["low"]) else "" for row in rows]
+    return ", ".join(f"{100 * row['relative']:+.1f}{interval}" for row, interval in zip(rows, each, strict=True))
+
+
+def triple(rows: pd.DataFrame) -> str:
+    """Return the changes of the three metrics in %, of the rows of one name."""
+    by = {row["metric"]: row for row in rows.to_dict("records")}
+    return " / ".join(_cell(by[metric]) for metric in METRICS.values() if metric in by)
+
+
+def in_short(found: Mapping[str, pd.DataFrame]) -> str:
+    """Return Harm by what it knows beside EASY and the usual rival, a row a trace."""
+    chosen = {
+        "EASY, exact runtimes": "EASY / clairvoyant",
+        "EASY-SJBF, quantile": "EASY-SJBF / quantile",
+        "EASY-WFP3, quantile": "EASY-WFP3 / quantile",
+    }
+    headings, rows = ["trace", *chosen, *(f"Harm, {name}" for name in HEADLINE)], []
+    for title in _titles(found["headline"]):
+        mine, theirs = (found[name][found[name]["trace"] == title] for name in ("headline", "rivals"))
+        cells = [triple(theirs[theirs["name"] == name]) for name in chosen.values()]
+        rows.append([title, *cells, *(triple(mine[mine["name"] == name]) for name in HEADLINE)])
+    return markdown(headings, rows)
+
+
+def targets(judged: Sequence[Any]) -> str:
+    """Return each claim as met or missed."""
+    return markdown(
+        ["claim", "on", "figures", ""],
+        [[each.target, each.where, each.figures, "met" if each.met else "**missed**"] for each in judged],
+        keys=4,
+    )
+
+
+def intervals(headline: pd.DataFrame) -> str:
+    """Return the headline's changes with intervals, and the extremes of single replicates."""
+    rows = []
+    for (title, name), each in headline.groupby(["trace", "name"], sort=False):
+        cells = [f"{bounded(row)} ({100 * row['minimum']:+.1f} to {100 * row['maximum']:+.1f})" for row in each.to_dict("records")]
+        rows.append([str(title), f"Harm, {name}", *cells])
+    return markdown(
+        ["trace", "scheduler, what it knows", *(f"{metric} [95 %] (single replicates)" for metric in METRICS.values())],
+        rows,
+        keys=2,
+    )
+
+
+def rivals_table(rivals: pd.DataFrame, title: str) -> str:
+    """Return every scheduler with every predictor on one trace."""
+    mine = rivals[rivals["trace"] == title]
+    rows = []
+    for name in RIVALS:
+        rows.append([name, *(triple(mine[mine["name"] == f"{name} / {each}"]) or "0" for each in RIVALS_PREDICTORS)])
+    return markdown(["scheduler", *RIVALS_PREDICTORS], rows)
+
+
+def only_sure(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of names that change a metric surely on some trace."""
+    return table[table.groupby("name")["sure"].transform("any")]
+
+
+def by_trace(table: pd.DataFrame, heading: str) -> str:
+    """Return a row a variant, a column a trace."""
+    titles = _titles(table)
+    groups = dict(iter(table.groupby(["name", "trace"], sort=False)))
+    names = table["name"].unique()
+    return markdown([heading, *titles], [[name, *(triple(groups[name, title]) for title in titles)] for name in names])
+
+
+def groups_table(groups: pd.DataFrame, title: str) -> str:
+    """Return who gains on one trace."""
+    rows = [
+        [
+            str(row["by"]), str(row["group"]), f"{row['jobs']:.0%}", f"{row['area']:.0%}",
+            f"{row['slowdown_before']:.1f} to {row['slowdown_after']:.1f}", f"{row['wait_before'] / 3600:.2f} to {row['wait_after'] / 3600:.2f}",
+            *(f"{100 * row[f'{name}_part']:+.1f}" for name in ("slowdown", "wait", "weighted")),
+        ]
+        for row in groups[groups["trace"] == title].to_dict("records")
+    ]  # fmt: skip
+    headings = ["by", "group", "jobs", "area", "slowdown", "wait, h", "part of slowdown, %", "part of wait, %", "part of AWF, %"]
+    return markdown(headings, rows, keys=2)
+
+
+def worst_table(worst: pd.DataFrame) -> str:
+    """Return the worst tenths, a row a trace and unit."""
+    numbers = ("waited_h", "longer_h", "by_chance_h", "shorter_h", "all_h")
+    rows = [
+        [
+            row["trace"],
+            row["unit"],
+            f"{row['units']:,}",
+            *(f"{row[name]:.2f}" for name in numbers),
+            f"{row['share_over_an_hour']:.1%}",
+        ]
+        for row in worst.to_dict("records")
+    ]
+    headings = [
+        "trace",
+        "of",
+        "number",
+        "waited",
+        "now longer by",
+        "by chance",
+        "best tenth: shorter by",
+        "all: longer by",
+        "share over 1 h longer",
+    ]
+    return markdown(headings, rows, keys=2)
+
+
+def longest_table(longest: pd.DataFrame) -> str:
+    """Return the longest waits: the longest / the 99.9 % quantile / the mean of the longest 1 %."""
+    titles = _titles(longest)
+    groups = {
+        (row["name"], row["trace"]): f"{row['max_h']:.0f} / {row['thousandth_h']:.0f} / {row['worst_percent_h']:.1f}"
+        for row in longest.to_dict("records")
+    }
+    rows = [[name, *(groups[name, title] for title in titles)] for name in longest["name"].unique()]
+    return markdown(["longest / 99.9 % / mean of the longest 1 %", *titles], rows)
+
+
+def strategy_table(strategy: pd.DataFrame) -> str:
+    """Return what strategic users gain and others lose, side by side."""
+    mine = strategy[strategy["metric"] == "slowdown"].set_index(["trace", "asking", "name", "side"])
+    names, rows = list(strategy["name"].unique()), []
+    for title, asking in mine.index.droplevel(["name", "side"]).unique():
+        both = lambda name: [mine.loc[(title, asking, name, side)] for side in ("strategic", "others")]  # noqa: E731, B023
+        rows.append(
+            [
+                title,
+                asking,
+                *(" / ".join(f"{100 * row['relative']:+.1f} ± {100 * row['error']:.1f}" for row in both(name)) for name in names),
+            ]
+        )
+    return markdown(["trace", "asked for", *names], rows, keys=2)
+
+
+def cost_table(cost: pd.DataFrame) -> str:
+    """Return microseconds a job, a row a workload."""
+    table = cost.pivot(index="jobs_of", columns="name", values="us")[list(cost["name"].unique())]
+    return markdown(
+        ["jobs of", *map(str, table.columns)],
+        [[str(name), *(f"{value:.1f}" for value in row)] for name, row in zip(table.index, table.to_numpy(), strict=True)],
+    )
+
+
+def draw(found: Mapping[str, pd.DataFrame], path: Path) -> None:
+    """A column a trace, a row for AWF and one for P2SF."""
+    titles = _titles(found["headline"])
+    with figure(2.6 * len(titles) + 0.8, 5.6, generated=False) as canvas:
+        panels = canvas.subplots(2, len(titles), squeeze=False)
+        for column, title in enumerate(titles):
+            mine, theirs = (found[name][found[name]["trace"] == title] for name in ("headline", "rivals"))
+            for row, metric in enumerate((AWF, P2SF)):
+                _panel(panels[row][column], mine[mine["name"].isin(list(_HARM))], theirs, metric)
+            panels[0][column].set_title(title)
+            panels[1][column].set_xlabel("change of slowdown, %")
+        for axes, metric in zip(panels[:, 0], (AWF, P2SF), strict=True):
+            axes.set_ylabel(f"change of {metric}, %")
+        words = {"requested": "requested times", "clairvoyant": "exact runtimes"}
+        handles = [
+            Line2D([], [], marker="o", color=colour, linestyle="", label=words.get(name, name)) for name, colour in _COLOURS.items()
+        ]
+        handles.append(Line2D([], [], marker="*", color=INK, linestyle="", markersize=11, label="Harm"))
+        canvas.legend(handles=handles, loc="outside upper center", ncols=len(handles))
+        path.write_bytes(encode(canvas, "png"))
+
+
+RIGHT = 40.0
+"""Slowdowns that are worse by more than this, %, are drawn at the edge."""
+
+
+def _panel(axes: Axes, harm: pd.DataFrame, rivals: pd.DataFrame, metric: str) -> None:
+    wide = rivals.pivot(index=["name", "predictor"], columns="metric", values="relative") * 100
+    for (_, predictor), x, y in zip(wide.index, wide[SLOWDOWN], wide[metric], strict=True):
+        axes.plot(min(x, RIGHT), y, "o" if x <= RIGHT else ">", color=_COLOURS[predictor], markersize=4, alpha=0.75, clip_on=False)
+    for name, rows in harm.groupby("name", sort=False):
+        x, y = (rows[rows["metric"] == each].iloc[0] for each in (SLOWDOWN, metric))
+        bars = [100 * np.array([[each["relative"] - each["low"]], [each["high"] - each["relative"]]]) for each in (x, y)]
+        colour = _COLOURS[_HARM[str(name)]]
+        axes.errorbar(
+            100 * x["relative"], 100 * y["relative"], bars[1], bars[0], fmt="none", ecolor=colour, elinewidth=1.2, zorder=3
+        )
+        axes.plot(100 * x["relative"], 100 * y["relative"], "*", color=colour, markersize=13, markeredgecolor=INK, zorder=4)
+    axes.axhline(0, color=INK, linewidth=0.8, linestyle=":")
+    axes.axvline(0, color=INK, linewidth=0.8, linestyle=":")
+    axes.set_xlim(-100, RIGHT)
+    axes.set_yscale("symlog", linthresh=10, linscale=2)
+    ticks = [tick for tick in (-100, -30, -10, -5, 0, 5, 10, 30, 100, 1000) if axes.get_ylim()[0] <= tick <= axes.get_ylim()[1]]
+    axes.set_yticks(ticks, [f"{tick:+g}" if tick else "0" for tick in ticks])
+    axes.minorticks_off()
+    axes.fill_between([-100, -25], [axes.get_ylim()[0]] * 2, 0, color="#009e73", alpha=0.08, linewidth=0)
+
+
+def draw_groups(groups: pd.DataFrame, path: Path) -> None:
+    """A column a trace: each group's part of the change of slowdown and of AWF."""
+    titles = _titles(groups)
+    with figure(2.9 * len(titles) + 0.4, 5.2, generated=False) as canvas:
+        for axes, title in zip(canvas.subplots(1, len(titles), squeeze=False)[0], titles, strict=True):
+            rows = groups[groups["trace"] == title].reset_index(drop=True)
+            place = np.arange(len(rows)) + rows["by"].ne(rows["by"].shift()).cumsum().to_numpy()
+            axes.barh(place - 0.2, 100 * rows["slowdown_part"], 0.4, color="#0072b2", label=SLOWDOWN)
+            axes.barh(place + 0.2, 100 * rows["weighted_part"], 0.4, color="#e69f00", label=AWF)
+            axes.set_yticks(place, [str(group) for group in rows["group"]], fontsize=7)
+            for by, each in rows.groupby("by", sort=False):
+                axes.text(axes.get_xlim()[0], place[each.index[0]] - 0.65, str(by), fontsize=7, fontweight="bold", va="center")
+            axes.invert_yaxis()
+            axes.axvline(0, color=INK, linewidth=0.8)
+            axes.xaxis.set_major_locator(MaxNLocator(5))
+            axes.grid(axis="y", visible=False)
+            axes.set_title(title)
+            axes.set_xlabel("part of the change, %")
+        handles, labels = axes.get_legend_handles_labels()
+        canvas.legend(handles, labels, loc="outside upper center", ncols=2)
+        path.write_bytes(encode(canvas, "png"))

@@ -1,0 +1,116 @@
+"""The protocol of :mod:`benchmarks.studies.expected_harm`, and the list of its looks."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import asdict
+from pathlib import Path
+
+import pandas as pd
+
+from benchmarks.common.tables import markdown
+from benchmarks.studies.expected_harm_runs import STRATEGIC
+from benchmarks.studies.expected_harm_tables import COST_REPEATS, LARGE, RIVALS, SPARED, TRACES, Counts
+from features.jobs.shaking import SHAKE_S
+from sim.harm import Harm
+
+UNSEEN = """# Does a scheduler that weighs distributions pay for slowdown with packing or fairness?
+
+This page has its protocol, and no figures yet: they are made of second halves of traces, and these are looked at once,
+with this protocol.
+"""
+
+PROTOCOL = """## Protocol
+
+Written before the second halves were looked at.
+
+* **Traces**: {traces}, cleaned as in [schedules.md](schedules.md). A job of the first half is one of the first n // 2
+  submitted. Constants were chosen on first halves. All figures are of jobs of the {half} half{scope}.
+* **The rule**: `Harm` with its default options ({constants}).
+* **Information**: requested times; `quantile` learning inside the simulation, asked again at every pass; exact
+  runtimes. With exact runtimes also `veto=1`.
+* **Replicates**: {replicates} of the headline, seeds 0 to {last}. A seed moves every submission by up to {shake} s,
+  draws the scenarios and grows the forest of `quantile`. Replicate i of every policy has the same moves. {few}
+  replicates of everything else, {nightly} of rivals with `quantile` inside.
+* **Baseline**: EASY with requested times, in the same replicates.
+* **Metrics**: mean bounded slowdown (threshold 10 s), area-weighted response time (AWF), P2SF of Goponenko et al.
+  with alpha = 2. Lower is better. Each is a ratio of two sums over jobs, of all replicates together.
+* **Intervals**: 95 %, over weeks of submission (paired bootstrap, 2,000 resamples, widened for few weeks) and over
+  replicates together (`features.statistics.of_replicates`). *Surely* means that the interval excludes no change. They
+  are not corrected for the number of comparisons.
+* **Claims**, each computed as met or missed: with `quantile` inside, on {claimed}: slowdown at least 25 % lower and
+  its interval below 0, the interval of AWF below 0, the interval of P2SF not above 0; on {spared}: the interval of no
+  metric above 0. With requests alone: slowdown at least 15 % lower and AWF and P2SF at most as high, on two traces or
+  more. Cost: {first} under 15 microseconds a job beside the predictor, a generated trace of {large:,} jobs on
+  {large_procs:,} processors under 25. Strategic users: the mean slowdown of all other users grows by no more than
+  under EASY, or within two standard errors of it.
+* **Everything else is description**. Nothing is chosen by it.
+* **Rivals**: {rivals}, each with requested times, `last2`, `quantile` inside and exact runtimes. Predictions are
+  corrected by `conditional(when=pass)`: asked again at every pass.
+* **Variants** go by a table: the quantiles that `quantile` tells at each submission along a run of EASY with
+  requested times, as recorded (`told`). They are compared with `Harm` and the same table, or with EASY at the same
+  load. *Shuffled* among jobs of the same request; *halved* and *doubled* within 1 s and the request; *late*: the
+  learner hears of every end a day or a week later; *its median* is a point, and no distribution. `sp3` learns inside.
+  Loads compress the time between submissions; the table stays that of the load as recorded.
+* **Who loses**: from EASY with requests to `Harm` with `quantile` inside. Jobs are chosen by their waits in one half
+  of the replicates, and measured in the other half, as else chance would look like an effect; what is left of chance
+  is shown by the same choice among replicates of EASY.
+* **Strategic users**: {share:.0%} of the users, drawn by the seed, ask for twice their requests, or for 1.1 times
+  what they will use.
+* **Cost**: medians of {repeats} simulations, interleaved with EASY's in one process.
+
+Before this protocol a prototype of the rule was run on second halves of KTH-SP2 and SDSC-SP2 five times, and on
+ALCF-Theta: these figures are not the first ever seen of them. Every look with this program:
+"""
+
+
+def protocol(counts: Counts, half: str, looks: Path) -> str:
+    """Return the protocol with its numbers and the list of looks."""
+    scope = (
+        ", simulated alone" if half == "first" else "; all jobs are simulated, so that learners are warm and the machine is full"
+    )
+    told = PROTOCOL.format(
+        traces=", ".join(TRACES),
+        half=half,
+        scope=scope,
+        constants=", ".join(f"`{name}={value:g}`" for name, value in asdict(Harm()).items()),
+        replicates=counts.replicates,
+        last=counts.replicates - 1,
+        few=counts.few,
+        nightly=counts.nightly,
+        shake=SHAKE_S,
+        claimed=", ".join(title for title in TRACES if title != SPARED),
+        spared=SPARED,
+        first=TRACES[0],
+        large=LARGE.jobs,
+        large_procs=LARGE.procs,
+        rivals=", ".join(RIVALS),
+        share=STRATEGIC,
+        repeats=COST_REPEATS,
+    )
+    return wrapped(told) + f"\n\n{looks_table(looks)}\n"
+
+
+def wrapped(text: str, width: int = 118) -> str:
+    """Wrap the paragraphs and bullets of a text in Markdown that holds no tables."""
+    blocks = re.split(r"\n(?=\* |\n)", text.strip())
+    lines = []
+    for block in blocks:
+        indent = "  " if block.startswith("* ") else ""
+        lines += ["" for _ in range(block.startswith("\n"))]
+        lines += textwrap.wrap(
+            " ".join(block.split()), width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+    return "\n".join(lines)
+
+
+def looks_table(path: Path) -> str:
+    """Return the list of looks as Markdown."""
+    listed = pd.read_csv(path, dtype=str, keep_default_na=False) if path.exists() else pd.DataFrame()
+    return markdown(list(listed), listed.to_numpy().tolist(), keys=len(listed.columns)) if len(listed) else "None yet."
+
+
+def protocol_page(page: Path, looks: Path) -> None:
+    """Write the page with its protocol alone, before a look."""
+    page.write_text("\n".join([UNSEEN, protocol(Counts(), "second", looks)]), encoding="utf-8")

@@ -1,0 +1,335 @@
+"""Tables of :mod:`benchmarks.studies.expected_harm`, a function each: what is measured on one trace."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from itertools import pairwise, product
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.studies.expected_harm_runs import ASKING, HONEST, TOLD, Half, Place, Run, as_table, half_of, strategic, told, waits
+from features.errors import InputError
+from features.jobs.cleaning import CleanTrace, clean
+from models.runtime.protocol import TablePredictor
+from models.runtime.remaining import LEVELS
+from pipelines.ingest.workload import Workload, generate
+from sim.campaigns.policy_frontier import Sums, change, replicated, weekly, weeks_of
+from sim.harm import Harm
+from sim.names import scheduler
+from sim.schedule import Schedule, schedule_table
+from sim.simulate import simulate
+
+TRACES = ("KTH-SP2", "SDSC-SP2", "LANL-CM5", "ALCF-Theta")
+METRICS = {"mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P2SF"}
+AGAIN = "conditional(when=pass)"
+"""The correction of every prediction that a job may outlive. Harm needs none."""
+BASE = Run()
+REQUESTS, LEARNED, EXACT, EXACT_VETO = "requests", "quantile", "exact runtimes", "exact runtimes, veto=1"
+HEADLINE = {
+    REQUESTS: Run("Harm"),
+    LEARNED: Run("Harm", "quantile"),
+    EXACT: Run("Harm", "clairvoyant"),
+    EXACT_VETO: Run("Harm(veto=1)", "clairvoyant"),
+}
+RIVALS = ("EASY", "EASY-SJBF", "EASY-SRF", "EASY-WFP3", "SAF-EASY", "JustBF")
+RIVALS_PREDICTORS = {"requested": "requested", "last2": AGAIN, "quantile": AGAIN, "clairvoyant": "requested"}
+"""What rivals go by, with the correction."""
+NIGHTLY = "quantile"
+"""The predictor that is retrained every night: its rivals have fewer replicates."""
+FULL = Run("Harm", "told")
+"""What variants are compared with: the rule with a table of quantiles, which costs no learning."""
+NOT_PARTS = ("scenarios", "least_reserve", "short_level")
+"""Options that are no weight, so that 0 would not leave a part out."""
+SCENARIOS = (1, 4, 16, 64)
+LOADS = (0.8, 0.9, 1.0, 1.1, 1.2, 1.3)
+HOUR_S = 3600.0
+COST_REPEATS = 15
+LARGE = Workload(jobs=230_000, procs=1152, users=1000, load=0.8)
+SPARED = "ALCF-Theta"
+"""The trace on which the prototype failed: its target is to do no harm."""
+
+
+class Counts(NamedTuple):
+    """How many replicates: of the headline, of everything else, and of rivals that learn every night."""
+
+    replicates: int = 20
+    few: int = 5
+    nightly: int = 3
+
+
+Section = Callable[[Place, str, Counts], pd.DataFrame]
+
+
+def weekly_sums(half: Half, wait_s: np.ndarray) -> Sums:
+    """Return weekly sums of waits [replicates, jobs]; weeks are of recorded submissions."""
+    jobs, trace = half.judged, half.trace
+    submit = jobs["submit_s"].to_numpy(np.int64)
+    week, requested = weeks_of(submit), jobs["requested_s"].to_numpy(np.int64)
+    return replicated([weekly(Schedule(schedule_table(jobs, submit + each, requested), trace.procs), week=week) for each in wait_s])
+
+
+def compared(place: Place, title: str, runs: Mapping[str, Run], bases: Mapping[str, Run] | Run, replicates: int) -> pd.DataFrame:
+    """Compare each of ``runs`` with its base, or with the one base: a row a run and metric.
+
+    Columns: ``name scheduler predictor metric`` and those of :class:`sim.campaigns.policy_frontier.Change`, with ``sure``.
+    """
+    against = {name: bases if isinstance(bases, Run) else bases[name] for name in runs}
+    made = waits(place, title, [*runs.values(), *against.values()], replicates)
+    half = half_of(title, place.shared, place.half)
+    sums = {run: weekly_sums(half, each) for run, each in made.items()}
+    rows = []
+    for (name, run), metric in product(runs.items(), METRICS):
+        found = change(sums[run], sums[against[name]], metric)
+        identity = {"name": name, "scheduler": run.scheduler, "predictor": run.predictor, "metric": METRICS[metric]}
+        rows.append(identity | found._asdict() | {"sure": found.sure})
+    return pd.DataFrame(rows).astype(dict.fromkeys(("relative", "low", "high", "minimum", "maximum"), "float64"))
+
+
+def headline(place: Place, title: str, counts: Counts) -> pd.DataFrame:
+    """Return Harm by what it knows, against EASY with requested times."""
+    return compared(place, title, HEADLINE, BASE, counts.replicates)
+
+
+def rivals(place: Place, title: str, counts: Counts) -> pd.DataFrame:
+    """Return the other schedulers with four predictors, against EASY with requested times."""
+    runs = {
+        f"{name} / {predictor}": Run(name, predictor, correction)
+        for name, (predictor, correction) in product(RIVALS, RIVALS_PREDICTORS.items())
+    }
+    nightly = {name: run for name, run in runs.items() if run.predictor == NIGHTLY}
+    quick = {name: run for name, run in runs.items() if name not in nightly and run != BASE}
+    tables = [compared(place, title, quick, BASE, counts.few), compared(place, title, nightly, BASE, counts.nightly)]
+    return pd.concat(tables, ignore_index=True)
+
+
+def accepted(name: str, value: float) -> bool:
+    """Tell whether ``Harm`` takes the option ``name`` with ``value``."""
+    try:
+        scheduler(f"Harm({name}={value:g})")
+    except InputError:
+        return False
+    return True
+
+
+def with_options(values: Mapping[str, float]) -> dict[str, Run]:
+    """Return the rule with one option changed at a time, by ``option=value``."""
+    return {f"{name}={value:g}": FULL._replace(scheduler=f"Harm({name}={value:g})") for name, value in values.items()}
+
+
+def parts(place: Place, title: str, counts: Counts) -> pd.DataFrame:
+    """Return the rule without one part at a time, against the rule."""
+    off = {name: 0.0 for name, value in asdict(Harm()).items() if name not in NOT_PARTS and value and accepted(name, 0.0)}
+    runs = with_options(off) | {"EASY's starts never vetoed": FULL._replace(scheduler="Harm(veto=1e9)")}
+    return compared(place, title, runs, FULL, counts.few)
+
+
+def constants(place: Place, title: str, counts: Counts) -> pd.DataFrame:
+    """Return the rule with each constant at half and double, against the rule.
+
+    A level in (0, 1) that cannot be doubled goes halfway to 1.
+    """
+    known = {name: value for name, value in asdict(Harm()).items() if name != "scenarios" and value}
+    halves = {name: value / 2 if accepted(name, value / 2) else float(value // 2) for name, value in known.items()}
+    doubles = {name: 2 * value if accepted(name, 2 * value) else (1 + value) / 2 for name, value in known.items()}
+    runs = with_options(halves) | with_options(doubles)
+    return compared(
+        place, title, dict(sorted(runs.items(), key=lambda run: list(known).index(run[0].split("=")[0]))), FULL, counts.few
+    )
+
+
+def scenarios(place: Place, title: str, counts: Counts) -> pd.DataFrame:
+    """Return the rule with fewer and more scenarios, against EASY with requested times."""
+    runs = {f"{count} scenarios": FULL._replace(scheduler=f"Harm(scenarios={count})") for count in SCENARIOS}
+    return compared(place, title, runs, BASE, counts.few)
+
+
+def loads(place: Place, title: str, counts: Counts) -> pd.DataFrame:
+    """Return the rule with submissions compressed, against EASY at the same load."""
+    known = {"requests": HEADLINE[REQUESTS], "told": FULL, "exact runtimes": HEADLINE[EXACT]}
+    runs = {f"{load:g}, {name}": run._replace(load=load) for load, (name, run) in product(LOADS, known.items())}
+    return compared(place, title, runs, {name: BASE._replace(load=run.load) for name, run in runs.items()}, counts.few)
+
+
+def qualities(place: Place, title: str, counts: Counts) -> pd.DataFrame:
+    """Return the rule with better and worse predictions, against EASY with requested times."""
+    return compared(place, title, {name: Run("Harm", name) for name in (*TOLD, "sp3")}, BASE, counts.few)
+
+
+def slowdown(jobs: pd.DataFrame, wait_s: np.ndarray) -> np.ndarray:
+    """Return bounded slowdowns of waits [..., jobs] with the threshold of 10 s."""
+    runtime = jobs["runtime_s"].to_numpy(np.float64)
+    return np.maximum(1.0, (wait_s + runtime) / np.maximum(runtime, 10.0))
+
+
+def area_of(jobs: pd.DataFrame) -> np.ndarray:
+    """Return processor-seconds, float64 [jobs]."""
+    return jobs["procs"].to_numpy(np.float64) * jobs["runtime_s"].to_numpy(np.float64)
+
+
+def binned(values: np.ndarray, edges: Sequence[float], unit: str = "") -> pd.Categorical:
+    """Return the range of each value, in words; a value on an edge is in the range below."""
+    names = [f"up to {edges[0]:g}{unit}", *(f"{low:g} to {high:g}{unit}" for low, high in pairwise(edges))]
+    names.append(f"above {edges[-1]:g}{unit}")
+    return pd.Categorical.from_codes(np.searchsorted(edges, values, side="left"), names)
+
+
+def decomposed(jobs: pd.DataFrame, group: pd.Categorical, before: np.ndarray, after: np.ndarray) -> pd.DataFrame:
+    """Split what changes between waits ``before`` and ``after`` [replicates, jobs] by group.
+
+    Columns: ``group jobs area`` (shares), mean slowdowns and waits before and after, and ``slowdown_part wait_part weighted_part``: the group's
+    part of the relative change of mean slowdown, mean wait and AWF over all jobs. Parts add up to these changes.
+    """
+    area, runtime = area_of(jobs), jobs["runtime_s"].to_numpy(np.float64)
+    table = pd.DataFrame({"group": group, "jobs": 1.0 / len(jobs), "area": area / area.sum()})
+    for name, waited in (("before", before), ("after", after)):
+        table[f"slowdown_{name}"], table[f"wait_{name}"] = slowdown(jobs, waited).mean(axis=0), waited.mean(axis=0)
+    totals = table[["slowdown_before", "wait_before"]].sum()
+    for name in ("slowdown", "wait"):
+        table[f"{name}_part"] = (table[f"{name}_after"] - table[f"{name}_before"]) / totals[f"{name}_before"]
+    table["weighted_part"] = area * (table["wait_after"] - table["wait_before"]) / (area * (table["wait_before"] + runtime)).sum()
+    means = dict.fromkeys(("slowdown_before", "slowdown_after", "wait_before", "wait_after"), "mean")
+    sums = dict.fromkeys(("jobs", "area", "slowdown_part", "wait_part", "weighted_part"), "sum")
+    return table.groupby("group", observed=True).agg(sums | means).reset_index()
+
+
+def apart(wait_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Split replicates in two: one part to choose jobs by, the other to measure them by."""
+    return wait_s[0::2], wait_s[1::2] if len(wait_s) > 1 else wait_s
+
+
+def groups(place: Place, title: str, counts: Counts) -> pd.DataFrame:
+    """Return who gains and who loses from EASY with requests to Harm with ``quantile``.
+
+    A job's age at its start under EASY is of other replicates than what it is measured by: else chance would look like an effect.
+    """
+    jobs = half_of(title, place.shared, place.half).judged
+    easy, harm = waits(place, title, [BASE, HEADLINE[LEARNED]], counts.replicates).values()
+    procs = jobs["procs"].to_numpy(np.int64)
+    quartiles = np.unique(np.quantile(procs, (0.25, 0.5, 0.75), method="lower"))
+    each = jobs["user"].map(jobs["user"].value_counts()).astype("float64").fillna(1.0).to_numpy()
+    aged = binned(apart(easy)[0].mean(axis=0) / HOUR_S, (0.1, 1, 6, 24), " h")
+    named = {
+        "processors (quartiles)": (binned(procs, quartiles), easy, harm),
+        "runtime": (binned(jobs["runtime_s"].to_numpy() / 60, (1, 15, 60, 240), " min"), easy, harm),
+        "wait under EASY": (aged, apart(easy)[1], apart(harm)[1]),
+        "jobs of its user": (binned(each, (10, 100, 1000)), easy, harm),
+    }
+    return pd.concat([decomposed(jobs, *given).assign(by=name) for name, given in named.items()], ignore_index=True)
+
+
+def worst(place: Place, title: str, counts: Counts) -> pd.DataFrame:
+    """Return the tenth of the jobs, users and widths whose mean wait grows most.
+
+    Beside it the same tenth between two sets of replicates of EASY: what chance makes look so. Users and widths of ten jobs at least. Hours.
+    """
+    jobs = half_of(title, place.shared, place.half).judged
+    easy, harm = waits(place, title, [BASE, HEADLINE[LEARNED]], counts.replicates).values()
+    before, again = (each.mean(axis=0) / HOUR_S for each in apart(easy))
+    after = apart(harm)[1].mean(axis=0) / HOUR_S
+    table = pd.DataFrame({"before": before, "longer": after - before, "by chance": again - before})
+    rows = []
+    for unit, keys, fewest in (
+        ("jobs", np.arange(len(jobs)), 1),
+        ("users", jobs["user"].cat.codes, 10),
+        ("widths", jobs["procs"], 10),
+    ):
+        each = table.assign(key=np.asarray(keys), jobs=1).query("key >= 0").groupby("key")
+        means = each[["before", "longer", "by chance"]].mean()[each["jobs"].sum() >= fewest]
+        tenth = max(1, len(means) // 10)
+        most = means.nlargest(tenth, "longer")
+        rows.append({
+            "unit": unit, "units": len(means), "waited_h": most["before"].mean(), "longer_h": most["longer"].mean(),
+            "by_chance_h": means["by chance"].nlargest(tenth).mean(), "shorter_h": -means["longer"].nsmallest(tenth).mean(),
+            "all_h": means["longer"].mean(), "share_over_an_hour": (means["longer"] > 1.0).mean(),
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def longest(place: Place, title: str, counts: Counts) -> pd.DataFrame:
+    """Return the longest waits in hours, means over replicates."""
+    runs = {"EASY / requests": BASE} | {f"Harm / {name}": run for name, run in HEADLINE.items()}
+    made = waits(place, title, list(runs.values()), counts.replicates)
+    rows = []
+    for name, run in runs.items():
+        hours = np.sort(made[run] / HOUR_S, axis=1)
+        tail = hours[:, -max(1, hours.shape[1] // 100) :]
+        told = {"max_h": hours[:, -1], "thousandth_h": np.quantile(hours, 0.999, axis=1), "worst_percent_h": tail.mean(axis=1)}
+        rows.append({"name": name} | {column: values.mean() for column, values in told.items()})
+    return pd.DataFrame(rows)
+
+
+def strategy(place: Place, title: str, counts: Counts) -> pd.DataFrame:
+    """Return what a tenth of the users gains by asking for more or less, and what it costs all others.
+
+    A row a run, way of asking, side and metric: relative changes from honest requests in the same replicate, their mean, and the standard
+    error over replicates, each of which draws its users.
+    """
+    jobs = half_of(title, place.shared, place.half).judged
+    runs = {"EASY / requests": BASE, "Harm / requests": HEADLINE[REQUESTS], "Harm / told": FULL}
+    made = waits(place, title, [run._replace(asking=each) for run in runs.values() for each in (HONEST, *ASKING)], counts.few)
+    whole, first = half_of(title, place.shared, place.half).trace.jobs, half_of(title, place.shared, place.half).first
+    theirs = np.stack([strategic(whole, HONEST, seed)[1][first:] for seed in range(counts.few)])
+    rows = []
+    for (name, run), asking in product(runs.items(), ASKING):
+        honest, asked = (_judged_by_side(jobs, made[run._replace(asking=each)], theirs) for each in (HONEST, asking))
+        for side, metric in honest:
+            changes = asked[side, metric] / honest[side, metric] - 1.0
+            error = changes.std(ddof=1) / len(changes) ** 0.5 if len(changes) > 1 else np.nan
+            rows.append(
+                {"name": name, "asking": asking, "side": side, "metric": metric, "relative": changes.mean(), "error": error}
+            )
+    return pd.DataFrame(rows)
+
+
+def _judged_by_side(jobs: pd.DataFrame, wait_s: np.ndarray, theirs: np.ndarray) -> dict[tuple[str, str], np.ndarray]:
+    """Return means [replicates] over strategic users' jobs and over all others, by side and metric."""
+    runtime, area = jobs["runtime_s"].to_numpy(np.float64), area_of(jobs)
+    values = {"slowdown": (slowdown(jobs, wait_s), 1.0), "wait": (wait_s, 1.0), "AWF": (wait_s + runtime, area)}
+    sides = {"strategic": theirs, "others": ~theirs}
+    return {
+        (side, metric): (each * mine * weight).sum(axis=1) / (mine * weight).sum(axis=1)
+        for (side, mine), (metric, (each, weight)) in product(sides.items(), values.items())
+    }
+
+
+def cost(place: Place, title: str, counts: Counts) -> pd.DataFrame:
+    """Return microseconds a job beside the predictor: medians, interleaved with EASY in one process.
+
+    Of the trace as simulated for this half, with a table of quantiles; once also of a generated trace with made-up quantiles.
+    """
+    trace = half_of(title, place.shared, place.half).trace
+    rows = _timed(trace, title, as_table(told(place, title), "told", trace.jobs["requested_s"].to_numpy(np.int64), 0), COST_REPEATS)
+    if title == TRACES[0]:
+        rows += _timed(made := clean(generate(LARGE)), f"generated, {LARGE.jobs:,} jobs", made_up(made.jobs), COST_REPEATS // 3)
+    return pd.DataFrame(rows)
+
+
+def made_up(jobs: pd.DataFrame) -> TablePredictor:
+    """Return distributions that are wrong by a factor of about two either way, for measuring time alone."""
+    rng = np.random.default_rng(0)
+    spread = np.exp(0.7 * np.array([statistics.NormalDist().inv_cdf(level) for level in LEVELS]))
+    middle = jobs["runtime_s"].to_numpy(np.float64) * np.exp(0.7 * rng.standard_normal(len(jobs)))
+    table = pd.DataFrame(np.clip(middle[:, None] * spread, 1.0, jobs["requested_s"].to_numpy(np.float64)[:, None]), columns=LEVELS)
+    return TablePredictor("made up", lambda _: table.iloc[:, len(LEVELS) // 2].to_numpy(), quantiles=lambda _: table)
+
+
+def _timed(trace: CleanTrace, name: str, source: TablePredictor, repeats: int) -> list[dict[str, Any]]:
+    asked = {"requests": "requested", "quantiles": source}
+    runs = [("EASY", "requests"), ("EASY-SJBF", "requests"), ("EASY", "quantiles"), ("Harm", "requests"), ("Harm", "quantiles")]
+    taken: dict[tuple[str, str], list[float]] = {run: [] for run in runs}
+    for _, (rule, told_by) in product(range(repeats), runs):
+        schedule = simulate(trace.jobs, procs=trace.procs, scheduler=rule, predictor=asked[told_by], clock=trace.clock)
+        taken[rule, told_by].append(1e6 * schedule.simulate_s / len(trace.jobs))
+    return [{"jobs_of": name, "name": " / ".join(run), "us": statistics.median(taken[run])} for run in runs]
+
+
+SECTIONS: dict[str, Section] = {
+    each.__name__: each
+    for each in (headline, rivals, parts, constants, scenarios, loads, qualities, groups, worst, longest, strategy, cost)
+}
+COMPARED = ("headline", "rivals", "parts", "constants", "scenarios", "loads", "qualities")
+"""Sections whose rows are changes with intervals."""
