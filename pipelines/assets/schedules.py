@@ -19,13 +19,16 @@ from pipelines.workflows.registering import whole_accounting
 from pipelines.workflows.run_schedules import keep_schedules, kept_schedules, run_schedules
 from pipelines.workflows.simulated_model import served_model
 from pipelines.workflows.split import Split, date_of
-from pipelines.workflows.stages import COMPARED, CORRECTIONS, SCHEDULERS, read_history
+from pipelines.workflows.stages import COMPARED, CORRECTIONS, SCHEDULERS, WEIGHING, read_history
 
 
 class CampaignConfig(dg.Config):
     """The settings of the simulations of a run; a night has its own."""
 
     schedulers: list[str] = Field(default=list(SCHEDULERS), description="[ORDER-]ALGORITHM[-BACKFILLORDER]")
+    weighing: list[str] = Field(
+        default=list(WEIGHING), description="More schedulers, not simulated with those of the predictors that learn a point"
+    )
     predictors: list[str] = Field(
         default=list(COMPARED),
         description="Names the simulator knows, and registry:NAME[@ALIAS]; one that has learned from the simulated jobs only with (seen=yes) behind. "
@@ -71,6 +74,7 @@ def schedules(
             schedulers=config.schedulers,
             predictors=config.predictors,
             corrections=config.corrections,
+            weighing=config.weighing,
             seed=config.seed,
             progress=progress_reporter("simulate"),
             ask=lambda spec, submitted: predict_registered(spec, submitted, store, lake.place()),

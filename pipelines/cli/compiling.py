@@ -6,9 +6,12 @@ import multiprocessing
 import sys
 import threading
 import time
-from concurrent.futures import ProcessPoolExecutor
-from functools import cache
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import cache, partial
+from multiprocessing.synchronize import Lock
 
+from numba.core.caching import IndexDataCacheFile
 from numba.core.event import Event, Listener, register
 
 from pipelines.cli.options import note
@@ -55,27 +58,51 @@ def announce_compilation() -> None:
     register("numba:compile", _Announcer())
 
 
-def compile_scheduler() -> None:
-    """Compile the scheduler's kernel, or load it from its cache."""
+def compile_scheduler(weighs: bool = False) -> None:
+    """Compile the scheduler's kernel, or that of Harm, which ``weighs``; or load it from its cache."""
     from sim.outcome import load_kernel
 
-    load_kernel()
+    load_kernel(weighs)
 
 
 def compile_cluster() -> None:
-    """Compile the simulated cluster's kernel, or load it from its cache; announce a long wait."""
+    """Compile the simulated cluster's kernel, or load it from its cache."""
     from sim.cluster.experiments import control_runs
     from sim.cluster.presets import calibration
 
-    announce_compilation()
     control_runs(calibration("congested"), days=0.01, seed=0)
 
 
+KERNELS: dict[str, Callable[[], None]] = {
+    "schedulers": compile_scheduler,
+    "Harm": partial(compile_scheduler, weighs=True),
+    "cluster": compile_cluster,
+}
+
+
 def compile_kernels() -> None:
-    """Compile both kernels at the same time, each in a process: numba compiles in one thread."""
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for done in [pool.submit(compile_cluster), pool.submit(compile_scheduler)]:
-            done.result()
+    """Compile all kernels at the same time, each in a process: numba compiles in one thread."""
+    began, context = time.monotonic(), multiprocessing.get_context("spawn")
+    note("compiling the simulation kernels for this machine: once after each installation, a minute or two")
+    with ProcessPoolExecutor(len(KERNELS), context, _keep_in_turn, (context.Lock(),)) as pool:
+        names = {pool.submit(kernel): name for name, kernel in KERNELS.items()}
+        for done, future in enumerate(as_completed(names), 1):
+            future.result()
+            note(f"{done} of {len(names)} ready after {time.monotonic() - began:.0f} s: {names[future]}")
+
+
+def _keep_in_turn(lock: Lock) -> None:
+    """Let this process write to numba's cache only under ``lock``.
+
+    Kernels share functions, compiled for each; numba reads the index of a function's forms, and writes it with one more.
+    """
+    save = IndexDataCacheFile.save
+
+    def in_turn(self: IndexDataCacheFile, key: object, data: object) -> None:
+        with lock:
+            save(self, key, data)
+
+    IndexDataCacheFile.save = in_turn  # type: ignore[method-assign]
 
 
 def import_without_blas() -> None:

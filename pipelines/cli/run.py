@@ -27,7 +27,7 @@ from pipelines.cli.last_resort import known_cause
 from pipelines.cli.options import REGISTERED, counted, note, trace_options
 from pipelines.report.table import Table
 from pipelines.storage.lake import Lake
-from pipelines.workflows.stages import COMPARED, CORRECTIONS, SCHEDULERS
+from pipelines.workflows.stages import COMPARED, CORRECTIONS, SCHEDULERS, WEIGHING, takes_correction
 
 _INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s")
@@ -48,7 +48,8 @@ TRIED = ("varied", "makespan_s", "wait_s")
     "--scheduler",
     "schedulers",
     multiple=True,
-    help=f"Instead of {', '.join(SCHEDULERS)}; may be repeated. EASY is always there to compare with.",
+    help=f"Instead of {', '.join(SCHEDULERS)} and, with predictors that tell more than a learned point, {', '.join(WEIGHING)}; may be repeated. "
+    "EASY is always there to compare with.",
 )
 @click.option(
     "--predictor",
@@ -115,6 +116,7 @@ def command(
         "corrections": list(dict.fromkeys(corrections or CORRECTIONS)),
     }
     check_named(**chosen)  # fails early for a wrong name
+    chosen["weighing"] = [] if schedulers else list(WEIGHING)
     if system is not None:
         known_system(home(), system)
     given = {"procs": procs, "timezone": timezone, "missing_request": missing_request, "grows": grows, **counted()}
@@ -337,9 +339,10 @@ def print_comparison(lake: Lake, name: str) -> None:
     )
     cells = []
     policy = list(NAMES)
-    for names, rows in table.groupby(policy, sort=False):
+    for (scheduler, predictor, correction), rows in table.groupby(policy, sort=False):
         values = rows.set_index("metric")[["value", "relative", "low", "high"]].to_dict("index")
-        cells.append([*map(str, names), *(_cell(values[metric]) for metric in COLUMNS)])
+        shown = "–" if predictor and not takes_correction(str(scheduler)) else str(correction)
+        cells.append([str(scheduler), str(predictor), shown, *(_cell(values[metric]) for metric in COLUMNS)])
     Table(title, [*policy, *(metric.replace("_", " ") for metric in COLUMNS)], cells, caption, keys=len(policy)).show()
     if said := nothing_waited(table, settings["procs"]):
         note(said)

@@ -126,14 +126,14 @@ def _index(nights: pd.DataFrame) -> Table:
         easy = row["slowdown_easy"]
         changes = [
             "–" if pd.isna(row[name]) or not easy else signed(100 * (row[name] / easy - 1), ".0f") + " %"
-            for name in ("slowdown_sjbf_requested", "slowdown_sjbf_champion")
+            for name in ("slowdown_sjbf_requested", "slowdown_sjbf_champion", "slowdown_harm_champion")
         ]
         slowdowns = ["–" if pd.isna(easy) else f"{easy:.2f}", *changes]
         judged = f"{row['judged_jobs']:,}" if row["judged_jobs"] else "–"
         rows.append([Cell(row["night"], link=f"{row['night']}.html"), *told[1:4], judged, *told[4:-1], *slowdowns, told[-1]])
         classes.append("baseline" if row["promoted"] else "")
     headings = [*table.headings[:4], "jobs that judge", "champion, as served", *table.headings[5:-1]]
-    headings += ["slowdown of EASY", "SJBF, requested", "SJBF, champion", "drift"]
+    headings += ["slowdown of EASY", "SJBF, requested", "SJBF, champion", "Harm, champion", "drift"]
     return replace(table, headings=headings, rows=rows, classes=classes)
 
 

@@ -12,6 +12,7 @@ from features.errors import InputError
 from pipelines.report.style import Key, Looks, key
 from pipelines.report.table import Cell, Table
 from pipelines.report.wording import change, interval, number, tone
+from pipelines.workflows.stages import takes_correction
 from sim.metrics.names import FAIRNESS, METRICS, Metric
 from sim.metrics.user_fairness import fairness
 from sim.predictions.quality import STAGES
@@ -33,14 +34,15 @@ def metrics_of(comparison: pd.DataFrame) -> dict[str, Metric]:
 def metric_table(comparison: pd.DataFrame, looks: Looks, baseline: Key, kinds: Mapping[str, str] | None = None) -> Table:
     """Return a row a combination, with the words of ``kinds`` about its predictor.
 
-    Below each value: its change and interval, with their tone. The best simulated value of a metric is marked.
+    Its correction, too, where the scheduler takes one. Below each value: its change and interval, with their tone. The best
+    simulated value of a metric is marked.
     """
     metrics, best = metrics_of(comparison), _best(comparison)
     rows, classes = [], []
     for combination, look in looks.items():
-        _, predictor, correction = combination
+        scheduler, predictor, correction = combination
         kind = "baseline" if combination == baseline else "" if predictor else "recorded"
-        words = [f"correction: {correction}"] if kind == "" and correction else []
+        words = [f"correction: {correction}"] if kind == "" and correction and takes_correction(scheduler) else []
         words += filter(None, [(kinds or {}).get(predictor, "")])
         cells = [
             Cell(

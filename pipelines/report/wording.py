@@ -89,7 +89,7 @@ def nothing_waited(comparison: pd.DataFrame, procs: int) -> str:
 def summary(comparison: pd.DataFrame, baseline: tuple[str, str], confidence: float, *, requests_known: bool = True) -> list[str]:
     """Return sentences on the lowest mean bounded slowdown and its cost in packing, fairness.
 
-    Also the same without hindsight, and what was recorded. ``requests_known`` is false where some requested times are runtimes,
+    Also the same without hindsight, the lowest without that cost, and what was recorded. ``requests_known`` is false where some requested times are runtimes,
     so that clairvoyant is not the only predictor that knows them.
     """
     table = comparison[comparison["metric"] == "mean_bounded_slowdown"]
@@ -100,11 +100,14 @@ def summary(comparison: pd.DataFrame, baseline: tuple[str, str], confidence: flo
     sentences = [_best("The lowest mean bounded slowdown", best, comparison, baseline, confidence)]
     if best["predictor"] == "clairvoyant":
         sentences[0] += " Clairvoyant knows the actual runtimes in advance: a bound for predictors, not one of them."
-        without = simulated[simulated["predictor"] != "clairvoyant"]
-        if len(without):
-            others = "predictors that do not know the runtime" if requests_known else "predictors other than clairvoyant"
-            lead = f"Of the {others}, the lowest"
-            sentences.append(_best(lead, without.iloc[0], comparison, baseline, confidence))
+    without = simulated[simulated["predictor"] != "clairvoyant"]
+    others = "predictors that do not know the runtime" if requests_known else "predictors other than clairvoyant"
+    if len(without) and best["predictor"] == "clairvoyant":
+        sentences.append(_best(f"Of the {others}, the lowest", without.iloc[0], comparison, baseline, confidence))
+    free = without[_costs_nothing(without, comparison) & (without["relative"] < 0)]
+    if len(free) and free.index[0] != without.index[0]:
+        lead = f"With {others} and neither AWF nor P2SF above the baseline's, the lowest"
+        sentences.append(_best(lead, free.iloc[0], comparison, baseline, confidence))
     for _, row in table[table["predictor"] == ""].iterrows():
         sentences.append(
             f"The schedule the site recorded has a mean bounded slowdown of {number(row['value'], 'ratio')}, {change(row['relative'])} "
@@ -112,6 +115,13 @@ def summary(comparison: pd.DataFrame, baseline: tuple[str, str], confidence: flo
             "are not in the trace."
         )
     return sentences
+
+
+def _costs_nothing(rows: pd.DataFrame, comparison: pd.DataFrame) -> pd.Series:
+    """Tell for each combination in ``rows`` whether no metric of ``_COSTS`` is higher than the baseline's."""
+    policy = ["scheduler", "predictor", "correction"]
+    dearer = comparison[comparison["metric"].isin(_COSTS) & (comparison["relative"] > 0)].set_index(policy).index
+    return pd.Series(~rows.set_index(policy).index.isin(dearer), rows.index)
 
 
 def _best(lead: str, best: pd.Series, comparison: pd.DataFrame, baseline: tuple[str, str], confidence: float) -> str:

@@ -45,12 +45,14 @@ COLUMNS: dict[str, str] = {
     "slowdown_easy": "float64",
     "slowdown_sjbf_requested": "float64",
     "slowdown_sjbf_champion": "float64",
+    "slowdown_harm_champion": "float64",
 }
 """Columns of the table ``nights``; accuracies are means over the judged window, shares. The evidence alone is of all jobs since the champion's training."""
 _SLOWDOWNS = {
     "slowdown_easy": ("EASY", "requested"),
     "slowdown_sjbf_requested": ("EASY-SJBF", "requested"),
     "slowdown_sjbf_champion": ("EASY-SJBF", "champion"),
+    "slowdown_harm_champion": ("Harm", "champion"),
 }
 
 

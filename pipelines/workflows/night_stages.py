@@ -36,7 +36,9 @@ from pipelines.workflows.night_ledger import COLUMNS, ledger_row, slowdowns
 from pipelines.workflows.night_schedules import (
     COMPARED_DAYS,
     SCHEDULERS,
+    SHOWN,
     against_the_champion,
+    champion_answers,
     job_keys,
     recent_rows,
     served_schedules,
@@ -57,10 +59,11 @@ NO_COMPARISON = "nothing was submitted in the last days"
 
 @dataclass(frozen=True)
 class NightConfig:
-    """The settings of a night, apart from its rule."""
+    """The settings of a night, apart from its rule: by ``schedulers`` a challenger is judged, those ``shown`` are simulated."""
 
     seed: int = 0
     schedulers: tuple[str, ...] = SCHEDULERS
+    shown: tuple[str, ...] = SHOWN
     resamples: int = 2000
     keep: Keep = field(default_factory=Keep)
 
@@ -259,8 +262,8 @@ class Tonight:
         rows, made = recent_rows(known, 0), []
         if len(rows):
             stand_in = marks["night"]["row"]["method"] or next(iter(TRAINERS))
-            answers = served[CHAMPION].fillna(served[stand_in] if stand_in in served else served["requested"])
-            made = served_schedules(clean, known, rows, {CHAMPION: answers}, served, self.config.schedulers, requested=True)
+            answers = {CHAMPION: champion_answers(served, stand_in)}
+            made = served_schedules(clean, known, rows, answers, served, self.config.shown, requested=True)
         model = {"version": marks["simulated"], "method": marks["night"]["row"]["method"], "why": marks["why"]}
         date = Split(marks["until_s"], marks["until_note"])
         quality = keep_schedules(self.lake, clean, made, date, model, first_s=date.at_s)

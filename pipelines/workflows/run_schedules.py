@@ -58,13 +58,14 @@ def run_schedules(
     schedulers: Sequence[str],
     predictors: Sequence[str],
     corrections: Sequence[str],
+    weighing: Sequence[str] = (),
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
     ask: Ask | None = None,
 ) -> RunSchedules:
     """Simulate ``schedulers`` with ``predictors`` and with the registered ``version``.
 
-    It is of ``runtime-<trace>`` and answers from ``date`` on.
+    ``weighing`` as :func:`pipelines.workflows.stages.campaign`. The version is of ``runtime-<trace>`` and answers from ``date`` on.
     ``registry:NAME[@ALIAS]`` may be among the predictors: a version of this trace's model is served night by night, another's model answers from the
     one snapshot that it brings, by ``ask``. Raises InputError for a model that has learned from jobs submitted from the date on and is not asked for as seen.
     """
@@ -88,7 +89,7 @@ def run_schedules(
                 sources.append(registered_predictor(text, clean, date.at_s, ask))
     place = len(sources) - (sources[-1:] == ["clairvoyant"])  # the bound comes last
     sources.insert(place, model.predictor)
-    made = campaign(clean, schedulers, sources, corrections, seed, progress)
+    made = campaign(clean, schedulers, sources, corrections, seed, progress, weighing)
     return RunSchedules(made, model, tuple(others))
 
 

@@ -12,10 +12,13 @@ from features.clock import local_clock_s
 from features.jobs.cleaning import CleanTrace
 from features.jobs.history import history
 from features.jobs.schema import recorded_end_s
-from models.runtime.protocol import Predictor
+from models.runtime.dispatch import tells_quantiles
+from models.runtime.protocol import CompiledPredictor, Predictor
 from pipelines.storage.lake import Lake
 from sim.campaigns.campaign import Campaign, campaign_schedules, predictor_name
 from sim.history_starts import history_starts
+from sim.names import scheduler as named_scheduler
+from sim.prepare import as_predictor
 from sim.schedule import Schedule, recorded, schedule_table
 from sim.shaken import moved_by_seed
 
@@ -55,6 +58,8 @@ def read_history(lake: Lake, clean: CleanTrace) -> History:
 
 
 SCHEDULERS = ("EASY", "EASY-SJBF", "EASY-SRF")
+WEIGHING = ("Harm",)
+"""Simulated by default with predictors that tell a distribution, requests, exact times and registered models: not with those that learn a point."""
 COMPARED = ("requested", "last2", "lightgbm", "quantile", "clairvoyant")
 CORRECTIONS = ("conditional(when=pass)",)
 """Simulated by default: every learned predictor under one correction, so that predictors are compared and not corrections."""
@@ -67,23 +72,29 @@ def campaign(
     corrections: Sequence[str] = ("requested",),
     seed: int = 0,
     progress: Progress | None = None,
+    weighing: Sequence[str] = (),
 ) -> list[Schedule]:
     """Simulate every scheduler with every predictor and correction.
 
-    Corrections apply where jobs can outlive the predictor's predictions. Schedules come scheduler by scheduler, and in the order
-    of predictors and corrections within one.
+    Corrections apply where jobs can outlive the predictor's predictions and the scheduler goes by these. The schedulers
+    ``weighing`` are simulated too, but not with learned points (:func:`worth_weighing`). Schedules come scheduler by scheduler,
+    and in the order of predictors and corrections within one.
     """
     told = [each for each in predictors if not never_outlived(predictor_name(each))]
+    correcting = [name for name in schedulers if takes_correction(name)]
+    added = [name for name in weighing if name not in schedulers]
+    order, one = [*schedulers, *added], ("requested",)
+    groups: list[tuple[list[str], list[str | Predictor], tuple[str, ...]]] = [
+        (correcting, [each for each in predictors if each not in told], one),
+        (correcting, told, tuple(corrections)),
+        ([name for name in schedulers if name not in correcting], list(predictors), one),
+        (added, [each for each in predictors if worth_weighing(each)], one),
+    ]
     # a seed is refused where nothing learns by it; the schedules of such a run still record it
     parts = [
-        Campaign(
-            tuple(schedulers),
-            tuple(group),
-            fixes,
-            seeds=(seed if any(moved_by_seed(each, 0, schedulers) for each in group) else 0,),
-        )
-        for group, fixes in (([each for each in predictors if each not in told], ("requested",)), (told, tuple(corrections)))
-        if group
+        Campaign(tuple(by), tuple(group), fixes, seeds=(seed if any(moved_by_seed(each, 0, by) for each in group) else 0,))
+        for by, group, fixes in groups
+        if by and group
     ]
     total = sum(len(part.schedulers) * len(part.predictors) * len(part.corrections) for part in parts)
     made: list[Schedule] = []
@@ -100,7 +111,18 @@ def campaign(
         )
     places = {predictor_name(each): place for place, each in enumerate(predictors)}
     made = [replace(schedule, seed=seed) for schedule in made]
-    return sorted(made, key=lambda schedule: (list(schedulers).index(schedule.scheduler), places[schedule.predictor]))
+    return sorted(made, key=lambda schedule: (order.index(schedule.scheduler), places[schedule.predictor]))
+
+
+def takes_correction(scheduler: str) -> bool:
+    """Tell whether predictions can expire under ``scheduler``."""
+    return named_scheduler(scheduler).harm is None
+
+
+def worth_weighing(predictor: str | Predictor) -> bool:
+    """Tell whether ``predictor`` is no learner of points: it tells a distribution, or learns nothing in the simulator."""
+    source = as_predictor(predictor)
+    return not isinstance(source, CompiledPredictor) or tells_quantiles(source.code)
 
 
 def never_outlived(predictor: str) -> bool:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -21,6 +22,12 @@ from features.jobs.schema import Trace, conform
 from pipelines.definitions import defs
 from pipelines.storage.lake import Lake
 from pipelines.storage.parquet import write_parquet
+from pipelines.storage.registry import tracking
+from pipelines.workflows.registering import whole_accounting
+from pipelines.workflows.simulated_model import simulated_model
+from pipelines.workflows.split import Split
+from pipelines.workflows.stages import read_history
+from sim import simulate
 from tests.support.modes import open_to_others
 from tests.support.process import python
 
@@ -125,12 +132,12 @@ def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subp
     table, metadata = Lake(directory / "home" / "lake").read("comparison", "small")
     assert metadata["generated"] is True
     combinations = set(zip(table["scheduler"], table["predictor"], strict=True))
+    weighed = {"requested", "quantile", "registry:runtime-small", "clairvoyant"}
     assert combinations == {
-        (s, p)
-        for s in ("EASY", "EASY-SJBF", "EASY-SRF")
-        for p in ("requested", "last2", "lightgbm", "quantile", "registry:runtime-small", "clairvoyant")
+        *((s, p) for s in ("EASY", "EASY-SJBF", "EASY-SRF") for p in (*weighed, "last2", "lightgbm")),
+        *(("Harm", p) for p in weighed),
     }
-    learned = table[~table["predictor"].isin(["requested", "clairvoyant"])]
+    learned = table[~table["predictor"].isin(["requested", "clairvoyant"]) & (table["scheduler"] != "Harm")]
     assert set(learned["correction"]) == {"conditional(when=pass)"}  # predictors are compared, not corrections
     models, _ = Lake(directory / "home" / "lake").read("runtime_model", "small")
     assert set(models["method"]) == {"last2", "lightgbm", "quantile(order=accuracy)"}
@@ -165,6 +172,23 @@ def test_what_is_simulated_as_registered_is_what_the_registry_holds_and_the_page
     assert re.search(r"registry:runtime-small</th><td>registered, as served</td>", page)
     assert re.search(r"<tr><th>lightgbm</th><td>learns in the simulator</td>", page)
     assert f"on the {judged.sum():,} submitted from" in page
+
+
+def test_harm_weighs_the_quantiles_that_the_registered_model_served(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    lake = Lake(ran[0] / "home" / "lake")
+    clean, (schedules, marks) = lake.read_clean("small"), lake.read("schedules", "small")
+    store = tracking(f"sqlite:///{ran[0] / 'home' / 'mlflow.db'}")
+    date, model = Split(marks["until_s"]), marks["model"]["version"]
+    known = whole_accounting(clean, read_history(lake, clean))
+    source = simulated_model("runtime-small", model, clean, known, date, store).predictor
+    number = next(i for i, each in enumerate(marks["schedules"]) if (each["scheduler"], each["predictor"]) == ("Harm", source.name))
+    start = schedules.loc[schedules["schedule"] == number, "start_s"].to_numpy()
+    told, point = (
+        simulate(clean.jobs, procs=clean.procs, scheduler="Harm", predictor=each)
+        for each in (source, replace(source, quantiles=None))
+    )
+    assert (told.jobs["start_s"] == start).all()
+    assert (point.jobs["start_s"] != start).any()
 
 
 def test_the_champion_predicts_submissions_from_a_file(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:

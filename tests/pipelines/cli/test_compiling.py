@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
 from numba import njit
+from numba.core.caching import IndexDataCacheFile
 
 from pipelines.cli import compiling
 from pipelines.cli.compiling import announce_compilation
@@ -41,8 +43,17 @@ def test_a_short_one_is_silent(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_before_a_run_both_kernels_are_compiled():
-    compiling.compile_scheduler()
-    compiling.compile_cluster()
-    assert run.signatures
+def test_before_a_run_all_kernels_are_compiled():
+    for compiled in compiling.KERNELS.values():
+        compiled()
+    assert len(run.signatures) >= 2
     assert drive.signatures
+
+
+def test_kernels_that_share_functions_are_kept_in_turn(monkeypatch):
+    lock, seen = threading.Lock(), []
+    monkeypatch.setattr(IndexDataCacheFile, "save", lambda *kept: seen.append((lock.locked(), kept[1:])))
+    compiling._keep_in_turn(lock)
+    IndexDataCacheFile.save(None, "key", "data")
+    assert seen == [(True, ("key", "data"))]
+    assert not lock.locked()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from features.errors import InputError
 from features.jobs.cleaning import clean
+from models.runtime.protocol import TablePredictor
 from pipelines.assets.schedules import CampaignConfig
-from pipelines.cli import cli
+from pipelines.cli import cli, run
 from pipelines.ingest.workload import Workload, generate
 from pipelines.workflows.stages import campaign, never_outlived
 from sim import simulate
@@ -37,6 +39,42 @@ def test_every_learned_predictor_is_simulated_under_every_correction():
     again = simulate(trace.jobs, procs=trace.procs, scheduler="EASY-SJBF", predictor="last2", correction="tsafrir")
     found = next(each for each in made if (each.scheduler, each.predictor, each.correction) == ("EASY-SJBF", "last2", "tsafrir"))
     assert (again.jobs["start_s"] == found.jobs["start_s"]).all()
+
+
+def test_a_scheduler_that_weighs_is_simulated_with_distributions_and_known_times_but_not_with_learned_points():
+    trace = clean(generate(Workload(jobs=300, procs=64)))
+    half = TablePredictor("registry:half", lambda jobs: jobs["requested_s"].to_numpy(np.float64) / 2)
+    sources = ("requested", "last2", "knn", "sp3", half, "clairvoyant")
+    made = campaign(trace, ("EASY",), sources, ("tsafrir",), weighing=("Harm",))
+    weighed = ["requested", "sp3", "registry:half", "clairvoyant"]
+    assert [(each.predictor, each.correction) for each in made if each.scheduler == "Harm"] == [
+        (name, "requested") for name in weighed
+    ]
+    assert len([each for each in made if each.scheduler == "EASY"]) == len(sources)
+
+
+def test_a_scheduler_asked_for_gets_every_predictor_and_no_correction_twice():
+    trace = clean(generate(Workload(jobs=300, procs=64)))
+    made = campaign(trace, ("EASY", "Harm"), ("requested", "last2"), ("tsafrir", "doubling"), weighing=("Harm",))
+    assert [(each.predictor, each.correction) for each in made if each.scheduler == "Harm"] == [
+        ("requested", "requested"),
+        ("last2", "requested"),
+    ]
+
+
+@pytest.mark.parametrize(("asked", "weighing"), [([], ["Harm"]), (["--scheduler", "SAF-EASY"], [])])
+def test_schedulers_asked_for_stand_instead_of_all_others(asked, weighing, tmp_path, monkeypatch):
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
+    told = {}
+
+    def materialised(job, name, ops):
+        told.update(ops["schedules"]["config"])
+        raise InputError("stop here")
+
+    monkeypatch.setattr(run, "_materialise", materialised)
+    CliRunner().invoke(cli, ["run", "--trace", "generated", *asked])
+    assert told["weighing"] == weighing
+    assert CampaignConfig(**told).weighing == weighing
 
 
 @pytest.mark.parametrize(

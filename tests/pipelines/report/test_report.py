@@ -15,7 +15,7 @@ from features.clock import WEEK_S
 from features.errors import InputError
 from pipelines.report import plots
 from pipelines.report.html import render_report, write_report
-from pipelines.report.style import looks
+from pipelines.report.style import key, looks
 from pipelines.report.tables import metric_table
 from pipelines.report.wording import change, interval, nothing_waited, number, summary
 from sim.metrics.comparison import compare
@@ -184,6 +184,29 @@ def test_the_summary_calls_a_change_clear_only_where_the_interval_leaves_out_zer
     assert "changes packing (AWF +5.0 %)" in cost_of(0.05, np.nan, np.nan)
 
 
+def test_the_summary_names_the_best_that_costs_neither_packing_nor_fairness():
+    def said(awf: float, scheduler: str = "Harm") -> list[str]:
+        rows = [
+            {"scheduler": name, "predictor": predictor, "correction": "requested", "metric": metric, "weeks": 9}
+            | {"relative": relative, "value": 10 * (1 + relative), "low": relative - 0.01, "high": relative + 0.01}
+            for name, predictor, changes in (
+                ("EASY", "requested", (0.0, 0.0, 0.0)),
+                ("EASY-SJBF", "clairvoyant", (-0.6, 0.0, 0.0)),
+                ("EASY-SJBF", "last2", (-0.4, 0.05, 0.2)),
+                (scheduler, "quantile", (-0.3, awf, -0.02)),
+            )
+            for metric, relative in zip(("mean_bounded_slowdown", "awf_s", "p2sf_s"), changes, strict=True)
+        ]
+        return summary(pd.DataFrame(rows), BASELINE, 0.95)
+
+    _, without_hindsight, free = said(-0.01)
+    assert "the lowest is that of EASY-SJBF / last2" in without_hindsight
+    assert free.startswith(
+        "With predictors that do not know the runtime and neither AWF nor P2SF above the baseline's, the lowest is that of Harm / quantile: 7.00"
+    )
+    assert len(said(0.01)) == 2  # it is dearer, too: nothing but the baseline costs nothing
+
+
 def test_where_requests_are_runtimes_the_summary_does_not_claim_that_only_clairvoyant_knows_them(schedules):
     table = compare(schedules, resamples=50)
     assert summary(table, BASELINE, 0.95)[1].startswith("Of the predictors that do not know the runtime, the lowest is")
@@ -272,6 +295,13 @@ def test_where_schedulers_outnumber_predictors_colours_tell_schedulers():
     assert table[keys[0]].marker == table[keys[2]].marker != table[keys[1]].marker
 
 
+def test_no_correction_is_told_of_a_scheduler_that_takes_none(schedules):
+    last2 = schedules[1]
+    made = [schedules[0], last2, replace(last2, scheduler="Harm")]
+    table = metric_table(compare(made, resamples=50), looks(map(key, made)), (*BASELINE, "requested"))
+    assert [row[0].below for row in table.cells] == [(), ((f"correction: {last2.correction}", ""),), ()]
+
+
 def test_a_correction_is_named_where_it_tells_two_combinations_apart():
     keys = [("EASY", "last2", "requested"), ("EASY", "last2", "tsafrir"), ("EASY", "nag", "requested")]
     assert [look.label for look in looks(keys).values()] == ["EASY / last2 / requested", "EASY / last2 / tsafrir", "EASY / nag"]
@@ -286,7 +316,11 @@ def test_a_correction_is_named_where_it_tells_two_combinations_apart():
         pytest.param(schedules_of(weeks=1, jobs=5), id="one week"),
         pytest.param(
             [
-                replace(schedules_of()[i % 3], scheduler=f"S{i // 6}" if i else "EASY", predictor=f"p{i % 6}" if i else "requested")
+                replace(
+                    schedules_of()[i % 3],
+                    scheduler=f"EASY(reservations={1 + i // 6})" if i else "EASY",
+                    predictor=f"p{i % 6}" if i else "requested",
+                )
                 for i in range(24)
             ],
             id="two dozen combinations",

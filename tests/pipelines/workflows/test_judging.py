@@ -10,13 +10,15 @@ import pytest
 
 from features.clock import DAY_S
 from features.jobs.inputs import model_inputs
-from models.packed.methods import Boosting
+from models.packed.methods import PREDICTED, Boosting, Quantile
 from models.registry.accounting import Accounting
 from models.registry.judged_window import STRAGGLERS, JudgedWindow
 from models.registry.promotion import JUDGED_DAYS
+from models.runtime.protocol import TablePredictor
 from pipelines.workflows.judging import judge, judging_instants
-from pipelines.workflows.night_schedules import REPLICATES, against_the_champion
+from pipelines.workflows.night_schedules import REPLICATES, against_the_champion, champion_answers, served_schedules
 from pipelines.workflows.stages import user_history
+from sim import simulate
 from tests.support.arriving import arriving
 
 DAYS = 60
@@ -130,6 +132,39 @@ def test_schedules_with_the_challenger_s_predictions_are_compared_with_the_champ
     assert slowdown["least"] < slowdown["relative"] < slowdown["most"]
     same = against_the_champion(clean, known, served, 0, ("EASY-SJBF",))("champion")
     assert (same["value"] == same["baseline"]).all()
+
+
+def test_harm_weighs_the_quantiles_that_were_served_and_easy_goes_by_the_point(crowded) -> None:
+    clean, known, served = crowded
+    rows = np.arange(len(served))
+    point = served["requested"].to_frame(PREDICTED)
+    wide = point.join(pd.DataFrame({0.5: 0.2 * served["requested"], 0.95: served["requested"]}))
+    mixed = served.sample(frac=1, random_state=0).index
+    answers = {"point": point.loc[mixed], "wide": wide.loc[mixed]}
+    made = served_schedules(clean, known, rows, answers, served.loc[mixed], ("EASY", "Harm"))
+    start = {(each.scheduler, each.predictor): each.jobs["start_s"].to_numpy() for each in made}
+    assert (start["EASY", "point"] == start["EASY", "wide"]).all()
+    assert (start["Harm", "point"] != start["Harm", "wide"]).any()
+    table = TablePredictor("wide", lambda _: served["requested"].to_numpy(), quantiles=lambda _: wide[[0.5, 0.95]])
+    again = simulate(clean.jobs, procs=clean.procs, scheduler="Harm", predictor=table)
+    assert (start["Harm", "wide"] == again.jobs["start_s"]).all()
+
+
+def test_jobs_that_no_champion_answered_have_the_stand_in_s_answer_and_those_without_quantiles_their_point() -> None:
+    served = pd.DataFrame(
+        {
+            "requested": [900.0, 900.0, 900.0],
+            **{"champion": [40.0, 50.0, np.nan], "champion_50_s": [30.0, np.nan, np.nan]},
+            **{"champion_80_s": [60.0, np.nan, np.nan], "champion_95_s": [90.0, np.nan, np.nan]},
+            **{Quantile.name: [1.0, 2.0, 70.0], "last2": [3.0, 4.0, 80.0]},
+            **{f"{Quantile.name}_{level}_s": [1.0, 2.0, 70.0 + level] for level in (50, 80, 95)},
+        }
+    )
+    told = champion_answers(served, Quantile.name)
+    assert told.to_numpy().tolist() == [[40, 30, 60, 90], [50, 50, 50, 50], [70, 120, 150, 165]]
+    assert list(told) == [PREDICTED, 0.5, 0.8, 0.95]
+    assert champion_answers(served.iloc[1:], "last2").to_numpy().tolist() == [[50], [80]]
+    assert champion_answers(served, "retired")[PREDICTED].tolist() == [40, 50, 900]
 
 
 def test_jobs_submitted_before_the_champion_was_trained_are_left_out(crowded) -> None:

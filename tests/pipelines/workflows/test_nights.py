@@ -144,6 +144,18 @@ def test_the_evidence_begins_anew_with_a_champion_and_can_be_told_again_from_wha
             assert each.row["evidence"] == 1.0
 
 
+def test_every_night_simulates_harm_with_the_champion_as_served(replayed) -> None:
+    home, _, made, _ = replayed
+    compared = made[-1].comparison
+    assert set(zip(compared["scheduler"], compared["predictor"], strict=True)) == set(
+        itertools.product(("EASY", "EASY-SJBF", "Harm"), ("requested", "champion"))
+    )
+    slowdown = compared[compared["metric"] == "mean_bounded_slowdown"].set_index(["scheduler", "predictor"])["value"]
+    assert made[-1].row["slowdown_harm_champion"] == slowdown["Harm", "champion"]
+    assert made[-1].nights["slowdown_harm_champion"].notna().all()
+    assert "Harm, champion" in (home / "reports/nights/arriving/index.html").read_text()
+
+
 def test_quantiles_are_kept_as_they_were_served(replayed) -> None:
     home, _, _, _ = replayed
     served, _ = Lake(home / "lake").read("served", "arriving")
