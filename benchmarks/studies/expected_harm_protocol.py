@@ -28,8 +28,8 @@ Written before the second halves were looked at.
 * **Traces**: {traces}, cleaned as in [schedules.md](schedules.md). A job of the first half is one of the first n // 2
   submitted. Constants were chosen on first halves. All figures are of jobs of the {half} half{scope}.
 * **The rule**: `Harm` with its default options ({constants}).
-* **Information**: requested times; `quantile` learning inside the simulation, asked again at every pass; exact
-  runtimes. With exact runtimes also `veto=1`.
+* **Information**: requested times; `quantile` learning inside the simulation, and of a running job what remains given how
+  long it has run; exact runtimes. With exact runtimes also `veto=1`.
 * **Replicates**: {replicates} of the headline, seeds 0 to {last}. A seed moves every submission by up to {shake} s,
   draws the scenarios and grows the forest of `quantile`. Replicate i of every policy has the same moves. {few}
   replicates of everything else, {nightly} of rivals with `quantile` inside.
@@ -74,7 +74,10 @@ def protocol(counts: Counts, half: str, looks: Path) -> str:
         traces=", ".join(TRACES),
         half=half,
         scope=scope,
-        constants=", ".join(f"`{name}={value:g}`" for name, value in asdict(Harm()).items()),
+        constants=", ".join(
+            f"`{name}={value:g}`" if isinstance(value, (int, float)) else f"`{name}={value}`"
+            for name, value in asdict(Harm()).items()
+        ),
         replicates=counts.replicates,
         last=counts.replicates - 1,
         few=counts.few,
@@ -98,7 +101,7 @@ def wrapped(text: str, width: int = 118) -> str:
     lines = []
     for block in blocks:
         indent = "  " if block.startswith("* ") else ""
-        lines += ["" for _ in range(block.startswith("\n"))]
+        lines += [""] if block.startswith("\n") or not block else []
         lines += textwrap.wrap(
             " ".join(block.split()), width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
         )

@@ -42,7 +42,7 @@ NIGHTLY = "quantile"
 """The predictor that is retrained every night: its rivals have fewer replicates."""
 FULL = Run("Harm", "told")
 """What variants are compared with: the rule with a table of quantiles, which costs no learning."""
-NOT_PARTS = ("scenarios", "least_reserve", "short_level")
+NOT_PARTS = ("least_reserve", "short_level")
 """Options that are no weight, so that 0 would not leave a part out."""
 SCENARIOS = (1, 4, 16, 64)
 LOADS = (0.8, 0.9, 1.0, 1.1, 1.2, 1.3)
@@ -106,39 +106,48 @@ def rivals(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
-def accepted(name: str, value: float) -> bool:
-    """Tell whether ``Harm`` takes the option ``name`` with ``value``."""
-    try:
-        scheduler(f"Harm({name}={value:g})")
-    except InputError:
-        return False
-    return True
+def numbers() -> dict[str, float]:
+    """Return the options of ``Harm`` that are numbers other than 0, with their defaults."""
+    known = {name: value for name, value in asdict(Harm()).items() if isinstance(value, (int, float))}
+    return {name: value for name, value in known.items() if value and name != "scenarios"}
 
 
-def with_options(values: Mapping[str, float]) -> dict[str, Run]:
-    """Return the rule with one option changed at a time, by ``option=value``."""
-    return {f"{name}={value:g}": FULL._replace(scheduler=f"Harm({name}={value:g})") for name, value in values.items()}
+def accepted(name: str, *values: float) -> list[Run]:
+    """Return the rule with the first of ``values`` that its option ``name`` takes, if any, as one run."""
+    for value in values:
+        rule = f"Harm({name}={value:g})"
+        try:
+            scheduler(rule)
+        except InputError:
+            continue
+        return [FULL._replace(scheduler=rule)]
+    return []
+
+
+def named(runs: Sequence[Run]) -> dict[str, Run]:
+    """Return runs by the option that they state."""
+    return {run.scheduler.removeprefix("Harm(").removesuffix(")"): run for run in runs}
 
 
 def parts(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     """Return the rule without one part at a time, against the rule."""
-    off = {name: 0.0 for name, value in asdict(Harm()).items() if name not in NOT_PARTS and value and accepted(name, 0.0)}
-    runs = with_options(off) | {"EASY's starts never vetoed": FULL._replace(scheduler="Harm(veto=1e9)")}
+    off = [run for name in numbers() if name not in NOT_PARTS for run in accepted(name, 0.0)]
+    runs = named(off) | {"EASY's starts never vetoed": FULL._replace(scheduler="Harm(veto=1e9)")}
     return compared(place, title, runs, FULL, counts.few)
 
 
 def constants(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     """Return the rule with each constant at half and double, against the rule.
 
-    A level in (0, 1) that cannot be doubled goes halfway to 1.
+    A level in (0, 1) that cannot be doubled goes halfway to 1; a number that must be whole is rounded down.
     """
-    known = {name: value for name, value in asdict(Harm()).items() if name != "scenarios" and value}
-    halves = {name: value / 2 if accepted(name, value / 2) else float(value // 2) for name, value in known.items()}
-    doubles = {name: 2 * value if accepted(name, 2 * value) else (1 + value) / 2 for name, value in known.items()}
-    runs = with_options(halves) | with_options(doubles)
-    return compared(
-        place, title, dict(sorted(runs.items(), key=lambda run: list(known).index(run[0].split("=")[0]))), FULL, counts.few
-    )
+    changed = [
+        run
+        for name, value in numbers().items()
+        for tried in ((value / 2, value // 2), (2 * value, (1 + value) / 2))
+        for run in accepted(name, *tried)
+    ]
+    return compared(place, title, named(changed), FULL, counts.few)
 
 
 def scenarios(place: Place, title: str, counts: Counts) -> pd.DataFrame:
