@@ -1,74 +1,143 @@
-"""Draw the picture of the README, slowdown by predictor, from the data of ``schedules``.
+"""Draw the picture of the README from the data of ``expected_harm``, and the example of docs/harm.md.
 
-``python -m benchmarks.studies.picture`` prints the bars, ``--write`` draws docs/slowdown.png. Nothing is simulated.
+``python -m benchmarks.studies.picture`` prints what they show, ``--write`` draws docs/harm.png and docs/harm-example.png. Of traces
+nothing is simulated; the example is four jobs.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
-from matplotlib.patches import Patch
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from benchmarks.common.pages import HOUSE, STUDIES
+from features import jobs_from
+from models.runtime.protocol import TablePredictor
+from models.runtime.remaining import LEVELS
 from pipelines.report.style import INK, MUTED, encode, figure
+from sim.schedule import Schedule
+from sim.simulate import simulate
 
-TRACE, SCHEDULER, CORRECTION = "kth-sp2-filtered", "EASY-SJBF", "conditional(when=pass)"
-FREE, PAID, PLAIN = "#0072b2", "#e69f00", MUTED
-WORDS = {
-    FREE: "packing and fairness not surely worse",
-    PAID: "packing (AWF) or fairness (P2SF) surely worse",
-    PLAIN: "no prediction, or perfect knowledge",
+DATA = STUDIES / "data" / "expected-harm.parquet"
+_ORANGE, _SKY, _BLUE = "#e69f00", "#56b4e9", "#0072b2"
+SHOWN = {
+    ("EASY", "clairvoyant"): ("EASY, exact runtimes (a bound)", MUTED),
+    ("EASY-SJBF", "quantile"): ("EASY-SJBF, quantile", _ORANGE),
+    ("Harm", "requested"): ("Harm, requested times", _SKY),
+    ("Harm", "quantile"): ("Harm, quantile", _BLUE),
 }
-NAMED = {"requested": "requested times", "requested*2": "twice the requested time", "clairvoyant": "exact runtimes (a bound)"}
+"""What is drawn: label and colour by scheduler and predictor, from the top."""
+METRICS = {"slowdown": "slowdown", "AWF": "packing (AWF)", "P2SF": "fairness (P2SF)"}
+
+HOUR_S = 3600
+EXAMPLE = pd.DataFrame(
+    {
+        "job_id": [1, 2, 3, 4],
+        "user": ["running", "head", "long", "short"],
+        "procs": [60, 100, 40, 40],
+        "submit_s": [0, 600, 1200, 1800],
+        "runtime_s": [2 * HOUR_S, 3 * HOUR_S, 9 * HOUR_S, HOUR_S // 2],
+        "requested_s": [10 * HOUR_S, 4 * HOUR_S, 9 * HOUR_S, 12 * HOUR_S],
+    }
+)
+USUAL_H = {"running": (1.0, 3.0), "head": (2.0, 4.0), "long": (8.0, 9.0), "short": (0.3, 0.7)}
+"""Between which hours each job's like have run, evenly."""
+PROCS = 100
 
 
-def bars(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a predictor, the highest slowdown first, plain EASY on top.
+def dots(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a row a trace, policy and metric, in the order drawn: ``trace label colour metric relative low high``.
 
-    Columns: ``label slowdown relative low high colour``. All are of the whole trace and relative to plain EASY with requested times.
+    ``table`` is the data of the study. KeyError for a policy that it does not have of each trace.
     """
-    rows = table[(table["trace"] == TRACE) & (table["part"] == "whole") & (table["against"] == "EASY / requested")]
-    chosen = (rows["scheduler"] == SCHEDULER) & rows["correction"].isin([CORRECTION, "requested"])
-    rows = rows[chosen | ((rows["scheduler"] == "EASY") & (rows["predictor"] == "requested"))]
-    worse = rows[rows["metric"].isin(["awf_s", "p2sf_s"]) & (rows["low"] > 0) & (rows["replicates"] > 1)]
-    paid = set(zip(worse["scheduler"], worse["predictor"], strict=True))
-    rows = rows[rows["metric"] == "mean_bounded_slowdown"].sort_values("value", ascending=False)
-    made = []
-    for row in rows.to_dict("records"):
-        known = row["predictor"] in ("requested", "clairvoyant")
-        colour = PLAIN if known else PAID if (row["scheduler"], row["predictor"]) in paid else FREE
-        told = {name: row[name] for name in ("relative", "low", "high")}
-        label = f"{row['scheduler']}: {NAMED.get(row['predictor'], row['predictor'])}"
-        made.append({"label": label, "slowdown": row["value"], "colour": colour, **told})
+    rows = table[table["section"].isin(["headline", "rivals"])].set_index(["trace", "scheduler", "predictor", "metric"])
+    made = [
+        {"trace": trace, "label": label, "colour": colour, "metric": metric, **rows.loc[(trace, *policy, metric), ["relative", "low", "high"]]}
+        for trace in table["trace"].unique()
+        for policy, (label, colour) in SHOWN.items()
+        for metric in METRICS
+    ]  # fmt: skip
     return pd.DataFrame(made)
 
 
 def draw(made: pd.DataFrame) -> bytes:
-    """Draw a bar a predictor, its change against the first behind it."""
-    with figure(8.6, 4.4, generated=False) as canvas:
-        axes = canvas.subplots()
-        axes.barh(made["label"], made["slowdown"], color=made["colour"], height=0.66)
-        for place, row in enumerate(made.to_dict("records")):
-            text = f"{100 * row['relative']:+.0f} % [{100 * row['low']:+.0f}, {100 * row['high']:+.0f}]" if row["relative"] else ""
-            axes.text(row["slowdown"] + 0.8, place, text, va="center", fontsize=8.5, color=INK)
-        axes.invert_yaxis()
-        axes.grid(axis="y", visible=False)
-        axes.set_xlim(0, 1.12 * made["slowdown"].max())
-        axes.set_xlabel("mean bounded slowdown: how many times its runtime a job is in the system")
-        handles = [Patch(color=colour, label=words) for colour, words in WORDS.items()]
-        canvas.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8)
+    """Draw a row of panels a trace, a column a metric: changes with their intervals."""
+    traces = list(made["trace"].unique())
+    ends = made.groupby("metric")[["low", "relative", "high"]].agg(["min", "max"]).mul(100)
+    with figure(8.6, 0.7 + 0.95 * len(traces), generated=False) as canvas:
+        panels = canvas.subplots(len(traces), len(METRICS), sharex="col", squeeze=False)
+        for (trace, metric), rows in made.groupby(["trace", "metric"], sort=False):
+            axes = panels[traces.index(trace)][list(METRICS).index(metric)]
+            _changes(axes, rows.reset_index(drop=True))
+        for row, trace in zip(panels, traces, strict=True):
+            row[0].set_ylabel(trace, fontweight="bold", color=INK)
+        for axes, (metric, title) in zip(panels[0], METRICS.items(), strict=True):
+            least, most = min(ends.loc[metric].min(), 0.0), max(ends.loc[metric].max(), 0.0)
+            axes.set(title=title, xlim=(least - 0.05 * (most - least), most + 0.25 * (most - least)))  # room for the numbers
+        handles = [Line2D([], [], marker="o", color=colour, label=label) for label, colour in SHOWN.values()]
+        canvas.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=8)
+        canvas.supxlabel("change against EASY with requested times, %: left is better", fontsize=9)
+        return encode(canvas, "png")
+
+
+def _changes(axes: Axes, rows: pd.DataFrame) -> None:
+    axes.axvline(0.0, color=MUTED, linewidth=1)
+    for place, row in enumerate(rows.to_dict("records")):
+        axes.plot([100 * row["low"], 100 * row["high"]], [place, place], color=row["colour"], linewidth=2)
+        axes.plot(100 * row["relative"], place, "o", color=row["colour"], markersize=6)
+        text = f"{100 * row['relative']:+.{int(abs(row['relative']) < 0.1)}f}".replace("-", "−")
+        axes.annotate(text, (1.0, place), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=8, color=INK)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_yticks([])
+
+
+def example() -> dict[str, Schedule]:
+    """Return the example of docs/harm.md by EASY with requested times, and by Harm with the distributions ``USUAL_H``."""
+    low, high = (HOUR_S * np.array([USUAL_H[user][end] for user in EXAMPLE["user"]])[:, None] for end in (0, 1))
+    quantiles = pd.DataFrame(low + (high - low) * LEVELS, columns=LEVELS)
+    told = TablePredictor("told", lambda _: quantiles.mean(axis=1).to_numpy(), quantiles=lambda _: quantiles)
+    jobs = jobs_from(EXAMPLE)
+    return {
+        "EASY, requested times": simulate(jobs, procs=PROCS),
+        "Harm, distributions": simulate(jobs, procs=PROCS, scheduler="Harm", predictor=told),
+    }
+
+
+def draw_example(made: dict[str, Schedule]) -> bytes:
+    """Draw schedules of the example below each other; a job is as high as it is wide in processors."""
+    colours = dict(zip(EXAMPLE["user"], ("#c3cad1", _SKY, _ORANGE, "#5fc9a8"), strict=True))
+    with figure(8.6, 3.4, generated=False) as canvas:
+        for axes, (title, schedule) in zip(canvas.subplots(len(made), 1, sharex=True), made.items(), strict=True):
+            for job in schedule.jobs.to_dict("records"):
+                begin, end = job["start_s"] / HOUR_S, job["end_s"] / HOUR_S
+                floor = 60 if job["procs"] == 40 and begin < 1 else 0
+                axes.bar(begin, job["procs"], end - begin, floor, align="edge", color=colours[job["user"]], edgecolor="white")
+                axes.text((begin + end) / 2, floor + job["procs"] / 2, job["user"], ha="center", va="center", fontsize=8)
+            axes.set(title=title, ylabel="processors", ylim=(0, PROCS))
+        axes.set_xlabel("hours")
         return encode(canvas, "png")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--write", action="store_true", help="draw docs/slowdown.png")
+    parser.add_argument("--data", type=Path, default=DATA, help="the data of the study")
+    parser.add_argument("--out", type=Path, default=HOUSE / "docs", help="where --write draws")
+    parser.add_argument("--write", action="store_true", help="draw both")
     options = parser.parse_args()
-    made = bars(pd.read_parquet(STUDIES / "data" / "schedules.parquet"))
-    print(made.drop(columns="colour").round(3).to_string(index=False))
+    pictures = {"harm-example.png": draw_example(example())}
+    for title, schedule in example().items():
+        print(title, dict(zip(schedule.jobs["user"], schedule.jobs["start_s"] / HOUR_S, strict=True)))
+    if options.data.exists():
+        made = dots(pd.read_parquet(options.data))
+        print(made.drop(columns="colour").round(3).to_string(index=False))
+        pictures["harm.png"] = draw(made)
     if options.write:
-        (HOUSE / "docs" / "slowdown.png").write_bytes(draw(made))
+        for name, picture in pictures.items():
+            (options.out / name).write_bytes(picture)
 
 
 if __name__ == "__main__":

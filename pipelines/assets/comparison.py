@@ -1,6 +1,7 @@
 """Stage 5: schedules compared with EASY on requested times, week by week; and the page."""
 
 import base64
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -21,6 +22,7 @@ from pipelines.storage.provenance import code_version, software
 from pipelines.workflows.progress import report_progress
 from pipelines.workflows.run_schedules import judged, judged_schedules, keep_comparison, kept_schedules, kind_of, submitted_from
 from pipelines.workflows.split import Split, date_of
+from pipelines.workflows.stages import takes_correction
 from sim import evaluate, simulate
 from sim.schedule import Schedule
 
@@ -147,6 +149,16 @@ def _waits(clean: CleanTrace) -> list[str]:
     return [f"{missing:,} of {len(clean.jobs):,} waits are not recorded, so there is no row for the recorded schedule."]
 
 
+def _weighing(made: Sequence[Schedule]) -> list[str]:
+    """Return what schedulers that take no correction go by instead, if any were simulated."""
+    names = dict.fromkeys(each.scheduler for each in made if each.predictor and not takes_correction(each.scheduler))
+    return [
+        f"{name} weighs the distribution that a predictor tells (of requests, exact runtimes and other points the one number), and takes no correction. "
+        "Unless it was asked for by name, it is not simulated with predictors that learn a point."
+        for name in names
+    ]
+
+
 def page(lake: Lake, clean: CleanTrace, made: list[Schedule], date: Split, run_id: str) -> str:
     """Return the report of a trace: its schedules, and the lake's tables about them."""
     table, settings = lake.read_for(clean, "comparison")
@@ -163,6 +175,7 @@ def page(lake: Lake, clean: CleanTrace, made: list[Schedule], date: Split, run_i
         "Learning in the simulator: these predictors learn inside each schedule, the time before that date included, from what has ended there; those that are "
         "trained are trained anew each midnight of the trace's time zone.",
         f"The table of predictions judges what each predictor said at submission under {made[0].scheduler}, on the same jobs.",
+        *_weighing(made),
         *_waits(clean),
         *clean.notes,
     ]

@@ -59,7 +59,10 @@ def announce_compilation() -> None:
 
 
 def compile_scheduler(weighs: bool = False) -> None:
-    """Compile the scheduler's kernel, or that of Harm, which ``weighs``; or load it from its cache."""
+    """Compile the schedulers' kernel, or load it from its cache.
+
+    Harm, which ``weighs``, has one of its own.
+    """
     from sim.outcome import load_kernel
 
     load_kernel(weighs)

@@ -72,9 +72,9 @@ def _table(name: str, told: pd.DataFrame) -> TablePredictor:
 
 
 def champion_answers(served: pd.DataFrame, stand_in: str) -> pd.DataFrame:
-    """Return what the champion answered, as :func:`served_schedules` takes it, in the order of ``served``.
+    """Return what the champion answered, as :func:`served_schedules` takes it.
 
-    Jobs without its answer have that of the method ``stand_in``, or their request where ``served`` has no such column. Where a
+    In the order of ``served``. Jobs without its answer have that of the method ``stand_in``, or their request where ``served`` has no such column. Where a
     distribution is told of some jobs, the others have their point at all levels.
     """
     stand_in = stand_in if stand_in in served else Requested.name

@@ -59,7 +59,10 @@ NO_COMPARISON = "nothing was submitted in the last days"
 
 @dataclass(frozen=True)
 class NightConfig:
-    """The settings of a night, apart from its rule: by ``schedulers`` a challenger is judged, those ``shown`` are simulated."""
+    """The settings of a night, apart from its rule.
+
+    By ``schedulers`` a challenger is judged; those ``shown`` are simulated with the champion.
+    """
 
     seed: int = 0
     schedulers: tuple[str, ...] = SCHEDULERS

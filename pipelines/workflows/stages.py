@@ -120,7 +120,10 @@ def takes_correction(scheduler: str) -> bool:
 
 
 def worth_weighing(predictor: str | Predictor) -> bool:
-    """Tell whether ``predictor`` is no learner of points: it tells a distribution, or learns nothing in the simulator."""
+    """Tell whether ``predictor`` is no learner of points.
+
+    Either it tells a distribution, or it learns nothing in the simulator.
+    """
     source = as_predictor(predictor)
     return not isinstance(source, CompiledPredictor) or tells_quantiles(source.code)
 

@@ -171,6 +171,7 @@ def test_what_is_simulated_as_registered_is_what_the_registry_holds_and_the_page
     page = (ran[0] / "home" / "reports" / "small.html").read_text()
     assert re.search(r"registry:runtime-small</th><td>registered, as served</td>", page)
     assert re.search(r"<tr><th>lightgbm</th><td>learns in the simulator</td>", page)
+    assert page.count("Harm weighs the distribution that a predictor tells") == 1
     assert f"on the {judged.sum():,} submitted from" in page
 
 
