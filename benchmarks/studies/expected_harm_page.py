@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def page(found: Mapping[str, pd.DataFrame], judged: Sequence[Any], counts: Count
         *_section("", "Load, against EASY with requested times at the same load:", by_trace(found["loads"], "load, predictions")),
         *_section("", "Predictions, against EASY with requested times:", by_trace(found["qualities"], "predictions")),
         *_section("Who gains, who loses", WHO),
-        *(line for title in _titles(headline) for line in [f"{title}:", "", groups_table(found["groups"], title), ""]),
+        *(line for each in product(_titles(headline), (LEARNED, REQUESTS)) for line in groups_section(found["groups"], *each)),
         *_section("", WORST, worst_table(found["worst"])),
         *_section("", "The longest waits in hours, means over replicates:", longest_table(found["longest"])),
         *_section("Strategic users", STRATEGY, strategy_table(found["strategy"])),
@@ -113,11 +114,13 @@ RIVALRY = "The same changes. Columns are what the scheduler goes by."
 PARTS = """Each part is left out alone, by its option at 0; `told` quantiles. Change of slowdown, AWF, P2SF against the whole rule in %: a part that
 is worth something has positive numbers. Bold where it is sure."""
 CONSTANTS = """Each constant at half and at double, against the rule as it is; `told` quantiles. On the page are the rows with a sure change on some trace."""
-WHO = """From EASY with requested times to `Harm` with `quantile` inside. Parts are of the change of the mean over all jobs, and add up to it.
+WHO = """From EASY with requested times to `Harm` with `quantile` inside, and to `Harm` without a model. Parts are of the change of
+the mean over all jobs, and add up to it.
 
 ![Parts of the change by group of jobs](expected-harm-who.png)
 
-*Bars are each group's part of the change of mean slowdown (blue) and of AWF (orange); left is better.*
+*`Harm` with `quantile` inside: bars are each group's part of the change of mean slowdown (blue) and of AWF (orange);
+left is better. Below is one trace; [data/expected-harm.csv](data/expected-harm.csv) has all.*
 """
 WORST = """The tenth of the jobs, users and widths that wait longest compared with EASY, in hours: how long they waited under EASY, how much longer they
 wait, and how much longer the worst tenth waits between two sets of replicates of EASY, which is chance; beside it the best tenth, and all:"""
@@ -130,7 +133,7 @@ def _section(heading: str, text: str, table: str = "") -> list[str]:
 
 def matters(table: Table) -> bool:
     """Keep all tables but those of who gains on traces other than the first."""
-    return table.section != "Who gains, who loses" or table.caption.rstrip(":") not in TRACES[1:]
+    return table.section != "Who gains, who loses" or not table.caption.startswith(TRACES[1:])
 
 
 def _titles(table: pd.DataFrame) -> list[str]:
@@ -232,18 +235,19 @@ def by_trace(table: pd.DataFrame, heading: str) -> str:
     return markdown([heading, *titles], [[name, *(triple(groups[name, title]) for title in titles)] for name in names])
 
 
-def groups_table(groups: pd.DataFrame, title: str) -> str:
-    """Return who gains on one trace."""
+def groups_section(groups: pd.DataFrame, title: str, name: str) -> list[str]:
+    """Return who gains on one trace from ``Harm`` with what ``name`` says it knows."""
+    mine = groups[(groups["trace"] == title) & (groups["name"] == name)]
     rows = [
         [
             str(row["by"]), str(row["group"]), f"{row['jobs']:.0%}", f"{row['area']:.0%}",
             f"{row['slowdown_before']:.1f} to {row['slowdown_after']:.1f}", f"{row['wait_before'] / 3600:.2f} to {row['wait_after'] / 3600:.2f}",
             *(f"{100 * row[f'{name}_part']:+.1f}" for name in ("slowdown", "wait", "weighted")),
         ]
-        for row in groups[groups["trace"] == title].to_dict("records")
+        for row in mine.to_dict("records")
     ]  # fmt: skip
     headings = ["by", "group", "jobs", "area", "slowdown", "wait, h", "part of slowdown, %", "part of wait, %", "part of AWF, %"]
-    return markdown(headings, rows, keys=2)
+    return [f"{title}, {name}:", "", markdown(headings, rows, keys=2), ""]
 
 
 def worst_table(worst: pd.DataFrame) -> str:
@@ -362,7 +366,7 @@ def draw_groups(groups: pd.DataFrame, path: Path) -> None:
     titles = _titles(groups)
     with figure(2.9 * len(titles) + 0.4, 5.2, generated=False) as canvas:
         for axes, title in zip(canvas.subplots(1, len(titles), squeeze=False)[0], titles, strict=True):
-            rows = groups[groups["trace"] == title].reset_index(drop=True)
+            rows = groups[(groups["trace"] == title) & (groups["name"] == LEARNED)].reset_index(drop=True)
             place = np.arange(len(rows)) + rows["by"].ne(rows["by"].shift()).cumsum().to_numpy()
             axes.barh(place - 0.2, 100 * rows["slowdown_part"], 0.4, color="#0072b2", label=SLOWDOWN)
             axes.barh(place + 0.2, 100 * rows["weighted_part"], 0.4, color="#e69f00", label=AWF)

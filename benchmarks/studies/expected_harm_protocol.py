@@ -28,8 +28,8 @@ Written before the second halves were looked at.
 * **Traces**: {traces}, cleaned as in [schedules.md](schedules.md). A job of the first half is one of the first n // 2
   submitted. Constants were chosen on first halves. All figures are of jobs of the {half} half{scope}.
 * **The rule**: `Harm` with its default options ({constants}).
-* **Information**: requested times; `quantile` learning inside the simulation, and of a running job what remains given how
-  long it has run; exact runtimes. With exact runtimes also `veto=1`.
+* **Information**: requests with no model, by `prior`, a fixed distribution of runtime / request of which the first halves of the four traces had a part;
+  requested times as points; `quantile` learning inside the simulation, and of a running job what remains given how long it has run; exact runtimes.
 * **Replicates**: {replicates} of the headline, seeds 0 to {last}. A seed moves every submission by up to {shake} s,
   draws the scenarios and grows the forest of `quantile`. Replicate i of every policy has the same moves. {few}
   replicates of everything else, {nightly} of rivals with `quantile` inside.
@@ -41,7 +41,7 @@ Written before the second halves were looked at.
   are not corrected for the number of comparisons.
 * **Claims**, each computed as met or missed: with `quantile` inside, on {claimed}: slowdown at least 25 % lower and
   its interval below 0, the interval of AWF below 0, the interval of P2SF not above 0; on {spared}: the interval of no
-  metric above 0. With requests alone: slowdown at least 15 % lower and AWF and P2SF at most as high, on two traces or
+  metric above 0. With requests alone, by `prior`: slowdown at least 15 % lower and AWF and P2SF at most as high, on two traces or
   more. Cost: {first} under 15 microseconds a job beside the predictor, a generated trace of {large:,} jobs on
   {large_procs:,} processors under 25. Strategic users: the mean slowdown of all other users grows by no more than
   under EASY, or within two standard errors of it.

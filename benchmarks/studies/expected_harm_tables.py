@@ -28,13 +28,14 @@ METRICS = {"mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P2SF"
 AGAIN = "conditional(when=pass)"
 """The correction of every prediction that a job may outlive. Harm needs none."""
 BASE = Run()
-REQUESTS, LEARNED, EXACT, EXACT_VETO = "requests", "quantile", "exact runtimes", "exact runtimes, veto=1"
+REQUESTS, POINT, LEARNED, EXACT = "requests, no model", "requests as a point", "quantile", "exact runtimes"
 HEADLINE = {
-    REQUESTS: Run("Harm"),
+    REQUESTS: Run("Harm", "prior"),
+    POINT: Run("Harm"),
     LEARNED: Run("Harm", "quantile"),
     EXACT: Run("Harm", "clairvoyant"),
-    EXACT_VETO: Run("Harm(veto=1)", "clairvoyant"),
 }
+"""What ``Harm`` may know: a fixed distribution of runtimes relative to requests, requests alone, what is learned, and all."""
 RIVALS = ("EASY", "EASY-SJBF", "EASY-SRF", "EASY-WFP3", "SAF-EASY", "JustBF")
 RIVALS_PREDICTORS = {"requested": "requested", "last2": AGAIN, "quantile": AGAIN, "clairvoyant": "requested"}
 """What rivals go by, with the correction."""
@@ -132,8 +133,7 @@ def named(runs: Sequence[Run]) -> dict[str, Run]:
 def parts(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     """Return the rule without one part at a time, against the rule."""
     off = [run for name in numbers() if name not in NOT_PARTS for run in accepted(name, 0.0)]
-    runs = named(off) | {"EASY's starts never vetoed": FULL._replace(scheduler="Harm(veto=1e9)")}
-    return compared(place, title, runs, FULL, counts.few)
+    return compared(place, title, named(off), FULL, counts.few)
 
 
 def constants(place: Place, title: str, counts: Counts) -> pd.DataFrame:
@@ -158,14 +158,14 @@ def scenarios(place: Place, title: str, counts: Counts) -> pd.DataFrame:
 
 def loads(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     """Return the rule with submissions compressed, against EASY at the same load."""
-    known = {"requests": HEADLINE[REQUESTS], "told": FULL, "exact runtimes": HEADLINE[EXACT]}
+    known = {"prior": HEADLINE[REQUESTS], "told": FULL, "exact runtimes": HEADLINE[EXACT]}
     runs = {f"{load:g}, {name}": run._replace(load=load) for load, (name, run) in product(LOADS, known.items())}
     return compared(place, title, runs, {name: BASE._replace(load=run.load) for name, run in runs.items()}, counts.few)
 
 
 def qualities(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     """Return the rule with better and worse predictions, against EASY with requested times."""
-    return compared(place, title, {name: Run("Harm", name) for name in (*TOLD, "sp3")}, BASE, counts.few)
+    return compared(place, title, {name: Run("Harm", name) for name in (*TOLD, "sp3", "prior", "requested")}, BASE, counts.few)
 
 
 def slowdown(jobs: pd.DataFrame, wait_s: np.ndarray) -> np.ndarray:
@@ -211,23 +211,28 @@ def apart(wait_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def groups(place: Place, title: str, counts: Counts) -> pd.DataFrame:
-    """Return who gains and who loses from EASY with requests to Harm with ``quantile``.
+    """Return who gains and who loses from EASY with requests to Harm with ``quantile``, and without a model.
 
     A job's age at its start under EASY is of other replicates than what it is measured by: else chance would look like an effect.
     """
     jobs = half_of(title, place.shared, place.half).judged
-    easy, harm = waits(place, title, [BASE, HEADLINE[LEARNED]], counts.replicates).values()
-    procs = jobs["procs"].to_numpy(np.int64)
+    asked = {name: HEADLINE[name] for name in (LEARNED, REQUESTS)}
+    made = waits(place, title, [BASE, *asked.values()], counts.replicates)
+    procs, easy = jobs["procs"].to_numpy(np.int64), made[BASE]
     quartiles = np.unique(np.quantile(procs, (0.25, 0.5, 0.75), method="lower"))
     each = jobs["user"].map(jobs["user"].value_counts()).astype("float64").fillna(1.0).to_numpy()
-    aged = binned(apart(easy)[0].mean(axis=0) / HOUR_S, (0.1, 1, 6, 24), " h")
-    named = {
-        "processors (quartiles)": (binned(procs, quartiles), easy, harm),
-        "runtime": (binned(jobs["runtime_s"].to_numpy() / 60, (1, 15, 60, 240), " min"), easy, harm),
-        "wait under EASY": (aged, apart(easy)[1], apart(harm)[1]),
-        "jobs of its user": (binned(each, (10, 100, 1000)), easy, harm),
+    groups = {
+        "processors (quartiles)": binned(procs, quartiles),
+        "runtime": binned(jobs["runtime_s"].to_numpy() / 60, (1, 15, 60, 240), " min"),
+        "jobs of its user": binned(each, (10, 100, 1000)),
     }
-    return pd.concat([decomposed(jobs, *given).assign(by=name) for name, given in named.items()], ignore_index=True)
+    age = binned(apart(easy)[0].mean(axis=0) / HOUR_S, (0.1, 1, 6, 24), " h")
+    tables = []
+    for name, run in asked.items():
+        found = {by: decomposed(jobs, group, easy, made[run]) for by, group in groups.items()}
+        found["wait under EASY"] = decomposed(jobs, age, apart(easy)[1], apart(made[run])[1])
+        tables += [table.assign(name=name, by=by) for by, table in found.items()]
+    return pd.concat(tables, ignore_index=True)
 
 
 def worst(place: Place, title: str, counts: Counts) -> pd.DataFrame:
@@ -278,7 +283,7 @@ def strategy(place: Place, title: str, counts: Counts) -> pd.DataFrame:
     error over replicates, each of which draws its users.
     """
     jobs = half_of(title, place.shared, place.half).judged
-    runs = {"EASY / requests": BASE, "Harm / requests": HEADLINE[REQUESTS], "Harm / told": FULL}
+    runs = {"EASY / requests": BASE, "Harm / prior": HEADLINE[REQUESTS], "Harm / told": FULL}
     made = waits(place, title, [run._replace(asking=each) for run in runs.values() for each in (HONEST, *ASKING)], counts.few)
     whole, first = half_of(title, place.shared, place.half).trace.jobs, half_of(title, place.shared, place.half).first
     theirs = np.stack([strategic(whole, HONEST, seed)[1][first:] for seed in range(counts.few)])
