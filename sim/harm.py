@@ -23,33 +23,29 @@ MOST_SCENARIOS = 1024
 class Harm:
     """The options of ``Harm(...)``: the number of scenarios and the constants of the rule.
 
-    Chosen on the first halves of KTH-SP2 and SDSC-SP2 with a prototype. All but ``least_reserve`` and ``short`` (seconds) have
-    no unit: the scales of seconds and processors follow the jobs that have ended.
+    Found on first halves of four traces at several loads (docs/studies/expected-harm.md). All but ``least_reserve`` and ``short``
+    (seconds) have no unit: the scales of seconds and processors follow the jobs that have ended.
     """
 
     scenarios: int = 16
     """Under heavy load 4 are too few; 64 give what 16 give."""
-    width_credit: float = 1.11
+    width_credit: float = 0.7
     """Credit for width in the order of the queue, in parts of Z for a job as wide as the machine."""
-    age: float = 0.022
-    """What every job counts as having waited already when shares of P2SF are made, in parts of Z."""
-    fairness: float = 0.3
+    fairness: float = 1.0
     """Weight of a job's share of P2SF in its gain."""
-    urgency: float = 0.1
+    urgency: float = 0.4
     """Weight of slowdown in a job's gain."""
-    order_urgency: float = 0.35
+    order_urgency: float = 0.5
     """Factor of the weight of slowdown in the order of candidates."""
-    packing: float = 0.3
+    packing: float = 1.0
     """Weight of the head's processors in harm."""
-    least_wait: float = 0.011
+    least_wait: float = 0.02
     """The wait of the head by which a job gains at the least, in parts of Z."""
-    memory: float = 7.0
+    memory: float = 1.0
     """How much dearer delays become for a head that was delayed by as long as its first reservation was ahead."""
     least_reserve: float = 600.0
     """The least that a head's first reservation counts as having been ahead, seconds."""
-    veto: float = 2.0
-    """How many times its gain the harm of a job may be that EASY would start."""
-    short: float = 900.0
+    short: float = 1800.0
     """Jobs that end by then, seconds, may pass a head that fits too."""
     short_level: float = 0.9
     """The quantile that must lie below ``short``."""

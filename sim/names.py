@@ -156,7 +156,7 @@ def grammar() -> str:
     """Return one line with all scheduler names."""
     orders = " ".join(order for order in ORDERS if order != "MIXED")
     return (
-        f"known: [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} EASY(reservations=k) Harm(veto=2,...) "
+        f"known: [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} EASY(reservations=k) Harm(memory=1,...) "
         f"(only EASY takes a backfill order, Harm none) and orders {orders} MIXED(w1,w2,w3) MIXED(w1,...,w6) MIXED(...;standardised) "
         "(SJF for SPF, WFP for WFP3; EASY-SJBF is FCFS-EASY-SPF), "
         "and +RUSH(model=...,skips=10,classes=variation) behind any where jobs run on a monitored cluster"

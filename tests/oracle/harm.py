@@ -138,14 +138,13 @@ class Harming(Deciding):
 
         by_request = [(start + job.requested, job.procs) for job, start in running]
         shadow = begins(by_request, free)
-        extra = free + sum(n for end, n in by_request if end <= shadow) - head.procs
         self.reserved.setdefault(head, max(shadow - now, rule.least_reserve))
         reached = [begins(scenario, free) for scenario in ends]
         wait = fmean(reached) - now
 
         mean = {job: fmean(self.draws(job)) for job in waiting}
         backlog = sum(job.procs * mean[job] for job in waiting) / machine
-        weight = {job: job.procs * mean[job] * (now - job.submit + rule.age * z) ** 2 for job in waiting}
+        weight = {job: job.procs * mean[job] * (now - job.submit) ** 2 for job in waiting}
         total = sum(weight.values())
         share = {job: weight[job] / total if total else 0 for job in waiting}
         urgent = {job: fmean(1 / max(p, 10) for p in self.draws(job)) * self.rate() / backlog for job in waiting}
@@ -168,8 +167,7 @@ class Harming(Deciding):
             gain = job.procs * min(mean[job], wait) + worth * max(wait, rule.least_wait * z)
             dear = 1 + rule.memory * self.charged.get(head, 0) / self.reserved[head]
             harm = delay * (rule.packing * head.procs + machine * share[head]) * dear
-            easy = not fits and (now + job.requested <= shadow or job.procs <= extra)
-            if harm <= gain or (easy and harm <= rule.veto * gain):
+            if harm <= gain:
                 return job, delay
         return (head if fits else None), 0
 

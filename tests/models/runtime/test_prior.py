@@ -14,13 +14,15 @@ from tests.support.workloads import crowd
 JOBS = crowd(np.random.default_rng(1), size=50).table()
 
 
-def test_a_fifth_of_the_jobs_run_to_their_request_and_the_median_is_the_answer() -> None:
+def test_half_of_the_jobs_run_to_their_request_and_the_median_is_the_answer() -> None:
     told = prior().quantiles(JOBS)
     asked = JOBS["requested_s"].to_numpy(float)
     assert np.array_equal(told.columns, LEVELS)
-    assert np.array_equal(told[LEVELS[31]], asked), "level 0.8"
-    assert np.allclose(told[LEVELS[15]], np.maximum(asked / 4, 1)), "level 0.4: a quarter of the request"
-    assert np.array_equal(told[LEVELS[19]], prior().estimate(JOBS))
+    assert np.array_equal(told[LEVELS[20]], asked), "above the median"
+    assert np.allclose(told[LEVELS[9]], np.maximum(asked / 4, 1)), "level 1/4: a quarter of the request"
+    for source in (prior(), prior(limit="0.2"), prior(limit="0")):
+        assert source.quantiles is not None
+        assert np.allclose(source.quantiles(JOBS)[LEVELS[19]], source.estimate(JOBS))
     assert (np.diff(told.to_numpy(), axis=1) >= 0).all()
     assert (told.to_numpy() >= 1).all()
 

