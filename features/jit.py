@@ -19,10 +19,9 @@ import numba
 from numba.core import config as numba_config
 from numba.core.caching import _CacheLocator
 
-from features.indexing import Compiler
+from features.linking import Kernel
 
 config: Any = numba_config
-_INLINED: dict[str, Any] = {"nogil": True, "forceinline": True, "_nrt": False, "pipeline_class": Compiler}
 _HOUSE = Path(__file__).resolve().parents[1]
 _PACKAGES = ("features", "models", "sim")
 """Where compiled functions call each other across files."""
@@ -169,12 +168,16 @@ def kernel(function: Callable[..., Any]) -> Any:
     Passing arrays between functions and counting references takes more time than the work itself (simulating KTH-SP2: nine times
     as long). A function that allocates fails to compile here.
     """
-    return _cached(numba.njit(**_INLINED)(function))
+    return _kernel(function, inline=True)
 
 
 def apart(function: Callable[..., Any]) -> Any:
     """Compile like :func:`kernel` but do not inline: for long code not always needed."""
-    return _cached(numba.njit(**{**_INLINED, "forceinline": False})(function))
+    return _kernel(function, inline=False)
+
+
+def _kernel(function: Callable[..., Any], *, inline: bool) -> Any:
+    return function if config.DISABLE_JIT else _cached(Kernel(function, inline=inline))
 
 
 def _cached(dispatcher: Any) -> Any:

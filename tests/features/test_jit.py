@@ -7,7 +7,7 @@ from pathlib import Path
 import numba
 import pytest
 
-from features.jit import compiled_code
+from features.jit import apart, compiled_code, kernel, njit
 
 FILES = {
     "features/jit.py": "def njit(f):\n    return f\n",
@@ -80,3 +80,25 @@ def test_functions_run_uncompiled_where_numba_is_switched_off() -> None:
 def test_the_pass_that_takes_indices_as_unsigned_fits_this_numba() -> None:
     """features/indexing.py changes numba's typed calls; another version of numba may keep them elsewhere."""
     assert numba.__version__.startswith("0.68.")
+
+
+@kernel
+def twice(x: int) -> int:
+    return 2 * x
+
+
+@apart
+def thrice(x: int) -> int:
+    return twice(x) + x
+
+
+@njit
+def both(x: int) -> int:
+    return twice(x) + thrice(x)
+
+
+def test_what_compiled_code_calls_gets_machine_code_of_its_own_only_once_python_calls_it() -> None:
+    assert both(4) == 20
+    assert [len(each.signatures) for each in (twice, thrice)] == [0, 0]
+    assert thrice(4) == 12
+    assert [len(each.signatures) for each in (twice, thrice)] == [0, 1]

@@ -1,0 +1,72 @@
+"""Compiled functions that are parts of others: linked into these, without machine code of their own.
+
+Numba makes machine code of every function it compiles, and of two wrappers that hold a copy of its code, one for calls from Python
+and one for calls from C. Of two hundred functions that end up in one, that code is never run, and takes longer to make than that of
+the one. Here a function is compiled with machine code, and a wrapper for Python, if Python calls it. Compiled code that calls it
+links its :attr:`Kernel.part`, which LLVM optimises only there, as one with its caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from numba.core import types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.registry import CPUDispatcher
+
+from features.indexing import Compiler
+
+
+class _Linked(JITCodeLibrary):
+    """Code that is only linked into other code, so neither optimised nor loaded by itself."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+
+class _PartCompiler(Compiler):
+    """The compiler of parts; ``no_compile`` is numba's name for code that is only linked."""
+
+    def define_pipelines(self) -> list[Any]:
+        state = self.state
+        state.flags.no_compile = True
+        state.library = _Linked(state.targetctx.codegen(), state.func_id.func_qualname)
+        return super().define_pipelines()
+
+
+class _Part(CPUDispatcher):
+    """A function as compiled code calls it: without an address, known by its library instead."""
+
+    def add_overload(self, cres: Any) -> None:
+        self.targetctx.insert_user_function(cres.library, cres.fndesc, [cres.library])
+        self.overloads[tuple(cres.signature.args)] = cres
+
+    def get_overload(self, sig: Any) -> Any:
+        compiled: Any = self.overloads[tuple(sig)]
+        return compiled.library
+
+
+class Kernel(CPUDispatcher):
+    """A function that allocates nothing, as Python calls it; compiled code calls its ``part``."""
+
+    def __init__(self, function: Callable[..., Any], *, inline: bool) -> None:
+        options = {"nopython": True, "boundscheck": None, "nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
+        super().__init__(function, targetoptions=options, pipeline_class=Compiler)
+        self._inline = inline
+
+    @cached_property
+    def part(self) -> _Part:
+        """The function as compiled code calls it, inlined by force or as LLVM sees fit."""
+        options = {**self.targetoptions, "no_cpython_wrapper": True, "forceinline": self._inline}
+        return _Part(self.py_func, targetoptions=options, pipeline_class=_PartCompiler)
+
+    @property
+    def _numba_type_(self) -> Any:
+        return types.Dispatcher(self.part)
