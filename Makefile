@@ -7,7 +7,7 @@ KERNELS := $(VENV)/.kernels
 # a module's tests on one worker, which makes their fixture once; in the tree's order, so that no long module is left for the end
 WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-fast campaign lint format ui lock clean help
+.PHONY: run test test-fast campaign kernels lint format ui lock clean help
 
 run: $(KERNELS)  ## the whole pipeline on the generated workload, and its comparison
 	@$(BIN)/queuecast run
@@ -20,6 +20,8 @@ test-fast: $(KERNELS)  ## the tests that take a moment each, about a minute on t
 
 campaign: $(KERNELS)  ## an hour of attempts to break it: mutated inputs, kills, faults, races
 	@$(BIN)/python -m tests.campaigns --write
+
+kernels: $(KERNELS)
 
 $(KERNELS): $(READY) $(shell find features models sim -name '*.py')
 	@$(BIN)/python -m pipelines.cli.compiling
@@ -56,5 +58,5 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m pip check --disable-pip-version-check
-	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib pipelines features models sim || true
+	@$(BIN)/python -m compileall -q -j 0 -x /tests/ $(VENV)/lib pipelines features models sim || true
 	@touch $@
