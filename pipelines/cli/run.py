@@ -10,7 +10,7 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -198,9 +198,8 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any]) -> _Done:
         if any(_interrupted(event) for event in result.all_events):
             _cancel(running, run_id)
             raise KeyboardInterrupt
-    failed = result.get_failed_step_keys()
-    if failed:
-        _explain(result, failed)
+    if not result.success:
+        _explain(result)
     return _Done(result, time.perf_counter() - began)
 
 
@@ -211,11 +210,16 @@ def _cancel(running: dg.DagsterInstance, run_id: str) -> None:
 
 
 def _interrupted(event: dg.DagsterEvent) -> bool:
-    """Tell whether a step failed because of Ctrl-C."""
-    error = event.step_failure_data.error if event.is_step_failure else None
+    """Tell whether a step, or the run between two, failed because of Ctrl-C."""
+    error = _error(event)
     while error is not None and error.cls_name not in _INTERRUPTIONS:
         error = error.cause
     return error is not None
+
+
+def _error(event: dg.DagsterEvent) -> Any:
+    """Return what made a step fail, or the run outside of its steps; None for other events."""
+    return getattr(event.event_specific_data, "error", None) if event.is_failure else None
 
 
 def _said(done: _Done) -> bool:
@@ -236,10 +240,10 @@ def _say_checks(result: dg.ExecuteInProcessResult) -> bool:
     return not any(check.severity == dg.AssetCheckSeverity.ERROR for check in wrong)
 
 
-def _explain(result: dg.ExecuteInProcessResult, failed: Iterable[str]) -> None:
+def _explain(result: dg.ExecuteInProcessResult) -> None:
     """Print one line for bad input; everything known about a defect of ours, with exit code 1."""
     for event in result.all_events:
-        error = event.step_failure_data.error if event.is_step_failure else None
+        error = _error(event)
         if error is None:
             continue
         root = error
@@ -256,7 +260,8 @@ def _explain(result: dg.ExecuteInProcessResult, failed: Iterable[str]) -> None:
             sys.exit(1)
         note(root.to_string())
         break
-    note(f"queuecast: failed in {', '.join(failed)}; a defect of Queuecast's own, please report what is above")
+    where = ", ".join(sorted(result.get_failed_step_keys())) or "no stage, but between them"
+    note(f"queuecast: failed in {where}; a defect of Queuecast's own, please report what is above")
     sys.exit(1)
 
 

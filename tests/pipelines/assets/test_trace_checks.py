@@ -120,7 +120,7 @@ def test_a_failed_check_blocks_what_comes_after_and_is_told_in_words(capsys):
     assert not result.success
     assert made == []
     with pytest.raises(SystemExit) as ended:
-        _explain(result, ["first"])
+        _explain(result)
     assert ended.value.code == 1
     said = capsys.readouterr().err
     assert "check failed: first sound (broken 3, of 4)" in said
