@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from features.errors import InputError
 from sim.harm import Harm, harm
 from sim.kernel.orders import ALIASES, ALIASES_BEHIND, NO_WEIGHTS, ORDERS, STANDARDISED
 from sim.kernel.passes import CONSERVATIVE, EASY, HARM, JUSTBF, LIST, STRICT
+from sim.rollout import Rollout, rollout
 
 ALGORITHMS: dict[str, int] = {
     **{"EASY": EASY, "JustBF": JUSTBF, "Conservative": CONSERVATIVE, "Harm": HARM},
@@ -63,7 +64,8 @@ CLASSES = ("variation", "little")
 class Scheduler:
     """A scheduling algorithm with the order of its queue and of its backfill candidates.
 
-    ``rush`` is set if starts are decided on, ``harm`` for the algorithm of that name.
+    ``rush`` is set if starts are decided on, ``harm`` for the algorithm of that name. ``rollout`` is set if one of ``policies`` is
+    chosen again and again. ``by_request``: jobs are planned by their requests, and predictions order the queue alone.
     """
 
     name: str
@@ -73,6 +75,14 @@ class Scheduler:
     reservations: int = 1
     rush: Rush | None = None
     harm: Harm | None = None
+    rollout: Rollout | None = None
+    policies: tuple[Scheduler, ...] = ()
+    by_request: bool = False
+
+    @property
+    def draws(self) -> bool:
+        """Tell whether it draws scenarios, so that the seed decides."""
+        return self.harm is not None or self.rollout is not None
 
 
 def scheduler(name: str) -> Scheduler:
@@ -81,6 +91,8 @@ def scheduler(name: str) -> Scheduler:
         raise InputError(f"unknown scheduler {name!r}; {grammar()}")
     known = {algorithm.upper(): algorithm for algorithm in ALGORITHMS}
     base, rush = _rush(name)
+    if choosing := re.fullmatch(r"ROLLOUT(?:\((.+)\))?", base, re.IGNORECASE):
+        return _choosing(name, choosing[1] or "", rush)
     if weighing := re.fullmatch(r"HARM(?:\((.+)\))?", base, re.IGNORECASE):
         try:
             return Scheduler(name, "Harm", rush=rush, harm=harm((weighing[1] or "").lower()))
@@ -110,6 +122,23 @@ def scheduler(name: str) -> Scheduler:
     if algorithm not in BACKFILLING:
         raise InputError(f"unknown scheduler {name!r}: {algorithm} has one queue and takes no order behind it; {grammar()}")
     return Scheduler(name, algorithm, order, _order(parts[at + 1], ALIASES_BEHIND, name), reservations, rush)
+
+
+def _choosing(name: str, options: str, rush: Rush | None) -> Scheduler:
+    """Return ``Rollout(OPTIONS)``; InputError for policies that cannot take over from one another."""
+    try:
+        rule = rollout(options.lower())
+        policies = tuple(replace(scheduler(each), by_request=rule.plans == "requested") for each in rule.policies)
+    except InputError as error:
+        raise InputError(f"scheduler {name!r}: {error}") from error
+    for each in policies:
+        if each.algorithm in ("Conservative", "Harm") or each.rollout is not None:
+            raise InputError(
+                f"scheduler {name!r}: {each.name} cannot take over from another policy in mid-run; EASY, JustBF, List and Strict can"
+            )
+    if rush is not None:
+        raise InputError(f"scheduler {name!r}: Rollout does not foresee start decisions, and takes no +RUSH")
+    return Scheduler(name, "Rollout", rollout=rule, policies=policies, by_request=policies[0].by_request)
 
 
 def _rush(name: str) -> tuple[str, Rush | None]:
@@ -157,7 +186,8 @@ def grammar() -> str:
     orders = " ".join(order for order in ORDERS if order != "MIXED")
     return (
         f"known: [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} EASY(reservations=k) Harm(memory=1,...) "
-        f"(only EASY takes a backfill order, Harm none) and orders {orders} MIXED(w1,w2,w3) MIXED(w1,...,w6) MIXED(...;standardised) "
+        "Rollout(policies=EASY+SAF-EASY,...) "
+        f"(only EASY takes a backfill order, Harm and Rollout none) and orders {orders} MIXED(w1,w2,w3) MIXED(w1,...,w6) MIXED(...;standardised) "
         "(SJF for SPF, WFP for WFP3; EASY-SJBF is FCFS-EASY-SPF), "
         "and +RUSH(model=...,skips=10,classes=variation) behind any where jobs run on a monitored cluster"
     )

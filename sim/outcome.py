@@ -19,14 +19,15 @@ from features.errors import InputError
 from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor
+from sim.choices import Choices, room_for
 from sim.harm import as_scenarios
-from sim.kernel.loop import DECIDE, DONE, NEVER, PAUSE, RETRAIN, Settings
+from sim.kernel.loop import CHOOSE, DECIDE, DONE, NEVER, PAUSE, RETRAIN, Settings
 from sim.kernel.run import run
 from sim.kernel.scenarios import NO_SCENARIOS
 from sim.kernel.scratch import Scratch, Work
 from sim.kernel.start_decision import StartDecision, decide
 from sim.kernel.state import CLAMPED, ENDED, EVENTS, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
-from sim.names import PLANNING, Scheduler
+from sim.names import Scheduler
 from sim.policy import Policy, kernel_settings
 from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, Prepared, as_predictor, inputs, told_quantiles
 from sim.python_predictor import Conversation
@@ -97,15 +98,19 @@ def outcome(
     plan = policy.plan()
     if plan.harm is not None:  # no prediction expires under it
         policy = policy._replace(correction="requested")
+    if plan.rollout is not None and machine is not None:
+        raise InputError(f"scheduler {plan.name!r}: foresees no machine that decides how long jobs take; give it a trace")
     check_decision(plan, start_decision is not None or (machine is not None and machine.decides))
     source = as_predictor(policy.predictor)
     if machine is not None:  # it decides how long jobs take
         workload = workload._replace(arrays=workload.arrays._replace(runtime=workload.arrays.runtime.copy()))
-    given = inputs(workload, source, policy, clock)
+    given = inputs(workload, source, policy, clock, plan.by_request)
     retrained = isinstance(source, CompiledPredictor) and source.retrain is not None
     midnight = clock.next_midnight(workload.origin) - workload.origin if retrained else NEVER
-    settings = kernel_settings(policy, plan, given.code, given.bits, workload.origin, midnight, machine is not None)
-    plans = plan.algorithm in PLANNING
+    plans = plan.policies or (plan,)
+    settings = [
+        kernel_settings(policy, each, given.code, given.bits, workload.origin, midnight, machine is not None) for each in plans
+    ]
     scratch = scratch or Scratch()
     scenarios = None
     if plan.harm is not None:
@@ -113,16 +118,15 @@ def outcome(
     work = scratch.work(
         len(workload.jobs),
         workload.procs,
-        plans=plans or plan.reservations > 1,
-        gaps=not plans,
-        two=not settings.one_queue,
+        **room_for(plans, settings),
         # with no skips allowed none is asked: one kernel for a machine, and one for Harm, not two
         decides=plan.rush is not None or plan.harm is not None or machine is not None,
         scenarios=scenarios,
     )
     if plan.rush is not None:
         work.state.counters[MOST_SKIPS] = plan.rush.skips
-    return _Simulation(workload, source, given, settings, work, clock, start_decision, machine, progress).outcome()
+    choices = Choices(plan, settings, source, workload, work, policy.seed) if plan.rollout is not None else None
+    return _Simulation(workload, source, given, settings[0], work, clock, start_decision, machine, progress, choices).outcome()
 
 
 @dataclass
@@ -138,6 +142,7 @@ class _Simulation:
     start_decision: StartDecision | None
     machine: Machine | None
     progress: Progress | None
+    choices: Choices | None
     conversation: Conversation | None = None
     retraining: float = 0.0
 
@@ -147,15 +152,20 @@ class _Simulation:
             load_kernel(weighs=self.work.state.scenarios is not None)
         began = time.perf_counter()
         if isinstance(self.source, OnlinePredictor):
-            given, rows = self.given, self._rows()
+            given, rows, scenarios = self.given, self._rows(), self.work.state.scenarios
+            told = scenarios if self.choices is None else self.choices
+            estimates = given.estimates
+            if self.settings.by_request:
+                estimates = Estimates(estimates.order, np.empty_like(estimates.fit), np.empty_like(estimates.end))
             self.conversation = Conversation(
                 self.source,
                 self.workload.jobs,
                 given.arrays,
-                given.estimates,
+                estimates,
                 self.work.state,
                 self.workload.origin,
                 np.arange(len(self.workload.jobs)) if rows is None else rows,
+                told.quantiles if told is not None else None,
             )
         leg, counters = FIRST_LEG, self.work.state.counters
         counters[EVENTS], left = leg, began
@@ -180,7 +190,7 @@ class _Simulation:
         return run(self.settings, arrays, estimates, dependencies, *self.work, memory, now, NO_SWEEP)
 
     def _answer(self, reason: int, now: int) -> None:
-        """Answer the kernel: retrain the predictor, decide on a start, or ask a Python predictor."""
+        """Answer the kernel: retrain the predictor, decide on a start, choose a policy, or ask a Python predictor."""
         state, origin = self.work.state, self.workload.origin
         if reason == RETRAIN and isinstance(self.source, CompiledPredictor) and self.source.retrain is not None:
             stopped = time.perf_counter()
@@ -190,6 +200,8 @@ class _Simulation:
             self.retraining += time.perf_counter() - stopped
         elif reason == DECIDE and self.start_decision is not None:
             decide(self.start_decision, state, now + origin, self._rows())
+        elif reason == CHOOSE and self.choices is not None:
+            self.settings = self.choices.choose(now, self.settings, self.given, self.conversation)
         elif self.conversation is not None:
             self.conversation.answer(reason, now)
 

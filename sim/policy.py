@@ -104,6 +104,7 @@ def kernel_settings(
         expiry=rules.expiry_pass,
         every=rules.every_s,
         phase=origin % rules.every_s if rules.every_s else 0,
+        by_request=plan.by_request,
         dependent=policy.dependencies,
         midnight=midnight,
         monitored=monitored,

@@ -21,7 +21,7 @@ from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.kernel.corrections import CORRECTIONS, RENEWED
 from sim.kernel.dependencies import NO_JOB, Dependencies
-from sim.kernel.run import MEASURED, Sweep
+from sim.kernel.run import SUMS, Sweep
 from sim.kernel.state import Estimates, Jobs
 from sim.policy import Policy
 
@@ -184,13 +184,15 @@ class Inputs(NamedTuple):
     bits: int
 
 
-def inputs(workload: Prepared, source: Predictor, policy: Policy, clock: Clock) -> Inputs:
-    """Return the kernel's inputs for ``policy`` with the predictor ``source``.
+def inputs(workload: Prepared, source: Predictor, policy: Policy, clock: Clock, by_request: bool = False) -> Inputs:
+    """Return the kernel's inputs for ``policy`` with the predictor ``source``, which only orders jobs if they are planned ``by_request``.
 
     InputError where the correction cannot ask it, and as :func:`sim.simulate`.
     """
     jobs, arrays, _, _ = workload
     estimates, clamped, code, memory = as_estimates(source, jobs, arrays, clock)
+    if by_request:
+        estimates = Estimates(estimates.order, arrays.requested, arrays.requested)
     if policy.correction.startswith("conditional") and isinstance(source, TablePredictor) and source.quantiles is None:
         check_answerable(source.name, estimates.end, arrays.runtime)
     if CORRECTIONS[policy.correction] == RENEWED and code == OUTSIDE:
@@ -301,7 +303,7 @@ NO_DEPENDENCIES = Dependencies(
     Jobs(*[_NOTHING] * 5), Estimates(*[_NOTHING] * 3), _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING
 )
 
-NO_SWEEP = Sweep(np.zeros((0, 6)), np.zeros((0, len(MEASURED))), 0.0, Memory())
+NO_SWEEP = Sweep(np.zeros((0, SUMS)), np.zeros((0, 6)), np.zeros((0, 0), np.int64), _NOTHING, _NOTHING, 0.0, Memory())
 
 
 def as_dependencies(jobs: pd.DataFrame, arrays: Jobs, estimates: Estimates) -> tuple[Dependencies, Jobs, Estimates]:

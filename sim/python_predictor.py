@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,8 @@ from sim.kernel.state import ANSWER, ASKED, DOUBTED, ENDED, NEXT, STARTED, Estim
 class Conversation:
     """Reports starts and ends in order, asks for estimates, and counts clamped answers.
 
-    ``row`` maps the kernel's jobs to rows of the table, which differ where jobs depend on each other.
+    ``row`` maps the kernel's jobs to rows of the table, which differ where jobs depend on each other. ``quantiles`` [rows, levels]
+    are to be told too, where a scheduler weighs distributions.
     """
 
     def __init__(
@@ -30,6 +32,7 @@ class Conversation:
         state: State,
         origin: int,
         row: np.ndarray,
+        quantiles: np.ndarray | None = None,
     ) -> None:
         self._source = source
         self._job_ids = jobs["job_id"].to_numpy()
@@ -38,7 +41,8 @@ class Conversation:
         self._row = row
         self._told_starts = self._told_ends = 0
         self.clamped = 0
-        self._tells = source if state.scenarios is not None and isinstance(source, TellsQuantiles) else None
+        self._quantiles = quantiles
+        self._tells = source if quantiles is not None and isinstance(source, TellsQuantiles) else None
         source.begin(jobs)
 
     def answer(self, reason: int, now: int) -> None:
@@ -47,12 +51,18 @@ class Conversation:
         if reason == ASK:
             self._answer_submissions(now)
         elif reason == ASK_AGAIN:
-            if self._tells is None:
+            if self._state.scenarios is None:
                 self._answer_again()
             else:
                 job = int(self._state.counters[DOUBTED])
-                self._tell_quantiles(self._tells, job, now, now - int(self._state.start[job]))
+                self.tell_more([job], now)
                 self._state.scenarios.outlived[job] = RETOLD
+
+    def tell_more(self, jobs: Iterable[int], now: int) -> None:
+        """Ask for quantiles of running jobs anew, if the predictor has any."""
+        self._tell()
+        for job in jobs if self._tells is not None else ():
+            self._tell_quantiles(int(job), now, now - int(self._state.start[job]))
 
     def _tell(self) -> None:
         """Report starts and ends since the last call, in order; ends before starts of a second."""
@@ -82,16 +92,18 @@ class Conversation:
                 changed |= answer != asked
             self.clamped += changed
             if self._tells is not None:
-                self._tell_quantiles(self._tells, job, now, 0)
+                self._tell_quantiles(job, now, 0)
 
-    def _tell_quantiles(self, source: TellsQuantiles, job: int, now: int, elapsed: int) -> None:
+    def _tell_quantiles(self, job: int, now: int, elapsed: int) -> None:
         """Ask for quantiles of ``job``, which has run ``elapsed`` seconds; the request where an answer is not longer than that."""
+        assert self._tells is not None
+        assert self._quantiles is not None
         row, requested = int(self._row[job]), int(self._arrays.requested[job])
-        asked = np.asarray(source.quantiles(row, now + self._origin, elapsed, LEVELS), np.float64)
+        asked = np.asarray(self._tells.quantiles(row, now + self._origin, elapsed, LEVELS), np.float64)
         if asked.shape != LEVELS.shape or not np.isfinite(asked).all():
             raise InputError(f"predictor {self._source.name}: tells no {len(LEVELS)} finite quantiles for job {self._job_ids[row]}")
         asked = np.where((elapsed > 0) & (np.rint(asked) <= elapsed), requested, asked)
-        self._state.scenarios.quantiles[row] = whole_quantiles(np.sort(asked)[None], np.array([requested]))[0]
+        self._quantiles[row] = whole_quantiles(np.sort(asked)[None], np.array([requested]))[0]
 
     def _answer_again(self) -> None:
         """Ask how long a job takes that has outlived its prediction.

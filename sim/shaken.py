@@ -32,14 +32,15 @@ def check_seed(predictors: Iterable[object], seeds: Iterable[int], shake_s: int,
             names = ", ".join(each if isinstance(each, str) else str(getattr(each, "name", "given")) for each in asked)
             raise InputError(
                 f"seed {seed} changes nothing: nothing is random in a schedule with predictions by {names}; move the submissions "
-                "(shake), take a predictor that learns at random (lightgbm, quantile) or a scheduler that draws scenarios (Harm), or leave the seed out"
+                "(shake), take a predictor that learns at random (lightgbm, quantile) or a scheduler that draws scenarios (Harm, Rollout), "
+                "or leave the seed out"
             )
 
 
 def moved_by_seed(predictor: object, shake_s: int, schedulers: Iterable[str]) -> bool:
     """Tell whether a schedule with ``predictor`` by any of ``schedulers`` depends on the seed."""
     learns = isinstance(predictor, str) and takes_seed(predictor)
-    return shake_s > 0 or learns or any(scheduler(name).harm is not None for name in schedulers)
+    return shake_s > 0 or learns or any(scheduler(name).draws for name in schedulers)
 
 
 def seeded(predictor: Any, seed: int) -> Any:

@@ -64,8 +64,8 @@ def simulate(
         The Unix time of the trace's second 0 and its time zone: learners read the time of day from it, and are retrained at its midnights. Without it
         both go by the trace's own seconds, whose second 0 counts as a midnight; so does the published ``cv-triple`` in any case.
     seed
-        Draws the shake and the scenarios of ``Harm``, and is the seed by which ``lightgbm`` and ``quantile`` learn where their name states none. Nothing
-        else is random.
+        Draws the shake and the scenarios of ``Harm`` and ``Rollout``, and is the seed by which ``lightgbm`` and ``quantile`` learn where their name
+        states none. Nothing else is random.
     shake_s
         Move every submission by up to so many seconds (:mod:`features.jobs.shaking`): one of many replays that a trace stands for. 0: as recorded.
     scratch

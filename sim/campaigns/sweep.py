@@ -20,12 +20,12 @@ from features.errors import InputError
 from models.runtime.dispatch import OUTSIDE
 from models.runtime.protocol import CompiledPredictor
 from sim.kernel.orders import NO_WEIGHTS
-from sim.kernel.run import MEASURED, Sweep, run
+from sim.kernel.run import MEASURED, SUMS, measured, run
 from sim.kernel.scratch import Scratch
 from sim.metrics.schedule_metrics import TAU_S
 from sim.outcome import TRACE_SECONDS, check_usable, load_kernel
 from sim.policy import Policy, kernel_settings
-from sim.prepare import NO_DEPENDENCIES, as_estimates, as_predictor, inputs, prepare
+from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, as_estimates, as_predictor, inputs, prepare
 
 MIXED = Policy("MIXED(1,0,0)-EASY-SPF")
 """The default policies of a sweep, those of Legrand, Trystram & Zrigui."""
@@ -79,7 +79,7 @@ def sweep(
     # one scheduler represents all: only the weights differ, and whether any of them lets the order change
     order = replace(plan.order, weights=(*NO_WEIGHTS[:4], float(full[:, 4].any()), NO_WEIGHTS[5]))
     plan = replace(plan, order=order)
-    results = np.empty((len(full), len(MEASURED)))
+    results = np.empty((len(full), SUMS))
     mine = threading.local()
     load_kernel()
 
@@ -91,7 +91,7 @@ def sweep(
         part = slice(first, first + _CHUNK)
         settings = kernel_settings(policy, plan, given.code, given.bits, workload.origin)
         work = mine.scratch.work(len(jobs), procs, two=not settings.one_queue)
-        asked = Sweep(full[part], results[part], float(tau_s), given.memory)
+        asked = NO_SWEEP._replace(results=results[part], weights=full[part], tau_s=float(tau_s), memory=given.memory)
         began = time.perf_counter()
         run(settings, given.arrays, mine.estimates, NO_DEPENDENCIES, *work, mine.memory, 0, asked)
         took = time.perf_counter() - began
@@ -99,9 +99,9 @@ def sweep(
         return len(full[part]), took
 
     seconds = _in_threads(chunk, range(0, len(full), _CHUNK), workers, len(full), progress)
-    measured = pd.DataFrame(results, columns=list(MEASURED))
-    measured.attrs["simulate_s"] = seconds
-    return measured
+    metrics = pd.DataFrame(measured(results, len(jobs)), columns=list(MEASURED))
+    metrics.attrs["simulate_s"] = seconds
+    return metrics
 
 
 def _in_threads(

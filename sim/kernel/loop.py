@@ -15,7 +15,7 @@ from models.runtime.protocol import END, FIT
 from sim.kernel.corrections import CONDITIONAL, RENEWED, corrected
 from sim.kernel.dependencies import next_submission, release, take
 from sim.kernel.harm import harm_pass
-from sim.kernel.passes import enqueue, full_pass, move_up, order_changes, submit_pass
+from sim.kernel.passes import enqueue, full_pass, leaves_a_choice, move_up, order_changes, submit_pass
 from sim.kernel.scenarios import told_too_little
 from sim.kernel.start_decision import put_back
 from sim.kernel.state import (
@@ -23,6 +23,8 @@ from sim.kernel.state import (
     AS_PLANNED,
     ASKED,
     CHANGED,
+    CHOICE,
+    CHOSEN,
     CLAMPED,
     DOUBTED,
     ENDED,
@@ -49,12 +51,13 @@ from sim.kernel.state import (
     plan_remove,
 )
 
-DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED, PAUSE = range(7)
+DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED, PAUSE, CHOOSE = range(8)
 """Stop reasons. DONE: all jobs have ended. ASK: estimates are needed for the jobs submitted in this second, ``counters[ASKED]`` rows from
 ``counters[NEXT]`` on. ASK_AGAIN: ``counters[ANSWER]`` must hold how long the running job ``counters[DOUBTED]`` takes, which has outlived its
 prediction ``State.planned``; under Harm, where one outlives all its quantiles, ``Scenarios.quantiles`` must hold new ones. RETRAIN: a midnight
 has passed, and the predictor must be retrained first. DECIDE: ``State.verdict`` must tell whether job ``counters[UNDECIDED] - 1`` starts.
-MOVED: the cluster on which jobs run must be brought up to now, before time advances. PAUSE: the work is done that ``counters[EVENTS]`` held."""
+MOVED: the cluster on which jobs run must be brought up to now, before time advances. PAUSE: the work is done that ``counters[EVENTS]`` held.
+CHOOSE: the policy may be chosen by which this pass and the next ones go, ``counters[CHOICE]`` be set anew, and ``counters[CHOSEN]`` be set."""
 
 LEFT = -1
 """Value in ``State.planned``: the job has left the plan of running jobs."""
@@ -70,6 +73,7 @@ class Settings(NamedTuple):
     the order stays, rejected jobs stay rejected. ``starvation``: seconds of waiting after which a job goes to the head.
     ``gated``: a submission causes a pass only if the job fits in the processors free now. ``timed``: some passes are caused by
     time alone, by ``expiry`` of a prediction or ``every`` so many seconds (0: none), ``phase`` of which had passed at second 0.
+    ``by_request``: jobs are planned by their requests, whatever is predicted, which then orders the queue alone.
     ``dependent``: some jobs are submitted when others have ended. ``midnight``: the next one at which the predictor is retrained,
     moved on by the code that retrains it. ``monitored``: the jobs run on a cluster that decides when they end. ``bits``: width of
     a sequence number inside an event.
@@ -96,6 +100,7 @@ class Settings(NamedTuple):
     expiry: bool
     every: int
     phase: int
+    by_request: bool
     dependent: bool
     midnight: int
     monitored: bool
@@ -115,6 +120,8 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
         again = state.deciding is not None and counters[UNDECIDED] > 0
         if again:
             counters[UNDECIDED] = 0  # decided: the same pass goes on
+        elif scenarios is None and counters[CHOSEN] > 0:
+            counters[CHOSEN] = 0  # chosen: the pass begins
         else:
             arriving = counters[ASKED]
             counters[ASKED] = 0
@@ -165,7 +172,14 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                     counters[ASKED] = arriving
                     return ASK, now
             promote_starving(settings, now, jobs, estimates, front, state)
-            if settings.timed and arriving == 0 and counters[CHANGED] == 0 and settings.steady and not order_changes(settings):
+            if (
+                settings.timed
+                and arriving == 0
+                and counters[CHANGED] == 0
+                and settings.steady
+                and not order_changes(settings)
+                and now < counters[CHOICE]
+            ):
                 continue  # time alone starts no job
 
             if (
@@ -174,6 +188,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 and counters[WAITING] > 0
                 and settings.steady
                 and not order_changes(settings)
+                and now < counters[CHOICE]
             ):
                 job = submit_job(settings, jobs, estimates, memory, state)
                 if submit_pass(settings, job, now, jobs, estimates, front, back, profile, state):
@@ -185,6 +200,8 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 if settings.gated and arriving == 1 and jobs.procs[counters[NEXT] - 1] > counters[FREE]:
                     counters[CHANGED] = 1
                     continue
+            if scenarios is None and now >= counters[CHOICE] and leaves_a_choice(settings, front, state):
+                return CHOOSE, now
         if scenarios is not None:
             harm_pass(settings, now, jobs, estimates, dependencies, state, memory, scenarios)
         else:
@@ -373,9 +390,10 @@ def submit_job(settings, jobs, estimates, memory, state):
         seconds = estimate(settings.predictor, memory, job, jobs, state.start)
         whole = usable(seconds, 1, 1, jobs.requested[job], job, counters)
         estimates.order[job] = whole
-        estimates.fit[job] = whole
-        estimates.end[job] = whole
-        if answers_apart(settings.predictor):
+        if not settings.by_request:
+            estimates.fit[job] = whole
+            estimates.end[job] = whole
+        if answers_apart(settings.predictor) and not settings.by_request:
             seconds = answer_to(settings.predictor, memory, FIT, job)
             estimates.fit[job] = usable(seconds, 1, 1, jobs.requested[job], job, counters)
             seconds = answer_to(settings.predictor, memory, END, job)

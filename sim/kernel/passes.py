@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from features.jit import kernel
+from features.jit import apart, kernel
 from sim.kernel.conservative import admit, compress
 from sim.kernel.just_backfill import plan_on
 from sim.kernel.orders import MIXED, STANDARDISED, order_key
@@ -24,6 +24,7 @@ from sim.kernel.queue import (
     find,
     gapped_insert,
     insertion_sort,
+    is_hole,
     look_through,
     look_through_group,
     make_hole,
@@ -36,7 +37,21 @@ from sim.kernel.queue import (
 )
 from sim.kernel.reservations import reserve_heads
 from sim.kernel.standardised import standardise
-from sim.kernel.state import EXTRA, FREE, PLANS, RESERVED, SHADOW, SHADOW_KNOWN, STARVING, UNDECIDED, WAITING, start_job, undecided
+from sim.kernel.state import (
+    CHANGED,
+    EXTRA,
+    FREE,
+    NEXT,
+    PLANS,
+    RESERVED,
+    SHADOW,
+    SHADOW_KNOWN,
+    STARVING,
+    UNDECIDED,
+    WAITING,
+    start_job,
+    undecided,
+)
 
 STRICT, LIST, EASY, JUSTBF, CONSERVATIVE, HARM = range(6)
 """Algorithms: no backfilling; start what fits; one reservation for the head (Lifka 1995; Mu'alem & Feitelson 2001); a plan for
@@ -162,6 +177,35 @@ def anyone_fits(settings, queue, counters):
     while i < end and queue.procs[i] > counters[FREE]:
         i += 1
     return i < end
+
+
+@apart
+def leaves_a_choice(settings, queue, state):
+    """Tell whether some waiting job fits in the free processors, but not all of them together."""
+    counters = state.counters
+    needed, fits = 0, False
+    i = queue.bounds[BEGIN]
+    end = i + counters[WAITING] if settings.algorithm == JUSTBF else queue.bounds[END]
+    while counters[FREE] > 0 and i < end and not (fits and needed > counters[FREE]):
+        if not is_hole(queue, i, state.start):
+            needed += queue.procs[i]
+            fits = fits or queue.procs[i] <= counters[FREE]
+        i += 1
+    return fits and needed > counters[FREE]
+
+
+@apart
+def line_up_anew(settings, first, now, jobs, estimates, front, back, state):
+    """Line up the submitted jobs from row ``first`` on that wait, in the order of ``settings``; all before have started.
+
+    As when another policy takes over.
+    """
+    counters = state.counters
+    counters[WAITING] = 0
+    counters[CHANGED] = 1
+    for job in range(first, counters[NEXT]):
+        if state.start[job] < 0:
+            enqueue(settings, job, now, jobs, estimates, front, back, state)
 
 
 @kernel

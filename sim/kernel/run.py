@@ -1,7 +1,7 @@
-"""The compiled entry: one resumable simulation, or one for each mixed policy of a sweep.
+"""The compiled entry: one resumable simulation, or the many of a sweep.
 
-A sweep over thousands of policies has no time for Python between two simulations: arrays are reset, the loop runs, and the
-metrics are summed up, all in here. There is one call of the event loop, so it is compiled once.
+A sweep over thousands of policies or scenarios has no time for Python between two simulations: arrays are reset, the loop runs,
+and sums over the jobs are taken, all in here. There is one call of the event loop, so it is compiled once.
 """
 
 from __future__ import annotations
@@ -10,70 +10,117 @@ from typing import NamedTuple
 
 import numpy as np
 
-from features.jit import kernel
+from features.jit import apart, kernel
 from models.runtime.memory import Memory, restore
 from sim.kernel.loop import DONE, advance
-from sim.kernel.state import EVENTS, FREE, NEVER, UNUSABLE
+from sim.kernel.passes import line_up_anew
+from sim.kernel.state import (
+    CHOICE,
+    CHOSEN,
+    ENDS,
+    EVENTS,
+    FREE,
+    NEVER,
+    NEXT,
+    PLANS,
+    STARTED,
+    STARVING,
+    TICKED,
+    UNUSABLE,
+    heap_push,
+    plan_insert,
+)
+
+WAITS, SLOWDOWNS, AREA, RESPONSES, BELOW, ABOVE, SUMS = range(7)
+"""Columns of ``Sweep.results``, sums over the jobs: of waits; of bounded slowdowns; of n p; of n p F; below and above the line of P2SF."""
 
 MEASURED = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
-"""Metrics of each policy in a sweep, as :mod:`sim.metrics.schedule_metrics` defines them."""
+"""The metrics that these sums make, as :mod:`sim.metrics.schedule_metrics` defines them."""
 
 
 class Sweep(NamedTuple):
-    """Weights, results and settings of a sweep.
+    """Simulations of the same jobs: results, what differs between them, and where they begin.
 
-    Weights [policies, 6] of the primary order on (n, r, wait, r/n, expansion, r n), results [policies, metrics], both float64;
-    the threshold of bounded slowdown in seconds; the memory of a compiled predictor at the start.
+    Results float64 [simulations, SUMS]. Weights [simulations, 6] of the primary order on (n, r, wait, r/n, expansion, r n), or none;
+    runtimes int64 [simulations, jobs or more], or none: then the simulations begin in the midst, with all jobs submitted, of which the
+    first run as ``planned`` and with so many ``corrections``, int64 both. The threshold of bounded slowdown in seconds; the memory
+    of a compiled predictor at the start.
     """
 
-    weights: np.ndarray
     results: np.ndarray
+    weights: np.ndarray
+    runtimes: np.ndarray
+    planned: np.ndarray
+    corrections: np.ndarray
     tau_s: float
     memory: Memory
 
 
 @kernel
 def run(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, sweep):
-    """Run :func:`sim.kernel.loop.advance`, or with policies each of them to its end.
+    """Run :func:`sim.kernel.loop.advance`, or each simulation of a sweep from ``now`` to its end.
 
     A sweep's predictor must not be one that the loop has to ask.
     """
-    policies = len(sweep.weights)
-    free = state.counters[FREE]
+    simulations = len(sweep.results)
+    free, begin = state.counters[FREE], now
     reason = DONE
-    for policy in range(max(policies, 1)):
-        if policies > 0:
-            now = 0
-            reset(free, state, memory, sweep.memory)
-            for i in range(len(settings.weights)):
-                settings.given_weights[i] = settings.weights[i] = sweep.weights[policy, i]
+    for row in range(max(simulations, 1)):
+        if simulations > 0:
+            now = begin
+            reset(free, jobs, state, memory, sweep)
+            if len(sweep.weights) > 0:
+                for i in range(len(settings.weights)):
+                    settings.given_weights[i] = settings.weights[i] = sweep.weights[row, i]
+            if len(sweep.runtimes) > 0:
+                resume(row, settings, now, jobs, estimates, front, back, state, sweep)
         reason, now = advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, state.scenarios)
-        if policies > 0:
+        if simulations > 0:
             if state.counters[UNUSABLE] > 0:
                 break
-            measure(policy, jobs, state, sweep)
+            add_up(row, jobs, state, sweep)
     return reason, now
 
 
 @kernel
-def reset(free, state, memory, fresh):
-    """Reset everything to the state before the first submission."""
+def reset(free, jobs, state, memory, sweep):
+    """Reset everything to the state before the first submission, but the jobs that run."""
     for i in range(len(state.counters)):
         state.counters[i] = 0
     state.counters[FREE] = free
-    state.counters[EVENTS] = NEVER
-    for i in range(len(state.start)):
-        state.start[i] = -1
-        state.corrections[i] = 0
-    restore(memory, fresh)
+    state.counters[EVENTS] = state.counters[CHOICE] = NEVER
+    for job in range(len(sweep.planned), len(jobs.submit)):
+        state.start[job] = -1
+        state.corrections[job] = 0
+    restore(memory, sweep.memory)
+
+
+@apart
+def resume(row, settings, now, jobs, estimates, front, back, state, sweep):
+    """Go on from ``now`` with a pass: the first jobs run, the others wait, and runtimes are those of ``row``."""
+    counters, running, total = state.counters, len(sweep.planned), len(jobs.submit)
+    for job in range(total):
+        jobs.runtime[job] = sweep.runtimes[row, job]
+    for job in range(running):
+        state.running[job] = job
+        state.planned[job] = sweep.planned[job]
+        state.corrections[job] = sweep.corrections[job]
+        heap_push(state.ends, job, (state.start[job] + jobs.runtime[job]) << settings.bits | job)
+        plan_insert(state.plan, state.plan_procs, job, sweep.planned[job] << settings.bits | job, jobs.procs[job])
+    counters[ENDS] = counters[PLANS] = counters[STARTED] = counters[STARVING] = running
+    counters[NEXT] = total
+    counters[TICKED] = now + 1
+    counters[CHOSEN] = 1
+    while counters[STARVING] < total and now - jobs.submit[counters[STARVING]] > settings.starvation:
+        counters[STARVING] += 1
+    line_up_anew(settings, running, now, jobs, estimates, front, back, state)
 
 
 @kernel
-def measure(policy, jobs, state, sweep):
-    """Write the ``MEASURED`` of the schedule that ``policy`` made."""
-    total = len(jobs.submit)
+def add_up(row, jobs, state, sweep):
+    """Write the sums of the schedule that was made."""
     waits, slowdowns, area, responses, above, below = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for job in range(total):
+    for job in range(len(jobs.submit)):
         wait = 1.0 * (state.start[job] - jobs.submit[job])
         runtime = 1.0 * jobs.runtime[job]
         response = wait + runtime
@@ -85,7 +132,17 @@ def measure(policy, jobs, state, sweep):
         # (F^4 - Q^4) / p and (F^3 - Q^3) / p, without cancellation
         below += work * (response * response + response * wait + wait * wait)
         above += work * (response + wait) * (response * response + wait * wait)
-    sweep.results[policy, 0] = waits / total
-    sweep.results[policy, 1] = slowdowns / total
-    sweep.results[policy, 2] = responses / area
-    sweep.results[policy, 3] = 0.75 * above / below
+    results = sweep.results
+    results[row, WAITS] = waits
+    results[row, SLOWDOWNS] = slowdowns
+    results[row, AREA] = area
+    results[row, RESPONSES] = responses
+    results[row, BELOW] = below
+    results[row, ABOVE] = above
+
+
+def measured(sums: np.ndarray, jobs: int) -> np.ndarray:
+    """Return the metrics ``MEASURED`` [..., 4] of schedules of so many jobs from their sums [..., SUMS]."""
+    of = np.moveaxis(sums, -1, 0)
+    metrics = (of[WAITS] / jobs, of[SLOWDOWNS] / jobs, of[RESPONSES] / of[AREA], 0.75 * of[ABOVE] / of[BELOW])
+    return np.stack(metrics, axis=-1)

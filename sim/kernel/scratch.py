@@ -13,7 +13,7 @@ import numpy as np
 from sim.kernel.profile import SIZE, Profile, blocks_for, bounds_for
 from sim.kernel.queue import BLOCK_BITS, CLASSES, GROUP_BITS, Queue, queue_capacity, width_classes
 from sim.kernel.scenarios import Scenarios
-from sim.kernel.state import COUNTERS, EVENTS, FREE, NEVER, State
+from sim.kernel.state import CHOICE, COUNTERS, EVENTS, FREE, NEVER, State
 
 
 class Work(NamedTuple):
@@ -77,7 +77,7 @@ class Scratch:
         """
         most = min(jobs, 2 * procs)
         counters = np.zeros(COUNTERS, np.int64)
-        counters[FREE], counters[EVENTS] = procs, NEVER
+        counters[FREE], counters[EVENTS], counters[CHOICE] = procs, NEVER, NEVER
         start, corrections = self._take("start", jobs), self._take("corrections", jobs)
         start[:] = -1
         corrections[:] = 0

@@ -389,8 +389,8 @@ ALGORITHMS: dict[str, Callable[[Simulation, int, list[Job], Callable], list[Job]
 }
 
 
-def per_second(sim: Simulation, jobs: list[Job]) -> None:
-    """Apply all events of a second, then run one scheduling pass.
+def per_second(sim: Simulation, jobs: list[Job], now: int = -1) -> None:
+    """Apply all events of a second, then run one scheduling pass; of the seconds after ``now``.
 
     Expiries come first, then ends in order of start, then submissions in file order. An expiry between two such seconds is
     handled at the second one: nothing is learnt or decided in between. Where it is to cause a pass, and jobs wait, its second is
@@ -398,7 +398,6 @@ def per_second(sim: Simulation, jobs: list[Job]) -> None:
     """
     coming = [(job.submit, job.index, job) for job in jobs]
     heapq.heapify(coming)
-    now = -1
     while coming or sim.running or sim.wake is not None:
         moments = [job.end for job in sim.running] + [time for time, _, _ in coming[:1]] + [sim.wake] * (sim.wake is not None)
         if sim.waiting and sim.expiry:
@@ -417,8 +416,8 @@ def per_second(sim: Simulation, jobs: list[Job]) -> None:
         sim.schedule(now)
 
 
-def per_event(sim: Simulation, jobs: list[Job]) -> None:
-    """Apply events one by one: at equal time expiries, submissions, ends.
+def per_event(sim: Simulation, jobs: list[Job], now: int = -1) -> None:
+    """Apply events one by one: at equal time expiries, submissions, ends; of the seconds after ``now``.
 
     Each submission and each end is followed by its own pass. Within a kind expiries go by when they came to be known, submissions
     by file order, ends by order of start. The expiries of a second may have a pass for them all, and a multiple of ``sim.every``
@@ -428,13 +427,15 @@ def per_event(sim: Simulation, jobs: list[Job]) -> None:
     count = itertools.count()
     events = [(job.submit, SUBMITTED, job.index, job) for job in jobs]
     heapq.heapify(events)
-    gated = (sim.algorithm, sim.order, sim.backfill, sim.reservations) == ("EASY", "FCFS", "FCFS", 1)
 
     def expires(job: Job) -> None:
         if job.predicted_end < job.end:
             heapq.heappush(events, (job.predicted_end, EXPIRED, next(count), job))
 
-    corrected, now, ticked = False, 0, -1
+    for job in sim.running:
+        heapq.heappush(events, (job.end, ENDED, next(count), job))
+        expires(job)
+    corrected, ticked = False, now
     while events:
         if sim.every and sim.waiting:
             tick = -(-max(now, ticked + 1) // sim.every) * sim.every
@@ -459,6 +460,7 @@ def per_event(sim: Simulation, jobs: list[Job]) -> None:
             expires(renewed)
         if kind == SUBMITTED:
             sim.submit(job)
+            gated = (sim.algorithm, sim.order, sim.backfill, sim.reservations) == ("EASY", "FCFS", "FCFS", 1)
             if gated and job.procs > sim.free(now):
                 continue
         elif kind == ENDED:

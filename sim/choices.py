@@ -1,0 +1,159 @@
+"""Choices of ``Rollout``: some policies run ahead over scenarios, and the best decides next.
+
+At a pass, and at least ``every`` seconds after the last choice, if some waiting job fits in the free processors but not all of
+them together: from this moment on each policy schedules the jobs that run and wait, in each of K scenarios, until the last has ended;
+nothing more is submitted. The simulations are ordinary ones of the event loop, with the state of this moment. A scenario decides
+how long jobs run: their predicted distributions, of running jobs what is left of them, at the stratified numbers of
+:mod:`sim.harm`. What policies see is what they see in any simulation, the estimates and plans as they stand; only a predictor cannot be asked again,
+so that a job which outlives its prediction has its request instead of an answer. With M_p the mean over the scenarios of a metric of
+all jobs submitted so far, and 1 the first policy, that policy is chosen whose
+
+    slowdown M_p / M_1 [mean bounded slowdown] + awf M_p / M_1 [AWF] + p2sf M_p / M_1 [P2SF]
+
+is least; the first of these where several are. It decides what starts, alone, until the next choice. A predictor tells its quantiles
+at a job's submission, a compiled one (``sp``) at the first choice after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from models.runtime.dispatch import OUTSIDE, TABLE
+from models.runtime.memory import Memory
+from models.runtime.protocol import Predictor
+from sim.harm import told_beforehand, uniforms
+from sim.kernel.corrections import CONDITIONAL, REQUESTED
+from sim.kernel.loop import NEVER, Settings
+from sim.kernel.passes import line_up_anew
+from sim.kernel.rollout import draw_runtimes, tell
+from sim.kernel.run import ABOVE, AREA, BELOW, MEASURED, RESPONSES, SLOWDOWNS, SUMS, WAITS, measured, run
+from sim.kernel.scratch import Scratch, Work
+from sim.kernel.state import CHOICE, CHOSEN, ENDED, FREE, NEXT, PLANS, Estimates, Jobs
+from sim.names import PLANNING, Scheduler
+from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, Prepared
+from sim.python_predictor import Conversation
+from sim.rollout import Rollout
+
+TIE = 1e-12
+"""Policies that differ by no more than this in what is made least are equal."""
+BOUND_S = 10.0
+"""The threshold of bounded slowdown."""
+_WEIGHED = [MEASURED.index(name) for name in ("mean_bounded_slowdown", "awf_s", "p2sf_s")]
+_FEW = 256
+"""Jobs for which there is room at first."""
+
+
+def room_for(plans: Sequence[Scheduler], settings: Sequence[Settings]) -> dict[str, Any]:
+    """Return what :meth:`sim.kernel.scratch.Scratch.work` must hold so that any of these schedulers can work on it."""
+    planning = [plan.algorithm in PLANNING for plan in plans]
+    return {
+        "plans": any(planning) or any(plan.reservations > 1 for plan in plans),
+        "gaps": not all(planning),
+        "two": not all(each.one_queue for each in settings),
+    }
+
+
+class Choices:
+    """Chooses among the policies of ``plan`` in a simulation of ``workload`` on ``work``; ``settings`` are the policies' codes."""
+
+    def __init__(
+        self, plan: Scheduler, settings: Sequence[Settings], source: Predictor, workload: Prepared, work: Work, seed: int
+    ) -> None:
+        assert plan.rollout is not None
+        self._rule: Rollout = plan.rollout
+        self._settings, self._work, self._procs = settings, work, workload.procs
+        self._room = room_for(plan.policies, settings)
+        self._ahead = [
+            each._replace(
+                predictor=TABLE,
+                correction=each.correction if each.correction < CONDITIONAL else REQUESTED,
+                dependent=False,
+                midnight=NEVER,
+            )
+            for each in settings
+        ]
+        levels, told = told_beforehand(source, workload.jobs, workload.arrays.requested)
+        self._count = self._rule.scenarios if levels > 1 else 1  # of a point all are alike
+        self._told_beforehand = told is not None
+        self.quantiles = told if told is not None else np.zeros((len(workload.jobs), levels), np.int64)
+        self._uniforms = uniforms(len(workload.jobs), self._count, seed)
+        self._weights = np.array([self._rule.slowdown, self._rule.awf, self._rule.p2sf])
+        self._ahead_on = Scratch().work(_FEW, self._procs, **self._room)
+        self._current = 0
+        self._told = self._seen_ends = self._first_waiting = 0
+        self._past = np.zeros(SUMS)  # of the jobs that have ended
+        work.state.counters[CHOICE] = 0
+
+    def choose(self, now: int, settings: Settings, given: Inputs, conversation: Conversation | None) -> Settings:
+        """Answer the loop, which goes by ``settings`` and stopped for a choice; return the settings to go on with."""
+        work, state, counters = self._work, self._work.state, self._work.state.counters
+        running = state.running[np.sort(state.plan[: counters[PLANS]] & ((1 << settings.bits) - 1))]
+        waiting = self._first_waiting + np.flatnonzero(state.start[self._first_waiting : counters[NEXT]] < 0)
+        self._first_waiting = int(waiting[0])
+        self._tell(now, running, given, conversation)
+        best = self._best(now, running, np.concatenate((running, waiting)), given)
+        if best != self._current:
+            self._current = best
+            settings = self._settings[best]._replace(midnight=settings.midnight)
+            line_up_anew(settings, self._first_waiting, now, given.arrays, given.estimates, work.front, work.back, state)
+        counters[CHOICE], counters[CHOSEN] = now + self._rule.every, 1
+        return settings
+
+    def _tell(self, now: int, running: np.ndarray, given: Inputs, conversation: Conversation | None) -> None:
+        """Learn the quantiles of jobs submitted since, and of running jobs that have outlived theirs if there is more to be told."""
+        state, row, levels = self._work.state, given.dependencies.row, self.quantiles.shape[1]
+        first, last = self._told, int(state.counters[NEXT])
+        self._told = last
+        if levels == 1:
+            points = given.estimates.order if self._rule.plans == "requested" else given.estimates.end
+            self.quantiles[row[first:last] if len(row) else slice(first, last), 0] = points[first:last]
+        elif given.code == OUTSIDE and conversation is not None:
+            latest = self.quantiles[row[running] if len(row) else running, -1]
+            conversation.tell_more(running[latest <= now - state.start[running]], now)
+        elif not self._told_beforehand:
+            tell(given.code, given.memory, first, last, given.arrays, row, self.quantiles)
+
+    def _best(self, now: int, running: np.ndarray, jobs: np.ndarray, given: Inputs) -> int:
+        """Return the number of the best policy for ``jobs``, of which the first are ``running`` and the others wait."""
+        self._note_ends(given)
+        state, row = self._work.state, given.dependencies.row
+        if len(jobs) > len(self._ahead_on.state.start):
+            self._ahead_on = Scratch().work(2 * len(jobs), self._procs, **self._room)
+        ahead = self._ahead_on.state
+        arrays, estimates = Jobs(*(each[jobs] for each in given.arrays)), Estimates(*(each[jobs] for each in given.estimates))
+        ahead.start[: len(running)] = state.start[running]
+        elapsed = np.zeros(len(jobs), np.int64)
+        elapsed[: len(running)] = now - state.start[running]
+        runtimes = np.empty((self._count, len(jobs)), np.int64)
+        draw_runtimes(row[jobs] if len(row) else jobs, elapsed, arrays.requested, self._uniforms, self.quantiles, runtimes)
+        sums = np.empty((len(self._ahead), self._count, SUMS))
+        asked = NO_SWEEP._replace(
+            runtimes=runtimes, planned=state.planned[running], corrections=state.corrections[running], tau_s=BOUND_S
+        )
+        for settings, results in zip(self._ahead, sums, strict=True):
+            ahead.counters[FREE] = state.counters[FREE]
+            run(settings, arrays, estimates, NO_DEPENDENCIES, *self._ahead_on, Memory(), now, asked._replace(results=results))
+        metrics = measured(sums + self._past, self._seen_ends + len(jobs))[..., _WEIGHED].mean(axis=1)
+        cost = (metrics / metrics[0]) @ self._weights
+        return int(np.argmax(cost <= cost.min() + TIE))
+
+    def _note_ends(self, given: Inputs) -> None:
+        """Add the jobs that have ended since to the sums."""
+        state = self._work.state
+        ended = state.ended[self._seen_ends : state.counters[ENDED]]
+        self._seen_ends = int(state.counters[ENDED])
+        wait, runtime = (
+            (state.start[ended] - given.arrays.submit[ended]).astype(np.float64),
+            given.arrays.runtime[ended].astype(np.float64),
+        )
+        response, work = wait + runtime, given.arrays.procs[ended] * runtime
+        self._past[WAITS] += wait.sum()
+        self._past[SLOWDOWNS] += np.maximum(1.0, response / np.maximum(runtime, BOUND_S)).sum()
+        self._past[AREA] += work.sum()
+        self._past[RESPONSES] += (work * response).sum()
+        # (F^3 - Q^3) / p and (F^4 - Q^4) / p, as in sim.kernel.run
+        self._past[BELOW] += (work * (response * response + response * wait + wait * wait)).sum()
+        self._past[ABOVE] += (work * (response + wait) * (response * response + wait * wait)).sum()

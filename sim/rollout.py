@@ -1,0 +1,56 @@
+"""Options of ``Rollout``, which lets some policies run ahead and goes by the best (:mod:`sim.choices`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from features.errors import InputError
+from models.runtime.options import check_known, chosen, number, parse, whole
+
+MOST_SCENARIOS = 1024
+LONGEST_S = 10**9
+SEPARATOR = "+"
+PLANS = ("predicted", "requested")
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """The options of ``Rollout(...)``: the names of the policies, and how one of them is chosen."""
+
+    policies: tuple[str, ...] = ("EASY", "EASY-SJBF", "EASY-SRF", "SAF-EASY", "SPF-EASY", "WFP3-EASY", "SRF-EASY")
+    """The first decides until the first choice, and in ties."""
+    scenarios: int = 16
+    """In how many scenarios each policy runs ahead."""
+    every: int = 60
+    """The least time from one choice to the next, seconds."""
+    plans: str = PLANS[0]
+    """What policies plan by: predicted runtimes, or requested ones, so that predictions order the queue alone."""
+    slowdown: float = 1.0
+    awf: float = 1.0
+    p2sf: float = 1.0
+    """Weights of the relative changes of mean bounded slowdown, AWF and P2SF in what is made least."""
+
+
+def rollout(text: str) -> Rollout:
+    """Return the options of ``Rollout(TEXT)``; InputError for unknown options and values.
+
+    The names of policies are not looked up.
+    """
+    read: dict[str, object] = {}
+    for option, said in parse(text).items():
+        check_known(option, tuple(Rollout.__dataclass_fields__))
+        stated = f"{option}={said}"
+        if option == "policies":
+            read[option] = tuple(name.strip() for name in said.split(SEPARATOR))
+        elif option == "scenarios":
+            read[option] = whole(stated, said, minimum=1, maximum=MOST_SCENARIOS)
+        elif option == "every":
+            read[option] = whole(stated, said, minimum=1, maximum=LONGEST_S)
+        elif option == "plans":
+            read[option] = chosen(stated, said, PLANS)
+        else:
+            read[option] = number(stated, said, minimum=0.0)
+    rule = Rollout(**read)  # type: ignore[arg-type]
+    if not rule.slowdown + rule.awf + rule.p2sf > 0:
+        raise InputError("slowdown, awf and p2sf are all 0: one of them must weigh something")
+    return rule
