@@ -27,7 +27,7 @@ _ORANGE, _SKY, _BLUE = "#e69f00", "#56b4e9", "#0072b2"
 SHOWN = {
     ("EASY", "clairvoyant"): ("EASY, exact runtimes (a bound)", MUTED),
     ("EASY-SJBF", "quantile"): ("EASY-SJBF, quantile", _ORANGE),
-    ("Harm", "requested"): ("Harm, requested times", _SKY),
+    ("Harm", "prior"): ("Harm, no model", _SKY),
     ("Harm", "quantile"): ("Harm, quantile", _BLUE),
 }
 """What is drawn: label and colour by scheduler and predictor, from the top."""

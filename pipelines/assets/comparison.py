@@ -22,7 +22,7 @@ from pipelines.storage.provenance import code_version, software
 from pipelines.workflows.progress import report_progress
 from pipelines.workflows.run_schedules import judged, judged_schedules, keep_comparison, kept_schedules, kind_of, submitted_from
 from pipelines.workflows.split import Split, date_of
-from pipelines.workflows.stages import takes_correction
+from pipelines.workflows.stages import PRIOR, takes_correction
 from sim import evaluate, simulate
 from sim.schedule import Schedule
 
@@ -153,8 +153,8 @@ def _weighing(made: Sequence[Schedule]) -> list[str]:
     """Return what schedulers that take no correction go by instead, if any were simulated."""
     names = dict.fromkeys(each.scheduler for each in made if each.predictor and not takes_correction(each.scheduler))
     return [
-        f"{name} weighs the distribution that a predictor tells (of requests, exact runtimes and other points the one number), and takes no correction. "
-        "Unless it was asked for by name, it is not simulated with predictors that learn a point."
+        f"{name} weighs the distribution that a predictor tells, and takes no correction. Unless it was asked for by name, it is not simulated with "
+        f"predictors that learn a point, and goes by {PRIOR} instead of requests: what a request says of a runtime, without a model."
         for name in names
     ]
 
@@ -174,7 +174,7 @@ def page(lake: Lake, clean: CleanTrace, made: list[Schedule], date: Split, run_i
         "its quantiles, if it has any, then the request." + (f" {simulated['why']}" if simulated["why"] else ""),
         "Learning in the simulator: these predictors learn inside each schedule, the time before that date included, from what has ended there; those that are "
         "trained are trained anew each midnight of the trace's time zone.",
-        f"The table of predictions judges what each predictor said at submission under {made[0].scheduler}, on the same jobs.",
+        "The table of predictions judges what each predictor said at submission in the first of its schedules, on the same jobs.",
         *_weighing(made),
         *_waits(clean),
         *clean.notes,

@@ -27,7 +27,8 @@ class CampaignConfig(dg.Config):
 
     schedulers: list[str] = Field(default=list(SCHEDULERS), description="[ORDER-]ALGORITHM[-BACKFILLORDER]")
     weighing: list[str] = Field(
-        default=list(WEIGHING), description="More schedulers, not simulated with those of the predictors that learn a point"
+        default=list(WEIGHING),
+        description="More schedulers, with prior instead of requests and without predictors that learn a point",
     )
     predictors: list[str] = Field(
         default=list(COMPARED),

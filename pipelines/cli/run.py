@@ -27,7 +27,7 @@ from pipelines.cli.last_resort import known_cause
 from pipelines.cli.options import REGISTERED, counted, note, trace_options
 from pipelines.report.table import Table
 from pipelines.storage.lake import Lake
-from pipelines.workflows.stages import COMPARED, CORRECTIONS, SCHEDULERS, WEIGHING, takes_correction
+from pipelines.workflows.stages import COMPARED, CORRECTIONS, PRIOR, SCHEDULERS, WEIGHING, takes_correction
 
 _INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s")
@@ -48,8 +48,8 @@ TRIED = ("varied", "makespan_s", "wait_s")
     "--scheduler",
     "schedulers",
     multiple=True,
-    help=f"Instead of {', '.join(SCHEDULERS)} and, with predictors that tell more than a learned point, {', '.join(WEIGHING)}; may be repeated. "
-    "EASY is always there to compare with.",
+    help=f"Instead of {', '.join(SCHEDULERS)} and, with {PRIOR} and those of the predictors that do not learn a point, {', '.join(WEIGHING)}; may be "
+    "repeated. EASY is always there to compare with.",
 )
 @click.option(
     "--predictor",

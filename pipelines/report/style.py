@@ -112,9 +112,13 @@ def looks(keys: Iterable[Key]) -> Looks:
 
 
 def _colours(names: list[str]) -> dict[str, str]:
-    """Return ink for the first, orange for clairvoyant, the palette in turn for the others."""
-    others = [name for name in names[1:] if name != "clairvoyant"]
-    table = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(others)} | {"clairvoyant": _ORANGE}
+    """Return ink for the first, orange for clairvoyant, the palette in turn for the others.
+
+    ``prior`` is grey: it knows what requests tell.
+    """
+    fixed = {"clairvoyant": _ORANGE, "prior": MUTED}
+    others = [name for name in names[1:] if name not in fixed]
+    table = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(others)} | fixed
     return table | {names[0]: INK} if names else {}
 
 

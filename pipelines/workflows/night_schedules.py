@@ -21,9 +21,7 @@ from sim.schedule import Schedule
 COMPARED_DAYS = 30
 """Days of submissions that the comparison simulates, also before a first night."""
 SCHEDULERS = ("EASY", "EASY-SJBF")
-"""Simulated every night; by these a challenger's schedules are judged."""
-SHOWN = (*SCHEDULERS, "Harm")
-"""Simulated every night with the champion as served."""
+"""Simulated every night; by these a challenger's schedules are judged, too."""
 REPLICATES, SHAKE_S = 10, 60
 """Replays behind a veto, and max seconds by which submissions move: one replay of a chaotic schedule is one draw."""
 _CHALLENGER = "challenger"
@@ -46,10 +44,10 @@ def served_schedules(
     served: pd.DataFrame,
     schedulers: Sequence[str],
     *,
-    requested: bool = False,
+    named: Sequence[str] = (),
     replicates: int = 1,
 ) -> list[Schedule]:
-    """Return schedules of the jobs ``rows`` with ``answers``, and if asked with ``requested``.
+    """Return schedules of the jobs ``rows`` with predictors ``named`` and with ``answers``.
 
     ``answers`` by name are seconds in the order of ``served``: a column ``PREDICTED``, and one a level in (0, 1) where there are
     quantiles. Several ``replicates`` are shaken (:data:`SHAKE_S`), the same for all.
@@ -60,9 +58,8 @@ def served_schedules(
     if (place < 0).any():
         raise ValueError(f"{int((place < 0).sum())} of {len(rows)} jobs were not answered")
     tables = [_table(name, each.iloc[place].reset_index(drop=True)) for name, each in answers.items()]
-    predictors = (*(("requested",) if requested else ()), *tables)
     shake_s = SHAKE_S if replicates > 1 else 0
-    asked = Campaign(tuple(schedulers), predictors, seeds=tuple(range(replicates)), shake_s=shake_s)
+    asked = Campaign(tuple(schedulers), (*named, *tables), seeds=tuple(range(replicates)), shake_s=shake_s)
     return campaign_schedules(jobs, asked, procs=clean.procs, trace=clean.name, generated=clean.generated, clock=clean.clock)
 
 
@@ -74,8 +71,8 @@ def _table(name: str, told: pd.DataFrame) -> TablePredictor:
 def champion_answers(served: pd.DataFrame, stand_in: str) -> pd.DataFrame:
     """Return what the champion answered, as :func:`served_schedules` takes it.
 
-    In the order of ``served``. Jobs without its answer have that of the method ``stand_in``, or their request where ``served`` has no such column. Where a
-    distribution is told of some jobs, the others have their point at all levels.
+    In the order of ``served``. Jobs without its answer have that of the method ``stand_in``, or their request where ``served``
+    has no such column. Where a distribution is told of some jobs, the others have their point at all levels.
     """
     stand_in = stand_in if stand_in in served else Requested.name
     absent, known = served[CHAMPION].isna(), quantile_columns(stand_in)

@@ -36,7 +36,6 @@ from pipelines.workflows.night_ledger import COLUMNS, ledger_row, slowdowns
 from pipelines.workflows.night_schedules import (
     COMPARED_DAYS,
     SCHEDULERS,
-    SHOWN,
     against_the_champion,
     champion_answers,
     job_keys,
@@ -48,7 +47,7 @@ from pipelines.workflows.registering import whole_accounting
 from pipelines.workflows.retraining import Incumbent, incumbent, retrain, served_by
 from pipelines.workflows.run_schedules import keep_schedules
 from pipelines.workflows.split import Split
-from pipelines.workflows.stages import read_history
+from pipelines.workflows.stages import PRIOR, WEIGHING, read_history
 from sim.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -61,12 +60,12 @@ NO_COMPARISON = "nothing was submitted in the last days"
 class NightConfig:
     """The settings of a night, apart from its rule.
 
-    By ``schedulers`` a challenger is judged; those ``shown`` are simulated with the champion.
+    By ``schedulers`` a challenger is judged, too; those ``weighing`` distributions are simulated with the champion alone.
     """
 
     seed: int = 0
     schedulers: tuple[str, ...] = SCHEDULERS
-    shown: tuple[str, ...] = SHOWN
+    weighing: tuple[str, ...] = WEIGHING
     resamples: int = 2000
     keep: Keep = field(default_factory=Keep)
 
@@ -266,7 +265,10 @@ class Tonight:
         if len(rows):
             stand_in = marks["night"]["row"]["method"] or next(iter(TRAINERS))
             answers = {CHAMPION: champion_answers(served, stand_in)}
-            made = served_schedules(clean, known, rows, answers, served, self.config.shown, requested=True)
+            made = [
+                *served_schedules(clean, known, rows, answers, served, self.config.schedulers, named=("requested",)),
+                *served_schedules(clean, known, rows, answers, served, self.config.weighing, named=(PRIOR,)),
+            ]
         model = {"version": marks["simulated"], "method": marks["night"]["row"]["method"], "why": marks["why"]}
         date = Split(marks["until_s"], marks["until_note"])
         quality = keep_schedules(self.lake, clean, made, date, model, first_s=date.at_s)

@@ -27,7 +27,7 @@ from pipelines.storage.registry import PREFIX, Ask, registered_name, registered_
 from pipelines.workflows.progress import progress_reporter
 from pipelines.workflows.simulated_model import SimulatedModel, simulated_model
 from pipelines.workflows.split import Split, date_of
-from pipelines.workflows.stages import campaign, pack_schedules, recorded_schedule, unpack_schedules
+from pipelines.workflows.stages import PRIOR, campaign, pack_schedules, recorded_schedule, unpack_schedules
 from sim.metrics.comparison import compare
 from sim.predictions.quality import judge
 from sim.schedule import Schedule
@@ -172,16 +172,17 @@ def judged(schedule: Schedule, date: Split) -> Schedule:
 
 
 def prediction_quality(clean: CleanTrace, schedules: Sequence[Schedule], date: Split, seed: int = 0) -> pd.DataFrame:
-    """Judge what was predicted under the first scheduler, of jobs submitted from ``date`` on.
+    """Judge what each predictor said in its first schedule, from ``date`` on.
 
-    Returns ``Quality.measures`` of :mod:`sim.predictions.quality`. Of predictors that tell quantiles there are rows ``by``
+    Of the jobs submitted since. Returns ``Quality.measures`` of :mod:`sim.predictions.quality`. Of predictors that tell quantiles there are rows ``by``
     ``level``, whose measure ``at_most`` is the share of jobs that ran at most as long.
     """
-    first = {each.predictor: each for each in reversed(schedules) if each.scheduler == schedules[0].scheduler}
-    chosen = [first[name] for name in dict.fromkeys(each.predictor for each in schedules)]
+    first: dict[str, Schedule] = {}
+    for schedule in schedules:
+        first.setdefault(schedule.predictor, schedule)
     submit = clean.jobs["submit_s"].to_numpy(np.int64)
     local = local_clock_s(submit, clean.origin_unix_s, clean.timezone)
-    found = judge(clean.jobs, chosen, local, levels=JUDGED_LEVELS, leave_out=submit < date.at_s, seed=seed)
+    found = judge(clean.jobs, list(first.values()), local, levels=JUDGED_LEVELS, leave_out=submit < date.at_s, seed=seed)
     if found.calibration.empty:
         return found.measures
     curve = found.calibration[found.calibration["level"].isin(LEVELS.values())]
@@ -208,5 +209,11 @@ def kind_of(predictor: str) -> str:
     if predictor.startswith(PREFIX):
         return "registered, has seen these jobs" if registered_name(predictor).seen else "registered, as served"
     name = predictor.partition("*")[0]
-    known = {"": "", CHAMPION: "registered, as served", "requested": "stated at submission", "clairvoyant": "knows the runtime"}
+    known = {
+        "": "",
+        CHAMPION: "registered, as served",
+        "requested": "stated at submission",
+        PRIOR: "the request, no model",
+        "clairvoyant": "knows the runtime",
+    }
     return known.get(name, "learns in the simulator")

@@ -59,7 +59,9 @@ def read_history(lake: Lake, clean: CleanTrace) -> History:
 
 SCHEDULERS = ("EASY", "EASY-SJBF", "EASY-SRF")
 WEIGHING = ("Harm",)
-"""Simulated by default with predictors that tell a distribution, requests, exact times and registered models: not with those that learn a point."""
+"""Simulated by default with predictors that tell a distribution, exact runtimes and registered models: not with those that learn a point."""
+PRIOR = "prior"
+"""What these go by in place of requests: the distribution that a request tells without any model."""
 COMPARED = ("requested", "last2", "lightgbm", "quantile", "clairvoyant")
 CORRECTIONS = ("conditional(when=pass)",)
 """Simulated by default: every learned predictor under one correction, so that predictors are compared and not corrections."""
@@ -77,18 +79,19 @@ def campaign(
     """Simulate every scheduler with every predictor and correction.
 
     Corrections apply where jobs can outlive the predictor's predictions and the scheduler goes by these. The schedulers
-    ``weighing`` are simulated too, but not with learned points (:func:`worth_weighing`). Schedules come scheduler by scheduler,
-    and in the order of predictors and corrections within one.
+    ``weighing`` are simulated too, with ``PRIOR`` in place of requests and without learned points (:func:`worth_weighing`).
+    Schedules come scheduler by scheduler, and in the order of predictors and corrections within one.
     """
     told = [each for each in predictors if not never_outlived(predictor_name(each))]
     correcting = [name for name in schedulers if takes_correction(name)]
     added = [name for name in weighing if name not in schedulers]
     order, one = [*schedulers, *added], ("requested",)
+    weighed = {predictor_name(each): each for each in (PRIOR if each == "requested" else each for each in predictors)}
     groups: list[tuple[list[str], list[str | Predictor], tuple[str, ...]]] = [
         (correcting, [each for each in predictors if each not in told], one),
         (correcting, told, tuple(corrections)),
         ([name for name in schedulers if name not in correcting], list(predictors), one),
-        (added, [each for each in predictors if worth_weighing(each)], one),
+        (added, [each for each in weighed.values() if worth_weighing(each)], one),
     ]
     # a seed is refused where nothing learns by it; the schedules of such a run still record it
     parts = [
@@ -109,7 +112,7 @@ def campaign(
             clock=clean.clock,
             progress=(lambda done, _, before=before: progress(before + done, total)) if progress else None,  # type: ignore[misc]
         )
-    places = {predictor_name(each): place for place, each in enumerate(predictors)}
+    places = {name: place for place, name in reversed([*enumerate(map(predictor_name, predictors)), *enumerate(weighed)])}
     made = [replace(schedule, seed=seed) for schedule in made]
     return sorted(made, key=lambda schedule: (order.index(schedule.scheduler), places[schedule.predictor]))
 

@@ -132,10 +132,10 @@ def test_a_whole_run_leaves_comparison_report_and_champion(ran: tuple[Path, subp
     table, metadata = Lake(directory / "home" / "lake").read("comparison", "small")
     assert metadata["generated"] is True
     combinations = set(zip(table["scheduler"], table["predictor"], strict=True))
-    weighed = {"requested", "quantile", "registry:runtime-small", "clairvoyant"}
+    both = {"quantile", "registry:runtime-small", "clairvoyant"}
     assert combinations == {
-        *((s, p) for s in ("EASY", "EASY-SJBF", "EASY-SRF") for p in (*weighed, "last2", "lightgbm")),
-        *(("Harm", p) for p in weighed),
+        *((s, p) for s in ("EASY", "EASY-SJBF", "EASY-SRF") for p in (*both, "requested", "last2", "lightgbm")),
+        *(("Harm", p) for p in (*both, "prior")),
     }
     learned = table[~table["predictor"].isin(["requested", "clairvoyant"]) & (table["scheduler"] != "Harm")]
     assert set(learned["correction"]) == {"conditional(when=pass)"}  # predictors are compared, not corrections
@@ -170,6 +170,7 @@ def test_what_is_simulated_as_registered_is_what_the_registry_holds_and_the_page
     assert accuracy.loc["registry:runtime-small", "value"] == pytest.approx(np.minimum(ratio, 1 / ratio)[judged].mean())
     page = (ran[0] / "home" / "reports" / "small.html").read_text()
     assert re.search(r"registry:runtime-small</th><td>registered, as served</td>", page)
+    assert re.search(r"<tr><th>prior</th><td>the request, no model</td>", page)
     assert re.search(r"<tr><th>lightgbm</th><td>learns in the simulator</td>", page)
     assert page.count("Harm weighs the distribution that a predictor tells") == 1
     assert f"on the {judged.sum():,} submitted from" in page

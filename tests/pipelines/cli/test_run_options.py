@@ -41,12 +41,12 @@ def test_every_learned_predictor_is_simulated_under_every_correction():
     assert (again.jobs["start_s"] == found.jobs["start_s"]).all()
 
 
-def test_a_scheduler_that_weighs_is_simulated_with_distributions_and_known_times_but_not_with_learned_points():
+def test_a_scheduler_that_weighs_is_simulated_with_distributions_and_exact_runtimes_but_not_with_learned_points():
     trace = clean(generate(Workload(jobs=300, procs=64)))
     half = TablePredictor("registry:half", lambda jobs: jobs["requested_s"].to_numpy(np.float64) / 2)
     sources = ("requested", "last2", "knn", "sp3", half, "clairvoyant")
     made = campaign(trace, ("EASY",), sources, ("tsafrir",), weighing=("Harm",))
-    weighed = ["requested", "sp3", "registry:half", "clairvoyant"]
+    weighed = ["prior", "sp3", "registry:half", "clairvoyant"]
     assert [(each.predictor, each.correction) for each in made if each.scheduler == "Harm"] == [
         (name, "requested") for name in weighed
     ]

@@ -287,6 +287,16 @@ def test_a_predictor_has_one_colour_and_a_scheduler_one_mark():
     assert table[recorded].label == "recorded"
 
 
+def test_prior_takes_no_colour_from_the_predictors_that_learn():
+    names = ["requested", "last2", "lightgbm", "quantile", "registry:runtime-x"]
+    made = looks(
+        [*(("EASY", name, "requested") for name in names), ("Harm", "prior", "requested"), ("Harm", "quantile", "requested")]
+    )
+    colours = {name: made["EASY", name, "requested"].colour for name in names}
+    assert len({*colours.values(), made["Harm", "prior", "requested"].colour}) == 6
+    assert made["Harm", "quantile", "requested"].colour == colours["quantile"]
+
+
 def test_where_schedulers_outnumber_predictors_colours_tell_schedulers():
     keys = [(scheduler, predictor, "r") for scheduler in ("EASY", "EASY-SJBF", "List") for predictor in ("requested", "last2")]
     table = looks(keys)
