@@ -141,7 +141,8 @@ def test_harm_weighs_the_quantiles_that_were_served_and_easy_goes_by_the_point(c
     wide = point.join(pd.DataFrame({0.5: 0.2 * served["requested"], 0.95: served["requested"]}))
     mixed = served.sample(frac=1, random_state=0).index
     answers = {"point": point.loc[mixed], "wide": wide.loc[mixed]}
-    made = served_schedules(clean, known, rows, answers, served.loc[mixed], ("EASY", "Harm"))
+    made = served_schedules(clean, known, rows, answers, served.loc[mixed], ("EASY", "Harm"), named=("prior",))
+    assert [each.predictor for each in made if each.scheduler == "Harm"] == ["prior", "point", "wide"]
     start = {(each.scheduler, each.predictor): each.jobs["start_s"].to_numpy() for each in made}
     assert (start["EASY", "point"] == start["EASY", "wide"]).all()
     assert (start["Harm", "point"] != start["Harm", "wide"]).any()
