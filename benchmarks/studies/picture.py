@@ -71,7 +71,7 @@ def draw(made: pd.DataFrame) -> bytes:
     with figure(8.6, 0.7 + 0.95 * len(traces), generated=False) as canvas:
         panels = canvas.subplots(len(traces), len(METRICS), sharex="col", squeeze=False)
         for (trace, metric), rows in made.groupby(["trace", "metric"], sort=False):
-            axes = panels[traces.index(trace)][list(METRICS).index(metric)]
+            axes = panels[traces.index(str(trace))][list(METRICS).index(str(metric))]
             _changes(axes, rows.reset_index(drop=True))
         for row, trace in zip(panels, traces, strict=True):
             row[0].set_ylabel(trace, fontweight="bold", color=INK)
