@@ -1,4 +1,4 @@
-"""Compiled functions that are parts of others: linked into these, without machine code of their own.
+"""Compiled functions that are parts of others: linked in, no machine code of their own.
 
 Numba makes machine code of every function it compiles, and of two wrappers that hold a copy of its code, one for calls from Python
 and one for calls from C. Of two hundred functions that end up in one, that code is never run, and takes longer to make than that of
