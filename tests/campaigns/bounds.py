@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import random
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from sim.schedule import Schedule
 from tests.campaigns.apart import answer, apart
 from tests.campaigns.counts import Counts
 from tests.oracle.decisions import Whim
+from tests.support.patience import limit, unlimited
 from tests.support.workloads import PURE, TABLE_CORRECTIONS, Workload, columns, policy_of
 
 ATTEMPTS = 12_000
@@ -51,16 +51,15 @@ def _campaign(attempts: int, seed: int, folder: Path) -> Counts:
     short.schedule("EASY")  # compiled before time is taken: minutes, with bounds checked
     short.schedule("EASY+RUSH(skips=3)", start_decision=Whim())
     counts = Counts()
-    signal.signal(signal.SIGALRM, _hangs)
     for number in range(seed * 1_000_000, seed * 1_000_000 + attempts):
         draw = random.Random(number)
         load, policy = workload(draw), settings(draw)
-        signal.alarm(_HANGS_S)
+        limit(_HANGS_S, _hangs)
         try:
             outcome, finding = attempt(load, policy)
         except Exception as error:  # whatever it is, it is a finding
             outcome, finding = "failed", f"{type(error).__name__}: {error}"
-        signal.alarm(0)
+        unlimited()
         counts.add(outcome, finding and f"attempt {number}, {len(load.submit)} jobs, {policy}: {finding}")
     return counts
 

@@ -21,6 +21,7 @@ from features.clock import WEEK_S
 from tests.campaigns.apart import answer, apart
 from tests.campaigns.counts import Counts
 from tests.support.command import queuecast
+from tests.support.patience import FOREVER_S
 from tests.support.workloads import crowd
 
 ATTEMPTS = 30
@@ -82,7 +83,7 @@ def elsewhere(place: Path, which: int, whole: bool = False) -> dict[str, str]:
         env={**os.environ, "PYTHONPATH": str(_HOUSE), **VARIED[which]},
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=FOREVER_S,
         check=False,
     )
     if done.returncode:

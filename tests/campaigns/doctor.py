@@ -64,7 +64,7 @@ def _treat(scene: Scene, kills: int, random_: random.Random, folder: Path, count
         counts.findings.append(f"{said}: the doctor changed {sorted(changed)} of what was published")
     again = watched(lambda: scene.act(place), place, None)
     if again.code:
-        counts.findings.append(f"{said}: the next one ends with {again.code}: {again.output.strip()[-300:]}")
+        counts.findings.append(f"{said}: the next one {again.how}")
 
 
 def _dies(left: int):
@@ -80,7 +80,7 @@ def _doctor(place: Path, *options: str) -> tuple[int, list[dict[str, str]]]:
     done = watched(lambda: queuecast(place, "doctor", "--json", *options), place, None)
     stated = [json.loads(line) for line in done.output.splitlines() if line.startswith("{")]
     if done.code not in (0, 1):
-        raise RuntimeError(f"doctor ends with {done.code}: {done.output[-500:]}")
+        raise RuntimeError(f"doctor {done.how}")
     return done.code, stated
 
 

@@ -8,7 +8,6 @@ import json
 import os
 import random
 import resource
-import select
 import signal
 import subprocess
 import sys
@@ -20,10 +19,14 @@ from pathlib import Path
 from features.limits import MESSAGE
 from tests.campaigns.apart import answer, apart
 from tests.campaigns.counts import Counts
+from tests.support.patience import FOREVER_S, Patience, limit, unlimited
 
 ATTEMPTS = 20_000
 CASE_S, HANG_S, WARM_S = 20, 60, 900
-"""Seconds after which a case is a finding: interrupted in Python, or its process ended where that does not help; kernels may have to be compiled first."""
+"""Seconds of its own after which a case is a finding: interrupted in Python, or its process ended where that does not help.
+
+Kernels may have to be compiled first.
+"""
 MEMORY = 1 << 30
 """Bytes of address space that a worker may take beyond what it has once warm."""
 COMMANDS = 40
@@ -77,7 +80,7 @@ def _worker(first: int, behind: int, seed: int, folder: Path) -> Iterator[tuple[
     at, kind, held = first, "warming up", b""
     with contextlib.closing(os.fdopen(reader, "rb", 0)) as told:
         while True:
-            if not select.select([told], [], [], WARM_S if kind == "warming up" else HANG_S)[0]:
+            if not Patience([child], WARM_S if kind == "warming up" else HANG_S).ready([told]):
                 os.kill(child, signal.SIGKILL)
                 break
             more = told.read(1 << 16)
@@ -144,8 +147,7 @@ def _limited() -> None:
     def stop(*_: object) -> None:
         raise _TooLongError
 
-    signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, CASE_S)
+    limit(CASE_S, stop)
 
 
 def judge(kind: str, content: bytes, folder: Path) -> tuple[str, str | None]:
@@ -162,7 +164,7 @@ def judge(kind: str, content: bytes, folder: Path) -> tuple[str, str | None]:
         ours = [frame for frame in last if "/site-packages/" not in frame.filename][-1]
         return "escaped", f"{type(error).__name__}: {str(error)[:160]} ({Path(ours.filename).name}:{ours.lineno})"
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        unlimited()
 
 
 _COMMANDS = {
@@ -195,7 +197,7 @@ def _command(kind: str, folder: Path, *, alone: bool) -> str | None:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=120,
+            timeout=FOREVER_S,
             check=False,
         )
         code, out, said = done.returncode, done.stdout, done.stderr
@@ -226,7 +228,7 @@ def _in_process(arguments: list[str]) -> tuple[int, str, str]:
     except _TooLongError:
         return 1, out.getvalue(), f"took more than {CASE_S} s"
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        unlimited()
         sys.argv = before
     return 0, out.getvalue(), said.getvalue()
 

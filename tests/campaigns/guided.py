@@ -46,7 +46,7 @@ def _guide(parser: str, attempts: int, seed: int, collected: Path, atheris: Path
     for number, text in enumerate(_seeds(parser)):
         (collected / f"seed{number}").write_bytes(text)
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": f"{_HOUSE}{os.pathsep}{atheris}"}
-    options = [f"-runs={attempts}", f"-seed={seed + 1}", f"-max_len={LONGEST}", "-timeout=20", "-rss_limit_mb=1024"]
+    options = [f"-runs={attempts}", f"-seed={seed + 1}", f"-max_len={LONGEST}", "-timeout=300", "-rss_limit_mb=1024"]
     told = f"-artifact_prefix={collected.parent}/"
     asked = [
         sys.executable,

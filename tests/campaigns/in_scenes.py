@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.campaigns.counts import Counts
 from tests.support.scenes import SCENES, Scene, forked, warm
-from tests.support.system_calls import Call, available, watched
+from tests.support.system_calls import Answer, Call, available, watched
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,15 @@ def rehearsed(scene: Scene, folder: Path) -> Rehearsed:
     shutil.copytree(place, first)
     before = forked(lambda: scene.seen(place))
     calls: list[Call] = []
-    ended = watched(lambda: scene.act(place), place, lambda call: calls.append(call) or 0)
-    if ended.code:
-        raise RuntimeError(f"{scene.name} fails: {ended.output[-2000:]}")
+    undisturbed(scene, place, lambda call: calls.append(call) or 0)
     return Rehearsed(scene, place, first, before, forked(lambda: scene.result(place)), calls)
+
+
+def undisturbed(scene: Scene, place: Path, answer: Answer) -> None:
+    """Act ``scene`` while ``answer`` looks at its calls; RuntimeError where it fails."""
+    ended = watched(lambda: scene.act(place), place, answer)
+    if ended.code:
+        raise RuntimeError(f"{scene.name} {ended.how}")
 
 
 def shared_out(

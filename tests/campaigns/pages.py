@@ -30,6 +30,7 @@ from sim.campaigns.window_comparison import over_windows
 from tests.campaigns.counts import Counts
 from tests.support.arriving import arriving
 from tests.support.command import queuecast
+from tests.support.patience import FOREVER_S
 
 ATTEMPTS = 1500
 _IN_BROWSER = 25
@@ -317,7 +318,7 @@ def runs_in(program: str, text: str, folder: Path) -> list[str]:
         "--dump-dom",
     ]
     done = subprocess.run(
-        [program, *options, f"file://{folder / 'page.html'}"], capture_output=True, text=True, timeout=120, check=False
+        [program, *options, f"file://{folder / 'page.html'}"], capture_output=True, text=True, timeout=FOREVER_S, check=False
     )
     if "<main" not in done.stdout:
         return [f"the browser shows no page: {done.stderr[-200:]}"]

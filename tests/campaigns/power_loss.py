@@ -15,10 +15,10 @@ from pathlib import Path
 
 from tests.campaigns.apart import answer, apart
 from tests.campaigns.counts import Counts
-from tests.campaigns.in_scenes import rehearsed, shared_out
+from tests.campaigns.in_scenes import rehearsed, shared_out, undisturbed
 from tests.campaigns.kills import after, chosen, restored
 from tests.support.scenes import MODEL, SCENES, Scene, at_home, forked
-from tests.support.system_calls import Call, watched
+from tests.support.system_calls import Call
 
 ATTEMPTS = 200
 SHARES = {"run": 0.12, "night": 0.22, "promotion": 0.34, "campaign": 0.14, "ingestion": 0.18}
@@ -154,7 +154,7 @@ def _lose(scene: Scene, attempts: int, random_: random.Random, folder: Path, cou
     left.mkdir()
     points = chosen(calls, attempts, random_)
     restored(made.first, place)
-    watched(lambda: scene.act(place), place, _recorded(Disk(place), set(points), left, random_))
+    undisturbed(scene, place, _recorded(Disk(place), set(points), left, random_))
     for point in points:
         if not (left / str(point)).exists():
             continue  # the second time made fewer calls

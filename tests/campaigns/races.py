@@ -84,7 +84,7 @@ def _judge(place: Path, pair: tuple[str, ...], late: float, ended: list[Ended], 
     for name, each in zip(pair, ended, strict=True):
         said = each.output.strip().splitlines()[-1] if each.output.strip() else ""
         if each.hung:
-            wrong.append(f"{name} hangs")
+            wrong.append(f"{name} {each.how}")
         elif "Traceback" in each.output or "defect" in said:
             wrong.append(f"{name}: {each.output.strip()[-300:]}")
         elif each.code and not (name == "doctor" and each.code == 1) and not AT_WORK.search(said):

@@ -23,6 +23,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.patience import LOOK_S, Patience
+
 KILL = -1
 """Answer to a call: the process is killed before it."""
 Answer = Callable[["Call"], int]
@@ -84,6 +86,11 @@ class Ended:
     calls: int
     hung: bool = False
 
+    @property
+    def how(self) -> str:
+        """Return how it ended, with the end of its output."""
+        return f"{'hangs' if self.hung else f'ends with {self.code}'}: {' '.join(self.output.strip()[-300:].split())}"
+
 
 def available() -> bool:
     """Tell whether this system can watch calls."""
@@ -95,8 +102,8 @@ def available() -> bool:
 def watched(body: Callable[[], int], root: Path, answer: Answer | None, *, seconds: float = 120.0) -> Ended:
     """Run ``body`` in a fork; ask ``answer`` before each call that changes something below ``root``.
 
-    ``body`` returns the exit code. Without an ``answer`` no call is stopped. A process that takes longer than ``seconds`` is killed and
-    reported as hung.
+    ``body`` returns the exit code. Without an ``answer`` no call is stopped. A process that runs or waits for more than ``seconds`` is
+    killed and reported as hung; time in which the machine ran others, or ``answer`` was asked, is not counted.
     """
     ours, theirs = socket.socketpair()
     said = os.memfd_create("output")
@@ -108,13 +115,14 @@ def watched(body: Callable[[], int], root: Path, answer: Answer | None, *, secon
     theirs.close()
     calls, hung = 0, False
     process = os.pidfd_open(child)
+    patience = Patience([child], seconds)
     try:
         _, listeners, _, _ = socket.recv_fds(ours, 1, 1)
         if answer is None:
-            hung = not select.select([process], [], [], seconds)[0]
+            hung = not patience.ready([process])
         elif listeners:
             ours.send(b"g")
-            calls, hung = _supervise(child, process, listeners[0], str(root.resolve()), answer, time.monotonic() + seconds)
+            calls, hung = _supervise(child, process, listeners[0], str(root.resolve()), answer, patience)
             os.close(listeners[0])
         if hung:
             os.kill(child, signal.SIGKILL)
@@ -131,10 +139,10 @@ def watched(body: Callable[[], int], root: Path, answer: Answer | None, *, secon
 
 
 def together(bodies: Sequence[Callable[[], int]], *, seconds: float = 120.0) -> list[Ended]:
-    """Run all ``bodies`` at once, each in a fork; no call is stopped. What takes longer than ``seconds`` is killed."""
+    """Run all ``bodies`` at once, each in a fork; no call is stopped. When they hang (as in :func:`watched`) they are killed."""
     sys.stdout.flush()
     sys.stderr.flush()
-    started, deadline = [], time.monotonic() + seconds
+    started, living = [], {}
     for body in bodies:
         ours, theirs = socket.socketpair()
         said = os.memfd_create("output")
@@ -142,18 +150,21 @@ def together(bodies: Sequence[Callable[[], int]], *, seconds: float = 120.0) -> 
         if child == 0:
             _child(body, theirs, said, False)
         started.append((child, said))
+        living[child] = os.pidfd_open(child)
         ours.close()
         theirs.close()
-    ended = []
-    for child, said in started:
-        process = os.pidfd_open(child)
-        hung = not select.select([process], [], [], max(deadline - time.monotonic(), 0.0))[0]
-        if hung:
-            os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        os.close(process)
-        ended.append(Ended(os.waitstatus_to_exitcode(status), _said(said), 0, hung))
-    return ended
+    patience, ended = Patience(living.keys(), seconds), {}
+    while living:
+        ready = patience.ready(list(living.values()))
+        for child, said in started:
+            if child not in living or (ready and living[child] not in ready):
+                continue
+            if not ready:
+                os.kill(child, signal.SIGKILL)
+            _, status = os.waitpid(child, 0)
+            os.close(living.pop(child))
+            ended[child] = Ended(os.waitstatus_to_exitcode(status), _said(said), 0, not ready)
+    return [ended[child] for child, _ in started]
 
 
 def _said(output: int) -> str:
@@ -212,20 +223,17 @@ def _install() -> int:
     return listener
 
 
-def _supervise(child: int, process: int, listener: int, root: str, answer: Answer, deadline: float) -> tuple[int, bool]:
+def _supervise(child: int, process: int, listener: int, root: str, answer: Answer, patience: Patience) -> tuple[int, bool]:
     poll, calls = select.poll(), 0
     poll.register(listener, select.POLLIN)
     poll.register(process, select.POLLIN)
-    while True:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return calls, True
-        ready = dict(poll.poll(left * 1000))
+    while not patience.over():
+        ready = dict(poll.poll(LOOK_S * 1000))
         if not ready.get(listener, 0) & select.POLLIN:
             if process in ready:
                 return calls, False
             continue
-        request = bytearray(80)
+        asked, request = time.monotonic(), bytearray(80)
         try:
             fcntl.ioctl(listener, _RECEIVE, request)
         except OSError as error:
@@ -244,6 +252,8 @@ def _supervise(child: int, process: int, listener: int, root: str, answer: Answe
                 return calls, False
         with suppress(FileNotFoundError):  # the thread has ended
             fcntl.ioctl(listener, _SEND, bytearray(struct.pack("QqiI", number, 0, -failed, 0 if failed else _CONTINUE)))
+        patience.excuse(time.monotonic() - asked)
+    return calls, True
 
 
 def _call(thread: int, number: int, given: tuple[int, ...]) -> Call | None:

@@ -1,0 +1,86 @@
+"""Tell what hangs from what a busy machine is slow to run.
+
+A wall clock cannot: with ten times as many programs as cores everything takes ten times as long. CPU time alone cannot either: what
+waits for ever uses none. Linux says of every thread how long it ran, and how long it was ready while others ran.
+"""
+
+from __future__ import annotations
+
+import select
+import signal
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+LOOK_S = 0.5
+"""Seconds from one look at the processes to the next."""
+_IDLE = 0.1
+"""Processes that ran or were ready for less than this share of the time since the last look are waiting."""
+FOREVER_S = 3600.0
+"""Max seconds of a program with processes of its own, which nobody looks at: no machine is so slow."""
+
+
+class Patience:
+    """The ``seconds`` that ``processes`` are given together: in which one ran, or in which all of them waited.
+
+    Time in which one was ready and others ran, or in which it waited for a disk, is not theirs. Where the system does not say
+    (no ``schedstat``), all time is taken for theirs.
+    """
+
+    def __init__(self, processes: Collection[int], seconds: float) -> None:
+        self._processes, self._left = processes, seconds
+        self._before, _ = used(processes)
+        self._looked = time.monotonic()
+
+    def ready(self, files: Sequence[int | IO[bytes]]) -> list[int | IO[bytes]]:
+        """Wait until some of ``files`` can be read; return them, none where the time is up before."""
+        while not self.over():
+            if found := select.select(files, [], [], LOOK_S)[0]:
+                return list(found)
+        return []
+
+    def excuse(self, seconds: float) -> None:
+        """Leave out so many seconds just gone, in which the processes were kept waiting."""
+        self._looked += seconds
+
+    def over(self) -> bool:
+        """Look at the processes, if the last look was a while ago; tell whether their time is up."""
+        passed = time.monotonic() - self._looked
+        if passed >= LOOK_S:
+            now, active = used(self._processes)
+            ran, ready = (sum(now[path][which] - self._before.get(path, (0, 0))[which] for path in now) / 1e9 for which in (0, 1))
+            waits = not active and ran + ready < _IDLE * passed
+            # a long time since the last look is one in which this process did not run
+            self._left -= min(passed, 2 * LOOK_S) if waits else ran
+            self._before, self._looked = now, time.monotonic()
+        return self._left <= 0
+
+
+def used(processes: Collection[int]) -> tuple[dict[Path, tuple[int, int]], bool]:
+    """Return for how many nanoseconds each thread ran and was ready, and whether one is ready now or waits for a disk.
+
+    Time in which a thread is ready is told once it runs again.
+    """
+    found, active = {}, False
+    for thread in [path for process in processes for path in Path(f"/proc/{process}/task").glob("*")]:
+        with suppress(OSError):  # it has ended
+            ran, ready, _ = (thread / "schedstat").read_text().split()
+            found[thread] = int(ran), int(ready)
+            active |= (thread / "stat").read_text().rpartition(")")[2].split()[0] in "RD"
+    return found, active
+
+
+def limit(seconds: float, stop: Callable[..., None]) -> None:
+    """Call ``stop`` once this process has run for ``seconds`` more, or has waited for very long."""
+    signal.signal(signal.SIGPROF, stop)
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, FOREVER_S)
+
+
+def unlimited() -> None:
+    """Take back what :func:`limit` has set."""
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    signal.setitimer(signal.ITIMER_REAL, 0)
