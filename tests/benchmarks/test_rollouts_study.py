@@ -1,0 +1,89 @@
+"""The study of Rollout: equal information on both sides, and an answer that says what its rows say."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from benchmarks.studies import expected_harm_runs as runs
+from benchmarks.studies import rollouts as study
+from benchmarks.studies.expected_harm_runs import HALVES, Place
+from benchmarks.studies.rollouts import KNOWN, RUNS, SINGLE, answer, changes, costs, measured, page
+from features.jobs.cleaning import CleanTrace, clean
+from pipelines.ingest.workload import Workload, generate
+from sim.names import scheduler
+
+
+@pytest.fixture
+def trace(monkeypatch) -> CleanTrace:
+    made = clean(generate(Workload(jobs=300, procs=16, users=8, load=0.9, seed=3)))
+    monkeypatch.setattr(runs, "load", lambda *_: made)
+    runs.half_of.cache_clear()
+    return made
+
+
+def row(against: str, predictor: str, metric: str, relative: float, sure: bool, trace: str = "KTH-SP2") -> dict[str, object]:
+    bounds = {"low": relative - 0.01, "high": relative + 0.01, "replicates": 3}
+    names = {"name": f"Rollout / {predictor}", "against": against, "predictor": predictor, "metric": metric, "trace": trace}
+    return names | {"relative": relative, "sure": sure} | bounds
+
+
+FOUND = pd.DataFrame([
+    row("EASY", "sp3", "slowdown", -0.9, sure=True),
+    row("Harm", "sp3", "slowdown", -0.2, sure=True),
+    row("Harm", "sp3", "slowdown", -0.2, sure=True, trace="SDSC-SP2"),
+    row("Harm", "prior", "slowdown", 0.2, sure=True),
+    row("Harm", "requested", "slowdown", -0.7, sure=False),
+    row("EASY-SRF", "sp3", "slowdown", -0.1, sure=True),
+    row("SAF-EASY", "sp3", "slowdown", -0.1, sure=False),
+    row("SAF-EASY", "requested", "slowdown", 0.1, sure=True),
+    row("Harm", "sp3", "AWF", 0.05, sure=True),
+    row("EASY-SRF", "sp3", "AWF", 0.05, sure=True),
+])  # fmt: skip
+COST = pd.DataFrame({"sp3": [1.0, 14.2, 300.4], "prior": [1.0, 19.8, 410.0]}, index=["EASY", "Harm", "Rollout"])
+
+
+def test_every_single_policy_is_one_that_rollout_may_choose():
+    rule = scheduler("Rollout").rollout
+    assert rule is not None
+    assert {scheduler(name) for name in SINGLE} <= {scheduler(name) for name in rule.policies}
+
+
+def test_the_answer_names_what_is_sure_and_nothing_else():
+    said = answer(FOUND, COST)
+    assert (
+        "less slowdown with `sp3` on KTH-SP2, `sp3` on SDSC-SP2; more slowdown with `prior` on KTH-SP2; less AWF with none;" in said
+    )
+    assert "more AWF with `sp3` on KTH-SP2. " in said
+    assert "surely less slowdown in 1 and more in 1 of 3, less AWF in 0 and more in 1 of 1 cases" in said
+    assert "300 to 410 microseconds of CPU a job, `Harm` 14 to 20" in said
+    assert "**-20.0 [-21.0, -19.0]**" in changes(FOUND, "Harm")
+    assert "| -70.0 [-71.0, -69.0]" in changes(FOUND, "Harm")
+
+
+def test_rollout_is_compared_with_rivals_that_know_as_much(trace, tmp_path):
+    found = measured(Place(Path("/nowhere"), HALVES[0], tmp_path), "KTH-SP2", 1)
+    rows = found[found["metric"] == "slowdown"].set_index(["against", "name"])
+    for rival in ("Harm", *SINGLE):
+        for known in (known for known in KNOWN if f"{rival} / {known}" in RUNS):
+            mine, theirs = (rows.loc[("EASY", f"{name} / {known}"), "value"] for name in ("Rollout", rival))
+            assert tuple(rows.loc[(rival, f"Rollout / {known}"), ["value", "baseline"]]) == (mine, theirs)
+    cost = costs(trace)
+    assert (cost > 0).all(axis=None)
+    text = page(found, cost, "Made.")
+    assert "nan" not in text
+    assert text.count("| KTH-SP2 ") == len(RUNS) + len(KNOWN)
+
+
+def test_the_look_is_listed_before_anything_is_simulated(tmp_path, monkeypatch):
+    looks = tmp_path / "looks.csv"
+    monkeypatch.setattr(study, "LOOKS", looks)
+    monkeypatch.setattr(study, "measured", lambda *_: pytest.fail("listed") if looks.exists() else argparse.Namespace())
+    with pytest.raises(pytest.fail.Exception, match="listed"):
+        study.main(["--look", "2026-01-02, to see"])
+    assert pd.read_csv(looks)[["date", "traces", "why"]].to_numpy().tolist() == [["2026-01-02", "KTH-SP2 SDSC-SP2", "to see"]]
+    with pytest.raises(SystemExit):
+        study.main([])
