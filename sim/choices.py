@@ -1,4 +1,4 @@
-"""Choices of ``Rollout``: some policies run ahead over scenarios, and the best decides next.
+"""Let policies run ahead over scenarios, and the best decide next: ``Rollout``.
 
 At a pass, and at least ``every`` seconds after the last choice, if some waiting job fits in the free processors but not all of
 them together: from this moment on each policy schedules the jobs that run and wait, in each of K scenarios, until the last has ended;
@@ -47,7 +47,7 @@ _FEW = 256
 
 
 def room_for(plans: Sequence[Scheduler], settings: Sequence[Settings]) -> dict[str, Any]:
-    """Return what :meth:`sim.kernel.scratch.Scratch.work` must hold so that any of these schedulers can work on it."""
+    """Return the room that these schedulers need in :meth:`sim.kernel.scratch.Scratch.work`."""
     planning = [plan.algorithm in PLANNING for plan in plans]
     return {
         "plans": any(planning) or any(plan.reservations > 1 for plan in plans),
@@ -57,7 +57,10 @@ def room_for(plans: Sequence[Scheduler], settings: Sequence[Settings]) -> dict[s
 
 
 class Choices:
-    """Chooses among the policies of ``plan`` in a simulation of ``workload`` on ``work``; ``settings`` are the policies' codes."""
+    """Choose among the policies of ``plan`` in a simulation.
+
+    It is of ``workload`` on ``work``; ``settings`` are the policies' codes.
+    """
 
     def __init__(
         self, plan: Scheduler, settings: Sequence[Settings], source: Predictor, workload: Prepared, work: Work, seed: int
@@ -88,7 +91,10 @@ class Choices:
         work.state.counters[CHOICE] = 0
 
     def choose(self, now: int, settings: Settings, given: Inputs, conversation: Conversation | None) -> Settings:
-        """Answer the loop, which goes by ``settings`` and stopped for a choice; return the settings to go on with."""
+        """Choose for the loop, which stopped for it; return the settings to go on with.
+
+        It went by ``settings`` so far.
+        """
         work, state, counters = self._work, self._work.state, self._work.state.counters
         running = state.running[np.sort(state.plan[: counters[PLANS]] & ((1 << settings.bits) - 1))]
         waiting = self._first_waiting + np.flatnonzero(state.start[self._first_waiting : counters[NEXT]] < 0)

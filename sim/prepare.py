@@ -185,9 +185,9 @@ class Inputs(NamedTuple):
 
 
 def inputs(workload: Prepared, source: Predictor, policy: Policy, clock: Clock, by_request: bool = False) -> Inputs:
-    """Return the kernel's inputs for ``policy`` with the predictor ``source``, which only orders jobs if they are planned ``by_request``.
+    """Return the kernel's inputs for ``policy`` with the predictor ``source``.
 
-    InputError where the correction cannot ask it, and as :func:`sim.simulate`.
+    It only orders jobs if they are planned ``by_request``. InputError where the correction cannot ask it, and as :func:`sim.simulate`.
     """
     jobs, arrays, _, _ = workload
     estimates, clamped, code, memory = as_estimates(source, jobs, arrays, clock)

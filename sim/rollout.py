@@ -1,4 +1,4 @@
-"""Options of ``Rollout``, which lets some policies run ahead and goes by the best (:mod:`sim.choices`)."""
+"""Read the options of ``Rollout`` (:mod:`sim.choices`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLANS = ("predicted", "requested")
 
 @dataclass(frozen=True)
 class Rollout:
-    """The options of ``Rollout(...)``: the names of the policies, and how one of them is chosen."""
+    """Hold the names of the policies of ``Rollout(...)``, and how one of them is chosen."""
 
     policies: tuple[str, ...] = ("EASY", "EASY-SJBF", "EASY-SRF", "SAF-EASY", "SPF-EASY", "WFP3-EASY", "SRF-EASY")
     """The first decides until the first choice, and in ties."""

@@ -196,9 +196,9 @@ def leaves_a_choice(settings, queue, state):
 
 @apart
 def line_up_anew(settings, first, now, jobs, estimates, front, back, state):
-    """Line up the submitted jobs from row ``first`` on that wait, in the order of ``settings``; all before have started.
+    """Line up the jobs that wait in the order of ``settings``, as another policy takes over.
 
-    As when another policy takes over.
+    All jobs before row ``first`` have started.
     """
     counters = state.counters
     counters[WAITING] = 0

@@ -1,4 +1,4 @@
-"""What rollouts draw of the jobs that run and wait; the rollouts themselves are :func:`sim.kernel.run.run`."""
+"""Draw how long jobs take in rollouts, which are run by :func:`sim.kernel.run.run`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from sim.kernel.scenarios import place_of
 
 @apart
 def tell(code, memory, first, last, jobs, row, quantiles):
-    """Write quantiles of the jobs from ``first`` to before ``last`` to their rows of ``quantiles`` int64 [rows, levels].
+    """Write the quantiles of jobs to their rows of ``quantiles``, int64 [rows, levels].
 
-    ``row`` maps the kernel's jobs to rows of the table, and is empty where they are the same.
+    Of the jobs from ``first`` to before ``last``. ``row`` maps the kernel's jobs to rows of the table, and is empty where they are the same.
     """
     for job in range(first, last):
         tell_quantiles(code, memory, job, jobs, quantiles, row[job] if len(row) > 0 else job)
@@ -19,10 +19,10 @@ def tell(code, memory, first, last, jobs, row, quantiles):
 
 @apart
 def draw_runtimes(rows, elapsed, requested, uniforms, quantiles, runtimes):
-    """Draw the runtime of jobs in each scenario, of what they have not outlived, as :mod:`sim.kernel.scenarios` does.
+    """Draw the runtime of jobs in each scenario, of what they have not outlived.
 
-    ``rows`` of the table, and ``elapsed`` seconds and ``requested`` of each, int64 [jobs]. Writes ``runtimes`` [scenarios, jobs or more]: longer
-    than ``elapsed`` in any case.
+    As :mod:`sim.kernel.scenarios` does. ``rows`` of the table, and ``elapsed`` seconds and ``requested`` of each, int64 [jobs].
+    Writes ``runtimes`` [scenarios, jobs or more]: longer than ``elapsed`` in any case.
     """
     levels = quantiles.shape[1]
     for job in range(len(rows)):

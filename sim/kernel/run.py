@@ -58,7 +58,7 @@ class Sweep(NamedTuple):
 
 @kernel
 def run(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, sweep):
-    """Run :func:`sim.kernel.loop.advance`, or each simulation of a sweep from ``now`` to its end.
+    """Run :func:`sim.kernel.loop.advance`, or each simulation of a sweep to its end.
 
     A sweep's predictor must not be one that the loop has to ask.
     """
@@ -97,7 +97,10 @@ def reset(free, jobs, state, memory, sweep):
 
 @apart
 def resume(row, settings, now, jobs, estimates, front, back, state, sweep):
-    """Go on from ``now`` with a pass: the first jobs run, the others wait, and runtimes are those of ``row``."""
+    """Go on from ``now`` with a pass, with the runtimes of ``row``.
+
+    The first jobs run, the others wait.
+    """
     counters, running, total = state.counters, len(sweep.planned), len(jobs.submit)
     for job in range(total):
         jobs.runtime[job] = sweep.runtimes[row, job]
@@ -142,7 +145,7 @@ def add_up(row, jobs, state, sweep):
 
 
 def measured(sums: np.ndarray, jobs: int) -> np.ndarray:
-    """Return the metrics ``MEASURED`` [..., 4] of schedules of so many jobs from their sums [..., SUMS]."""
+    """Return the metrics ``MEASURED`` [..., 4] of so many jobs from sums [..., SUMS]."""
     of = np.moveaxis(sums, -1, 0)
     metrics = (of[WAITS] / jobs, of[SLOWDOWNS] / jobs, of[RESPONSES] / of[AREA], 0.75 * of[ABOVE] / of[BELOW])
     return np.stack(metrics, axis=-1)
