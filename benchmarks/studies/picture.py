@@ -25,7 +25,7 @@ from sim.simulate import simulate
 DATA = STUDIES / "data" / "expected-harm.parquet"
 _ORANGE, _SKY, _BLUE = "#e69f00", "#56b4e9", "#0072b2"
 SHOWN = {
-    ("EASY", "clairvoyant"): ("EASY, exact runtimes (a bound)", MUTED),
+    ("EASY", "clairvoyant"): ("EASY, exact runtimes", MUTED),
     ("EASY-SJBF", "quantile"): ("EASY-SJBF, quantile", _ORANGE),
     ("Harm", "prior"): ("Harm, no model", _SKY),
     ("Harm", "quantile"): ("Harm, quantile", _BLUE),
