@@ -1,8 +1,9 @@
 """Measure what Harm does to a schedule, for whom, and what it depends on.
 
-``python -m benchmarks.studies.expected_harm --half first`` prints the page docs/studies/expected-harm.md as of the first halves of the traces; ``--write``
-writes it, with its pictures and its data, below ``--pages``. ``--half second`` looks at the second halves: it must say ``--look "DATE, why"``, and
-every look is listed. ``--section`` measures only some tables, and prints them. Finished simulations are kept under ``--keep``.
+``python -m benchmarks.studies.expected_harm --half first`` prints the page docs/studies/expected-harm.md as of the first halves of
+the traces; ``--write`` writes it, with its pictures and its data, below ``--pages``, and ``--again`` draws it from these data.
+``--half second`` looks at the second halves: it must say ``--look "DATE, why"``, and every look is listed. ``--section`` measures only
+some tables, and prints them. Finished simulations are kept under ``--keep``.
 The protocol: :mod:`benchmarks.studies.expected_harm_protocol`. Needs the traces under ``--shared``.
 """
 
@@ -21,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.pages import HOUSE, LOADED, SHARED, STUDIES, made_by
-from benchmarks.studies.expected_harm_page import NAME, bounded, write
+from benchmarks.studies.expected_harm_page import NAME, bounded, kept, write
 from benchmarks.studies.expected_harm_protocol import protocol_page
 from benchmarks.studies.expected_harm_runs import HALVES, Place
 from benchmarks.studies.expected_harm_tables import LARGE, LEARNED, METRICS, REQUESTS, SECTIONS, SPARED, TRACES, Counts
@@ -154,10 +155,18 @@ def main(argv: Sequence[str] | None = None, say: Callable[[str], None] = print) 
     parser.add_argument("--workers", type=int, default=2, help="processes")
     parser.add_argument("--pages", type=Path, default=STUDIES, help="where --write puts the page, its pictures and data/")
     parser.add_argument("--write", action="store_true", help="write the page")
+    parser.add_argument(
+        "--again", action="store_true", help="draw the page of the last look again, from its data; simulate nothing"
+    )
     parser.add_argument("--protocol", action="store_true", help="write the page with its protocol alone; simulate nothing")
     options = parser.parse_args(argv)
     if options.protocol:
         protocol_page(options.pages / f"{NAME}.md", LOOKS)
+        return
+    if options.again:
+        found, made = kept(options.pages / "data" / f"{NAME}.parquet")
+        made = f"{made.partition(' Drawn again')[0]} Drawn again at {LOADED}."
+        write(found, checks(found), Counts(), HALVES[1], made, LOOKS, options.pages, say)
         return
     if options.half == HALVES[1]:
         if not options.look or "," not in options.look:

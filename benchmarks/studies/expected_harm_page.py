@@ -16,7 +16,6 @@ from matplotlib.ticker import MaxNLocator
 from benchmarks.common.tables import Table, markdown, write_page
 from benchmarks.studies.expected_harm_protocol import protocol, wrapped
 from benchmarks.studies.expected_harm_tables import (
-    COMPARED,
     EXACT,
     HEADLINE,
     LEARNED,
@@ -76,10 +75,28 @@ def write(
         return
     (pages / "data").mkdir(parents=True, exist_ok=True)
     write_page(pages / f"{NAME}.md", text, matters)
-    rows = pd.concat([found[name].assign(section=name) for name in COMPARED], ignore_index=True)
-    rows.to_parquet(pages / "data" / f"{NAME}.parquet", index=False, compression="zstd")
+    keep(found, made, pages / "data" / f"{NAME}.parquet")
     draw(found, pages / f"{NAME}.png")
     draw_groups(found["groups"], pages / f"{NAME}-who.png")
+
+
+def keep(found: Mapping[str, pd.DataFrame], made: str, path: Path) -> None:
+    """Keep all tables, and how they were made, in one file: the column ``section`` tells them apart."""
+    rows = pd.concat([table.assign(section=name) for name, table in found.items()], ignore_index=True).assign(made=made)
+    rows["group"], rows["sure"] = rows["group"].astype("string"), rows["sure"].astype("boolean")
+    rows.to_parquet(path, index=False, compression="zstd")
+
+
+def kept(path: Path) -> tuple[dict[str, pd.DataFrame], str]:
+    """Return the tables that :func:`keep` wrote, and how they were made."""
+    rows = pd.read_parquet(path)
+    made = str(rows.pop("made").iloc[0])
+    found = {}
+    for name, mine in rows.groupby("section", sort=False):
+        table = mine.drop(columns="section").reset_index(drop=True)
+        exact = {"sure": "bool", "weeks": "int64", "replicates": "int64", "units": "int64"}
+        found[str(name)] = table.astype({column: kind for column, kind in exact.items() if table[column].notna().all()})
+    return found, made
 
 
 def page(found: Mapping[str, pd.DataFrame], judged: Sequence[Any], counts: Counts, half: str, made: str, looks: Path) -> str:
@@ -88,6 +105,7 @@ def page(found: Mapping[str, pd.DataFrame], judged: Sequence[Any], counts: Count
     lines = [
         TOP.format(answer=wrapped(answer(headline, half)), rivals=", ".join(RIVALS), made=made),
         *_section("In short", SHORT, in_short(found)),
+        *_section("Where it fails, and who pays", fails(found)),
         *_section("Targets", "Claims of the protocol, with their figures (changes in %, with intervals).", targets(judged)),
         *_section("Intervals", "Change against EASY with requested times.", intervals(headline)),
         *_section("Other schedulers", RIVALRY),
@@ -150,11 +168,43 @@ def answer(headline: pd.DataFrame, half: str) -> str:
         f"{100 * row[SLOWDOWN]:+.0f} / {100 * row[AWF]:+.1f} / {100 * row[P2SF]:+.1f} % on {title}"
         for title, row in rows.iterrows()
     ]
-    worse = ", ".join(f"{row['metric']} on {row['trace']}" for row in sure.to_dict("records")) or "nothing"
+    worse = ", ".join(f"{row['metric']} on {row['trace']} is surely worse" for row in sure.to_dict("records"))
     return (
         f"On {half} halves, `Harm` with the distributions of `quantile` changes slowdown / packing (AWF) / fairness (P2SF) against EASY with requested "
-        f"times by {'; '.join(told)}. Surely worse is {worse}."
+        f"times by {'; '.join(told)}. {worse or 'No metric is surely worse'}."
     )
+
+
+def fails(found: Mapping[str, pd.DataFrame]) -> str:
+    """Say where AWF or P2SF is surely higher than EASY's, and which jobs and users pay."""
+    rise = {name: _surely_higher(found[name]) for name in ("loads", "qualities")}
+    last = found["longest"].set_index(["name", "trace"])["worst_percent_h"]
+    before, after = last["EASY / requests"], last[f"Harm / {LEARNED}"]
+    waits = "; ".join(f"{before[title]:.1f} to {after[title]:.1f} h on {title}" for title in before.index)
+    jobs = found["worst"].query("unit == 'jobs'").set_index("trace")
+    each = "; ".join(f"{row['share_over_an_hour']:.1%} on {title}" for title, row in jobs.iterrows())
+    asked = found["strategy"].query("side == 'strategic' and metric == 'slowdown' and asking == 'exact'")
+    easy, told = (asked[(asked["name"] == "EASY / requests") == plain]["relative"] for plain in (True, False))
+    lines = [
+        "Below, `told` is a table of `quantile`'s distributions, and `prior` no model.",
+        "",
+        f"* **At other loads** AWF or P2SF is surely higher than EASY's: {rise['loads'] or 'nowhere'}.",
+        f"* **With other predictions**: {rise['qualities'] or 'nowhere'}.",
+        f"* **The longest waits** are no shorter: the mean of the longest 1 % goes from {waits}.",
+        f"* **Jobs that wait over an hour longer** than under EASY, means over replicates: {each}.",
+        f"* **Users who ask for just what they use** have {-told.max():.0%} to {-told.min():.0%} less slowdown themselves, "
+        f"under EASY {-easy.max():.0%} to {-easy.min():.0%}; what others lose by them is below.",
+    ]
+    return wrapped("\n".join(lines))
+
+
+def _surely_higher(table: pd.DataFrame) -> str:
+    rows = table[(table["metric"] != SLOWDOWN) & (table["low"] > 0)]
+    told = []
+    for (title, name), mine in rows.groupby(["trace", "name"], sort=False):
+        changes = " and ".join(f"{row['metric']} {row['relative']:+.1%}" for row in mine.to_dict("records"))
+        told.append(f"{title}, {name}: {changes}")
+    return "; ".join(told)
 
 
 def _cell(row: Mapping[str, Any]) -> str:

@@ -345,5 +345,3 @@ SECTIONS: dict[str, Section] = {
     each.__name__: each
     for each in (headline, rivals, parts, constants, scenarios, loads, qualities, groups, worst, longest, strategy, cost)
 }
-COMPARED = ("headline", "rivals", "parts", "constants", "scenarios", "loads", "qualities")
-"""Sections whose rows are changes with intervals."""

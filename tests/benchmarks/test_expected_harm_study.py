@@ -11,7 +11,7 @@ import pytest
 from benchmarks.studies import expected_harm as study
 from benchmarks.studies import expected_harm_runs as runs
 from benchmarks.studies import expected_harm_tables as tables
-from benchmarks.studies.expected_harm_page import write
+from benchmarks.studies.expected_harm_page import kept, page, write
 from benchmarks.studies.expected_harm_protocol import looks_table, protocol
 from benchmarks.studies.expected_harm_runs import HALVES, HONEST, Place, Run
 from benchmarks.studies.expected_harm_tables import HEADLINE, LEARNED, METRICS, REQUESTS, SECTIONS, Counts
@@ -237,5 +237,8 @@ def test_the_page_has_every_section_and_its_pictures(place, monkeypatch, tmp_pat
     ):
         assert words in text
     assert "nan" not in text
+    again, made = kept(tmp_path / "pages" / "data" / "expected-harm.parquet")
+    drawn = [page(each, study.checks(each), counts, "first", made, tmp_path / "no-looks.csv") for each in (found, again)]
+    assert drawn[0] == drawn[1]
     assert {path.suffix for path in (tmp_path / "pages").iterdir()} == {".md", ".png", ""}
     assert len(pd.read_parquet(tmp_path / "pages" / "data" / "expected-harm.parquet")) > 300
