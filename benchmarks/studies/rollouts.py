@@ -40,7 +40,7 @@ RUNS = {
 }
 REPLICATES = 3
 
-TEXT = """# Is it worth to simulate ahead instead of weighing harm?
+TEXT = """# Does simulating ahead beat weighing expected harm?
 
 {answer}
 
@@ -52,7 +52,8 @@ look at second halves it is listed in [data/expected_harm_looks.csv](data/expect
 {made}"""
 CHANGES = """Of jobs of second halves, whole traces being simulated, {replicates} replicates with submissions moved by up to {shake} s: change of a metric in %
 against EASY with requested times in the same replicates, with 95 % intervals over weeks and replicates together, which are
-not corrected for the number of comparisons. Bold is sure: the interval excludes no change. Lower is better. Predictions of `sp3` are asked for
+not corrected for the number of comparisons. Bold is sure: the interval excludes no change. Lower is better. Metrics
+are those of [expected-harm.md](expected-harm.md). Predictions of `sp3` are asked for
 again at every pass."""
 COST = "Microseconds of CPU a job on {title} with its predictor and what prepares the run, in one process, one run of each:"
 LIMITS = """What this does not show: what `Rollout` gives with other policies, weights or scenarios, on other traces, or with a
