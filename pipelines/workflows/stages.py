@@ -17,7 +17,6 @@ from models.runtime.protocol import CompiledPredictor, Predictor
 from pipelines.storage.lake import Lake
 from sim.campaigns.campaign import Campaign, campaign_schedules, predictor_name
 from sim.history_starts import history_starts
-from sim.names import scheduler as named_scheduler
 from sim.prepare import as_predictor
 from sim.schedule import Schedule, recorded, schedule_table
 from sim.shaken import moved_by_seed
@@ -118,8 +117,11 @@ def campaign(
 
 
 def takes_correction(scheduler: str) -> bool:
-    """Tell whether predictions can expire under ``scheduler``."""
-    return named_scheduler(scheduler).harm is None
+    """Tell whether predictions can expire under ``scheduler``: not under ``Harm``.
+
+    Goes by the beginning of the name alone, as pages show whatever names tables hold.
+    """
+    return not scheduler.lower().startswith("harm")
 
 
 def worth_weighing(predictor: str | Predictor) -> bool:

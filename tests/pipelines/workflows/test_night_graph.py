@@ -122,7 +122,7 @@ def test_a_run_and_a_night_of_the_same_day_do_not_mix(home: Home) -> None:
     page = (home.place / "home" / "reports" / "arriving.html").read_text()
     assert 'href="nights/arriving/index.html"' in page
     assert page == night_page(home, day).replace('href="index.html"', 'href="nights/arriving/index.html"')
-    assert set(home.lake.read("comparison", "arriving")[0]["predictor"]) == {"requested", "champion"}
+    assert set(home.lake.read("comparison", "arriving")[0]["predictor"]) == {"requested", "prior", "champion"}
 
     assert home.do("full_run", day).success
     run = versions.current()
