@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.common.pages import HOUSE, SHARED, STUDIES, made_by
+from benchmarks.common.pages import HOUSE, SHARED, STUDIES, kept, made_by
 from benchmarks.common.tables import markdown, write_page
 from benchmarks.studies.expected_harm import LOOKS, note_look
 from benchmarks.studies.expected_harm_page import bounded
@@ -137,7 +137,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         place = Place(options.shared, HALVES[1], HOUSE / ".queuecast" / "replays", pool)
         found = pd.concat([measured(place, title, REPLICATES) for title in options.trace], ignore_index=True)
-    cost = costs(half_of(options.trace[0], options.shared, HALVES[1]).trace)
+    first = half_of(options.trace[0], options.shared, HALVES[1])
+    cost = kept(place.keep, "studies.rollouts", [first.key], lambda: costs(first.trace))
     text = page(found, cost, made_by("studies.rollouts", argv))
     if options.write:
         write_page(STUDIES / "rollouts.md", text)
