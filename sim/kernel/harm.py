@@ -21,12 +21,14 @@ Of the jobs that fit now, that with the largest (order_urgency urgency urgent + 
 gain; else the next. Where the head fits too, it waits for those of them whose quantile ``short_level`` is at most ``short``
 seconds; then it starts. All of this begins anew after each start, and a pass ends when no job may start.
 
-Where the rule as first found leaves a choice: equal jobs go in the order of the queue, that by submission, then by file; starving
-jobs come before all others. c_h is the sum of the delays D that starts let happen to this job while it was the head, and L_h the
-time to its reservation by requested times when it first became the head, at least ``least_reserve``; both stay with the job if
-another becomes the head and it returns. Jobs that end at the same second in a scenario are all counted. Means of a job's runtime
-are over its draws, not its whole distribution. A job skipped by a start decision counts as absent for the rest of the pass.
-Predictions never expire, so that there are no corrections: what remains of a running job follows from how long it has run.
+Where the rule as first found leaves a choice: equal jobs go in the order of the queue, that by submission, then by file. Starving
+jobs come before all others, and a starving head is protected by requested times, too, so that no distribution can hold it back
+for long: a job passes it only if EASY would let it, and none does where it fits. c_h is the sum of the delays D that starts let
+happen to this job while it was the head, and L_h the time to its reservation by requested times when it first became the head, at
+least ``least_reserve``; both stay with the job if another becomes the head and it returns. Jobs that end at the same second in a
+scenario are all counted. Means of a job's runtime are over its draws, not its whole distribution. A job skipped by a start decision
+counts as absent for the rest of the pass. Predictions never expire, so that there are no corrections: what remains of a running job
+follows from how long it has run.
 
 What was left out of the rule as first found, because it gained nothing on first halves: a second chance for starts that EASY would
 make, an age that every job counts as having waited already, and weights other than 1 in harm and fairness. Tried and left out, too:
@@ -62,6 +64,7 @@ from sim.kernel.scenarios import (
 )
 from sim.kernel.state import (
     ENDED,
+    EXTRA,
     FREE,
     NEXT,
     SHADOW,
@@ -227,7 +230,7 @@ def start_next(settings, now, jobs, requests, dependencies, state, scenarios):
     head = scenarios.queue[first]
     counters[SHADOW_KNOWN] = 0
     become_head(head, now, jobs, state, scenarios, settings.bits)
-    job, delay = next_to_pass(first, now, jobs, dependencies, state, scenarios)
+    job, delay = next_to_pass(first, now, jobs, dependencies, state, scenarios, settings.bits)
     if job < 0:
         if jobs.procs[head] > counters[FREE]:
             return False
@@ -254,7 +257,7 @@ def become_head(head, now, jobs, state, scenarios, bits):
 
 
 @kernel
-def next_to_pass(first, now, jobs, dependencies, state, scenarios):
+def next_to_pass(first, now, jobs, dependencies, state, scenarios, bits):
     """Return the job that starts next in front of the head, and the delay of the head.
 
     The head is ``queue[first]``, the delay in seconds; -1 for no job.
@@ -263,6 +266,9 @@ def next_to_pass(first, now, jobs, dependencies, state, scenarios):
     head = queue[first]
     needed, machine = jobs.procs[head], scales[MACHINE]
     head_fits = needed <= state.counters[FREE]
+    starving = facts[head, KEY] == -np.inf
+    if starving and head_fits:
+        return -1, 0.0
     i = first + 1
     while i < numbers[QUEUED] and not may_pass(queue[i], head_fits, jobs, state, scenarios):
         i += 1
@@ -278,6 +284,8 @@ def next_to_pass(first, now, jobs, dependencies, state, scenarios):
     for at in range(i, numbers[QUEUED]):
         job = queue[at]
         if not may_pass(job, head_fits, jobs, state, scenarios):
+            continue
+        if starving and not easy_would_start(job, needed, now, jobs, state, bits):
             continue
         procs = jobs.procs[job]
         share = machine * share_of(job, now, jobs, scenarios)
@@ -330,3 +338,15 @@ def urgency_of(job, scenarios):
     scales = scenarios.scales
     rate = scales[RESPONSES] / scales[SLOWDOWNS] if scales[SLOWDOWNS] > 0.0 else 0.0
     return scenarios.facts[job, URGENT] * rate / scales[BACKLOG]
+
+
+@kernel
+def easy_would_start(job, needed, now, jobs, state, bits):
+    """Tell whether EASY by requested times would let ``job`` pass the head.
+
+    The head needs ``needed`` processors, more than are free.
+    """
+    counters = state.counters
+    if counters[SHADOW_KNOWN] == 0:
+        reserve(needed, state, bits)
+    return now + jobs.requested[job] <= counters[SHADOW] or jobs.procs[job] <= counters[EXTRA]

@@ -138,6 +138,7 @@ class Harming(Deciding):
 
         by_request = [(start + job.requested, job.procs) for job, start in running]
         shadow = begins(by_request, free)
+        extra = free + sum(n for end, n in by_request if end <= shadow) - head.procs
         self.reserved.setdefault(head, max(shadow - now, rule.least_reserve))
         reached = [begins(scenario, free) for scenario in ends]
         wait = fmean(reached) - now
@@ -151,6 +152,8 @@ class Harming(Deciding):
 
         fits = head.procs <= free
         candidates = [job for job in waiting[1:] if job.procs <= free]
+        if self.starvation_s is not None and now - head.submit > self.starvation_s:
+            candidates = [job for job in candidates if not fits and (now + job.requested <= shadow or job.procs <= extra)]
         if fits:
             candidates = [job for job in candidates if self.latest(job) <= rule.short]
 

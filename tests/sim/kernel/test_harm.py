@@ -161,6 +161,20 @@ def test_crowds(predictor: Any, semantics: str) -> None:
     assert other >= 3, "as EASY's"
 
 
+def test_a_starving_head_is_protected_by_requests_too() -> None:
+    """All jobs seem to end at once, so that nothing seems to harm a wide job: it waits until it starves, and not much longer."""
+    load = crowd(np.random.default_rng(3), size=600, machine=16, longest_s=3000)
+    load = replace(load, procs=[16 if job % 20 == 0 else min(procs, 4) for job, procs in enumerate(load.procs)])
+    blind = TablePredictor("blind", lambda jobs: np.ones(len(jobs)), quantiles=lambda jobs: pd.DataFrame(1.0, jobs.index, LEVELS))
+
+    def longest(starvation_s: int | None) -> int:
+        made = load.schedule("Harm(width_credit=0)", blind, starvation_s=starvation_s).jobs
+        return int((made["start_s"] - made["submit_s"]).max())
+
+    assert longest(None) > 50_000
+    assert longest(20_000) <= 20_000 + max(load.requested)
+
+
 def test_widths_that_share_a_place() -> None:
     load = crowd(np.random.default_rng(12), size=100, machine=1030)
     load = replace(load, procs=[1 + 256 * (procs % 5) for procs in load.procs])
