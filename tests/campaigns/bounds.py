@@ -33,6 +33,13 @@ _HANGS_S = 120
 CHECKED, PLAIN = {"NUMBA_BOUNDSCHECK": "1"}, {"NUMBA_DISABLE_JIT": "1"}
 """Kernels compiled with checks, minutes once; kernels as plain Python, slow jobs but at once."""
 ALGORITHMS = ("EASY", "EASY(reservations=2)", "JustBF", "Conservative", "List", "Strict")
+WEIGHING = (
+    "Harm",
+    "Harm(scenarios=1,short=0)",
+    "Harm(width_credit=5,memory=0)",
+    "Rollout(policies=EASY+SAF-EASY+JustBF,scenarios=2,every=1)",
+)
+"""Schedulers that draw scenarios, with orders of their own; their oracles are asked in tests/sim."""
 SEMANTICS = ("per-second", "per-event", "per-second(expiry=pass)", "per-event(expiry=pass,every=50)", "per-second(every=30)")
 TABLES = ("estimates", "requested", "clairvoyant", "requested*2")
 MIXED = ("MIXED(n=1,r=2,wait=3)", "MIXED(n=1,wait=2,expansion=3,standardised=yes)")
@@ -50,6 +57,7 @@ def _campaign(attempts: int, seed: int, folder: Path) -> Counts:
     short = Workload(2, [0, 0], [1, 1], [2, 1], [1, 1], [None, None], [1, 1])
     short.schedule("EASY")  # compiled before time is taken: minutes, with bounds checked
     short.schedule("EASY+RUSH(skips=3)", start_decision=Whim())
+    short.schedule("Harm")
     counts = Counts()
     for number in range(seed * 1_000_000, seed * 1_000_000 + attempts):
         draw = random.Random(number)
@@ -113,12 +121,14 @@ def workload(draw: random.Random) -> Workload:
 
 def settings(draw: random.Random) -> dict[str, Any]:
     """Draw a policy, possible or not: :func:`sim.simulate`'s arguments, and ``asked``, a start decision's percent or None."""
-    algorithm = draw.choice(ALGORITHMS)
+    algorithm = draw.choice((*ALGORITHMS, *ALGORITHMS, *WEIGHING))
     order = "FCFS" if algorithm == "Conservative" else draw.choice(PURE)
     asked = draw.choice([None, None, None, 30, 100])
     policy: dict[str, Any] = {
-        "scheduler": f"{order}-{algorithm}" + (f"-{draw.choice(PURE)}" if algorithm.startswith("EASY") else ""),
-        "predictor": draw.choice([*TABLES, *TABLES, *ALL]),
+        "scheduler": algorithm
+        if algorithm in WEIGHING
+        else f"{order}-{algorithm}" + (f"-{draw.choice(PURE)}" if algorithm.startswith("EASY") else ""),
+        "predictor": draw.choice([*TABLES, *TABLES, *ALL, "prior"]),
         "correction": draw.choice([*TABLE_CORRECTIONS, *CORRECTIONS]),
         "semantics": draw.choice(SEMANTICS),
         "starvation_s": draw.choice([None, None, 0, 50, SECONDS]) if algorithm != "Conservative" else None,
@@ -149,7 +159,7 @@ def attempt(load: Workload, policy: dict[str, Any]) -> tuple[str, str | None]:
         return "wrong", wrong
     by_table = predictor in TABLES or (made.quantiles is None and given["correction"] in TABLE_CORRECTIONS)
     plain = asked is None and not given.get("shake_s") and len(load.submit) <= 60 and given["correction"] in TABLE_CORRECTIONS
-    if not (by_table and plain) or "(every" in given["semantics"]:
+    if not (by_table and plain) or "(every" in given["semantics"] or policy["scheduler"] in WEIGHING:
         return "whole", None
     wanted = load.by_oracle(
         **policy_of(policy["scheduler"]),
