@@ -1,4 +1,4 @@
-"""Make the page and the pictures of :mod:`benchmarks.studies.expected_harm`, and state its protocol."""
+"""Make the page of :mod:`benchmarks.studies.expected_harm`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
 
 from benchmarks.common.tables import Table, markdown, write_page
+from benchmarks.studies.expected_harm_pictures import AWF, P2SF, SLOWDOWN, draw, draw_groups, titles_of
 from benchmarks.studies.expected_harm_protocol import protocol, wrapped
 from benchmarks.studies.expected_harm_tables import (
-    EXACT,
     HEADLINE,
     LEARNED,
     METRICS,
@@ -26,13 +22,8 @@ from benchmarks.studies.expected_harm_tables import (
     TRACES,
     Counts,
 )
-from pipelines.report.style import INK, MUTED, encode, figure
 
 NAME = "expected-harm"
-SLOWDOWN, AWF, P2SF = METRICS.values()
-_COLOURS = {"requested": MUTED, "last2": "#56b4e9", "quantile": "#0072b2", "clairvoyant": "#e69f00"}
-_HARM = {REQUESTS: "requested", LEARNED: "quantile", EXACT: "clairvoyant"}
-"""What is drawn of Harm, by the predictor whose colour it has."""
 
 TOP = """# Does a scheduler that weighs distributions pay for slowdown with packing or fairness?
 
@@ -129,18 +120,18 @@ def page(found: Mapping[str, pd.DataFrame], judged: Sequence[Any], counts: Count
     lines = [
         TOP.format(answer=wrapped(f"{answer(headline, half)} {missed(judged)}"), rivals=", ".join(RIVALS), made=made),
         *_section("In short", SHORT, in_short(found)),
-        *_section("Where it fails, and who pays", fails(found)),
+        *_section("Where it fails, and at whose cost", fails(found)),
         *_section("Targets", "Claims of the protocol, with their figures (changes in %, with intervals).", targets(judged)),
         *_section("Intervals", "Change against EASY with requested times.", intervals(headline)),
         *_section("Other schedulers", RIVALRY),
-        *(line for title in _titles(headline) for line in [f"{title}:", "", rivals_table(found["rivals"], title), ""]),
+        *(line for title in titles_of(headline) for line in [f"{title}:", "", rivals_table(found["rivals"], title), ""]),
         *_section("What each part is worth", PARTS, by_trace(found["parts"], "without")),
         *_section("What it depends on", CONSTANTS, by_trace(only_sure(found["constants"]), "constant")),
         *_section("", "Scenarios, against EASY with requested times:", by_trace(found["scenarios"], "scenarios")),
         *_section("", "Load, against EASY with requested times at the same load:", by_trace(found["loads"], "load, predictions")),
         *_section("", "Predictions, against EASY with requested times:", by_trace(found["qualities"], "predictions")),
-        *_section("Who gains, who loses", WHO),
-        *(line for each in product(_titles(headline), (LEARNED, REQUESTS)) for line in groups_section(found["groups"], *each)),
+        *_section("Which jobs gain, which lose", WHO),
+        *(line for each in product(titles_of(headline), (LEARNED, REQUESTS)) for line in groups_section(found["groups"], *each)),
         *_section("", WORST, worst_table(found["worst"])),
         *_section("", "The longest waits in hours, means over replicates:", longest_table(found["longest"])),
         *_section("Strategic users", STRATEGY, strategy_table(found["strategy"])),
@@ -175,18 +166,14 @@ def _section(heading: str, text: str, table: str = "") -> list[str]:
 
 
 def matters(table: Table) -> bool:
-    """Keep all tables but those of who gains on traces other than the first."""
-    return table.section != "Who gains, who loses" or not table.caption.startswith(TRACES[1:])
-
-
-def _titles(table: pd.DataFrame) -> list[str]:
-    return [str(title) for title in table["trace"].unique()]
+    """Keep all tables but those of which jobs gain on traces other than the first."""
+    return table.section != "Which jobs gain, which lose" or not table.caption.startswith(TRACES[1:])
 
 
 def answer(headline: pd.DataFrame, half: str) -> str:
     """Say in two sentences what ``Harm`` gives on the half."""
     rows = (
-        headline[headline["name"] == LEARNED].pivot(index="trace", columns="metric", values="relative").reindex(_titles(headline))
+        headline[headline["name"] == LEARNED].pivot(index="trace", columns="metric", values="relative").reindex(titles_of(headline))
     )
     sure = headline[(headline["name"] == LEARNED) & (headline["low"] > 0)]
     told = [
@@ -266,7 +253,7 @@ def in_short(found: Mapping[str, pd.DataFrame]) -> str:
         "EASY-WFP3, quantile": "EASY-WFP3 / quantile",
     }
     headings, rows = ["trace", *chosen, *(f"Harm, {name}" for name in HEADLINE)], []
-    for title in _titles(found["headline"]):
+    for title in titles_of(found["headline"]):
         mine, theirs = (found[name][found[name]["trace"] == title] for name in ("headline", "rivals"))
         cells = [triple(theirs[theirs["name"] == name]) for name in chosen.values()]
         rows.append([title, *cells, *(triple(mine[mine["name"] == name]) for name in HEADLINE)])
@@ -311,7 +298,7 @@ def only_sure(table: pd.DataFrame) -> pd.DataFrame:
 
 def by_trace(table: pd.DataFrame, heading: str) -> str:
     """Return a row a variant, a column a trace."""
-    titles = _titles(table)
+    titles = titles_of(table)
     groups = dict(iter(table.groupby(["name", "trace"], sort=False)))
     names = table["name"].unique()
     return markdown([heading, *titles], [[name, *(triple(groups[name, title]) for title in titles)] for name in names])
@@ -361,7 +348,7 @@ def worst_table(worst: pd.DataFrame) -> str:
 
 def longest_table(longest: pd.DataFrame) -> str:
     """Return the longest waits: the longest / the 99.9 % quantile / the mean of the longest 1 %."""
-    titles = _titles(longest)
+    titles = titles_of(longest)
     groups = {
         (row["name"], row["trace"]): f"{row['max_h']:.0f} / {row['thousandth_h']:.0f} / {row['worst_percent_h']:.1f}"
         for row in longest.to_dict("records")
@@ -393,74 +380,3 @@ def cost_table(cost: pd.DataFrame) -> str:
         ["jobs of", *map(str, table.columns)],
         [[str(name), *(f"{value:.1f}" for value in row)] for name, row in zip(table.index, table.to_numpy(), strict=True)],
     )
-
-
-def draw(found: Mapping[str, pd.DataFrame], path: Path) -> None:
-    """A column a trace, a row for AWF and one for P2SF."""
-    titles = _titles(found["headline"])
-    with figure(2.6 * len(titles) + 0.8, 5.6, generated=False) as canvas:
-        panels = canvas.subplots(2, len(titles), squeeze=False)
-        for column, title in enumerate(titles):
-            mine, theirs = (found[name][found[name]["trace"] == title] for name in ("headline", "rivals"))
-            for row, metric in enumerate((AWF, P2SF)):
-                _panel(panels[row][column], mine[mine["name"].isin(list(_HARM))], theirs, metric)
-            panels[0][column].set_title(title)
-            panels[1][column].set_xlabel("change of slowdown, %")
-        for axes, metric in zip(panels[:, 0], (AWF, P2SF), strict=True):
-            axes.set_ylabel(f"change of {metric}, %")
-        words = {"requested": "requested times", "clairvoyant": "exact runtimes"}
-        handles = [
-            Line2D([], [], marker="o", color=colour, linestyle="", label=words.get(name, name)) for name, colour in _COLOURS.items()
-        ]
-        handles.append(Line2D([], [], marker="*", color=INK, linestyle="", markersize=11, label="Harm"))
-        canvas.legend(handles=handles, loc="outside upper center", ncols=len(handles))
-        path.write_bytes(encode(canvas, "png"))
-
-
-RIGHT = 40.0
-"""Slowdowns that are worse by more than this, %, are drawn at the edge."""
-
-
-def _panel(axes: Axes, harm: pd.DataFrame, rivals: pd.DataFrame, metric: str) -> None:
-    wide = rivals.pivot(index=["name", "predictor"], columns="metric", values="relative") * 100
-    for (_, predictor), x, y in zip(wide.index, wide[SLOWDOWN], wide[metric], strict=True):
-        axes.plot(min(x, RIGHT), y, "o" if x <= RIGHT else ">", color=_COLOURS[predictor], markersize=4, alpha=0.75, clip_on=False)
-    for name, rows in harm.groupby("name", sort=False):
-        x, y = (rows[rows["metric"] == each].iloc[0] for each in (SLOWDOWN, metric))
-        bars = [100 * np.array([[each["relative"] - each["low"]], [each["high"] - each["relative"]]]) for each in (x, y)]
-        colour = _COLOURS[_HARM[str(name)]]
-        axes.errorbar(
-            100 * x["relative"], 100 * y["relative"], bars[1], bars[0], fmt="none", ecolor=colour, elinewidth=1.2, zorder=3
-        )
-        axes.plot(100 * x["relative"], 100 * y["relative"], "*", color=colour, markersize=13, markeredgecolor=INK, zorder=4)
-    axes.axhline(0, color=INK, linewidth=0.8, linestyle=":")
-    axes.axvline(0, color=INK, linewidth=0.8, linestyle=":")
-    axes.set_xlim(-100, RIGHT)
-    axes.set_yscale("symlog", linthresh=10, linscale=2)
-    ticks = [tick for tick in (-100, -30, -10, -5, 0, 5, 10, 30, 100, 1000) if axes.get_ylim()[0] <= tick <= axes.get_ylim()[1]]
-    axes.set_yticks(ticks, [f"{tick:+g}" if tick else "0" for tick in ticks])
-    axes.minorticks_off()
-    axes.fill_between([-100, -25], [axes.get_ylim()[0]] * 2, 0, color="#009e73", alpha=0.08, linewidth=0)
-
-
-def draw_groups(groups: pd.DataFrame, path: Path) -> None:
-    """A column a trace: each group's part of the change of slowdown and of AWF."""
-    titles = _titles(groups)
-    with figure(2.9 * len(titles) + 0.4, 5.2, generated=False) as canvas:
-        for axes, title in zip(canvas.subplots(1, len(titles), squeeze=False)[0], titles, strict=True):
-            rows = groups[(groups["trace"] == title) & (groups["name"] == LEARNED)].reset_index(drop=True)
-            place = np.arange(len(rows)) + rows["by"].ne(rows["by"].shift()).cumsum().to_numpy()
-            axes.barh(place - 0.2, 100 * rows["slowdown_part"], 0.4, color="#0072b2", label=SLOWDOWN)
-            axes.barh(place + 0.2, 100 * rows["weighted_part"], 0.4, color="#e69f00", label=AWF)
-            axes.set_yticks(place, [str(group) for group in rows["group"]], fontsize=7)
-            for by, each in rows.groupby("by", sort=False):
-                axes.text(axes.get_xlim()[0], place[each.index[0]] - 0.65, str(by), fontsize=7, fontweight="bold", va="center")
-            axes.invert_yaxis()
-            axes.axvline(0, color=INK, linewidth=0.8)
-            axes.xaxis.set_major_locator(MaxNLocator(5))
-            axes.grid(axis="y", visible=False)
-            axes.set_title(title)
-            axes.set_xlabel("part of the change, %")
-        handles, labels = axes.get_legend_handles_labels()
-        canvas.legend(handles, labels, loc="outside upper center", ncols=2)
-        path.write_bytes(encode(canvas, "png"))

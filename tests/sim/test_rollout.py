@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -29,6 +26,7 @@ from tests.conftest import SHARED, needs_shared
 from tests.models.runtime.test_lightgbm import days
 from tests.oracle.rollout import starts
 from tests.sim.kernel.test_harm import Foggy, Known
+from tests.support.uncompiled import agree_uncompiled
 from tests.support.workloads import (
     TABLE_CORRECTIONS,
     Workload,
@@ -221,15 +219,8 @@ def test_a_machine_that_decides_when_jobs_end_is_refused() -> None:
 
 @pytest.mark.slow
 def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
-    """Compiled code does not check bounds, NumPy does: the same with the kernels as plain Python, in a process of its own."""
-    script = """
-import features.jit
-features.jit.njit = features.jit.kernel = features.jit.apart = lambda function: function
-import tests.sim.test_rollout as these
-these.test_any_small_workload()
-these.test_where_jobs_follow_others()
-these.test_distributions_told_in_python()
-"""
-    root = Path(__file__).resolve().parents[2]
-    run = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    agree_uncompiled(
+        "sim.test_rollout.test_any_small_workload",
+        "sim.test_rollout.test_where_jobs_follow_others",
+        "sim.test_rollout.test_distributions_told_in_python",
+    )

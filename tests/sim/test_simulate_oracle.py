@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +16,7 @@ from sim.kernel.corrections import CORRECTIONS
 from sim.names import ALGORITHMS
 from sim.semantics import SEMANTICS
 from tests.oracle import scheduler as oracle
+from tests.support.uncompiled import agree_uncompiled
 from tests.support.workloads import (
     CONSERVATIVE,
     EASY_NAMES,
@@ -57,18 +55,11 @@ def test_the_oracle_knows_every_algorithm_order_correction_and_semantics_there_i
 
 @pytest.mark.slow
 def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
-    """Compiled code does not check bounds, NumPy does: such tests with the kernels as plain Python, in a process of its own."""
-    script = """
-import features.jit
-features.jit.njit = features.jit.kernel = features.jit.apart = lambda function: function
-import tests.sim.test_simulate_oracle, tests.models.runtime.test_nag, tests.models.runtime.test_hierarchy
-tests.sim.test_simulate_oracle.test_any_small_workload()
-tests.models.runtime.test_nag.test_on_any_small_workload_as_in_plain_python()
-tests.models.runtime.test_hierarchy.test_on_any_small_workload_as_in_plain_python()
-"""
-    root = Path(__file__).resolve().parents[2]
-    run = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    agree_uncompiled(
+        "sim.test_simulate_oracle.test_any_small_workload",
+        "models.runtime.test_nag.test_on_any_small_workload_as_in_plain_python",
+        "models.runtime.test_hierarchy.test_on_any_small_workload_as_in_plain_python",
+    )
 
 
 @settings(max_examples=500, deadline=None)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -28,6 +25,7 @@ from tests.models.runtime.test_lightgbm import days
 from tests.models.runtime.test_sp import SurvivalByHand
 from tests.oracle.decisions import Whim
 from tests.oracle.harm import starts
+from tests.support.uncompiled import agree_uncompiled
 from tests.support.workloads import Workload, crowd, dependent_crowd, dependent_workloads, workloads
 
 policies = st.fixed_dictionaries(
@@ -216,18 +214,11 @@ def test_a_slice_of_a_real_trace(predictor: str) -> None:
 
 @pytest.mark.slow
 def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
-    """Compiled code does not check bounds, NumPy does: the same with the kernels as plain Python, in a process of its own."""
-    script = """
-import features.jit
-features.jit.njit = features.jit.kernel = features.jit.apart = lambda function: function
-import tests.sim.kernel.test_harm as these
-these.test_any_small_workload()
-these.test_distributions_told_in_python()
-these.test_start_decisions()
-"""
-    root = Path(__file__).resolve().parents[3]
-    run = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    agree_uncompiled(
+        "sim.kernel.test_harm.test_any_small_workload",
+        "sim.kernel.test_harm.test_distributions_told_in_python",
+        "sim.kernel.test_harm.test_start_decisions",
+    )
 
 
 FROZEN = {

@@ -5,10 +5,7 @@ The cases by hand are for a machine of ten processors; a job is written (submit,
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +20,7 @@ from sim.names import scheduler as named
 from sim.semantics import SEMANTICS
 from tests.oracle import scheduler as oracle
 from tests.oracle.decisions import Until, Whim, decided
+from tests.support.uncompiled import agree_uncompiled
 from tests.support.workloads import (
     CONSERVATIVE,
     EASY_NAMES,
@@ -144,17 +142,10 @@ def test_crowds_with_queues_of_hundreds(scheduler: str, semantics: str) -> None:
 
 @pytest.mark.slow
 def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
-    """Compiled code does not check bounds, NumPy does: the same with the kernels as plain Python, in a process of its own."""
-    script = """
-import features.jit
-features.jit.njit = features.jit.kernel = features.jit.apart = lambda function: function
-import tests.sim.kernel.test_start_decisions as these
-these.test_any_small_workload()
-these.test_a_plan_that_is_kept()
-"""
-    root = Path(__file__).resolve().parents[3]
-    run = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    agree_uncompiled(
+        "sim.kernel.test_start_decisions.test_any_small_workload",
+        "sim.kernel.test_start_decisions.test_a_plan_that_is_kept",
+    )
 
 
 # Claims
