@@ -1,0 +1,140 @@
+"""Clusters of nodes as arrays: what jobs ask for, whether and where they fit, take and give back.
+
+A job runs inside one cluster. It asks for chunks: so many equal parts, each of which lies on one node. Chunks ``apart`` lie on
+nodes of their own ("4 nodes with 8 processors each"), others where there is room ("32 processors anywhere": 32 chunks of one).
+A job that asks for ``whole`` nodes gets nodes on which nothing runs, and all that is on them. Nodes are taken in their order.
+
+Whether a job fits is asked of a table ``free`` [nodes, resources] and a table ``left`` [clusters, limits], which are those of now
+(``Nodes.free``, ``Nodes.left``) or of a planned moment.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from features.jit import kernel
+
+PROCS, MEMORY_KIB, GPUS, DISK_KIB = range(4)
+"""Resources of a node. A machine has the first ones of them, as many as it needs."""
+
+NOWHERE = -1
+"""Value in ``Nodes.cluster``: the job holds no nodes."""
+
+NO_LIMIT = -1
+"""Value in ``Requests.limit``: none of this kind for the job."""
+
+
+class Requests(NamedTuple):
+    """What the jobs of a table ask for, int64, a row a job.
+
+    ``chunks`` [jobs], ``each`` [jobs, resources] of one chunk, ``apart`` and ``whole`` [jobs] 0 or 1, ``properties`` [jobs] bits that
+    a node must have, ``eligible`` [jobs] bits of the clusters that could hold the job if they were empty. ``limit`` [jobs, kinds]:
+    the limits that count the job, or -1; ``weight`` [jobs, kinds]: for how much of it the job counts.
+    """
+
+    chunks: np.ndarray
+    each: np.ndarray
+    apart: np.ndarray
+    whole: np.ndarray
+    properties: np.ndarray
+    eligible: np.ndarray
+    limit: np.ndarray
+    weight: np.ndarray
+
+
+class Nodes(NamedTuple):
+    """The machine and what runs on it, int64.
+
+    ``first`` [clusters + 1]: a cluster's nodes are ``first[c]`` to ``first[c + 1]``. ``capacity`` and ``free`` [nodes, resources],
+    ``properties`` [nodes] bits; ``left`` [clusters, limits]: what is left of each limit in each cluster. ``row`` [jobs]: the row of
+    the table of each of the kernel's jobs. ``cluster`` [rows]: where the job runs or is planned. Its nodes are ``node`` from
+    ``begin[row]`` on, ``held[row]`` many, with so many ``chunk`` each; ``begin`` [rows + 1] leaves room for all it can hold.
+    """
+
+    first: np.ndarray
+    capacity: np.ndarray
+    free: np.ndarray
+    properties: np.ndarray
+    left: np.ndarray
+    requests: Requests
+    row: np.ndarray
+    cluster: np.ndarray
+    begin: np.ndarray
+    held: np.ndarray
+    node: np.ndarray
+    chunk: np.ndarray
+
+
+@kernel
+def room_on(node, row, nodes, free):
+    """Return how many chunks of a job there is room for on ``node``."""
+    asked = nodes.requests
+    if asked.properties[row] & ~nodes.properties[node] != 0:
+        return 0
+    room = asked.chunks[row]
+    for resource in range(free.shape[1]):
+        if asked.whole[row] != 0 and free[node, resource] != nodes.capacity[node, resource]:
+            return 0
+        needed = asked.each[row, resource]
+        if needed > 0:
+            room = min(room, free[node, resource] // needed)
+    return min(room, 1) if asked.apart[row] != 0 else room
+
+
+@kernel
+def within_limits(row, cluster, nodes, left):
+    """Tell whether no limit on the job's user, group or class is passed if it runs in ``cluster``."""
+    asked = nodes.requests
+    for kind in range(asked.limit.shape[1]):
+        limit = asked.limit[row, kind]
+        if limit != NO_LIMIT and left[cluster, limit] < asked.weight[row, kind]:
+            return False
+    return True
+
+
+@kernel
+def fits(row, cluster, nodes, free, left):
+    """Tell whether the job fits into ``cluster``, with what is ``free`` and ``left``."""
+    if nodes.requests.eligible[row] >> cluster & 1 == 0 or not within_limits(row, cluster, nodes, left):
+        return False
+    needed = nodes.requests.chunks[row]
+    for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
+        needed -= room_on(node, row, nodes, free)
+        if needed <= 0:
+            return True
+    return False
+
+
+@kernel
+def choose(row, cluster, nodes, free):
+    """Put a job that fits on the first nodes with room; note them, and take nothing yet."""
+    needed = nodes.requests.chunks[row]
+    at = nodes.begin[row]
+    node = nodes.first[cluster]
+    while needed > 0:
+        room = min(room_on(node, row, nodes, free), needed)
+        if room > 0:
+            nodes.node[at] = node
+            nodes.chunk[at] = room
+            at += 1
+            needed -= room
+        node += 1
+    nodes.held[row] = at - nodes.begin[row]
+    nodes.cluster[row] = cluster
+
+
+@kernel
+def change(row, sign, nodes, free, left):
+    """Take a job's nodes and its part of limits (``sign`` -1), or give them back (1)."""
+    asked = nodes.requests
+    cluster = nodes.cluster[row]
+    for at in range(nodes.begin[row], nodes.begin[row] + nodes.held[row]):
+        node = nodes.node[at]
+        for resource in range(free.shape[1]):
+            amount = nodes.capacity[node, resource] if asked.whole[row] != 0 else nodes.chunk[at] * asked.each[row, resource]
+            free[node, resource] += sign * amount
+    for kind in range(asked.limit.shape[1]):
+        if asked.limit[row, kind] != NO_LIMIT:
+            left[cluster, asked.limit[row, kind]] += sign * asked.weight[row, kind]
