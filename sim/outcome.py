@@ -65,7 +65,8 @@ class Outcome(NamedTuple):
 
     Times are in seconds from the trace's origin. ``runtime`` is the simulated one, ``skips`` are by start decisions,
     ``predictor`` is its name, ``clamped`` counts its clamped predictions, ``seconds`` is the wall time of the simulation alone,
-    ``retraining`` that of the training in it, ``quantiles`` are the predicted distributions.
+    ``retraining`` that of the training in it, ``quantiles`` are the predicted distributions; ``plans``, ``searches`` and
+    ``search_costs`` are those of :class:`~sim.schedule.Schedule`.
     """
 
     submit: np.ndarray
@@ -79,6 +80,9 @@ class Outcome(NamedTuple):
     seconds: float
     retraining: float
     quantiles: pd.DataFrame | None
+    plans: pd.DataFrame | None = None
+    searches: pd.DataFrame | None = None
+    search_costs: pd.DataFrame | None = None
 
 
 def outcome(

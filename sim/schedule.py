@@ -40,6 +40,12 @@ class Schedule:
     prediction was replaced. The other fields say what produced the schedule; ``simulate_s`` is the wall time of the simulation alone, of which
     ``retrain_s`` went into training predictors at midnight. ``quantiles``, of a predictor that knows distributions, is what it said of each job's
     runtime at its submission: seconds, a row a job in the same order, a column a level in (0, 1).
+
+    Of a scheduler that plans, else None: ``plans`` has a row for each moment ``time_s`` at which the plan of a job changed, the first at its
+    submission, in the order of time: ``job_id time_s planned_start_s cluster nodes`` (``cluster`` is "" and ``nodes`` null on one pool of processors,
+    else text like "0-3,7"). ``searches`` has a row for each accepted move of a search: ``time_s search iteration plan_jobs wait_gain slowdown_gain
+    fairness_gain`` (relative improvements, before - after over before). ``search_costs`` has a row a search: ``time_s plan_jobs iterations accepted
+    seconds`` (wall time).
     """
 
     jobs: pd.DataFrame
@@ -58,6 +64,9 @@ class Schedule:
     simulate_s: float = 0.0
     retrain_s: float = 0.0
     quantiles: pd.DataFrame | None = None
+    plans: pd.DataFrame | None = None
+    searches: pd.DataFrame | None = None
+    search_costs: pd.DataFrame | None = None
 
     @property
     def label(self) -> str:
@@ -81,6 +90,9 @@ def as_schedule(made: Outcome, jobs: pd.DataFrame, policy: Policy, *, procs: int
         simulate_s=made.seconds,
         retrain_s=made.retraining,
         quantiles=made.quantiles,
+        plans=made.plans,
+        searches=made.searches,
+        search_costs=made.search_costs,
         **policy._replace(predictor=made.predictor)._asdict(),
     )
 

@@ -28,7 +28,8 @@ from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.campaigns.windows import Window, Windows, split_windows
 from sim.kernel.scratch import Scratch
-from sim.kernel.state import Jobs
+from sim.metrics.predictability import predicted_start_error_s
+from sim.metrics.satisfaction import UserJobs
 from sim.metrics.schedule_metrics import TAU_S, as_columns, measure
 from sim.outcome import TRACE_SECONDS, Outcome, outcome
 from sim.policy import Policy
@@ -150,20 +151,23 @@ def simulate_point(setting: Setting, point: Point) -> Schedule:
 
 def evaluate_point(setting: Setting, point: Point) -> list[Row]:
     """Return the rows of one point, a row a tau. An InputError names the point."""
-    made, arrays, _ = _outcome(setting, point)
-    columns = as_columns(made.submit, made.start, arrays.runtime, arrays.procs, made.predicted, made.corrections)
+    made, workload, _ = _outcome(setting, point)
+    arrays = workload.arrays
+    seen = UserJobs(arrays.user, made.submit, made.start, arrays.runtime, arrays.procs, arrays.requested)
+    columns = as_columns(seen, made.predicted, made.corrections)
+    error = predicted_start_error_s(made.plans, workload.jobs["job_id"].to_numpy(), made.start)
     identity = point.policy._asdict() | {"trace": setting.trace, "procs": setting.procs, "generated": setting.generated}
     identity |= {"window": point.window, "window_begin_s": setting.windows[point.window].begin_s}
     rows = []
     for tau_s in setting.taus_s:
         identity["tau_s"] = float(tau_s)
         row: Row = {name: identity[name] for name in IDENTITY} | measure(columns, setting.procs, tau_s)
-        row |= {"clamped_predictions": made.clamped, "simulate_s": made.seconds}
+        row |= {"predicted_start_error_s": error, "clamped_predictions": made.clamped, "simulate_s": made.seconds}
         rows.append(row)
     return rows
 
 
-def _outcome(setting: Setting, point: Point) -> tuple[Outcome, Jobs, np.ndarray | None]:
+def _outcome(setting: Setting, point: Point) -> tuple[Outcome, Prepared, np.ndarray | None]:
     """Return a point's outcome, its jobs, and their rows in the window, if shaken."""
     try:
         workload, rows = setting.prepared[point.window], None
@@ -172,7 +176,7 @@ def _outcome(setting: Setting, point: Point) -> tuple[Outcome, Jobs, np.ndarray 
             workload, rows = _shaken(setting, point)
             source = in_order(as_predictor(source), setting.windows[point.window].jobs, rows)
         made = outcome(workload, point.policy._replace(predictor=source), clock=setting.clock, scratch=_scratch())
-        return made, workload.arrays, rows
+        return made, workload, rows
     except InputError as error:
         raise InputError(f"{point}: {error}") from error
     except Exception as error:

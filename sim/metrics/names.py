@@ -1,7 +1,8 @@
 """Every metric of a schedule: names, format, direction, meaning and source.
 
-All tables, pages and comparisons ask here. A metric's formula is in :mod:`sim.metrics.schedule_metrics` (:mod:`sim.metrics.user_fairness` for
-fairness between users): a metric is those two, and a test.
+All tables, pages and comparisons ask here. A metric's formula is in :mod:`sim.metrics.schedule_metrics` (of users in
+:mod:`sim.metrics.user_fairness` and :mod:`sim.metrics.satisfaction`, of plans in :mod:`sim.metrics.predictability`): a metric is
+those two, and a test.
 """
 
 from __future__ import annotations
@@ -116,6 +117,30 @@ METRICS: dict[str, Metric] = {
         short="corrections",
         form=",d",
     ),
+    "nuwt_mean": Metric(
+        "NUWT, mean",
+        "ratio",
+        "Normalised user wait time: a user's total wait over the processor-seconds it used, in seconds for each; mean over users. Below 1 "
+        "a user computed for longer than it waited.",
+        _KLUSACEK,
+        compared=False,
+    ),
+    "nuwt_sd": Metric("NUWT, standard deviation", "ratio", "How far apart users are in it.", _KLUSACEK, compared=False),
+    "complaints": Metric(
+        "complaints",
+        "count",
+        "Jobs that waited longer than (ln(processors) + 1) × a share of the requested time, the smaller the longer the request, summed "
+        "over the user's jobs present at its last submission before the job's start.",
+        _KLUSACEK,
+        compared=False,
+    ),
+    "predicted_start_error_s": Metric(
+        "error of planned starts",
+        "seconds",
+        "Distance of the start planned at submission from the actual one, mean over jobs; of schedulers that plan.",
+        _KLUSACEK,
+        compared=False,
+    ),
     "clamped_predictions": Metric(
         "clamped predictions",
         "count",
@@ -129,21 +154,17 @@ METRICS: dict[str, Metric] = {
 }
 
 FAIRNESS: dict[str, Metric] = {
-    "nuwt_mean": Metric(
-        "NUWT, mean",
-        "ratio",
-        "Normalised user wait time: a user's total wait over the processor-seconds it used, in seconds for each; mean over users.",
+    "nuwt_mean": METRICS["nuwt_mean"],
+    "nuwt_sd": METRICS["nuwt_sd"],
+    "nuwt_below_1": Metric(
+        "users with NUWT below 1",
+        "share",
+        "Share of users that computed for longer than they waited.",
         _KLUSACEK,
+        lower_is_better=False,
     ),
-    "nuwt_std": Metric("NUWT, standard deviation", "ratio", "How far apart users are in it.", _KLUSACEK),
-    "dissatisfied_users": Metric(
-        "dissatisfied users",
-        "count",
-        "Users with a job that waited longer than (ln(processors) + 1) × a share of the requested time, the smaller the longer "
-        "the request, summed over the user's jobs present at its last submission before that job's start.",
-        _KLUSACEK,
-    ),
-    "dissatisfied_jobs": Metric("dissatisfying jobs", "count", "Number of such jobs.", _KLUSACEK),
+    "complaining_users": Metric("complaining users", "count", "Users with a complaint.", _KLUSACEK),
+    "complaints": METRICS["complaints"],
 }
 
 TRIAL: dict[str, Metric] = {

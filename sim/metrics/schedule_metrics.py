@@ -15,6 +15,9 @@ import pandas as pd
 
 from features.errors import InputError
 from features.statistics import Ratio
+from sim.metrics.predictability import predicted_start_error_s
+from sim.metrics.satisfaction import UserJobs, user_jobs
+from sim.metrics.user_fairness import fairness_of
 from sim.schedule import Schedule
 
 TAU_S = 10.0
@@ -27,7 +30,7 @@ class Columns(NamedTuple):
     """A schedule's columns, [jobs] each, and its first submission and last end.
 
     Times in seconds and processors, float64, and the number of corrections; ``first_s`` and ``last_s`` are the first submission
-    and the last end.
+    and the last end, ``of_users`` what users see of the jobs.
     """
 
     wait: np.ndarray
@@ -38,25 +41,31 @@ class Columns(NamedTuple):
     corrections: np.ndarray
     first_s: int
     last_s: int
+    of_users: UserJobs
 
 
-def as_columns(
-    submit: np.ndarray, start: np.ndarray, runtime: np.ndarray, procs: np.ndarray, predicted: np.ndarray, corrections: np.ndarray
-) -> Columns:
+def as_columns(jobs: UserJobs, predicted: np.ndarray, corrections: np.ndarray) -> Columns:
     """Return the columns of a schedule from whole seconds, int64 [jobs] each."""
-    wait = start - submit
-    first, last = int(submit.min()), int((start + runtime).max())
-    waited, ran = wait.astype(np.float64), runtime.astype(np.float64)
-    return Columns(waited, ran, waited + ran, procs.astype(np.float64), predicted.astype(np.float64), corrections, first, last)
+    wait = jobs.start - jobs.submit
+    first, last = int(jobs.submit.min()), int((jobs.start + jobs.runtime).max())
+    waited, ran = wait.astype(np.float64), jobs.runtime.astype(np.float64)
+    return Columns(
+        waited, ran, waited + ran, jobs.procs.astype(np.float64), predicted.astype(np.float64), corrections, first, last, jobs
+    )
 
 
 def evaluate(schedule: Schedule, tau_s: float = TAU_S) -> pd.Series:
     """Return all metrics of ``schedule`` by name; times in seconds.
 
-    Counts are ``int``, the rest ``float`` (dtype object). Raises InputError for a schedule without jobs, and for one with a job
-    that starts before its submission or has no runtime.
+    Counts are ``int``, the rest ``float`` (dtype object). Those that a schedule does not have are NaN: fairness between users
+    where none is known, the error of planned starts where nothing is planned. Raises InputError for a schedule without jobs, and
+    for one with a job that starts before its submission or has no runtime.
     """
-    record = measure(_columns(schedule), schedule.procs, tau_s)
+    columns = _columns(schedule)
+    record = measure(columns, schedule.procs, tau_s)
+    record["predicted_start_error_s"] = predicted_start_error_s(
+        schedule.plans, schedule.jobs["job_id"].to_numpy(), columns.of_users.start
+    )
     record |= {"clamped_predictions": int(schedule.clamped_predictions), "simulate_s": float(schedule.simulate_s)}
     return pd.Series(record, dtype=object, name=schedule.label)
 
@@ -76,6 +85,7 @@ def measure(columns: Columns, procs: int, tau_s: float = TAU_S) -> dict[str, int
         "makespan_s": makespan,
         "underpredicted_jobs": int((columns.predicted < columns.runtime).sum()),
         "corrections": int(columns.corrections.sum()),
+        **fairness_of(columns.of_users),
     }
 
 
@@ -123,8 +133,7 @@ def _columns(schedule: Schedule) -> Columns:
     name = f"schedule {schedule.label}" + (f" of {schedule.trace}" if schedule.trace else "")
     if len(jobs) == 0:
         raise InputError(f"{name}: has no jobs")
-    submit, start, runtime, procs = (jobs[column].to_numpy(np.int64) for column in ("submit_s", "start_s", "runtime_s", "procs"))
-    columns = as_columns(submit, start, runtime, procs, jobs["predicted_s"].to_numpy(), jobs["corrections"].to_numpy())
+    columns = as_columns(user_jobs(schedule), jobs["predicted_s"].to_numpy(), jobs["corrections"].to_numpy())
     if columns.wait.min() < 0:
         raise InputError(f"{name}: job {jobs['job_id'].iloc[int(columns.wait.argmin())]} starts before its submission")
     if columns.runtime.min() <= 0:

@@ -95,7 +95,7 @@ def test_metrics_at_the_limits_are_those_of_exact_arithmetic() -> None:
     assert found["utilization"] == pytest.approx(float(Fraction(sum(area), PROCESSORS * span)), rel=1e-12)
     weighed = sum(work * seconds for work, seconds in zip(area, response, strict=True))
     assert found["awf_s"] == pytest.approx(float(Fraction(weighed, sum(area))), rel=1e-12)
-    assert per_user(made)["area_proc_s"].sum() == pytest.approx(float(sum(area)), rel=1e-12)
+    assert per_user(made)["used_proc_s"].sum() == pytest.approx(float(sum(area)), rel=1e-12)
     assert all(np.isfinite(float(value)) for value in fairness(made))
     first, last = busiest_window(made, SECONDS)
     assert last - first == SECONDS

@@ -31,7 +31,8 @@ NAMES = [
         "awf_s",
         "p2sf_s",
     ),
-    *("utilization", "makespan_s", "underpredicted_jobs", "corrections", "clamped_predictions", "simulate_s"),
+    *("utilization", "makespan_s", "underpredicted_jobs", "corrections"),
+    *("nuwt_mean", "nuwt_sd", "complaints", "predicted_start_error_s", "clamped_predictions", "simulate_s"),
 ]
 
 
@@ -89,8 +90,12 @@ jobs_of_any_size = st.lists(
 
 
 def test_every_metric_of_two_jobs_worked_out_by_hand():
-    # Job 1: 4 processors, starts at once, runs 100 s. Job 2: 2 processors, waits 90 s, runs 5 s (below tau).
-    schedule = schedule_of([0, 10], [0, 90], [100, 5], [4, 2], predicted=[200, 4], clamped_predictions=3, simulate_s=0.5)
+    # Job 1: 4 processors, starts at once, runs 100 s. Job 2: 2 processors, waits 90 s, runs 5 s (below tau); a wait of 8.5 s is accepted, and of
+    # 8.5 + 238.6 s with job 1. Job 2 was first told to start 20 s later than it did, job 1 right.
+    plans = pd.DataFrame({"job_id": [1, 2, 2], "time_s": [0, 10, 50], "planned_start_s": [0, 120, 100]})
+    schedule = schedule_of(
+        [0, 10], [0, 90], [100, 5], [4, 2], predicted=[200, 4], user=["a", "b"], clamped_predictions=3, simulate_s=0.5, plans=plans
+    )
     schedule.jobs["corrections"] = [0, 2]
     record = evaluate(schedule)
     assert list(record.index) == NAMES
@@ -108,10 +113,19 @@ def test_every_metric_of_two_jobs_worked_out_by_hand():
         "makespan_s": 105,
         "underpredicted_jobs": 1,
         "corrections": 2,
+        "nuwt_mean": (0 + 90 / 10) / 2,
+        "nuwt_sd": 4.5,
+        "complaints": 1,
+        "predicted_start_error_s": 10.0,
         "clamped_predictions": 3,
         "simulate_s": 0.5,
     }
     assert record.to_dict() == pytest.approx(expected, rel=1e-14)
+
+
+def test_a_metric_that_a_schedule_does_not_have_is_nan():
+    record = evaluate(schedule_of([0], [5], [10], [1], user=pd.Categorical.from_codes([-1], categories=["x"])))
+    assert record.index[record.isna()].tolist() == ["nuwt_mean", "nuwt_sd", "complaints", "predicted_start_error_s"]
 
 
 def test_the_record_is_json_with_whole_counts():

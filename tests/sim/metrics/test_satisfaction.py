@@ -1,0 +1,145 @@
+"""Acceptable waits and complaints, against hand-made cases and a plain reading of the definition."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from features.errors import InputError
+from sim.metrics.satisfaction import Patience, acceptable_wait_s, dissatisfaction, seriousness, surface_h, user_jobs
+from sim.metrics.schedule_metrics import evaluate
+from sim.metrics.user_fairness import fairness, per_user
+from tests.sim.metrics.test_schedule_metrics import schedule_of
+
+H = 3600
+
+
+@pytest.mark.parametrize(
+    ("requested_h", "paper_h", "program_h"),
+    [
+        (1, 1, 1),
+        (2.99, 2.99, 2.99),
+        (3, 1.5, 3),
+        (6.99, 3.495, 3.495),
+        (7, 7 / 3, 3.5),
+        (24, 6, 8),
+        (100, 25, 25),
+        (168, 33.6, 42),
+        (336, 67.2, 67.2),
+    ],
+)
+def test_acceptable_wait_of_one_processor_steps_where_the_divisor_does(requested_h, paper_h, program_h):
+    requested = np.array([requested_h * H])
+    assert acceptable_wait_s(np.array([1]), requested, "paper")[0] == pytest.approx(paper_h * H)
+    assert acceptable_wait_s(np.array([1]), requested, "program")[0] == pytest.approx(program_h * H)
+
+
+def test_acceptable_wait_grows_with_the_logarithm_of_processors():
+    waits = acceptable_wait_s(np.array([1, 64]), np.array([H, H]))
+    assert waits[1] / waits[0] == pytest.approx(math.log(64) + 1)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(1, 400 * H), min_size=2, max_size=50))
+def test_only_the_programs_floors_make_acceptable_wait_rise_with_the_request(requests):
+    requested = np.sort(np.array(requests))
+    waits = acceptable_wait_s(np.ones(len(requested)), requested, "program")
+    assert (np.diff(waits) >= 0).all()
+    falls = acceptable_wait_s(np.ones(2), np.array([3 * H - 1, 3 * H]), "paper")
+    assert falls[1] < falls[0]
+
+
+jobs = st.lists(
+    st.tuples(st.integers(0, 30), st.integers(0, 20), st.integers(1, 9), st.integers(1, 8), st.sampled_from("abc")),
+    min_size=1,
+    max_size=20,
+)
+
+
+def accepted_s(rows: list, i: int, patience: Patience) -> float:
+    """The definition, job by job; requests below 3 h have divisor 1 and no floor."""
+    submit, wait, runtime, procs, user = zip(*rows, strict=True)
+    start = [submit[k] + wait[k] for k in range(len(rows))]
+    own = [k for k in range(len(rows)) if user[k] == user[i]]
+    at = {
+        "submission": submit[i],
+        "start": start[i],
+        "last-submission": max(submit[k] for k in own if submit[k] <= start[i]),
+    }[patience.moment]
+    gone = [start[k] + (runtime[k] if patience.present == "all" else 0) for k in range(len(rows))]
+    until = at - (patience.moment == "start" and patience.present == "waiting")
+    return sum((math.log(procs[k]) + 1) * runtime[k] for k in own if k == i or (submit[k] <= at and until < gone[k]))
+
+
+@settings(deadline=None, max_examples=120)
+@given(jobs, st.sampled_from(["all", "waiting"]), st.sampled_from(["submission", "last-submission", "start"]))
+def test_a_user_accepts_the_sum_over_its_jobs_present_at_that_moment(rows, present, moment):
+    rows = sorted(rows)
+    submit, wait, runtime, procs, user = zip(*rows, strict=True)
+    schedule, patience = schedule_of(submit, wait, runtime, procs, user=user), Patience("program", present, moment)
+    found = dissatisfaction(user_jobs(schedule), patience)
+    expected = [wait[i] / accepted_s(rows, i, patience) for i in range(len(rows))]
+    assert found.tolist() == pytest.approx(expected, rel=1e-11)
+    assert seriousness(schedule, patience).tolist() == pytest.approx(sorted((x for x in found if x > 1), reverse=True))
+
+
+def test_readings_by_hand():
+    # User a, one processor each. A is submitted at 0, waits 1 h and runs until 3 h (2 h); B, 1 h, is submitted at 1.5 h and starts at 4.5 h; C, 1 h, at
+    # 4 h and starts at 5 h. B waits 3 h: at its submission it alone waits (1 h), and A is present (3 h); at its start a has last submitted C, when B
+    # and C were there (2 h). C waits 1 h: B is present at its submission, and at its start as well, but does not wait then.
+    schedule = schedule_of([0, 1.5 * H, 4 * H], [H, 3 * H, H], [2 * H, H, H], [1, 1, 1], user=["a"] * 3)
+
+    def levels(present, moment):
+        return dissatisfaction(user_jobs(schedule), Patience(present=present, moment=moment)).tolist()
+
+    assert levels("waiting", "submission") == [0.5, 3.0, 0.5]
+    assert levels("all", "submission") == [0.5, 1.0, 0.5]
+    assert levels("all", "last-submission") == [0.5, 1.5, 0.5]
+    assert levels("waiting", "start") == [0.5, 1.5, 1.0]
+    assert levels("all", "start") == [0.5, 1.5, 0.5]
+
+
+def test_jobs_that_start_together_wait_together():
+    schedule = schedule_of([0, 0], [2 * H, 2 * H], [H, H], [1, 1], user=["a", "a"])
+    assert dissatisfaction(user_jobs(schedule), Patience(present="waiting", moment="start")).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("reading", "said"),
+    [
+        ({"rule": "mine"}, "unknown rule 'mine' of patience; known: paper, program"),
+        ({"present": "mine"}, "unknown present 'mine' of patience; known: all, waiting"),
+        ({"moment": "mine"}, "known: submission, last-submission, start"),
+    ],
+)
+def test_an_unknown_reading_names_the_known_ones(reading, said):
+    with pytest.raises(InputError, match=said):
+        Patience(**reading)
+
+
+def test_the_surface_is_the_acceptable_wait_of_single_jobs():
+    table = surface_h(np.array([1, 8]), np.array([2.0, 30.0, 240.0]))
+    assert table.shape == (3, 2)
+    assert table[:, 0].tolist() == pytest.approx([2.0, 8.0, 48.0])
+    assert (table[:, 1] / table[:, 0]).tolist() == pytest.approx([math.log(8) + 1] * 3)
+
+
+def test_complaints_are_counted_by_user_and_job():
+    # One processor, one hour: an hour is accepted. User a has two jobs waiting at once and so accepts two.
+    schedule = schedule_of([0, 0, 0], [2 * H, 2 * H + 1, H + 1], [H, H, H], [1, 1, 1], user=["a", "a", "b"])
+    users = per_user(schedule)
+    assert users["complaints"].tolist() == [1, 1]
+    record = fairness(schedule)
+    assert (record["users"], record["complaining_users"], record["complaints"]) == (2, 2, 2)
+    assert evaluate(schedule)["complaints"] == 2
+
+
+def test_sums_of_jobs_of_three_centuries_are_exact():
+    # an hour's limit must not drown in the running sums of other jobs
+    submit, requested = [0] * 2000 + [10**9], [10**10] * 2000 + [H]
+    schedule = schedule_of(submit, [0] * 2000 + [H], [1] * 2001, [64] * 2000 + [1], requested=requested, user=["a"] * 2001)
+    assert dissatisfaction(user_jobs(schedule))[-1] == 1.0
