@@ -27,6 +27,7 @@ from sim.kernel.scenarios import NO_SCENARIOS
 from sim.kernel.scratch import Scratch, Work
 from sim.kernel.start_decision import StartDecision, decide
 from sim.kernel.state import CLAMPED, ENDED, EVENTS, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
+from sim.machine.nodes import NO_LAYOUT, NO_REQUESTS
 from sim.names import Scheduler
 from sim.policy import Policy, kernel_settings
 from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, Prepared, as_predictor, inputs, told_quantiles
@@ -116,9 +117,13 @@ def outcome(
         kernel_settings(policy, each, given.code, given.bits, workload.origin, midnight, machine is not None) for each in plans
     ]
     scratch = scratch or Scratch()
-    scenarios = None
+    scenarios = clusters = None
     if plan.harm is not None:
         scenarios = as_scenarios(plan.harm, source, workload.jobs, workload.arrays, workload.procs, policy.seed, scratch)
+    if workload.machine is not None:
+        check_clusters(plan, machine is not None)
+        row = given.dependencies.row if policy.dependencies else np.arange(len(workload.jobs))
+        clusters = scratch.clusters(*workload.machine, row, two=not settings[0].one_queue)
     work = scratch.work(
         len(workload.jobs),
         workload.procs,
@@ -126,6 +131,7 @@ def outcome(
         # with no skips allowed none is asked: one kernel for a machine, and one for Harm, not two
         decides=plan.rush is not None or plan.harm is not None or machine is not None,
         scenarios=scenarios,
+        clusters=clusters,
     )
     if plan.rush is not None:
         work.state.counters[MOST_SKIPS] = plan.rush.skips
@@ -153,7 +159,8 @@ class _Simulation:
     def outcome(self) -> Outcome:
         """Simulate from the first submission to the last end."""
         if self.machine is None:
-            load_kernel(weighs=self.work.state.scenarios is not None)
+            state = self.work.state
+            load_kernel(weighs=state.scenarios is not None, clustered=state.clusters is not None)
         began = time.perf_counter()
         if isinstance(self.source, OnlinePredictor):
             given, rows, scenarios = self.given, self._rows(), self.work.state.scenarios
@@ -245,6 +252,20 @@ def check_decision(plan: Scheduler, decided: bool) -> None:
         raise InputError(f"scheduler {plan.name!r} asks no model whether a job may start: add +RUSH, or give no start_decision")
 
 
+ON_CLUSTERS = ("Strict", "List")
+"""Algorithms that run on a machine of clusters."""
+
+
+def check_clusters(plan: Scheduler, monitored: bool) -> None:
+    """Raise InputError for what does not run on a machine of clusters."""
+    if plan.rollout is not None or plan.rush is not None or plan.algorithm not in ON_CLUSTERS:
+        raise InputError(
+            f"scheduler {plan.name!r}: does not run on a machine of clusters; {', '.join(ON_CLUSTERS)} do, without +RUSH"
+        )
+    if monitored:
+        raise InputError("a monitored cluster is one pool of processors, and takes no machine of clusters")
+
+
 def check_usable(state: State, name: str, jobs: pd.DataFrame, row: np.ndarray | None = None) -> None:
     """Raise InputError if the compiled predictor ``name`` gave an answer that is no number.
 
@@ -257,14 +278,17 @@ def check_usable(state: State, name: str, jobs: pd.DataFrame, row: np.ndarray | 
 
 
 @cache
-def load_kernel(weighs: bool = False) -> None:
+def load_kernel(weighs: bool = False, clustered: bool = False) -> None:
     """Compile the kernel or load it from its cache, by simulating no jobs.
 
-    Call it before measuring a simulation's time. That of an algorithm that ``weighs`` scenarios is another one.
+    Call it before measuring a simulation's time. Those of an algorithm that ``weighs`` scenarios, and of one on a ``clustered``
+    machine, are others.
     """
     nothing = np.zeros(0, np.int64)
     policy = Policy("Harm" if weighs else "EASY")
     settings = kernel_settings(policy, policy.plan(), TABLE, 1)
     jobs, estimates = Jobs(*[nothing] * 5), Estimates(*[nothing] * 3)
-    work = Scratch().work(0, 1, decides=weighs, scenarios=NO_SCENARIOS if weighs else None)
+    scratch = Scratch()
+    clusters = scratch.clusters(NO_LAYOUT, NO_REQUESTS, nothing, two=False) if clustered else None
+    work = scratch.work(0, 1, decides=weighs, scenarios=NO_SCENARIOS if weighs else None, clusters=clusters)
     run(settings, jobs, estimates, NO_DEPENDENCIES, *work, Memory(), 0, NO_SWEEP)

@@ -23,6 +23,7 @@ from sim.kernel.corrections import CORRECTIONS, RENEWED
 from sim.kernel.dependencies import NO_JOB, Dependencies
 from sim.kernel.run import SUMS, Sweep
 from sim.kernel.state import Estimates, Jobs
+from sim.machine.nodes import Description, Layout, Requests, could_hold
 from sim.policy import Policy
 
 TIMES_AND_PROCS = ("submit_s", "runtime_s", "procs", "requested_s")
@@ -39,11 +40,34 @@ class Prepared(NamedTuple):
     arrays: Jobs
     origin: int
     procs: int
+    machine: OnClusters | None = None
 
 
-def prepare(jobs: pd.DataFrame, procs: int) -> Prepared:
-    """Return ``jobs`` ready to be simulated; InputError as :func:`sim.simulate`."""
-    return Prepared(jobs, *as_arrays(jobs, procs), int(procs))
+class OnClusters(NamedTuple):
+    """A machine of clusters, and what the jobs ask of it."""
+
+    layout: Layout
+    requests: Requests
+
+
+def prepare(jobs: pd.DataFrame, procs: int, machine: Description | None = None) -> Prepared:
+    """Return ``jobs`` ready to be simulated; InputError as :func:`sim.simulate`.
+
+    On a pool of ``procs`` processors, or on a ``machine`` of clusters with so many.
+    """
+    return Prepared(jobs, *as_arrays(jobs, procs), int(procs), None if machine is None else on_clusters(jobs, machine))
+
+
+def on_clusters(jobs: pd.DataFrame, machine: Description) -> OnClusters:
+    """Return what ``jobs`` ask of ``machine``; InputError for jobs that it can never hold."""
+    layout, requests = machine.layout(), machine.requests(jobs)
+    requests = requests._replace(eligible=could_hold(layout, requests))
+    if (bad := requests.eligible == 0).any():
+        first = jobs["job_id"].iloc[int(np.argmax(bad))]
+        raise InputError(
+            f"{int(bad.sum())} jobs that no cluster they may use can hold, the first is job {first}: clean the trace first"
+        )
+    return OnClusters(layout, requests)
 
 
 def as_arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
@@ -189,7 +213,7 @@ def inputs(workload: Prepared, source: Predictor, policy: Policy, clock: Clock, 
 
     It only orders jobs if they are planned ``by_request``. InputError where the correction cannot ask it, and as :func:`sim.simulate`.
     """
-    jobs, arrays, _, _ = workload
+    jobs, arrays = workload.jobs, workload.arrays
     estimates, clamped, code, memory = as_estimates(source, jobs, arrays, clock)
     if by_request:
         estimates = Estimates(estimates.order, arrays.requested, arrays.requested)

@@ -13,6 +13,7 @@ from features.jobs.shaking import moves, shaken
 from models.runtime.protocol import Predictor
 from sim.kernel.scratch import Scratch
 from sim.kernel.start_decision import StartDecision
+from sim.machine.nodes import Description
 from sim.outcome import TRACE_SECONDS, Progress, outcome
 from sim.policy import Policy
 from sim.prepare import as_predictor, prepare
@@ -36,6 +37,7 @@ def simulate(
     shake_s: int = 0,
     trace: str = "",
     generated: bool = False,
+    machine: Description | None = None,
     scratch: Scratch | None = None,
 ) -> Schedule:
     """Schedule ``jobs`` on a machine of ``procs`` processors.
@@ -68,6 +70,8 @@ def simulate(
         states none. Nothing else is random.
     shake_s
         Move every submission by up to so many seconds (:mod:`features.jobs.shaking`): one of many replays that a trace stands for. 0: as recorded.
+    machine
+        A machine of clusters of nodes (:mod:`sim.machine`), with ``procs`` processors in all; None: one pool of them.
     scratch
         Working arrays of earlier simulations to use again, one a thread; the schedule holds none of them.
 
@@ -78,7 +82,15 @@ def simulate(
     """
     policy = Policy(scheduler, predictor, correction, semantics, starvation_s, dependencies, seed, shake_s)
     return simulate_policy(
-        jobs, policy, procs=procs, start_decision=start_decision, clock=clock, trace=trace, generated=generated, scratch=scratch
+        jobs,
+        policy,
+        procs=procs,
+        start_decision=start_decision,
+        clock=clock,
+        trace=trace,
+        generated=generated,
+        machine=machine,
+        scratch=scratch,
     )
 
 
@@ -91,6 +103,7 @@ def simulate_policy(
     clock: Clock = TRACE_SECONDS,
     trace: str = "",
     generated: bool = False,
+    machine: Description | None = None,
     scratch: Scratch | None = None,
     progress: Progress | None = None,
 ) -> Schedule:
@@ -106,7 +119,8 @@ def simulate_policy(
         table, rows = shaken(jobs, moves(len(jobs), policy.shake_s, policy.seed), policy.dependencies)
         source = in_order(source, jobs, rows)
     asked = policy._replace(predictor=source)
-    made = outcome(prepare(table, procs), asked, start_decision=start_decision, clock=clock, scratch=scratch, progress=progress)
+    workload = prepare(table, procs, machine)
+    made = outcome(workload, asked, start_decision=start_decision, clock=clock, scratch=scratch, progress=progress)
     if rows is not None:
         made = restored(made, rows)
     return as_schedule(made, jobs, policy, procs=procs, trace=trace, generated=generated)

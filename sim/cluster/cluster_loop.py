@@ -29,7 +29,9 @@ def drive(settings, jobs, estimates, dependencies, front, back, profile, state, 
     while site.clock[BROUGHT_UP_TO] < 0:  # before the first job
         bring_up(counters[MOMENT], settings.bits, jobs, state, site, codes)
     while True:
-        reason, now = advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, state.scenarios)
+        reason, now = advance(
+            settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, state.scenarios, state.clusters
+        )
         if reason in (MOVED, DECIDE):
             bring_up(now, settings.bits, jobs, state, site, codes)
         if reason == DECIDE:

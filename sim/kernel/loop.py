@@ -12,6 +12,8 @@ import numpy as np
 from features.jit import apart, kernel
 from models.runtime.dispatch import OUTSIDE, TABLE, answer_to, answers_apart, estimate, estimate_again, learn, started, wants_starts
 from models.runtime.protocol import END, FIT
+from sim.kernel.cluster_passes import clusters_pass, fits_somewhere
+from sim.kernel.clusters import give_back, join
 from sim.kernel.corrections import CONDITIONAL, RENEWED, corrected
 from sim.kernel.dependencies import next_submission, release, take
 from sim.kernel.harm import harm_pass
@@ -108,11 +110,11 @@ class Settings(NamedTuple):
 
 
 @kernel
-def advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, scenarios):
+def advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, scenarios, clusters):
     """Run until done or in need of an answer; return (reason, now).
 
-    ``now`` is 0 at first, then the last returned value. ``scenarios`` are those of ``state``: numba leaves out what a branch on
-    an argument rules out.
+    ``now`` is 0 at first, then the last returned value. ``scenarios`` and ``clusters`` are those of ``state``: numba leaves
+    out what a branch on an argument rules out.
     """
     counters = state.counters
     total = len(jobs.submit)
@@ -120,7 +122,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
         again = state.deciding is not None and counters[UNDECIDED] > 0
         if again:
             counters[UNDECIDED] = 0  # decided: the same pass goes on
-        elif scenarios is None and counters[CHOSEN] > 0:
+        elif scenarios is None and clusters is None and counters[CHOSEN] > 0:
             counters[CHOSEN] = 0  # chosen: the pass begins
         else:
             arriving = counters[ASKED]
@@ -140,7 +142,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                     now = counters[MOMENT]
                     return MOVED, now
                 night = counters[NEXT] < total and now >= settings.midnight
-                if refresh_plan(settings, settings.midnight - 1 if night else now, jobs, estimates, state, memory):
+                if refresh_plan(settings, settings.midnight - 1 if night else now, jobs, estimates, state, memory, clusters):
                     return ASK_AGAIN, now
                 if (
                     scenarios is not None
@@ -159,19 +161,19 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                         arriving = arrivals(settings, 1, now, jobs, estimates, dependencies, counters)
                         if arriving == 0:
                             if counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
-                                end_job(settings, now, jobs, dependencies, state, memory)
+                                end_job(settings, now, jobs, dependencies, state, memory, clusters)
                             elif settings.timed:
                                 counters[TICKED] = now + 1
                 else:
                     if settings.timed:
                         counters[TICKED] = now + 1
                     while counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
-                        end_job(settings, now, jobs, dependencies, state, memory)
+                        end_job(settings, now, jobs, dependencies, state, memory, clusters)
                     arriving = arrivals(settings, total, now, jobs, estimates, dependencies, counters)
                 if arriving > 0 and settings.predictor == OUTSIDE:
                     counters[ASKED] = arriving
                     return ASK, now
-            promote_starving(settings, now, jobs, estimates, front, state)
+            promote_starving(settings, now, jobs, estimates, front, state, clusters)
             if (
                 settings.timed
                 and arriving == 0
@@ -183,7 +185,8 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 continue  # time alone starts no job
 
             if (
-                arriving == 1
+                clusters is None
+                and arriving == 1
                 and counters[CHANGED] == 0
                 and counters[WAITING] > 0
                 and settings.steady
@@ -196,21 +199,27 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
             else:
                 for _ in range(arriving):
                     job = submit_job(settings, jobs, estimates, memory, state)
-                    enqueue(settings, job, now, jobs, estimates, front, back, state)
-                if settings.gated and arriving == 1 and jobs.procs[counters[NEXT] - 1] > counters[FREE]:
+                    if clusters is None:
+                        enqueue(settings, job, now, jobs, estimates, front, back, state)
+                    else:
+                        join(settings, job, now, jobs, estimates, state, clusters)
+                if settings.gated and arriving == 1 and not fits_somewhere(counters[NEXT] - 1, jobs, state, clusters):
                     counters[CHANGED] = 1
                     continue
-            if scenarios is None and now >= counters[CHOICE] and leaves_a_choice(settings, front, state):
+            if scenarios is None and clusters is None and now >= counters[CHOICE] and leaves_a_choice(settings, front, state):
                 return CHOOSE, now
         if scenarios is not None:
             harm_pass(settings, now, jobs, estimates, dependencies, state, memory, scenarios)
+        elif clusters is not None:
+            clusters_pass(settings, now, jobs, estimates, state, clusters)
         else:
             full_pass(settings, again, now, jobs, estimates, front, back, profile, state)
         counters[CHANGED] = 0
         if state.deciding is not None:
             if counters[UNDECIDED] > 0:
                 return DECIDE, now
-            put_back(settings, now, jobs, estimates, front, back, state)
+            if clusters is None:
+                put_back(settings, now, jobs, estimates, front, back, state)
 
 
 @kernel
@@ -267,7 +276,7 @@ def arrivals(settings, most, now, jobs, estimates, dependencies, counters):
 
 
 @kernel
-def refresh_plan(settings, now, jobs, estimates, state, memory):
+def refresh_plan(settings, now, jobs, estimates, state, memory, clusters):
     """Bring the plan of running jobs up to ``now``; return True if the loop must ask outside.
 
     Expired predictions are corrected. A job that ends this very second, as predicted, leaves the plan and its processors are
@@ -295,6 +304,8 @@ def refresh_plan(settings, now, jobs, estimates, state, memory):
         counters[CHANGED] = 1
         if ends:
             counters[FREE] += jobs.procs[job]
+            if clusters is not None:
+                give_back(job, clusters)
             state.planned[job] = LEFT
             continue
         if settings.correction >= CONDITIONAL:
@@ -343,7 +354,7 @@ def renew_plan(settings, now, jobs, estimates, state, memory):
 
 
 @kernel
-def end_job(settings, now, jobs, dependencies, state, memory):
+def end_job(settings, now, jobs, dependencies, state, memory, clusters):
     """End the next running job: free its processors, train the predictor, release followers."""
     counters = state.counters
     sequence = state.ends[0] & ((1 << settings.bits) - 1)
@@ -354,6 +365,8 @@ def end_job(settings, now, jobs, dependencies, state, memory):
         plan_remove(state.plan, state.plan_procs, counters[PLANS], state.planned[job] << settings.bits | sequence)
         counters[PLANS] -= 1
         counters[FREE] += jobs.procs[job]
+        if clusters is not None:
+            give_back(job, clusters)
         counters[AS_PLANNED] = 0
     counters[CHANGED] = 1
     state.ended[counters[ENDED]] = job
@@ -365,7 +378,7 @@ def end_job(settings, now, jobs, dependencies, state, memory):
 
 
 @kernel
-def promote_starving(settings, now, jobs, estimates, front, state):
+def promote_starving(settings, now, jobs, estimates, front, state, clusters):
     """Move jobs that waited longer than the threshold to the head of the primary queue.
 
     First come, first served among them (Legrand, Trystram & Zrigui 2018). Rows below ``counters[STARVING]`` are done.
@@ -375,7 +388,8 @@ def promote_starving(settings, now, jobs, estimates, front, state):
         job = counters[STARVING]
         counters[STARVING] = job + 1
         if state.start[job] < 0:
-            move_up(settings, job, now, jobs, estimates, front, state)
+            if clusters is None:
+                move_up(settings, job, now, jobs, estimates, front, state)
             counters[CHANGED] = 1
 
 

@@ -367,9 +367,12 @@ def sort_anew(settings, now, jobs, estimates, front, back, state):
     if settings.algorithm != JUSTBF:
         pack(front, state.start)
     if settings.order == STANDARDISED:
-        standardise(settings.given_weights, settings.weights, front, counters[WAITING], jobs, estimates, now)
+        standardise(
+            settings.given_weights, settings.weights, front.job, front.bounds[BEGIN], counters[WAITING], jobs, estimates, now
+        )
     if settings.backfill == STANDARDISED:
-        standardise(settings.given_backfill_weights, settings.backfill_weights, front, counters[WAITING], jobs, estimates, now)
+        given, weights = settings.given_backfill_weights, settings.backfill_weights
+        standardise(given, weights, front.job, front.bounds[BEGIN], counters[WAITING], jobs, estimates, now)
     begin = front.bounds[BEGIN]
     for i in range(begin, begin + counters[WAITING]):
         front.key[i] = primary_key(settings, front.job[i], now, jobs, estimates, counters)

@@ -74,7 +74,9 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, me
                     settings.given_weights[i] = settings.weights[i] = sweep.weights[row, i]
             if len(sweep.runtimes) > 0:
                 resume(row, settings, now, jobs, estimates, front, back, state, sweep)
-        reason, now = advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, state.scenarios)
+        reason, now = advance(
+            settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, state.scenarios, state.clusters
+        )
         if simulations > 0:
             if state.counters[UNUSABLE] > 0:
                 break

@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sim.kernel.clusters import NUMBERS, Clusters, Line
 from sim.kernel.profile import SIZE, Profile, blocks_for, bounds_for
 from sim.kernel.queue import BLOCK_BITS, CLASSES, GROUP_BITS, Queue, queue_capacity, width_classes
 from sim.kernel.scenarios import Scenarios
 from sim.kernel.state import CHOICE, COUNTERS, EVENTS, FREE, NEVER, State
+from sim.machine.nodes import NOWHERE, Layout, Nodes, Requests, rooms
 
 
 class Work(NamedTuple):
@@ -67,11 +69,12 @@ class Scratch:
         two: bool = True,
         decides: bool = False,
         scenarios: Scenarios | None = None,
+        clusters: Clusters | None = None,
     ) -> Work:
         """Return fresh arrays for ``jobs`` jobs on ``procs`` processors.
 
         With a profile if ``plans``, queues with gaps or packed, one queue or ``two``, with the arrays of start decisions if
-        ``decides``, and with ``scenarios``. No more jobs run at a time than there are processors, but in the second in which they
+        ``decides``, with ``scenarios``, and with ``clusters``. No more jobs run at a time than there are processors, but in the second in which they
         are predicted to end, per-event semantics may start as many again before their ends are handled. Each job, running or
         planned, adds at most two steps to a profile.
         """
@@ -97,10 +100,34 @@ class Scratch:
             np.zeros(decided, np.int64),
             True if decides else None,
             scenarios,
+            clusters,
         )
         front = self._queue("front", jobs, procs, gaps)
         back = self._queue("back", jobs, procs, gaps) if two else front
         return Work(front, back, self._profile(2 * jobs + 2, bounds_for(procs)) if plans else self._profile(1, 0), state)
+
+    def clusters(self, layout: Layout, requests: Requests, row: np.ndarray, *, two: bool) -> Clusters:
+        """Return fresh arrays of a machine on which nothing runs; ``row`` as in its nodes."""
+        jobs, begin = len(row), rooms(layout, requests)
+        cluster = self._take("cluster", jobs)
+        cluster[:] = NOWHERE
+        nodes = Nodes(
+            layout.first,
+            layout.capacity,
+            layout.capacity.copy(),
+            layout.properties,
+            layout.left.copy(),
+            requests,
+            row,
+            cluster,
+            begin,
+            self._take("nodes held", jobs),
+            self._take("node", int(begin[-1])),
+            self._take("chunk", int(begin[-1])),
+        )
+        front = Line(self._take("front line", jobs), self._take("front line key", jobs, np.float64))
+        back = Line(self._take("back line", jobs), self._take("back line key", jobs, np.float64)) if two else front
+        return Clusters(nodes, front, back, np.zeros(NUMBERS, np.int64))
 
     def _profile(self, entries: int, bounds: int) -> Profile:
         blocks = blocks_for(entries)

@@ -9,26 +9,24 @@ from __future__ import annotations
 import numpy as np
 
 from features.jit import kernel
-from sim.kernel.queue import BEGIN
 
 
 @kernel
-def standardise(given, weights, queue, waiting, jobs, estimates, now):
+def standardise(given, weights, line, begin, waiting, jobs, estimates, now):
     """Write ``given`` [6] divided by the features' standard deviations to ``weights`` [6].
 
-    The deviations are over a packed queue.
+    The deviations are over so many ``waiting`` jobs, in ``line`` from index ``begin`` on.
     """
-    begin = queue.bounds[BEGIN]
     for feature in range(6):
         mean, least, most = 0.0, np.inf, -np.inf
         for i in range(begin, begin + waiting):
-            value = _feature(feature, queue.job[i], jobs, estimates, now)
+            value = _feature(feature, line[i], jobs, estimates, now)
             mean += value
             least, most = min(least, value), max(most, value)
         mean /= max(waiting, 1)
         squares = 0.0
         for i in range(begin, begin + waiting):
-            squares += (_feature(feature, queue.job[i], jobs, estimates, now) - mean) ** 2
+            squares += (_feature(feature, line[i], jobs, estimates, now) - mean) ** 2
         deviation = np.sqrt(squares / max(waiting, 1))
         # for equal values, rounding of the mean may leave a deviation that is not quite 0
         weights[feature] = given[feature] / deviation if most > least else 0.0

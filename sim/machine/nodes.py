@@ -10,9 +10,10 @@ Whether a job fits is asked of a table ``free`` [nodes, resources] and a table `
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
+import pandas as pd
 
 from features.jit import kernel
 
@@ -26,12 +27,24 @@ NO_LIMIT = -1
 """Value in ``Requests.limit``: none of this kind for the job."""
 
 
+class Layout(NamedTuple):
+    """An empty machine, int64: ``first`` [clusters + 1], ``capacity`` [nodes, resources], ``properties`` [nodes], ``left`` [clusters, limits].
+
+    As in :class:`Nodes`; clusters are asked in this order.
+    """
+
+    first: np.ndarray
+    capacity: np.ndarray
+    properties: np.ndarray
+    left: np.ndarray
+
+
 class Requests(NamedTuple):
     """What the jobs of a table ask for, int64, a row a job.
 
     ``chunks`` [jobs], ``each`` [jobs, resources] of one chunk, ``apart`` and ``whole`` [jobs] 0 or 1, ``properties`` [jobs] bits that
-    a node must have, ``eligible`` [jobs] bits of the clusters that could hold the job if they were empty. ``limit`` [jobs, kinds]:
-    the limits that count the job, or -1; ``weight`` [jobs, kinds]: for how much of it the job counts.
+    a node must have, ``eligible`` [jobs] bits of the clusters in which the job may run. ``limit`` [jobs, kinds]:
+    the limits that count the job, or -1, each in one column only; ``weight`` [jobs, kinds]: for how much of it the job counts.
     """
 
     chunks: np.ndarray
@@ -65,6 +78,54 @@ class Nodes(NamedTuple):
     held: np.ndarray
     node: np.ndarray
     chunk: np.ndarray
+
+
+_NOTHING, _TABLE = np.zeros(0, np.int64), np.zeros((0, 0), np.int64)
+NO_LAYOUT = Layout(np.zeros(1, np.int64), _TABLE, _NOTHING, _TABLE)
+NO_REQUESTS = Requests(_NOTHING, _TABLE, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _TABLE, _TABLE)
+"""Of no nodes and no jobs."""
+
+
+class Description(Protocol):
+    """A machine of clusters as it is described."""
+
+    def layout(self) -> Layout:
+        """Return the machine when it is empty."""
+        ...
+
+    def requests(self, jobs: pd.DataFrame) -> Requests:
+        """Return what the jobs of a table ask of it."""
+        ...
+
+
+def empty(layout: Layout, requests: Requests) -> Nodes:
+    """Return the machine with nothing on it, for questions about jobs by their rows."""
+    row = np.arange(len(requests.chunks))
+    return Nodes(
+        layout.first, layout.capacity, layout.capacity, layout.properties, layout.left, requests, *[row] * 6
+    )  # nothing is put on it
+
+
+def could_hold(layout: Layout, requests: Requests) -> np.ndarray:
+    """Return bits of the clusters that could hold each job if they were empty, int64 [jobs]."""
+    found = np.zeros(len(requests.chunks), np.int64)
+    ask_all(empty(layout, requests), found)
+    return found
+
+
+def rooms(layout: Layout, requests: Requests) -> np.ndarray:
+    """Return ``Nodes.begin``: no job is on more nodes than it has chunks, or a cluster has nodes."""
+    most = int(np.diff(layout.first).max(initial=0))
+    return np.concatenate(([0], np.cumsum(np.minimum(requests.chunks, most))))
+
+
+@kernel
+def ask_all(nodes, found):
+    """Write bits of the clusters that each job fits into."""
+    for row in range(len(found)):
+        for cluster in range(len(nodes.first) - 1):
+            if fits(row, cluster, nodes, nodes.capacity, nodes.left):
+                found[row] |= 1 << cluster
 
 
 @kernel

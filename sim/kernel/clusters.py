@@ -1,0 +1,129 @@
+"""The state of a machine of clusters in the event loop, and the few ways it changes.
+
+Its waiting jobs are plain arrays in order, not the queues of the one pool: where a job fits depends on nodes, and no width tells.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from features.jit import apart, kernel
+from sim.kernel.orders import STANDARDISED
+from sim.kernel.passes import backfill_key, order_changes, primary_key
+from sim.kernel.standardised import standardise
+from sim.kernel.state import STARVING, WAITING, start_job
+from sim.machine.nodes import Nodes, change, choose
+
+KEYED, NUMBERS = range(2)
+"""Slots of ``Clusters.numbers``. KEYED: the row below which starving jobs have the key of such."""
+
+
+class Line(NamedTuple):
+    """Waiting jobs in order of their keys, then of submission: int64 [jobs] and float64 [jobs].
+
+    The first ``counters[WAITING]`` are used.
+    """
+
+    job: np.ndarray
+    key: np.ndarray
+
+
+class Clusters(NamedTuple):
+    """Nodes and waiting jobs: ``front`` in the primary order, ``back`` in that of backfilling.
+
+    Both are one where the orders are.
+    """
+
+    nodes: Nodes
+    front: Line
+    back: Line
+    numbers: np.ndarray
+
+
+@kernel
+def join(settings, job, now, jobs, estimates, state, clusters):
+    """Let ``job``, just submitted, join the waiting jobs."""
+    waiting = state.counters[WAITING]
+    insert(clusters.front, waiting, job, primary_key(settings, job, now, jobs, estimates, state.counters))
+    if not settings.one_queue:
+        insert(clusters.back, waiting, job, backfill_key(settings, job, now, jobs, estimates))
+    state.counters[WAITING] = waiting + 1
+
+
+@kernel
+def insert(line, size, job, key):
+    """Insert ``job`` into the first ``size``, which are in order, behind those before it."""
+    i = size
+    while i > 0 and (line.key[i - 1] > key or (line.key[i - 1] == key and line.job[i - 1] > job)):
+        line.key[i] = line.key[i - 1]
+        line.job[i] = line.job[i - 1]
+        i -= 1
+    line.key[i] = key
+    line.job[i] = job
+
+
+@apart
+def line_up(settings, now, jobs, estimates, state, clusters):
+    """Bring the waiting jobs into their current order, if that has changed."""
+    counters, numbers = state.counters, clusters.numbers
+    waiting = counters[WAITING]
+    starves = numbers[KEYED] < counters[STARVING]
+    numbers[KEYED] = counters[STARVING]
+    if not (starves or order_changes(settings)):
+        return
+    front, back = clusters.front, clusters.back
+    if settings.order == STANDARDISED:
+        standardise(settings.given_weights, settings.weights, front.job, 0, waiting, jobs, estimates, now)
+    if settings.backfill == STANDARDISED:
+        standardise(settings.given_backfill_weights, settings.backfill_weights, front.job, 0, waiting, jobs, estimates, now)
+    for i in range(waiting):
+        insert(front, i, front.job[i], primary_key(settings, front.job[i], now, jobs, estimates, counters))
+    if settings.backfill_changing and not settings.one_queue:
+        for i in range(waiting):
+            insert(back, i, back.job[i], backfill_key(settings, back.job[i], now, jobs, estimates))
+
+
+@kernel
+def start_in(job, cluster, now, jobs, estimates, state, clusters, bits):
+    """Start ``job`` on the first nodes of ``cluster`` that have room; it stays in line until :func:`leave`."""
+    row = clusters.nodes.row[job]
+    choose(row, cluster, clusters.nodes, clusters.nodes.free)
+    start_placed(job, now, jobs, estimates, state, clusters, bits)
+
+
+@kernel
+def start_placed(job, now, jobs, estimates, state, clusters, bits):
+    """Start ``job`` on the nodes chosen for it."""
+    nodes = clusters.nodes
+    change(nodes.row[job], -1, nodes, nodes.free, nodes.left)
+    start_job(job, now, jobs, estimates, state, bits)
+
+
+@kernel
+def give_back(job, clusters):
+    """Give back what a job has run on."""
+    nodes = clusters.nodes
+    change(nodes.row[job], 1, nodes, nodes.free, nodes.left)
+
+
+@apart
+def leave(settings, state, clusters):
+    """Let the jobs that have started leave the lines."""
+    size = state.counters[WAITING]
+    state.counters[WAITING] = drop_started(clusters.front, size, state)
+    if not settings.one_queue:
+        drop_started(clusters.back, size, state)
+
+
+@kernel
+def drop_started(line, size, state):
+    """Drop the started of the first ``size``; return how many are left."""
+    left = 0
+    for i in range(size):
+        if state.start[line.job[i]] < 0:
+            line.job[left] = line.job[i]
+            line.key[left] = line.key[i]
+            left += 1
+    return left

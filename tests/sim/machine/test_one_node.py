@@ -1,0 +1,31 @@
+"""One cluster of one node is the one pool: the same schedules job by job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.outcome import ON_CLUSTERS
+from tests.support.machines import one_node
+from tests.support.workloads import TABLE_CORRECTIONS, columns, crowd, schedulers
+
+on_clusters = schedulers.filter(lambda name: any(f"-{algorithm}" in name for algorithm in ON_CLUSTERS))
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**6),
+    scheduler=on_clusters,
+    correction=st.sampled_from(TABLE_CORRECTIONS),
+    semantics=st.sampled_from(["per-second", "per-event", "per-second(expiry=pass,every=7)", "per-event(expiry=pass,every=7)"]),
+    starvation_s=st.sampled_from([None, None, 5, 50]),
+)
+def test_schedules_are_those_of_the_pool(seed: int, scheduler: str, starvation_s: int | None, **policy: Any) -> None:
+    load = crowd(np.random.default_rng(seed), size=60)
+    if "Conservative" not in scheduler:
+        policy["starvation_s"] = starvation_s
+    pooled = load.schedule(scheduler, **policy)
+    assert columns(load.schedule(scheduler, machine=one_node(load.machine), **policy)) == columns(pooled)
