@@ -15,6 +15,7 @@ from sim.kernel.passes import backfill_key, order_changes, primary_key
 from sim.kernel.standardised import standardise
 from sim.kernel.state import STARVING, WAITING, start_job
 from sim.machine.nodes import Nodes, change, choose
+from sim.machine.plan import Plan
 
 KEYED, NUMBERS = range(2)
 """Slots of ``Clusters.numbers``. KEYED: the row below which starving jobs have the key of such."""
@@ -31,7 +32,7 @@ class Line(NamedTuple):
 
 
 class Clusters(NamedTuple):
-    """Nodes and waiting jobs: ``front`` in the primary order, ``back`` in that of backfilling.
+    """Nodes, plan and waiting jobs: ``front`` in the primary order, ``back`` in that of backfilling.
 
     Both are one where the orders are.
     """
@@ -39,6 +40,7 @@ class Clusters(NamedTuple):
     nodes: Nodes
     front: Line
     back: Line
+    plan: Plan
     numbers: np.ndarray
 
 

@@ -15,7 +15,8 @@ from sim.kernel.profile import SIZE, Profile, blocks_for, bounds_for
 from sim.kernel.queue import BLOCK_BITS, CLASSES, GROUP_BITS, Queue, queue_capacity, width_classes
 from sim.kernel.scenarios import Scenarios
 from sim.kernel.state import CHOICE, COUNTERS, EVENTS, FREE, NEVER, State
-from sim.machine.nodes import NOWHERE, Layout, Nodes, Requests, rooms
+from sim.machine.nodes import NOWHERE, Layout, Nodes, Requests, levels, rooms
+from sim.machine.plan import Plan
 
 
 class Work(NamedTuple):
@@ -127,7 +128,23 @@ class Scratch:
         )
         front = Line(self._take("front line", jobs), self._take("front line key", jobs, np.float64))
         back = Line(self._take("back line", jobs), self._take("back line key", jobs, np.float64)) if two else front
-        return Clusters(nodes, front, back, np.zeros(NUMBERS, np.int64))
+        return Clusters(nodes, front, back, self._plan(layout, requests, jobs), np.zeros(NUMBERS, np.int64))
+
+    def _plan(self, layout: Layout, requests: Requests, jobs: int) -> Plan:
+        """Return an empty plan with room for all jobs, each of which comes and leaves."""
+        clusters, nodes, resources, entries = len(layout.first) - 1, *layout.capacity.shape, 2 * jobs + 2
+        most = levels(layout, requests)
+        size = self.take("plan size", clusters)
+        size[:] = 0
+        return Plan(
+            size,
+            self.take("plan when", clusters, entries),
+            self.take("plan row", clusters, entries),
+            self.take("plan free", nodes, resources),
+            np.zeros(requests.limit.shape[1], np.int64),
+            *(self.take(f"plan {name}", nodes, most) for name in ("room", "since")),
+            *(self.take(f"plan {name}", nodes) for name in ("levels", "kept", "least")),
+        )
 
     def _profile(self, entries: int, bounds: int) -> Profile:
         blocks = blocks_for(entries)

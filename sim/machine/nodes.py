@@ -119,6 +119,15 @@ def rooms(layout: Layout, requests: Requests) -> np.ndarray:
     return np.concatenate(([0], np.cumsum(np.minimum(requests.chunks, most))))
 
 
+def levels(layout: Layout, requests: Requests) -> int:
+    """Return how many chunks of one job a node can hold at most, at least 1."""
+    if len(requests.chunks) == 0 or len(layout.capacity) == 0:
+        return 1
+    each, capacity = requests.each, layout.capacity.max(axis=0)
+    most = np.where(each > 0, capacity // np.maximum(each, 1), requests.chunks[:, None]).min(axis=1)
+    return int(np.where(requests.apart != 0, 1, np.minimum(most, requests.chunks)).max(initial=1))
+
+
 @kernel
 def ask_all(nodes, found):
     """Write bits of the clusters that each job fits into."""
@@ -134,14 +143,14 @@ def room_on(node, row, nodes, free):
     asked = nodes.requests
     if asked.properties[row] & ~nodes.properties[node] != 0:
         return 0
-    room = asked.chunks[row]
+    room = 1 if asked.apart[row] != 0 else asked.chunks[row]
     for resource in range(free.shape[1]):
         if asked.whole[row] != 0 and free[node, resource] != nodes.capacity[node, resource]:
             return 0
         needed = asked.each[row, resource]
-        if needed > 0:
-            room = min(room, free[node, resource] // needed)
-    return min(room, 1) if asked.apart[row] != 0 else room
+        if needed * room > free[node, resource]:
+            room = max(free[node, resource], 0) // needed
+    return room
 
 
 @kernel
@@ -189,13 +198,19 @@ def choose(row, cluster, nodes, free):
 @kernel
 def change(row, sign, nodes, free, left):
     """Take a job's nodes and its part of limits (``sign`` -1), or give them back (1)."""
+    take(row, sign, nodes, free)
     asked = nodes.requests
-    cluster = nodes.cluster[row]
+    for kind in range(asked.limit.shape[1]):
+        if asked.limit[row, kind] != NO_LIMIT:
+            left[nodes.cluster[row], asked.limit[row, kind]] += sign * asked.weight[row, kind]
+
+
+@kernel
+def take(row, sign, nodes, free):
+    """Take a job's nodes (``sign`` -1), or give them back (1)."""
+    asked = nodes.requests
     for at in range(nodes.begin[row], nodes.begin[row] + nodes.held[row]):
         node = nodes.node[at]
         for resource in range(free.shape[1]):
             amount = nodes.capacity[node, resource] if asked.whole[row] != 0 else nodes.chunk[at] * asked.each[row, resource]
             free[node, resource] += sign * amount
-    for kind in range(asked.limit.shape[1]):
-        if asked.limit[row, kind] != NO_LIMIT:
-            left[cluster, asked.limit[row, kind]] += sign * asked.weight[row, kind]

@@ -1,0 +1,262 @@
+"""Plans of clusters: who leaves and who comes when, and the gap in which a job fits first.
+
+A cluster's plan is a list of events in order of time. Jobs that run leave at their predicted ends; planned jobs come and leave, on
+the nodes chosen for them. What is free now is ``Nodes.free``; events up to now, if there are any, count as having happened.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from features.jit import apart, kernel
+from sim.machine.nodes import NO_LIMIT, NOWHERE, room_on, take
+
+LEAVES, COMES = range(2)
+"""Kinds of events. At one moment jobs leave before others come."""
+
+NO_START = 1 << 60
+"""A start that never comes."""
+
+
+class Plan(NamedTuple):
+    """Events of each cluster, int64, and the working arrays of a search.
+
+    ``size`` [clusters] events: ``when`` [clusters, entries] is time << 1 | kind, ascending, ``row`` [clusters, entries] whose it
+    is. Of a search: ``free`` [nodes, resources] and ``left`` [kinds] of limits at its moment. A node's last few levels of room,
+    ascending, are ``room`` [nodes, levels], each held since ``since`` [nodes, levels]; ``levels`` [nodes] of them, of which
+    ``kept`` [nodes] are older than the start that is being looked at, and ``least`` [nodes] is its room from that start on.
+    """
+
+    size: np.ndarray
+    when: np.ndarray
+    row: np.ndarray
+    free: np.ndarray
+    left: np.ndarray
+    room: np.ndarray
+    since: np.ndarray
+    levels: np.ndarray
+    kept: np.ndarray
+    least: np.ndarray
+
+
+@kernel
+def insert(row, time, kind, cluster, plan):
+    """Insert an event of a job."""
+    event = time << 1 | kind
+    i = plan.size[cluster]
+    plan.size[cluster] = i + 1
+    while i > 0 and plan.when[cluster, i - 1] > event:
+        plan.when[cluster, i] = plan.when[cluster, i - 1]
+        plan.row[cluster, i] = plan.row[cluster, i - 1]
+        i -= 1
+    plan.when[cluster, i] = event
+    plan.row[cluster, i] = row
+
+
+@kernel
+def remove(row, time, kind, cluster, plan):
+    """Remove an event of a job, which must be there."""
+    event = time << 1 | kind
+    low, high = 0, plan.size[cluster]
+    while low < high:
+        middle = (low + high) >> 1
+        if plan.when[cluster, middle] < event:
+            low = middle + 1
+        else:
+            high = middle
+    while plan.row[cluster, low] != row:
+        low += 1
+    plan.size[cluster] -= 1
+    for i in range(low, plan.size[cluster]):
+        plan.when[cluster, i] = plan.when[cluster, i + 1]
+        plan.row[cluster, i] = plan.row[cluster, i + 1]
+
+
+@kernel
+def reserve(row, start, seconds, nodes, plan):
+    """Plan a job on the nodes chosen for it."""
+    insert(row, start, COMES, nodes.cluster[row], plan)
+    insert(row, start + seconds, LEAVES, nodes.cluster[row], plan)
+
+
+@kernel
+def withdraw(row, start, seconds, nodes, plan):
+    """Take a planned job out of the plan."""
+    remove(row, start, COMES, nodes.cluster[row], plan)
+    remove(row, start + seconds, LEAVES, nodes.cluster[row], plan)
+
+
+@apart
+def earliest(row, seconds, begin, cluster, nodes, plan):
+    """Return the earliest start from ``begin`` on of a job that stays ``seconds`` in ``cluster``, or NO_START.
+
+    From the start to the end enough room must lie on nodes that keep it, and no limit be passed. Call :func:`settle_on` to choose
+    nodes for it. The events are gone through once: the start looked at moves on when too little of its room is left.
+    """
+    asked, size = nodes.requests, plan.size[cluster]
+    chunks, start, i = asked.chunks[row], begin, 0
+    if asked.eligible[row] >> cluster & 1 == 0:
+        return NO_START
+    begin_search(row, cluster, nodes, plan)
+    while i < size and plan.when[cluster, i] >> 1 <= begin:
+        happen(i, row, cluster, nodes, plan)
+        i += 1
+    within = begin if limits_hold(row, nodes, plan) else NO_START  # since when
+    room = 0  # now, on all nodes
+    for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
+        least = room_on(node, row, nodes, plan.free)
+        plan.levels[node] = plan.kept[node] = 1 if least > 0 else 0
+        plan.room[node, 0], plan.since[node, 0] = least, begin
+        plan.least[node] = least
+        room += least
+    kept = room  # of it, held from the start looked at on
+    while True:
+        now = plan.when[cluster, i] >> 1 if i < size else NO_START
+        if kept >= chunks and within < NO_START and max(start, within) + seconds <= now:
+            break
+        if i == size:
+            return NO_START
+        happen(i, row, cluster, nodes, plan)
+        if not limits_hold(row, nodes, plan):
+            within = NO_START
+        elif within == NO_START:
+            within = now
+        other = plan.row[cluster, i]
+        for at in range(nodes.begin[other], nodes.begin[other] + nodes.held[other]):
+            node = nodes.node[at]
+            before, least = room_before(node, plan), plan.least[node]
+            after = room_on(node, row, nodes, plan.free)
+            if after > before:
+                rise(node, after, now, plan)
+            elif after < before:
+                fall(node, after, plan)
+            room += after - before
+            kept += plan.least[node] - least
+        while kept < chunks <= room:
+            start, more = move_on(cluster, nodes, plan)
+            kept += more
+        i += 1
+    start = max(start, within)
+    for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
+        while plan.kept[node] < plan.levels[node] and plan.since[node, plan.kept[node]] <= start:
+            plan.least[node] = plan.room[node, plan.kept[node]]
+            plan.kept[node] += 1
+    return start
+
+
+@kernel
+def begin_search(row, cluster, nodes, plan):
+    """Begin with what is free and left now."""
+    for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
+        for resource in range(nodes.free.shape[1]):
+            plan.free[node, resource] = nodes.free[node, resource]
+    for kind in range(nodes.requests.limit.shape[1]):
+        limit = nodes.requests.limit[row, kind]
+        if limit != NO_LIMIT:
+            plan.left[kind] = nodes.left[cluster, limit]
+
+
+@kernel
+def happen(i, row, cluster, nodes, plan):
+    """Let event ``i`` happen to what is free, and to what is left of the limits on job ``row``."""
+    other, sign, asked = plan.row[cluster, i], 1 if plan.when[cluster, i] & 1 == LEAVES else -1, nodes.requests
+    take(other, sign, nodes, plan.free)
+    for kind in range(asked.limit.shape[1]):
+        if asked.limit[other, kind] != NO_LIMIT and asked.limit[other, kind] == asked.limit[row, kind]:
+            plan.left[kind] += sign * asked.weight[other, kind]
+
+
+@kernel
+def limits_hold(row, nodes, plan):
+    """Tell whether no limit on the job is passed if it runs at the moment of the search."""
+    asked = nodes.requests
+    hold = True
+    for kind in range(asked.limit.shape[1]):
+        hold = hold and (asked.limit[row, kind] == NO_LIMIT or plan.left[kind] >= asked.weight[row, kind])
+    return hold
+
+
+@kernel
+def room_before(node, plan):
+    """Return the room on ``node`` as last noted."""
+    return plan.room[node, plan.levels[node] - 1] if plan.levels[node] > 0 else 0
+
+
+@kernel
+def rise(node, room, now, plan):
+    """Note that the room on ``node`` rises."""
+    top = plan.levels[node]
+    if top > 0 and plan.since[node, top - 1] == now and plan.kept[node] < top:
+        top -= 1  # that of this moment has not lasted
+    plan.room[node, top] = room
+    plan.since[node, top] = now
+    plan.levels[node] = top + 1
+
+
+@kernel
+def fall(node, room, plan):
+    """Note that the room on ``node`` falls: no level above it lasts."""
+    top, kept, since = plan.levels[node], plan.kept[node], 0
+    while top > 0 and plan.room[node, top - 1] > room:
+        top -= 1
+        since = plan.since[node, top]
+    plan.kept[node] = min(kept, top)
+    if room > 0 and (top == 0 or plan.room[node, top - 1] < room):
+        plan.room[node, top] = room
+        plan.since[node, top] = since
+        if top < kept:
+            plan.kept[node] = top + 1
+        top += 1
+    plan.levels[node] = top
+    plan.least[node] = min(plan.least[node], room)
+
+
+@kernel
+def move_on(cluster, nodes, plan):
+    """Look at the next start at which some node has more room; return it, and how much more there is."""
+    start, more = NO_START, 0
+    for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
+        if plan.kept[node] < plan.levels[node]:
+            start = min(start, plan.since[node, plan.kept[node]])
+    for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
+        if plan.kept[node] < plan.levels[node] and plan.since[node, plan.kept[node]] == start:
+            room = plan.room[node, plan.kept[node]]
+            more += room - plan.least[node]
+            plan.least[node] = room
+            plan.kept[node] += 1
+    return start, more
+
+
+@kernel
+def settle_on(row, cluster, nodes, plan):
+    """Choose for a job the first nodes that keep room from the start found last in ``cluster`` on; take nothing yet."""
+    needed, at, node = nodes.requests.chunks[row], nodes.begin[row], nodes.first[cluster]
+    while needed > 0:
+        room = min(plan.least[node], needed)
+        if room > 0:
+            nodes.node[at] = node
+            nodes.chunk[at] = room
+            at += 1
+            needed -= room
+        node += 1
+    nodes.held[row] = at - nodes.begin[row]
+    nodes.cluster[row] = cluster
+
+
+@kernel
+def seat(row, seconds, begin, nodes, plan):
+    """Choose nodes for a job where it can start first, in the first such cluster; return its start, or NO_START.
+
+    It is not put into the plan.
+    """
+    best, start = NOWHERE, NO_START
+    for cluster in range(len(nodes.first) - 1):
+        if start > begin:
+            found = earliest(row, seconds, begin, cluster, nodes, plan)
+            if found < start:
+                best, start = cluster, found
+    if best != NOWHERE:
+        settle_on(row, best, nodes, plan)
+    return start
