@@ -16,6 +16,10 @@ SECONDS = 10**10
 """Max seconds (300 years) of a time since the trace's origin or since 1970, of a wait, a runtime and a request."""
 JOB_ID = 2**53 - 1
 """Max number of a job: exact also where a table, a page or a program keeps it as a float64."""
+NODES = 10**7
+"""Max nodes of a machine, and of a job."""
+MEMORY_KIB = 10**12
+"""Max memory of a node, and of a job, in KiB (a petabyte)."""
 NODE_NAMES = 10**7
 """Max nodes that the different node lists of a file of control runs name, all together."""
 LINE_BYTES = 8 << 20
@@ -40,4 +44,7 @@ COLUMNS: dict[str, int] = {
     "preceding_job": JOB_ID,
     "think_s": SECONDS,
 }
-"""Max absolute value of each numeric column of the canonical jobs table."""
+"""Max absolute value of each numeric column of the canonical jobs table; a job beyond is dropped."""
+
+ASKED: dict[str, int] = {"nodes": NODES, "procs_per_node": PROCESSORS, "memory_kib": MEMORY_KIB, "gpus": PROCESSORS}
+"""The same of what a job may ask for beside processors and time; what lies beyond is taken as missing."""

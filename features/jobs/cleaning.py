@@ -1,6 +1,7 @@
 """Cleaning rules for job traces, and a record of every job they touch.
 
-Drop a job with a number beyond the limits (:mod:`features.limits`). Use requested processors, else allocated. Drop a job that has
+Drop a job with a number beyond the limits (:mod:`features.limits`), and take memory, nodes and GPUs beyond them, or below 1, as
+missing. Use requested processors, else allocated. Drop a job that has
 neither, no runtime, no requested time, a negative submission or
 more processors than the machine. Cut the runtime at the request and record the cut. Drop a job far ahead of the file's own clock.
 Order by submission, then source order. On the raw KTH-SP2 log these rules keep 28,481 of 28,489 jobs, the number of Gaussier et
@@ -100,12 +101,19 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop")
         work.drop(BEYOND, ((work.table[column] > largest) | (work.table[column] < -largest)).fillna(False), column)
     if not work.kept.all():
         work.table.loc[~work.kept, list(limits.COLUMNS)] = 0  # out of all arithmetic
+    stated = [column for column in limits.ASKED if work.table[column].notna().any()]
+    for column in stated:
+        asked = work.table[column]
+        work.alter(BEYOND, ((asked > limits.ASKED[column]) | (asked < (0 if column == "gpus" else 1))).fillna(False), column)
     requested = work.table["procs"].fillna(0) > 0
     allocated = work.table["allocated_procs"]
     work.alter("procs-from-allocated", ~requested & (allocated.fillna(0) > 0), "procs", allocated)
     work.drop("no-procs", work.table["procs"].fillna(0) <= 0, "procs")
     work.drop("no-runtime", work.table["runtime_s"].fillna(0) <= 0, "runtime_s")
     work.drop("negative-submit", work.table["submit_s"] < 0, "submit_s")
+    if "nodes" in stated and "procs_per_node" in stated:
+        shaped = work.table["nodes"] * work.table["procs_per_node"]
+        work.alter("procs-per-node-against-procs", (shaped != work.table["procs"]).fillna(False), "procs_per_node")
     _requests(work, trace, missing_request)
     work.drop("wider-than-machine", work.table["procs"].fillna(0) > size, "procs")
     longer = (work.table["runtime_s"] > work.table["requested_s"]).fillna(False)
@@ -192,10 +200,11 @@ class _Work:
         self._note(rule, "dropped", hit, column, None)
         self.kept &= ~hit
 
-    def alter(self, rule: str, where: pd.Series, column: str, values: pd.Series) -> None:
+    def alter(self, rule: str, where: pd.Series, column: str, values: pd.Series | None = None) -> None:
         hit = where.to_numpy(bool) & self.kept
         self._note(rule, "altered", hit, column, values)
-        self.table.loc[hit, column] = values[hit]
+        if hit.any():
+            self.table.loc[hit, column] = pd.NA if values is None else values[hit]
 
     def _note(self, rule: str, action: str, hit: np.ndarray, column: str, after: pd.Series | None) -> None:
         if not hit.any():

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from features.jobs.schema import COLUMNS, IDENTITIES, REQUIRED, conform
+from features.jobs.schema import COLUMNS, REQUIRED, TEXTS, conform
 
 NEEDED = ("submit_s", "runtime_s", "procs")
 
@@ -37,7 +37,7 @@ def jobs_from(frame: pd.DataFrame) -> pd.DataFrame:
         raise InputError(f"column {absent[0]} is missing: a job needs {', '.join(NEEDED)}")
     columns: dict[str, object] = {"job_id": np.arange(1, len(frame) + 1)}
     for name in names:
-        columns[name] = _text(frame[name]) if name in IDENTITIES else _whole(frame[name])
+        columns[name] = _text(frame[name]) if name in TEXTS else _whole(frame[name])
     table = conform(columns, len(frame))
     table.index = frame.index
     whole = {name: "int64" for name in REQUIRED if not table[name].isna().any()}
@@ -63,6 +63,7 @@ def _whole(column: pd.Series) -> pd.api.extensions.ExtensionArray:
         (~missing & (values < 0) & (not free), "is below 0: what is unknown is left empty"),
         (missing & (name in ("submit_s", "job_id")), "is missing"),
         (~missing & (values > 5) & (name == "status"), "is no status of 0 to 5"),
+        (~missing & (values > 1) & (name == "exclusive"), "is neither 0 nor 1"),
     ):
         if wrong.any():
             row = int(np.argmax(wrong))

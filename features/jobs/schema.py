@@ -3,6 +3,9 @@
 Times are int64 seconds from the trace's origin, processors are counts, and unknown values are null: the Standard Workload
 Format's -1 ends at ingestion. Identities (user, group, executable, queue, partition) are categories of strings, so that SWF's
 numbers and Slurm's names are treated alike.
+
+What a job asks for beside processors and time (``ASKED``) counts for the whole job, over all its nodes: a node of it gets the n-th
+part. Null is what the source does not say, or the job does not ask for.
 """
 
 from __future__ import annotations
@@ -15,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-JOBS_FORMAT = 1
-"""Version of the tables' layout; written into every stored table."""
+JOBS_FORMAT = 2
+"""Version of the tables' layout, written into every stored table. Format 1 had no columns of ``ASKED``."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,17 @@ COLUMNS: dict[str, Column] = {
     "status": Column("Int8", "", "SWF status: 1 completed, 0 failed, 5 cancelled, 2-4 partial"),
     "preceding_job": Column("Int64", "", "job_id this job waits for (SWF field 17)"),
     "think_s": Column("Int64", "s", "time between that job's end and this submission (SWF field 18)"),
+    "nodes": Column("Int64", "nodes", "nodes requested, each another; null: processors of any nodes"),
+    "procs_per_node": Column("Int64", "processors", "processors requested of each of these nodes; null: the nodes' share of procs"),
+    "memory_kib": Column("Int64", "KiB", "memory requested for the whole job, all its nodes together"),
+    "gpus": Column("Int64", "GPUs", "GPUs requested for the whole job, all its nodes together"),
+    "properties": Column("category", "", "properties its nodes must have, as in x86_64:cl_zewura; ^ before one they must not have"),
+    "exclusive": Column("Int8", "", "1: no other job may run on its nodes; 0: others may"),
 }
+ASKED = ("nodes", "procs_per_node", "memory_kib", "gpus", "properties", "exclusive")
+"""Columns of what a job asks for on machines that have more than processors (:mod:`sim.machine`)."""
 IDENTITIES = ("user", "group", "executable", "queue", "partition")
+TEXTS = (*IDENTITIES, "properties")
 REQUIRED = ("runtime_s", "procs", "requested_s")
 """Columns that hold no null once a trace is cleaned (then plain int64)."""
 
@@ -132,6 +144,18 @@ def _nulls(dtype: str, length: int) -> object:
     return zeros if dtype == "int64" else pd.arrays.IntegerArray(zeros, np.ones(length, bool))
 
 
+def widened(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Return a stored jobs table with the columns that its older format lacks, null."""
+    absent = [name for name in ASKED if name not in jobs]
+    if not absent:
+        return jobs
+    table = jobs.copy(deep=False)
+    for name in absent:
+        table[name] = _nulls(COLUMNS[name].dtype, len(jobs))
+    order = [name for name in COLUMNS if name in table]
+    return table[[*order, *(name for name in table.columns if name not in COLUMNS)]]
+
+
 def masked(values: np.ndarray, present: np.ndarray, dtype: str = "Int64") -> pd.api.extensions.ExtensionArray:
     """Return nullable integers: ``values`` where ``present`` (bool, same length), else null."""
     numbers = np.where(present, values, 0).astype(dtype.lower())
@@ -164,9 +188,14 @@ def recorded_end_s(jobs: pd.DataFrame, start_s: np.ndarray) -> np.ndarray:
 
 
 def fingerprint(jobs: pd.DataFrame) -> str:
-    """Return the SHA-256 (first 16 hex digits) of a table's content, in row order."""
+    """Return the SHA-256 (first 16 hex digits) of a table's content, in row order.
+
+    Columns of ``ASKED`` without any value do not count: tables of format 1 keep their fingerprints.
+    """
     digest = hashlib.sha256()
     for name in jobs.columns:
+        if name in ASKED and jobs[name].isna().all():
+            continue
         digest.update(name.encode())
         digest.update(pd.util.hash_pandas_object(jobs[name], index=False).to_numpy().tobytes())
     return digest.hexdigest()[:16]

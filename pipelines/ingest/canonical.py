@@ -12,7 +12,7 @@ import pandas as pd
 
 from features import limits
 from features.errors import InputError
-from features.jobs.schema import COLUMNS, IDENTITIES, OVERRUN, Trace, UnreadLine, conform
+from features.jobs.schema import COLUMNS, OVERRUN, TEXTS, Trace, UnreadLine, conform, widened
 from pipelines.ingest.localtime import zone
 from pipelines.ingest.source import trace_name
 
@@ -64,6 +64,7 @@ def read_canonical(path: str | Path) -> Trace:
             frame = frame.assign(runtime_s=frame["runtime_s"] + frame[OVERRUN].fillna(0)).drop(columns=OVERRUN)
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path}: is damaged: runtime_s and {OVERRUN} are no seconds") from error
+    frame = widened(frame)
     for what, names in (("lacks", COLUMNS.keys() - frame.columns), ("has the unknown", set(frame.columns) - COLUMNS.keys())):
         if names:
             raise InputError(f"{path}: {what} columns {', '.join(sorted(names))}")
@@ -71,7 +72,7 @@ def read_canonical(path: str | Path) -> Trace:
         jobs = conform({name: frame[name] for name in COLUMNS}, len(frame))
     except (TypeError, ValueError, ArithmeticError) as error:
         raise InputError(f"{path}: a column has a wrong type: {error}") from error
-    for name in IDENTITIES:
+    for name in TEXTS:
         if pd.api.types.infer_dtype(jobs[name].cat.categories, skipna=False) not in ("string", "empty"):
             raise InputError(f"{path}: a column has a wrong type: {name} holds {jobs[name].cat.categories.dtype}, not text")
     fields["header"] = {"Source": fields["source"], **fields["header"]}

@@ -28,6 +28,7 @@ from pipelines.ingest.accounting import (
 )
 from pipelines.ingest.localtime import NEVER, zone
 from pipelines.ingest.slurm_ids import RAW, is_id, job_ids, job_steps
+from pipelines.ingest.slurm_requests import READ, asked
 from pipelines.ingest.slurm_times import END, START, SUBMIT, JobTimes, job_times
 from pipelines.ingest.source import Source, load
 
@@ -95,6 +96,7 @@ _KNOWN = {
     *_REQUESTED,
     *(name for kind in _PROCESSORS.values() for names in kind.values() for name in names),
     *(name for names in _IDENTITIES.values() for name in names),
+    *READ,
     "state",
     "suspended",
 }
@@ -106,6 +108,7 @@ MENDING = Mending(
         **dict.fromkeys((*SUBMIT, *START, *END), is_time),
         **{name: tells(parse) for name, parse in (_RUNTIME | _REQUESTED).items()},
         **{name: tells(whole) for kind in _PROCESSORS.values() for names in kind.values() for name in names},
+        **{name: tells(parse) for name, parse in READ.items()},
         "state": lambda text: text.upper().split(" ")[0] in (*STATUS, *UNFINISHED),
     },
 )
@@ -162,6 +165,7 @@ def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus", 
     columns["runtime_s"] = _runtime(table, jobs, times, unfinished, notes)
     columns["requested_s"] = _requested(table, jobs, notes)
     columns |= _procs(table, jobs, "nodes" if cpus_per_node else processors, cpus_per_node or 1, notes)
+    columns |= asked(table, jobs, notes)
     for name, candidates in _IDENTITIES.items():
         if found := table.find(*candidates):
             columns[name] = table.category(found, jobs)

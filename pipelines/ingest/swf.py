@@ -2,7 +2,8 @@
 
 The format of the Parallel Workloads Archive: 18 numbers a line, ``;`` before a comment, ``; Key: value`` lines as a header, -1
 for an unknown value. Findings that are not errors (extra columns, rounded or negative values, a guessed origin) are in the
-trace's notes.
+trace's notes. Three extra columns that begin with a list of nodes in braces are those of MetaCentrum's logs
+(:mod:`pipelines.ingest.node_requests`).
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from features import limits
 from features.errors import InputError, shown
 from features.jobs.schema import Trace, conform, masked
 from pipelines.ingest import swf_kernel as kernel
+from pipelines.ingest.node_requests import NodeRequests
 from pipelines.ingest.source import Source, load
 from pipelines.ingest.text import whole_lines
 
 UNIX_SUBMIT_S = 100_000_000
 """First submissions later than this (three years) are Unix times where the header states no origin."""
 
-_JOB, _SUBMIT, _STATUS, _PRECEDING = 0, 1, 10, 16
+_JOB, _SUBMIT, _MEMORY, _STATUS, _PRECEDING = 0, 1, 9, 10, 16
 _LAST_STATUS = 5
 _NUMBERS = {  # canonical column: SWF field, counted from 0
     "wait_s": 2,
@@ -44,8 +46,9 @@ def read_swf(path: str | Path) -> Trace:
     """Read one SWF file, plain or gzip by its content.
 
     Times are seconds, rounded (halves up) where the file has fractions. Negative values are null, except the submission, which
-    the cleaning rules judge. Identities become categories of strings (``"12"``) in numeric order. Columns after the 18th are not
-    read. Raises InputError with file, line and what is wrong.
+    the cleaning rules judge. Identities become categories of strings (``"12"``) in numeric order. The requested memory is KiB per
+    processor, as the format has it, with MetaCentrum's three extra columns bytes per job. Other columns after the 18th are not read.
+    Raises InputError with file, line and what is wrong.
     """
     return parse_swf(load(path))
 
@@ -87,6 +90,7 @@ class _Lines:
         self.path = path
         self.jobs = self.comments = 0
         self.head = b""
+        self.asked = NodeRequests()
         self.tally = np.zeros((2, 18), np.int64)
         self.extra = (0, 0, 0)
         self._line = 0
@@ -110,6 +114,7 @@ class _Lines:
             before = self.extra
             fewest = min(before[1], extra[1]) if before[0] else extra[1]
             self.extra = before[0] + extra[0], fewest, max(before[2], extra[2])
+        self.asked.take(block, jobs, tuple(extra))
         self.jobs += jobs
         if self.jobs > limits.JOBS:
             raise InputError(f"{self.path}: has more than the {limits.JOBS:,} jobs that a trace can have")
@@ -147,7 +152,22 @@ def _table(lines: _Lines) -> pd.DataFrame:
     columns["status"] = masked(status, (status >= 0) & (status <= _LAST_STATUS), "Int8")
     for name, field in _IDENTITIES.items():
         columns[name] = _identity(lines.column(field))
+    memory = lines.column(_MEMORY)
+    if (memory > 0).any():
+        columns["memory_kib"] = _memory(memory, lines)
+    if lines.asked.there:
+        columns |= lines.asked.columns()
     return conform(columns, lines.jobs, copy=False)
+
+
+def _memory(stated: np.ndarray, lines: _Lines) -> object:
+    """Return the memory of whole jobs in KiB, of what the file states [jobs]; 0 and less is missing."""
+    if lines.asked.there:
+        kib = -(-stated // 1024)
+    else:
+        procs = np.where(lines.column(7) > 0, lines.column(7), lines.column(4))
+        kib = np.minimum(stated * np.maximum(procs, 0).astype(np.float64), kernel.LARGE).astype(np.int64)
+    return masked(kib, kib > 0)
 
 
 def _identity(numbers: np.ndarray) -> pd.Categorical:
@@ -160,13 +180,19 @@ def _value_notes(lines: _Lines) -> list[str]:
     jobs, tally = lines.jobs, lines.tally
     notes = []
     longer, fewest, most = lines.extra
-    if longer:
+    if longer and lines.asked.there:
+        notes += lines.asked.notes()
+    elif longer:
         columns = f"{fewest}" if fewest == most else f"{fewest} to {most}"
         notes.append(f"Columns after the 18th are not read: {columns} on {longer:,} of {jobs:,} job lines.")
     if lines.comments:
         notes.append(f"Comment lines between jobs are not read as header: {lines.comments:,}.")
-    if tally[kernel.FRACTIONAL].any():
-        notes.append(f"Fractional times are rounded to the second: {_by_field(tally[kernel.FRACTIONAL])}.")
+    rounded = tally[kernel.FRACTIONAL].copy()
+    if count := int(rounded[_MEMORY]):
+        notes.append(f"Fractional memory is rounded to a whole number: {count:,}.")
+    rounded[_MEMORY] = 0
+    if rounded.any():
+        notes.append(f"Fractional times are rounded to the second: {_by_field(rounded)}.")
     negative = tally[kernel.NEGATIVE].copy()
     negative[[_JOB, _SUBMIT]] = 0  # a job's number is only a name, and the cleaning rules judge its submission
     if negative.any():

@@ -30,9 +30,12 @@ FIELDS = (
 )
 """Names of the 18 fields of the Standard Workload Format (Chapin et al. 1999), in order."""
 
-NOT_READ, TIME, WHOLE = 0, 1, 2
-KINDS = np.array([WHOLE, TIME, TIME, TIME, WHOLE, NOT_READ, NOT_READ, WHOLE, TIME, NOT_READ] + [WHOLE] * 7 + [TIME], np.int64)
-"""Kind of each field: checked only, a time (rounded to the second), or a count or identity (whole or an error)."""
+NOT_READ, TIME, WHOLE, AMOUNT = 0, 1, 2, 3
+KINDS = np.array([WHOLE, TIME, TIME, TIME, WHOLE, NOT_READ, NOT_READ, WHOLE, TIME, AMOUNT] + [WHOLE] * 7 + [TIME], np.int64)
+"""Kind of each field: checked only, a time (rounded to the second), a count or identity (whole or an error), or an amount of memory
+(rounded, and ``LARGE`` if too large)."""
+LARGE = 10**18
+"""Value of an amount too large to be read: beyond all limits."""
 
 SHORTEST_LINE = 36
 """Min bytes of a line of 18 fields, its end included."""
@@ -120,6 +123,8 @@ def _number(data, at, kind):
     ended = at == size or data[at] == 32 or (data[at] >= 9 and data[at] <= 13)
     if digits == 0 or not ended:
         return at, whole, NOT_A_NUMBER, False
+    if large and kind == AMOUNT:
+        return at, -LARGE if negative else LARGE, OK, False
     if kind != NOT_READ and large:
         return at, whole, TOO_LARGE, False
     if kind == WHOLE and fractional:

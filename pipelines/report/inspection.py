@@ -10,6 +10,7 @@ from rich.table import Table as Grid
 
 from features.clock import DAY_S
 from features.errors import one_line
+from features.jobs.schema import ASKED
 from pipelines.report.table import Table
 from pipelines.workflows.inspection import QUANTILES, YEAR_S, Inspection
 
@@ -83,7 +84,11 @@ def _quantiles(inspection: Inspection) -> Table:
 
 
 def _missing(inspection: Inspection) -> Table:
-    rows = [[name, f"{number:,}", f"{number / inspection.jobs:.1%}"] for name, number in inspection.missing.items() if number]
+    rows = [
+        [name, f"{number:,}", f"{number / inspection.jobs:.1%}"]
+        for name, number in inspection.missing.items()
+        if number and not (name in ASKED and number == inspection.jobs)  # few sources state these at all
+    ]
     return Table("Jobs without a value", ["column", "jobs", "share"], rows)
 
 

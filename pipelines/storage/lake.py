@@ -12,7 +12,7 @@ import pandas as pd
 
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
-from features.jobs.schema import COLUMNS, fingerprint
+from features.jobs.schema import COLUMNS, fingerprint, widened
 from features.names import check_name
 from pipelines.storage.atomic import write
 from pipelines.storage.parquet import read_parquet, write_parquet
@@ -154,7 +154,7 @@ class Lake:
         if rejected_metadata.get("jobs") != metadata.get("jobs"):
             raise InputError(f"{self.path('rejected_jobs', trace)}: does not belong to the jobs beside it: materialise jobs first")
         fields = {name: metadata[name] for name in _CLEAN_FIELDS}
-        return CleanTrace(jobs=jobs, rejected_jobs=rejected, **{**fields, "notes": tuple(fields["notes"])})
+        return CleanTrace(jobs=widened(jobs), rejected_jobs=rejected, **{**fields, "notes": tuple(fields["notes"])})
 
 
 def unit(column: str) -> str:

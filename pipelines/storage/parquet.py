@@ -25,6 +25,8 @@ from pipelines.ingest.text import check_unpacked, opened, unreadable
 from pipelines.storage.atomic import replacing
 
 _KEY = b"queuecast"
+OLDEST_FORMAT = 1
+"""Oldest format that is read; jobs tables of format 1 lack columns (:func:`features.jobs.schema.widened`)."""
 
 
 def write_parquet(
@@ -59,9 +61,10 @@ def read_parquet(path: str | Path, *, kind: str) -> tuple[pd.DataFrame, dict[str
         raise InputError(f"{path}: is damaged: what it says of itself is no longer readable")
     if stated["kind"] != kind:
         raise InputError(f"{path}: holds {stated['kind'][:40]}, not {kind}")
-    if stated["format"] != JOBS_FORMAT:
-        mend = "make it anew" if stated["format"] < JOBS_FORMAT else "update Queuecast"
-        raise InputError(f"{path}: is in format {stated['format']:.6g}, and this version reads format {JOBS_FORMAT}: {mend}")
+    if not OLDEST_FORMAT <= stated["format"] <= JOBS_FORMAT:
+        mend = "make it anew" if stated["format"] < OLDEST_FORMAT else "update Queuecast"
+        known = f"formats {OLDEST_FORMAT} to {JOBS_FORMAT}"
+        raise InputError(f"{path}: is in format {stated['format']:.6g}, and this version reads {known}: {mend}")
     with _told(path):
         frame = table.to_pandas()
         for name in frame.columns[frame.dtypes == "category"]:

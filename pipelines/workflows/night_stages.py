@@ -304,7 +304,8 @@ class Tonight:
         readers, clean = Lake(self.lake.root), self.clean
         if not readers.has("jobs", self.trace):
             return len(clean.jobs), 0
-        old, now = (pd.Series(_row_hashes(jobs)).value_counts() for jobs in (readers.read("jobs", self.trace)[0], clean.jobs))
+        before = readers.read("jobs", self.trace)[0]  # perhaps of a format with fewer columns
+        old, now = (pd.Series(_row_hashes(jobs)).value_counts() for jobs in (before, clean.jobs[before.columns]))
         change = now.sub(old, fill_value=0)
         gone = int(-change[change < 0].sum())
         if gone:

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from features import limits
 from features.errors import InputError
 from features.jobs.cleaning import clean
-from features.jobs.schema import COLUMNS, IDENTITIES, Trace
+from features.jobs.schema import ASKED, COLUMNS, TEXTS, Trace
 from pipelines.cli.predict import read_submissions
 from pipelines.ingest.control_runs import read_accounting_runs, read_runs
 from pipelines.ingest.ldms import LdmsReader, NodeTable
@@ -166,9 +166,9 @@ def _check_canonical(trace: Trace, content: bytes) -> str | None:
     table = pq.read_table(pa.BufferReader(content))
     wanted: list[dict[str, Any]] = [{} for _ in range(table.num_rows)]
     overrun = table.column("overrun_s").to_pylist() if "overrun_s" in table.column_names else [0] * table.num_rows
-    for name in COLUMNS:
+    for name in COLUMNS if set(ASKED) <= set(table.column_names) else COLUMNS.keys() - ASKED:
         for row, value in zip(wanted, table.column(name).to_pylist(), strict=True):
-            row[name] = None if value is None or value != value else str(value) if name in IDENTITIES else value
+            row[name] = None if value is None or value != value else str(value) if name in TEXTS else value
     for row, over in zip(wanted, overrun, strict=True):
         row["runtime_s"] = None if row["runtime_s"] is None else row["runtime_s"] + (over or 0)
     return _differ(_rows(trace), wanted) or _small(trace)

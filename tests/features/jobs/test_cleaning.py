@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,6 +28,31 @@ def trace(*rows: tuple, procs: int | None = 8) -> Trace:
         columns[name] = pd.Categorical(pd.array(values, dtype="str")) if name == "queue" else pd.array(values, dtype="Int64")
     columns["submit_s"] = [row[0] for row in rows]
     return Trace(name="t", jobs=conform(columns, len(rows)), procs=procs, source="t.swf")
+
+
+def test_what_jobs_ask_for_beyond_the_limits_or_against_their_processors_is_taken_as_missing() -> None:
+    asked = {
+        "nodes": [2, 0, 2, None],
+        "procs_per_node": [2, 2, 3, 7],
+        "memory_kib": [10, -1, 10**18, 10**15],
+        "gpus": [0, -1, 1, None],
+    }
+    given = trace(*[GOOD] * 4)
+    given = replace(given, jobs=given.jobs.assign(**{name: pd.array(values, dtype="Int64") for name, values in asked.items()}))
+    cleaned = clean(given)
+    assert [step[1:4] for step in touched(cleaned)] == [
+        ("altered", "beyond-limits", "nodes"),
+        *[("altered", "beyond-limits", "memory_kib")] * 3,
+        ("altered", "beyond-limits", "gpus"),
+        ("altered", "procs-per-node-against-procs", "procs_per_node"),
+    ]
+    kept = cleaned.jobs[list(asked)].astype(object).where(lambda table: table.notna(), None)
+    assert kept.to_dict("list") == {
+        "nodes": [2, None, 2, None],
+        "procs_per_node": [2, 2, None, 7],
+        "memory_kib": [10, None, None, None],
+        "gpus": [0, None, 1, None],
+    }
 
 
 def touched(cleaned: CleanTrace) -> list[tuple]:

@@ -73,6 +73,7 @@ def test_the_columns_go_where_they_belong() -> None:
         "queue": "normal",
         "partition": "batch",
         "status": 1,
+        "nodes": 2,
     }
 
 
@@ -129,7 +130,10 @@ def test_raw_columns_come_first_and_minutes_are_minutes() -> None:
     columns = "JobIDRaw|Submit|Elapsed|ElapsedRaw|Timelimit|TimelimitRaw|NNodes"
     trace = parse(table(columns, "1|2024-05-01T10:00:00|00:01:00|61|01:00:00|90|4"))
     assert trace.jobs[["runtime_s", "requested_s", "allocated_procs"]].iloc[0].tolist() == [61, 5400, 4]
-    assert trace.notes == ("The file states no cpus: nodes are taken as processors.",)
+    assert trace.notes == (
+        "The file states no cpus: nodes are taken as processors.",
+        "The file states no requested nodes: where a job had several nodes, it is taken to have requested these.",
+    )
 
 
 def test_limits_that_are_no_number_are_missing_and_counted() -> None:

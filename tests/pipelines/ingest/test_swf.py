@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from features.errors import InputError
+from features.jobs.cleaning import clean
 from features.jobs.schema import COLUMNS, Trace
 from pipelines.ingest.source import Source, trace_name
 from pipelines.ingest.swf import parse_swf, read_swf
@@ -34,7 +35,7 @@ def job(**fields: object) -> str:
 
 
 def test_the_fields_go_where_the_format_says() -> None:
-    row = parse(job(f17=9, f18=60)).jobs.iloc[0]
+    row = parse(job(f10=100, f17=9, f18=60)).jobs.iloc[0]
     expected = {
         "job_id": 1,
         "submit_s": 10,
@@ -51,9 +52,10 @@ def test_the_fields_go_where_the_format_says() -> None:
         "partition": "2",
         "preceding_job": 9,
         "think_s": 60,
+        "memory_kib": 8 * 100,
     }
-    assert row.to_dict() == expected
-    assert set(expected) == set(COLUMNS)
+    assert row.dropna().to_dict() == expected
+    assert set(expected) | {"nodes", "procs_per_node", "gpus", "properties", "exclusive"} == set(COLUMNS)
 
 
 def test_minus_one_is_null_everywhere_but_in_the_submission() -> None:
@@ -91,12 +93,38 @@ def test_numbers_of_the_header_beyond_the_limits_are_told_with_their_line(number
 
 
 def test_fractional_times_are_rounded_and_counted_and_unread_fields_may_be_anything_numeric() -> None:
-    trace = parse(
-        "\n".join([job(f3="1.5", f4="2.4999", f6="489.00", f7="1e400", f10="0.33333333333333333333333"), job(f1=2, f3="3.0")])
-    )
+    trace = parse("\n".join([job(f3="1.5", f4="2.4999", f6="489.00", f7="1e400"), job(f1=2, f3="3.0")]))
     assert trace.jobs["wait_s"].tolist() == [2, 3]
     assert trace.jobs["runtime_s"].tolist() == [2, 100]
     assert trace.notes == ("Fractional times are rounded to the second: wait time (1), run time (1).",)
+
+
+def test_memory_is_of_the_whole_job_and_what_is_absurd_is_left_to_cleaning() -> None:
+    stated = [
+        ("100", 8, 4),
+        ("0.5", 8, 4),
+        ("100", -1, 4),
+        ("100", -1, -1),
+        ("0", 8, 4),
+        ("-5", 8, 4),
+        ("1e400", 8, 4),
+        ("9" * 30, 8, 4),
+    ]
+    trace = parse(
+        "\n".join(job(f1=number, f5=allocated, f8=procs, f10=text) for number, (text, procs, allocated) in enumerate(stated))
+    )
+    kib = trace.jobs["memory_kib"]
+    assert kib.isna().tolist() == [False, False, False, True, True, True, False, False]
+    assert kib.dropna().tolist() == [800, 8, 400, 10**18, 10**18]
+    assert trace.notes == (
+        "Fractional memory is rounded to a whole number: 1.",
+        "Negative values other than -1 are taken as missing: requested memory (1).",
+    )
+    cleaned = clean(trace, 8)
+    assert cleaned.touched() == {"beyond-limits altered": 2, "procs-from-allocated altered": 1, "no-procs dropped": 1}
+    assert cleaned.jobs["memory_kib"].isna().tolist() == [False, False, False, True, True, True, True]
+    with pytest.raises(InputError, match=r"^test\.swf:1: field 10 \(requested memory\) is 'NaN', not a number$"):
+        parse(job(f10="NaN"))
 
 
 @pytest.mark.parametrize(

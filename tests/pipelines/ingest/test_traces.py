@@ -19,7 +19,7 @@ import pytest
 
 from features.errors import InputError
 from features.jobs.cleaning import clean
-from features.jobs.schema import IDENTITIES, Trace
+from features.jobs.schema import TEXTS, Trace
 from pipelines.ingest.canonical import read_canonical, write_canonical
 from pipelines.ingest.read import read_trace
 from tests.conftest import SHARED, needs_shared
@@ -73,7 +73,9 @@ EXPECTED = {
         origin=0,
         users=75,
         notes=(
-            "Columns after the 18th are not read: 3 on 17,900 of 17,900 job lines.",
+            "Columns 20 and 21 are read as queue and requested nodes, and the requested memory as bytes a job (as MetaCentrum writes).",
+            "Requests of different kinds of nodes are read as processors of any nodes: 12.",
+            "Memory in requests of nodes (mem=) is not read: 14.",
             "Negative values other than -1 are taken as missing: run time (2).",
             "The preceding job is 1 on all 17,900 lines: it means nothing.",
             UNIX_TIMES.format("no UnixStartTime"),
@@ -134,7 +136,7 @@ EXPECTED = {
         users=15,
         notes=(
             "Job ids that an earlier line has too: 451.",
-            "Columns that are not read: gpus_req, mem_req, work_dir, submit_line.",
+            "Columns that are not read: mem_req, work_dir, submit_line.",
         ),
     ),
 }
@@ -239,6 +241,8 @@ def test_every_field_of_a_real_trace_is_read(name: str) -> None:
         plain = np.maximum(fields[:, place].astype(np.float64), -1)
         assert (jobs[column].fillna(-1).to_numpy(np.float64) == plain).all(), column
     for column, place in {"user": 11, "group": 12, "executable": 13, "queue": 14, "partition": 15}.items():
+        if column == "queue" and name.startswith("CERIT"):
+            continue  # its 20th column names the queue
         assert (jobs[column].astype("object").fillna("-1").to_numpy() == fields[:, place]).all(), column
 
 
@@ -248,6 +252,29 @@ def test_a_trace_without_any_request_says_so_instead_of_coming_out_empty() -> No
     for way in ("drop", "queue-max"):
         with pytest.raises(InputError, match=f"no job states a requested time, so --missing-request {way} cannot be applied"):
             clean(trace, missing_request=way)
+
+
+@needs_shared
+def test_cerits_extra_columns_say_what_jobs_ask_for() -> None:
+    jobs = read("CERIT-wagap-2013.swf.gz").jobs
+    with gzip.open(TRACES / "CERIT-wagap-2013.swf.gz", "rt") as file:
+        stated = [line.split()[20] for line in file]
+    properties = jobs["properties"].astype("str").fillna("")
+    assert len(jobs) == jobs["memory_kib"].notna().sum() == 17_900
+    assert (properties.str.contains("cl_zewura").sum(), properties.str.contains("cl_zegox").sum()) == (576, 320)
+    assert properties.str.contains(r"\^cl_zewura").sum() == 1  # of the 576 one excludes the cluster
+    assert (jobs["exclusive"] == 1).sum() == 231
+    assert [sum(not text.startswith(one) for text in stated) for one in ("1:", "1:ppn")] == [341, 345]
+    assert (jobs["nodes"] != 1).fillna(
+        True
+    ).sum() == 334  # 19 of the 341 are one node in other words, and 12 joined ones begin with 1:
+    assert (jobs["nodes"].isna().sum(), jobs["nodes"].max()) == (12, 10)
+    shaped = jobs["nodes"].notna()
+    assert (jobs["nodes"] * jobs["procs_per_node"] == jobs["procs"])[shaped].all()
+    assert sorted(jobs["queue"].cat.categories) == sorted(
+        [*(["q_2h", "q_4h", "q_1d", "q_2d", "q_4d", "q_1w", "q_2w", "q_2w_plus"]), "backfill", "ops", "priority_long"]
+    )
+    assert jobs["memory_kib"].max() == 512 * 2**20
 
 
 @needs_shared
@@ -274,7 +301,7 @@ def test_a_trace_kept_as_canonical_parquet_is_the_same_trace(name: str, tmp_path
     again = read_trace(str(path))
     assert again.jobs.equals(trace.jobs)
     assert again.jobs.dtypes.equals(trace.jobs.dtypes)
-    for column in IDENTITIES:
+    for column in TEXTS:
         assert again.jobs[column].cat.categories.equals(trace.jobs[column].cat.categories), column
     for what in ("name", "procs", "origin_unix_s", "timezone", "generated", "sha256", "notes"):
         assert getattr(again, what) == getattr(trace, what), what

@@ -1,0 +1,123 @@
+"""MetaCentrum's extra SWF columns: allocated nodes, queue, and what nodes a job requests.
+
+The 19th column lists the node of each processor in braces. The 20th is the queue, the 21st a node specification of TORQUE:
+``8:ppn=8:x86_64:cl_zegox#excl`` are eight nodes with these properties, eight processors on each, no other job on them.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from features.jobs.schema import masked
+
+_COLUMNS = 3
+_PPN = re.compile(r"ppn=(\d{1,8})(\.\d+)?", re.ASCII)
+
+
+class NodeSpec(NamedTuple):
+    """What a node specification asks for; ``nodes`` -1: processors of any nodes."""
+
+    nodes: int
+    procs_per_node: int
+    properties: str
+    exclusive: int
+
+
+UNREADABLE = NodeSpec(-1, -1, "", -1)
+
+
+@cache
+def node_spec(text: str) -> NodeSpec:
+    """Parse a node specification of TORQUE; UNREADABLE if it is none.
+
+    Different kinds of nodes joined by ``+`` are read as processors of any nodes that have the properties of all. A name of a host
+    is a property.
+    """
+    asked, *flags = text.split("#")
+    properties: dict[str, None] = {}
+    shapes = []
+    for part in asked.split("+"):
+        nodes, each = 1, 1
+        for place, word in enumerate(part.split(":")):
+            if found := _PPN.fullmatch(word):
+                each = int(found[1])
+            elif place == 0 and re.fullmatch(r"\d{1,7}", word, re.ASCII):
+                nodes = int(word)
+            elif name := "" if word.startswith("mem=") else word.removeprefix("host="):
+                properties[name] = None
+            elif not word:
+                return UNREADABLE
+        shapes.append((nodes, each))
+    if min(map(min, shapes)) < 1:
+        return UNREADABLE
+    shape = shapes[0] if len(shapes) == 1 else (-1, -1)
+    return NodeSpec(*shape, ":".join(properties), int("excl" in flags))
+
+
+class NodeRequests:
+    """The extra columns of a file's job lines; ``there`` once the first ones are of this kind."""
+
+    def __init__(self) -> None:
+        self.there = False
+        self._jobs = 0
+        self._codes: tuple[list[int], list[int]] = ([], [])
+        self._texts: tuple[dict[str, int], dict[str, int]] = ({}, {})
+
+    def take(self, block: bytes, jobs: int, extra: tuple[int, ...]) -> None:
+        """Read a block of whole lines; ``jobs`` and ``extra`` are what the kernel counted in it."""
+        every = jobs > 0 and extra == (jobs, _COLUMNS, _COLUMNS)
+        if jobs == 0:
+            return
+        lines = _job_lines(block) if every and (self.there or self._jobs == 0) else []
+        self.there = bool(lines) and all(line[18].startswith(b"{") for line in lines)
+        self._jobs += jobs
+        for line in lines if self.there else ():
+            for word, codes, texts in zip(line[19:21], self._codes, self._texts, strict=True):
+                codes.append(texts.setdefault(word.decode("utf-8", "replace"), len(texts)))
+
+    def columns(self) -> dict[str, object]:
+        """Return the columns of the jobs table."""
+        specs = [node_spec(text) for text in self._texts[1]]
+        codes = np.array(self._codes[1], np.int64)
+        nodes, each, exclusive = (np.array([spec[place] for spec in specs], np.int64)[codes] for place in (0, 1, 3))
+        properties = np.array([spec.properties or None for spec in specs], object)[codes]
+        return {
+            "queue": pd.Categorical(np.array(list(self._texts[0]), object)[self._codes[0]]),
+            "nodes": masked(nodes, nodes > 0),
+            "procs_per_node": masked(each, each > 0),
+            "properties": pd.Categorical(pd.array(properties, dtype="str")),
+            "exclusive": masked(exclusive, exclusive >= 0, "Int8"),
+        }
+
+    def notes(self) -> list[str]:
+        """Return sentences about what was read."""
+        specs = {text: node_spec(text) for text in self._texts[1]}
+        counts = np.bincount(self._codes[1], minlength=len(specs))
+        joined, unread, memory = (
+            sum(int(count) for count, where in zip(counts, wheres, strict=True) if where)
+            for wheres in (
+                ["+" in text for text in specs],
+                [spec == UNREADABLE for spec in specs.values()],
+                ["mem=" in text for text in specs],
+            )
+        )
+        found = [
+            "Columns 20 and 21 are read as queue and requested nodes, and the requested memory as bytes a job (as MetaCentrum writes)."
+        ]
+        if joined:
+            found.append(f"Requests of different kinds of nodes are read as processors of any nodes: {joined:,}.")
+        if memory:
+            found.append(f"Memory in requests of nodes (mem=) is not read: {memory:,}.")
+        if unread:
+            found.append(f"Requests of nodes that cannot be read are taken as missing: {unread:,}.")
+        return found
+
+
+def _job_lines(block: bytes) -> list[list[bytes]]:
+    """Return the fields of job lines; a comment ends a line."""
+    return [fields for line in re.split(rb"[\r\n]+", block) if (fields := line.split(b";", 1)[0].split())]

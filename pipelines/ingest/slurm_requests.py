@@ -1,0 +1,89 @@
+"""What jobs of Slurm accounting ask for: nodes, memory and GPUs.
+
+``ReqTRES`` (``cpu=24,mem=72000M,node=2,gres/gpu=2``) counts for the whole job. ``ReqMem`` counts for a node (``4Gn``), for a
+processor (``4000Mc``), or, without these letters, for the whole job, as Slurm writes since version 21.08. Slurm states one node
+where a job left their number open: it is then read as open.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from features.jobs.schema import masked
+from pipelines.ingest.accounting import BEYOND, AccountingTable, whole
+
+TRES, MEMORY = "reqtres", "reqmem"
+NODES, ALLOCATED, GPUS = ("reqnodes", "nodes_req"), ("nnodes", "allocnodes"), "gpus_req"
+PROCESSORS = ("reqcpus", "processors_req", "alloccpus", "ncpus")
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d*)?)([KMGTPE]?)([nc]?)", re.ASCII)
+_UNITS = {"K": 2**0, "": 2**10, "M": 2**10, "G": 2**20, "T": 2**30, "P": 2**40, "E": 2**50}
+
+
+def memory(text: str) -> float:
+    """Parse a size such as ``16G`` or ``4000Mn``, in MiB without a letter, to KiB."""
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise ValueError("a size of memory such as 16G, 4000Mc or 4Gn")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def resources(text: str) -> dict[str, float]:
+    """Parse a list of resources: nodes, memory in KiB and GPUs, by ``node mem gpu``."""
+    found: dict[str, float] = {}
+    for item in filter(None, text.split(",")):
+        name, is_, value = item.rpartition("=")
+        if not is_:
+            raise ValueError("a list of resources such as cpu=4,mem=16G,node=1")
+        if name == "mem":
+            found["mem"] = memory(value)
+        elif name == "node":
+            found["node"] = whole(value)
+        elif name == "gres/gpu":
+            found["gpu"] = whole(value)
+        elif name.startswith("gres/gpu:"):
+            found["typed"] = found.get("typed", 0.0) + whole(value)
+    return {"gpu": found.pop("typed"), **found} if "typed" in found else found
+
+
+def asked(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> dict[str, object]:
+    """Return the columns ``nodes memory_kib gpus`` of the lines ``jobs``, as far as stated."""
+    nodes = _first(table, jobs, "node", *NODES)
+    allocated = _first(table, jobs, "", *ALLOCATED)
+    if np.isnan(nodes).all() and (allocated > 1).any():
+        notes.append("The file states no requested nodes: where a job had several nodes, it is taken to have requested these.")
+        nodes = allocated
+    kib = _first(table, jobs, "mem")
+    if MEMORY in table:
+        each, counted = table.numbers(MEMORY, memory)[jobs], table.mapped(MEMORY, _letters)[jobs]
+        parts = [np.fmax(np.fmax(nodes, allocated), 1), _first(table, jobs, "", *PROCESSORS)]
+        factor = np.select([counted == "n", counted == "c"], parts, 1.0)
+        kib = np.where(np.isnan(kib), each * factor, kib)
+    found = {"nodes": (nodes, 2), "memory_kib": (np.ceil(kib), 1), "gpus": (_first(table, jobs, "gpu", GPUS), 1)}
+    return {
+        name: masked(np.minimum(np.nan_to_num(values), BEYOND).astype(np.int64), values >= least)
+        for name, (values, least) in found.items()
+        if not np.isnan(values).all()
+    }
+
+
+def _first(table: AccountingTable, jobs: np.ndarray, resource: str, *names: str) -> np.ndarray:
+    """Return a resource of ReqTRES, else the first of the columns ``names``: float64 [jobs], NaN for missing values."""
+    if resource and TRES in table:
+        return table.numbers(TRES, lambda text: resources(text).get(resource, np.nan))[jobs]
+    name = table.find(*names)
+    return np.full(int(jobs.sum()), np.nan) if name is None else table.numbers(name, whole)[jobs]
+
+
+def _letters(texts: list[str]) -> np.ndarray:
+    return np.array([text[-1:] if text[-1:] in "nc" else "" for text in texts])
+
+
+READ: dict[str, Callable[[str], float]] = {
+    TRES: lambda text: len(resources(text)),
+    MEMORY: memory,
+    **dict.fromkeys((GPUS, *NODES, *ALLOCATED), whole),
+}
+"""Columns that are read, and how a value is parsed."""
