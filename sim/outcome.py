@@ -114,7 +114,10 @@ def outcome(
     midnight = clock.next_midnight(workload.origin) - workload.origin if retrained else NEVER
     plans = plan.policies or (plan,)
     settings = [
-        kernel_settings(policy, each, given.code, given.bits, workload.origin, midnight, machine is not None) for each in plans
+        kernel_settings(
+            policy, each, given.code, given.bits, workload.origin, midnight, machine is not None, workload.waits is not None
+        )
+        for each in plans
     ]
     scratch = scratch or Scratch()
     scenarios = clusters = None
@@ -122,7 +125,7 @@ def outcome(
         scenarios = as_scenarios(plan.harm, source, workload.jobs, workload.arrays, workload.procs, policy.seed, scratch)
     if workload.machine is not None:
         check_clusters(plan, machine is not None)
-        row = given.dependencies.row if policy.dependencies else np.arange(len(workload.jobs))
+        row = given.dependencies.row if workload.waits is not None else np.arange(len(workload.jobs))
         clusters = scratch.clusters(*workload.machine, row, two=not settings[0].one_queue)
     work = scratch.work(
         len(workload.jobs),

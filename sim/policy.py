@@ -18,6 +18,8 @@ from sim.kernel.orders import FCFS, changes_while_waiting
 from sim.names import ALGORITHMS, BACKFILLING, Scheduler
 from sim.names import scheduler as named_scheduler
 from sim.semantics import semantics as named_semantics
+from sim.users.names import OPEN
+from sim.users.names import users as named_users
 
 NAMES = ("scheduler", "predictor", "correction")
 """The fields of a policy by which tables tell policies apart within one setting."""
@@ -38,9 +40,27 @@ class Policy(NamedTuple):
     dependencies: bool = False
     seed: int = 0
     shake_s: int = 0
+    users: str = OPEN
+    load: float = 1.0
+    squeeze: float = 1.0
 
     def __str__(self) -> str:
         return " / ".join(str(self[place]) for place in range(len(NAMES)))
+
+    @property
+    def as_recorded(self) -> bool:
+        """Tell whether jobs are submitted when they were recorded to be."""
+        moved = self.dependencies or self.shake_s or self.users != OPEN
+        return not moved and self.load == self.squeeze == 1
+
+    def label(self, trace: str) -> str:
+        """Return the name of a trace whose jobs are submitted otherwise than recorded, such as ``t (users closed, load 2)``.
+
+        As it is without reacting users and factors.
+        """
+        changed = [f"users {self.users}"] if self.users != OPEN else []
+        changed += [f"{name} {factor:g}" for name, factor in (("load", self.load), ("squeeze", self.squeeze)) if factor != 1]
+        return f"{trace} ({', '.join(changed)})" if changed else trace
 
     def names(self) -> dict[str, str]:
         """Return scheduler, predictor and correction, as columns of a table."""
@@ -52,6 +72,8 @@ class Policy(NamedTuple):
         if self.correction not in CORRECTIONS:
             raise InputError(f"unknown correction {self.correction!r}; known: {', '.join(CORRECTIONS)}")
         named_semantics(self.semantics)
+        if named_users(self.users).loop != OPEN and self.dependencies:
+            raise InputError(f"users {self.users} and dependencies both say when jobs are submitted: give one of them")
         if self.starvation_s is not None and not 0 <= self.starvation_s <= limits.SECONDS:
             raise InputError(f"a starvation threshold of {self.starvation_s:,} s: must be 0 to {limits.SECONDS:,}")
         if self.starvation_s is not None and plan.algorithm == "Conservative":
@@ -62,12 +84,20 @@ class Policy(NamedTuple):
 
 
 def kernel_settings(
-    policy: Policy, plan: Scheduler, predictor: int, bits: int, origin: int = 0, midnight: int = NEVER, monitored: bool = False
+    policy: Policy,
+    plan: Scheduler,
+    predictor: int,
+    bits: int,
+    origin: int = 0,
+    midnight: int = NEVER,
+    monitored: bool = False,
+    dependent: bool = False,
 ) -> Settings:
     """Return the policy as the kernel's codes, with ``plan`` for its scheduler.
 
     ``predictor`` is the predictor's code, ``bits`` are those of an event that number jobs, ``origin`` is the trace's second from
-    which the kernel counts, ``midnight`` the first at which a predictor is retrained; ``monitored``: on a cluster with counters.
+    which the kernel counts, ``midnight`` the first at which a predictor is retrained; ``monitored``: on a cluster with counters;
+    ``dependent``: some jobs wait for others.
     """
     rules = named_semantics(policy.semantics)
     order, backfill = plan.order.code, plan.backfill.code
@@ -105,7 +135,7 @@ def kernel_settings(
         every=rules.every_s,
         phase=origin % rules.every_s if rules.every_s else 0,
         by_request=plan.by_request,
-        dependent=policy.dependencies,
+        dependent=dependent,
         midnight=midnight,
         monitored=monitored,
         bits=bits,

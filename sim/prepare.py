@@ -13,14 +13,14 @@ import pandas as pd
 from features import limits
 from features.clock import DAY_S, Clock
 from features.errors import InputError
-from features.jobs.dependencies import preceding_rows
+from features.jobs.dependencies import Graph
 from features.jobs.schema import codes
 from models.runtime.dispatch import OUTSIDE, TABLE, answers_apart
 from models.runtime.memory import Memory
 from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.kernel.corrections import CORRECTIONS, RENEWED
-from sim.kernel.dependencies import NO_JOB, Dependencies
+from sim.kernel.dependencies import Dependencies
 from sim.kernel.run import SUMS, Sweep
 from sim.kernel.state import Estimates, Jobs
 from sim.machine.nodes import Description, Layout, Requests, could_hold
@@ -33,7 +33,8 @@ TIMES_AND_PROCS = ("submit_s", "runtime_s", "procs", "requested_s")
 class Prepared(NamedTuple):
     """A checked jobs table with the kernel's columns, for a machine of ``procs`` processors.
 
-    Times count from the first submission, which is second ``origin``. Made once for many simulations.
+    Times count from the first submission, which is second ``origin``. ``waits`` says what jobs wait for, None: all are submitted as recorded.
+    Made once for many simulations.
     """
 
     jobs: pd.DataFrame
@@ -41,6 +42,7 @@ class Prepared(NamedTuple):
     origin: int
     procs: int
     machine: OnClusters | None = None
+    waits: Graph | None = None
 
 
 class OnClusters(NamedTuple):
@@ -213,7 +215,7 @@ def inputs(workload: Prepared, source: Predictor, policy: Policy, clock: Clock, 
 
     It only orders jobs if they are planned ``by_request``. InputError where the correction cannot ask it, and as :func:`sim.simulate`.
     """
-    jobs, arrays = workload.jobs, workload.arrays
+    jobs, arrays, waits = workload.jobs, workload.arrays, workload.waits
     estimates, clamped, code, memory = as_estimates(source, jobs, arrays, clock)
     if by_request:
         estimates = Estimates(estimates.order, arrays.requested, arrays.requested)
@@ -223,10 +225,10 @@ def inputs(workload: Prepared, source: Predictor, policy: Policy, clock: Clock, 
         raise InputError(
             f"correction {policy.correction} asks too often for a predictor in Python, and {source.name} is one: conditional is for those"
         )
-    if not policy.dependencies:
+    if waits is None:
         return Inputs(arrays, estimates, NO_DEPENDENCIES, memory, code, clamped, clock_bits(arrays, estimates))
-    asking, empty, unknown = as_dependencies(jobs, arrays, estimates)
-    bits = clock_bits(arrays, estimates, int(asking.think.sum()))
+    asking, empty, unknown = as_dependencies(waits, arrays, estimates)
+    bits = clock_bits(arrays, estimates, _think_s(waits))
     return Inputs(empty, unknown, asking, memory._replace(row=asking.row), code, clamped, bits)
 
 
@@ -323,33 +325,45 @@ def clock_bits(arrays: Jobs, estimates: Estimates, later: int = 0) -> int:
 
 
 _NOTHING = np.zeros(0, np.int64)
-NO_DEPENDENCIES = Dependencies(
-    Jobs(*[_NOTHING] * 5), Estimates(*[_NOTHING] * 3), _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING
-)
+NO_DEPENDENCIES = Dependencies(Jobs(*[_NOTHING] * 5), Estimates(*[_NOTHING] * 3), *[_NOTHING] * 12)
 
 NO_SWEEP = Sweep(np.zeros((0, SUMS)), np.zeros((0, 6)), np.zeros((0, 0), np.int64), _NOTHING, _NOTHING, 0.0, Memory())
 
 
-def as_dependencies(jobs: pd.DataFrame, arrays: Jobs, estimates: Estimates) -> tuple[Dependencies, Jobs, Estimates]:
+def as_dependencies(graph: Graph, arrays: Jobs, estimates: Estimates) -> tuple[Dependencies, Jobs, Estimates]:
     """Return the dependencies, and empty tables of jobs and estimates for the kernel to fill.
 
     The kernel fills them as jobs arrive.
     """
-    stated = preceding_rows(jobs)
-    check_limit(jobs, "think_s", stated.think_s)
-    total = len(jobs)
-    first, sibling = np.full(total, NO_JOB), np.full(total, NO_JOB)
-    for row in range(total - 1, -1, -1):
-        if stated.row[row] >= 0:
-            sibling[row] = first[stated.row[row]]
-            first[stated.row[row]] = row
+    total, batches = len(graph.batch), len(graph.parents)
     empty = Jobs(*(np.zeros(total, np.int64) for _ in arrays))
     if estimates.order is estimates.end:  # one answer to all questions
         point = np.zeros(total, np.int64)
         known = Estimates(point, point, point)
     else:
         known = Estimates(*(np.zeros(total, np.int64) for _ in estimates))
+    sizes = np.bincount(graph.batch, minlength=batches)
     dependencies = Dependencies(
-        arrays, estimates, stated.row, first, sibling, stated.think_s, np.zeros(total, np.int64), np.zeros(total, np.int64)
+        given=arrays,
+        estimates=estimates,
+        batch=graph.batch,
+        after=graph.after_s,
+        earliest=np.where(graph.not_before, arrays.submit, 0),
+        member=np.argsort(graph.batch, kind="stable"),
+        first_member=np.concatenate(([0], np.cumsum(sizes))),
+        child=graph.child,
+        first_child=graph.first_child,
+        last_child=graph.last_child,
+        running=sizes,
+        parents=graph.parents.copy(),
+        due=np.zeros(total, np.int64),
+        row=np.zeros(total, np.int64),
     )
     return dependencies, empty, known
+
+
+def _think_s(graph: Graph) -> int:
+    """Return more seconds than any chain of batches adds to the ends that it waits for."""
+    longest = np.zeros(len(graph.parents), np.int64)
+    np.maximum.at(longest, graph.batch, graph.after_s)
+    return int(longest.sum())

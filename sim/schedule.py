@@ -22,6 +22,9 @@ IDENTITY = (
     "dependencies",
     "seed",
     "shake_s",
+    "users",
+    "load",
+    "squeeze",
     "procs",
     "tau_s",
     "generated",
@@ -35,7 +38,7 @@ class Schedule:
 
     ``jobs`` has one row a job, in the order of the trace: ``job_id submit_s start_s end_s procs runtime_s requested_s user predicted_s
     corrections``. Times are seconds from the trace's origin. ``submit_s`` is the recorded submission, moved where the replay is shaken (by up to
-    ``shake_s``, drawn by ``seed``: :mod:`features.jobs.shaking`), with dependencies the simulated one;
+    ``shake_s``, drawn by ``seed``: :mod:`features.jobs.shaking`), where jobs wait for others (``dependencies``, ``users``) the simulated one;
     ``predicted_s`` is the estimate at submission (the one that orders the queue), ``corrections`` how often an outlived
     prediction was replaced. The other fields say what produced the schedule; ``simulate_s`` is the wall time of the simulation alone, of which
     ``retrain_s`` went into training predictors at midnight. ``quantiles``, of a predictor that knows distributions, is what it said of each job's
@@ -59,6 +62,9 @@ class Schedule:
     dependencies: bool = False
     seed: int = 0
     shake_s: int = 0
+    users: str = "open"
+    load: float = 1.0
+    squeeze: float = 1.0
     generated: bool = False
     clamped_predictions: int = 0
     simulate_s: float = 0.0
@@ -80,11 +86,14 @@ class Schedule:
 
 
 def as_schedule(made: Outcome, jobs: pd.DataFrame, policy: Policy, *, procs: int, trace: str, generated: bool) -> Schedule:
-    """Return the schedule that ``policy`` made of ``jobs``, from its outcome in that order."""
+    """Return the schedule that ``policy`` made of ``jobs``, from its outcome in that order.
+
+    A trace whose users react, or at another load, is named so.
+    """
     return Schedule(
         jobs=schedule_table(jobs, made.start, made.predicted, made.corrections, made.submit),
         procs=procs,
-        trace=trace,
+        trace=policy.label(trace),
         generated=generated,
         clamped_predictions=made.clamped,
         simulate_s=made.seconds,

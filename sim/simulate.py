@@ -9,14 +9,15 @@ import pandas as pd
 
 from features.clock import Clock
 from features.errors import InputError
-from features.jobs.shaking import moves, shaken
+from features.jobs.shaking import moves
 from models.runtime.protocol import Predictor
 from sim.kernel.scratch import Scratch
 from sim.kernel.start_decision import StartDecision
 from sim.machine.nodes import Description
 from sim.outcome import TRACE_SECONDS, Progress, outcome
 from sim.policy import Policy
-from sim.prepare import as_predictor, prepare
+from sim.prepare import as_predictor
+from sim.replays import as_replay, check_scaled
 from sim.schedule import Schedule, as_schedule
 from sim.shaken import check_seed, in_order, restored, seeded
 
@@ -35,6 +36,9 @@ def simulate(
     clock: Clock = TRACE_SECONDS,
     seed: int = 0,
     shake_s: int = 0,
+    users: str = "open",
+    load: float = 1.0,
+    squeeze: float = 1.0,
     trace: str = "",
     generated: bool = False,
     machine: Description | None = None,
@@ -72,6 +76,13 @@ def simulate(
         Move every submission by up to so many seconds (:mod:`features.jobs.shaking`): one of many replays that a trace stands for. 0: as recorded.
     machine
         A machine of clusters of nodes (:mod:`sim.machine`), with ``procs`` processors in all; None: one pool of them.
+    users
+        How users react: ``open`` (submissions as recorded), ``closed`` or ``semi-open``, with options as in ``closed(session=1200,rule=last)``
+        (:mod:`sim.users.closed`).
+    load
+        Divide times between submissions, and think times, by this (:mod:`features.jobs.scaling`). The schedule's trace is named so.
+    squeeze
+        Divide all times by this: those between submissions, think times, runtimes and requests.
     scratch
         Working arrays of earlier simulations to use again, one a thread; the schedule holds none of them.
 
@@ -80,7 +91,7 @@ def simulate(
     InputError
         For an unknown name, a table that is not clean, predictions that cannot be used, or a seed that would change nothing.
     """
-    policy = Policy(scheduler, predictor, correction, semantics, starvation_s, dependencies, seed, shake_s)
+    policy = Policy(scheduler, predictor, correction, semantics, starvation_s, dependencies, seed, shake_s, users, load, squeeze)
     return simulate_policy(
         jobs,
         policy,
@@ -112,15 +123,17 @@ def simulate_policy(
     ``progress(ended, jobs)`` is called several times a second of a long simulation.
     """
     check_seed([policy.predictor], [policy.seed], policy.shake_s, [policy.scheduler])
-    source, table, rows = as_predictor(seeded(policy.predictor, policy.seed)), jobs, None
-    if policy.shake_s:
-        if start_decision is not None:
-            raise InputError("start decisions are made of the jobs as recorded: a shaken replay takes no start_decision")
-        table, rows = shaken(jobs, moves(len(jobs), policy.shake_s, policy.seed), policy.dependencies)
-        source = in_order(source, jobs, rows)
+    if not isinstance(policy.predictor, str):
+        check_scaled(as_predictor(policy.predictor), policy.squeeze)
+    source = as_predictor(seeded(policy.predictor, policy.seed))
+    if policy.shake_s and start_decision is not None:
+        raise InputError("start decisions are made of the jobs as recorded: a shaken replay takes no start_decision")
+    moves_s = moves(len(jobs), policy.shake_s, policy.seed) if policy.shake_s else None
+    workload, table, rows = as_replay(jobs, policy, procs, moves_s, machine)
+    if rows is not None:
+        source = in_order(source, table, rows)
     asked = policy._replace(predictor=source)
-    workload = prepare(table, procs, machine)
     made = outcome(workload, asked, start_decision=start_decision, clock=clock, scratch=scratch, progress=progress)
     if rows is not None:
         made = restored(made, rows)
-    return as_schedule(made, jobs, policy, procs=procs, trace=trace, generated=generated)
+    return as_schedule(made, table, policy, procs=procs, trace=trace, generated=generated)

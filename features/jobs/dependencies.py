@@ -1,7 +1,9 @@
-"""Jobs that wait for another job: SWF's preceding job and think time as rows of a table.
+"""Jobs that wait for others: graphs of batches, and SWF's preceding job and think time.
 
 In Feitelson's SWF a job may name one job whose end it waits for, and the seconds between that end and its own submission.
-Archives mostly leave both fields empty; some fill them with one constant, which states nothing.
+Archives mostly leave both fields empty; some fill them with one constant, which states nothing. The users of Zakay & Feitelson
+(:mod:`sim.users`) submit batches of jobs, and a batch may wait for several others: that takes a :class:`Graph`, of which the two fields
+hold a part.
 """
 
 from __future__ import annotations
@@ -12,6 +14,71 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
+
+OPEN = -1
+"""Value in ``Graph.after_s``: the job waits for no other and is submitted as recorded."""
+
+
+class Graph(NamedTuple):
+    """Batches of jobs, and what each waits for: all jobs of several other batches; int64.
+
+    ``batch`` [jobs] numbers the batches. A job is submitted ``after_s`` [jobs] seconds after the last end that its batch waits for, :data:`OPEN`
+    for those that wait for none (all jobs of a batch alike); where ``not_before``, bool [jobs], not before its recorded submission. ``parents``
+    [batches] counts the batches waited for; those that wait for batch b are ``child[first_child[b] : last_child[b]]``, [batches] both, and
+    such slices may overlap.
+    """
+
+    batch: np.ndarray
+    after_s: np.ndarray
+    not_before: np.ndarray
+    parents: np.ndarray
+    child: np.ndarray
+    first_child: np.ndarray
+    last_child: np.ndarray
+
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return all pairs of a batch waited for and one that waits for it, by the former."""
+        batch, place = spread(self.first_child, self.last_child)
+        return batch, self.child[place]
+
+    def stated_rows(self) -> np.ndarray:
+        """Return the row of the one job that each job waits for, -1 for none or several; int64 [jobs].
+
+        Only where SWF can state it: the batch waits for a batch of one job, and the recorded submission does not matter.
+        """
+        parent, child = self.pairs()
+        alone = (self.parents[child] == 1) & (np.bincount(self.batch)[parent] == 1)
+        job, before = np.full(len(self.parents), -1), np.full(len(self.parents), -1)
+        job[self.batch] = np.arange(len(self.batch))
+        before[child[alone]] = job[parent[alone]]
+        return np.where(self.not_before, -1, before[self.batch])
+
+    def of_rows(self, rows: np.ndarray) -> Graph:
+        """Return the graph of the same jobs in another order: ``rows`` of this one."""
+        return self._replace(batch=self.batch[rows], after_s=self.after_s[rows], not_before=self.not_before[rows])
+
+
+def spread(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of slices and the places in them, slice by slice."""
+    size = last - first
+    number = np.repeat(np.arange(len(size)), size)
+    return number, np.arange(len(number)) + np.repeat(first - (np.cumsum(size) - size), size)
+
+
+def with_dependencies(jobs: pd.DataFrame, waits: Graph) -> tuple[pd.DataFrame, int]:
+    """Return ``jobs`` with ``preceding_job`` and ``think_s`` (SWF fields 17 and 18) from a graph.
+
+    They suffice for a job whose batch waits for one batch of one job. Also returns how many jobs wait for more than they can state; those are
+    left without, and would be submitted as recorded.
+    """
+    row = waits.stated_rows()
+    unstated = row < 0
+    named = jobs["job_id"].to_numpy(np.int64)[row]
+    table = jobs.assign(
+        preceding_job=pd.arrays.IntegerArray(named, unstated),
+        think_s=pd.arrays.IntegerArray(waits.after_s.copy(), unstated.copy()),
+    )
+    return table, int(((waits.after_s != OPEN) & unstated).sum())
 
 
 class Preceding(NamedTuple):
@@ -28,6 +95,14 @@ class Preceding(NamedTuple):
     absent: int
     not_earlier: int
     without_think_s: int
+
+    def graph(self) -> Graph:
+        """Return the same as batches of one job each."""
+        total, waits = len(self.row), self.row >= 0
+        child = np.argsort(self.row, kind="stable")[total - int(waits.sum()) :]
+        first, last = (np.searchsorted(self.row[child], np.arange(total), side) for side in ("left", "right"))
+        after_s = np.where(waits, self.think_s, OPEN)
+        return Graph(np.arange(total), after_s, np.zeros(total, bool), waits.astype(np.int64), child, first, last)
 
     def notes(self) -> list[str]:
         """Return what was made of the columns, in whole sentences."""

@@ -14,9 +14,20 @@ from typing import Any
 import click
 import pandas as pd
 
-from pipelines.cli.options import REGISTERED, Finite, check_outputs, load, note, shake_option, trace_options
+from pipelines.cli.options import (
+    REGISTERED,
+    Finite,
+    check_outputs,
+    load,
+    load_option,
+    note,
+    shake_option,
+    squeeze_option,
+    trace_options,
+    users_option,
+)
 from pipelines.cli.progress import shown_progress
-from pipelines.cli.simulate import fitted, say_dependencies, table_files
+from pipelines.cli.simulate import fitted, say_dependencies, say_users, table_files
 from sim.campaigns.campaign import Campaign, check_policies, threads
 from sim.campaigns.windows import CROSSING, DROP_RULES, LENGTHS_S, Windows, split_windows
 from sim.metrics.schedule_metrics import TAU_S
@@ -77,6 +88,9 @@ class _Starvation(click.ParamType):
     help="Seed of the shake, and of random predictors (lightgbm, quantile): each seed is a replicate.",
 )
 @click.option("--replicates", type=click.IntRange(min=1), help="The seeds 0 to one less than this, instead of --seed.")
+@users_option
+@load_option
+@squeeze_option
 @shake_option
 @click.option(
     "--tau",
@@ -129,6 +143,9 @@ def command(
     dependencies: bool,
     seeds: tuple[int, ...],
     replicates: int | None,
+    users: str,
+    load_by: float,
+    squeeze: float,
     shake_s: int,
     taus_s: tuple[float, ...],
     split: str,
@@ -150,11 +167,14 @@ def command(
     if replicates is not None and seeds != (0,):
         raise click.UsageError("--replicates and --seed exclude each other")
     drawn = seeds if replicates is None else tuple(range(replicates))
-    named = Campaign(schedulers, predictors, corrections, semantics, starvation_s, drawn, taus_s, dependencies, shake_s)
+    named = Campaign(
+        schedulers, predictors, corrections, semantics, starvation_s, drawn, taus_s, dependencies, shake_s, users, load_by, squeeze
+    )
     workload = load(trace, procs, timezone, missing_request)
     check_policies(workload.jobs, named, workload.procs)  # before anything is fitted
     if dependencies:
         say_dependencies(workload)
+    say_users(workload, users)
     windows = split_windows(workload.jobs, split, skip_first=not keep_first, drop=drop_rule)
     tell_windows(windows)
     chosen = tuple(fitted(name, workload) for name in predictors)

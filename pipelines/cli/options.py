@@ -13,10 +13,12 @@ import click
 
 from features.errors import InputError, one_line, printable
 from features.jobs.cleaning import MISSING_REQUEST, CleanTrace, clean
+from features.jobs.scaling import LARGEST
 from features.jobs.shaking import SHAKE_S
 from pipelines.ingest.read import find_entry, read_trace
 from pipelines.sources.catalogue import PROCESSORS
 from pipelines.storage.permissions import name_outputs
+from sim.users.names import OPEN
 
 procs_option = click.option("--procs", type=click.IntRange(min=1), help="Processors of the machine; overrides the trace.")
 timezone_option = click.option(
@@ -38,6 +40,39 @@ shake_option = click.option(
     show_default=True,
     metavar="[SECONDS]",
     help=f"Move each submission by up to so many seconds ({SHAKE_S} by default), drawn by the seed: one of many replays, as schedules are chaotic.",
+)
+users_option = click.option(
+    "--users",
+    default=OPEN,
+    show_default=True,
+    help="open: submissions as recorded; closed or semi-open: users submit when what they waited for has ended, with options as in "
+    "closed(session=1200,rule=last).",
+)
+
+
+class _Factor(click.FloatRange):
+    """A finite number above 0."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, min_open=True, max=LARGEST)
+
+
+load_option = click.option(
+    "--load",
+    "load_by",
+    type=_Factor(),
+    default=1.0,
+    show_default=True,
+    metavar="FACTOR",
+    help="Divide times between submissions by this: another workload, named so wherever its numbers stand.",
+)
+squeeze_option = click.option(
+    "--squeeze",
+    type=_Factor(),
+    default=1.0,
+    show_default=True,
+    metavar="FACTOR",
+    help="Divide runtimes, requests and times between submissions by this; named so too.",
 )
 
 REGISTERED = (

@@ -17,7 +17,18 @@ import pandas as pd
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.runtime.protocol import Predictor
-from pipelines.cli.options import REGISTERED, Finite, check_outputs, load, note, shake_option, trace_options
+from pipelines.cli.options import (
+    REGISTERED,
+    Finite,
+    check_outputs,
+    load,
+    load_option,
+    note,
+    shake_option,
+    squeeze_option,
+    trace_options,
+    users_option,
+)
 from pipelines.cli.progress import shown_progress
 from sim.metrics.names import METRICS, SHOWN
 from sim.metrics.schedule_metrics import evaluate, nothing_waits
@@ -69,6 +80,9 @@ _QUIET_S = 1.5
     show_default=True,
     help="Seed of the shake, and of random predictors (lightgbm, quantile).",
 )
+@users_option
+@load_option
+@squeeze_option
 @shake_option
 @click.option(
     "--tau",
@@ -94,6 +108,9 @@ def command(
     starvation_s: int | None,
     dependencies: bool,
     seed: int,
+    users: str,
+    load_by: float,
+    squeeze: float,
     shake_s: int,
     tau_s: float,
     schedule_out: Path | None,
@@ -107,14 +124,25 @@ def command(
     if schedule_out is not None:
         check_distinct(schedulers, predictors, corrections)
     check_seed(predictors, [seed], shake_s, schedulers)
+    asked = Policy(
+        semantics=semantics,
+        starvation_s=starvation_s,
+        dependencies=dependencies,
+        shake_s=shake_s,
+        users=users,
+        load=load_by,
+        squeeze=squeeze,
+    )
+    asked.plan()
     workload = load(trace, procs, timezone, missing_request)
     chosen = [fitted(name, workload) for name in predictors]
     if dependencies:
         say_dependencies(workload)
+    say_users(workload, users)
     rows, tables = [], []
     for scheduler, predictor, correction in product(schedulers, chosen, corrections):
         moved = seed if moved_by_seed(predictor, shake_s, [scheduler]) else 0
-        policy = Policy(scheduler, predictor, correction, semantics, starvation_s, dependencies, moved, shake_s)
+        policy = asked._replace(scheduler=scheduler, predictor=predictor, correction=correction, seed=moved)
         with shown_progress(
             "jobs have ended", f"{scheduler} / {predictor if isinstance(predictor, str) else predictor.name}", after_s=_QUIET_S
         ) as progress:
@@ -145,7 +173,7 @@ def command(
             pd.concat(tables, ignore_index=True),
             schedule_out,
             kind="schedules",
-            metadata={"trace": workload.name, "generated": workload.generated},
+            metadata={"trace": asked.label(workload.name), "generated": workload.generated},
         )
         note(f"wrote {schedule_out}")
 
@@ -159,6 +187,17 @@ def say_dependencies(workload: CleanTrace) -> None:
         raise InputError(f"{workload.name}: no job names a preceding job (SWF field 17), so --dependencies cannot be applied")
     for text in stated.notes():
         note(f"{workload.name}: {text}")
+
+
+def say_users(workload: CleanTrace, name: str) -> None:
+    """Report sessions and batches of users who react on standard error."""
+    from sim.replays import user_facts
+    from sim.users.names import OPEN, users
+
+    rule = users(name)
+    if rule.loop != OPEN:
+        for text in user_facts(workload.jobs, rule, workload.procs).notes():
+            note(f"{workload.name}: {text}")
 
 
 def check_distinct(schedulers: tuple[str, ...], predictors: tuple[str, ...], corrections: tuple[str, ...]) -> None:
@@ -221,7 +260,7 @@ def print_metrics(rows: list[dict[str, object]], workload: CleanTrace) -> None:
     """Print the main metrics."""
     from pipelines.report.table import Table
 
-    title = f"{workload.name}: {len(workload.jobs):,} jobs on {workload.procs:,} processors" + (
+    title = f"{rows[0]['trace']}: {len(workload.jobs):,} jobs on {workload.procs:,} processors" + (
         ", a generated workload" if workload.generated else ""
     )
     shown = [(name, METRICS[name]) for name in SHOWN]

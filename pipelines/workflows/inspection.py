@@ -17,6 +17,9 @@ from features.clock import DAY_S, WEEK_S, local_clock_s
 from features.errors import InputError
 from features.jobs.cleaning import MISSING_REQUEST, clean
 from features.jobs.schema import COLUMNS, IDENTITIES, Trace
+from sim.replays import user_facts
+from sim.users.facts import Facts
+from sim.users.names import CLOSED, RULES, Users
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 LONGEST_GAPS = 5
@@ -69,7 +72,8 @@ class Inspection:
     ``distributions`` has, for each quantity, its count, mean and :data:`QUANTILES`; ``missing`` the number of jobs without a
     value, by column; ``requests_exceeded`` the number of jobs that ran for longer than they had requested, ``requests_stated``
     those with both values; ``over_a_year`` by column implausible times; ``cleaning`` one entry for each way to treat missing
-    requests, ``missing_request`` the chosen one.
+    requests, ``missing_request`` the chosen one; ``users`` by delimiting rule the sessions and batches of the jobs kept by it, or why they are
+    ``users_unknown``.
     """
 
     name: str
@@ -96,6 +100,8 @@ class Inspection:
     over_a_year: Mapping[str, Outlier]
     missing_request: str
     cleaning: Mapping[str, Cleaning]
+    users: Mapping[str, Facts]
+    users_unknown: str | None
     notes: tuple[str, ...]
     header: Mapping[str, str]
 
@@ -125,6 +131,7 @@ def inspect_trace(trace: Trace, procs: int | None = None, missing_request: str =
     silence = np.diff(ordered)
     longest = np.argsort(-silence, kind="stable")[:LONGEST_GAPS]
     both = jobs["runtime_s"].notna() & jobs["requested_s"].fillna(0).gt(0)
+    users, unknown = _users(trace, procs, missing_request)
     return Inspection(
         name=trace.name,
         source=trace.source,
@@ -152,9 +159,20 @@ def inspect_trace(trace: Trace, procs: int | None = None, missing_request: str =
         over_a_year=_over_a_year(jobs),
         missing_request=missing_request,
         cleaning={way: _cleaning(trace, procs, way) for way in MISSING_REQUEST},
+        users=users,
+        users_unknown=unknown,
         notes=trace.notes,
         header=dict(trace.header),
     )
+
+
+def _users(trace: Trace, procs: int | None, missing_request: str) -> tuple[dict[str, Facts], str | None]:
+    """Return facts of users who react, by rule, or why there are none."""
+    try:
+        jobs = clean(trace, procs, missing_request).jobs
+        return {rule: user_facts(jobs, Users(CLOSED, rule=rule)) for rule in RULES}, None
+    except InputError as error:
+        return {}, str(error)
 
 
 def _over_a_year(jobs: pd.DataFrame) -> dict[str, Outlier]:

@@ -23,7 +23,8 @@ import pandas as pd
 from features.clock import Clock
 from features.errors import InputError
 from features.jobs.dependencies import preceding_rows
-from features.jobs.shaking import moves, shaken
+from features.jobs.scaling import scaled
+from features.jobs.shaking import moves
 from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.campaigns.windows import Window, Windows, split_windows
@@ -33,7 +34,8 @@ from sim.metrics.satisfaction import UserJobs
 from sim.metrics.schedule_metrics import TAU_S, as_columns, measure
 from sim.outcome import TRACE_SECONDS, Outcome, outcome
 from sim.policy import Policy
-from sim.prepare import Prepared, as_predictor, check_answerable, prepare
+from sim.prepare import as_predictor, check_answerable
+from sim.replays import Replay, as_replay, check_scaled
 from sim.schedule import IDENTITY as SCHEDULE_IDENTITY
 from sim.schedule import Schedule, as_schedule
 from sim.shaken import check_seed, in_order, restored, seeded
@@ -56,7 +58,8 @@ class Campaign:
     """All combinations to simulate, each judged with every ``taus_s`` (seconds).
 
     ``dependencies`` as :func:`sim.simulate`, within each window: a job that waits for one of another window is submitted as
-    recorded. ``seeds`` and ``shake_s`` as there too: each seed is a replicate, the same move of every job for all policies.
+    recorded; so are ``users``, whose sessions and batches are those of the window's jobs alone. ``load`` and ``squeeze`` as there too, within
+    each window. ``seeds`` and ``shake_s`` as there too: each seed is a replicate, the same move of every job for all policies.
     Windows are those of the recorded submissions. Raises InputError for a choice that is empty or repeated, for a seed that
     changes nothing, and for a Python predictor object: it holds the state of one simulation, so a campaign takes a factory.
     """
@@ -70,9 +73,12 @@ class Campaign:
     taus_s: tuple[float, ...] = (TAU_S,)
     dependencies: bool = False
     shake_s: int = 0
+    users: str = "open"
+    load: float = 1.0
+    squeeze: float = 1.0
 
     def __post_init__(self) -> None:
-        choices = {name: list(values) for name, values in vars(self).items() if name not in ("dependencies", "shake_s")}
+        choices = {name: list(values) for name, values in vars(self).items() if isinstance(values, tuple)}
         choices["predictors"] = [predictor_name(each) for each in self.predictors]
         for name, chosen in choices.items():
             if not chosen:
@@ -81,6 +87,12 @@ class Campaign:
             if twice:
                 raise InputError(f"a campaign takes each of its {name} once, and {twice[0]} is given again")
         check_seed(self.predictors, self.seeds, self.shake_s, self.schedulers)
+        self.submissions.plan()
+
+    @property
+    def submissions(self) -> Policy:
+        """Return what all policies share: when jobs are submitted."""
+        return Policy(dependencies=self.dependencies, users=self.users, load=self.load, squeeze=self.squeeze)
 
 
 class Point(NamedTuple):
@@ -98,8 +110,15 @@ class Point(NamedTuple):
 def points(campaign: Campaign, windows: Windows) -> list[Point]:
     """Return every point, window by window, then in the order of the campaign's choices."""
     names = [predictor_name(each) for each in campaign.predictors]
-    choices = (campaign.schedulers, names, campaign.corrections, campaign.semantics, campaign.starvation_s)
-    policies = [Policy(*each) for each in product(*choices, (campaign.dependencies,), campaign.seeds, (campaign.shake_s,))]
+    fixed = campaign.submissions._replace(shake_s=campaign.shake_s)
+    policies = [
+        fixed._replace(
+            scheduler=scheduler, predictor=name, correction=correction, semantics=semantics, starvation_s=starvation_s, seed=seed
+        )
+        for scheduler, name, correction, semantics, starvation_s, seed in product(
+            campaign.schedulers, names, campaign.corrections, campaign.semantics, campaign.starvation_s, campaign.seeds
+        )
+    ]
     return [Point(window.number, policy) for window in windows.windows for policy in policies]
 
 
@@ -124,13 +143,13 @@ class _Answers:
 
 @dataclass(frozen=True)
 class Setting:
-    """The shared settings of a campaign's points: windows by number, predictors by name.
+    """The shared settings of a campaign's points: windows and replays by number, predictors by name.
 
     They can be sent to other processes. ``moves_s`` [jobs of the whole trace] by seed, where the campaign shakes.
     """
 
     windows: Mapping[int, Window]
-    prepared: Mapping[int, Prepared]
+    replays: Mapping[int, Replay]
     predictors: Mapping[str, str | CompiledPredictor | Callable[[], OnlinePredictor] | _Answers]
     procs: int
     trace: str
@@ -142,21 +161,26 @@ class Setting:
 
 def simulate_point(setting: Setting, point: Point) -> Schedule:
     """Return the schedule of one point. An InputError names the point."""
-    made, _, rows = _outcome(setting, point)
-    if rows is not None:
-        made = restored(made, rows)
-    jobs = setting.windows[point.window].jobs
+    made, replay = _outcome(setting, point)
+    if replay.rows is not None:
+        made = restored(made, replay.rows)
+    jobs = setting.replays[point.window].jobs
     return as_schedule(made, jobs, point.policy, procs=setting.procs, trace=setting.trace, generated=setting.generated)
 
 
 def evaluate_point(setting: Setting, point: Point) -> list[Row]:
     """Return the rows of one point, a row a tau. An InputError names the point."""
-    made, workload, _ = _outcome(setting, point)
+    made, replay = _outcome(setting, point)
+    workload = replay.workload
     arrays = workload.arrays
     seen = UserJobs(arrays.user, made.submit, made.start, arrays.runtime, arrays.procs, arrays.requested)
     columns = as_columns(seen, made.predicted, made.corrections)
     error = predicted_start_error_s(made.plans, workload.jobs["job_id"].to_numpy(), made.start)
-    identity = point.policy._asdict() | {"trace": setting.trace, "procs": setting.procs, "generated": setting.generated}
+    identity = point.policy._asdict() | {
+        "trace": point.policy.label(setting.trace),
+        "procs": setting.procs,
+        "generated": setting.generated,
+    }
     identity |= {"window": point.window, "window_begin_s": setting.windows[point.window].begin_s}
     rows = []
     for tau_s in setting.taus_s:
@@ -167,16 +191,15 @@ def evaluate_point(setting: Setting, point: Point) -> list[Row]:
     return rows
 
 
-def _outcome(setting: Setting, point: Point) -> tuple[Outcome, Prepared, np.ndarray | None]:
-    """Return a point's outcome, its jobs, and their rows in the window, if shaken."""
+def _outcome(setting: Setting, point: Point) -> tuple[Outcome, Replay]:
+    """Return a point's outcome and the jobs as it has them."""
     try:
-        workload, rows = setting.prepared[point.window], None
+        replay = _shaken(setting, point) if point.policy.shake_s else setting.replays[point.window]
         source = _predictor(setting, point, setting.windows[point.window])
-        if point.policy.shake_s:
-            workload, rows = _shaken(setting, point)
-            source = in_order(as_predictor(source), setting.windows[point.window].jobs, rows)
-        made = outcome(workload, point.policy._replace(predictor=source), clock=setting.clock, scratch=_scratch())
-        return made, workload, rows
+        if replay.rows is not None:
+            source = in_order(as_predictor(source), replay.jobs, replay.rows)
+        made = outcome(replay.workload, point.policy._replace(predictor=source), clock=setting.clock, scratch=_scratch())
+        return made, replay
     except InputError as error:
         raise InputError(f"{point}: {error}") from error
     except Exception as error:
@@ -184,17 +207,18 @@ def _outcome(setting: Setting, point: Point) -> tuple[Outcome, Prepared, np.ndar
         raise
 
 
-def _shaken(setting: Setting, point: Point) -> tuple[Prepared, np.ndarray]:
-    """Return the shaken window of ``point``, ready to be simulated, and its rows.
+def _shaken(setting: Setting, point: Point) -> Replay:
+    """Return the shaken window of ``point``.
 
     A thread keeps the last: points come window by window and, within one, seed by seed.
     """
     asked = (point.window, point.policy.seed)
     if getattr(_memory, "setting", None) is not setting or _memory.asked != asked:
         window = setting.windows[point.window]
-        table, rows = shaken(window.jobs, setting.moves_s[point.policy.seed][window.rows], point.policy.dependencies)
-        _memory.shaken, _memory.setting, _memory.asked = (prepare(table, setting.procs), rows), setting, asked
-    made: tuple[Prepared, np.ndarray] = _memory.shaken
+        moves_s = setting.moves_s[point.policy.seed][window.rows]
+        _memory.shaken = as_replay(window.jobs, point.policy, setting.procs, moves_s)
+        _memory.setting, _memory.asked = setting, asked
+    made: Replay = _memory.shaken
     return made
 
 
@@ -321,24 +345,26 @@ def _setting(
     if campaign.dependencies and preceding_rows(jobs).named == 0:
         raise InputError("no job names a preceding job (SWF field 17): there are no dependencies to simulate")
     predictors: dict[str, Any] = {}
+    told = scaled(jobs, campaign.load, campaign.squeeze)
     for source in campaign.predictors:
+        check_scaled(source, campaign.squeeze)
         name = predictor_name(source)
         predictors[name] = source
         if isinstance(source, str):
             source = named_predictor(source)  # fails early for a wrong name
         if isinstance(source, TablePredictor):
-            seconds = np.asarray(source.estimate(jobs), np.float64)
+            seconds = np.asarray(source.estimate(told), np.float64)
             if seconds.shape != (len(jobs),):
                 raise InputError(f"predictor {name}: {seconds.shape} predictions for {len(jobs)} jobs")
             if not isinstance(predictors[name], str):
-                predictors[name] = _Answers(seconds, source.capped, source.quantiles(jobs) if source.quantiles else None)
+                predictors[name] = _Answers(seconds, source.capped, source.quantiles(told) if source.quantiles else None)
             if source.quantiles is None and any(correction.startswith("conditional") for correction in campaign.corrections):
                 kept = np.concatenate([window.rows for window in windows.windows])
-                check_answerable(name, np.maximum(np.rint(seconds), 1.0)[kept], jobs["runtime_s"].to_numpy()[kept])
+                check_answerable(name, np.maximum(np.rint(seconds), 1.0)[kept], told["runtime_s"].to_numpy()[kept])
     numbered = {window.number: window for window in windows.windows}
-    prepared = {number: prepare(window.jobs, procs) for number, window in numbered.items()}
+    replays = {number: as_replay(window.jobs, campaign.submissions, procs) for number, window in numbered.items()}
     moves_s = {seed: moves(len(jobs), campaign.shake_s, seed) for seed in campaign.seeds if campaign.shake_s}
-    return Setting(numbered, prepared, predictors, procs, trace, generated, campaign.taus_s, clock, moves_s)
+    return Setting(numbered, replays, predictors, procs, trace, generated, campaign.taus_s, clock, moves_s)
 
 
 def _predictor(setting: Setting, point: Point, window: Window) -> Any:

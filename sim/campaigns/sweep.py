@@ -62,7 +62,7 @@ def sweep(
     Results and errors are otherwise those of :func:`sim.simulate`.
     """
     plan = policy.plan()
-    if plan.order.name != "MIXED" or plan.algorithm != "EASY" or policy.dependencies or policy.shake_s:
+    if plan.order.name != "MIXED" or plan.algorithm != "EASY" or not policy.as_recorded:
         raise InputError(f"a sweep takes MIXED(...)-EASY-<order> on the jobs as recorded, not {policy.scheduler}")
     table = np.asarray(weights, np.float64)
     if table.ndim != 2 or table.shape[1] not in (3, 6) or not np.isfinite(table).all() or not table.any(axis=1).all():

@@ -1,9 +1,10 @@
-"""Jobs submitted when another has ended: SWF's preceding job and think time.
+"""Jobs submitted when others have ended: a graph of batches, with think times.
 
-These are the reacting users of Zakay & Feitelson. The kernel numbers jobs by the order of their submissions, which here is only
-known during the simulation. So its tables are filled as jobs arrive: the next row is the job due first, by second and then by row
-of the given table. One at a time (per-event semantics), a job released by an end of this very second comes after those submitted
-in it before.
+The users of Zakay & Feitelson react: a batch of jobs is submitted when all jobs of the batches it waits for have ended, each of
+its jobs so many seconds after that. A job with SWF's preceding job is a batch of one that waits for a batch of one. The kernel
+numbers jobs by the order of their submissions, which here is only known during the simulation. So its tables are filled as jobs
+arrive: the next row is the job due first, by second and then by row of the given table. One at a time (per-event semantics), a
+job released by an end of this very second comes after those submitted in it before.
 """
 
 from __future__ import annotations
@@ -15,23 +16,29 @@ import numpy as np
 from features.jit import kernel
 from sim.kernel.state import DUE, STATED, Estimates, Jobs, heap_pop, heap_push
 
-NO_JOB = -1
-
 
 class Dependencies(NamedTuple):
-    """The given dependencies and the jobs due; int64 [jobs] except where said.
+    """The graph of batches, and the jobs due; int64 [jobs] except where said.
 
-    ``preceding`` is a job's preceding row, or -1; ``first`` a row's first follower and ``sibling`` the next follower of the same
-    row, or -1; ``think`` in seconds; ``due`` a heap of ``second << bits | row`` of those whose preceding job has ended; ``row``
-    the row of the table of each job submitted so far. Rows are in the order of the table.
+    ``batch`` is each job's batch, ``after`` the seconds from the last end waited for to its submission, -1 if it waits for none,
+    ``earliest`` the second before which it is not submitted. The jobs of batch b are ``member[first_member[b] : first_member[b + 1]]``,
+    the batches that wait for it ``child[first_child[b] : last_child[b]]``. ``running`` [batches] counts jobs that have not ended, ``parents``
+    [batches] batches waited for that have not. ``due`` is a heap of ``second << bits | row`` of jobs whose submission is known;
+    ``row`` the row of the table of each job submitted so far. Rows are in the order of the table.
     """
 
     given: Jobs
     estimates: Estimates
-    preceding: np.ndarray
-    first: np.ndarray
-    sibling: np.ndarray
-    think: np.ndarray
+    batch: np.ndarray
+    after: np.ndarray
+    earliest: np.ndarray
+    member: np.ndarray
+    first_member: np.ndarray
+    child: np.ndarray
+    first_child: np.ndarray
+    last_child: np.ndarray
+    running: np.ndarray
+    parents: np.ndarray
     due: np.ndarray
     row: np.ndarray
 
@@ -39,8 +46,8 @@ class Dependencies(NamedTuple):
 @kernel
 def next_submission(dependencies, counters, bits, never):
     """Return the time of the next known submission; ``never`` if all others wait for ends."""
-    total = len(dependencies.preceding)
-    while counters[STATED] < total and dependencies.preceding[counters[STATED]] != NO_JOB:
+    total = len(dependencies.after)
+    while counters[STATED] < total and dependencies.after[counters[STATED]] >= 0:
         counters[STATED] += 1
     when = never
     if counters[STATED] < total:
@@ -57,7 +64,7 @@ def take(dependencies, job, now, jobs, estimates, counters, bits):
     row = stated
     if counters[DUE] > 0 and dependencies.due[0] >> bits == now:
         row = dependencies.due[0] & ((1 << bits) - 1)
-    if stated < len(dependencies.preceding) and dependencies.given.submit[stated] == now and stated <= row:
+    if stated < len(dependencies.after) and dependencies.given.submit[stated] == now and stated <= row:
         row = stated
         counters[STATED] += 1
     else:
@@ -77,9 +84,20 @@ def take(dependencies, job, now, jobs, estimates, counters, bits):
 
 @kernel
 def release(dependencies, job, now, counters, bits):
-    """Handle the end of ``job``: its followers are due after their think times."""
-    follower = dependencies.first[dependencies.row[job]]
-    while follower != NO_JOB:
-        heap_push(dependencies.due, counters[DUE], (now + dependencies.think[follower]) << bits | follower)
-        counters[DUE] += 1
-        follower = dependencies.sibling[follower]
+    """Handle the end of ``job``: with its batch's last, batches that waited for no other are due.
+
+    A job that will never start counts as ended when this is called for it.
+    """
+    batch = dependencies.batch[dependencies.row[job]]
+    dependencies.running[batch] -= 1
+    if dependencies.running[batch] > 0:
+        return
+    for i in range(dependencies.first_child[batch], dependencies.last_child[batch]):
+        child = dependencies.child[i]
+        dependencies.parents[child] -= 1
+        if dependencies.parents[child] == 0:
+            for k in range(dependencies.first_member[child], dependencies.first_member[child + 1]):
+                row = dependencies.member[k]
+                when = max(now + dependencies.after[row], dependencies.earliest[row])
+                heap_push(dependencies.due, counters[DUE], when << bits | row)
+                counters[DUE] += 1

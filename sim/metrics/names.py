@@ -99,6 +99,16 @@ METRICS: dict[str, Metric] = {
     "makespan_s": Metric(
         "makespan", "seconds", "Time from the first submission to the last end; the last jobs decide it.", _FEITELSON
     ),
+    "throughput_per_day": Metric(
+        "throughput",
+        "count",
+        "Jobs a day between the first submission and the last end. Where submissions are as recorded the load decides it; where users react, the scheduler.",
+        _FEITELSON,
+        lower_is_better=False,
+        compared=False,
+        short="jobs a day",
+        form=",.1f",
+    ),
     "underpredicted_jobs": Metric(
         "under-predicted jobs",
         "count",

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from features.clock import DAY_S
 from features.errors import InputError
 from features.statistics import Ratio
 from sim.metrics.predictability import predicted_start_error_s
@@ -83,6 +84,7 @@ def measure(columns: Columns, procs: int, tau_s: float = TAU_S) -> dict[str, int
         "p2sf_s": terms["p2sf_s"].value(),
         "utilization": area / (int(procs) * makespan),
         "makespan_s": makespan,
+        "throughput_per_day": len(columns.wait) * DAY_S / makespan,
         "underpredicted_jobs": int((columns.predicted < columns.runtime).sum()),
         "corrections": int(columns.corrections.sum()),
         **fairness_of(columns.of_users),

@@ -38,7 +38,7 @@ def predict_at_once(
     Arguments and errors are those of :func:`sim.simulate`. A predictor retrained each midnight learns from the jobs submitted by
     then.
     """
-    jobs, arrays, origin, procs, _ = prepare(jobs, procs)
+    jobs, arrays, origin, procs = prepare(jobs, procs)[:4]
     source = as_predictor(predictor)
     estimates, clamped, code, memory = as_estimates(source, jobs, arrays, clock)
     began, retraining = time.perf_counter(), 0.0

@@ -78,7 +78,6 @@ class Rolling(Simulation):
             ahead.expiry, ahead.every = self.expiry, self.every
             copies = {job: copy(job) for job in (*running, *self.waiting)}
             for job, other in copies.items():
-                other.followers = []
                 other.runtime = max(drawn[job][scenario], now - job.start + 1 if job in running else 1)
             ahead.running, ahead.waiting = [copies[job] for job in running], [copies[job] for job in self.waiting]
             ahead.schedule(now)

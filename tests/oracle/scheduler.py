@@ -21,7 +21,8 @@ from typing import Any
 class Job:
     """One job; times in seconds.
 
-    ``submit`` is as recorded, except for a follower of another job: then it is ``think`` seconds after that one's end.
+    ``submit`` is as recorded, except for a job that ``waits_for`` others: then it is ``think`` seconds after the last end of these, but not
+    before ``earliest``.
     ``order_s``, ``fit_s`` and ``end_s`` are what its runtime was estimated at on submission, to place it in the queue, to see whether it
     ends before a reservation, and to foresee its end once it runs; ``estimate`` is ``end_s`` as corrected since.
     """
@@ -37,10 +38,12 @@ class Job:
     end_s: int
     think: int
     first: int  # the first recorded submission of all
+    earliest: int = 0
     estimate: int = 0
     corrections: int = 0
     clamped: int = 0  # answers of the predictor about it that could not be used as they were
-    followers: list[Job] = field(default_factory=list, repr=False)
+    waits_for: list[Job] = field(default_factory=list, repr=False)
+    ended: bool = False
     planned: int | None = None  # the start it is reserved for, under Conservative
     start: int = -1
     arrival: int = -1  # how many were submitted before
@@ -60,6 +63,15 @@ class Job:
     def waits(self, now: int) -> float:
         """How often its estimate it has waited."""
         return (now - self.submit) / self.order_s
+
+
+@dataclass
+class Waits:
+    """What a job waits for: other jobs, by their places; when it is submitted after their last end."""
+
+    jobs: list[int]
+    think: int
+    earliest: int = 0
 
 
 ORDER, FIT, END = range(3)  # what a predictor is asked for
@@ -173,6 +185,7 @@ class Simulation:
     )
     reservations: int
     starvation_s: int | None
+    jobs: list[Job] = field(default_factory=list)  # those that may wait for others
     waiting: list[Job] = field(default_factory=list)
     arrivals: Any = field(default_factory=itertools.count)
     running: list[Job] = field(default_factory=list)  # in order of start
@@ -196,9 +209,11 @@ class Simulation:
         self.running.remove(job)
         if self.predictor:
             self.predictor.ended(job.index, job.end)
-        for follower in job.followers:
-            follower.submit = job.end + follower.think
-        return job.followers
+        job.ended = True
+        followers = [each for each in self.jobs if job in each.waits_for and all(other.ended for other in each.waits_for)]
+        for follower in followers:
+            follower.submit = max(job.end + follower.think, follower.earliest)
+        return followers
 
     def correct(self, job: Job) -> None:
         """The estimate of ``job`` expires and it runs on."""
@@ -489,6 +504,7 @@ def simulated(
     user: Sequence[Any] | None = None,
     preceding: Sequence[int | None] | None = None,
     think: Sequence[int | None] | None = None,
+    waits: Sequence[Waits | None] | None = None,
     algorithm: str = "EASY",
     order: str | Order | Standardised = "FCFS",
     backfill: str | Order | Standardised = "FCFS",
@@ -504,7 +520,7 @@ def simulated(
     ``runtime`` is at least 1 and at most ``requested``; ``estimates`` are whole and at least 1, the request where there are none;
     ``fit`` and ``end`` answer those two questions differently. ``predictor="last2"`` learns from ``user`` during the run instead,
     as may any object with the methods of :class:`Last2`. ``preceding`` says for each job the place in the list of the job it
-    follows, if any, and ``think`` how long after that one's end.
+    follows, if any, and ``think`` how long after that one's end; ``waits`` says the same of jobs that wait for several.
     """
     estimates = estimates or requested
     nothing = [None] * len(submit)
@@ -516,17 +532,20 @@ def simulated(
         assert 0 < job.runtime <= job.requested, f"cut the runtime at the request first: {job}"
         assert 0 < job.procs <= machine, f"does not fit on {machine} processors: {job}"
         assert min(job.order_s, job.fit_s, job.end_s) > 0, f"believed to end before it starts: {job}"
-    before = preceding or nothing
-    for job in jobs:
-        if before[job.index] is not None:
-            assert before[job.index] < job.index, f"follows a job below it: {job}"
-            jobs[before[job.index]].followers.append(job)
+    for job, before, waiting in zip(jobs, preceding or nothing, waits or nothing, strict=True):
+        if before is not None:
+            assert before < job.index, f"follows a job below it: {job}"
+            job.waits_for = [jobs[before]]
+        if waiting is not None:
+            job.waits_for = [jobs[row] for row in waiting.jobs]
+            job.think, job.earliest = waiting.think, waiting.earliest
     source = Last2(jobs) if predictor == "last2" else predictor
     state = simulation(machine, algorithm, order, backfill, correction, source, reservations, starvation_s)
     name, _, given = semantics.partition("(")
     options = dict(option.split("=") for option in given.rstrip(")").split(",") if option)
     state.expiry, state.every = options.get("expiry") == "pass", int(options.get("every", 0))
-    SEMANTICS[name](state, [job for job in jobs if before[job.index] is None])
+    state.jobs = [job for job in jobs if job.waits_for]
+    SEMANTICS[name](state, [job for job in jobs if not job.waits_for])
     assert not state.waiting + state.running
     return jobs
 

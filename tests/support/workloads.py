@@ -41,7 +41,7 @@ class Workload:
     """Jobs in order of submission, and their machine; ``estimates`` are in 1..requested.
 
     ``preceding`` holds numbers of jobs as a trace has them, good or bad: None, 1 for the first job, the job itself, one further down or none
-    there is. Both are empty where no job follows another. ``executable`` and ``group`` are empty where the trace does not tell.
+    there is. Both are empty where no job follows another. ``wait`` are recorded waits. ``executable`` and ``group`` are empty where the trace does not tell.
     """
 
     machine: int
@@ -55,6 +55,7 @@ class Workload:
     think: list[int | None] = field(default_factory=list)
     executable: list[str | None] = field(default_factory=list)
     group: list[str | None] = field(default_factory=list)
+    wait: list[int] = field(default_factory=list)
 
     def table(self) -> pd.DataFrame:
         """The canonical jobs table, as cleaning leaves it; jobs are numbered from 1."""
@@ -73,6 +74,7 @@ class Workload:
             "think_s": self.think or None,
             "executable": self.executable or None,
             "group": self.group or None,
+            "wait_s": self.wait or None,
         }
         cleaned = {name: np.array(columns[name], np.int64) for name in REQUIRED}
         return conform(columns, len(self.submit)).assign(**cleaned)

@@ -31,7 +31,7 @@ NAMES = [
         "awf_s",
         "p2sf_s",
     ),
-    *("utilization", "makespan_s", "underpredicted_jobs", "corrections"),
+    *("utilization", "makespan_s", "throughput_per_day", "underpredicted_jobs", "corrections"),
     *("nuwt_mean", "nuwt_sd", "complaints", "predicted_start_error_s", "clamped_predictions", "simulate_s"),
 ]
 
@@ -111,6 +111,7 @@ def test_every_metric_of_two_jobs_worked_out_by_hand():
         "p2sf_s": 0.75 * above / below,
         "utilization": 410 / (10 * 105),
         "makespan_s": 105,
+        "throughput_per_day": 2 * 86_400 / 105,
         "underpredicted_jobs": 1,
         "corrections": 2,
         "nuwt_mean": (0 + 90 / 10) / 2,

@@ -1,0 +1,49 @@
+"""A trace at another load, or squeezed in time: the same jobs, submitted faster, and shorter.
+
+A machine on which nothing waits says nothing about schedulers. Two ways to more contention are usual: shorter times between submissions
+(``load``), and runtimes and times between submissions divided alike (``squeeze``; seven in Klusáček & Chlumský, JSSPP 2017), which leaves
+the load as it is and makes a trace of months one of weeks. Neither is the recorded workload any more: whatever shows its numbers names
+the factors.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from features.jobs.schema import OVERRUN
+
+LARGEST = 1e6
+
+
+def check_factor(name: str, factor: float) -> None:
+    """Raise InputError unless ``factor`` is a finite number above 0."""
+    if not (math.isfinite(factor) and 0 < factor <= LARGEST):
+        raise InputError(f"{name} {factor:g}: must be a number above 0, at most {LARGEST:,.0f}")
+
+
+def scaled(jobs: pd.DataFrame, load: float = 1.0, squeeze: float = 1.0) -> pd.DataFrame:
+    """Return ``jobs`` with times between submissions divided by ``load`` times ``squeeze``.
+
+    Runtimes and requests are divided by ``squeeze``, to whole seconds, at least 1. The first submission stays where it is. Recorded waits
+    become unknown: there was no such schedule. Raises InputError for a factor that is no number above 0.
+    """
+    check_factor("load", load)
+    check_factor("squeeze", squeeze)
+    if load == squeeze == 1 or len(jobs) == 0:
+        return jobs
+    submit = jobs["submit_s"].to_numpy(np.int64)
+    changed = {"submit_s": submit[0] + divided(submit - submit[0], load * squeeze)}
+    if squeeze != 1:
+        for name in ("runtime_s", "requested_s"):
+            changed[name] = np.maximum(np.rint(jobs[name].to_numpy(np.float64) / squeeze), 1).astype(np.int64)
+    left = jobs.drop(columns=OVERRUN) if OVERRUN in jobs else jobs
+    return left.assign(**changed, wait_s=pd.array([pd.NA] * len(jobs), "Int64"))
+
+
+def divided(seconds: np.ndarray, factor: float) -> np.ndarray:
+    """Return whole seconds divided by ``factor``, rounded down, int64."""
+    return np.floor(seconds / factor).astype(np.int64)

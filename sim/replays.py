@@ -1,0 +1,107 @@
+"""A trace made ready for a policy: at another load, shaken, and with users who react.
+
+What a job waits for is found in the trace as recorded; only then are times scaled and submissions moved.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from features.jobs.dependencies import OPEN, Graph, preceding_rows
+from features.jobs.scaling import divided, scaled
+from features.jobs.schema import codes, start_s
+from features.jobs.shaking import shaken
+from models.runtime.protocol import TablePredictor
+from sim.machine.nodes import Description
+from sim.outcome import outcome
+from sim.policy import Policy
+from sim.prepare import Prepared, check_limit, prepare
+from sim.users.closed import graph as reacting
+from sim.users.facts import Facts, facts_of
+from sim.users.names import OPEN as OPEN_LOOP
+from sim.users.names import RECORDED, Users, users
+from sim.users.sessions import Batches
+
+
+class Replay(NamedTuple):
+    """Jobs to be simulated: ``workload``, which are the ``rows`` of ``jobs`` where shaken.
+
+    ``jobs`` are in the order of the trace, with scaled times.
+    """
+
+    workload: Prepared
+    jobs: pd.DataFrame
+    rows: np.ndarray | None
+
+
+def check_scaled(predictor: object, squeeze: float) -> None:
+    """Raise InputError for predicted runtimes of the jobs as recorded, where theirs are squeezed."""
+    if squeeze != 1 and isinstance(predictor, TablePredictor):
+        raise InputError(
+            "squeeze divides runtimes, and given predictions are of the runtimes as recorded: name a predictor instead"
+        )
+
+
+def as_replay(
+    jobs: pd.DataFrame, policy: Policy, procs: int, moves_s: np.ndarray | None = None, machine: Description | None = None
+) -> Replay:
+    """Return ``jobs`` as ``policy`` submits them, moved by ``moves_s`` [jobs] if given.
+
+    Of jobs that wait for others, a move changes the think time; that of a job which names another (``dependencies``) is kept. Errors
+    are those of :func:`sim.simulate`.
+    """
+    table, waits = scaled(jobs, policy.load, policy.squeeze), graph_of(jobs, policy, procs)
+    if waits is not None:
+        waiting = waits.after_s != OPEN
+        after_s = divided(waits.after_s, policy.load * policy.squeeze)
+        if moves_s is not None and not policy.dependencies:
+            after_s = np.maximum(after_s + moves_s, 0)
+        waits = waits._replace(after_s=np.where(waiting, after_s, OPEN))
+    if moves_s is None:
+        return Replay(prepare(table, procs, machine)._replace(waits=waits), table, None)
+    moved, rows = shaken(table, moves_s, policy.dependencies)
+    return Replay(prepare(moved, procs, machine)._replace(waits=waits and waits.of_rows(rows)), table, rows)
+
+
+def graph_of(jobs: pd.DataFrame, policy: Policy, procs: int) -> Graph | None:
+    """Return what ``jobs`` wait for under ``policy``; None if all are submitted as recorded."""
+    rule = users(policy.users)
+    if rule.loop != OPEN_LOOP:
+        return user_graph(jobs, rule, procs)[0]
+    if not policy.dependencies:
+        return None
+    stated = preceding_rows(jobs)
+    check_limit(jobs, "think_s", stated.think_s)
+    return stated.graph()
+
+
+def user_facts(jobs: pd.DataFrame, rule: Users, procs: int | None = None) -> Facts:
+    """Return what users, sessions and batches of a cleaned table look like; arguments and errors of :func:`user_graph`."""
+    return facts_of(*user_graph(jobs, rule, procs), unnamed=int(jobs["user"].isna().sum()))
+
+
+def user_graph(jobs: pd.DataFrame, rule: Users, procs: int | None = None) -> tuple[Graph, Batches]:
+    """Return what users wait for in a cleaned table, and their batches.
+
+    Raises InputError where no user or not every wait is recorded; where ends are those of a scheduler, ``procs`` is needed.
+    """
+    user = codes(jobs, "user")
+    if len(user) and (user < 0).all():
+        raise InputError("no job names its user: without users there are no sessions")
+    submit = jobs["submit_s"].to_numpy(np.int64)
+    if rule.ends == RECORDED:
+        start = start_s(jobs)
+        if start is None:
+            missing = int(jobs["wait_s"].isna().sum())
+            raise InputError(
+                f"{missing:,} of {len(jobs):,} jobs record no wait, so it is unknown when they ended and what users waited for: "
+                f"take a scheduler's ends, as in users closed(ends=EASY)"
+            )
+        return reacting(user, submit, start + jobs["runtime_s"].to_numpy(np.int64), rule)
+    assert procs is not None
+    made = outcome(prepare(jobs, procs), Policy(rule.ends))
+    return reacting(user, submit, made.start + made.runtime, rule)

@@ -1,0 +1,48 @@
+"""How users react, by name: ``open``, ``closed`` and ``semi-open``, with options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from features import limits
+from features.errors import InputError
+from models.runtime.options import check_known, chosen, named, whole
+
+OPEN, CLOSED, SEMI_OPEN = LOOPS = ("open", "closed", "semi-open")
+LAST, MAX, ARRIVAL = RULES = ("last", "max", "arrival")
+"""What delimits sessions: the time since the end of the user's last job, since the last end of all its earlier jobs, or since its last job's submission."""
+SESSION_S = 1200
+"""Think time beyond which the next session begins, by Zakay & Feitelson."""
+RECORDED = "recorded"
+
+
+@dataclass(frozen=True)
+class Users:
+    """How users react: the ``loop``, and how sessions are found.
+
+    A session begins more than ``session_s`` seconds after what ``rule`` names. Jobs ended as ``ends`` says: as recorded, or as the scheduler of
+    that name makes them of the requests, with the submissions as recorded.
+    """
+
+    loop: str = OPEN
+    session_s: int = SESSION_S
+    rule: str = LAST
+    ends: str = RECORDED
+
+
+def users(name: str) -> Users:
+    """Return the users called ``name``, such as ``closed(session=1200,rule=last)``.
+
+    InputError with the known names for any other. ``open`` takes no options: submissions are as recorded.
+    """
+    try:
+        loop, given = named(name)
+        if loop not in LOOPS:
+            raise InputError(f"known: {', '.join(LOOPS)}, with options as in closed(session={SESSION_S},rule={LAST})")
+        for option in given:
+            check_known(option, () if loop == OPEN else ("session", "rule", "ends"))
+        session_s = whole("session", given.get("session", str(SESSION_S)), minimum=0, maximum=limits.SECONDS)
+        rule = chosen(f"rule={given.get('rule')}", given.get("rule", LAST), RULES)
+    except InputError as error:
+        raise InputError(f"users {name!r}: {error}") from error
+    return Users(loop, session_s, rule, given.get("ends", RECORDED))

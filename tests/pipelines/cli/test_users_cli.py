@@ -1,0 +1,87 @@
+"""``--users``, ``--load`` and ``--squeeze`` on the command line, and what ``inspect`` says of users."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.pipelines.cli.test_cli import queuecast
+
+LINE = "{} {} {} 50 4 -1 -1 4 60 -1 1 {} 1 -1 -1 -1 -1 -1\n"
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """One user, three jobs one after the other by their recorded waits of 0 s, another user's in between."""
+    path = tmp_path / "users.swf"
+    rows = [(1, 0, 0, 1), (2, 10, 45, 2), (3, 60, 50, 1), (4, 5000, 0, 1)]
+    path.write_text("; MaxProcs: 4\n" + "".join(LINE.format(*row) for row in rows))
+    return path
+
+
+def test_users_who_react_submit_after_ends_and_the_trace_is_called_so(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.parquet"
+    done = queuecast(
+        "simulate", str(trace), "--users", "closed", "--load", "2", "--json", "--schedule-out", str(out), home=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    row = json.loads(done.stdout)
+    assert (row["trace"], row["users"], row["load"], row["squeeze"]) == ("users (users closed, load 2)", "closed", 2.0, 1.0)
+    assert "2 users who react, in 3 sessions of 4 batches: 2 of 4 jobs are submitted when batches have ended" in done.stderr
+    # job 1 runs 0-50, job 2 (at 5) 50-100; job 3 is submitted 10/2 s after 50 and runs 100-150; job 4 (5000 - 160)/2 s after that
+    assert pd.read_parquet(out)["submit_s"].tolist() == [0, 5, 55, 2570]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--users", "shut"), "users 'shut': known: open, closed, semi-open, with options as in closed(session=1200,rule=last)"),
+        (
+            ("--users", "closed", "--dependencies"),
+            "users closed and dependencies both say when jobs are submitted: give one of them",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(trace: Path, tmp_path: Path, arguments: tuple[str, ...], complaint: str) -> None:
+    done = queuecast("simulate", str(trace), *arguments, home=tmp_path)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"queuecast: {complaint}")
+
+
+def test_a_trace_without_waits_is_refused_unless_ends_are_simulated(trace: Path, tmp_path: Path) -> None:
+    trace.write_text(trace.read_text().replace(" 45 50 4", " -1 50 4"))
+    done = queuecast("simulate", str(trace), "--users", "semi-open", home=tmp_path)
+    assert done.returncode == 2
+    assert "1 of 4 jobs record no wait, so it is unknown when they ended" in done.stderr.splitlines()[-1]
+    done = queuecast("simulate", str(trace), "--users", "semi-open(ends=EASY)", "--json", home=tmp_path)
+    assert (done.returncode, json.loads(done.stdout)["users"]) == (0, "semi-open(ends=EASY)")
+    told = queuecast("inspect", str(trace), home=tmp_path)
+    assert "no sessions of users: 1 of 4 jobs record no wait" in told.stdout
+
+
+def test_inspect_counts_sessions_and_batches(trace: Path, tmp_path: Path) -> None:
+    done = queuecast("inspect", str(trace), "--json", home=tmp_path)
+    assert json.loads(done.stdout)["users"]["last"] == {
+        "users": 2,
+        "sessions": 3,
+        "batches": 4,
+        "jobs": 4,
+        "unnamed": 0,
+        "median_think_s": 10,
+        "as_recorded": 2,
+        "of_several": 0,
+        "most": 1,
+        "beyond_swf": 0,
+    }
+    assert "Users who react" in queuecast("inspect", str(trace), home=tmp_path).stdout
+
+
+def test_a_campaign_closes_the_loop(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "campaign.parquet"
+    done = queuecast("campaign", str(trace), "--users", "closed", "--squeeze", "2", "--out", str(out), home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    table = pd.read_parquet(out)
+    assert table[["trace", "users", "squeeze"]].to_numpy().tolist() == [["users (users closed, squeeze 2)", "closed", 2.0]]
+    assert "users (users closed, squeeze 2): the whole trace" in done.stdout

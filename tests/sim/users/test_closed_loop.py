@@ -1,0 +1,174 @@
+"""The closed loop in the simulator: by hand, against the oracle, and as its own recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from features.errors import InputError
+from features.jobs.schema import codes
+from sim import Campaign, evaluate, run_campaign, simulate
+from sim.campaigns.windows import split_windows
+from sim.semantics import SEMANTICS
+from sim.users.names import LOOPS, RULES
+from tests.oracle.scheduler import simulated
+from tests.oracle.sessions import waits
+from tests.support.workloads import Workload, by_kernel, columns, crowd, policy_of, schedulers, workloads
+
+MACHINE = 64
+CROWD = crowd(np.random.default_rng(3), 300, MACHINE)
+
+
+def recorded(load: Workload, scheduler: str = "EASY", **policy: Any) -> Workload:
+    """Return the workload with the waits of a schedule, as if that had been recorded."""
+    jobs = load.schedule(scheduler, **policy).jobs
+    return replace(load, wait=(jobs["start_s"] - jobs["submit_s"]).tolist())
+
+
+RECORDED = recorded(CROWD)
+
+
+def oracle_waits(load: Workload, loop: str, session_s: int, rule: str) -> list:
+    end = np.array(load.submit) + load.wait + load.runtime
+    return waits(load.user, load.submit, end.tolist(), loop, session_s, rule)
+
+
+def by_hand(load: Workload, **policy: Any) -> tuple[list[int], list[int]]:
+    made = by_kernel(load, users="closed", **policy)
+    return made.submit, made.start
+
+
+def by_oracle(load: Workload, **policy: Any) -> tuple[list[int], list[int]]:
+    jobs = load.jobs_by_oracle(waits=oracle_waits(load, "closed", 1200, "last"), **policy)
+    return [job.submit for job in jobs], [job.start for job in jobs]
+
+
+@pytest.mark.parametrize("simulator", [by_hand, by_oracle])
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_a_batch_waits_for_all_jobs_of_the_two_batches_it_depends_on(simulator: Callable, semantics: str) -> None:
+    # Recorded: batch A 0-100 and 1-20, batch B 30-60 and 31-50 while A runs, batch C at 110 and 112. Here one job runs at a time: B ends at 168.
+    load = Workload(
+        10,
+        submit=[0, 1, 30, 31, 110, 112],
+        runtime=[100, 19, 30, 19, 5, 5],
+        procs=[10] * 6,
+        requested=[100] * 6,
+        user=["u"] * 6,
+        estimates=[100] * 6,
+        wait=[0] * 6,
+    )
+    assert simulator(load, semantics=semantics) == ([0, 1, 30, 31, 178, 180], [0, 100, 119, 149, 178, 183])
+
+
+@pytest.mark.slow
+@settings(max_examples=150)
+@given(
+    workloads(),
+    schedulers,
+    st.lists(st.integers(0, 90), min_size=30, max_size=30),
+    st.sampled_from(LOOPS[1:]),
+    st.sampled_from(RULES),
+    st.sampled_from([0, 5, 1200]),
+    st.sampled_from(SEMANTICS),
+)
+def test_any_small_workload_of_users_who_react(
+    load: Workload, scheduler: str, wait: list[int], loop: str, rule: str, session_s: int, semantics: str
+) -> None:
+    load = replace(load, wait=wait[: len(load.submit)])
+    if not any(load.user):
+        load = replace(load, user=["ann", *load.user[1:]])
+    made = by_kernel(load, scheduler, users=f"{loop}(rule={rule},session={session_s})", semantics=semantics)
+    told = oracle_waits(load, loop, session_s, rule)
+    jobs = load.jobs_by_oracle(waits=told, **policy_of(scheduler), estimates=load.estimates, semantics=semantics)
+    assert (made.submit, made.start) == ([job.submit for job in jobs], [job.start for job in jobs])
+
+
+@pytest.mark.parametrize("scheduler", ["EASY", "SPF-JustBF", "Conservative"])
+@pytest.mark.parametrize("name", ["closed", "closed(rule=arrival,session=60)", "semi-open", "semi-open(rule=max,session=9)"])
+def test_users_who_react_to_the_schedule_they_reacted_to_make_it_again(scheduler: str, name: str) -> None:
+    made = recorded(CROWD, scheduler).schedule(scheduler, users=name)
+    assert columns(made) == columns(CROWD.schedule(scheduler))
+    assert made.jobs["submit_s"].tolist() == CROWD.submit
+    assert made.users == name
+
+
+def test_a_faster_machine_is_asked_for_more_by_users_who_react() -> None:
+    last = {
+        (name, procs): simulate(RECORDED.table(), procs=procs, users=name).jobs["submit_s"].max()
+        for name in ("open", "closed")
+        for procs in (MACHINE, 2 * MACHINE)
+    }
+    assert last["open", MACHINE] == last["open", 2 * MACHINE] == RECORDED.submit[-1]
+    assert last["closed", 2 * MACHINE] < 0.9 * last["closed", MACHINE]
+
+
+def test_ends_may_be_those_of_a_scheduler() -> None:
+    made = CROWD.schedule("EASY", "requested", users="closed(ends=EASY-SJBF)")
+    own = recorded(CROWD, "EASY-SJBF", predictor="requested").schedule("EASY", "requested", users="closed")
+    assert columns(made) == columns(own)
+
+
+def test_jobs_without_users_are_submitted_as_recorded() -> None:
+    load = replace(RECORDED, user=[None, *RECORDED.user[1:150], *[None] * 150])
+    submit = load.schedule("SPF-EASY", users="closed").jobs["submit_s"].tolist()
+    assert [submit[0], *submit[150:]] == [load.submit[0], *load.submit[150:]]
+    assert submit != load.submit
+
+
+@pytest.mark.parametrize(
+    ("load", "complaint"),
+    [
+        (CROWD, "300 of 300 jobs record no wait, so it is unknown when they ended and what users waited for"),
+        (replace(RECORDED, user=[None] * 300), "no job names its user"),
+    ],
+)
+def test_what_is_not_recorded_is_said(load: Workload, complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        load.schedule("EASY", users="closed")
+
+
+def test_users_and_stated_dependencies_exclude_each_other() -> None:
+    with pytest.raises(InputError, match="both say when jobs are submitted"):
+        RECORDED.schedule("EASY", users="closed", dependencies=True)
+    with pytest.raises(InputError, match="both say when jobs are submitted"):
+        Campaign(("EASY",), users="closed", dependencies=True)
+
+
+def test_a_shaken_closed_loop_moves_think_times_and_comes_back_in_order() -> None:
+    made = {seed: RECORDED.schedule("EASY", "last2", users="closed", shake_s=60, seed=seed).jobs for seed in (0, 1)}
+    assert made[0]["job_id"].tolist() == made[1]["job_id"].tolist() == RECORDED.table()["job_id"].tolist()
+    assert (made[0]["submit_s"] != made[1]["submit_s"]).mean() > 0.9
+    pd.testing.assert_frame_equal(made[1], RECORDED.schedule("EASY", "last2", users="closed", shake_s=60, seed=1).jobs)
+
+
+def test_a_campaign_closes_the_loop_in_each_window() -> None:
+    table = RECORDED.table()
+    table["submit_s"] += np.where(np.arange(300) < 150, 0, 7 * 86_400)
+    weeks = split_windows(table, "weeks", skip_first=False, drop="none")
+    asked = Campaign(("EASY",), ("last2",), users="closed", seeds=(0, 1), shake_s=30, load=2.0)
+    rows = run_campaign(table, asked, procs=MACHINE, windows=weeks, trace="toy")
+    policy = {"predictor": "last2", "users": "closed", "shake_s": 30, "load": 2.0}
+    alone = evaluate(simulate(weeks.windows[0].jobs, procs=MACHINE, seed=0, **policy))
+    assert rows["mean_wait_s"][0] == alone["mean_wait_s"]
+    assert set(rows["trace"]) == {"toy (users closed, load 2)"}
+    assert set(rows["users"]) == {"closed"}
+    assert rows["window"].tolist() == [0, 0, 1, 1]
+
+
+def test_the_codes_of_users_say_nothing() -> None:
+    renamed = replace(RECORDED, user=[f"z{9 - int(name[1:])}" for name in map(str, RECORDED.user)])
+    assert codes(renamed.table(), "user").tolist() != codes(RECORDED.table(), "user").tolist()
+    assert columns(renamed.schedule("EASY", users="closed")) == columns(RECORDED.schedule("EASY", users="closed"))
+
+
+def test_the_oracle_waits_for_the_last_of_several_jobs() -> None:
+    told = [None, None, waits(["u"] * 3, [0, 0, 50], [20, 40, 60], "closed", 1200, "max")[2]]
+    jobs = simulated([0, 0, 50], [10, 30, 5], [1, 1, 1], [30] * 3, 1, waits=told)
+    assert [job.submit for job in jobs] == [0, 0, 50]  # one after the other: 10, 40, and 10 s of thought

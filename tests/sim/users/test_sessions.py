@@ -1,0 +1,137 @@
+"""Sessions, batches and what they wait for: by hand, and as plain Python finds them on any jobs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from features.errors import InputError
+from features.jobs.cleaning import clean
+from features.jobs.dependencies import OPEN, Graph
+from features.jobs.schema import codes
+from pipelines.ingest.read import read_trace
+from sim.replays import user_graph
+from sim.users.closed import graph
+from sim.users.names import LOOPS, RULES, Users, users
+from sim.users.sessions import batches
+from tests.conftest import SHARED, needs_shared
+from tests.oracle.scheduler import Waits
+from tests.oracle.sessions import waits
+
+
+def waiting(made: Graph) -> list[tuple[list[int], int, bool] | None]:
+    """What each job waits for: rows of jobs, seconds after their last end, and whether not before its recorded submission."""
+    parents: list[list[int]] = [[] for _ in made.parents]
+    for batch, (first, last) in enumerate(zip(made.first_child, made.last_child, strict=True)):
+        for child in made.child[first:last]:
+            parents[child] += np.flatnonzero(made.batch == batch).tolist()
+    return [
+        None if after == OPEN else (sorted(parents[batch]), after, late)
+        for batch, after, late in zip(made.batch.tolist(), made.after_s.tolist(), made.not_before.tolist(), strict=True)
+    ]
+
+
+def plainly(found: list[Waits | None]) -> list[tuple[list[int], int, bool] | None]:
+    return [None if each is None else (sorted(each.jobs), each.think, each.earliest > 0) for each in found]
+
+
+any_jobs = st.lists(
+    st.tuples(st.sampled_from([0, 0, 0, 1, -1]), st.integers(0, 6), st.integers(1, 40)),
+    min_size=1,
+    max_size=40,
+)
+"""User, seconds since the submission before, and from submission to end."""
+
+
+@given(any_jobs, st.sampled_from(LOOPS[1:]), st.sampled_from(RULES), st.integers(0, 12))
+def test_graphs_are_those_of_plain_python(jobs: list[tuple[int, int, int]], loop: str, rule: str, session_s: int) -> None:
+    user, gaps, response = (np.array(column) for column in zip(*jobs, strict=True))
+    submit = 1000 + np.cumsum(gaps)
+    end = submit + response
+    made, _ = graph(user, submit, end, Users(loop, session_s, rule))
+    names = [None if code < 0 else code for code in user.tolist()]
+    assert waiting(made) == plainly(waits(names, submit.tolist(), end.tolist(), loop, session_s, rule))
+    assert all(len(each[0]) > 0 for each in waiting(made) if each is not None)
+
+
+def recorded_again(made: Graph, submit: np.ndarray, end: np.ndarray) -> list[int]:
+    """Submissions in the closed loop where jobs end as recorded, batch by batch."""
+    ended = [0] * len(made.parents)
+    for batch, at in zip(made.batch.tolist(), end.tolist(), strict=True):
+        ended[batch] = max(ended[batch], at)
+    released, left = [0] * len(made.parents), made.parents.tolist()
+    for batch, (first, last) in enumerate(zip(made.first_child, made.last_child, strict=True)):
+        for child in made.child[first:last].tolist():
+            released[child], left[child] = max(released[child], ended[batch]), left[child] - 1
+    assert not any(left)
+    told = zip(made.batch.tolist(), made.after_s.tolist(), made.not_before.tolist(), submit.tolist(), strict=True)
+    return [at if after == OPEN else max(released[batch] + after, at if late else 0) for batch, after, late, at in told]
+
+
+@needs_shared
+@pytest.mark.parametrize("name", ["closed", "closed(rule=arrival)", "semi-open", "semi-open(rule=max)"])
+def test_jobs_that_end_as_recorded_are_submitted_as_recorded_on_all_of_kth_sp2(name: str) -> None:
+    jobs = clean(read_trace(str(SHARED / "traces" / "KTH-SP2-1996-2.1-cln.swf.gz"))).jobs
+    submit = jobs["submit_s"].to_numpy(np.int64)
+    end = submit + jobs["wait_s"].to_numpy(np.int64) + jobs["runtime_s"].to_numpy(np.int64)
+    made, _ = user_graph(jobs, users(name))
+    assert (made.after_s == OPEN).mean() < 0.02
+    assert recorded_again(made, submit, end) == submit.tolist()
+
+
+class TestByHand:
+    """One user; jobs are (submission, end)."""
+
+    def found(self, *jobs: tuple[int, int], **rule: object) -> list[list[int]]:
+        submit, end = (np.array(column) for column in zip(*jobs, strict=True))
+        made = batches(np.zeros(len(jobs), np.int64), submit, end, Users("closed", **rule))  # type: ignore[arg-type]
+        return [made.of_job.tolist(), made.session[made.of_job].tolist()]
+
+    def test_more_than_twenty_minutes_of_think_time_begin_a_session(self) -> None:
+        assert self.found((0, 100), (1300, 1400), (2601, 2700)) == [[0, 1, 2], [0, 0, 1]]
+        assert self.found((0, 100), (1300, 1400), session_s=1199) == [[0, 1], [0, 1]]
+
+    def test_a_job_submitted_before_the_one_before_it_ended_is_of_its_batch(self) -> None:
+        assert self.found((0, 100), (99, 150), (100, 200)) == [[0, 0, 0], [0, 0, 0]]
+        assert self.found((0, 100), (100, 200)) == [[0, 1], [0, 0]]
+
+    def test_think_time_counts_from_the_last_job_or_from_the_last_end(self) -> None:
+        jobs = ((0, 9000), (10, 20), (2000, 2100))  # the first runs on
+        assert self.found(*jobs) == [[0, 0, 1], [0, 0, 1]]
+        assert self.found(*jobs, rule="max") == [[0, 0, 0], [0, 0, 0]]
+
+    def test_by_arrivals_long_jobs_end_no_session_and_keep_none_open(self) -> None:
+        jobs = ((0, 9000), (1300, 1400), (1450, 9000), (9050, 9060))
+        assert self.found(*jobs, rule="arrival") == [[0, 1, 2, 3], [0, 1, 1, 2]]
+        assert self.found(*jobs) == [[0, 0, 1, 2], [0, 0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("shut", "known: open, closed, semi-open"),
+        ("open(session=3)", "unknown option 'session'"),
+        ("closed(rule=first)", "rule=first; known: last, max, arrival"),
+        ("closed(session=-1)", "session: must be a finite number, at least 0"),
+        ("closed(session=x)", "'x' is not a number"),
+    ],
+)
+def test_unknown_users_are_refused_by_name(name: str, complaint: str) -> None:
+    with pytest.raises(InputError, match="users ") as caught:
+        users(name)
+    assert complaint in str(caught.value)
+
+
+def test_codes_of_unknown_users_make_batches_of_their_own() -> None:
+    frame = pd.DataFrame({"user": pd.Categorical(["a", None, None, "a"])})
+    made = batches(codes(frame, "user"), np.arange(4), np.arange(4) + 9, Users())
+    assert made.of_job.tolist() == [0, 1, 2, 0]
+
+
+def test_no_jobs_have_no_batches() -> None:
+    nothing = np.zeros(0, np.int64)
+    for loop in LOOPS[1:]:
+        assert len(graph(nothing, nothing, nothing, Users(loop))[0].parents) == 0
