@@ -54,9 +54,9 @@ class Policy(NamedTuple):
         return not moved and self.load == self.squeeze == 1
 
     def label(self, trace: str) -> str:
-        """Return the name of a trace whose jobs are submitted otherwise than recorded, such as ``t (users closed, load 2)``.
+        """Return the name of a trace with what moves its submissions.
 
-        As it is without reacting users and factors.
+        Such as ``t (users closed, load 2)``; as it is without reacting users and factors.
         """
         changed = [f"users {self.users}"] if self.users != OPEN else []
         changed += [f"{name} {factor:g}" for name, factor in (("load", self.load), ("squeeze", self.squeeze)) if factor != 1]

@@ -1,4 +1,4 @@
-"""A trace made ready for a policy: at another load, shaken, and with users who react.
+"""A trace made ready for a policy: at another load, shaken, with reacting users.
 
 What a job waits for is found in the trace as recorded; only then are times scaled and submissions moved.
 """
@@ -39,7 +39,7 @@ class Replay(NamedTuple):
 
 
 def check_scaled(predictor: object, squeeze: float) -> None:
-    """Raise InputError for predicted runtimes of the jobs as recorded, where theirs are squeezed."""
+    """Raise InputError for a table of predicted runtimes where runtimes are squeezed."""
     if squeeze != 1 and isinstance(predictor, TablePredictor):
         raise InputError(
             "squeeze divides runtimes, and given predictions are of the runtimes as recorded: name a predictor instead"
@@ -80,7 +80,10 @@ def graph_of(jobs: pd.DataFrame, policy: Policy, procs: int) -> Graph | None:
 
 
 def user_facts(jobs: pd.DataFrame, rule: Users, procs: int | None = None) -> Facts:
-    """Return what users, sessions and batches of a cleaned table look like; arguments and errors of :func:`user_graph`."""
+    """Return facts of the users of a cleaned table.
+
+    Arguments and errors are those of :func:`user_graph`.
+    """
     return facts_of(*user_graph(jobs, rule, procs), unnamed=int(jobs["user"].isna().sum()))
 
 

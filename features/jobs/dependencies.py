@@ -42,9 +42,9 @@ class Graph(NamedTuple):
         return batch, self.child[place]
 
     def stated_rows(self) -> np.ndarray:
-        """Return the row of the one job that each job waits for, -1 for none or several; int64 [jobs].
+        """Return the row of the one job that each waits for, -1 for none or several.
 
-        Only where SWF can state it: the batch waits for a batch of one job, and the recorded submission does not matter.
+        Int64 [jobs]. Only where SWF can state it: the batch waits for a batch of one job, and the recorded submission does not matter.
         """
         parent, child = self.pairs()
         alone = (self.parents[child] == 1) & (np.bincount(self.batch)[parent] == 1)

@@ -118,7 +118,7 @@ def _users(inspection: Inspection) -> Table:
         "of these without a user": lambda facts: f"{facts.unnamed:,}",
     }
     rows = [[name, *(text(facts) for facts in rules.values())] for name, text in lines.items()] if rules else []
-    return Table(f"Users who react, by the rule that delimits sessions ({SESSION_S:,} s)", ["", *rules], rows)
+    return Table(f"Reacting users, by the rule that delimits sessions ({SESSION_S:,} s)", ["", *rules], rows)
 
 
 def _cleanings(inspection: Inspection) -> Table:

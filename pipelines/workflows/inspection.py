@@ -167,7 +167,7 @@ def inspect_trace(trace: Trace, procs: int | None = None, missing_request: str =
 
 
 def _users(trace: Trace, procs: int | None, missing_request: str) -> tuple[dict[str, Facts], str | None]:
-    """Return facts of users who react, by rule, or why there are none."""
+    """Return facts of reacting users, by rule, or why there are none."""
     try:
         jobs = clean(trace, procs, missing_request).jobs
         return {rule: user_facts(jobs, Users(CLOSED, rule=rule)) for rule in RULES}, None

@@ -84,7 +84,7 @@ def take(dependencies, job, now, jobs, estimates, counters, bits):
 
 @kernel
 def release(dependencies, job, now, counters, bits):
-    """Handle the end of ``job``: with its batch's last, batches that waited for no other are due.
+    """Handle the end of ``job``: after its batch's last, batches may be due.
 
     A job that will never start counts as ended when this is called for it.
     """

@@ -1,1 +1,1 @@
-"""Users who react: sessions, batches and think times of a trace, and loops open, closed and semi-open."""
+"""Reacting users: sessions, batches, think times, and loops open, closed and semi-open."""

@@ -42,9 +42,9 @@ class _Links(NamedTuple):
 
 
 def graph(user: np.ndarray, submit_s: np.ndarray, end_s: np.ndarray, rule: Users) -> tuple[Graph, Batches]:
-    """Return what jobs wait for under ``rule``, and their batches; int64 [jobs] in order of submission.
+    """Return what jobs wait for under ``rule``, and their batches.
 
-    ``user`` is a code, -1 for unknown: such jobs wait for none.
+    Int64 [jobs] in order of submission; ``user`` is a code, -1 for unknown: such jobs wait for none.
     """
     found = batches(user, submit_s, end_s, rule)
     every = np.arange(len(found.session))

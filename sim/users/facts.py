@@ -33,7 +33,7 @@ class Facts:
     def notes(self) -> list[str]:
         """Return the facts in whole sentences."""
         notes = [
-            f"{self.users:,} users who react, in {self.sessions:,} sessions of {self.batches:,} batches: {self.jobs - self.as_recorded:,} of "
+            f"{self.users:,} reacting users, in {self.sessions:,} sessions of {self.batches:,} batches: {self.jobs - self.as_recorded:,} of "
             f"{self.jobs:,} jobs are submitted when batches have ended, {self.of_several:,} when several have; the others as recorded."
         ]
         if self.unnamed:
