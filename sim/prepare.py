@@ -62,7 +62,7 @@ def prepare(jobs: pd.DataFrame, procs: int, machine: Description | None = None) 
 
 def on_clusters(jobs: pd.DataFrame, machine: Description) -> OnClusters:
     """Return what ``jobs`` ask of ``machine``; InputError for jobs that it can never hold."""
-    layout, requests = machine.layout(), machine.requests(jobs)
+    layout, requests = machine.arrays_for(jobs)
     requests = requests._replace(eligible=could_hold(layout, requests))
     if (bad := requests.eligible == 0).any():
         first = jobs["job_id"].iloc[int(np.argmax(bad))]

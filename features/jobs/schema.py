@@ -137,7 +137,7 @@ def _category(values: object) -> pd.Categorical:
     return pd.Categorical(pd.array(values, dtype="str"))  # type: ignore[call-overload]
 
 
-def _nulls(dtype: str, length: int) -> object:
+def _nulls(dtype: str, length: int) -> np.ndarray | pd.api.extensions.ExtensionArray:
     if dtype == "category":
         return pd.Categorical.from_codes(np.full(length, -1, np.int8), categories=pd.Index([], dtype="str"))
     zeros = np.zeros(length, dtype.lower())

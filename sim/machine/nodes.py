@@ -87,14 +87,13 @@ NO_REQUESTS = Requests(_NOTHING, _TABLE, _NOTHING, _NOTHING, _NOTHING, _NOTHING,
 
 
 class Description(Protocol):
-    """A machine of clusters as it is described."""
+    """A machine of clusters as it is described (:mod:`sim.machine.description`)."""
 
-    def layout(self) -> Layout:
-        """Return the machine when it is empty."""
-        ...
+    def arrays_for(self, jobs: pd.DataFrame) -> tuple[Layout, Requests]:
+        """Return the machine when it is empty, and what the jobs of a table ask of it.
 
-    def requests(self, jobs: pd.DataFrame) -> Requests:
-        """Return what the jobs of a table ask of it."""
+        Both depend on the jobs: their users have limits, and the properties they ask for are bits.
+        """
         ...
 
 

@@ -25,6 +25,9 @@ class Described:
     def requests(self, jobs: pd.DataFrame) -> Requests:
         return self.asked(jobs)
 
+    def arrays_for(self, jobs: pd.DataFrame) -> tuple[Layout, Requests]:
+        return self.layout(), self.requests(jobs)
+
 
 def one_node(procs: int) -> Described:
     """The pool of ``procs`` processors as one cluster with one node."""
