@@ -40,6 +40,9 @@ CHECKS = {
     "intervals_hold_their_value": "Every interval contains the change over the whole trace.",
 }
 
+LOADS = ('src="http', "src='http", "<link", "url(http", "@import")
+"""Marks of a page that loads something from elsewhere."""
+
 
 def picture(svg: bytes) -> dg.MetadataValue:
     """Return an SVG as the user interface shows it."""
@@ -135,9 +138,7 @@ def report(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regi
             "generated": clean.generated,
             **(pictures if made else {}),
         },
-        check_results=[
-            broken("self_contained", sum(html.count(mark) for mark in ('src="http', "src='http", "<link", "url(http", "@import")))
-        ],
+        check_results=[broken("self_contained", sum(html.count(mark) for mark in LOADS))],
     )
 
 

@@ -76,6 +76,11 @@ TRIED = ("varied", "makespan_s", "wait_s")
     "last third of the trace's time, at least four weeks, is left]",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--planning/--no-planning",
+    default=None,
+    help="Whether to plan the trace's busiest days as well, with a page of its own. [default: the generated workload, where nothing is named]",
+)
 def command(
     trace: str | None,
     system: str | None,
@@ -88,6 +93,7 @@ def command(
     grows: bool | None,
     until: str,
     seed: int,
+    planning: bool | None,
 ) -> None:
     """Materialise everything of a trace or a monitored system, by default generated ones.
 
@@ -101,11 +107,21 @@ def command(
     from pipelines.storage.home import home
     from pipelines.storage.publishing import check_registry
     from pipelines.storage.registry import tracking
+    from pipelines.workflows.planning import PAGE
 
     if trace is None and system is None:
-        trace, system = "generated", SIMULATED
+        trace, system, planning = "generated", SIMULATED, planning is not False
     if trace is None and (
-        schedulers or predictors or corrections or procs or timezone or missing_request or until or grows is not None or counted()
+        schedulers
+        or predictors
+        or corrections
+        or procs
+        or timezone
+        or missing_request
+        or until
+        or planning
+        or grows is not None
+        or counted()
     ):
         raise InputError(
             "--scheduler, --predictor, --correction, --until, --procs, --time-zone, --missing-request and the like are of a trace: name one with --trace"
@@ -137,6 +153,9 @@ def command(
         fine &= _said(done)
         click.echo("registry    " + _serves(Lake(home() / "lake"), name))
         click.echo(f"report      {home() / 'reports' / name}.html")
+        if planning:
+            fine &= _said(_materialise("planning", name, {}))
+            click.echo(f"planning    {home() / 'reports' / PAGE.format(name)}")
         click.echo("look at it  queuecast ui (or make ui), then Assets and the partition " + str(trace_on(name)))
     if system is not None:
         done = _materialise("variability", system, {"variability_model": {"config": {"seed": seed}}})

@@ -46,10 +46,14 @@ MADE_FROM: Mapping[str, tuple[str, ...]] = {
     "runtime_model": ("user_history",),
     "schedules": ("jobs", "runtime_model"),
     "comparison": ("schedules",),
+    "planned_schedules": ("jobs",),
+    **dict.fromkeys(("plans", "searches", "search_costs"), ("planned_schedules",)),
     "variability_model": ("variability_features",),
     "cluster_experiments": ("variability_model",),
 }
 """Table -> tables that it is made from: none for tables read from a source and for growing histories (``nights``, ``served``)."""
+_OF_PAGES = {"variability": ("cluster_experiments",), "planning": ("planned_schedules",)}
+"""Folder of pages -> tables that they are made from; others are of a run or a night."""
 _ELSE = ("jobs", "runtime_model")
 """Tables behind a table that is not listed."""
 MEND = "queuecast doctor says what is whole, queuecast doctor --repair goes back to that"
@@ -394,6 +398,6 @@ def _carried(before: Mapping[str, str], made: Mapping[str, str]) -> dict[str, st
 
 
 def _ancestors(entry: str) -> set[str]:
-    of_page = ("cluster_experiments",) if entry.startswith(f"{PAGES}variability/") else ("comparison", "runtime_model")
-    parents = of_page if entry.startswith(PAGES) else MADE_FROM.get(entry, _ELSE)
+    page = entry.removeprefix(PAGES).partition("/")[0]
+    parents = _OF_PAGES.get(page, ("comparison", "runtime_model")) if entry.startswith(PAGES) else MADE_FROM.get(entry, _ELSE)
     return {*parents, *(each for parent in parents for each in _ancestors(parent))}

@@ -85,9 +85,10 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
         "published_system",
         "variability_night",
     }
-    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {*stages, *of_systems, "counters_by_day"}
+    planning = {"planned_schedules", "planning_report"}
+    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {*stages, *planning, *of_systems, "counters_by_day"}
     checked = {key.asset_key.to_user_string() for key in graph.asset_check_keys}
-    assert checked == {*stages, *of_systems} - {"rejected_jobs"}
+    assert checked == {*stages, *planning, *of_systems} - {"rejected_jobs"}
     for key in graph.get_all_asset_keys():
         node = graph.get(key)
         assert node.description
@@ -97,6 +98,7 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
             "predictors",
             "simulation",
             "comparison",
+            "planning",
             "variability",
             "nights",
             "publishing",
@@ -117,6 +119,8 @@ def test_registered_models_feed_the_simulations_as_the_graph_says() -> None:
         "schedules": {"jobs", "user_history", "runtime_model"},
         "comparison": {"jobs", "schedules"},
         "report": {"jobs", "rejected_jobs", "schedules", "comparison", "runtime_model"},
+        "planned_schedules": {"jobs"},
+        "planning_report": {"jobs", "planned_schedules"},
     }
     for name, above in of_a_run.items():
         assert {key.to_user_string() for key in graph.get(dg.AssetKey(name)).parent_keys} == above, name
