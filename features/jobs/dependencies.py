@@ -66,10 +66,10 @@ def spread(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def with_dependencies(jobs: pd.DataFrame, waits: Graph) -> tuple[pd.DataFrame, int]:
-    """Return ``jobs`` with ``preceding_job`` and ``think_s`` (SWF fields 17 and 18) from a graph.
+    """Return ``jobs`` with what a graph says in SWF's fields 17 and 18.
 
-    They suffice for a job whose batch waits for one batch of one job. Also returns how many jobs wait for more than they can state; those are
-    left without, and would be submitted as recorded.
+    ``preceding_job`` and ``think_s`` suffice for a job whose batch waits for one batch of one job. Also returns how many jobs wait for
+    more than they can state; those are left without, and would be submitted as recorded.
     """
     row = waits.stated_rows()
     unstated = row < 0

@@ -1,4 +1,4 @@
-"""A trace at another load, or squeezed in time: the same jobs, submitted faster, and shorter.
+"""A trace at another load, or squeezed in time: the same jobs, faster or shorter.
 
 A machine on which nothing waits says nothing about schedulers. Two ways to more contention are usual: shorter times between submissions
 (``load``), and runtimes and times between submissions divided alike (``squeeze``; seven in Klusáček & Chlumský, JSSPP 2017), which leaves

@@ -143,9 +143,10 @@ class _Answers:
 
 @dataclass(frozen=True)
 class Setting:
-    """The shared settings of a campaign's points: windows and replays by number, predictors by name.
+    """The shared settings of a campaign's points.
 
-    They can be sent to other processes. ``moves_s`` [jobs of the whole trace] by seed, where the campaign shakes.
+    Windows and replays are by number, predictors by name. They can be sent to other processes. ``moves_s`` [jobs of the whole
+    trace] by seed, where the campaign shakes.
     """
 
     windows: Mapping[int, Window]
