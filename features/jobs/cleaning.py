@@ -2,18 +2,18 @@
 
 Drop a job with a number beyond the limits (:mod:`features.limits`), and take memory, nodes and GPUs beyond them, or below 1, as
 missing. Use requested processors, else allocated. Drop a job that has
-neither, no runtime, no requested time, a negative submission or
-more processors than the machine. Cut the runtime at the request and record the cut. Drop a job far ahead of the file's own clock.
+neither, no runtime, no requested time, a negative submission or more processors than the machine, or that none of its clusters
+could ever hold. Cut the runtime at the request and record the cut. Drop a job far ahead of the file's own clock.
 Order by submission, then source order. On the raw KTH-SP2 log these rules keep 28,481 of 28,489 jobs, the number of Gaussier et
 al. 2015.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Literal, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
@@ -29,6 +29,8 @@ AHEAD = "ahead-of-file-clock"
 """Rule for jobs that lie ahead of the file's own clock (:mod:`features.jobs.file_clock`)."""
 BEYOND = "beyond-limits"
 """Rule for jobs with a number beyond :data:`features.limits.COLUMNS`."""
+NO_CLUSTER = "fits-no-cluster"
+"""Rule for jobs that a machine of clusters could not hold if it were empty."""
 MISSING_REQUEST: tuple[str, ...] = get_args(MissingRequest)
 
 
@@ -69,8 +71,14 @@ class CleanTrace:
         return {str(words): int(count) for words, count in (rules + " " + actions).value_counts(sort=False).items()}
 
 
-def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop") -> CleanTrace:
+Holds: TypeAlias = Callable[[pd.DataFrame], np.ndarray]
+"""Tells which jobs of a cleaned table a machine could hold if it were empty, bool [jobs]."""
+
+
+def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop", holds: Holds | None = None) -> CleanTrace:
     """Apply the rules to ``trace``; ``procs`` overrides the machine size its source states.
+
+    On a machine of clusters (:mod:`sim.machine`), jobs are dropped that it never ``holds``.
 
     ``missing_request`` says what to do with a job without a requested time: ``drop`` it, take its ``runtime``, or take the
     longest request stated earlier in its queue (``queue-max``). With ``queue-max``, jobs without an earlier request are dropped
@@ -121,6 +129,10 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop")
     work.alter("runtime-cut-to-request", longer, "runtime_s", work.table["requested_s"])
 
     _ahead_of_the_clock(work)
+    if holds is not None and work.kept.any():
+        held = np.ones(len(work.table), bool)
+        held[work.kept] = holds(work.table.loc[work.kept])
+        work.drop(NO_CLUSTER, pd.Series(~held), "procs")
 
     jobs = work.table.loc[work.kept].sort_values("submit_s", kind="stable", ignore_index=True)
     if len(jobs) == 0:

@@ -1,0 +1,184 @@
+"""Files that describe machines: TOML of ours, and the ``.machines`` files of Klusacek's logs.
+
+A ``.machines`` file has a line a cluster: number, name, nodes, processors of a node, speed, and memory of a node in KiB. TOML is
+explained in ``docs/machines.md``.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from features.errors import InputError, shown
+from features.jobs.schema import ASKED
+from pipelines.ingest.source import load, trace_name
+from sim.machine.description import Cluster, Limit, Machine, Nodes
+
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d*)?) ?([KMGT]i?B)", re.ASCII)
+_UNITS = {"K": 2**0, "M": 2**10, "G": 2**20, "T": 2**30}
+_SPAN = re.compile(r"(\d{1,9}) ?(min|h|d|w|s)", re.ASCII)
+_SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_KEYS = {
+    "": {"name", "asked", "cluster", "limit"},
+    "cluster": {"name", "nodes", "procs", "memory", "gpus", "properties"},
+    "cluster.nodes": {"nodes", "procs", "memory", "gpus", "properties"},
+    "limit": {"of", "what", "value", "name", "longer_than", "cluster"},
+}
+
+
+def read_machine(path: str | Path) -> Machine:
+    """Read a machine's description; InputError says file, line and what is wrong."""
+    source = load(path)
+    try:
+        with source.open() as file:
+            text = file.read().decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is no text (byte {error.start})") from error
+    lines = [line.split("#")[0].split(";")[0].strip() for line in text.splitlines()]
+    first = next(filter(None, lines), "")
+    if not first:
+        raise InputError(f"{path}: describes no cluster: it is empty")
+    if first[0].isdigit():
+        return _of_table(source.path, lines)
+    return _Described(source.path, text).machine()
+
+
+def _of_table(path: str, lines: list[str]) -> Machine:
+    """Return the machine of a ``.machines`` file."""
+    clusters, speeds = [], set()
+    for number, line in enumerate(lines, start=1):
+        words = line.split()
+        if not words:
+            continue
+        if len(words) != 6:
+            raise InputError(
+                f"{path}:{number}: {len(words)} columns, where 6 are: number, name, nodes, processors of a node, speed, memory of a node in KiB"
+            )
+        figures = [word for place, word in enumerate(words) if place not in (1, 4)]
+        if bad := next((word for word in figures if not re.fullmatch(r"\d{1,18}", word, re.ASCII)), None):
+            raise InputError(f"{path}:{number}: {shown(bad)} is not a whole number")
+        speeds.add(words[4])
+        if len(speeds) > 1:
+            raise InputError(f"{path}:{number}: its speed, {shown(words[4])}, is another: jobs run equally long on all nodes here")
+        count, procs, kib = map(int, figures[1:])
+        clusters.append(_told(f"{path}:{number}", lambda name, *of: Cluster(name, (Nodes(*of),)), words[1], count, procs, kib))
+        _told(f"{path}:{number}", Machine, "", tuple(clusters))
+    return Machine(_name(path), tuple(clusters))
+
+
+def _name(path: str) -> str:
+    return trace_name(Path(path).name.removesuffix(".toml").removesuffix(".machines"))
+
+
+def _told(where: str, make: Callable[..., Any], *of: Any) -> Any:
+    """Make something; errors say where."""
+    try:
+        return make(*of)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+class _Described:
+    """A description in TOML, and where in its text things are."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self._path, self._lines = path, text.splitlines()
+        try:
+            self._stated = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            found = re.search(r"\(at line (\d+), column (\d+)\)$", str(error))
+            line = found[1] if found else str(len(self._lines))
+            what = str(error).removesuffix(found[0] if found else "").strip()
+            raise InputError(f"{path}:{line}: is no TOML: {what[:1].lower()}{what[1:]}") from error
+
+    def machine(self) -> Machine:
+        """Return the machine; InputError says file, line and what is wrong."""
+        self._check_keys(self._stated, "", 0)
+        asked = self._stated.get("asked", list(ASKED))
+        if not (isinstance(asked, list) and all(word in ASKED for word in asked)):
+            self._fail("asked", "", 0, f"lists what of the jobs counts, of {', '.join(ASKED)}")
+        clusters = [self._cluster(table, number) for number, table in enumerate(self._tables("cluster"))]
+        limits = [self._limit(table, number) for number, table in enumerate(self._tables("limit"))]
+        name = self._stated.get("name", _name(self._path))
+        if not isinstance(name, str):
+            self._fail("name", "", 0, "is a text")
+        return _told(self._path, Machine, name, tuple(clusters), tuple(limits), tuple(asked))
+
+    def _tables(self, key: str) -> list[dict[str, Any]]:
+        tables = self._stated.get(key, [])
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+            self._fail(key, "", 0, f"is made of tables [[{key}]]")
+        return tables
+
+    def _cluster(self, table: dict[str, Any], number: int) -> Cluster:
+        self._check_keys(table, "cluster", number)
+        if not isinstance(name := table.get("name"), str) or not re.fullmatch(r"[^\s:^]+", name):
+            self._fail("name", "cluster", number, "is a text without blanks, colons and ^")
+        stated = table.get("nodes")
+        if not isinstance(stated, list):
+            return Cluster(name, (self._nodes(table, "cluster", number, table.get("properties")),))
+        if not stated or not all(isinstance(each, dict) for each in stated):
+            self._fail("nodes", "cluster", number, "is a number, or tables [[cluster.nodes]]")
+        if both := sorted(table.keys() & _KEYS["cluster.nodes"] - {"nodes", "properties"}):
+            self._fail(both[0], "cluster", number, "is stated in [[cluster.nodes]] for each kind of nodes, so not here too")
+        before = sum(len(each.get("nodes", [])) for each in self._tables("cluster")[:number] if isinstance(each.get("nodes"), list))
+        kinds = []
+        for place, each in enumerate(stated, start=before):
+            self._check_keys(each, "cluster.nodes", place)
+            kinds.append(self._nodes(each, "cluster.nodes", place, [*table.get("properties", []), *each.get("properties", [])]))
+        return Cluster(name, tuple(kinds))
+
+    def _nodes(self, table: dict[str, Any], kind: str, number: int, properties: object) -> Nodes:
+        properties = [] if properties is None else properties
+        if not (isinstance(properties, list) and all(isinstance(each, str) for each in properties)):
+            self._fail("properties", kind, number, "is a list of texts")
+        for key in ("nodes", "procs"):
+            if key not in table:
+                self._fail(key, kind, number, "is missing")
+        memory = table.get("memory")
+        found = _SIZE.fullmatch(memory) if isinstance(memory, str) else None
+        if memory is not None and found is None:
+            self._fail("memory", kind, number, "is a size in quotes, such as '504 GiB' or '94035968 KiB'")
+        kib = None if found is None else int(float(found[1]) * _UNITS[found[2][0]])
+        where = f"{self._path}:{self._line('nodes', kind, number)}"
+        return _told(where, Nodes, table["nodes"], table["procs"], kib, table.get("gpus", 0), tuple(properties))
+
+    def _limit(self, table: dict[str, Any], number: int) -> Limit:
+        self._check_keys(table, "limit", number)
+        for key in ("of", "what", "value"):
+            if key not in table:
+                self._fail(key, "limit", number, "is missing")
+        for key in ("name", "longer_than", "cluster"):
+            if not isinstance(table.get(key, ""), str):
+                self._fail(key, "limit", number, "is a text")
+        span = table.get("longer_than")
+        found = None if span is None else _SPAN.fullmatch(span)
+        if span is not None and found is None:
+            self._fail("longer_than", "limit", number, "is a time such as '90 min', '12 h', '7 d' or '1 w'")
+        seconds = None if found is None else int(found[1]) * _SECONDS[found[2]]
+        where = f"{self._path}:{self._line('of', 'limit', number)}"
+        given = (table["of"], table["what"], table["value"], table.get("name"), seconds, table.get("cluster"))
+        return _told(where, Limit, *given)
+
+    def _check_keys(self, table: dict[str, Any], kind: str, number: int) -> None:
+        if unknown := [key for key in table if key not in _KEYS[kind]]:
+            self._fail(unknown[0], kind, number, f"is unknown here; known: {', '.join(sorted(_KEYS[kind]))}")
+
+    def _fail(self, key: str, kind: str, number: int, what: str) -> NoReturn:
+        raise InputError(f"{self._path}:{self._line(key, kind, number)}: {f'{kind}: ' if kind else ''}{shown(key)} {what}")
+
+    def _line(self, key: str, kind: str, number: int) -> int:
+        """Return the line of a key of the ``number``-th table of a kind, else that of its heading."""
+        heading, seen = 0, -1 if kind else 0
+        for place, line in enumerate(self._lines, start=1):
+            if found := re.match(r"\s*\[+\s*([\w.]+)\s*\]", line):
+                if seen == number:
+                    break
+                if found[1] == kind:
+                    seen, heading = seen + 1, place
+            elif seen == number and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line):
+                return place
+        return max(heading, 1)

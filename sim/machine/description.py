@@ -1,0 +1,283 @@
+"""Machines as they are described: clusters of nodes, and limits on users, groups and classes.
+
+From a description and a table of jobs come the simulator's arrays (:meth:`Machine.arrays_for`). A job that requests nodes asks for
+that many chunks on different nodes; one that requests processors alone takes them wherever they are free in one cluster. Memory and
+GPUs are stated for the whole job, and each chunk takes its part of them, rounded up. A property is one stated for a cluster or its
+nodes, a cluster's own name (also after ``cl_``), a host (``NAME3`` is the third node of cluster NAME, also with a domain), or
+``nodecpus12`` for nodes with 12 processors. One that no node is said to have is not asked for, unless it names a cluster or a host.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from features import limits
+from features.errors import InputError
+from features.jobs.schema import ASKED, codes
+from sim.machine.nodes import NO_LIMIT, PROCS, Layout, Requests, could_hold
+
+Of = Literal["user", "group", "class"]
+What = Literal["processors", "jobs", "share"]
+MOST_BITS = 62
+"""Max clusters of a machine, and max different properties that its jobs ask for."""
+UNLIMITED = 1 << 60
+_COLUMNS: dict[Of, str] = {"user": "user", "group": "group", "class": "queue"}
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Equal nodes: ``count`` of them, each with these resources; None: not stated, so not scarce."""
+
+    count: int
+    procs: int
+    memory_kib: int | None = None
+    gpus: int = 0
+    properties: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise InputError for impossible numbers."""
+        for name, least, most in (
+            ("count", 1, limits.NODES),
+            ("procs", 1, limits.PROCESSORS),
+            ("memory_kib", 1, limits.MEMORY_KIB),
+            ("gpus", 0, limits.PROCESSORS),
+        ):
+            value = getattr(self, name)
+            if value is not None and not (type(value) is int and least <= value <= most):
+                raise InputError(f"{'nodes' if name == 'count' else name} is {value!r}, not a whole number of {least} to {most:,}")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Nodes inside which a job must find all its own, in the order in which they are taken."""
+
+    name: str
+    nodes: tuple[Nodes, ...]
+
+    @property
+    def procs(self) -> int:
+        """Return the processors of all nodes."""
+        return sum(kind.count * kind.procs for kind in self.nodes)
+
+    @property
+    def count(self) -> int:
+        """Return the number of nodes."""
+        return sum(kind.count for kind in self.nodes)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What one user, group or class may hold at any planned moment, in each cluster.
+
+    ``value`` counts processors or jobs, or is a share of the cluster's processors. Without ``name`` each user, group or class (the
+    trace's queue) has it for itself. With ``longer_than_s`` the class is that of all jobs that request more than these seconds, with
+    ``cluster`` it holds there alone.
+    """
+
+    of: Of
+    what: What
+    value: float
+    name: str | None = None
+    longer_than_s: int | None = None
+    cluster: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raise InputError for what is no limit."""
+        for field, known in (("of", get_args(Of)), ("what", get_args(What))):
+            if getattr(self, field) not in known:
+                raise InputError(f"{field} is {getattr(self, field)!r}; known: {', '.join(known)}")
+        number = self.value if type(self.value) in (int, float) else -1
+        if self.what == "share" and not 0 < number <= 1:
+            raise InputError(f"value is {self.value!r}, not a share above 0 and up to 1")
+        if self.what != "share" and not (type(number) is int and 0 <= number <= limits.PROCESSORS):
+            raise InputError(f"value is {self.value!r}, not a whole number of {self.what}")
+        if self.longer_than_s is not None and (self.of != "class" or self.name is not None):
+            raise InputError("longer_than makes a class of its own: it goes with of = 'class' and without a name")
+
+    def slots(self, jobs: pd.DataFrame) -> tuple[np.ndarray, int]:
+        """Return which of its limits counts each job, int64 [jobs], -1 for none; and how many there are."""
+        if self.longer_than_s is not None:
+            return np.where(jobs["requested_s"].to_numpy(np.int64) > self.longer_than_s, 0, NO_LIMIT), 1
+        column = _COLUMNS[self.of]
+        if self.name is not None:
+            return np.where((jobs[column] == self.name).to_numpy(bool, na_value=False), 0, NO_LIMIT), 1
+        return codes(jobs, column), len(jobs[column].cat.categories)
+
+    def left(self, cluster: Cluster) -> int:
+        """Return what it leaves to an empty cluster."""
+        if self.cluster not in (None, cluster.name):
+            return UNLIMITED
+        return int(self.value * cluster.procs + 1e-9) if self.what == "share" else int(self.value)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Clusters with limits; ``asked`` are the columns of the jobs table that count (all by default)."""
+
+    name: str
+    clusters: tuple[Cluster, ...]
+    limits: tuple[Limit, ...] = ()
+    asked: tuple[str, ...] = ASKED
+
+    def __post_init__(self) -> None:
+        """Raise InputError for names that are used twice or unknown, and for a machine beyond the limits."""
+        names = [cluster.name for cluster in self.clusters]
+        if not names:
+            raise InputError("a machine without clusters cannot run anything")
+        if len(names) > MOST_BITS:
+            raise InputError(f"a machine of {len(names)} clusters; at most {MOST_BITS} are possible")
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise InputError(f"cluster {twice} is there twice")
+        for limit in self.limits:
+            if limit.cluster is not None and limit.cluster not in names:
+                raise InputError(f"unknown cluster {limit.cluster!r} in a limit; known: {', '.join(names)}")
+        if unknown := set(self.asked) - set(ASKED):
+            raise InputError(f"unknown column {min(unknown)!r} in asked; known: {', '.join(ASKED)}")
+        if self.procs > limits.PROCESSORS or sum(cluster.count for cluster in self.clusters) > limits.NODES:
+            raise InputError(f"a machine has at most {limits.PROCESSORS:,} processors and {limits.NODES:,} nodes")
+
+    @property
+    def procs(self) -> int:
+        """Return the processors of all clusters."""
+        return sum(cluster.procs for cluster in self.clusters)
+
+    @cached_property
+    def _kinds(self) -> list[tuple[Cluster, Nodes, int, int]]:
+        """Return (cluster, nodes, number of the first one in its cluster, first row) of all kinds of nodes."""
+        found, row = [], 0
+        for cluster in self.clusters:
+            number = 1
+            for nodes in cluster.nodes:
+                found.append((cluster, nodes, number, row))
+                number, row = number + nodes.count, row + nodes.count
+        return found
+
+    def arrays_for(self, jobs: pd.DataFrame) -> tuple[Layout, Requests]:
+        """Return the machine when it is empty, and what the jobs of a cleaned table ask of it.
+
+        Jobs are eligible for the clusters that could hold them if they were empty. InputError for too many properties.
+        """
+        resources = self._resources(jobs)
+        capacity = np.vstack(
+            [np.tile([_capacity(nodes, each) for each in resources], (nodes.count, 1)) for _, nodes, _, _ in self._kinds]
+        )
+        wanted, have = self._properties(jobs, len(capacity))
+        limit, weight, left = self._limits(jobs)
+        chunks, apart, each = self._chunks(jobs, resources)
+        whole = self._column(jobs, "exclusive") == 1
+        eligible = np.full(len(jobs), (1 << len(self.clusters)) - 1)
+        first = np.concatenate(([0], np.cumsum([cluster.count for cluster in self.clusters])))
+        layout = Layout(first, np.ascontiguousarray(capacity, np.int64), have, left)
+        asked = Requests(chunks, each, apart, whole.astype(np.int64), wanted, eligible, limit, weight)
+        return layout, asked._replace(eligible=could_hold(layout, asked))
+
+    def could_hold(self, jobs: pd.DataFrame) -> np.ndarray:
+        """Return bits of the clusters that could hold each job if they were empty, int64 [jobs]; 0: none."""
+        return self.arrays_for(jobs)[1].eligible
+
+    def unknown_properties(self, jobs: pd.DataFrame) -> dict[str, int]:
+        """Return the jobs that ask for each property that no node is said to have, most frequent first."""
+        counts: dict[str, int] = {}
+        for text, jobs_with in self._texts(jobs).items():
+            for word in set(text.split(":")):
+                if not self._known(word.removeprefix("^")):
+                    counts[word] = counts.get(word, 0) + jobs_with
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+    def _column(self, jobs: pd.DataFrame, name: str) -> np.ndarray:
+        """Return a column of what jobs ask for, int64 [jobs], -1 where it is missing or does not count."""
+        if name not in self.asked or name not in jobs:
+            return np.full(len(jobs), -1)
+        return jobs[name].to_numpy(np.int64, na_value=-1)
+
+    def _resources(self, jobs: pd.DataFrame) -> list[str]:
+        """Return the resources that the kernel must count, processors first."""
+        memory = "memory_kib" in self.asked and any(nodes.memory_kib is not None for _, nodes, _, _ in self._kinds)
+        gpus = (self._column(jobs, "gpus") > 0).any()
+        return ["procs", "memory_kib", "gpus"] if gpus else ["procs", "memory_kib"] if memory else ["procs"]
+
+    def _chunks(self, jobs: pd.DataFrame, resources: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return chunks [jobs], whether they lie apart [jobs], and what each takes [jobs, resources]."""
+        procs, nodes, gpus = jobs["procs"].to_numpy(np.int64), self._column(jobs, "nodes"), self._column(jobs, "gpus")
+        anywhere = np.where(gpus > 0, np.gcd(procs, np.maximum(gpus, 1)), procs)
+        chunks = np.where(nodes > 0, nodes, anywhere)
+        stated = self._column(jobs, "procs_per_node")
+        each = np.zeros((len(jobs), len(resources)), np.int64)
+        each[:, PROCS] = np.where((nodes > 0) & (stated > 0), stated, -(-procs // chunks))
+        for place, name in enumerate(resources[1:], start=1):
+            each[:, place] = -(-np.maximum(self._column(jobs, name), 0) // chunks)
+        return chunks, ((nodes > 0) | (chunks == 1)).astype(np.int64), each
+
+    def _limits(self, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return ``limit`` and ``weight`` [jobs, limits] of requests, and ``left`` [clusters, slots] of the layout."""
+        limit = np.full((len(jobs), len(self.limits)), NO_LIMIT)
+        weight = np.zeros_like(limit)
+        left: list[np.ndarray] = []
+        slots = 0
+        for place, each in enumerate(self.limits):
+            counts, several = each.slots(jobs)
+            limit[:, place] = np.where(counts >= 0, counts + slots, NO_LIMIT)
+            weight[:, place] = 1 if each.what == "jobs" else jobs["procs"].to_numpy(np.int64)
+            left.append(np.repeat([[each.left(cluster)] for cluster in self.clusters], several, axis=1))
+            slots += several
+        empty = np.zeros((len(self.clusters), 0), np.int64)
+        return limit, weight, np.ascontiguousarray(np.hstack([empty, *left]).astype(np.int64))
+
+    def _properties(self, jobs: pd.DataFrame, rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the properties that jobs ask for [jobs] and that nodes have [rows], as bits."""
+        have = np.zeros(rows, np.int64)
+        wanted = np.zeros(len(jobs), np.int64)
+        if "properties" not in self.asked or "properties" not in jobs:
+            return wanted, have
+        bits: dict[str, int] = {}
+        by_text, there = [], self._texts(jobs)
+        for text in jobs["properties"].cat.categories:
+            words = [word for word in text.split(":") if text in there and self._known(word.removeprefix("^"))]
+            by_text.append(sum({1 << bits.setdefault(word, len(bits)) for word in words}))
+        if len(bits) > MOST_BITS:
+            raise InputError(f"jobs ask for {len(bits)} different properties of nodes; at most {MOST_BITS} are possible")
+        for word, bit in bits.items():
+            has = self._nodes_with(word.removeprefix("^"), rows)
+            have[~has if word.startswith("^") else has] |= 1 << bit
+        of_job = codes(jobs, "properties")
+        return np.where(of_job >= 0, np.array([*by_text, 0], np.int64)[of_job], 0), have
+
+    def _texts(self, jobs: pd.DataFrame) -> dict[str, int]:
+        """Return the different properties that jobs ask for, and how many do."""
+        if "properties" not in self.asked or "properties" not in jobs:
+            return {}
+        return {str(text): int(count) for text, count in jobs["properties"].value_counts().items() if count}
+
+    def _known(self, word: str) -> bool:
+        """Tell whether a property says something of this machine's nodes."""
+        rows = sum(cluster.count for cluster in self.clusters)
+        return word.startswith("cl_") or self._host(word) is not None or bool(self._nodes_with(word, rows).any())
+
+    def _host(self, word: str) -> tuple[str, int] | None:
+        """Return cluster and number of the node that a property names, if any."""
+        found = re.fullmatch(r"(.*?)(\d{1,8})(\..*)?", word, re.ASCII)
+        names = {cluster.name for cluster in self.clusters}
+        return (found[1], int(found[2])) if found and found[1] in names else None
+
+    def _nodes_with(self, word: str, rows: int) -> np.ndarray:
+        """Tell which nodes have a property, bool [rows]."""
+        has = np.zeros(rows, bool)
+        host = self._host(word)
+        for cluster, nodes, number, row in self._kinds:
+            named = word in (cluster.name, f"cl_{cluster.name}", f"nodecpus{nodes.procs}", *nodes.properties)
+            if named:
+                has[row : row + nodes.count] = True
+            elif host is not None and host[0] == cluster.name and number <= host[1] < number + nodes.count:
+                has[row + host[1] - number] = True
+        return has
+
+
+def _capacity(nodes: Nodes, resource: str) -> int:
+    value = getattr(nodes, resource)
+    return UNLIMITED if value is None else int(value)
