@@ -19,7 +19,7 @@ from pipelines.assets.trace_checks import SCHEDULES, check_schedules
 from pipelines.report.planning import render_planning
 from pipelines.report.table import markdown_of
 from pipelines.storage.provenance import code_version, software
-from pipelines.workflows.planning import PAGE, SCHEDULERS, busiest, by_label, keep_planned, kept_planned, plan_trace
+from pipelines.workflows.planning import PAGE, SCHEDULERS, USERS, busiest, by_label, keep_planned, kept_planned, plan_trace
 from pipelines.workflows.progress import progress_reporter
 from sim import evaluate
 
@@ -32,6 +32,7 @@ class PlanningConfig(dg.Config):
     schedulers: list[str] = Field(
         default=list(SCHEDULERS), description="[ORDER-]ALGORITHM[-BACKFILLORDER]; the first is the baseline"
     )
+    users: list[str] = Field(default=list(USERS), description="How users react: open, closed or semi-open")
     seeds: int = Field(default=3, ge=1, description="Replicates of schedulers that draw at random")
     days: float = Field(default=7.0, ge=0, description="The busiest days of the trace; 0: all of it")
 
@@ -50,10 +51,10 @@ def planned_schedules(context: dg.AssetExecutionContext, config: PlanningConfig,
     name, _ = name_and_day(context.partition_key)
     clean = lake.lake().read_clean(name)
     part = busiest(clean, config.days)
-    made = plan_trace(part, config.schedulers, config.seeds, progress_reporter("plan"))
+    made = plan_trace(part, config.schedulers, config.users, config.seeds, progress_reporter("plan"))
     keep_planned(lake.lake(), clean, made)
     of_table = told(lake.lake(), "planned_schedules", name)
-    rows = [{"scheduler": each.scheduler, "seed": each.seed, **evaluate(each)[_SHOWN]} for each in made]
+    rows = [{"scheduler": each.scheduler, "users": each.users, "seed": each.seed, **evaluate(each)[_SHOWN]} for each in made]
     return dg.MaterializeResult(
         data_version=of_table.version,
         metadata={

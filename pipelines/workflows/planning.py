@@ -20,11 +20,13 @@ from sim.policy import Policy
 from sim.schedule import Schedule, schedule_table
 from sim.shaken import moved_by_seed
 from sim.simulate import simulate, simulate_policy
+from sim.users.names import CLOSED, OPEN, SEMI_OPEN
+from sim.users.names import users as named_users
 
 Replicates = Mapping[str, Sequence[Schedule]]
 """Schedules of a policy by its label; all hold jobs."""
-SCHEDULERS = ("EASY", "Conservative")
-"""Simulated by default; the first is the baseline."""
+SCHEDULERS, USERS = ("EASY", "Conservative"), (OPEN, CLOSED)
+"""Simulated by default; the first scheduler is the baseline."""
 TABLE, PAGE = "planned_schedules", "planning/{}.html"
 """The table of schedules in the lake, and the page about them under ``reports`` in the home directory."""
 PLANS = ("plans", "searches", "search_costs")
@@ -45,11 +47,21 @@ def busiest(clean: CleanTrace, days: float) -> CleanTrace:
 
 
 def plan_trace(
-    clean: CleanTrace, schedulers: Sequence[str], seeds: int, progress: Callable[[int, int], None] | None = None
+    clean: CleanTrace,
+    schedulers: Sequence[str],
+    users: Sequence[str],
+    seeds: int,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[Schedule]:
-    """Simulate every scheduler by requests; with ``seeds`` 0, 1, ... those that draw."""
+    """Simulate every scheduler by requests, with ``users`` that react so.
+
+    Those that draw at random ``seeds`` times. A trace that names no users has open ones alone.
+    """
     policies = [
-        Policy(name, seed=seed) for name in schedulers for seed in range(seeds if moved_by_seed("requested", 0, [name]) else 1)
+        Policy(name, seed=seed, users=reacting)
+        for reacting in possible(clean, users)
+        for name in schedulers
+        for seed in range(seeds if moved_by_seed("requested", 0, [name]) else 1)
     ]
     scratch, made = Scratch(), []
     for done, policy in enumerate(policies, 1):
@@ -73,13 +85,26 @@ def by_label(schedules: Iterable[Schedule]) -> Replicates:
     """Return schedules by the name of their policy, with its replicates, as they appear."""
     found: dict[str, list[Schedule]] = {}
     for schedule in schedules:
-        found.setdefault(schedule.scheduler, []).append(schedule)
+        loop = named_users(schedule.users).loop
+        label = schedule.scheduler if loop == OPEN else f"{schedule.scheduler}, {loop} users"
+        found.setdefault(label, []).append(schedule)
     return found
+
+
+def possible(clean: CleanTrace, users: Sequence[str]) -> list[str]:
+    """Return those of ``users`` that the trace can have.
+
+    Sessions need ends: where not all are recorded, and no option names others, those of EASY.
+    """
+    if clean.jobs["user"].isna().all():
+        return [name for name in users if named_users(name).loop == OPEN]
+    unknown = clean.jobs["wait_s"].isna().any()
+    return [f"{name}(ends=EASY)" if unknown and name in (CLOSED, SEMI_OPEN) else name for name in users]
 
 
 def keep_planned(lake: Lake, clean: CleanTrace, made: Sequence[Schedule]) -> None:
     """Write the tables ``planned_schedules`` and ``PLANS``, which is what planners told."""
-    settings = [{**schedule.policy._asdict(), "simulate_s": schedule.simulate_s} for schedule in made]
+    settings = [{**each.policy._asdict(), "trace": each.trace, "simulate_s": each.simulate_s} for each in made]
     lake.write_for(clean, TABLE, _numbered([schedule.jobs[_KEPT] for schedule in made]), {"schedules": settings})
     for name in PLANS:
         lake.write_for(clean, name, _numbered([getattr(schedule, name) for schedule in made]))
@@ -97,7 +122,7 @@ def kept_planned(lake: Lake, clean: CleanTrace) -> list[Schedule]:
         columns = [mine[name].to_numpy() for name in ("start_s", "predicted_s", "corrections", "submit_s")]
         told = {name: _of(number, plans[name]) for name in PLANS}
         fields: dict[str, Any] = {**settings, **told}
-        made.append(Schedule(schedule_table(jobs, *columns), clean.procs, trace=clean.name, generated=clean.generated, **fields))
+        made.append(Schedule(schedule_table(jobs, *columns), clean.procs, generated=clean.generated, **fields))
     return made
 
 

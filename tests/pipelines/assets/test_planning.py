@@ -51,13 +51,14 @@ def test_what_a_planner_told_reads_back_as_it_was_kept(tmp_path: Path) -> None:
     part = planning.busiest(clean, 1.0)
     assert 0 < len(part.jobs) < 60
     assert part.jobs["submit_s"].max() - part.jobs["submit_s"].min() <= 86_400
-    plain = planning.plan_trace(part, ("EASY", "Harm"), 2)
-    assert [(each.scheduler, each.seed) for each in plain] == [("EASY", 0), ("Harm", 0), ("Harm", 1)]
+    plain = planning.plan_trace(part, ("EASY", "Harm"), ("open", "closed"), 2)
+    assert [*planning.by_label(plain)] == ["EASY", "Harm", "EASY, closed users", "Harm, closed users"]
+    assert [(each.scheduler, each.seed) for each in plain[:3]] == [("EASY", 0), ("Harm", 0), ("Harm", 1)]
     told = searched()
     ids = part.jobs["job_id"].to_numpy()
     moved = plain[0].jobs.assign(submit_s=plain[0].jobs["submit_s"] - 1)
     plans = told.plans.assign(job_id=ids[:2])
-    made = [plain[1], replace(plain[0], jobs=moved, plans=plans, searches=told.searches, search_costs=told.search_costs)]
+    made = [plain[1], plain[3], replace(plain[0], jobs=moved, plans=plans, searches=told.searches, search_costs=told.search_costs)]
     lake = Lake(tmp_path / "lake")
     lake.write_clean(clean)
     planning.keep_planned(lake, clean, made)
@@ -117,10 +118,20 @@ def test_the_group_keeps_tables_and_page_in_its_draft(tmp_path: Path, monkeypatc
     versions = lake.versions(f"runtime-{NAME}")
     versions.publish(done.run_id)
     kept = planning.by_label(planning.kept_planned(lake, lake.read_clean(NAME)))
-    assert [*kept] == ["EASY", "Conservative"]
-    assert np.array_equal(kept["EASY"][0].jobs["start_s"], planning.plan_trace(clean, ("EASY",), 1)[0].jobs["start_s"])
+    assert [*kept] == ["EASY", "Conservative", "EASY, closed users", "Conservative, closed users"]
+    assert np.array_equal(kept["EASY"][0].jobs["start_s"], planning.plan_trace(clean, ("EASY",), ("open",), 1)[0].jobs["start_s"])
     page = lake.root / versions.current().files[f"reports/planning/{NAME}.html"]
-    assert page.read_text() == "arriving: EASY, Conservative"
+    assert page.read_text() == "arriving: EASY, Conservative, EASY, closed users, Conservative, closed users"
     lake.write_clean(arriving(jobs=61))
     assert not lake.has(planning.TABLE, NAME), "plans of other jobs are not read any more"
     assert f"reports/planning/{NAME}.html" not in versions.current().files
+
+
+def test_users_react_where_the_trace_says_enough_of_them() -> None:
+    asked = ("open", "closed", "semi-open(session=600)")
+    for users, waits, possible in (
+        (True, True, [*asked]),
+        (True, False, ["open", "closed(ends=EASY)", "semi-open(session=600)"]),
+        (False, True, ["open"]),
+    ):
+        assert planning.possible(arriving(jobs=60, users=users, waits=waits), asked) == possible
