@@ -255,7 +255,7 @@ def check_decision(plan: Scheduler, decided: bool) -> None:
         raise InputError(f"scheduler {plan.name!r} asks no model whether a job may start: add +RUSH, or give no start_decision")
 
 
-ON_CLUSTERS = ("Strict", "List")
+ON_CLUSTERS = ("Strict", "List", "EASY", "JustBF", "Conservative")
 """Algorithms that run on a machine of clusters."""
 
 

@@ -1,45 +1,51 @@
 """The scheduling passes on a machine of clusters: who starts now, and where.
 
-A job starts in the first cluster, in their order, in which it may.
+The algorithms are those of :mod:`sim.kernel.passes`, and on one cluster of one node their schedules are the same. A job starts in
+the first cluster, in their order, in which it may; one that has to wait gets, where the algorithm reserves for it, the earliest
+start of all clusters. EASY's one reservation is found by going through the predicted ends once. All others are made in the plan.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from features.jit import apart, kernel
-from sim.kernel.clusters import leave, line_up, start_in
-from sim.kernel.passes import STRICT
-from sim.kernel.state import FREE, WAITING
-from sim.machine.nodes import NOWHERE, fits
+from sim.kernel.clusters import EARLIER, LATER, PLANNED, insert, leave, line_up, plan_running, start_in, start_planned
+from sim.kernel.passes import CONSERVATIVE, EASY, JUSTBF, STRICT
+from sim.kernel.state import AS_PLANNED, EVENTS, FREE, NEVER, PLANS, WAITING
+from sim.machine.nodes import NOWHERE, change, choose, fits, room_on, within_limits
+from sim.machine.plan import NO_START, drop_past, foresee_end, reserve, seat, withdraw
 
 
 @apart
 def clusters_pass(settings, now, jobs, estimates, state, clusters):
     """Start every job that may start."""
+    if state.counters[WAITING] == 0:
+        return
     line_up(settings, now, jobs, estimates, state, clusters)
-    start_in_order(settings, now, jobs, estimates, state, clusters)
+    if settings.algorithm == CONSERVATIVE:
+        compress(settings, now, jobs, estimates, state, clusters)
+    elif settings.algorithm == JUSTBF:
+        plan_all(settings, now, jobs, estimates, state, clusters)
+    else:
+        first = start_in_order(settings, now, jobs, estimates, state, clusters)
+        if settings.algorithm == EASY and first < state.counters[WAITING]:
+            if settings.reservations == 1:
+                backfill(settings, first, now, jobs, estimates, state, clusters)
+            else:
+                backfill_behind_several(settings, now, jobs, estimates, state, clusters)
     leave(settings, state, clusters)
-
-
-@kernel
-def start_in_order(settings, now, jobs, estimates, state, clusters):
-    """Start what fits now, in the primary order; with Strict until a job does not fit."""
-    for i in range(state.counters[WAITING]):
-        job = clusters.front.job[i]
-        cluster = first_room(job, clusters)
-        if cluster != NOWHERE:
-            start_in(job, cluster, now, jobs, estimates, state, clusters, settings.bits)
-        elif settings.algorithm == STRICT:
-            break
 
 
 @kernel
 def first_room(job, clusters):
     """Return the first cluster in which ``job`` fits now, or NOWHERE."""
     nodes = clusters.nodes
+    found = NOWHERE
     for cluster in range(len(nodes.first) - 1):
-        if fits(nodes.row[job], cluster, nodes, nodes.free, nodes.left):
-            return cluster
-    return NOWHERE
+        if found == NOWHERE and fits(nodes.row[job], cluster, nodes, nodes.free, nodes.left):
+            found = cluster
+    return found
 
 
 @kernel
@@ -48,3 +54,208 @@ def fits_somewhere(job, jobs, state, clusters):
     if clusters is None:
         return jobs.procs[job] <= state.counters[FREE]
     return first_room(job, clusters) != NOWHERE
+
+
+@kernel
+def start_in_order(settings, now, jobs, estimates, state, clusters):
+    """Start what fits now, in the primary order; return the index of the first that does not.
+
+    With List the others are looked at, too.
+    """
+    first = NEVER
+    i = 0
+    while i < state.counters[WAITING]:
+        job = clusters.front.job[i]
+        cluster = first_room(job, clusters)
+        if cluster != NOWHERE:
+            start_in(job, cluster, now, jobs, estimates, state, clusters, settings.bits)
+        else:
+            first = min(first, i)
+            if settings.algorithm == STRICT or settings.algorithm == EASY:
+                break
+        i += 1
+    return first
+
+
+@kernel
+def backfill(settings, first, now, jobs, estimates, state, clusters):
+    """Start the jobs that may start although the head, number ``first``, waits."""
+    nodes, ahead, line = clusters.nodes, clusters.ahead, clusters.front if settings.one_queue else clusters.back
+    reserved, shadow, known = NOWHERE, NEVER, False
+    for i in range(first + 1 if settings.one_queue else 0, state.counters[WAITING]):
+        job = line.job[i]
+        row, fit = nodes.row[job], estimates.fit[job]
+        if state.start[job] >= 0:
+            continue
+        for cluster in range(len(nodes.first) - 1):
+            if not fits(row, cluster, nodes, nodes.free, nodes.left):
+                continue
+            if not known:
+                reserved, shadow = reserve_ahead(clusters.front.job[first], settings.bits, state, clusters)
+                known = True
+            if cluster == reserved and now + fit > shadow:
+                if not fits(row, cluster, nodes, ahead.both, ahead.both_left):
+                    continue
+                choose(row, cluster, nodes, ahead.both)
+                change(row, -1, nodes, ahead.free, ahead.left)
+            else:
+                choose(row, cluster, nodes, nodes.free)
+            start_planned(job, now, jobs, estimates, state, clusters, settings.bits)
+            if cluster == reserved:
+                note_both(row, nodes, ahead)
+            break
+
+
+@apart
+def reserve_ahead(head, bits, state, clusters):
+    """Reserve for the ``head``; return the cluster and the shadow time, NOWHERE and NEVER if there is none.
+
+    The shadow time is the earliest predicted end by which it fits into a cluster; all that are predicted to end at that very
+    second have ended. ``Clusters.ahead`` is what remains then beside it.
+    """
+    nodes, ahead, head_row = clusters.nodes, clusters.ahead, clusters.nodes.row[head]
+    for node in range(len(nodes.free)):
+        for resource in range(nodes.free.shape[1]):
+            ahead.free[node, resource] = nodes.free[node, resource]
+    for cluster in range(len(nodes.left)):
+        for limit in range(nodes.left.shape[1]):
+            ahead.left[cluster, limit] = nodes.left[cluster, limit]
+        ahead.room[cluster] = 0
+        if nodes.requests.eligible[head_row] >> cluster & 1 != 0:
+            for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
+                ahead.room[cluster] += room_on(node, head_row, nodes, ahead.free)
+    i = 0
+    while i < state.counters[PLANS]:
+        shadow = state.plan[i] >> bits
+        while i < state.counters[PLANS] and state.plan[i] >> bits == shadow:
+            row = nodes.row[state.running[state.plan[i] & ((1 << bits) - 1)]]
+            i += 1
+            if nodes.requests.eligible[head_row] >> nodes.cluster[row] & 1 == 0:
+                continue
+            more = -room_on_its_nodes(row, head_row, nodes, ahead.free)
+            change(row, 1, nodes, ahead.free, ahead.left)
+            ahead.room[nodes.cluster[row]] += more + room_on_its_nodes(row, head_row, nodes, ahead.free)
+        for cluster in range(len(nodes.left)):
+            if (
+                nodes.requests.eligible[head_row] >> cluster & 1 != 0
+                and ahead.room[cluster] >= nodes.requests.chunks[head_row]
+                and within_limits(head_row, cluster, nodes, ahead.left)
+            ):
+                choose(head_row, cluster, nodes, ahead.free)
+                change(head_row, -1, nodes, ahead.free, ahead.left)
+                for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
+                    for resource in range(nodes.free.shape[1]):
+                        ahead.both[node, resource] = min(nodes.free[node, resource], ahead.free[node, resource])
+                for limit in range(nodes.left.shape[1]):
+                    ahead.both_left[cluster, limit] = min(nodes.left[cluster, limit], ahead.left[cluster, limit])
+                return cluster, shadow
+    return NOWHERE, NEVER
+
+
+@kernel
+def room_on_its_nodes(other, row, nodes, free):
+    """Return how many chunks of job ``row`` there is room for on the nodes of job ``other``."""
+    room = 0
+    for at in range(nodes.begin[other], nodes.begin[other] + nodes.held[other]):
+        room += room_on(nodes.node[at], row, nodes, free)
+    return room
+
+
+@kernel
+def note_both(row, nodes, ahead):
+    """Note what is free now and at the shadow time, too, where job ``row`` has started."""
+    for at in range(nodes.begin[row], nodes.begin[row] + nodes.held[row]):
+        node = nodes.node[at]
+        for resource in range(nodes.free.shape[1]):
+            ahead.both[node, resource] = min(nodes.free[node, resource], ahead.free[node, resource])
+    for kind in range(nodes.requests.limit.shape[1]):
+        limit, cluster = nodes.requests.limit[row, kind], nodes.cluster[row]
+        if limit >= 0:
+            ahead.both_left[cluster, limit] = min(nodes.left[cluster, limit], ahead.left[cluster, limit])
+
+
+@kernel
+def backfill_behind_several(settings, now, jobs, estimates, state, clusters):
+    """Reserve for the first jobs that cannot start, anew after each start, then start others that delay none of them."""
+    line, begun = clusters.front if settings.one_queue else clusters.back, True
+    while begun:
+        begun, given, i = False, 0, 0
+        plan_running(settings.bits, state, clusters)
+        while not begun and given < settings.reservations and i < state.counters[WAITING]:
+            job = clusters.front.job[i]
+            if state.start[job] < 0:
+                begun = seat_job(job, now, NO_START, jobs, estimates, state, clusters, settings.bits) == now
+                given += 1
+            i += 1
+    for i in range(state.counters[WAITING]):
+        job = line.job[i]
+        if state.start[job] < 0 and first_room(job, clusters) != NOWHERE:
+            seat_job(job, now, now, jobs, estimates, state, clusters, settings.bits)
+
+
+@kernel
+def plan_all(settings, now, jobs, estimates, state, clusters):
+    """Plan the waiting jobs in order, each where it delays none before it, up to the last that may start now."""
+    last = last_that_fits(state.counters[WAITING] - 1, state, clusters)
+    if last >= 0:
+        plan_running(settings.bits, state, clusters)
+    i = 0
+    while i <= last:
+        if seat_job(clusters.front.job[i], now, NO_START, jobs, estimates, state, clusters, settings.bits) == now:
+            last = last_that_fits(last, state, clusters)
+        i += 1
+
+
+@kernel
+def last_that_fits(last, state, clusters):
+    """Return the index of the last waiting job, up to ``last``, that fits into what is free now, or -1."""
+    while last >= 0 and (state.start[clusters.front.job[last]] >= 0 or first_room(clusters.front.job[last], clusters) == NOWHERE):
+        last -= 1
+    return last
+
+
+@kernel
+def compress(settings, now, jobs, estimates, state, clusters):
+    """Seat the waiting jobs, whose keys are their planned starts, where that has become possible earlier, then new ones.
+
+    Where all goes as planned, those due start. After early ends each job in turn is planned anew among all others as they are
+    planned: it is never planned later for that. Where some job may stay longer than planned, plans may no longer hold: all are
+    made anew, in order of the old ones.
+    """
+    counters, nodes, plan, line = state.counters, clusters.nodes, clusters.plan, clusters.front
+    held = counters[AS_PLANNED] if settings.steady else LATER
+    if held == PLANNED:
+        drop_past(now, plan)
+    else:
+        plan_running(settings.bits, state, clusters)
+    for i in range(counters[WAITING]):
+        job = line.job[i]
+        if held == EARLIER and line.key[i] < NO_START:
+            reserve(nodes.row[job], np.int64(line.key[i]), estimates.fit[job], nodes, plan)
+    for i in range(counters[WAITING]):
+        job = line.job[i]
+        if line.key[i] < NO_START and held == PLANNED:
+            if line.key[i] <= now:
+                start_planned(job, now, jobs, estimates, state, clusters, settings.bits)
+            continue
+        if line.key[i] < NO_START and held == EARLIER:
+            withdraw(nodes.row[job], np.int64(line.key[i]), estimates.fit[job], nodes, plan)
+        start = seat_job(job, now, NO_START, jobs, estimates, state, clusters, settings.bits)
+        line.key[i] = start if start < NO_START else np.inf
+    for i in range(counters[WAITING]):
+        insert(line, i, line.job[i], line.key[i])
+    counters[AS_PLANNED] = PLANNED
+
+
+@kernel
+def seat_job(job, now, latest, jobs, estimates, state, clusters, bits):
+    """Seat ``job`` in the plan, not after ``latest``, and start it if that is now; return its start, or NO_START."""
+    nodes, row, seconds = clusters.nodes, clusters.nodes.row[job], estimates.fit[job]
+    state.counters[EVENTS] -= 1
+    start = seat(row, seconds, now, latest, nodes, clusters.plan)
+    if start == now:
+        start_planned(job, now, jobs, estimates, state, clusters, bits)
+        foresee_end(row, now + seconds, nodes, clusters.plan)
+    elif start < NO_START:
+        reserve(row, start, seconds, nodes, clusters.plan)
+    return start

@@ -13,12 +13,15 @@ from features.jit import apart, kernel
 from sim.kernel.orders import STANDARDISED
 from sim.kernel.passes import backfill_key, order_changes, primary_key
 from sim.kernel.standardised import standardise
-from sim.kernel.state import STARVING, WAITING, start_job
+from sim.kernel.state import PLANS, STARVING, WAITING, start_job
 from sim.machine.nodes import Nodes, change, choose
-from sim.machine.plan import Plan
+from sim.machine.plan import Plan, foresee_end
 
 KEYED, NUMBERS = range(2)
 """Slots of ``Clusters.numbers``. KEYED: the row below which starving jobs have the key of such."""
+
+LATER, PLANNED, EARLIER = range(3)
+"""Values of ``counters[AS_PLANNED]``: some job may stay longer than planned, all goes as planned, some job has ended earlier."""
 
 
 class Line(NamedTuple):
@@ -31,6 +34,19 @@ class Line(NamedTuple):
     key: np.ndarray
 
 
+class Ahead(NamedTuple):
+    """What remains at the shadow time of EASY's reservation beside it, ``free`` and ``left``, and both then and now.
+
+    int64 [nodes, resources] and [clusters, limits] each. ``room`` [clusters]: chunks of the head for which there is room.
+    """
+
+    free: np.ndarray
+    left: np.ndarray
+    both: np.ndarray
+    both_left: np.ndarray
+    room: np.ndarray
+
+
 class Clusters(NamedTuple):
     """Nodes, plan and waiting jobs: ``front`` in the primary order, ``back`` in that of backfilling.
 
@@ -41,6 +57,7 @@ class Clusters(NamedTuple):
     front: Line
     back: Line
     plan: Plan
+    ahead: Ahead
     numbers: np.ndarray
 
 
@@ -92,11 +109,11 @@ def start_in(job, cluster, now, jobs, estimates, state, clusters, bits):
     """Start ``job`` on the first nodes of ``cluster`` that have room; it stays in line until :func:`leave`."""
     row = clusters.nodes.row[job]
     choose(row, cluster, clusters.nodes, clusters.nodes.free)
-    start_placed(job, now, jobs, estimates, state, clusters, bits)
+    start_planned(job, now, jobs, estimates, state, clusters, bits)
 
 
 @kernel
-def start_placed(job, now, jobs, estimates, state, clusters, bits):
+def start_planned(job, now, jobs, estimates, state, clusters, bits):
     """Start ``job`` on the nodes chosen for it."""
     nodes = clusters.nodes
     change(nodes.row[job], -1, nodes, nodes.free, nodes.left)
@@ -108,6 +125,16 @@ def give_back(job, clusters):
     """Give back what a job has run on."""
     nodes = clusters.nodes
     change(nodes.row[job], 1, nodes, nodes.free, nodes.left)
+
+
+@kernel
+def plan_running(bits, state, clusters):
+    """Begin a plan with the predicted ends of the running jobs alone."""
+    nodes, plan = clusters.nodes, clusters.plan
+    for cluster in range(len(plan.size)):
+        plan.size[cluster] = 0
+    for i in range(state.counters[PLANS]):
+        foresee_end(nodes.row[state.running[state.plan[i] & ((1 << bits) - 1)]], state.plan[i] >> bits, nodes, plan)
 
 
 @apart

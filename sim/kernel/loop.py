@@ -13,7 +13,7 @@ from features.jit import apart, kernel
 from models.runtime.dispatch import OUTSIDE, TABLE, answer_to, answers_apart, estimate, estimate_again, learn, started, wants_starts
 from models.runtime.protocol import END, FIT
 from sim.kernel.cluster_passes import clusters_pass, fits_somewhere
-from sim.kernel.clusters import give_back, join
+from sim.kernel.clusters import EARLIER, LATER, give_back, join
 from sim.kernel.corrections import CONDITIONAL, RENEWED, corrected
 from sim.kernel.dependencies import next_submission, release, take
 from sim.kernel.harm import harm_pass
@@ -365,9 +365,11 @@ def end_job(settings, now, jobs, dependencies, state, memory, clusters):
         plan_remove(state.plan, state.plan_procs, counters[PLANS], state.planned[job] << settings.bits | sequence)
         counters[PLANS] -= 1
         counters[FREE] += jobs.procs[job]
-        if clusters is not None:
+        if clusters is None:
+            counters[AS_PLANNED] = 0
+        else:
             give_back(job, clusters)
-        counters[AS_PLANNED] = 0
+            counters[AS_PLANNED] = EARLIER if counters[AS_PLANNED] != LATER else LATER
     counters[CHANGED] = 1
     state.ended[counters[ENDED]] = job
     counters[ENDED] += 1

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sim.kernel.clusters import NUMBERS, Clusters, Line
+from sim.kernel.clusters import NUMBERS, Ahead, Clusters, Line
 from sim.kernel.profile import SIZE, Profile, blocks_for, bounds_for
 from sim.kernel.queue import BLOCK_BITS, CLASSES, GROUP_BITS, Queue, queue_capacity, width_classes
 from sim.kernel.scenarios import Scenarios
@@ -128,7 +128,14 @@ class Scratch:
         )
         front = Line(self._take("front line", jobs), self._take("front line key", jobs, np.float64))
         back = Line(self._take("back line", jobs), self._take("back line key", jobs, np.float64)) if two else front
-        return Clusters(nodes, front, back, self._plan(layout, requests, jobs), np.zeros(NUMBERS, np.int64))
+        ahead = Ahead(
+            np.empty_like(nodes.free),
+            np.empty_like(nodes.left),
+            np.empty_like(nodes.free),
+            np.empty_like(nodes.left),
+            np.zeros(len(layout.first), np.int64),
+        )
+        return Clusters(nodes, front, back, self._plan(layout, requests, jobs), ahead, np.zeros(NUMBERS, np.int64))
 
     def _plan(self, layout: Layout, requests: Requests, jobs: int) -> Plan:
         """Return an empty plan with room for all jobs, each of which comes and leaves."""

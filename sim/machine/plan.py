@@ -75,6 +75,26 @@ def remove(row, time, kind, cluster, plan):
 
 
 @kernel
+def foresee_end(row, end, nodes, plan):
+    """Plan the end of a job that runs."""
+    insert(row, end, LEAVES, nodes.cluster[row], plan)
+
+
+@kernel
+def drop_past(now, plan):
+    """Drop the events up to ``now``: they have happened."""
+    for cluster in range(len(plan.size)):
+        past = 0
+        while past < plan.size[cluster] and plan.when[cluster, past] >> 1 <= now:
+            past += 1
+        if past > 0:
+            plan.size[cluster] -= past
+            for i in range(plan.size[cluster]):
+                plan.when[cluster, i] = plan.when[cluster, i + past]
+                plan.row[cluster, i] = plan.row[cluster, i + past]
+
+
+@kernel
 def reserve(row, start, seconds, nodes, plan):
     """Plan a job on the nodes chosen for it."""
     insert(row, start, COMES, nodes.cluster[row], plan)
@@ -89,8 +109,10 @@ def withdraw(row, start, seconds, nodes, plan):
 
 
 @apart
-def earliest(row, seconds, begin, cluster, nodes, plan):
-    """Return the earliest start from ``begin`` on of a job that stays ``seconds`` in ``cluster``, or NO_START.
+def earliest(row, seconds, begin, latest, cluster, nodes, plan):
+    """Return the earliest start of a job that stays ``seconds`` in ``cluster``, or NO_START.
+
+    From ``begin`` on, and not after ``latest``.
 
     From the start to the end enough room must lie on nodes that keep it, and no limit be passed. Call :func:`settle_on` to choose
     nodes for it. The events are gone through once: the start looked at moves on when too little of its room is left.
@@ -112,12 +134,17 @@ def earliest(row, seconds, begin, cluster, nodes, plan):
         plan.least[node] = least
         room += least
     kept = room  # of it, held from the start looked at on
+    now = begin
     while True:
-        now = plan.when[cluster, i] >> 1 if i < size else NO_START
-        if kept >= chunks and within < NO_START and max(start, within) + seconds <= now:
-            break
-        if i == size:
+        after = plan.when[cluster, i] >> 1 if i < size else NO_START
+        if kept >= chunks and within < NO_START:
+            if max(start, within) > latest:
+                return NO_START
+            if max(start, within) + seconds <= after:
+                break
+        elif now >= latest or i == size:
             return NO_START
+        now = after
         happen(i, row, cluster, nodes, plan)
         if not limits_hold(row, nodes, plan):
             within = NO_START
@@ -127,12 +154,12 @@ def earliest(row, seconds, begin, cluster, nodes, plan):
         for at in range(nodes.begin[other], nodes.begin[other] + nodes.held[other]):
             node = nodes.node[at]
             before, least = room_before(node, plan), plan.least[node]
-            after = room_on(node, row, nodes, plan.free)
-            if after > before:
-                rise(node, after, now, plan)
-            elif after < before:
-                fall(node, after, plan)
-            room += after - before
+            current = room_on(node, row, nodes, plan.free)
+            if current > before:
+                rise(node, current, now, plan)
+            elif current < before:
+                fall(node, current, plan)
+            room += current - before
             kept += plan.least[node] - least
         while kept < chunks <= room:
             start, more = move_on(cluster, nodes, plan)
@@ -246,15 +273,15 @@ def settle_on(row, cluster, nodes, plan):
 
 
 @kernel
-def seat(row, seconds, begin, nodes, plan):
+def seat(row, seconds, begin, latest, nodes, plan):
     """Choose nodes for a job where it can start first, in the first such cluster; return its start, or NO_START.
 
-    It is not put into the plan.
+    From ``begin`` on, and not after ``latest``. It is not put into the plan.
     """
     best, start = NOWHERE, NO_START
     for cluster in range(len(nodes.first) - 1):
         if start > begin:
-            found = earliest(row, seconds, begin, cluster, nodes, plan)
+            found = earliest(row, seconds, begin, min(latest, start - 1), cluster, nodes, plan)
             if found < start:
                 best, start = cluster, found
     if best != NOWHERE:

@@ -5,8 +5,11 @@ Nothing is kept up to date: what is free on a node at a moment is counted anew, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from tests.oracle.scheduler import Job, Simulation, simulated
 
 
 @dataclass(frozen=True)
@@ -109,3 +112,160 @@ def seat(site: Site, stays: Sequence[Stay], ask: Ask, begin: int, seconds: int, 
             if chosen is not None:
                 return Stay(ask, start, start + seconds, cluster, chosen)
     return None
+
+
+@dataclass
+class OnClusters(Simulation):
+    """The state of a machine of clusters: of each job that runs or is planned, where and when."""
+
+    site: Site = field(default_factory=lambda: Site([]))
+    asks: Sequence[Ask] = ()
+    places: dict[int, Stay] = field(default_factory=dict)
+    as_planned: bool = True
+    longer: bool = False  # some job may stay longer than planned
+
+    def finish(self, job: Job) -> list[Job]:
+        self.as_planned &= job.predicted_end == job.end
+        return super().finish(job)
+
+    def correct(self, job: Job) -> None:
+        super().correct(job)
+        self.as_planned, self.longer = False, True
+
+    def stays(self, now: int) -> list[Stay]:
+        """The jobs that are predicted to run on after ``now``."""
+        return [replace(self.places[job.index], end=job.predicted_end) for job in self.running if job.predicted_end > now]
+
+    def fits_now(self, job: Job, now: int) -> bool:
+        return self.at_once(self.stays(now), job, now) is not None
+
+    def at_once(self, stays: Sequence[Stay], job: Job, now: int) -> Stay | None:
+        """Where the job has room at this moment, whatever comes later."""
+        return seat(self.site, stays, self.asks[job.index], now, 1, only_at_once=True)
+
+    def chosen(self, now: int, queue: list[Job], rank: Callable) -> list[Job]:
+        started = ON_CLUSTERS[self.algorithm](self, now, queue, rank)
+        for job, place in started:
+            self.places[job.index] = place
+        return [job for job, _ in started]
+
+
+Started = list[tuple[Job, Stay]]
+
+
+def in_order(sim: OnClusters, now: int, queue: list[Job], rank: Callable, strict: bool = False) -> Started:
+    """In order, whatever fits; with ``strict`` until one does not."""
+    stays, started = sim.stays(now), []
+    for job in queue:
+        place = sim.at_once(stays, job, now)
+        if place is not None:
+            stays.append(place)
+            started.append((job, place))
+        elif strict:
+            break
+    return started
+
+
+def easy(sim: OnClusters, now: int, queue: list[Job], rank: Callable) -> Started:
+    """EASY: the first that does not fit is reserved for, at the first predicted end by which it does."""
+    started = in_order(sim, now, queue, rank, strict=True)
+    if len(started) == len(queue):
+        return started
+    head, others = queue[len(started)], sorted(queue[len(started) + 1 :], key=rank)
+    stays = sim.stays(now) + [replace(place, end=now + job.estimate) for job, place in started]
+    ends = sorted({stay.end for stay in stays})
+    found = (sim.at_once(stays, head, time) for time in ends)
+    reserved = next(place for place in found if place is not None)
+    shadow = reserved.start
+    # two moments stand for all: now, and the shadow time with the head
+    present = [replace(stay, start=now, end=now + 1) for stay in stays]
+    later = [replace(stay, start=now + 1, end=now + 2) for stay in [*(stay for stay in stays if stay.end > shadow), reserved]]
+    for job in others:
+        in_time = now + job.fit_s <= shadow
+        for cluster in range(len(sim.site.clusters)):
+            heeds = cluster == reserved.cluster and not in_time
+            chosen = place_at(sim.site, present + later * heeds, sim.asks[job.index], cluster, now, 1 + heeds)
+            if chosen is not None:
+                place = Stay(sim.asks[job.index], now, now + 1, cluster, chosen)
+                started.append((job, place))
+                present.append(place)
+                if heeds:
+                    later.append(replace(place, start=now + 1, end=now + 2))
+                break
+    return started
+
+
+def just_backfill(sim: OnClusters, now: int, queue: list[Job], rank: Callable) -> Started:
+    """JustBF: all are seated in order, anew at every pass."""
+    stays, started = sim.stays(now), []
+    for job in queue:
+        place = seat(sim.site, stays, sim.asks[job.index], now, job.fit_s)
+        assert place is not None
+        stays.append(place)
+        if place.start == now:
+            started.append((job, place))
+    return started
+
+
+def easy_reserving(sim: OnClusters, now: int, queue: list[Job], rank: Callable) -> Started:
+    """EASY(reservations=k): the first k that do not fit are seated, anew after each start; the others delay none of them."""
+    started: Started = []
+    while True:
+        stays = sim.stays(now) + [replace(place, end=now + job.estimate) for job, place in started]
+        rest, reserved, begun = [job for job in queue if job not in [other for other, _ in started]], 0, False
+        while rest and reserved < sim.reservations and not begun:
+            job = rest.pop(0)
+            place = seat(sim.site, stays, sim.asks[job.index], now, job.fit_s)
+            assert place is not None
+            stays.append(place)
+            begun = place.start == now
+            reserved += 1
+        if begun:
+            started.append((job, place))
+            continue
+        for job in sorted(rest, key=rank):
+            place = seat(sim.site, stays, sim.asks[job.index], now, job.fit_s, only_at_once=True)
+            if place is not None:
+                stays.append(place)
+                started.append((job, place))
+        return started
+
+
+def conservative(sim: OnClusters, now: int, queue: list[Job], rank: Callable) -> Started:
+    """Conservative: a job keeps its place in the plan until it can have an earlier one.
+
+    After early ends each in turn, in order of planned starts, is seated anew among all others as planned. Where some job may stay
+    longer than planned, all are seated anew in that order.
+    """
+    old = sorted((job for job in queue if job.planned is not None), key=lambda job: (job.planned, job.arrival))
+    new = [job for job in queue if job.planned is None]
+    stays = sim.stays(now) + [sim.places[job.index] for job in old if not sim.longer]
+    for job in new if sim.as_planned else [*old, *new]:
+        if job in old and not sim.longer:
+            stays.remove(sim.places[job.index])
+        place = seat(sim.site, stays, sim.asks[job.index], now, job.fit_s)
+        assert place is not None
+        stays.append(place)
+        sim.places[job.index], job.planned = place, place.start
+    sim.as_planned, sim.longer = True, False
+    return [(job, sim.places[job.index]) for job in [*old, *new] if job.planned == now]
+
+
+ON_CLUSTERS: dict[str, Callable[[OnClusters, int, list[Job], Callable], Started]] = {
+    "Strict": partial(in_order, strict=True),
+    "List": in_order,
+    "EASY": lambda sim, *rest: (easy if sim.reservations == 1 else easy_reserving)(sim, *rest),
+    "JustBF": just_backfill,
+    "Conservative": conservative,
+}
+
+
+def simulated_on(site: Site, asks: Sequence[Ask], *jobs: Sequence[int], **policy: object) -> tuple[list[Job], OnClusters]:
+    """The jobs as :func:`tests.oracle.scheduler.simulated` submits them, scheduled on ``site``, and the state that holds their places."""
+    states = []
+
+    def state(*given: object) -> OnClusters:
+        states.append(OnClusters(*given, site=site, asks=asks))  # type: ignore[arg-type]
+        return states[0]
+
+    return simulated(*jobs, max(jobs[2], default=1), simulation=state, **policy), states[0]  # type: ignore[arg-type]

@@ -248,6 +248,9 @@ class Simulation:
         """Return processors predicted to be free after ``now``; jobs that end now have ended."""
         return self.machine - sum(job.procs for job in self.running if job.predicted_end > now)
 
+    def fits_now(self, job: Job, now: int) -> bool:
+        return job.procs <= self.free(now)
+
     def schedule(self, now: int) -> list[Job]:
         """One scheduling pass: start what the algorithm says, and return it in order of start."""
         if not self.waiting:
@@ -476,7 +479,7 @@ def per_event(sim: Simulation, jobs: list[Job], now: int = -1) -> None:
         if kind == SUBMITTED:
             sim.submit(job)
             gated = (sim.algorithm, sim.order, sim.backfill, sim.reservations) == ("EASY", "FCFS", "FCFS", 1)
-            if gated and job.procs > sim.free(now):
+            if gated and not sim.fits_now(job, now):
                 continue
         elif kind == ENDED:
             for follower in sim.finish(job):

@@ -8,17 +8,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.outcome import ON_CLUSTERS
 from tests.support.machines import one_node
-from tests.support.workloads import TABLE_CORRECTIONS, columns, crowd, schedulers
+from tests.support.workloads import EASY_NAMES, TABLE_CORRECTIONS, columns, crowd, schedulers
 
-on_clusters = schedulers.filter(lambda name: any(f"-{algorithm}" in name for algorithm in ON_CLUSTERS))
+several = st.builds(lambda k, name: name.replace("EASY", f"EASY(reservations={k})"), st.integers(2, 4), st.sampled_from(EASY_NAMES))
 
 
 @settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),
-    scheduler=on_clusters,
+    scheduler=st.one_of(schedulers, several),
     correction=st.sampled_from(TABLE_CORRECTIONS),
     semantics=st.sampled_from(["per-second", "per-event", "per-second(expiry=pass,every=7)", "per-event(expiry=pass,every=7)"]),
     starvation_s=st.sampled_from([None, None, 5, 50]),

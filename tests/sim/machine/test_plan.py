@@ -47,7 +47,11 @@ def test_the_earliest_gap_and_its_nodes_are_those_of_a_search_through_all_moment
         begin, seconds = int(rng.integers(NOW, 12)), int(rng.integers(1, 25))
         expected = oracle.seat(site, there, asks[row], begin, seconds)
         assert expected is not None
-        assert seat(row, seconds, begin, nodes, plan) == expected.start
+        assert seat(row, seconds, begin, NO_START, nodes, plan) == expected.start
+        latest = int(rng.integers(begin, begin + 20))
+        if expected.start > latest:
+            assert seat(row, seconds, begin, latest, nodes, plan) == NO_START
+            continue
         chosen = range(nodes.begin[row], nodes.begin[row] + nodes.held[row])
         first = nodes.first[nodes.cluster[row]]
         assert (nodes.cluster[row], {nodes.node[at] - first: nodes.chunk[at] for at in chosen}) == (
@@ -60,5 +64,5 @@ def test_a_job_that_may_run_nowhere_has_no_start() -> None:
     site = oracle.Site([[oracle.Node((4,))]], [[]])
     machine = described(site, [oracle.Ask(1, (2,), clusters=frozenset())])
     clusters = Scratch().clusters(machine.layout(), machine.requests(pd.DataFrame({"job_id": [1]})), np.arange(1), two=False)
-    assert seat(0, 10, NOW, clusters.nodes, clusters.plan) == NO_START
+    assert seat(0, 10, NOW, NO_START, clusters.nodes, clusters.plan) == NO_START
     assert COMES > LEAVES  # the order of events at one moment
