@@ -31,7 +31,7 @@ NAMES = [
         "awf_s",
         "p2sf_s",
     ),
-    *("utilization", "makespan_s", "throughput_per_day", "underpredicted_jobs", "corrections"),
+    *("utilization", "makespan_s", "throughput_per_day", "carried_load", "underpredicted_jobs", "corrections"),
     *("nuwt_mean", "nuwt_sd", "complaints", "predicted_start_error_s", "clamped_predictions", "simulate_s"),
 ]
 
@@ -112,6 +112,7 @@ def test_every_metric_of_two_jobs_worked_out_by_hand():
         "utilization": 410 / (10 * 105),
         "makespan_s": 105,
         "throughput_per_day": 2 * 86_400 / 105,
+        "carried_load": 410 / (10 * 105),
         "underpredicted_jobs": 1,
         "corrections": 2,
         "nuwt_mean": (0 + 90 / 10) / 2,
@@ -133,6 +134,15 @@ def test_the_record_is_json_with_whole_counts():
     text = json.dumps(evaluate(schedule_of([0], [5], [10], [1])).to_dict())
     assert '"jobs": 1,' in text
     assert '"makespan_s": 15,' in text
+
+
+def test_what_a_schedule_carries_does_not_depend_on_the_last_tenth_of_its_jobs():
+    # Of ten jobs of one processor nine have ended at 900; of the tenth, which starts at 800, 100 s count.
+    start = [0, 100, 200, 300, 400, 500, 600, 700, 799, 800]
+    for last in (1000, 90_000):
+        record = evaluate(schedule_of([0] * 10, start, [100] * 8 + [101, last], [1] * 10))
+        assert record["throughput_per_day"] == 9 * 86_400 / 900
+        assert record["carried_load"] == pytest.approx((8 * 100 + 101 + 100) / (10 * 900))
 
 
 def test_bounded_slowdown_is_at_least_one_and_takes_tau_from_the_caller():
