@@ -26,6 +26,7 @@ IDENTITY = (
     "load",
     "squeeze",
     "procs",
+    "machine",
     "tau_s",
     "generated",
 )
@@ -41,7 +42,8 @@ class Schedule:
     ``shake_s``, drawn by ``seed``: :mod:`features.jobs.shaking`), where jobs wait for others (``dependencies``, ``users``) the simulated one;
     ``predicted_s`` is the estimate at submission (the one that orders the queue), ``corrections`` how often an outlived
     prediction was replaced. The other fields say what produced the schedule; ``simulate_s`` is the wall time of the simulation alone, of which
-    ``retrain_s`` went into training predictors at midnight. ``quantiles``, of a predictor that knows distributions, is what it said of each job's
+    ``retrain_s`` went into training predictors at midnight. ``machine`` names that of
+    clusters, "" is one pool of ``procs`` processors. ``quantiles``, of a predictor that knows distributions, is what it said of each job's
     runtime at its submission: seconds, a row a job in the same order, a column a level in (0, 1).
 
     Of a scheduler that plans, else None: ``plans`` has a row for each moment ``time_s`` at which the plan of a job changed, the first at its
@@ -53,6 +55,7 @@ class Schedule:
 
     jobs: pd.DataFrame
     procs: int
+    machine: str = ""
     trace: str = ""
     scheduler: str = "EASY"
     predictor: str = "requested"
@@ -85,7 +88,9 @@ class Schedule:
         return Policy(**{name: getattr(self, name) for name in Policy._fields})
 
 
-def as_schedule(made: Outcome, jobs: pd.DataFrame, policy: Policy, *, procs: int, trace: str, generated: bool) -> Schedule:
+def as_schedule(
+    made: Outcome, jobs: pd.DataFrame, policy: Policy, *, procs: int, trace: str, generated: bool, machine: str = ""
+) -> Schedule:
     """Return the schedule that ``policy`` made of ``jobs``, from its outcome in that order.
 
     A trace whose users react, or at another load, is named so.
@@ -93,6 +98,7 @@ def as_schedule(made: Outcome, jobs: pd.DataFrame, policy: Policy, *, procs: int
     return Schedule(
         jobs=schedule_table(jobs, made.start, made.predicted, made.corrections, made.submit),
         procs=procs,
+        machine=machine,
         trace=policy.label(trace),
         generated=generated,
         clamped_predictions=made.clamped,

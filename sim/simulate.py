@@ -25,7 +25,7 @@ from sim.shaken import check_seed, in_order, restored, seeded
 def simulate(
     jobs: pd.DataFrame,
     *,
-    procs: int,
+    procs: int | None = None,
     scheduler: str = "EASY",
     predictor: str | Predictor | Sequence[float] | np.ndarray | pd.Series = "requested",
     correction: str = "requested",
@@ -44,7 +44,7 @@ def simulate(
     machine: Description | None = None,
     scratch: Scratch | None = None,
 ) -> Schedule:
-    """Schedule ``jobs`` on a machine of ``procs`` processors.
+    """Schedule ``jobs`` on one pool of ``procs`` processors, or on a ``machine`` of clusters.
 
     Parameters
     ----------
@@ -75,7 +75,8 @@ def simulate(
     shake_s
         Move every submission by up to so many seconds (:mod:`features.jobs.shaking`): one of many replays that a trace stands for. 0: as recorded.
     machine
-        A machine of clusters of nodes (:mod:`sim.machine`), with ``procs`` processors in all; None: one pool of them.
+        A machine of clusters of nodes (:class:`sim.machine.description.Machine`), which says how many processors there are; None: one pool
+        of ``procs``.
     users
         How users react: ``open`` (submissions as recorded), ``closed`` or ``semi-open``, with options as in ``closed(session=1200,rule=last)``
         (:mod:`sim.users.closed`).
@@ -109,7 +110,7 @@ def simulate_policy(
     jobs: pd.DataFrame,
     policy: Policy,
     *,
-    procs: int,
+    procs: int | None = None,
     start_decision: StartDecision | None = None,
     clock: Clock = TRACE_SECONDS,
     trace: str = "",
@@ -122,6 +123,7 @@ def simulate_policy(
 
     ``progress(ended, jobs)`` is called several times a second of a long simulation.
     """
+    procs = processors(procs, machine)
     check_seed([policy.predictor], [policy.seed], policy.shake_s, [policy.scheduler])
     if not isinstance(policy.predictor, str):
         check_scaled(as_predictor(policy.predictor), policy.squeeze)
@@ -136,4 +138,16 @@ def simulate_policy(
     made = outcome(workload, asked, start_decision=start_decision, clock=clock, scratch=scratch, progress=progress)
     if rows is not None:
         made = restored(made, rows)
-    return as_schedule(made, table, policy, procs=procs, trace=trace, generated=generated)
+    name = "" if machine is None else machine.name
+    return as_schedule(made, table, policy, procs=procs, machine=name, trace=trace, generated=generated)
+
+
+def processors(procs: int | None, machine: Description | None) -> int:
+    """Return the processors of a ``machine``, or of one pool; InputError where both are given and differ, or neither."""
+    if machine is None:
+        if procs is None:
+            raise InputError("give procs, the number of processors, or a machine")
+        return procs
+    if procs not in (None, machine.procs):
+        raise InputError(f"machine {machine.name} has {machine.procs:,} processors, not {procs:,}: give one of the two")
+    return machine.procs

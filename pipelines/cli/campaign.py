@@ -19,7 +19,9 @@ from pipelines.cli.options import (
     Finite,
     check_outputs,
     load,
+    load_machine,
     load_option,
+    machine_option,
     note,
     shake_option,
     squeeze_option,
@@ -47,6 +49,7 @@ class _Starvation(click.ParamType):
 @click.command()
 @click.argument("trace")
 @trace_options
+@machine_option
 @click.option(
     "--scheduler",
     "schedulers",
@@ -135,6 +138,7 @@ def command(
     procs: int | None,
     timezone: str | None,
     missing_request: str | None,
+    machine_file: Path | None,
     schedulers: tuple[str, ...],
     predictors: tuple[str, ...],
     corrections: tuple[str, ...],
@@ -170,8 +174,9 @@ def command(
     named = Campaign(
         schedulers, predictors, corrections, semantics, starvation_s, drawn, taus_s, dependencies, shake_s, users, load_by, squeeze
     )
-    workload = load(trace, procs, timezone, missing_request)
-    check_policies(workload.jobs, named, workload.procs)  # before anything is fitted
+    machine = load_machine(machine_file, procs)
+    workload = load(trace, procs, timezone, missing_request, machine)
+    check_policies(workload.jobs, named, workload.procs, machine)  # before anything is fitted
     if dependencies:
         say_dependencies(workload)
     say_users(workload, users)
@@ -180,7 +185,9 @@ def command(
     chosen = tuple(fitted(name, workload) for name in predictors)
     asked = replace(named, predictors=chosen)
     with shown_progress() as progress, told_how_to_go_on():
-        table = resumable_campaign(out, workload, asked, windows, restart=restart, map_points=threads(workers), progress=progress)
+        table = resumable_campaign(
+            out, workload, asked, windows, machine=machine, restart=restart, map_points=threads(workers), progress=progress
+        )
     note(f"wrote {out}: {len(table):,} rows")
     summary = over_windows(table)
     print_summary(summary, windows, workload.generated)
@@ -191,7 +198,7 @@ def command(
         from pipelines.report.html import write_report
         from pipelines.storage.provenance import software
 
-        provenance = {**identity(workload, asked, windows), "software": software()}
+        provenance = {**identity(workload, asked, windows, machine), "software": software()}
         page = render_campaign(table, summary, windows, provenance, notes=workload.notes)
         write_report(report, page)
         note(f"wrote {report}")

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +20,17 @@ from pipelines.sources.catalogue import PROCESSORS
 from pipelines.storage.permissions import name_outputs
 from sim.users.names import OPEN
 
+if TYPE_CHECKING:
+    from sim.machine.description import Machine
+
 procs_option = click.option("--procs", type=click.IntRange(min=1), help="Processors of the machine; overrides the trace.")
+machine_option = click.option(
+    "--machine",
+    "machine_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Run on the clusters of nodes that FILE describes (TOML or .machines), not on one pool of processors.",
+)
 timezone_option = click.option(
     "--time-zone", "timezone", help="IANA time zone of local times in Slurm accounting, such as America/Denver."
 )
@@ -162,17 +172,39 @@ def note(text: str) -> None:
     print(printable(text), file=sys.stderr)
 
 
-def load(spec: str, procs: int | None, timezone: str | None, missing_request: str | None) -> CleanTrace:
-    """Read and clean TRACE; report dropped and altered jobs on standard error."""
+def load_machine(file: Path | None, procs: int | None) -> Machine | None:
+    """Read the file of ``--machine``, if it was given; InputError if ``--procs`` was too."""
+    if file is None:
+        return None
+    from pipelines.ingest.machine_file import read_machine
+
+    if procs is not None:
+        raise InputError(f"--machine {file} says how many processors there are: give no --procs")
+    return read_machine(file)
+
+
+def load(
+    spec: str, procs: int | None, timezone: str | None, missing_request: str | None, machine: Machine | None = None
+) -> CleanTrace:
+    """Read and clean TRACE, for a ``machine`` if given; report dropped and altered jobs on standard error."""
     from pipelines.cli.compiling import announce_compilation, import_without_blas
 
     announce_compilation()
     import_without_blas()
     entry = find_entry(spec)
     trace = read_trace(spec, procs=procs, timezone=timezone, **counted())
-    cleaned = clean(trace, procs, missing_request or (entry.missing_request if entry else "drop"))
+    size, holds = (procs, None) if machine is None else (machine.procs, machine.holds)
+    cleaned = clean(trace, size, missing_request or (entry.missing_request if entry else "drop"), holds)
     touched = ", ".join(f"{words} {count:,}" for words, count in cleaned.touched().items())
     note(f"{cleaned.name}: {cleaned.jobs_read:,} jobs read, {len(cleaned.jobs):,} kept" + (f" ({touched})" if touched else ""))
     for text in cleaned.notes:
         note(one_line(f"{cleaned.name}: {text}", _LONGEST_NOTE))
+    if machine is not None and (unknown := machine.unknown_properties(cleaned.jobs)):
+        listed = ", ".join(f"{word} ({count:,} jobs)" for word, count in unknown.items())
+        note(
+            one_line(
+                f"{cleaned.name}: no node of {machine.name} is said to have these, so they are not asked for: {listed}",
+                _LONGEST_NOTE,
+            )
+        )
     return cleaned

@@ -22,7 +22,9 @@ from pipelines.cli.options import (
     Finite,
     check_outputs,
     load,
+    load_machine,
     load_option,
+    machine_option,
     note,
     shake_option,
     squeeze_option,
@@ -44,6 +46,7 @@ _QUIET_S = 1.5
 @click.command()
 @click.argument("trace")
 @trace_options
+@machine_option
 @click.option(
     "--scheduler",
     "schedulers",
@@ -101,6 +104,7 @@ def command(
     procs: int | None,
     timezone: str | None,
     missing_request: str | None,
+    machine_file: Path | None,
     schedulers: tuple[str, ...],
     predictors: tuple[str, ...],
     corrections: tuple[str, ...],
@@ -134,7 +138,8 @@ def command(
         squeeze=squeeze,
     )
     asked.plan()
-    workload = load(trace, procs, timezone, missing_request)
+    machine = load_machine(machine_file, procs)
+    workload = load(trace, procs, timezone, missing_request, machine)
     chosen = [fitted(name, workload) for name in predictors]
     if dependencies:
         say_dependencies(workload)
@@ -153,6 +158,7 @@ def command(
                 trace=workload.name,
                 generated=workload.generated,
                 clock=workload.clock,
+                machine=machine,
                 progress=progress,
             )
         schedule = replace(schedule, seed=seed)

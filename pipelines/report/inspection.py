@@ -24,7 +24,14 @@ def render(inspection: Inspection, console: Console) -> None:
     generated = " [yellow](generated)[/yellow]" if inspection.generated else ""
     console.print(f"[bold]{escape(inspection.name)}[/bold]{generated} from {escape(inspection.source)}", highlight=False)
     console.print(_facts(inspection))
-    for table in (_quantiles(inspection), _missing(inspection), _gaps(inspection), _cleanings(inspection), _users(inspection)):
+    for table in (
+        _quantiles(inspection),
+        _missing(inspection),
+        _gaps(inspection),
+        _cleanings(inspection),
+        _users(inspection),
+        _machine(inspection),
+    ):
         _show(table, console)
     if inspection.users_unknown is not None and not inspection.refused:
         console.print(f"[yellow]no sessions of users:[/yellow] {escape(inspection.users_unknown)}", highlight=False)
@@ -119,6 +126,24 @@ def _users(inspection: Inspection) -> Table:
     }
     rows = [[name, *(text(facts) for facts in rules.values())] for name, text in lines.items()] if rules else []
     return Table(f"Reacting users, by the rule that delimits sessions ({SESSION_S:,} s)", ["", *rules], rows)
+
+
+def _machine(inspection: Inspection) -> Table:
+    found = inspection.machine
+    if found is None:
+        return Table("", [], [])
+    rows = [[each.name, f"{each.nodes:,}", f"{each.procs:,}", f"{each.could_hold:,}", f"{each.alone:,}"] for each in found.clusters]
+    said = [f"jobs that state {name}: {count:,}" for name, count in found.stated.items() if count]
+    if found.fit_nowhere:
+        ids = ", ".join(map(str, found.fit_nowhere_ids)) + (", ..." if found.fit_nowhere > len(found.fit_nowhere_ids) else "")
+        said.append(f"jobs that fit no cluster: {found.fit_nowhere:,} ({ids})")
+    if found.unknown_properties:
+        words = ", ".join(f"{word} ({count:,})" for word, count in found.unknown_properties.items())
+        said.append(f"not asked for, as no node is said to have it: {words}")
+    title = f"Jobs on {escape(found.machine)}, of {found.jobs:,}"
+    return Table(
+        title, ["cluster", "nodes", "processors", "could hold", "no other could"], rows, one_line("; ".join(said), _LONGEST)
+    )
 
 
 def _cleanings(inspection: Inspection) -> Table:

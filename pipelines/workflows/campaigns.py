@@ -13,6 +13,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -30,6 +31,7 @@ from pipelines.storage.parquet import write_parquet
 from pipelines.storage.provenance import code_version
 from sim.campaigns.campaign import Campaign, Map, Point, Progress, Row, predictor_name, run_campaign
 from sim.campaigns.windows import Windows
+from sim.machine.description import Machine
 from sim.policy import Policy
 
 KIND = "campaign"
@@ -47,6 +49,7 @@ def resumable_campaign(
     campaign: Campaign,
     windows: Windows,
     *,
+    machine: Machine | None = None,
     restart: bool = False,
     map_points: Map | None = None,
     progress: Progress | None = None,
@@ -56,7 +59,7 @@ def resumable_campaign(
     Raises InputError for a journal of another campaign, unless ``restart`` discards it, and as
     :func:`sim.campaigns.campaign.run_campaign`.
     """
-    stated = identity(workload, campaign, windows)
+    stated = identity(workload, campaign, windows, machine)
     with Journal(out, stated, restart) as journal:
         table = run_campaign(
             workload.jobs,
@@ -66,6 +69,7 @@ def resumable_campaign(
             trace=workload.name,
             generated=workload.generated,
             clock=workload.clock,
+            machine=machine,
             map_points=map_points,
             done=dict(journal.done),
             finished=journal.write,
@@ -78,7 +82,7 @@ def resumable_campaign(
     return table
 
 
-def identity(workload: CleanTrace, campaign: Campaign, windows: Windows) -> dict[str, Any]:
+def identity(workload: CleanTrace, campaign: Campaign, windows: Windows, machine: Machine | None = None) -> dict[str, Any]:
     """Return what identifies a campaign, as JSON: jobs, settings, fitted predictions, code."""
     predictions = {
         source.name: hashlib.sha256(np.asarray(source.estimate(workload.jobs), np.float64).tobytes()).hexdigest()[:16]
@@ -92,6 +96,7 @@ def identity(workload: CleanTrace, campaign: Campaign, windows: Windows) -> dict
         "generated": workload.generated,
         "jobs": fingerprint(workload.jobs),
         "procs": workload.procs,
+        "machine": None if machine is None else json.loads(json.dumps(asdict(machine))),
         "clock": list(workload.clock),
         "windows": windows.split,
         "skip_first": windows.skip_first,

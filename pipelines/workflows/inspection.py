@@ -15,8 +15,10 @@ import pandas as pd
 
 from features.clock import DAY_S, WEEK_S, local_clock_s
 from features.errors import InputError
-from features.jobs.cleaning import MISSING_REQUEST, clean
+from features.jobs.cleaning import MISSING_REQUEST, Holds, clean
 from features.jobs.schema import COLUMNS, IDENTITIES, Trace
+from pipelines.workflows.machine_demand import Demand, demand
+from sim.machine.description import Machine
 from sim.replays import user_facts
 from sim.users.facts import Facts
 from sim.users.names import CLOSED, RULES, Users
@@ -102,6 +104,7 @@ class Inspection:
     cleaning: Mapping[str, Cleaning]
     users: Mapping[str, Facts]
     users_unknown: str | None
+    machine: Demand | None
     notes: tuple[str, ...]
     header: Mapping[str, str]
 
@@ -115,15 +118,19 @@ class Inspection:
         return asdict(self)
 
 
-def inspect_trace(trace: Trace, procs: int | None = None, missing_request: str = "drop") -> Inspection:
-    """Inspect ``trace`` without changing it; ``procs`` overrides the size its source states.
+def inspect_trace(
+    trace: Trace, procs: int | None = None, missing_request: str = "drop", machine: Machine | None = None
+) -> Inspection:
+    """Inspect ``trace`` without changing it; ``procs`` overrides the size its source states, and a ``machine`` does.
 
     A trace that cannot be cleaned is inspected too: its refusal is part of the result. Raises InputError only where there are no
     jobs, or where ``missing_request`` is unknown.
     """
     if missing_request not in MISSING_REQUEST:
         raise InputError(f"unknown way to treat missing requests {missing_request!r}; known: {', '.join(MISSING_REQUEST)}")
-    jobs = trace.jobs
+    jobs, holds = trace.jobs, None
+    if machine is not None:
+        procs, holds = machine.procs, machine.holds
     if len(jobs) == 0:
         raise InputError(f"{trace.source or trace.name}: has no jobs")
     submit = jobs["submit_s"].to_numpy(np.int64)
@@ -158,7 +165,8 @@ def inspect_trace(trace: Trace, procs: int | None = None, missing_request: str =
         requests_exceeded=int((jobs["runtime_s"] > jobs["requested_s"])[both].sum()),
         over_a_year=_over_a_year(jobs),
         missing_request=missing_request,
-        cleaning={way: _cleaning(trace, procs, way) for way in MISSING_REQUEST},
+        cleaning={way: _cleaning(trace, procs, way, holds) for way in MISSING_REQUEST},
+        machine=_demand(trace, missing_request, machine),
         users=users,
         users_unknown=unknown,
         notes=trace.notes,
@@ -209,9 +217,19 @@ def _distributions(jobs: pd.DataFrame, silence: np.ndarray) -> dict[str, dict[st
     return found
 
 
-def _cleaning(trace: Trace, procs: int | None, missing_request: str) -> Cleaning:
+def _demand(trace: Trace, missing_request: str, machine: Machine | None) -> Demand | None:
+    """Return what the jobs ask of ``machine``; None without one, or where the trace cannot be cleaned."""
+    if machine is None:
+        return None
     try:
-        cleaned = clean(trace, procs, missing_request)
+        return demand(machine, clean(trace, machine.procs, missing_request).jobs)
+    except InputError:
+        return None  # why is said of the cleaning
+
+
+def _cleaning(trace: Trace, procs: int | None, missing_request: str, holds: Holds | None) -> Cleaning:
+    try:
+        cleaned = clean(trace, procs, missing_request, holds)
     except InputError as error:
         return Cleaning(0, {}, {}, refused=str(error))
     counts: dict[str, dict[str, int]] = {"dropped": {}, "altered": {}}

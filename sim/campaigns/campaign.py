@@ -29,6 +29,7 @@ from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.campaigns.windows import Window, Windows, split_windows
 from sim.kernel.scratch import Scratch
+from sim.machine.nodes import Description
 from sim.metrics.predictability import predicted_start_error_s
 from sim.metrics.satisfaction import UserJobs
 from sim.metrics.schedule_metrics import TAU_S, as_columns, measure
@@ -39,7 +40,7 @@ from sim.replays import Replay, as_replay, check_scaled
 from sim.schedule import IDENTITY as SCHEDULE_IDENTITY
 from sim.schedule import Schedule, as_schedule
 from sim.shaken import check_seed, in_order, restored, seeded
-from sim.simulate import simulate_policy
+from sim.simulate import processors, simulate_policy
 
 Source: TypeAlias = str | Predictor | Callable[[], OnlinePredictor]
 """A predictor of a campaign: a name, a table for the whole trace, a compiled one, or a factory of a Python predictor (its class)."""
@@ -158,6 +159,12 @@ class Setting:
     taus_s: tuple[float, ...]
     clock: Clock
     moves_s: Mapping[int, np.ndarray]
+    machine: Description | None = None
+
+    @property
+    def machine_name(self) -> str:
+        """Return the name of the machine of clusters, or ""."""
+        return "" if self.machine is None else self.machine.name
 
 
 def simulate_point(setting: Setting, point: Point) -> Schedule:
@@ -166,7 +173,8 @@ def simulate_point(setting: Setting, point: Point) -> Schedule:
     if replay.rows is not None:
         made = restored(made, replay.rows)
     jobs = setting.replays[point.window].jobs
-    return as_schedule(made, jobs, point.policy, procs=setting.procs, trace=setting.trace, generated=setting.generated)
+    stated = {"procs": setting.procs, "machine": setting.machine_name, "trace": setting.trace, "generated": setting.generated}
+    return as_schedule(made, jobs, point.policy, **stated)
 
 
 def evaluate_point(setting: Setting, point: Point) -> list[Row]:
@@ -180,6 +188,7 @@ def evaluate_point(setting: Setting, point: Point) -> list[Row]:
     identity = point.policy._asdict() | {
         "trace": point.policy.label(setting.trace),
         "procs": setting.procs,
+        "machine": setting.machine_name,
         "generated": setting.generated,
     }
     identity |= {"window": point.window, "window_begin_s": setting.windows[point.window].begin_s}
@@ -217,7 +226,7 @@ def _shaken(setting: Setting, point: Point) -> Replay:
     if getattr(_memory, "setting", None) is not setting or _memory.asked != asked:
         window = setting.windows[point.window]
         moves_s = setting.moves_s[point.policy.seed][window.rows]
-        _memory.shaken = as_replay(window.jobs, point.policy, setting.procs, moves_s)
+        _memory.shaken = as_replay(window.jobs, point.policy, setting.procs, moves_s, setting.machine)
         _memory.setting, _memory.asked = setting, asked
     made: Replay = _memory.shaken
     return made
@@ -262,6 +271,7 @@ def run_campaign(
     trace: str = "",
     generated: bool = False,
     clock: Clock = TRACE_SECONDS,
+    machine: Description | None = None,
     map_points: Map | None = None,
     done: Mapping[Point, Sequence[Row]] | None = None,
     finished: Callable[[Point, Sequence[Row]], None] | None = None,
@@ -276,7 +286,7 @@ def run_campaign(
     the whole trace. Raises InputError for unknown names before anything is simulated, and for errors at a point, naming it.
     """
     windows = windows or split_windows(jobs, "whole")
-    setting = _setting(jobs, campaign, windows, procs, trace, generated, clock)
+    setting = _setting(jobs, campaign, windows, processors(procs, machine), trace, generated, clock, machine)
     asked = points(campaign, windows)
     rows = {point: list((done or {})[point]) for point in asked if point in (done or {})}
     missing = sorted((point for point in asked if point not in rows), key=lambda point: (point.window, point.policy.seed))
@@ -296,6 +306,7 @@ def campaign_schedules(
     trace: str = "",
     generated: bool = False,
     clock: Clock = TRACE_SECONDS,
+    machine: Description | None = None,
     map_points: Map | None = None,
     progress: Progress | None = None,
 ) -> list[Schedule]:
@@ -304,7 +315,7 @@ def campaign_schedules(
     Otherwise as :func:`run_campaign`.
     """
     windows = split_windows(jobs, "whole")
-    setting = _setting(jobs, campaign, windows, procs, trace, generated, clock)
+    setting = _setting(jobs, campaign, windows, processors(procs, machine), trace, generated, clock, machine)
     asked = points(campaign, windows)
     made = dict(_computed(simulate_point, setting, asked, map_points, 0, progress))
     return [made[point] for point in asked]
@@ -331,17 +342,24 @@ def _with_point(function: Callable[[Setting, Point], _R], setting: Setting, poin
     return point, function(setting, point)
 
 
-def check_policies(jobs: pd.DataFrame, campaign: Campaign, procs: int) -> None:
+def check_policies(jobs: pd.DataFrame, campaign: Campaign, procs: int, machine: Description | None = None) -> None:
     """Simulate one job under every policy, so that wrong names fail early. Raises InputError."""
     policies = product(campaign.schedulers, ("requested",), campaign.corrections, campaign.semantics, campaign.starvation_s)
     for policy in policies:
-        simulate_policy(jobs.iloc[:1], Policy(*policy), procs=procs, scratch=_scratch())
+        simulate_policy(jobs.iloc[:1], Policy(*policy), procs=procs, machine=machine, scratch=_scratch())
 
 
 def _setting(
-    jobs: pd.DataFrame, campaign: Campaign, windows: Windows, procs: int, trace: str, generated: bool, clock: Clock
+    jobs: pd.DataFrame,
+    campaign: Campaign,
+    windows: Windows,
+    procs: int,
+    trace: str,
+    generated: bool,
+    clock: Clock,
+    machine: Description | None,
 ) -> Setting:
-    check_policies(jobs, campaign, procs)
+    check_policies(jobs, campaign, procs, machine)
     # the columns are checked on the whole trace, not on each window
     if campaign.dependencies and preceding_rows(jobs).named == 0:
         raise InputError("no job names a preceding job (SWF field 17): there are no dependencies to simulate")
@@ -363,9 +381,9 @@ def _setting(
                 kept = np.concatenate([window.rows for window in windows.windows])
                 check_answerable(name, np.maximum(np.rint(seconds), 1.0)[kept], told["runtime_s"].to_numpy()[kept])
     numbered = {window.number: window for window in windows.windows}
-    replays = {number: as_replay(window.jobs, campaign.submissions, procs) for number, window in numbered.items()}
+    replays = {number: as_replay(window.jobs, campaign.submissions, procs, machine=machine) for number, window in numbered.items()}
     moves_s = {seed: moves(len(jobs), campaign.shake_s, seed) for seed in campaign.seeds if campaign.shake_s}
-    return Setting(numbered, replays, predictors, procs, trace, generated, campaign.taus_s, clock, moves_s)
+    return Setting(numbered, replays, predictors, procs, trace, generated, campaign.taus_s, clock, moves_s, machine)
 
 
 def _predictor(setting: Setting, point: Point, window: Window) -> Any:

@@ -181,6 +181,10 @@ class Machine:
         """Return bits of the clusters that could hold each job if they were empty, int64 [jobs]; 0: none."""
         return self.arrays_for(jobs)[1].eligible
 
+    def holds(self, jobs: pd.DataFrame) -> np.ndarray:
+        """Tell which jobs some cluster could hold if it were empty, bool [jobs]."""
+        return self.could_hold(jobs) != 0
+
     def unknown_properties(self, jobs: pd.DataFrame) -> dict[str, int]:
         """Return the jobs that ask for each property that no node is said to have, most frequent first."""
         counts: dict[str, int] = {}

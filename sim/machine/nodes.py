@@ -89,6 +89,16 @@ NO_REQUESTS = Requests(_NOTHING, _TABLE, _NOTHING, _NOTHING, _NOTHING, _NOTHING,
 class Description(Protocol):
     """A machine of clusters as it is described (:mod:`sim.machine.description`)."""
 
+    @property
+    def name(self) -> str:
+        """Return the name by which results call it."""
+        ...
+
+    @property
+    def procs(self) -> int:
+        """Return the processors of all its nodes."""
+        ...
+
     def arrays_for(self, jobs: pd.DataFrame) -> tuple[Layout, Requests]:
         """Return the machine when it is empty, and what the jobs of a table ask of it.
 

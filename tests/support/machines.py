@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sim.machine.nodes import NO_LIMIT, Layout, Requests
+from sim.machine.nodes import NO_LIMIT, PROCS, Layout, Requests
 from tests.oracle.clusters import Ask, Node, Site, Stay, seat
 
 
@@ -18,6 +18,12 @@ class Described:
 
     arrays: Layout
     asked: Callable[[pd.DataFrame], Requests]
+
+    name = "described"
+
+    @property
+    def procs(self) -> int:
+        return int(self.arrays.capacity[:, PROCS].sum())
 
     def layout(self) -> Layout:
         return self.arrays

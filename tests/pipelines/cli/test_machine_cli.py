@@ -1,0 +1,103 @@
+"""``--machine`` on the command line: whole schedules on clusters, what ``inspect`` says, and how bad files are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.pipelines.cli.test_cli import queuecast
+
+LINE = "{} {} 0 {} 1 -1 -1 {} 100 {} 1 1 1 -1 -1 -1 -1 -1 {{7}} q {}\n"
+ROWS = [
+    (1, 0, 50, 8, 1024, "1:ppn=8:x86_64"),  # on a
+    (2, 0, 50, 8, 1024, "1:ppn=8"),  # on a
+    (3, 0, 50, 4, 1024, "4:ppn=1:x86_64"),  # on b, which has four nodes
+    (4, 1, 50, 1, 1024, "1:ppn=1:cl_a"),  # behind both on a
+    (5, 1, 50, 1, 1024 * 90, "1:ppn=1"),  # b's memory is too small: behind both on a
+    (6, 1, 50, 2, 1024, "1:ppn=1:cl_b#excl"),  # behind 3 on b
+    (7, 2, 50, 9, 1024, "1:ppn=9"),  # nowhere
+]
+MACHINE = """
+[[cluster]]
+name = "a"
+nodes = 2
+procs = 8
+memory = "100 KiB"
+[[cluster]]
+name = "b"
+nodes = 4
+procs = 2
+memory = "50 KiB"
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    trace, machine = tmp_path / "log.swf", tmp_path / "Two.toml"
+    trace.write_text("".join(LINE.format(*row) for row in ROWS))
+    machine.write_text(MACHINE)
+    return str(trace), str(machine)
+
+
+def test_jobs_run_on_nodes_that_have_what_they_ask_for(files: tuple[str, str], tmp_path: Path) -> None:
+    trace, machine = files
+    out = tmp_path / "out.parquet"
+    done = queuecast("simulate", trace, "--machine", machine, "--json", "--schedule-out", str(out), home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    row = json.loads(done.stdout)
+    assert (row["procs"], row["machine"], row["jobs"]) == (24, "two", 6)
+    assert pd.read_parquet(out)["start_s"].tolist() == [0, 0, 0, 50, 50, 50]
+    assert "fits-no-cluster dropped 1" in done.stderr
+    assert "no node of two is said to have these, so they are not asked for: x86_64 (2 jobs)" in done.stderr
+    pooled = json.loads(queuecast("simulate", trace, "--procs", "24", "--json", home=tmp_path).stdout)
+    assert (pooled["machine"], pooled["jobs"]) == ("", 7)
+
+
+def test_inspect_says_what_a_trace_asks_of_a_machine(files: tuple[str, str], tmp_path: Path) -> None:
+    trace, machine = files
+    done = queuecast("inspect", trace, "--machine", machine, "--json", home=tmp_path)
+    found = json.loads(done.stdout)
+    assert found["machine"] == {
+        "machine": "two",
+        "procs": 24,
+        "jobs": 7,
+        "clusters": [
+            {"name": "a", "nodes": 2, "procs": 16, "could_hold": 4, "alone": 4},
+            {"name": "b", "nodes": 4, "procs": 8, "could_hold": 2, "alone": 2},
+        ],
+        "stated": {"nodes": 7, "procs_per_node": 6, "memory_kib": 7, "gpus": 0, "properties": 4, "exclusive": 1},
+        "fit_nowhere": 1,
+        "fit_nowhere_ids": [7],
+        "unknown_properties": {"x86_64": 2},
+    }
+    assert found["cleaning"]["drop"]["dropped"] == {"fits-no-cluster": 1}
+    assert "jobs that fit no cluster: 1 (7)" in " ".join(
+        queuecast("inspect", trace, "--machine", machine, home=tmp_path).stdout.split()
+    )
+
+
+def test_a_campaign_runs_on_a_machine(files: tuple[str, str], tmp_path: Path) -> None:
+    trace, machine = files
+    out = tmp_path / "campaign.parquet"
+    done = queuecast("campaign", trace, "--machine", machine, "--scheduler", "List", "--out", str(out), home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert pd.read_parquet(out)[["machine", "procs", "jobs"]].to_numpy().tolist() == [["two", 24, 6]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--procs", "5"), "--machine {} says how many processors there are: give no --procs"),
+        ((), "{}:1: 'x' is unknown here; known: asked, cluster, limit, name"),
+    ],
+)
+def test_a_bad_machine_is_refused_in_one_line(
+    files: tuple[str, str], tmp_path: Path, arguments: tuple[str, ...], complaint: str
+) -> None:
+    trace, machine = files
+    Path(machine).write_text("x = 1")
+    done = queuecast("simulate", trace, "--machine", machine, *arguments, home=tmp_path)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"queuecast: {complaint.format(machine)}")
