@@ -266,9 +266,9 @@ def print_metrics(rows: list[dict[str, object]], workload: CleanTrace) -> None:
     """Print the main metrics."""
     from pipelines.report.table import Table
 
-    title = f"{rows[0]['trace']}: {len(workload.jobs):,} jobs on {workload.procs:,} processors" + (
-        ", a generated workload" if workload.generated else ""
-    )
+    of_machine = f" of {rows[0]['machine']}" if rows[0]["machine"] else ""
+    made_up = ", a generated workload" if workload.generated else ""
+    title = f"{rows[0]['trace']}: {len(workload.jobs):,} jobs on {workload.procs:,} processors{of_machine}{made_up}"
     shown = [(name, METRICS[name]) for name in SHOWN]
     cells = []
     for row in rows:
