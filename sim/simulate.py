@@ -143,7 +143,10 @@ def simulate_policy(
 
 
 def processors(procs: int | None, machine: Description | None) -> int:
-    """Return the processors of a ``machine``, or of one pool; InputError where both are given and differ, or neither."""
+    """Return the processors of a ``machine``, or of one pool.
+
+    InputError where both are given and differ, or neither.
+    """
     if machine is None:
         if procs is None:
             raise InputError("give procs, the number of processors, or a machine")

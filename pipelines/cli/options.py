@@ -186,7 +186,10 @@ def load_machine(file: Path | None, procs: int | None) -> Machine | None:
 def load(
     spec: str, procs: int | None, timezone: str | None, missing_request: str | None, machine: Machine | None = None
 ) -> CleanTrace:
-    """Read and clean TRACE, for a ``machine`` if given; report dropped and altered jobs on standard error."""
+    """Read and clean TRACE, for a ``machine`` if given.
+
+    Dropped and altered jobs are reported on standard error.
+    """
     from pipelines.cli.compiling import announce_compilation, import_without_blas
 
     announce_compilation()

@@ -1,4 +1,4 @@
-"""Files that describe machines: TOML of ours, and the ``.machines`` files of Klusacek's logs.
+"""Files that describe machines: our TOML, and ``.machines`` of Klusacek's logs.
 
 A ``.machines`` file has a line a cluster: number, name, nodes, processors of a node, speed, and memory of a node in KiB. TOML is
 explained in ``docs/machines.md``.

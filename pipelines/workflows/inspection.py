@@ -121,7 +121,9 @@ class Inspection:
 def inspect_trace(
     trace: Trace, procs: int | None = None, missing_request: str = "drop", machine: Machine | None = None
 ) -> Inspection:
-    """Inspect ``trace`` without changing it; ``procs`` overrides the size its source states, and a ``machine`` does.
+    """Inspect ``trace`` without changing it; ``procs`` overrides the size its source states.
+
+    So does a ``machine`` of clusters; what jobs ask of it is then told too.
 
     A trace that cannot be cleaned is inspected too: its refusal is part of the result. Raises InputError only where there are no
     jobs, or where ``missing_request`` is unknown.

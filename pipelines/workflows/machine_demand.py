@@ -1,4 +1,4 @@
-"""What a trace asks of a machine of clusters: which could hold its jobs, and which jobs none ever could."""
+"""What a trace asks of a machine: which clusters could hold its jobs."""
 
 from __future__ import annotations
 

@@ -173,8 +173,8 @@ def simulate_point(setting: Setting, point: Point) -> Schedule:
     if replay.rows is not None:
         made = restored(made, replay.rows)
     jobs = setting.replays[point.window].jobs
-    stated = {"procs": setting.procs, "machine": setting.machine_name, "trace": setting.trace, "generated": setting.generated}
-    return as_schedule(made, jobs, point.policy, **stated)
+    of, trace = setting.machine_name, setting.trace
+    return as_schedule(made, jobs, point.policy, procs=setting.procs, machine=of, trace=trace, generated=setting.generated)
 
 
 def evaluate_point(setting: Setting, point: Point) -> list[Row]:

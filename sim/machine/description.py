@@ -1,4 +1,4 @@
-"""Machines as they are described: clusters of nodes, and limits on users, groups and classes.
+"""Machines as they are described: clusters of nodes, and limits on what is held.
 
 From a description and a table of jobs come the simulator's arrays (:meth:`Machine.arrays_for`). A job that requests nodes asks for
 that many chunks on different nodes; one that requests processors alone takes them wherever they are free in one cluster. Memory and
@@ -32,7 +32,7 @@ _COLUMNS: dict[Of, str] = {"user": "user", "group": "group", "class": "queue"}
 
 @dataclass(frozen=True)
 class Nodes:
-    """Equal nodes: ``count`` of them, each with these resources; None: not stated, so not scarce."""
+    """Equal nodes: ``count`` of them, each with these resources; None: never scarce."""
 
     count: int
     procs: int
@@ -101,7 +101,10 @@ class Limit:
             raise InputError("longer_than makes a class of its own: it goes with of = 'class' and without a name")
 
     def slots(self, jobs: pd.DataFrame) -> tuple[np.ndarray, int]:
-        """Return which of its limits counts each job, int64 [jobs], -1 for none; and how many there are."""
+        """Return which of its limits counts each job, int64 [jobs], and how many there are.
+
+        NO_LIMIT where none does.
+        """
         if self.longer_than_s is not None:
             return np.where(jobs["requested_s"].to_numpy(np.int64) > self.longer_than_s, 0, NO_LIMIT), 1
         column = _COLUMNS[self.of]
@@ -118,7 +121,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Machine:
-    """Clusters with limits; ``asked`` are the columns of the jobs table that count (all by default)."""
+    """Clusters with limits; ``asked`` are the columns of a job's wishes that count."""
 
     name: str
     clusters: tuple[Cluster, ...]
@@ -178,7 +181,7 @@ class Machine:
         return layout, asked._replace(eligible=could_hold(layout, asked))
 
     def could_hold(self, jobs: pd.DataFrame) -> np.ndarray:
-        """Return bits of the clusters that could hold each job if they were empty, int64 [jobs]; 0: none."""
+        """Return bits of the clusters that could hold each job when empty, int64 [jobs]."""
         return self.arrays_for(jobs)[1].eligible
 
     def holds(self, jobs: pd.DataFrame) -> np.ndarray:
@@ -186,7 +189,10 @@ class Machine:
         return self.could_hold(jobs) != 0
 
     def unknown_properties(self, jobs: pd.DataFrame) -> dict[str, int]:
-        """Return the jobs that ask for each property that no node is said to have, most frequent first."""
+        """Return how many jobs ask for each property that no node is said to have.
+
+        Most frequent first.
+        """
         counts: dict[str, int] = {}
         for text, jobs_with in self._texts(jobs).items():
             for word in set(text.split(":")):

@@ -31,7 +31,7 @@ def test_schedules_are_the_oracles(seed: int, scheduler: str, starvation_s: int 
     site = random_site(rng)
     asks = [random_ask(rng, site) for _ in range(30)]
     load = crowd(rng, size=30, machine=16, longest_s=300)
-    load = replace(load, procs=[ask.chunks * ask.each[0] for ask in asks], machine=99)
+    load = replace(load, procs=[ask.chunks * ask.each[0] for ask in asks], machine=described(site, asks).procs)
     if rng.random() < 0.3:
         load = replace(load, runtime=load.estimates)
     if "Conservative" not in scheduler:
