@@ -15,6 +15,7 @@ from features.clock import DAY_S
 from features.jobs.cleaning import CleanTrace
 from pipelines.storage.lake import Lake
 from sim.kernel.scratch import Scratch
+from sim.machine.nodes import Description
 from sim.metrics.timeline import busiest_window
 from sim.policy import Policy
 from sim.schedule import Schedule, schedule_table
@@ -52,10 +53,11 @@ def plan_trace(
     users: Sequence[str],
     seeds: int,
     progress: Callable[[int, int], None] | None = None,
+    machine: Description | None = None,
 ) -> list[Schedule]:
     """Simulate every scheduler by requests, with ``users`` that react so.
 
-    Those that draw at random ``seeds`` times. A trace that names no users has open ones alone.
+    Those that draw at random ``seeds`` times; on a ``machine`` of clusters, or the trace's processors. A trace that names no users has open ones alone.
     """
     policies = [
         Policy(name, seed=seed, users=reacting)
@@ -73,6 +75,7 @@ def plan_trace(
                 trace=clean.name,
                 generated=clean.generated,
                 clock=clean.clock,
+                machine=machine,
                 scratch=scratch,
             )
         )

@@ -111,3 +111,25 @@ def test_a_wrong_name_is_said_before_anything_runs(arguments, words, tmp_path, m
 def test_an_order_alone_is_refused_with_what_it_could_be_part_of(name):
     with pytest.raises(InputError, match=f"is an order of the queue and no algorithm.*{name}-EASY"):
         scheduler(name)
+
+
+@pytest.mark.parametrize(
+    ("asked", "jobs"),
+    [
+        ([], ["full_run", "planning", "variability"]),
+        (["--no-planning"], ["full_run", "variability"]),
+        (["--trace", "generated"], ["full_run"]),
+        (["--trace", "generated", "--planning"], ["full_run", "planning"]),
+    ],
+)
+def test_busiest_days_are_planned_where_asked_and_by_default_where_nothing_is_named(asked, jobs, tmp_path, monkeypatch):
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
+    made = []
+    monkeypatch.setattr(run, "_materialise", lambda job, name, ops: made.append(job))
+    monkeypatch.setattr(run, "_said", lambda done: True)
+    for name in ("print_comparison", "_serves", "_print_variability"):
+        monkeypatch.setattr(run, name, lambda *_: "")
+    monkeypatch.setattr("pipelines.storage.registry.tracking", lambda *_: None)
+    monkeypatch.setattr("pipelines.storage.publishing.check_registry", lambda *_: None)
+    assert CliRunner().invoke(cli, ["run", *asked], catch_exceptions=False).exit_code == 0
+    assert made == jobs
