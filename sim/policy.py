@@ -48,19 +48,20 @@ class Policy(NamedTuple):
         return " / ".join(str(self[place]) for place in range(len(NAMES)))
 
     @property
-    def as_recorded(self) -> bool:
-        """Tell whether jobs are submitted when they were recorded to be."""
-        moved = self.dependencies or self.shake_s or self.users != OPEN
-        return not moved and self.load == self.squeeze == 1
-
-    def label(self, trace: str) -> str:
-        """Return the name of a trace with what moves its submissions.
-
-        Such as ``t (users closed, load 2)``; as it is without reacting users and factors.
-        """
+    def changes(self) -> str:
+        """Return what makes another workload of a trace, such as ``users closed, load 2``; else ""."""
         changed = [f"users {self.users}"] if self.users != OPEN else []
         changed += [f"{name} {factor:g}" for name, factor in (("load", self.load), ("squeeze", self.squeeze)) if factor != 1]
-        return f"{trace} ({', '.join(changed)})" if changed else trace
+        return ", ".join(changed)
+
+    @property
+    def as_recorded(self) -> bool:
+        """Tell whether jobs are submitted when they were recorded to be."""
+        return not (self.dependencies or self.shake_s or self.changes)
+
+    def label(self, trace: str) -> str:
+        """Return the name of a trace with its changes in brackets, if any."""
+        return f"{trace} ({self.changes})" if self.changes else trace
 
     def names(self) -> dict[str, str]:
         """Return scheduler, predictor and correction, as columns of a table."""

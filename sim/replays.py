@@ -19,7 +19,7 @@ from models.runtime.protocol import TablePredictor
 from sim.machine.nodes import Description
 from sim.outcome import outcome
 from sim.policy import Policy
-from sim.prepare import Prepared, check_limit, prepare
+from sim.prepare import Prepared, as_arrays, check_limit, prepare
 from sim.users.closed import graph as reacting
 from sim.users.facts import Facts, facts_of
 from sim.users.names import OPEN as OPEN_LOOP
@@ -54,6 +54,8 @@ def as_replay(
     Of jobs that wait for others, a move changes the think time; that of a job which names another (``dependencies``) is kept. Errors
     are those of :func:`sim.simulate`.
     """
+    if policy.changes:
+        as_arrays(jobs, procs)  # checked before anything is made of it
     table, waits = scaled(jobs, policy.load, policy.squeeze), graph_of(jobs, policy, procs)
     if waits is not None:
         waiting = waits.after_s != OPEN

@@ -262,7 +262,7 @@ def picture(table: pd.DataFrame) -> bytes:
         axes.set_yticks(np.arange(len(order)), order)
         axes.set_xlabel("mean bounded slowdown, KTH-SP2 under EASY-SJBF (lines: 95 % intervals over replays)", color=INK)
         handles = [Line2D([], [], marker="o", color=COLOURS[loop], label=loop) for loop in LOOPS]
-        axes.legend(handles=handles, title="users", loc="lower right")
+        drawn.legend(handles=handles, title="users", loc="outside upper center", ncols=len(handles))
         return encode(drawn, "png")
 
 

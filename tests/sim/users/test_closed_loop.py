@@ -20,6 +20,7 @@ from sim.semantics import SEMANTICS
 from sim.users.names import LOOPS, RULES
 from tests.oracle.scheduler import simulated
 from tests.oracle.sessions import waits
+from tests.support.machines import one_node
 from tests.support.workloads import Workload, by_kernel, columns, crowd, policy_of, schedulers, workloads
 
 MACHINE = 64
@@ -134,6 +135,20 @@ def test_what_is_not_recorded_is_said(load: Workload, complaint: str) -> None:
         load.schedule("EASY", users="closed")
 
 
+@pytest.mark.parametrize("change", [{"users": "closed"}, {"load": 2.0}, {"squeeze": 7.0}])
+def test_tables_that_are_not_clean_are_refused_before_they_are_changed(change: dict[str, Any]) -> None:
+    table = RECORDED.table()
+    for wrong, complaint in (
+        (table.drop(columns="user"), "the jobs table has no column user"),
+        (table.drop(columns="requested_s"), "the jobs table has no column requested_s"),
+        (table.assign(runtime_s=pd.array([pd.NA] * 300, "Int64")), "runtime_s is missing for 300 jobs"),
+        (table.head(0), "there are no jobs to simulate"),
+        (RECORDED, "a Workload is no jobs table"),
+    ):
+        with pytest.raises(InputError, match=complaint):
+            simulate(wrong, procs=MACHINE, **change)
+
+
 def test_users_and_stated_dependencies_exclude_each_other() -> None:
     with pytest.raises(InputError, match="both say when jobs are submitted"):
         RECORDED.schedule("EASY", users="closed", dependencies=True)
@@ -160,6 +175,13 @@ def test_a_campaign_closes_the_loop_in_each_window() -> None:
     assert set(rows["trace"]) == {"toy (users closed, load 2)"}
     assert set(rows["users"]) == {"closed"}
     assert rows["window"].tolist() == [0, 0, 1, 1]
+
+
+def test_users_react_on_a_machine_of_clusters_as_on_the_pool() -> None:
+    pool = RECORDED.schedule("EASY", users="closed", shake_s=9, seed=2)
+    nodes = RECORDED.schedule("EASY", users="closed", shake_s=9, seed=2, machine=one_node(MACHINE))
+    assert nodes.jobs["submit_s"].tolist() == pool.jobs["submit_s"].tolist()
+    assert columns(nodes) == columns(pool)
 
 
 def test_the_codes_of_users_say_nothing() -> None:

@@ -1,0 +1,47 @@
+"""The study of reacting users: ranks by slowdown, ties by intervals, and a page of what was measured."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from benchmarks.studies import users as study
+from features.jobs.cleaning import clean
+from pipelines.ingest.workload import Workload, generate
+
+
+def replays(section: str, users: str, predictor: str, slowdowns: list[float], loads: list[float]) -> pd.DataFrame:
+    names = {"section": section, "title": "KTH-SP2", "users": users, "scheduler": "EASY-SJBF", "predictor": predictor}
+    measured = {"mean_bounded_slowdown": slowdowns, "carried_load": loads, "mean_wait_s": 1234.5, "throughput_per_day": 90.0}
+    return pd.DataFrame(measured).assign(**names)
+
+
+RANKED = [("open", "a", [9.0, 11.0]), ("open", "b", [50.0, 50.5]), ("open", "c", [51.0, 51.5])]
+FOUND = study.means(
+    pd.concat(
+        [replays("ranking", *row, [0.5, 0.52]) for row in RANKED]
+        + [replays("ranking", loop, name, [5.0], [0.625]) for loop in ("closed", "semi-open") for name in "abc"]
+    )
+)
+
+
+def test_ranks_are_by_mean_slowdown_and_ties_by_intervals_that_overlap() -> None:
+    ranks = study.ranks(FOUND, "open")
+    assert ranks["rank"].to_dict() == {"a": 1, "b": 2, "c": 3}
+    # t(1 degree of freedom) is 12.7: 10 +- 12.7, 50.25 +- 3.2, 51.25 +- 3.2
+    assert ranks["tied"].to_dict() == {"a": False, "b": False, "c": True}
+    rows = study.ranking_table(FOUND).splitlines()[2:]
+    assert rows[2] == "| c | 51.2 ± 3.2 (3 =) | 5.0 ± 0.0 (3 =) | 5.0 ± 0.0 (3 =) | 62.5% ± 0.0% |"
+
+
+def test_a_campaign_on_a_small_trace_fills_every_table(monkeypatch) -> None:
+    trace = clean(generate(Workload(jobs=200, procs=16, users=8, load=0.9, seed=3)))
+    waited = trace.jobs.assign(wait_s=pd.array([5] * len(trace.jobs), "Int64"))
+    traces = dict.fromkeys(study.TRACES, type(trace)(**{**vars(trace), "jobs": waited}))
+    monkeypatch.setattr(study, "PREDICTORS", {"requested": "requested", "last2": "tsafrir"})
+    parts = [study.loads(traces, 2, None), study.ranking(traces["KTH-SP2"], 2, None), study.choices(traces["KTH-SP2"], 2, None)]
+    table = study.means(pd.concat(parts, ignore_index=True))
+    text = study.page(traces, table, 2)
+    assert text.count("| KTH-SP2 | EASY | closed |") == 1
+    assert "mean wait of 5 s" in text
+    assert text.count("| `closed(rule=max)` |") == 1
+    assert study.picture(table).startswith(b"\x89PNG")
