@@ -1,6 +1,6 @@
 """Simulate random hostile workloads with bounds-checked kernels, and compare a part with the plain-Python oracle.
 
-Ties, jobs as wide as the machine, times at the limits, unknown users, dependencies in a cycle or on jobs that there are not, under every
+Ties, jobs as wide as the machine, times at the limits, unknown users, users that react, dependencies in a cycle or on jobs that there are not, under every
 algorithm, order, predictor, correction, semantics and start decision. Every schedule is checked: each job once, no more processors than there
 are, finite metrics. What cannot be simulated must be refused in a sentence.
 """
@@ -25,6 +25,7 @@ from sim.schedule import Schedule
 from tests.campaigns.apart import answer, apart
 from tests.campaigns.counts import Counts
 from tests.oracle.decisions import Whim
+from tests.oracle.sessions import waits
 from tests.support.patience import limit, unlimited
 from tests.support.workloads import PURE, TABLE_CORRECTIONS, Workload, columns, policy_of
 
@@ -72,6 +73,21 @@ def _campaign(attempts: int, seed: int, folder: Path) -> Counts:
     return counts
 
 
+REACTING = {
+    f"{loop}(rule={rule},session={seconds})": (loop, seconds, rule)
+    for loop, seconds, rule in (
+        ("closed", 1200, "last"),
+        ("closed", 9, "arrival"),
+        ("semi-open", 60, "last"),
+        ("semi-open", 0, "max"),
+    )
+}
+
+
+ABSENT = ("nuwt_mean", "nuwt_sd", "complaints", "predicted_start_error_s")
+"""Metrics that some schedules do not have: no user is known, nothing is planned."""
+
+
 def small_blocks() -> None:
     """Let few jobs be as many as thousands are to the compiled kernels: tiny blocks, searched as in the deepest queue."""
     profile.BITS, profile.SIZE, profile.FILLED, profile.DEEP = 2, 4, 2, 2
@@ -111,6 +127,7 @@ def workload(draw: random.Random) -> Workload:
         [draw.choice([None, None, number - 1, number - 2, number, number + 1, 1, -1, 0, 10**6]) for number in range(1, size + 1)],
         [draw.choice([None, 0, draw.randint(0, longest)]) for _ in range(size)],
         [draw.choice(["a", "b", None]) for _ in range(size)] if draw.random() < 0.5 else [],
+        wait=[draw.choice([0, seconds()]) for _ in range(size)] if draw.random() < 0.8 else [],
     )
     if draw.random() < 0.05:  # what cleaning would have dropped
         draw.choice([load.runtime, load.procs, load.requested, load.submit])[draw.randrange(size)] = draw.choice(
@@ -133,6 +150,8 @@ def settings(draw: random.Random) -> dict[str, Any]:
         "semantics": draw.choice(SEMANTICS),
         "starvation_s": draw.choice([None, None, 0, 50, SECONDS]) if algorithm != "Conservative" else None,
         "dependencies": draw.random() < 0.2,
+        "users": draw.choice(["open"] * 12 + [*REACTING]),
+        "load": draw.choice([1.0] * 12 + [0.5, 3.0, 1e-6, 1e6]),
         "asked": asked,
     }
     if asked is None and draw.random() < 0.2:
@@ -155,21 +174,32 @@ def attempt(load: Workload, policy: dict[str, Any]) -> tuple[str, str | None]:
         return "refused", None if 0 < len(str(error)) <= 300 and "\n" not in str(
             error
         ) else f"an error of {len(str(error))} characters"
-    if wrong := faults(load, made, dependencies=given["dependencies"], shake_s=given.get("shake_s", 0)):
+    moved = given["dependencies"] or given["users"] != "open" or given["load"] != 1
+    if wrong := faults(load, made, moved, shake_s=given.get("shake_s", 0)):
         return "wrong", wrong
     by_table = predictor in TABLES or (made.quantiles is None and given["correction"] in TABLE_CORRECTIONS)
-    plain = asked is None and not given.get("shake_s") and len(load.submit) <= 60 and given["correction"] in TABLE_CORRECTIONS
+    plain = (
+        asked is None
+        and not given.get("shake_s")
+        and given["load"] == 1
+        and len(load.submit) <= 60
+        and given["correction"] in TABLE_CORRECTIONS
+    )
+    told = {name: given[name] for name in ("correction", "semantics", "starvation_s", "dependencies")}
     if not (by_table and plain) or "(every" in given["semantics"] or policy["scheduler"] in WEIGHING:
         return "whole", None
+    if given["users"] != "open":
+        end = [sum(times) for times in zip(load.submit, load.wait, load.runtime, strict=True)]
+        told["waits"] = waits(load.user, load.submit, end, *REACTING[given["users"]])
     wanted = load.by_oracle(
         **policy_of(policy["scheduler"]),
         estimates=made.jobs["predicted_s"].tolist(),
-        **{name: given[name] for name in ("correction", "semantics", "starvation_s", "dependencies")},
+        **told,
     )
     return ("as the oracle", None) if columns(made) == wanted else ("wrong", f"another schedule than the oracle's of {load}")
 
 
-def faults(load: Workload, made: Schedule, dependencies: bool, shake_s: int) -> str:
+def faults(load: Workload, made: Schedule, moved: bool, shake_s: int) -> str:
     """Return what is wrong with a schedule of ``load``, or ""."""
     jobs = made.jobs
     submit, start, end, procs = (jobs[name].to_numpy(np.int64) for name in ("submit_s", "start_s", "end_s", "procs"))
@@ -177,7 +207,7 @@ def faults(load: Workload, made: Schedule, dependencies: bool, shake_s: int) -> 
         return "not every job once"
     if (start < submit).any() or (end - start).tolist() != load.runtime:
         return "a job starts before its submission or does not run its runtime"
-    if not dependencies and (np.abs(submit - np.array(load.submit)) > shake_s).any():
+    if not moved and (np.abs(submit - np.array(load.submit)) > shake_s).any():
         return "a job was not submitted as recorded"
     held = np.repeat(procs, 2)
     held[1::2] *= -1
@@ -185,7 +215,7 @@ def faults(load: Workload, made: Schedule, dependencies: bool, shake_s: int) -> 
     order = np.lexsort((held, when))  # ends of a second first
     if np.cumsum(held[order]).max() > load.machine:
         return "more processors in use than there are"
-    if not all(math.isfinite(float(value)) for value in evaluate(made)):
+    if not all(math.isfinite(float(value)) for name, value in evaluate(made).items() if name not in ABSENT):
         return "a metric is no finite number"
     return ""
 
