@@ -63,17 +63,18 @@ def render_planning(
 def _table(
     title: str, schedules: Replicates, metrics: Mapping[str, Metric], measure: Callable[[Schedule], dict[Any, Any]]
 ) -> Table:
-    """Return a row a policy with means over replicates; below, their spread and the change to the first policy."""
+    """Return a row a policy with means over replicates; below, their spread and the change to the first one."""
     values = {label: [measure(each) for each in made] for label, made in schedules.items()}
     values = {label: found for label, found in values.items() if all(found)}
     rows: list[Row] = []
     for label, found in values.items():
+        first = next(each for each in values if each.partition(", ")[2] == label.partition(", ")[2])  # with the same users
         row: Row = [Cell(label, colour=plots.colours([*schedules])[label])]
         for name, metric in metrics.items():
             each = np.array([record[name] for record in found], np.float64)
-            base = float(np.mean([record[name] for record in next(iter(values.values()))]))
+            base = float(np.mean([record[name] for record in values[first]]))
             spread = f"± {number(each.std(ddof=1), metric.kind)}" if len(each) > 1 else ""
-            moved = "" if len(rows) == 0 or not base else change(each.mean() / base - 1.0)
+            moved = "" if label == first or not base else change(each.mean() / base - 1.0)
             row.append(Cell(number(each.mean(), metric.kind), ((spread, ""), (moved, ""))))
         rows.append(row)
     headings = [Cell(metric.title + (", s" if name.endswith("_s") else ""), tip=name) for name, metric in metrics.items()]
