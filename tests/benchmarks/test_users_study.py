@@ -37,11 +37,12 @@ def test_a_campaign_on_a_small_trace_fills_every_table(monkeypatch) -> None:
     trace = clean(generate(Workload(jobs=200, procs=16, users=8, load=0.9, seed=3)))
     waited = trace.jobs.assign(wait_s=pd.array([5] * len(trace.jobs), "Int64"))
     traces = dict.fromkeys(study.TRACES, type(trace)(**{**vars(trace), "jobs": waited}))
-    monkeypatch.setattr(study, "PREDICTORS", {"requested": "requested", "last2": "tsafrir"})
+    monkeypatch.setattr(study, "PREDICTORS", {"requested": "requested", "clairvoyant": "requested"})
     parts = [study.loads(traces, 2, None), study.ranking(traces["KTH-SP2"], 2, None), study.choices(traces["KTH-SP2"], 2, None)]
     table = study.means(pd.concat(parts, ignore_index=True))
     text = study.page(traces, table, 2)
     assert text.count("| KTH-SP2 | EASY | closed |") == 1
     assert "mean wait of 5 s" in text
     assert text.count("| `closed(rule=max)` |") == 1
+    assert "the ranks of 2 predictors with open users correlate by " in text
     assert study.picture(table).startswith(b"\x89PNG")
