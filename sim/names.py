@@ -12,17 +12,20 @@ from dataclasses import dataclass, field, replace
 from features.errors import InputError
 from sim.harm import Harm, harm
 from sim.kernel.orders import ALIASES, ALIASES_BEHIND, NO_WEIGHTS, ORDERS, STANDARDISED
-from sim.kernel.passes import CONSERVATIVE, EASY, HARM, JUSTBF, LIST, STRICT
+from sim.kernel.passes import CONSERVATIVE, EASY, HARM, JUSTBF, LIST, PLANRS, STRICT
+from sim.planning import PlanRS, plan_rs
 from sim.rollout import Rollout, rollout
 
 ALGORITHMS: dict[str, int] = {
     **{"EASY": EASY, "JustBF": JUSTBF, "Conservative": CONSERVATIVE, "Harm": HARM},
-    **{"List": LIST, "Strict": STRICT},
+    **{"List": LIST, "Strict": STRICT, "PlanRS": PLANRS},
 }
 BACKFILLING = ("EASY",)
 """Algorithms with a separate order for backfilling; the others have one queue."""
 PLANNING = ("JustBF", "Conservative")
 """Algorithms that plan every waiting job."""
+PLANNERS = ("PlanRS",)
+"""Algorithms that plan nodes, on a pool of processors too."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ CLASSES = ("variation", "little")
 class Scheduler:
     """A scheduling algorithm with the order of its queue and of its backfill candidates.
 
-    ``rush`` is set if starts are decided on, ``harm`` for the algorithm of that name. ``rollout`` is set if one of ``policies`` is
+    ``rush`` is set if starts are decided on, ``harm`` and ``plan_rs`` for the algorithms of those names. ``rollout`` is set if one of ``policies`` is
     chosen again and again. ``by_request``: jobs are planned by their requests, and predictions order the queue alone.
     """
 
@@ -76,13 +79,15 @@ class Scheduler:
     rush: Rush | None = None
     harm: Harm | None = None
     rollout: Rollout | None = None
+    plan_rs: PlanRS | None = None
     policies: tuple[Scheduler, ...] = ()
     by_request: bool = False
 
     @property
     def draws(self) -> bool:
-        """Tell whether it draws scenarios, so that the seed decides."""
-        return self.harm is not None or self.rollout is not None
+        """Tell whether it draws scenarios or moves at random, so that the seed decides."""
+        searches = self.plan_rs is not None and self.plan_rs.iterations > 0
+        return self.harm is not None or self.rollout is not None or searches
 
 
 def scheduler(name: str) -> Scheduler:
@@ -98,6 +103,13 @@ def scheduler(name: str) -> Scheduler:
             return Scheduler(name, "Harm", rush=rush, harm=harm((weighing[1] or "").lower()))
         except InputError as error:
             raise InputError(f"scheduler {name!r}: {error}") from error
+    if planning := re.fullmatch(r"PLANRS(?:\((.+)\))?", base, re.IGNORECASE):
+        if rush is not None:
+            raise InputError(f"scheduler {name!r}: PlanRS does not foresee start decisions, and takes no +RUSH")
+        try:
+            return Scheduler(name, "PlanRS", plan_rs=plan_rs((planning[1] or "").lower()))
+        except InputError as error:
+            raise InputError(f"scheduler {name!r}: {error}") from error
     stated = re.search(r"EASY\(RESERVATIONS=([1-9]\d{0,8})\)", base.upper())
     plain = base.upper().replace(stated[0], "EASY") if stated else base.upper()
     parts = re.split(r"-(?![^(]*\))", plain)  # at hyphens, but not at signs between brackets
@@ -109,8 +121,8 @@ def scheduler(name: str) -> Scheduler:
     if at is None or at > 1 or len(parts) > at + 2:
         raise InputError(f"unknown scheduler {name!r}; {grammar()}")
     algorithm = known[parts[at]]
-    if algorithm == "Harm":
-        raise InputError(f"scheduler {name!r}: Harm has an order of its own, and takes none; {grammar()}")
+    if algorithm in ("Harm", *PLANNERS):
+        raise InputError(f"scheduler {name!r}: {algorithm} has an order of its own, and takes none; {grammar()}")
     order = _order(parts[0], ALIASES, name) if at == 1 else Order()
     if algorithm == "Conservative" and order != Order():
         raise InputError(
@@ -132,7 +144,7 @@ def _choosing(name: str, options: str, rush: Rush | None) -> Scheduler:
     except InputError as error:
         raise InputError(f"scheduler {name!r}: {error}") from error
     for each in policies:
-        if each.algorithm in ("Conservative", "Harm") or each.rollout is not None:
+        if each.algorithm in ("Conservative", "Harm", *PLANNERS) or each.rollout is not None:
             raise InputError(
                 f"scheduler {name!r}: {each.name} cannot take over from another policy in mid-run; EASY, JustBF, List and Strict can"
             )
@@ -186,8 +198,8 @@ def grammar() -> str:
     orders = " ".join(order for order in ORDERS if order != "MIXED")
     return (
         f"known: [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} EASY(reservations=k) Harm(memory=1,...) "
-        "Rollout(policies=EASY+SAF-EASY,...) "
-        f"(only EASY takes a backfill order, Harm and Rollout none) and orders {orders} MIXED(w1,w2,w3) MIXED(w1,...,w6) MIXED(...;standardised) "
+        "Rollout(policies=EASY+SAF-EASY,...) PlanRS(iterations=300,...) "
+        f"(only EASY takes a backfill order, Harm, Rollout and PlanRS none) and orders {orders} MIXED(w1,w2,w3) MIXED(w1,...,w6) MIXED(...;standardised) "
         "(SJF for SPF, WFP for WFP3; EASY-SJBF is FCFS-EASY-SPF), "
         "and +RUSH(model=...,skips=10,classes=variation) behind any where jobs run on a monitored cluster"
     )

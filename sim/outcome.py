@@ -21,14 +21,15 @@ from models.runtime.memory import Memory
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor
 from sim.choices import Choices, room_for
 from sim.harm import as_scenarios
-from sim.kernel.loop import CHOOSE, DECIDE, DONE, NEVER, PAUSE, RETRAIN, Settings
+from sim.kernel.loop import CHOOSE, DECIDE, DONE, NEVER, PAUSE, RETRAIN, SEARCH, Settings
 from sim.kernel.run import run
 from sim.kernel.scenarios import NO_SCENARIOS
 from sim.kernel.scratch import Scratch, Work
 from sim.kernel.start_decision import StartDecision, decide
 from sim.kernel.state import CLAMPED, ENDED, EVENTS, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
 from sim.machine.nodes import NO_LAYOUT, NO_REQUESTS
-from sim.names import Scheduler
+from sim.names import PLANNERS, Scheduler
+from sim.planner import Searches, Sizes, as_planner, pool_as_cluster
 from sim.policy import Policy, kernel_settings
 from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, Prepared, as_predictor, inputs, told_quantiles
 from sim.python_predictor import Conversation
@@ -95,10 +96,11 @@ def outcome(
     machine: Machine | None = None,
     scratch: Scratch | None = None,
     progress: Progress | None = None,
+    tells: bool = False,
 ) -> Outcome:
     """Simulate without tables, for campaigns of thousands of short simulations.
 
-    As :func:`sim.simulate`, on the jobs as recorded, without shaking.
+    As :func:`sim.simulate`, on the jobs as recorded, without shaking. ``tells``: with the ``plans`` of a scheduler that makes them.
     """
     plan = policy.plan()
     if plan.harm is not None:  # no prediction expires under it
@@ -123,10 +125,16 @@ def outcome(
     scenarios = clusters = None
     if plan.harm is not None:
         scenarios = as_scenarios(plan.harm, source, workload.jobs, workload.arrays, workload.procs, policy.seed, scratch)
+    pool = workload.machine is None
+    if pool and plan.algorithm in PLANNERS:
+        workload = workload._replace(machine=pool_as_cluster(workload.procs, workload.arrays))
     if workload.machine is not None:
         check_clusters(plan, machine is not None)
         row = given.dependencies.row if workload.waits is not None else np.arange(len(workload.jobs))
-        clusters = scratch.clusters(*workload.machine, row, two=not settings[0].one_queue)
+        nodes = scratch.nodes(*workload.machine, row)
+        users, most = int(workload.arrays.user.max(initial=-1)) + 1, min(len(workload.jobs), 2 * workload.procs)
+        planner = as_planner(plan.plan_rs, nodes, given.arrays, given.estimates, Sizes(users, most), pool, tells, scratch)
+        clusters = scratch.clusters(nodes, planner, two=not settings[0].one_queue)
     work = scratch.work(
         len(workload.jobs),
         workload.procs,
@@ -139,7 +147,10 @@ def outcome(
     if plan.rush is not None:
         work.state.counters[MOST_SKIPS] = plan.rush.skips
     choices = Choices(plan, settings, source, workload, work, policy.seed) if plan.rollout is not None else None
-    return _Simulation(workload, source, given, settings[0], work, clock, start_decision, machine, progress, choices).outcome()
+    searches = Searches(plan.plan_rs, work.state, given.bits, policy.seed) if plan.plan_rs is not None else None
+    return _Simulation(
+        workload, source, given, settings[0], work, clock, start_decision, machine, progress, choices, searches
+    ).outcome()
 
 
 @dataclass
@@ -156,6 +167,7 @@ class _Simulation:
     machine: Machine | None
     progress: Progress | None
     choices: Choices | None
+    searches: Searches | None
     conversation: Conversation | None = None
     retraining: float = 0.0
 
@@ -189,6 +201,8 @@ class _Simulation:
                 arrived = time.perf_counter()
                 leg = max(int(leg * min(LEG_S / (arrived - left), 8.0)), 1)
                 counters[EVENTS], left = leg, arrived
+                if self.searches is not None:
+                    self.searches.read_log()
                 if self.progress is not None:
                     self.progress(int(counters[ENDED]), len(self.workload.jobs))
             else:
@@ -204,7 +218,7 @@ class _Simulation:
         return run(self.settings, arrays, estimates, dependencies, *self.work, memory, now, NO_SWEEP)
 
     def _answer(self, reason: int, now: int) -> None:
-        """Answer the kernel: retrain the predictor, decide on a start, choose a policy, or ask a Python predictor."""
+        """Answer the kernel: retrain the predictor, decide on a start, choose a policy, search for a plan, or ask a Python predictor."""
         state, origin = self.work.state, self.workload.origin
         if reason == RETRAIN and isinstance(self.source, CompiledPredictor) and self.source.retrain is not None:
             stopped = time.perf_counter()
@@ -216,6 +230,8 @@ class _Simulation:
             decide(self.start_decision, state, now + origin, self._rows())
         elif reason == CHOOSE and self.choices is not None:
             self.settings = self.choices.choose(now, self.settings, self.given, self.conversation)
+        elif reason == SEARCH and self.searches is not None:
+            self.searches.search(now)
         elif self.conversation is not None:
             self.conversation.answer(reason, now)
 
@@ -242,7 +258,11 @@ class _Simulation:
             )
             skips = skips[order] if len(skips) else skips
         told = told_quantiles(source, self.given.memory, self.workload.jobs)
-        return Outcome(submit, start, runtime, predicted, corrections, skips, source.name, clamped, seconds, self.retraining, told)
+        made = Outcome(submit, start, runtime, predicted, corrections, skips, source.name, clamped, seconds, self.retraining, told)
+        if self.searches is None:
+            return made
+        plans = self.searches.plans(self.workload.jobs["job_id"].to_numpy(), origin, rows)
+        return made._replace(plans=plans, searches=self.searches.searches(origin), search_costs=self.searches.costs(origin))
 
 
 def check_decision(plan: Scheduler, decided: bool) -> None:
@@ -255,7 +275,7 @@ def check_decision(plan: Scheduler, decided: bool) -> None:
         raise InputError(f"scheduler {plan.name!r} asks no model whether a job may start: add +RUSH, or give no start_decision")
 
 
-ON_CLUSTERS = ("Strict", "List", "EASY", "JustBF", "Conservative")
+ON_CLUSTERS = ("Strict", "List", "EASY", "JustBF", "Conservative", *PLANNERS)
 """Algorithms that run on a machine of clusters."""
 
 
@@ -292,6 +312,9 @@ def load_kernel(weighs: bool = False, clustered: bool = False) -> None:
     settings = kernel_settings(policy, policy.plan(), TABLE, 1)
     jobs, estimates = Jobs(*[nothing] * 5), Estimates(*[nothing] * 3)
     scratch = Scratch()
-    clusters = scratch.clusters(NO_LAYOUT, NO_REQUESTS, nothing, two=False) if clustered else None
+    clusters = None
+    if clustered:
+        nodes = scratch.nodes(NO_LAYOUT, NO_REQUESTS, nothing)
+        clusters = scratch.clusters(nodes, as_planner(None, nodes, jobs, estimates, Sizes(0, 0), False, False, scratch), two=False)
     work = scratch.work(0, 1, decides=weighs, scenarios=NO_SCENARIOS if weighs else None, clusters=clusters)
     run(settings, jobs, estimates, NO_DEPENDENCIES, *work, Memory(), 0, NO_SWEEP)

@@ -15,7 +15,7 @@ from models.runtime.dispatch import OUTSIDE, answers_apart
 from sim.kernel.corrections import CORRECTIONS
 from sim.kernel.loop import NEVER, Settings
 from sim.kernel.orders import FCFS, changes_while_waiting
-from sim.names import ALGORITHMS, BACKFILLING, Scheduler
+from sim.names import ALGORITHMS, BACKFILLING, PLANNERS, Scheduler
 from sim.names import scheduler as named_scheduler
 from sim.semantics import semantics as named_semantics
 from sim.users.names import OPEN
@@ -119,9 +119,10 @@ def kernel_settings(
         changing=changing,
         backfill_changing=backfill_changing,
         # where FIT and END have different answers, a job let in before the reservation can still move it; skipped jobs are asked again at any pass;
-        # what Harm gains from a start changes with time
+        # what Harm gains from a start changes with time, and planners search by the clock
         steady=plan.reservations == 1
         and plan.harm is None
+        and plan.algorithm not in PLANNERS
         and predictor != OUTSIDE
         and not answers_apart(predictor)
         and plan.rush is None,

@@ -42,6 +42,7 @@ def simulate(
     trace: str = "",
     generated: bool = False,
     machine: Description | None = None,
+    plans: bool = False,
     scratch: Scratch | None = None,
 ) -> Schedule:
     """Schedule ``jobs`` on one pool of ``procs`` processors, or on a ``machine`` of clusters.
@@ -84,6 +85,8 @@ def simulate(
         Divide times between submissions, and think times, by this (:mod:`features.jobs.scaling`). The schedule's trace is named so.
     squeeze
         Divide all times by this: those between submissions, think times, runtimes and requests.
+    plans
+        Remember when the planned start of each job changed, and to what: ``Schedule.plans`` (of PlanRS).
     scratch
         Working arrays of earlier simulations to use again, one a thread; the schedule holds none of them.
 
@@ -102,6 +105,7 @@ def simulate(
         trace=trace,
         generated=generated,
         machine=machine,
+        plans=plans,
         scratch=scratch,
     )
 
@@ -116,6 +120,7 @@ def simulate_policy(
     trace: str = "",
     generated: bool = False,
     machine: Description | None = None,
+    plans: bool = False,
     scratch: Scratch | None = None,
     progress: Progress | None = None,
 ) -> Schedule:
@@ -135,7 +140,7 @@ def simulate_policy(
     if rows is not None:
         source = in_order(source, table, rows)
     asked = policy._replace(predictor=source)
-    made = outcome(workload, asked, start_decision=start_decision, clock=clock, scratch=scratch, progress=progress)
+    made = outcome(workload, asked, start_decision=start_decision, clock=clock, scratch=scratch, progress=progress, tells=plans)
     if rows is not None:
         made = restored(made, rows)
     name = "" if machine is None else machine.name

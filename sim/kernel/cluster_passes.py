@@ -11,7 +11,8 @@ import numpy as np
 
 from features.jit import apart, kernel
 from sim.kernel.clusters import EARLIER, LATER, PLANNED, insert, leave, line_up, plan_running, start_in, start_planned
-from sim.kernel.passes import CONSERVATIVE, EASY, JUSTBF, STRICT
+from sim.kernel.passes import CONSERVATIVE, EASY, JUSTBF, PLANRS, STRICT
+from sim.kernel.planning import planned_pass
 from sim.kernel.state import AS_PLANNED, EVENTS, FREE, NEVER, PLANS, WAITING
 from sim.machine.nodes import NOWHERE, change, choose, fits, room_on, within_limits
 from sim.machine.plan import NO_START, drop_past, foresee_end, reserve, seat, withdraw
@@ -20,6 +21,10 @@ from sim.machine.plan import NO_START, drop_past, foresee_end, reserve, seat, wi
 @apart
 def clusters_pass(settings, now, jobs, estimates, state, clusters):
     """Start every job that may start."""
+    if settings.algorithm == PLANRS:
+        planned_pass(now, jobs, estimates, state, clusters, settings.bits)
+        leave(settings, state, clusters)
+        return
     if state.counters[WAITING] == 0:
         return
     line_up(settings, now, jobs, estimates, state, clusters)

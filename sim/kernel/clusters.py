@@ -12,6 +12,7 @@ import numpy as np
 from features.jit import apart, kernel
 from sim.kernel.orders import STANDARDISED
 from sim.kernel.passes import backfill_key, order_changes, primary_key
+from sim.kernel.planning_seats import Planner
 from sim.kernel.standardised import standardise
 from sim.kernel.state import PLANS, STARVING, WAITING, start_job
 from sim.machine.nodes import Nodes, change, choose
@@ -50,7 +51,7 @@ class Ahead(NamedTuple):
 class Clusters(NamedTuple):
     """Nodes, plan and waiting jobs: ``front`` in the primary order, ``back`` in that of backfilling.
 
-    Both are one where the orders are.
+    Both are one where the orders are. ``planner`` is of the algorithms that keep a plan, else as small as can be.
     """
 
     nodes: Nodes
@@ -59,6 +60,7 @@ class Clusters(NamedTuple):
     plan: Plan
     ahead: Ahead
     numbers: np.ndarray
+    planner: Planner
 
 
 @kernel

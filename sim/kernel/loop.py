@@ -17,7 +17,8 @@ from sim.kernel.clusters import EARLIER, LATER, give_back, join
 from sim.kernel.corrections import CONDITIONAL, RENEWED, corrected
 from sim.kernel.dependencies import next_submission, release, take
 from sim.kernel.harm import harm_pass
-from sim.kernel.passes import enqueue, full_pass, leaves_a_choice, move_up, order_changes, submit_pass
+from sim.kernel.passes import PLANRS, enqueue, full_pass, leaves_a_choice, move_up, order_changes, submit_pass
+from sim.kernel.planning import search_is_due
 from sim.kernel.scenarios import told_too_little
 from sim.kernel.start_decision import put_back
 from sim.kernel.state import (
@@ -53,13 +54,14 @@ from sim.kernel.state import (
     plan_remove,
 )
 
-DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED, PAUSE, CHOOSE = range(8)
+DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED, PAUSE, CHOOSE, SEARCH = range(9)
 """Stop reasons. DONE: all jobs have ended. ASK: estimates are needed for the jobs submitted in this second, ``counters[ASKED]`` rows from
 ``counters[NEXT]`` on. ASK_AGAIN: ``counters[ANSWER]`` must hold how long the running job ``counters[DOUBTED]`` takes, which has outlived its
 prediction ``State.planned``; under Harm, where one outlives all its quantiles, ``Scenarios.quantiles`` must hold new ones. RETRAIN: a midnight
 has passed, and the predictor must be retrained first. DECIDE: ``State.verdict`` must tell whether job ``counters[UNDECIDED] - 1`` starts.
 MOVED: the cluster on which jobs run must be brought up to now, before time advances. PAUSE: the work is done that ``counters[EVENTS]`` held.
-CHOOSE: the policy may be chosen by which this pass and the next ones go, ``counters[CHOICE]`` be set anew, and ``counters[CHOSEN]`` be set."""
+CHOOSE: the policy may be chosen by which this pass and the next ones go, ``counters[CHOICE]`` be set anew, and ``counters[CHOSEN]`` be set.
+SEARCH: the plan of this pass may be improved, and ``counters[CHOSEN]`` be set if it was, for another pass."""
 
 LEFT = -1
 """Value in ``State.planned``: the job has left the plan of running jobs."""
@@ -122,7 +124,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
         again = state.deciding is not None and counters[UNDECIDED] > 0
         if again:
             counters[UNDECIDED] = 0  # decided: the same pass goes on
-        elif scenarios is None and clusters is None and counters[CHOSEN] > 0:
+        elif scenarios is None and counters[CHOSEN] > 0:
             counters[CHOSEN] = 0  # chosen: the pass begins
         else:
             arriving = counters[ASKED]
@@ -212,6 +214,9 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
             harm_pass(settings, now, jobs, estimates, dependencies, state, memory, scenarios)
         elif clusters is not None:
             clusters_pass(settings, now, jobs, estimates, state, clusters)
+            if settings.algorithm == PLANRS and search_is_due(now, state, clusters):
+                counters[CHANGED] = 0
+                return SEARCH, now
         else:
             full_pass(settings, again, now, jobs, estimates, front, back, profile, state)
         counters[CHANGED] = 0

@@ -53,10 +53,11 @@ from sim.kernel.state import (
     undecided,
 )
 
-STRICT, LIST, EASY, JUSTBF, CONSERVATIVE, HARM = range(6)
+STRICT, LIST, EASY, JUSTBF, CONSERVATIVE, HARM, PLANRS, ORIGBF = range(8)
 """Algorithms: no backfilling; start what fits; one reservation for the head (Lifka 1995; Mu'alem & Feitelson 2001); a plan for
 all jobs, made anew at each pass; reservations for all jobs, kept; expected harm, with a queue and passes of its own
-(:mod:`sim.kernel.harm`)."""
+(:mod:`sim.kernel.harm`); a plan of all jobs that is searched for better ones, and backfilling of several queues by fair share, both
+on clusters (:mod:`sim.kernel.planning`, :mod:`sim.kernel.orig_backfill`)."""
 
 
 @kernel

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sim.kernel.clusters import NUMBERS, Ahead, Clusters, Line
+from sim.kernel.planning_seats import Planner
 from sim.kernel.profile import SIZE, Profile, blocks_for, bounds_for
 from sim.kernel.queue import BLOCK_BITS, CLASSES, GROUP_BITS, Queue, queue_capacity, width_classes
 from sim.kernel.scenarios import Scenarios
@@ -107,12 +108,12 @@ class Scratch:
         back = self._queue("back", jobs, procs, gaps) if two else front
         return Work(front, back, self._profile(2 * jobs + 2, bounds_for(procs)) if plans else self._profile(1, 0), state)
 
-    def clusters(self, layout: Layout, requests: Requests, row: np.ndarray, *, two: bool) -> Clusters:
+    def nodes(self, layout: Layout, requests: Requests, row: np.ndarray) -> Nodes:
         """Return fresh arrays of a machine on which nothing runs; ``row`` as in its nodes."""
         jobs, begin = len(row), rooms(layout, requests)
         cluster = self._take("cluster", jobs)
         cluster[:] = NOWHERE
-        nodes = Nodes(
+        return Nodes(
             layout.first,
             layout.capacity,
             layout.capacity.copy(),
@@ -126,6 +127,10 @@ class Scratch:
             self._take("node", int(begin[-1])),
             self._take("chunk", int(begin[-1])),
         )
+
+    def clusters(self, nodes: Nodes, planner: Planner, *, two: bool) -> Clusters:
+        """Return fresh lines of waiting jobs for a machine on which nothing runs."""
+        jobs = len(nodes.row)
         front = Line(self._take("front line", jobs), self._take("front line key", jobs, np.float64))
         back = Line(self._take("back line", jobs), self._take("back line key", jobs, np.float64)) if two else front
         ahead = Ahead(
@@ -133,24 +138,23 @@ class Scratch:
             np.empty_like(nodes.left),
             np.empty_like(nodes.free),
             np.empty_like(nodes.left),
-            np.zeros(len(layout.first), np.int64),
+            np.zeros(len(nodes.first), np.int64),
         )
-        return Clusters(nodes, front, back, self._plan(layout, requests, jobs), ahead, np.zeros(NUMBERS, np.int64))
+        return Clusters(nodes, front, back, self._plan(nodes, jobs), ahead, np.zeros(NUMBERS, np.int64), planner)
 
-    def _plan(self, layout: Layout, requests: Requests, jobs: int) -> Plan:
+    def _plan(self, nodes: Nodes, jobs: int) -> Plan:
         """Return an empty plan with room for all jobs, each of which comes and leaves."""
-        clusters, nodes, resources, entries = len(layout.first) - 1, *layout.capacity.shape, 2 * jobs + 2
-        most = levels(layout, requests)
+        clusters, entries, most = len(nodes.first) - 1, 2 * jobs + 2, levels(nodes, nodes.requests)
         size = self.take("plan size", clusters)
         size[:] = 0
         return Plan(
             size,
             self.take("plan when", clusters, entries),
             self.take("plan row", clusters, entries),
-            self.take("plan free", nodes, resources),
-            np.zeros(requests.limit.shape[1], np.int64),
-            *(self.take(f"plan {name}", nodes, most) for name in ("room", "since")),
-            *(self.take(f"plan {name}", nodes) for name in ("levels", "kept", "least")),
+            self.take("plan free", *nodes.free.shape),
+            np.zeros(nodes.requests.limit.shape[1], np.int64),
+            *(self.take(f"plan {name}", len(nodes.free), most) for name in ("room", "since")),
+            *(self.take(f"plan {name}", len(nodes.free)) for name in ("levels", "kept", "least")),
         )
 
     def _profile(self, entries: int, bounds: int) -> Profile:

@@ -128,7 +128,7 @@ def rooms(layout: Layout, requests: Requests) -> np.ndarray:
     return np.concatenate(([0], np.cumsum(np.minimum(requests.chunks, most))))
 
 
-def levels(layout: Layout, requests: Requests) -> int:
+def levels(layout: Layout | Nodes, requests: Requests) -> int:
     """Return how many chunks of one job a node can hold at most, at least 1."""
     if len(requests.chunks) == 0 or len(layout.capacity) == 0:
         return 1

@@ -1,0 +1,195 @@
+"""PlanRS: every waiting job has a planned start, and a search improves the plan (Klusacek & Chlumsky 2016).
+
+Each cluster has a list of planned jobs. A cycle (a pass of the event loop) is that of the authors: what has ended is out; the plan is
+updated, which means that jobs are seated one by one in the order of their planned starts, none before the one in front of it; each new
+job, in order of submission, goes into the earliest gap that any cluster has for it, the first of such clusters, behind all that are
+planned for no later, and the plan is updated; what is planned for now starts. The search follows (:mod:`sim.kernel.planning_search`),
+and after it the cycle once more, so that what it brought forward to now starts now. An update may choose other nodes of the cluster.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from features.jit import apart, kernel
+from sim.kernel.clusters import start_planned
+from sim.kernel.planning_seats import (
+    BITS,
+    BOUND,
+    EVERY,
+    FINE,
+    NOW,
+    PLACED,
+    POOL,
+    STRIDE,
+    TELLS,
+    TOLD,
+    TOLD_NODES,
+    TRIAL,
+    UNIT,
+    WIDTH,
+    place,
+    seat,
+)
+from sim.kernel.state import CHOICE, EVENTS, NEVER, NEXT, PLANS, WAITING
+from sim.machine.nodes import NOWHERE
+from sim.machine.plan import NO_START, earliest, foresee_end, reserve
+
+EVERY_ONE = 1 << 40
+"""A stride so long that no state of the plan is kept."""
+
+
+@apart
+def planned_pass(now, jobs, estimates, state, clusters, bits):
+    """Bring the plan up to date, place new jobs, and start what is planned for now."""
+    planner, counters = clusters.planner, state.counters
+    numbers, nodes = planner.numbers, clusters.nodes
+    if counters[WAITING] == 0:
+        return
+    numbers[NOW], numbers[BITS], numbers[STRIDE] = now, bits, EVERY_ONE
+    gather_ends(state, planner)
+    for cluster in range(len(nodes.first) - 1):
+        for position in range(planner.size[cluster]):
+            if planner.at[planner.order[cluster, position]] == NEVER:  # perhaps it fits by now
+                planner.at[planner.order[cluster, position]] = now
+        update(cluster, 0, planner)
+    if numbers[PLACED] < counters[NEXT]:
+        for cluster in range(len(nodes.first) - 1):
+            plan_cluster(cluster, planner, clusters.plan)
+    while numbers[PLACED] < counters[NEXT]:
+        insert_new(numbers[PLACED], now, planner, clusters.plan)
+        numbers[PLACED] += 1
+    for cluster in range(len(nodes.first) - 1):
+        left = 0
+        for position in range(planner.size[cluster]):
+            job = planner.order[cluster, position]
+            if numbers[TELLS] != 0:
+                tell(job, now, planner)
+            if planner.at[job] == now:
+                start_planned(job, now, jobs, estimates, state, clusters, bits)
+            else:
+                planner.order[cluster, left] = job
+                left += 1
+        planner.size[cluster] = left
+    if numbers[TOLD] > len(planner.log) // 2 or numbers[TOLD_NODES] > len(planner.log_nodes) // 2:
+        counters[EVENTS] = 0  # pause, for the log to be read
+
+
+@kernel
+def search_is_due(now, state, clusters):
+    """Tell whether a search is due, and there is a job to be moved; then the next is due an interval later."""
+    planner = clusters.planner
+    if now < state.counters[CHOICE]:
+        return False
+    state.counters[CHOICE] = now + planner.numbers[EVERY]
+    total = 0
+    for cluster in range(len(planner.size)):
+        total += planner.size[cluster]
+    return total > 1 or (total == 1 and len(planner.size) > 1)
+
+
+@kernel
+def update(cluster, first, planner):
+    """Seat the jobs of a cluster anew from position ``first`` on."""
+    planner.numbers[TRIAL] += 1
+    planner.kept.states[cluster] = 0
+    while not seat(cluster, first, 0, 0, True, planner):
+        planner.numbers[TRIAL] += 1
+
+
+@apart
+def gather_ends(state, planner):
+    """Note the predicted ends of the running jobs of each cluster, sorted."""
+    nodes, ends = planner.nodes, planner.ends
+    clusters = len(nodes.first) - 1
+    bits = planner.numbers[BITS]
+    for cluster in range(clusters):
+        found = 0
+        for i in range(state.counters[PLANS]):
+            job = state.running[state.plan[i] & ((1 << bits) - 1)]
+            if clusters == 1 or nodes.cluster[nodes.row[job]] == cluster:
+                ends[cluster, found] = state.plan[i] >> bits << bits | job
+                found += 1
+        ends[cluster, found] = NEVER
+
+
+@apart
+def plan_cluster(cluster, planner, plan):
+    """List who leaves and who comes in a cluster, for the search of gaps."""
+    nodes, ends, bits = planner.nodes, planner.ends[cluster], planner.numbers[BITS]
+    plan.size[cluster] = 0
+    i = 0
+    while ends[i] != NEVER:
+        foresee_end(nodes.row[ends[i] & ((1 << bits) - 1)], ends[i] >> bits, nodes, plan)
+        i += 1
+    for position in range(planner.size[cluster]):
+        job = planner.order[cluster, position]
+        if planner.at[job] != NEVER:
+            reserve(nodes.row[job], planner.at[job], planner.fit[job], nodes, plan)
+
+
+@apart
+def insert_new(job, now, planner, plan):
+    """Put a new job into the earliest gap, and seat those behind it anew."""
+    nodes, row = planner.nodes, planner.nodes.row[job]
+    chosen, start = NOWHERE, NO_START
+    for cluster in range(len(nodes.first) - 1):
+        if nodes.requests.eligible[row] >> cluster & 1 != 0 and start > now:
+            found = earliest(row, planner.fit[job], now, start - 1, cluster, nodes, plan)
+            if found < start or chosen == NOWHERE:
+                chosen, start = cluster, found
+    weigh(job, planner)
+    planner.at[job] = planner.jobs.submit[job]
+    planner.slowdown[job] = 0
+    position = planner.size[chosen]
+    order = planner.order[chosen]
+    planner.size[chosen] += 1
+    while position > 0 and planner.at[order[position - 1]] > start:
+        order[position] = order[position - 1]
+        position -= 1
+    order[position] = job
+    nodes.cluster[row] = chosen
+    if planner.numbers[POOL] == 0:
+        update(chosen, position, planner)
+        plan_cluster(chosen, planner, plan)
+    else:  # there is one place to be, and a job in a gap moves no other
+        place(row, chosen, nodes, nodes.capacity, nodes.left)
+        planner.at[job] = start
+        reserve(row, start, planner.fit[job], nodes, plan)
+
+
+@kernel
+def weigh(job, planner):
+    """Set for how much the wait and the slowdown of ``job`` count."""
+    numbers = planner.numbers
+    weight = 1.0
+    planner.scale[job] = 1
+    if numbers[WIDTH] != 0:
+        weight = math.sqrt(planner.jobs.procs[job])
+        planner.scale[job] = np.int64(FINE * weight)
+    planner.rate[job] = UNIT * weight / max(planner.fit[job], numbers[BOUND])
+
+
+@apart
+def tell(job, now, planner):
+    """Log the planned start of ``job`` and where it is, if either has changed."""
+    numbers, nodes = planner.numbers, planner.nodes
+    row = nodes.row[job]
+    digest = nodes.cluster[row]
+    held = 0
+    if numbers[POOL] == 0:
+        held = nodes.held[row]
+        for i in range(nodes.begin[row], nodes.begin[row] + held):
+            digest = (digest * 1_000_003 + nodes.node[i]) % 2_147_483_647
+    if planner.told[job] == planner.at[job] and planner.told_nodes[job] == digest:
+        return
+    planner.told[job], planner.told_nodes[job] = planner.at[job], digest
+    line = numbers[TOLD]
+    numbers[TOLD] = line + 1
+    planner.log[line, 0], planner.log[line, 1], planner.log[line, 2] = job, now, planner.at[job]
+    planner.log[line, 3], planner.log[line, 4] = nodes.cluster[row], held
+    for i in range(held):
+        planner.log_nodes[numbers[TOLD_NODES] + i] = nodes.node[nodes.begin[row] + i]
+    numbers[TOLD_NODES] += held

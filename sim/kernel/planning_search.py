@@ -1,0 +1,646 @@
+"""Search for a better plan: move jobs, seat, evaluate, and keep what is better (Klusacek & Chlumsky 2016; ours where it says so).
+
+Three criteria are made less: the sum of planned waits, the sum of bounded slowdowns with requested times for runtimes, and unfairness.
+A user's NUWT is the time that his jobs have waited and will by the plan, over what they have consumed so far. A plan is better if the
+weighted sum of relative improvements is positive. The searches differ in what they try (``Rules.method``):
+
+RANDOM    a random job to a random position of a random cluster that it may use; kept if better
+WORST     the same, of three random jobs that with the largest slowdown, to an earlier position
+ANNEAL    as RANDOM, and a worse plan is kept with probability exp(gain / temperature), which falls to 0; the best is returned
+TABU      the best of ten random moves, even if worse; a job that was moved stays for so many moves, unless the plan is the best yet
+STARTS    first all jobs in order of duration, of area, of their users' NUWT, kept if better; then RANDOM
+SMITH     ours: first all jobs in order of area over what a second of their wait costs, by the derivative of the weighted sum (the rule of
+          Smith 1956 for one machine), again while that is better; then of two random jobs of a cluster that stand in the other order the
+          later to the earlier's position
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from features.jit import apart, kernel
+from sim.kernel.planning import gather_ends
+from sim.kernel.planning_seats import (
+    BITS,
+    LEAST,
+    NOW,
+    SEEN_AT,
+    SEEN_ENDS,
+    SEEN_STARTS,
+    STRIDE,
+    SUM_SLOWDOWN,
+    SUM_WAIT,
+    TRIAL,
+    TRIAL_SLOWDOWN,
+    TRIAL_WAIT,
+    UNIT,
+    USERS,
+    seat,
+    slowdown_at,
+    user_of,
+)
+from sim.kernel.state import ENDED, NEVER, NEXT, PLANS, STARTED
+
+METHODS = ("random", "worst", "anneal", "tabu", "starts", "smith")
+RANDOM, WORST, ANNEAL, TABU, STARTS, SMITH = range(6)
+SPREADS = ("sum", "mean", "sd", "squares")
+SUM, MEAN, DEVIATION, SQUARES = range(4)
+"""Unfairness: mean plus standard deviation of NUWT, one of them, or the sum over users of (1 + mean - NUWT) squared."""
+
+CANDIDATES = 10
+"""Moves of which tabu search makes the best."""
+PAIRS = 4
+"""Pairs of jobs that are looked at for one in the other order."""
+AGAIN = 5
+"""How often all jobs are put in the order of Smith's rule at most."""
+SMALLEST = 1e-9
+"""The least value that improvements are relative to."""
+SPACING = 32
+"""Positions between kept states of the plan."""
+
+WAIT, SLOWDOWN, UNFAIRNESS = range(3)
+(
+    ITERATION,  # the next
+    ACCEPTED,  # moves so far
+    JOBS,  # planned jobs
+    SEARCHES,  # so far
+    FOUND,  # accepted moves in the log
+    BETTER,  # whether the plan is the best one found, not one that was accepted since
+    CANDIDATE,  # of tabu search: the best move of this round: its job, plus one,
+    TO_CLUSTER,  # the cluster
+    TO_POSITION,  # and the position
+    MOVES,  # made by tabu search
+    STARTED_FROM,  # orders that were tried
+    SLOTS,
+) = range(12)
+
+
+class Rules(NamedTuple):
+    """What is searched for, and how.
+
+    ``iterations`` of one search, ``per_cluster``: of the jobs of each cluster. ``wait``, ``slowdown`` and ``fairness``: weights.
+    ``from_first``: improvements are relative to the first plan of the search, not the best so far. ``everyone``: users without waiting
+    jobs count in the means. ``running``: the waits and slowdowns of running jobs count. ``least``: the least consumption of a user,
+    processor-seconds. ``half_life`` of waits and consumption, seconds, 0 for none. ``temperature`` and ``tenure`` are of ANNEAL and TABU.
+    """
+
+    method: int
+    iterations: int
+    per_cluster: bool
+    wait: float
+    slowdown: float
+    fairness: float
+    spread: int
+    from_first: bool
+    everyone: bool
+    running: bool
+    least: float
+    half_life: float
+    temperature: float
+    tenure: int
+
+
+class Search(NamedTuple):
+    """What a search remembers: int64 unless stated.
+
+    ``slots``; ``random`` [2]; ``first``, ``current``, ``best``, ``trial`` [3]: the criteria, float, ``base`` [3]: what improvements
+    are relative to; ``chosen`` [1]: the gain of tabu's candidate, float. ``saved`` [clusters, jobs] and ``saved_size``: the lists of the
+    best plan, or of that before a change of all. ``moved`` [jobs]: when tabu moved a job. ``key`` [jobs], float: what jobs are ordered
+    by; ``steep`` [users + 1], float: by how much a second of wait makes the weighted sum worse. ``log`` [rows, 3] and ``gains``
+    [rows, 3], float: of accepted moves search, iteration and planned jobs, and relative improvements.
+    """
+
+    slots: np.ndarray
+    random: np.ndarray
+    first: np.ndarray
+    current: np.ndarray
+    best: np.ndarray
+    trial: np.ndarray
+    base: np.ndarray
+    chosen: np.ndarray
+    saved: np.ndarray
+    saved_size: np.ndarray
+    moved: np.ndarray
+    key: np.ndarray
+    steep: np.ndarray
+    log: np.ndarray
+    gains: np.ndarray
+
+
+@apart
+def search(now, bits, count, rules, planner, state, find):
+    """Do ``count`` more iterations of a search; the first call of a search begins it, at iteration 0.
+
+    Return whether the search is over.
+    """
+    slots = find.slots
+    if slots[ITERATION] == 0:
+        begin(now, bits, rules, planner, state, find)
+    last = rules.iterations * (len(planner.size) if rules.per_cluster else 1)
+    stop = min(last, slots[ITERATION] + count)
+    if rules.method >= STARTS:
+        try_orders(stop, rules, planner, find)
+    while slots[ITERATION] < stop:
+        iterate(last, rules, planner, find)
+        slots[ITERATION] += 1
+    over = slots[ITERATION] >= last
+    if over:
+        if slots[BETTER] == 0:
+            restore(planner, find)
+            seat_all(planner)
+        slots[SEARCHES] += 1
+        slots[ITERATION] = 0
+    return over
+
+
+@apart
+def begin(now, bits, rules, planner, state, find):
+    """Begin a search: account for users, and evaluate the plan as it is."""
+    numbers, slots = planner.numbers, find.slots
+    numbers[NOW], numbers[BITS], numbers[STRIDE] = now, bits, SPACING
+    gather_ends(state, planner)
+    account(now, rules, planner, state)
+    slots[JOBS] = slots[ACCEPTED] = slots[CANDIDATE] = slots[MOVES] = slots[STARTED_FROM] = 0
+    slots[BETTER] = 1
+    for user in range(len(planner.waits)):
+        planner.waits[user] = 0
+    for cluster in range(len(planner.size)):
+        slots[JOBS] += planner.size[cluster]
+        for position in range(planner.size[cluster]):
+            find.moved[planner.order[cluster, position]] = -rules.tenure - 1
+    seat_all(planner)
+    add_up(rules, planner, state)
+    evaluate(numbers[SUM_WAIT], numbers[SUM_SLOWDOWN], planner.waits, rules, planner, find.first)
+    for i in range(3):
+        find.current[i] = find.best[i] = find.base[i] = find.first[i]
+    save(planner, find)
+
+
+@apart
+def account(now, rules, planner, state):
+    """Add what jobs have waited and consumed since the last search to their users' sums."""
+    numbers, counters, jobs = planner.numbers, state.counters, planner.jobs
+    if rules.half_life > 0.0:
+        factor = math.exp(-math.log(2.0) * (now - numbers[SEEN_AT]) / rules.half_life)
+        for user in range(len(planner.past)):
+            planner.past[user] *= factor
+            planner.usage[user] *= factor
+    numbers[SEEN_AT] = now
+    while numbers[SEEN_STARTS] < counters[STARTED]:
+        job = state.running[numbers[SEEN_STARTS]]
+        planner.past[user_of(job, planner)] += state.start[job] - jobs.submit[job]
+        numbers[SEEN_STARTS] += 1
+    while numbers[SEEN_ENDS] < counters[ENDED]:
+        job = state.ended[numbers[SEEN_ENDS]]
+        planner.usage[user_of(job, planner)] += jobs.runtime[job] * planner.claim[planner.nodes.row[job]]
+        numbers[SEEN_ENDS] += 1
+
+
+@apart
+def add_up(rules, planner, state):
+    """Add up waits and slowdowns as planned, and find the users that count."""
+    numbers, counters, jobs = planner.numbers, state.counters, planner.jobs
+    for user in range(len(planner.waits)):
+        planner.waits[user] = 0
+        planner.inverse[user] = -1.0
+    numbers[SUM_WAIT] = numbers[SUM_SLOWDOWN] = numbers[USERS] = 0
+    unknown = len(planner.waits) - 1
+    if rules.everyone:
+        for job in range(counters[NEXT]):
+            let_count(user_of(job, planner), unknown, planner)
+    for cluster in range(len(planner.size)):
+        for position in range(planner.size[cluster]):
+            job = planner.order[cluster, position]
+            let_count(user_of(job, planner), unknown, planner)
+            planner.slowdown[job] = 0
+            if planner.at[job] != NEVER:
+                planner.slowdown[job] = slowdown_at(job, planner.at[job], planner)
+                planner.waits[user_of(job, planner)] += planner.at[job] - jobs.submit[job]
+                numbers[SUM_WAIT] += (planner.at[job] - jobs.submit[job]) * planner.scale[job]
+                numbers[SUM_SLOWDOWN] += planner.slowdown[job]
+    bits = numbers[BITS]
+    for i in range(counters[PLANS]):
+        job = state.running[state.plan[i] & ((1 << bits) - 1)]
+        start, user = state.start[job], user_of(job, planner)
+        if planner.inverse[user] >= 0.0:
+            planner.inverse[user] += (numbers[NOW] - start) * planner.claim[planner.nodes.row[job]]
+        if rules.running:
+            numbers[SUM_WAIT] += (start - jobs.submit[job]) * planner.scale[job]
+            numbers[SUM_SLOWDOWN] += slowdown_at(job, start, planner)
+    for i in range(numbers[USERS]):
+        user = planner.present[i]
+        planner.inverse[user] = 1.0 / max(planner.inverse[user], rules.least)
+
+
+@kernel
+def let_count(user, unknown, planner):
+    """Note a user that counts, with what it has consumed in ``inverse``; jobs of unknown users count for none."""
+    if user != unknown and planner.inverse[user] < 0.0:
+        planner.inverse[user] = planner.usage[user]
+        planner.present[planner.numbers[USERS]] = user
+        planner.numbers[USERS] += 1
+
+
+@kernel
+def evaluate(wait, slowdown, waits, rules, planner, criteria):
+    """Write the criteria of a plan with these sums and waits of users."""
+    criteria[WAIT] = 1.0 * wait
+    criteria[SLOWDOWN] = slowdown / UNIT
+    users = planner.numbers[USERS]
+    mean, squares = 0.0, 0.0
+    for i in range(users):
+        user = planner.present[i]
+        mean += (planner.past[user] + waits[user]) * planner.inverse[user]
+    mean /= max(users, 1)
+    for i in range(users):
+        user = planner.present[i]
+        nuwt = (planner.past[user] + waits[user]) * planner.inverse[user]
+        off = 1.0 + mean - nuwt if rules.spread == SQUARES else mean - nuwt
+        squares += off * off
+    if rules.spread == SQUARES:
+        criteria[UNFAIRNESS] = squares
+        return
+    deviation = math.sqrt(squares / max(users, 1))
+    criteria[UNFAIRNESS] = 0.0
+    if rules.spread != DEVIATION:
+        criteria[UNFAIRNESS] += mean
+    if rules.spread != MEAN:
+        criteria[UNFAIRNESS] += deviation
+
+
+@kernel
+def gain(before, after, base, rules):
+    """Return the weighted sum of relative improvements from ``before`` to ``after``."""
+    found = rules.wait * ((before[WAIT] - after[WAIT]) / max(base[WAIT], SMALLEST))
+    found += rules.slowdown * ((before[SLOWDOWN] - after[SLOWDOWN]) / max(base[SLOWDOWN], SMALLEST))
+    return found + rules.fairness * ((before[UNFAIRNESS] - after[UNFAIRNESS]) / max(base[UNFAIRNESS], SMALLEST))
+
+
+@kernel
+def draw(random, below):
+    """Return a random whole number from 0 to before ``below``, by the generator of L'Ecuyer (1988)."""
+    random[0] = random[0] * 40014 % 2147483563
+    random[1] = random[1] * 40692 % 2147483399
+    return (random[0] - random[1]) % 2147483562 * below // 2147483562
+
+
+@kernel
+def seat_all(planner):
+    """Seat all jobs of the plan."""
+    planner.numbers[TRIAL] += 1
+    for cluster in range(len(planner.size)):
+        planner.kept.states[cluster] = 0
+        while not seat(cluster, 0, 0, 0, True, planner):
+            planner.numbers[TRIAL] += 1
+
+
+@kernel
+def start_trial(planner):
+    """Let the sums of a trial begin as those of the plan."""
+    numbers = planner.numbers
+    numbers[TRIAL] += 1
+    numbers[TRIAL_WAIT], numbers[TRIAL_SLOWDOWN] = numbers[SUM_WAIT], numbers[SUM_SLOWDOWN]
+    for i in range(numbers[USERS]):
+        planner.trial_waits[planner.present[i]] = planner.waits[planner.present[i]]
+
+
+@kernel
+def shift(order, source, target):
+    """Move the job at position ``source`` to ``target``."""
+    job = order[source]
+    while source < target:
+        order[source] = order[source + 1]
+        source += 1
+    while source > target:
+        order[source] = order[source - 1]
+        source -= 1
+    order[target] = job
+
+
+@kernel
+def move(source, i, target, j, planner):
+    """Move the job at position ``i`` of a cluster to position ``j`` of the same, or of another."""
+    if source == target:
+        shift(planner.order[source], i, j)
+        return
+    job = planner.order[source, i]
+    planner.size[source] -= 1
+    shift(planner.order[source], i, planner.size[source])
+    planner.order[target, planner.size[target]] = job
+    shift(planner.order[target], planner.size[target], j)
+    planner.size[target] += 1
+
+
+@kernel
+def seat_moved(source, i, target, j, best, planner):
+    """Seat all that a move changes; return whether all jobs fit."""
+    if source == target:
+        return seat(source, min(i, j), max(i, j), 0, best, planner)
+    job = planner.order[target, j]
+    leaves = planner.at[job] + planner.fit[job] if planner.at[job] != NEVER else 0
+    return seat(source, i, i, leaves, best, planner) and seat(target, j, j, 0, best, planner)
+
+
+@apart
+def try_move(source, i, target, j, rules, planner, find):
+    """Evaluate a move in ``find.trial``, and take it back; return whether all jobs fit."""
+    move(source, i, target, j, planner)
+    start_trial(planner)
+    fits = seat_moved(source, i, target, j, False, planner)
+    if fits:
+        numbers = planner.numbers
+        evaluate(numbers[TRIAL_WAIT], numbers[TRIAL_SLOWDOWN], planner.trial_waits, rules, planner, find.trial)
+    move(target, j, source, i, planner)
+    return fits
+
+
+@apart
+def make_move(source, i, target, j, planner):
+    """Make a move."""
+    move(source, i, target, j, planner)
+    planner.numbers[TRIAL] += 1
+    seat_moved(source, i, target, j, True, planner)
+
+
+@kernel
+def gain_over_best(rules, find):
+    """Return the weighted sum of relative improvements of the trial over the best plan."""
+    if rules.from_first:
+        return gain(find.best, find.trial, find.first, rules)
+    return gain(find.best, find.trial, find.best, rules)
+
+
+@apart
+def accept(rules, planner, find):
+    """Go on from the trial, which is now the plan; remember it if it is the best."""
+    slots = find.slots
+    row = slots[FOUND]
+    if row < len(find.log):
+        find.log[row, 0], find.log[row, 1], find.log[row, 2] = slots[SEARCHES], slots[ITERATION], slots[JOBS]
+        for i in range(3):
+            find.gains[row, i] = (find.current[i] - find.trial[i]) / max(find.current[i], SMALLEST)
+        slots[FOUND] = row + 1
+    slots[ACCEPTED] += 1
+    better = gain_over_best(rules, find) > 0.0
+    for i in range(3):
+        find.current[i] = find.trial[i]
+        if not rules.from_first:
+            find.base[i] = find.trial[i]
+    slots[BETTER] = 1 if better else 0
+    if better:
+        for i in range(3):
+            find.best[i] = find.trial[i]
+        if rules.method == ANNEAL or rules.method == TABU:
+            save(planner, find)
+
+
+@apart
+def save(planner, find):
+    """Save the lists of jobs."""
+    for cluster in range(len(planner.size)):
+        find.saved_size[cluster] = planner.size[cluster]
+        for position in range(planner.size[cluster]):
+            find.saved[cluster, position] = planner.order[cluster, position]
+
+
+@apart
+def restore(planner, find):
+    """Return to the lists saved."""
+    for cluster in range(len(planner.size)):
+        planner.size[cluster] = find.saved_size[cluster]
+        for position in range(planner.size[cluster]):
+            planner.order[cluster, position] = find.saved[cluster, position]
+
+
+@kernel
+def iterate(last, rules, planner, find):
+    """Try a move, and make it if the rule says so."""
+    slots = find.slots
+    source, place, total = 0, 0, slots[JOBS]
+    if rules.per_cluster:
+        source = slots[ITERATION] // rules.iterations
+        total = planner.size[source]
+    if total == 0:
+        return
+    if rules.method == SMITH:
+        source, i, target, j = pair_in_other_order(source, total, rules, planner, find)
+    else:
+        place = draw(find.random, total)
+        if rules.method == WORST:
+            place = worst_of_three(source, place, total, rules, planner, find)
+        source, i = at_place(source, place, rules, planner)
+        target, j = random_target(source, i, planner, find)
+        if rules.method == WORST and source == target and i > 0:
+            j = draw(find.random, i)
+    fits = (source != target or i != j) and try_move(source, i, target, j, rules, planner, find)
+    if rules.method == TABU:
+        note_candidate(source, i, target, j, fits, rules, planner, find)
+        return
+    if not fits:
+        return
+    gained = gain(find.current, find.trial, find.base, rules)
+    takes = gained > 0.0
+    if rules.method == ANNEAL and not takes:
+        temperature = rules.temperature * (1.0 - slots[ITERATION] / last)
+        takes = temperature > 0.0 and draw(find.random, 1 << 30) < math.exp(gained / temperature) * (1 << 30)
+    if takes:
+        make_move(source, i, target, j, planner)
+        accept(rules, planner, find)
+
+
+@kernel
+def at_place(source, place, rules, planner):
+    """Return cluster and position of the job at ``place`` among all, or of cluster ``source``."""
+    if not rules.per_cluster:
+        while place >= planner.size[source]:
+            place -= planner.size[source]
+            source += 1
+    return source, place
+
+
+@kernel
+def random_target(source, i, planner, find):
+    """Return a random cluster that a job may use, and a random position there."""
+    nodes = planner.nodes
+    clusters = len(planner.size)
+    target = source
+    if clusters > 1:
+        eligible = nodes.requests.eligible[nodes.row[planner.order[source, i]]]
+        count = 0
+        for cluster in range(clusters):
+            count += eligible >> cluster & 1
+        at = draw(find.random, count)
+        target = -1
+        while at >= 0:
+            target += 1
+            at -= eligible >> target & 1
+    return target, draw(find.random, planner.size[target] + (0 if target == source else 1))
+
+
+@apart
+def worst_of_three(source, place, total, rules, planner, find):
+    """Return the place of the job with the largest slowdown of that at ``place`` and two more."""
+    for _ in range(2):
+        other = draw(find.random, total)
+        one_cluster, one = at_place(source, place, rules, planner)
+        cluster, position = at_place(source, other, rules, planner)
+        if planner.slowdown[planner.order[cluster, position]] > planner.slowdown[planner.order[one_cluster, one]]:
+            place = other
+    return place
+
+
+@apart
+def note_candidate(source, i, target, j, fits, rules, planner, find):
+    """Remember the best move of a round, and make it at the end of the round."""
+    slots = find.slots
+    if fits:
+        job = planner.order[source, i]
+        gained = gain(find.current, find.trial, find.base, rules)
+        free = slots[MOVES] - find.moved[job] > rules.tenure
+        if not free:
+            free = gain_over_best(rules, find) > 0.0
+        if free and (slots[CANDIDATE] == 0 or gained > find.chosen[0]):
+            slots[CANDIDATE], slots[TO_CLUSTER], slots[TO_POSITION] = job + 1, target, j
+            find.chosen[0] = gained
+    if slots[ITERATION] % CANDIDATES != CANDIDATES - 1 or slots[CANDIDATE] == 0:
+        return
+    job = slots[CANDIDATE] - 1
+    slots[CANDIDATE] = 0
+    cluster, position = 0, 0
+    while planner.order[cluster, position] != job:
+        position += 1
+        if position == planner.size[cluster]:
+            cluster, position = cluster + 1, 0
+    make_move(cluster, position, slots[TO_CLUSTER], slots[TO_POSITION], planner)
+    numbers = planner.numbers
+    evaluate(numbers[SUM_WAIT], numbers[SUM_SLOWDOWN], planner.waits, rules, planner, find.trial)
+    slots[MOVES] += 1
+    find.moved[job] = slots[MOVES]
+    accept(rules, planner, find)
+
+
+@apart
+def try_orders(stop, rules, planner, find):
+    """Try to put all jobs in a few orders, each an iteration."""
+    slots = find.slots
+    most = AGAIN if rules.method == SMITH else 3
+    while slots[STARTED_FROM] < most and slots[ITERATION] < stop:
+        save(planner, find)
+        set_keys(slots[STARTED_FROM], rules, planner, find)
+        start_trial(planner)
+        fits = True
+        for cluster in range(len(planner.size)):
+            sort_by_key(planner.order[cluster], planner.size[cluster], find.key, planner.room)
+            fits = fits and seat(cluster, 0, planner.size[cluster], 0, False, planner)
+        numbers = planner.numbers
+        evaluate(numbers[TRIAL_WAIT], numbers[TRIAL_SLOWDOWN], planner.trial_waits, rules, planner, find.trial)
+        slots[STARTED_FROM] += 1
+        if fits and gain(find.current, find.trial, find.base, rules) > 0.0:
+            seat_all(planner)
+            accept(rules, planner, find)
+        else:
+            restore(planner, find)
+            if rules.method == SMITH:
+                slots[STARTED_FROM] = most
+        slots[ITERATION] += 1
+
+
+@apart
+def set_keys(which, rules, planner, find):
+    """Set the keys of all planned jobs for one of the orders that are tried."""
+    if rules.method == SMITH:
+        set_steepness(rules, planner, find)
+    for cluster in range(len(planner.size)):
+        for position in range(planner.size[cluster]):
+            job = planner.order[cluster, position]
+            if rules.method == SMITH:
+                find.key[job] = smith_key(job, rules, planner, find)
+            elif which == 0:
+                find.key[job] = planner.fit[job]
+            elif which == 1:
+                find.key[job] = 1.0 * planner.fit[job] * planner.jobs.procs[job]
+            else:
+                user = user_of(job, planner)
+                find.key[job] = -(planner.past[user] + planner.waits[user]) * planner.inverse[user]
+
+
+@apart
+def set_steepness(rules, planner, find):
+    """Set by how much a second of wait of each user's jobs makes unfairness worse, weighted and relative."""
+    users = planner.numbers[USERS]
+    mean, squares = 0.0, 0.0
+    for i in range(users):
+        user = planner.present[i]
+        mean += (planner.past[user] + planner.waits[user]) * planner.inverse[user]
+    mean /= max(users, 1)
+    for i in range(users):
+        user = planner.present[i]
+        off = (planner.past[user] + planner.waits[user]) * planner.inverse[user] - mean
+        squares += off * off
+    deviation = max(math.sqrt(squares / max(users, 1)), SMALLEST)
+    find.steep[len(planner.waits) - 1] = 0.0
+    for i in range(users):
+        user = planner.present[i]
+        off = (planner.past[user] + planner.waits[user]) * planner.inverse[user] - mean
+        slope = 0.0
+        if rules.spread == SQUARES:
+            slope = 2.0 * off  # the others' part is the same for all
+        if rules.spread == SUM or rules.spread == MEAN:
+            slope = 1.0
+        if rules.spread == SUM or rules.spread == DEVIATION:
+            slope += off / deviation
+        slope *= planner.inverse[user] / max(users, 1)
+        find.steep[user] = rules.fairness * slope / max(find.base[UNFAIRNESS], SMALLEST)
+
+
+@kernel
+def smith_key(job, rules, planner, find):
+    """Return the area of a job over what a second of its wait costs; the smallest goes first."""
+    cost = rules.wait * planner.scale[job] / max(find.base[WAIT], SMALLEST) + find.steep[user_of(job, planner)]
+    if planner.slowdown[job] > planner.numbers[LEAST] * planner.scale[job]:
+        cost += rules.slowdown * planner.rate[job] / UNIT / max(find.base[SLOWDOWN], SMALLEST)
+    area = 1.0 * planner.fit[job] * planner.claim[planner.nodes.row[job]]
+    return area / cost if cost > 0.0 else 1e300
+
+
+@apart
+def sort_by_key(order, size, key, room):
+    """Sort the first ``size`` jobs by their keys, with as much ``room``; equal ones stay in their order."""
+    width = 1
+    while width < size:
+        for first in range(0, size, 2 * width):
+            middle, last = min(first + width, size), min(first + 2 * width, size)
+            one, other = first, middle
+            for i in range(first, last):
+                if one < middle and (other == last or key[order[one]] <= key[order[other]]):
+                    room[i] = order[one]
+                    one += 1
+                else:
+                    room[i] = order[other]
+                    other += 1
+        for i in range(size):
+            order[i] = room[i]
+        width *= 2
+
+
+@apart
+def pair_in_other_order(source, total, rules, planner, find):
+    """Return the move of a random later job to a random earlier one's position.
+
+    The later has the smaller key, if such a pair is found soon.
+    """
+    i = j = cluster = 0
+    set_steepness(rules, planner, find)
+    for _ in range(PAIRS):
+        cluster, one = at_place(source, draw(find.random, total), rules, planner)
+        target, other = random_target(cluster, one, planner, find)
+        if target != cluster:
+            return cluster, one, target, other
+        i, j = max(one, other), min(one, other)
+        late, early = planner.order[cluster, i], planner.order[cluster, j]
+        if smith_key(late, rules, planner, find) < smith_key(early, rules, planner, find):
+            break
+    return cluster, i, cluster, j

@@ -1,0 +1,282 @@
+"""The arrays of a planner, its searches between passes, and the tables of what it planned."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from sim.kernel.planning_search import ACCEPTED, FOUND, JOBS, METHODS, SLOTS, SPREADS, Rules, Search, search
+from sim.kernel.planning_seats import (
+    BOUND,
+    EVERY,
+    FINE,
+    LEAST,
+    NUMBERS,
+    POOL,
+    TELLS,
+    TOLD,
+    TOLD_NODES,
+    UNIT,
+    WIDTH,
+    Kept,
+    Planner,
+)
+from sim.kernel.scratch import Scratch
+from sim.kernel.state import CHOICE, CHOSEN, Estimates, Jobs, State
+from sim.machine.nodes import MEMORY_KIB, PROCS, Layout, Nodes, Requests
+from sim.planning import PlanRS
+from sim.prepare import OnClusters
+
+KEPT_HEAP = 1 << 16
+"""Ends that are kept with states of a cluster's plan, in all."""
+KEPT_TABLES = 1 << 20
+"""Numbers that are kept of what is free, in all."""
+MOST_KEPT = 256
+TOGETHER, TOGETHER_LIMITED = 4096, 16
+"""Iterations between two looks at the clock, without and with a limit of time."""
+
+
+def pool_as_cluster(procs: int, arrays: Jobs) -> OnClusters:
+    """Return a pool of ``procs`` processors as one cluster with one node, for the algorithms that plan nodes."""
+    jobs = len(arrays.procs)
+    none, one, no_limits = np.zeros(jobs, np.int64), np.ones(jobs, np.int64), np.zeros((jobs, 0), np.int64)
+    layout = Layout(np.array([0, 1]), np.array([[procs]]), np.zeros(1, np.int64), np.zeros((1, 0), np.int64))
+    return OnClusters(layout, Requests(one, arrays.procs[:, None].copy(), none, none, none, one, no_limits, no_limits))
+
+
+class Sizes(NamedTuple):
+    """How many users there are, and how many jobs can run at a time."""
+
+    users: int
+    running: int
+
+
+def as_planner(
+    rule: PlanRS | None, nodes: Nodes, arrays: Jobs, estimates: Estimates, sizes: Sizes, pool: bool, tells: bool, scratch: Scratch
+) -> Planner:
+    """Return fresh arrays of a planner on ``nodes``, the smallest that do where there is no ``rule``.
+
+    ``pool``: the nodes are one pool of processors. ``tells``: changes of planned starts are logged.
+    """
+    clusters = len(nodes.first) - 1
+    jobs = len(arrays.submit) if rule is not None else 0
+    users = sizes.users if rule is not None else 0
+    size, limits = nodes.free.shape, nodes.left.shape
+    states = max(1, min(MOST_KEPT, jobs, KEPT_TABLES // max(nodes.free.size + nodes.left.size, 1)))
+    take = scratch.take
+
+    numbers = np.zeros(NUMBERS, np.int64)
+    numbers[POOL], numbers[TELLS] = pool, tells
+    spare = nodes
+    if rule is not None:
+        numbers[EVERY], numbers[WIDTH], numbers[BOUND] = rule.every_s, rule.width == "sqrt", rule.bound
+        numbers[LEAST] = 0 if rule.bound == 0 else UNIT // (FINE if rule.width == "sqrt" else 1)
+        if not pool:
+            held = len(nodes.node)
+            spare = nodes._replace(
+                cluster=take("spare cluster", len(nodes.cluster)),
+                held=take("spare held", len(nodes.held)),
+                node=take("spare node", held),
+                chunk=take("spare chunk", held),
+            )
+    kept = Kept(
+        states=np.zeros(clusters, np.int64),
+        time=take("kept time", states, clusters),
+        run=take("kept run", states, clusters),
+        size=take("kept size", states, clusters),
+        place=take("kept place", states, clusters),
+        heap=take("kept heap", clusters, KEPT_HEAP if jobs else 1),
+        free=take("kept free", states, *size),
+        left=take("kept left", states, *limits),
+    )
+    stamp, told = take("stamp", jobs), take("told", jobs)
+    stamp[:] = 0
+    told[:] = -1
+    lines = 2 * jobs + 2 if tells else 0
+    return Planner(
+        numbers=numbers,
+        jobs=arrays,
+        fit=estimates.fit,
+        nodes=nodes,
+        spare=spare,
+        size=np.zeros(clusters, np.int64),
+        order=take("planned order", clusters, jobs),
+        at=take("planned at", jobs),
+        stamp=stamp,
+        ends=take("planned ends", clusters, sizes.running + 1),
+        heap=take("planned heap", jobs),
+        room=take("planned room", jobs),
+        free=take("planned free", *size),
+        left=take("planned left", *limits),
+        kept=kept,
+        scale=take("scale", jobs),
+        rate=take("rate", jobs, dtype=np.float64),
+        slowdown=take("slowdown", jobs),
+        waits=np.zeros(users + 1, np.int64),
+        trial_waits=np.zeros(users + 1, np.int64),
+        past=np.zeros(users + 1),
+        usage=np.zeros(users + 1),
+        inverse=np.zeros(users + 1),
+        claim=claims(rule.usage, nodes) if rule is not None else np.zeros(0),
+        present=np.zeros(users + 1, np.int64),
+        told=told,
+        told_nodes=take("told nodes", jobs),
+        log=take("log of plans", lines, 5),
+        log_nodes=take("log of nodes", 2 * len(nodes.node) + 2 if tells else 0),
+    )
+
+
+def claims(usage: str, nodes: Nodes) -> np.ndarray:
+    """Return for how many processors each job counts, float64 [rows], by its shares of the machine."""
+    asked = nodes.requests.chunks[:, None] * nodes.requests.each
+    procs = asked[:, PROCS].astype(np.float64)
+    if usage == "procs" or asked.shape[1] <= MEMORY_KIB:
+        return procs
+    there = nodes.capacity.sum(axis=0)
+    memory = asked[:, MEMORY_KIB] * (there[PROCS] / max(there[MEMORY_KIB], 1))
+    return np.maximum(procs, memory) if usage == "larger" else (procs + memory) / 2
+
+
+def as_rules(rule: PlanRS) -> Rules:
+    """Return what is searched for as the kernel's codes."""
+    return Rules(
+        METHODS.index(rule.search),
+        rule.iterations,
+        rule.per == "cluster",
+        float(rule.wait),
+        float(rule.slowdown),
+        float(rule.fairness),
+        SPREADS.index(rule.spread),
+        rule.base == "first",
+        rule.users == "all",
+        rule.counted == "running",
+        float(rule.least),
+        3600.0 * rule.decay,
+        float(rule.temperature),
+        rule.tenure,
+    )
+
+
+def as_search(clusters: int, jobs: int, users: int, seed: int) -> Search:
+    """Return what a search remembers, with random numbers by ``seed``."""
+    first, second = np.random.SeedSequence(seed).generate_state(2, np.uint64)
+    return Search(
+        slots=np.zeros(SLOTS, np.int64),
+        random=np.array([1 + int(first) % 2147483562, 1 + int(second) % 2147483398]),
+        first=np.zeros(3),
+        current=np.zeros(3),
+        best=np.zeros(3),
+        trial=np.zeros(3),
+        base=np.zeros(3),
+        chosen=np.zeros(1),
+        saved=np.empty((clusters, jobs), np.int64),
+        saved_size=np.zeros(clusters, np.int64),
+        moved=np.empty(jobs, np.int64),
+        key=np.empty(jobs),
+        steep=np.zeros(users),
+        log=np.zeros((TOGETHER, 3), np.int64),
+        gains=np.zeros((TOGETHER, 3)),
+    )
+
+
+class Searches:
+    """Search for better plans of a simulation, and remember what was planned.
+
+    Of ``rule`` with random numbers by ``seed``, on ``state``.
+    """
+
+    def __init__(self, rule: PlanRS, state: State, bits: int, seed: int) -> None:
+        self._planner: Planner = state.clusters.planner
+        self._state, self._bits = state._replace(clusters=None), bits
+        self._rules, self._limit = as_rules(rule), rule.limit
+        clusters, jobs = self._planner.order.shape
+        self._find = as_search(clusters, jobs, len(self._planner.waits), seed)
+        self._made, self._gains, self._costs = [], [], []  # type: ignore[var-annotated]
+        self._told, self._told_nodes = [], []  # type: ignore[var-annotated]
+        if rule.iterations > 0:
+            state.counters[CHOICE] = 0
+
+    def search(self, now: int) -> None:
+        """Search at ``now``; let the loop make another pass if the plan has changed."""
+        find, together = self._find, TOGETHER_LIMITED if self._limit else TOGETHER
+        slots = find.slots
+        rules, over, began = self._rules, False, time.perf_counter()
+        while not over:
+            if self._limit and time.perf_counter() - began >= self._limit:
+                rules = rules._replace(iterations=0)
+            over = search(now, self._bits, together, rules, self._planner, self._state, find)
+            if slots[FOUND]:
+                self._made.append((now, find.log[: slots[FOUND]].copy()))
+                self._gains.append(find.gains[: slots[FOUND]].copy())
+                slots[FOUND] = 0
+        iterations = self._rules.iterations * (len(self._planner.size) if self._rules.per_cluster else 1)
+        self._costs.append((now, int(slots[JOBS]), iterations, int(slots[ACCEPTED]), time.perf_counter() - began))
+        self._state.counters[CHOSEN] = int(slots[ACCEPTED] > 0)
+
+    def read_log(self) -> None:
+        """Take changes of plans out of the log."""
+        numbers = self._planner.numbers
+        self._told.append(self._planner.log[: numbers[TOLD]].copy())
+        self._told_nodes.append(self._planner.log_nodes[: numbers[TOLD_NODES]].copy())
+        numbers[TOLD] = numbers[TOLD_NODES] = 0
+
+    def plans(self, job_id: np.ndarray, origin: int, rows: np.ndarray | None) -> pd.DataFrame | None:
+        """Return when the plan of each job changed, and to what; None if that was not to be logged.
+
+        ``job_id`` by rows of the table, ``rows`` of which the kernel's jobs are.
+        """
+        if not self._planner.numbers[TELLS]:
+            return None
+        self.read_log()
+        told, nodes = np.concatenate(self._told), np.concatenate(self._told_nodes)
+        pool = bool(self._planner.numbers[POOL])
+        first = self._planner.nodes.first
+        places = np.concatenate(([0], np.cumsum(told[:, 4])))
+        texts = [None if pool else _ranges(nodes[a:b] - first[c]) for (a, b), c in zip(pairwise(places), told[:, 3], strict=True)]
+        table = pd.DataFrame(
+            {
+                "job_id": job_id[told[:, 0] if rows is None else rows[told[:, 0]]],
+                "time_s": told[:, 1] + origin,
+                "planned_start_s": told[:, 2] + origin,
+                "cluster": np.array(["" if pool else str(c) for c in told[:, 3]], dtype=object),
+                "nodes": np.array(texts, dtype=object),
+            }
+        )
+        return table.drop_duplicates(["job_id", "time_s"], keep="last", ignore_index=True)
+
+    def searches(self, origin: int) -> pd.DataFrame:
+        """Return the moves that were accepted."""
+        found = np.concatenate([log for _, log in self._made]) if self._made else np.zeros((0, 3), np.int64)
+        gains = np.concatenate(self._gains) if self._gains else np.zeros((0, 3))
+        times = np.repeat([now for now, _ in self._made], [len(log) for _, log in self._made]) if self._made else found[:, 0]
+        return pd.DataFrame(
+            {
+                "time_s": times.astype(np.int64) + origin,
+                "search": found[:, 0].astype(np.int32),
+                "iteration": found[:, 1].astype(np.int32),
+                "plan_jobs": found[:, 2].astype(np.int32),
+                **{name: gains[:, i] for i, name in enumerate(("wait_gain", "slowdown_gain", "fairness_gain"))},
+            }
+        )
+
+    def costs(self, origin: int) -> pd.DataFrame:
+        """Return a row a search, with the wall time that it took."""
+        names = ("time_s", "plan_jobs", "iterations", "accepted", "seconds")
+        table = pd.DataFrame(self._costs, columns=names).astype(dict(zip(names, ("i8", "i4", "i4", "i4", "f8"), strict=True)))
+        table["time_s"] += origin
+        return table
+
+
+def _ranges(nodes: np.ndarray) -> str:
+    """Return sorted numbers as text such as ``0-3,7``."""
+    found: list[str] = []
+    first = 0
+    for last in range(len(nodes)):
+        if last + 1 == len(nodes) or nodes[last + 1] != nodes[last] + 1:
+            found.append(str(nodes[first]) if first == last else f"{nodes[first]}-{nodes[last]}")
+            first = last + 1
+    return ",".join(found)

@@ -1,0 +1,111 @@
+"""Read the options of ``PlanRS`` and ``OrigBF``, the planners of Klusacek & Chlumsky (2016)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+
+from features.errors import InputError
+from models.runtime.options import check_known, chosen, number, parse, whole
+from sim.kernel.planning_search import METHODS, SPREADS
+
+MOST_ITERATIONS = 10**9
+LONGEST_S = 10**9
+
+
+@dataclass(frozen=True)
+class PlanRS:
+    """The options of ``PlanRS(...)``. What the authors leave open is said with each (docs/reference.md has all of it)."""
+
+    iterations: int = 300
+    """Of one search; 0 for no search."""
+    per: str = "search"
+    """``cluster``: so many for the jobs of each cluster, one after the other."""
+    interval: int = 60
+    """The least time from one search to the next, seconds."""
+    clock: str = "moment"
+    """Whether the interval counts from the ``moment`` of a search or from its ``end``, which is ``takes`` seconds later."""
+    takes: int = 0
+    """How long a search takes in simulated time, seconds; its plan holds at once."""
+    limit: float = 0.0
+    """The wall time after which a search is interrupted, seconds; 0 for none. With one, no run can be repeated exactly."""
+    search: str = "random"
+    """What is tried (:mod:`sim.kernel.planning_search`)."""
+    wait: float = 1.0
+    slowdown: float = 1.0
+    fairness: float = 10.0
+    """Weights of the relative improvements."""
+    width: str = "none"
+    """``sqrt``: waits and slowdowns count times the square root of the job's processors."""
+    bound: float = 10.0
+    """The threshold of bounded slowdown, seconds; 0 for slowdown."""
+    spread: str = "sum"
+    """How mean and standard deviation of NUWT are one number: their ``sum``, one alone, or ``squares``, the sum of (1 + mean - NUWT) squared."""
+    usage: str = "mean"
+    """What a user has consumed, of a machine with memory: the ``mean`` of the shares of processors and memory, the ``larger``, or ``procs``."""
+    users: str = "planned"
+    """Whose NUWT count: users with ``planned`` jobs, or ``all`` that have submitted one."""
+    least: float = 3600.0
+    """What each user counts as having consumed at the least, processor-seconds."""
+    decay: float = 0.0
+    """Hours after which waits and consumption count half; 0 for never."""
+    counted: str = "waiting"
+    """Whose waits and slowdowns count: of ``waiting`` jobs, or of ``running`` ones too."""
+    base: str = "best"
+    """What improvements are relative to: the ``best`` plan so far, or the ``first`` of the search."""
+    temperature: float = 0.02
+    """At the beginning of ``search=anneal``, in parts of the weighted sum."""
+    tenure: int = 5
+    """For how many moves ``search=tabu`` does not move a job again."""
+
+    @property
+    def every_s(self) -> int:
+        """The time from one search to the next, seconds."""
+        return self.interval + (self.takes if self.clock == "end" else 0)
+
+
+PRESETS = {
+    "paper": PlanRS(),
+    "program": PlanRS(iterations=30, per="cluster", clock="moment", width="sqrt", bound=0.0, spread="squares", usage="larger"),
+}
+_CHOICES = {
+    "per": ("search", "cluster"),
+    "clock": ("moment", "end"),
+    "search": METHODS,
+    "width": ("none", "sqrt"),
+    "spread": SPREADS,
+    "usage": ("mean", "larger", "procs"),
+    "users": ("planned", "all"),
+    "counted": ("waiting", "running"),
+    "base": ("best", "first"),
+}
+_WHOLE = {"iterations": (0, MOST_ITERATIONS), "interval": (1, LONGEST_S), "takes": (0, LONGEST_S), "tenure": (0, LONGEST_S)}
+
+
+def plan_rs(text: str) -> PlanRS:
+    """Return the options of ``PlanRS(TEXT)``; InputError for unknown options and values.
+
+    Those not given are of ``preset``: ``paper`` or ``program``.
+    """
+    given = parse(text)
+    preset = chosen(f"preset={given.get('preset')}", given.pop("preset", "paper"), tuple(PRESETS))
+    rule = replace(PRESETS[preset], **_read(given, PRESETS[preset]))  # type: ignore[arg-type]
+    if not rule.wait + rule.slowdown + rule.fairness > 0:
+        raise InputError("wait, slowdown and fairness are all 0: one of them must weigh something")
+    return rule
+
+
+def _read(given: dict[str, str], usual: PlanRS) -> dict[str, object]:
+    read: dict[str, object] = {}
+    for option, said in given.items():
+        check_known(option, (*asdict(usual), "preset"))
+        stated = f"{option}={said}"
+        if option in _CHOICES:
+            read[option] = chosen(stated, said, _CHOICES[option])
+        elif option in _WHOLE:
+            minimum, maximum = _WHOLE[option]
+            read[option] = whole(stated, said, minimum=minimum, maximum=maximum)
+        elif option == "least":
+            read[option] = number(stated, said, minimum=1.0)
+        else:
+            read[option] = number(stated, said, minimum=0.0)
+    return read

@@ -1,0 +1,137 @@
+"""PlanRS against its oracle, job by job, and against Conservative backfilling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from features.jobs.cleaning import clean
+from pipelines.ingest.swf import read_swf
+from sim import simulate
+from sim.kernel.planning_search import METHODS
+from sim.names import scheduler as named
+from tests.conftest import SHARED, needs_shared
+from tests.oracle.clusters import Ask, Node, Site
+from tests.oracle.planning import Planning
+from tests.support.machines import described, random_ask, random_site
+from tests.support.workloads import Workload, columns, crowd, dependent_crowd
+
+OPTIONS = {
+    **{
+        "preset": ["paper", "program"],
+        "per": ["search", "cluster"],
+        "interval": [1, 7, 60],
+        "spread": ["sum", "mean", "sd", "squares"],
+    },
+    **{"users": ["planned", "all"], "counted": ["waiting", "running"], "base": ["best", "first"], "width": ["none", "sqrt"]},
+    **{"usage": ["mean", "larger", "procs"], "least": [1, 3600], "fairness": [0, 1, 10], "bound": [0, 10], "decay": [0, 1]},
+}
+
+
+def starts_by_oracle(load: Workload, scheduler: str, seed: int = 0, on: Any = None, **policy: Any) -> list[int]:
+    """The oracle's starts; ``on`` a site with what jobs ask of it, or one pool."""
+    site, asks = on or (Site([[Node((load.machine,))]]), [Ask(1, (procs,)) for procs in load.procs])
+    simulation = partial(Planning, rule=named(scheduler).plan_rs, seed=seed, site=site, asks=asks)
+    return load.by_oracle(simulation=simulation, **{"estimates": load.estimates, "algorithm": "PlanRS"} | policy)[0]
+
+
+def some_policy(rng: np.random.Generator) -> dict[str, Any]:
+    return {"semantics": str(rng.choice(["per-second", "per-event", "per-second(every=7)"]))}
+
+
+def some_name(rng: np.random.Generator) -> str:
+    """PlanRS with about half of its options stated."""
+    stated = {option: rng.choice(values) for option, values in OPTIONS.items() if rng.random() < 0.4}
+    return f"PlanRS(iterations={rng.choice([0, 5, 12])}{''.join(f',{option}={value}' for option, value in stated.items())})"
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 10**9))
+def test_a_pool_is_planned_as_the_oracle_plans_it(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    make = dependent_crowd if rng.random() < 0.3 else crowd
+    load = make(rng, size=int(rng.integers(1, 30)), machine=int(rng.choice([4, 12, 64])))
+    scheduler, policy = some_name(rng), some_policy(rng) | {"dependencies": bool(load.preceding)}
+    drawn = seed if named(scheduler).draws else 0
+    made = load.schedule(scheduler, seed=drawn, **policy)
+    assert made.jobs["start_s"].tolist() == starts_by_oracle(load, scheduler, drawn, **policy)
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 10**9))
+def test_clusters_are_planned_as_the_oracle_plans_them(seed: int) -> None:
+    """With memory, properties, whole nodes and limits; jobs move between clusters."""
+    rng = np.random.default_rng(seed)
+    site = random_site(rng)
+    asks = [random_ask(rng, site) for _ in range(20)]
+    load = crowd(rng, size=20, machine=16, longest_s=300)
+    machine = described(site, asks)
+    load = replace(load, procs=[ask.chunks * ask.each[0] for ask in asks], machine=machine.procs)
+    scheduler, policy = some_name(rng), some_policy(rng)
+    drawn = seed if named(scheduler).draws else 0
+    made = load.schedule(scheduler, machine=machine, seed=drawn, **policy)
+    assert made.jobs["start_s"].tolist() == starts_by_oracle(load, scheduler, drawn, (site, asks), **policy)
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10**9))
+def test_without_search_and_with_exact_estimates_it_is_conservative(seed: int) -> None:
+    load = crowd(np.random.default_rng(seed), size=80)
+    planned, conservative = (load.schedule(name, "clairvoyant") for name in ("PlanRS(iterations=0)", "Conservative"))
+    assert columns(planned) == columns(conservative)
+
+
+@needs_shared
+def test_without_search_and_with_exact_estimates_kth_sp2_is_scheduled_conservatively() -> None:
+    trace = clean(read_swf(SHARED / "traces" / "KTH-SP2-1996-2.1-cln.swf.gz"))
+    starts = [
+        simulate(trace.jobs, procs=trace.procs, scheduler=name, predictor="clairvoyant").jobs["start_s"].tolist()
+        for name in ("PlanRS(iterations=0)", "Conservative")
+    ]
+    assert starts[0] == starts[1]
+
+
+def test_what_was_planned_is_told() -> None:
+    """The first row of a job is of its submission, and the last is its start."""
+    load = crowd(np.random.default_rng(3), size=60)
+    made = load.schedule("PlanRS(interval=1)", plans=True)
+    plans, jobs = made.plans, made.jobs.set_index("job_id")
+    assert plans is not None
+    assert made.searches is not None
+    assert made.search_costs is not None
+    assert plans["time_s"].is_monotonic_increasing
+    first, last = (plans.drop_duplicates("job_id", keep=keep).set_index("job_id") for keep in ("first", "last"))
+    assert first["time_s"].to_dict() == jobs["submit_s"].to_dict()
+    assert last["planned_start_s"].to_dict() == jobs["start_s"].to_dict()
+    assert not plans.duplicated(["job_id", "time_s"]).any()
+    same = plans.groupby("job_id")["planned_start_s"].diff() == 0
+    assert not same.any()  # on a pool nothing else can change
+    assert len(made.searches) == made.search_costs["accepted"].sum() > 0
+    assert load.schedule("PlanRS(interval=1)").plans is None
+
+
+def test_nodes_are_told_by_their_numbers_in_the_cluster() -> None:
+    site = Site([[Node((2,))], [Node((4,)), Node((4,)), Node((4,)), Node((4,))]])
+    asks = [Ask(3, (4,), clusters=frozenset({1})), Ask(1, (4,), clusters=frozenset({1})), Ask(2, (2,), clusters=frozenset({1}))]
+    load = Workload(18, [0, 0, 0], [9, 5, 5], [12, 4, 4], [9, 5, 5], ["a"] * 3, [9, 5, 5])
+    plans = load.schedule("PlanRS(iterations=0)", machine=described(site, asks), plans=True).plans
+    assert plans is not None
+    assert plans[["planned_start_s", "cluster", "nodes"]].values.tolist() == [[0, "1", "0-2"], [0, "1", "3"], [5, "1", "3"]]
+
+
+@pytest.mark.parametrize("search", METHODS)
+def test_every_search_accepts_moves_by_its_rule(search: str) -> None:
+    load = crowd(np.random.default_rng(8), size=120)
+    made = load.schedule(f"PlanRS(search={search},iterations=40,interval=1)")
+    assert made.searches is not None
+    assert (made.jobs["start_s"] >= made.jobs["submit_s"]).all()
+    assert len(made.searches) > 0
+    if search in ("random", "worst", "starts", "smith"):
+        weighed = made.searches["wait_gain"] + made.searches["slowdown_gain"] + 10 * made.searches["fairness_gain"]
+        assert (weighed > 0).all()
