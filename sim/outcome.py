@@ -29,7 +29,7 @@ from sim.kernel.start_decision import StartDecision, decide
 from sim.kernel.state import CLAMPED, ENDED, EVENTS, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
 from sim.machine.nodes import NO_LAYOUT, NO_REQUESTS
 from sim.names import PLANNERS, Scheduler
-from sim.planner import Searches, Sizes, as_planner, pool_as_cluster
+from sim.planner import Searches, Sizes, as_planner, no_planner, pool_as_cluster
 from sim.policy import Policy, kernel_settings
 from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, Prepared, as_predictor, inputs, told_quantiles
 from sim.python_predictor import Conversation
@@ -315,6 +315,6 @@ def load_kernel(weighs: bool = False, clustered: bool = False) -> None:
     clusters = None
     if clustered:
         nodes = scratch.nodes(NO_LAYOUT, NO_REQUESTS, nothing)
-        clusters = scratch.clusters(nodes, as_planner(None, nodes, jobs, estimates, Sizes(0, 0), False, False, scratch), two=False)
+        clusters = scratch.clusters(nodes, no_planner(nodes), two=False)
     work = scratch.work(0, 1, decides=weighs, scenarios=NO_SCENARIOS if weighs else None, clusters=clusters)
     run(settings, jobs, estimates, NO_DEPENDENCIES, *work, Memory(), 0, NO_SWEEP)

@@ -130,6 +130,12 @@ def as_planner(
     )
 
 
+def no_planner(nodes: Nodes) -> Planner:
+    """Return the planner of an algorithm that is none, on ``nodes``."""
+    nothing = np.zeros(0, np.int64)
+    return as_planner(None, nodes, Jobs(*[nothing] * 5), Estimates(*[nothing] * 3), Sizes(0, 0), False, False, Scratch())
+
+
 def claims(usage: str, nodes: Nodes) -> np.ndarray:
     """Return for how many processors each job counts, float64 [rows], by its shares of the machine."""
     asked = nodes.requests.chunks[:, None] * nodes.requests.each

@@ -7,13 +7,21 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sim.kernel.clusters import Clusters
 from sim.kernel.scratch import Scratch
 from sim.machine.nodes import change
 from sim.machine.plan import COMES, LEAVES, NO_START, insert, reserve, seat, withdraw
+from sim.planner import no_planner
 from tests.oracle import clusters as oracle
-from tests.support.machines import described, random_ask, random_site, random_stays
+from tests.support.machines import Described, described, random_ask, random_site, random_stays
 
 NOW = 0
+
+
+def fresh(machine: Described, table: pd.DataFrame) -> Clusters:
+    """The machine with nothing on it."""
+    nodes = Scratch().nodes(machine.layout(), machine.requests(table), np.arange(len(table)))
+    return Scratch().clusters(nodes, no_planner(nodes), two=False)
 
 
 @settings(max_examples=300)
@@ -26,7 +34,7 @@ def test_the_earliest_gap_and_its_nodes_are_those_of_a_search_through_all_moment
     asks = [*(stay.ask for stay in stays), *(random_ask(rng, site) for _ in range(4))]
     machine = described(site, asks)
     table = pd.DataFrame({"job_id": np.arange(1, len(asks) + 1)})
-    clusters = Scratch().clusters(machine.layout(), machine.requests(table), np.arange(len(asks)), two=False)
+    clusters = fresh(machine, table)
     nodes, plan = clusters.nodes, clusters.plan
     for row, stay in enumerate(stays):
         nodes.cluster[row], nodes.held[row] = stay.cluster, len(stay.chunks)
@@ -63,6 +71,6 @@ def test_the_earliest_gap_and_its_nodes_are_those_of_a_search_through_all_moment
 def test_a_job_that_may_run_nowhere_has_no_start() -> None:
     site = oracle.Site([[oracle.Node((4,))]], [[]])
     machine = described(site, [oracle.Ask(1, (2,), clusters=frozenset())])
-    clusters = Scratch().clusters(machine.layout(), machine.requests(pd.DataFrame({"job_id": [1]})), np.arange(1), two=False)
+    clusters = fresh(machine, pd.DataFrame({"job_id": [1]}))
     assert seat(0, 10, NOW, NO_START, clusters.nodes, clusters.plan) == NO_START
     assert COMES > LEAVES  # the order of events at one moment
