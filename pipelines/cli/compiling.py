@@ -58,14 +58,14 @@ def announce_compilation() -> None:
     register("numba:compile", _Announcer())
 
 
-def compile_scheduler(weighs: bool = False) -> None:
+def compile_scheduler(weighs: bool = False, clustered: bool = False) -> None:
     """Compile the schedulers' kernel, or load it from its cache.
 
-    Harm, which ``weighs``, has one of its own.
+    Harm, which ``weighs``, and ``clustered`` machines have one of their own each.
     """
     from sim.outcome import load_kernel
 
-    load_kernel(weighs)
+    load_kernel(weighs, clustered)
 
 
 def compile_cluster() -> None:
@@ -79,6 +79,7 @@ def compile_cluster() -> None:
 KERNELS: dict[str, Callable[[], None]] = {
     "schedulers": compile_scheduler,
     "Harm": partial(compile_scheduler, weighs=True),
+    "clusters": partial(compile_scheduler, clustered=True),
     "cluster": compile_cluster,
 }
 

@@ -10,12 +10,32 @@ from __future__ import annotations
 import numpy as np
 
 from features.jit import apart, kernel
-from sim.kernel.clusters import EARLIER, LATER, PLANNED, insert, leave, line_up, plan_running, start_in, start_planned
-from sim.kernel.passes import CONSERVATIVE, EASY, JUSTBF, PLANRS, STRICT
+from sim.kernel.clusters import (
+    EARLIER,
+    GAINS,
+    HEAD,
+    LATER,
+    PLANNED,
+    RESERVATIONS,
+    RESERVED_IN,
+    SHADOW_AT,
+    UNKNOWN,
+    insert,
+    join,
+    leave,
+    line_up,
+    plan_running,
+    start_in,
+    start_planned,
+)
+from sim.kernel.passes import CONSERVATIVE, EASY, JUSTBF, LIST, PLANRS, STRICT, primary_key
 from sim.kernel.planning import planned_pass
-from sim.kernel.state import AS_PLANNED, EVENTS, FREE, NEVER, PLANS, WAITING
-from sim.machine.nodes import NOWHERE, change, choose, fits, room_on, within_limits
+from sim.kernel.state import AS_PLANNED, EVENTS, FREE, NEVER, PLANS, STARTED, WAITING
+from sim.machine.nodes import NO_LIMIT, NOWHERE, change, choose, fits, room_on, within_limits
 from sim.machine.plan import NO_START, drop_past, foresee_end, reserve, seat, withdraw
+
+MOST_GAINS = 8
+"""Gains that are looked through before a job is tried again; after more of them it is tried at once."""
 
 
 @apart
@@ -25,8 +45,11 @@ def clusters_pass(settings, now, jobs, estimates, state, clusters):
         planned_pass(now, jobs, estimates, state, clusters, settings.bits)
         leave(settings, state, clusters)
         return
+    clusters.numbers[HEAD] = 0  # a reservation holds until the next pass
+    clusters.numbers[RESERVATIONS] += 1
     if state.counters[WAITING] == 0:
         return
+    started = state.counters[STARTED]
     line_up(settings, now, jobs, estimates, state, clusters)
     if settings.algorithm == CONSERVATIVE:
         compress(settings, now, jobs, estimates, state, clusters)
@@ -39,18 +62,54 @@ def clusters_pass(settings, now, jobs, estimates, state, clusters):
                 backfill(settings, first, now, jobs, estimates, state, clusters)
             else:
                 backfill_behind_several(settings, now, jobs, estimates, state, clusters)
-    leave(settings, state, clusters)
+    if state.counters[STARTED] > started:
+        leave(settings, state, clusters)
 
 
 @kernel
 def first_room(job, clusters):
     """Return the first cluster in which ``job`` fits now, or NOWHERE."""
-    nodes = clusters.nodes
+    nodes, known, gains = clusters.nodes, clusters.known, clusters.numbers[GAINS]
+    row = nodes.row[job]
+    kind = known.kind[row]
+    if known.refused[kind] == gains:
+        return NOWHERE
+    return look_for_room(row, kind, clusters)
+
+
+@apart
+def look_for_room(row, kind, clusters):
+    """Return the first cluster in which a job fits now, or NOWHERE, which is noted of its kind."""
+    nodes, known, gains = clusters.nodes, clusters.known, clusters.numbers[GAINS]
     found = NOWHERE
-    for cluster in range(len(nodes.first) - 1):
-        if found == NOWHERE and fits(nodes.row[job], cluster, nodes, nodes.free, nodes.left):
-            found = cluster
+    if known.refused[kind] == UNKNOWN or gained_something(row, known.refused[kind], clusters):
+        cluster = 0
+        while found == NOWHERE and cluster < len(nodes.first) - 1:
+            if fits(row, cluster, nodes, nodes.free, nodes.left):
+                found = cluster
+            cluster += 1
+    if found == NOWHERE:
+        known.refused[kind] = gains
     return found
+
+
+@kernel
+def gained_something(row, since, clusters):
+    """Tell whether what was given back ``since`` so many gains can help a job that did not fit then."""
+    nodes, gains, gained = clusters.nodes, clusters.numbers[GAINS], clusters.known.gained
+    if gains - since > min(MOST_GAINS, len(gained)):
+        return True
+    for gain in range(since, gains):
+        other = gained[gain % len(gained)]
+        if nodes.requests.eligible[row] >> nodes.cluster[other] & 1 == 0:
+            continue
+        if room_on_its_nodes(other, row, nodes, nodes.free) > 0:
+            return True
+        for kind in range(nodes.requests.limit.shape[1]):
+            limit = nodes.requests.limit[row, kind]
+            if limit != NO_LIMIT and limit == nodes.requests.limit[other, kind]:
+                return True
+    return False
 
 
 @kernel
@@ -85,40 +144,82 @@ def start_in_order(settings, now, jobs, estimates, state, clusters):
 @kernel
 def backfill(settings, first, now, jobs, estimates, state, clusters):
     """Start the jobs that may start although the head, number ``first``, waits."""
-    nodes, ahead, line = clusters.nodes, clusters.ahead, clusters.front if settings.one_queue else clusters.back
-    reserved, shadow, known = NOWHERE, NEVER, False
+    head, line = clusters.front.job[first], clusters.front if settings.one_queue else clusters.back
     for i in range(first + 1 if settings.one_queue else 0, state.counters[WAITING]):
-        job = line.job[i]
-        row, fit = nodes.row[job], estimates.fit[job]
-        if state.start[job] >= 0:
-            continue
-        for cluster in range(len(nodes.first) - 1):
-            if not fits(row, cluster, nodes, nodes.free, nodes.left):
-                continue
-            if not known:
-                reserved, shadow = reserve_ahead(clusters.front.job[first], settings.bits, state, clusters)
-                known = True
-            if cluster == reserved and now + fit > shadow:
-                if not fits(row, cluster, nodes, ahead.both, ahead.both_left):
-                    continue
-                choose(row, cluster, nodes, ahead.both)
-                change(row, -1, nodes, ahead.free, ahead.left)
-            else:
-                choose(row, cluster, nodes, nodes.free)
-            start_planned(job, now, jobs, estimates, state, clusters, settings.bits)
-            if cluster == reserved:
-                note_both(row, nodes, ahead)
-            break
+        if not known_to_wait(line.kind[i], estimates.fit[line.job[i]], now, clusters) and state.start[line.job[i]] < 0:
+            start_behind(head, line.job[i], now, jobs, estimates, state, clusters, settings.bits)
+
+
+@kernel
+def known_to_wait(kind, fit, now, clusters):
+    """Tell whether a job is known not to fit, or not beside the reservation if it stays beyond the shadow time."""
+    numbers, known = clusters.numbers, clusters.known
+    return known.refused[kind] == numbers[GAINS] or (known.beside[kind] == numbers[RESERVATIONS] and now + fit > numbers[SHADOW_AT])
+
+
+@apart
+def start_behind(head, job, now, jobs, estimates, state, clusters, bits):
+    """Start ``job`` where it fits now and does not delay ``head``, if anywhere; tell whether it has started."""
+    nodes, ahead, numbers = clusters.nodes, clusters.ahead, clusters.numbers
+    row, last = nodes.row[job], len(nodes.first) - 1
+    cluster = first_room(job, clusters)
+    if cluster == NOWHERE:
+        return False
+    if numbers[HEAD] != head + 1:
+        reserve_ahead(head, bits, state, clusters)
+    late = now + estimates.fit[job] > numbers[SHADOW_AT]
+    if cluster == numbers[RESERVED_IN] and late and not fits(row, cluster, nodes, ahead.both, ahead.both_left):
+        cluster += 1
+        while cluster < last and not fits(row, cluster, nodes, nodes.free, nodes.left):
+            cluster += 1
+    if cluster == last:
+        clusters.known.beside[clusters.known.kind[row]] = numbers[RESERVATIONS]
+        return False
+    if cluster == numbers[RESERVED_IN] and late:
+        choose(row, cluster, nodes, ahead.both)
+        change(row, -1, nodes, ahead.free, ahead.left)
+    else:
+        choose(row, cluster, nodes, nodes.free)
+    start_planned(job, now, jobs, estimates, state, clusters, bits)
+    if cluster == numbers[RESERVED_IN]:
+        note_both(row, nodes, ahead)
+    return True
+
+
+@kernel
+def submit_alone(settings, job, now, jobs, estimates, state, clusters):
+    """Start ``job``, just submitted, or let it wait; return False if a pass is needed for that.
+
+    Nothing has changed since the last pass, and what was refused stays so.
+    """
+    counters, front = state.counters, clusters.front
+    behind = settings.algorithm == LIST or (
+        (settings.algorithm == STRICT or settings.algorithm == EASY)
+        and primary_key(settings, job, now, jobs, estimates, counters) >= front.key[0]
+    )
+    started = False
+    if behind and settings.algorithm == LIST:
+        cluster = first_room(job, clusters)
+        started = cluster != NOWHERE
+        if started:
+            start_in(job, cluster, now, jobs, estimates, state, clusters, settings.bits)
+    elif behind and settings.algorithm == EASY:
+        waits = known_to_wait(clusters.known.kind[clusters.nodes.row[job]], estimates.fit[job], now, clusters)
+        started = not waits and start_behind(front.job[0], job, now, jobs, estimates, state, clusters, settings.bits)
+    if not started:
+        join(settings, job, now, jobs, estimates, state, clusters)
+    return behind
 
 
 @apart
 def reserve_ahead(head, bits, state, clusters):
-    """Reserve for the ``head``; return the cluster and the shadow time, NOWHERE and NEVER if there is none.
+    """Reserve for the ``head``: in NOWHERE and NEVER if it fits at no time that is known.
 
     The shadow time is the earliest predicted end by which it fits into a cluster; all that are predicted to end at that very
     second have ended. ``Clusters.ahead`` is what remains then beside it.
     """
-    nodes, ahead, head_row = clusters.nodes, clusters.ahead, clusters.nodes.row[head]
+    nodes, ahead, numbers, head_row = clusters.nodes, clusters.ahead, clusters.numbers, clusters.nodes.row[head]
+    numbers[HEAD], numbers[RESERVED_IN], numbers[SHADOW_AT] = head + 1, NOWHERE, NEVER
     for node in range(len(nodes.free)):
         for resource in range(nodes.free.shape[1]):
             ahead.free[node, resource] = nodes.free[node, resource]
@@ -153,8 +254,8 @@ def reserve_ahead(head, bits, state, clusters):
                         ahead.both[node, resource] = min(nodes.free[node, resource], ahead.free[node, resource])
                 for limit in range(nodes.left.shape[1]):
                     ahead.both_left[cluster, limit] = min(nodes.left[cluster, limit], ahead.left[cluster, limit])
-                return cluster, shadow
-    return NOWHERE, NEVER
+                numbers[RESERVED_IN], numbers[SHADOW_AT] = cluster, shadow
+                return
 
 
 @kernel
@@ -248,7 +349,7 @@ def compress(settings, now, jobs, estimates, state, clusters):
         start = seat_job(job, now, NO_START, jobs, estimates, state, clusters, settings.bits)
         line.key[i] = start if start < NO_START else np.inf
     for i in range(counters[WAITING]):
-        insert(line, i, line.job[i], line.key[i])
+        insert(line, i, line.job[i], line.key[i], line.kind[i])
     counters[AS_PLANNED] = PLANNED
 
 

@@ -18,21 +18,40 @@ from sim.kernel.state import PLANS, STARVING, WAITING, start_job
 from sim.machine.nodes import Nodes, change, choose
 from sim.machine.plan import Plan, foresee_end
 
-KEYED, NUMBERS = range(2)
-"""Slots of ``Clusters.numbers``. KEYED: the row below which starving jobs have the key of such."""
+KEYED, GAINS, HEAD, RESERVED_IN, SHADOW_AT, RESERVATIONS, NUMBERS = range(7)
+"""Slots of ``Clusters.numbers``. KEYED: the row below which starving jobs have the key of such. GAINS: how often something was given back.
+Of EASY's reservation, HEAD: the job that has it, plus one, 0 if none is known; the cluster and the shadow time; how many there have been."""
+
+UNKNOWN = -1
+"""Value in ``Refusals``: no job of this kind has been refused yet."""
 
 LATER, PLANNED, EARLIER = range(3)
 """Values of ``counters[AS_PLANNED]``: some job may stay longer than planned, all goes as planned, some job has ended earlier."""
 
 
 class Line(NamedTuple):
-    """Waiting jobs in order of their keys, then of submission: int64 [jobs] and float64 [jobs].
+    """Waiting jobs in order of their keys, then of submission, int64 [jobs]; ``key`` float64 [jobs].
 
-    The first ``counters[WAITING]`` are used.
+    The first ``counters[WAITING]`` are used. ``kind`` is what the job asks for, as in :class:`Refusals`.
     """
 
     job: np.ndarray
     key: np.ndarray
+    kind: np.ndarray
+
+
+class Refusals(NamedTuple):
+    """What is known not to fit, int64: jobs of one ``kind`` [rows] ask for the same.
+
+    ``refused`` [kinds]: after how many gains none of this kind fitted anywhere; it fits only once something that it can use has
+    been given back. ``beside`` [kinds]: the number of the reservation beside which none fits that stays beyond its shadow time.
+    ``gained`` [jobs] are the rows whose nodes were given back last, in turn.
+    """
+
+    kind: np.ndarray
+    refused: np.ndarray
+    beside: np.ndarray
+    gained: np.ndarray
 
 
 class Ahead(NamedTuple):
@@ -59,6 +78,7 @@ class Clusters(NamedTuple):
     back: Line
     plan: Plan
     ahead: Ahead
+    known: Refusals
     numbers: np.ndarray
     planner: Planner
 
@@ -66,23 +86,25 @@ class Clusters(NamedTuple):
 @kernel
 def join(settings, job, now, jobs, estimates, state, clusters):
     """Let ``job``, just submitted, join the waiting jobs."""
-    waiting = state.counters[WAITING]
-    insert(clusters.front, waiting, job, primary_key(settings, job, now, jobs, estimates, state.counters))
+    waiting, kind = state.counters[WAITING], clusters.known.kind[clusters.nodes.row[job]]
+    insert(clusters.front, waiting, job, primary_key(settings, job, now, jobs, estimates, state.counters), kind)
     if not settings.one_queue:
-        insert(clusters.back, waiting, job, backfill_key(settings, job, now, jobs, estimates))
+        insert(clusters.back, waiting, job, backfill_key(settings, job, now, jobs, estimates), kind)
     state.counters[WAITING] = waiting + 1
 
 
 @kernel
-def insert(line, size, job, key):
+def insert(line, size, job, key, kind):
     """Insert ``job`` into the first ``size``, which are in order, behind those before it."""
     i = size
     while i > 0 and (line.key[i - 1] > key or (line.key[i - 1] == key and line.job[i - 1] > job)):
         line.key[i] = line.key[i - 1]
         line.job[i] = line.job[i - 1]
+        line.kind[i] = line.kind[i - 1]
         i -= 1
     line.key[i] = key
     line.job[i] = job
+    line.kind[i] = kind
 
 
 @apart
@@ -100,10 +122,10 @@ def line_up(settings, now, jobs, estimates, state, clusters):
     if settings.backfill == STANDARDISED:
         standardise(settings.given_backfill_weights, settings.backfill_weights, front.job, 0, waiting, jobs, estimates, now)
     for i in range(waiting):
-        insert(front, i, front.job[i], primary_key(settings, front.job[i], now, jobs, estimates, counters))
+        insert(front, i, front.job[i], primary_key(settings, front.job[i], now, jobs, estimates, counters), front.kind[i])
     if settings.backfill_changing and not settings.one_queue:
         for i in range(waiting):
-            insert(back, i, back.job[i], backfill_key(settings, back.job[i], now, jobs, estimates))
+            insert(back, i, back.job[i], backfill_key(settings, back.job[i], now, jobs, estimates), back.kind[i])
 
 
 @kernel
@@ -125,8 +147,10 @@ def start_planned(job, now, jobs, estimates, state, clusters, bits):
 @kernel
 def give_back(job, clusters):
     """Give back what a job has run on."""
-    nodes = clusters.nodes
+    nodes, numbers, gained = clusters.nodes, clusters.numbers, clusters.known.gained
     change(nodes.row[job], 1, nodes, nodes.free, nodes.left)
+    gained[numbers[GAINS] % len(gained)] = nodes.row[job]
+    numbers[GAINS] += 1
 
 
 @kernel
@@ -156,5 +180,6 @@ def drop_started(line, size, state):
         if state.start[line.job[i]] < 0:
             line.job[left] = line.job[i]
             line.key[left] = line.key[i]
+            line.kind[left] = line.kind[i]
             left += 1
     return left

@@ -12,7 +12,7 @@ import numpy as np
 from features.jit import apart, kernel
 from models.runtime.dispatch import OUTSIDE, TABLE, answer_to, answers_apart, estimate, estimate_again, learn, started, wants_starts
 from models.runtime.protocol import END, FIT
-from sim.kernel.cluster_passes import clusters_pass, fits_somewhere
+from sim.kernel.cluster_passes import clusters_pass, fits_somewhere, submit_alone
 from sim.kernel.clusters import EARLIER, LATER, give_back, join
 from sim.kernel.corrections import CONDITIONAL, RENEWED, corrected
 from sim.kernel.dependencies import next_submission, release, take
@@ -187,8 +187,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 continue  # time alone starts no job
 
             if (
-                clusters is None
-                and arriving == 1
+                arriving == 1
                 and counters[CHANGED] == 0
                 and counters[WAITING] > 0
                 and settings.steady
@@ -196,7 +195,11 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 and now < counters[CHOICE]
             ):
                 job = submit_job(settings, jobs, estimates, memory, state)
-                if submit_pass(settings, job, now, jobs, estimates, front, back, profile, state):
+                if clusters is None:
+                    done = submit_pass(settings, job, now, jobs, estimates, front, back, profile, state)
+                else:
+                    done = submit_alone(settings, job, now, jobs, estimates, state, clusters)
+                if done:
                     continue
             else:
                 for _ in range(arriving):

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sim.kernel.clusters import NUMBERS, Ahead, Clusters, Line
+from sim.kernel.clusters import NUMBERS, UNKNOWN, Ahead, Clusters, Line, Refusals
 from sim.kernel.planning_seats import Planner
 from sim.kernel.profile import SIZE, Profile, blocks_for, bounds_for
 from sim.kernel.queue import BLOCK_BITS, CLASSES, GROUP_BITS, Queue, queue_capacity, width_classes
 from sim.kernel.scenarios import Scenarios
 from sim.kernel.state import CHOICE, COUNTERS, EVENTS, FREE, NEVER, State
-from sim.machine.nodes import NOWHERE, Layout, Nodes, Requests, levels, rooms
+from sim.machine.nodes import NOWHERE, Layout, Nodes, Requests, kinds_of, levels, rooms
 from sim.machine.plan import Plan
 
 
@@ -131,8 +131,8 @@ class Scratch:
     def clusters(self, nodes: Nodes, planner: Planner, *, two: bool) -> Clusters:
         """Return fresh lines of waiting jobs for a machine on which nothing runs."""
         jobs = len(nodes.row)
-        front = Line(self._take("front line", jobs), self._take("front line key", jobs, np.float64))
-        back = Line(self._take("back line", jobs), self._take("back line key", jobs, np.float64)) if two else front
+        front = self._line("front", jobs)
+        back = self._line("back", jobs) if two else front
         ahead = Ahead(
             np.empty_like(nodes.free),
             np.empty_like(nodes.left),
@@ -140,7 +140,16 @@ class Scratch:
             np.empty_like(nodes.left),
             np.zeros(len(nodes.first), np.int64),
         )
-        return Clusters(nodes, front, back, self._plan(nodes, jobs), ahead, np.zeros(NUMBERS, np.int64), planner)
+        kind, kinds = kinds_of(nodes.requests)
+        known = Refusals(kind, np.full(kinds, UNKNOWN), np.full(kinds, UNKNOWN), self._take("gained", max(jobs, 1)))
+        return Clusters(nodes, front, back, self._plan(nodes, jobs), ahead, known, np.zeros(NUMBERS, np.int64), planner)
+
+    def _line(self, name: str, jobs: int) -> Line:
+        return Line(
+            self._take(f"{name} line", jobs),
+            self._take(f"{name} line key", jobs, np.float64),
+            self._take(f"{name} line kind", jobs),
+        )
 
     def _plan(self, nodes: Nodes, jobs: int) -> Plan:
         """Return an empty plan with room for all jobs, each of which comes and leaves."""

@@ -128,6 +128,16 @@ def rooms(layout: Layout, requests: Requests) -> np.ndarray:
     return np.concatenate(([0], np.cumsum(np.minimum(requests.chunks, most))))
 
 
+def kinds_of(requests: Requests) -> tuple[np.ndarray, int]:
+    """Return numbers from 0 on, equal for jobs that ask for the same, int64 [jobs], and how many there are."""
+    kind, kinds = np.zeros(len(requests.chunks), np.int64), 1
+    for column in np.column_stack([np.asarray(field) for field in requests]).T:
+        values, several = pd.factorize(column)
+        kind, found = pd.factorize(kind * len(several) + values)
+        kinds = len(found)
+    return np.ascontiguousarray(kind, np.int64), kinds
+
+
 def levels(layout: Layout | Nodes, requests: Requests) -> int:
     """Return how many chunks of one job a node can hold at most, at least 1."""
     if len(requests.chunks) == 0 or len(layout.capacity) == 0:

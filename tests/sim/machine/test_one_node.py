@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from features.jobs.cleaning import clean
+from pipelines.ingest.read import read_trace
+from sim import simulate
+from tests.conftest import SHARED, needs_shared
 from tests.support.machines import one_node
 from tests.support.workloads import EASY_NAMES, TABLE_CORRECTIONS, columns, crowd, schedulers
 
@@ -28,3 +34,23 @@ def test_schedules_are_those_of_the_pool(seed: int, scheduler: str, starvation_s
         policy["starvation_s"] = starvation_s
     pooled = load.schedule(scheduler, **policy)
     assert columns(load.schedule(scheduler, machine=one_node(load.machine), **policy)) == columns(pooled)
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("scheduler", "policy"),
+    [
+        ("EASY", {}),
+        ("EASY-SJBF", {"semantics": "per-event", "correction": "tsafrir", "predictor": "last2"}),
+        ("EASY(reservations=3)", {}),
+        ("SAF-JustBF", {"predictor": "last2", "correction": "doubling"}),
+        ("Conservative", {}),
+        ("Conservative", {"predictor": "last2", "correction": "tsafrir", "semantics": "per-event"}),
+    ],
+)
+def test_schedules_of_kth_sp2_are_those_of_the_pool(scheduler: str, policy: dict[str, Any]) -> None:
+    jobs = clean(read_trace(SHARED / "traces" / "KTH-SP2-1996-2.swf.gz", procs=100), 100, "drop").jobs[:5000]
+    pooled, on_a_node = (
+        simulate(jobs, procs=100, scheduler=scheduler, machine=machine, **policy) for machine in (None, one_node(100))
+    )
+    pd.testing.assert_frame_equal(on_a_node.jobs, pooled.jobs)
