@@ -159,6 +159,7 @@ def command(
                 generated=workload.generated,
                 clock=workload.clock,
                 machine=machine,
+                plans=True,
                 progress=progress,
             )
         schedule = replace(schedule, seed=seed)

@@ -19,7 +19,7 @@ from sim.metrics.schedule_metrics import evaluate
 from sim.metrics.user_fairness import fairness
 from sim.schedule import Schedule
 
-_PERFORMANCE = ("utilization", "mean_wait_s", "mean_bounded_slowdown")
+_PERFORMANCE = ("utilization", "carried_load", "mean_wait_s", "mean_bounded_slowdown")
 
 
 def render_planning(

@@ -1,7 +1,8 @@
 """Figures of schedulers that plan, after figures 1 to 8 of Klusacek & Chlumsky (2017).
 
 Schedules come by label, with the replicates of one policy behind it: a bar is the mean over replicates, a curve the first one. A
-label has the same colour in all figures. Every function returns the bytes of an image.
+scheduler has the same colour in all figures, with users that react hatched or dashed. Every function returns the bytes of an
+image.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, PercentFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, PercentFormatter
 
 from features.clock import DAY_S
 from pipelines.report.style import INK, MUTED, ImageFormat, encode, figure, log_durations
@@ -40,8 +42,24 @@ _PLAIN = FuncFormatter(lambda value, _: f"{value:,g}")
 
 
 def colours(labels: Sequence[str]) -> dict[str, str]:
-    """Return a colour for each label, in their order."""
-    return dict(zip(labels, cycle(_PALETTE), strict=False))
+    """Return a colour for each label: that of its scheduler, in their order."""
+    table = dict(zip(dict.fromkeys(map(_scheduler, labels)), cycle(_PALETTE), strict=False))
+    return {label: table[_scheduler(label)] for label in labels}
+
+
+def _scheduler(label: str) -> str:
+    """Return a label without what it says of users."""
+    return label.partition(", ")[0]
+
+
+def _line(label: str) -> dict[str, Any]:
+    """Return the line of a label: dashed where its users react."""
+    return {"linewidth": 1.5, "linestyle": "-" if label == _scheduler(label) else (0, (3, 1.5))}
+
+
+def _fill(label: str) -> dict[str, Any]:
+    """Return the face of a label's bar: hatched where its users react."""
+    return {"alpha": 0.85} if label == _scheduler(label) else {"alpha": 0.5, "hatch": "////", "edgecolor": "white"}
 
 
 def overall(schedules: Replicates, image: ImageFormat = "svg") -> bytes:
@@ -59,6 +77,7 @@ def overall(schedules: Replicates, image: ImageFormat = "svg") -> bytes:
             means = [[float(each.mean()) for each in made] for made in values]
             _bars(panel, schedules, means, [float(made[0].std()) for made in values])
             panel.set_title(title)
+        _legend(drawing, used)
         return encode(drawing, image)
 
 
@@ -81,12 +100,12 @@ def by_class(schedules: Replicates, image: ImageFormat = "svg") -> bytes:
             for place, (label, made) in enumerate(schedules.items()):
                 means = np.mean([_means(each, column, limits) for each in made], axis=0) / _HOUR_S
                 at = np.arange(len(names)) + (place - (len(schedules) - 1) / 2) * width
-                panel.bar(at, means, width * 0.92, color=colours([*schedules])[label], label=label)
+                panel.bar(at, means, width * 0.92, color=colours([*schedules])[label], label=label, **_fill(label))
             panel.set_xticks(range(len(names)), [f"{name}\n{count:,}" for name, count in zip(names, counts, strict=True)])
             panel.tick_params(axis="x", labelsize=7.5)
             panel.set(title=f"mean wait {title}, h", xlabel="class, and its jobs")
             panel.grid(axis="x", visible=False)
-        drawing.legend(*drawing.axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5, fontsize=8.5)
+        _legend(drawing, drawing.axes[0])
         return encode(drawing, image)
 
 
@@ -102,18 +121,19 @@ def fairness(schedules: Replicates, image: ImageFormat = "svg") -> bytes:
         bars.set_title("NUWT, mean over users")
         for label, colour in colours([*schedules]).items():
             found = np.maximum(values[label], _LEAST_NUWT)
-            classes.stairs(np.histogram(found, edges)[0], edges, color=colour, linewidth=1.5, label=label)
+            classes.stairs(np.histogram(found, edges)[0], edges, color=colour, label=label, **_line(label))
             ordered = np.sort(found)
-            shares.step(ordered, np.arange(1, len(ordered) + 1) / len(ordered), where="post", color=colour, linewidth=1.5)
+            shares.step(ordered, np.arange(1, len(ordered) + 1) / len(ordered), where="post", color=colour, **_line(label))
         for panel in (classes, shares):
             panel.set_xscale("log")
+            panel.xaxis.set_major_locator(LogLocator(numticks=5))
             panel.xaxis.set_major_formatter(_PLAIN)
             panel.axvline(1.0, color=MUTED, linewidth=1, linestyle="--")
             panel.set_xlabel("NUWT of a user")
         classes.set_title("users by NUWT")
         shares.set(title="share of users at most", ylim=(0, 1.02))
         shares.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
-        drawing.legend(*classes.get_legend_handles_labels(), loc="outside upper center", ncols=5, fontsize=8.5)
+        _legend(drawing, classes)
         return encode(drawing, image)
 
 
@@ -173,8 +193,8 @@ def waits(schedules: Replicates, image: ImageFormat = "svg") -> bytes:
                 np.arange(1, len(wait) + 1) / len(wait),
                 where="post",
                 color=colour,
-                linewidth=1.5,
                 label=f"{label}: {share:.0%} wait at most the mean",
+                **_line(label),
             )
             panel.plot(max(mean, 1.0), share, "o", color=colour, markersize=5)
         panel.set_xscale("log")
@@ -193,15 +213,15 @@ def satisfaction(schedules: Replicates, image: ImageFormat = "svg") -> bytes:
         for label, colour in colours([*schedules]).items():
             counts = np.sort(per_user(schedules[label][0])["complaints"].to_numpy())[::-1]
             found = seriousness(schedules[label][0])
-            users.step(np.arange(1, len(counts) + 1), counts, where="mid", color=colour, linewidth=1.5, label=label)
-            levels.plot(np.arange(1, len(found) + 1), found, color=colour, linewidth=1.5)
+            users.step(np.arange(1, len(counts) + 1), counts, where="mid", color=colour, label=label, **_line(label))
+            levels.plot(np.arange(1, len(found) + 1), found, color=colour, **_line(label))
         users.set(title="complaints of a user", xlabel="users, most complaints first")
         users.set_yscale("symlog", linthresh=1)
         levels.set(title="seriousness of complaints", xlabel="complaints, most serious first", ylabel="wait over acceptable wait")
         levels.set_yscale("log")
         for panel in (users.yaxis, levels.yaxis):
             panel.set_major_formatter(_PLAIN)
-        drawing.legend(*users.get_legend_handles_labels(), loc="outside upper center", ncols=5, fontsize=8.5)
+        _legend(drawing, users)
         return encode(drawing, image)
 
 
@@ -223,18 +243,21 @@ def _figure(schedules: Replicates, height: float) -> Iterator[Figure]:
         yield drawing
 
 
+def _legend(drawing: Figure, panel: Axes) -> None:
+    drawing.legend(*panel.get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8.5)
+
+
 def _bars(panel: Axes, schedules: Replicates, values: Sequence[Sequence[float]], spread: Sequence[float] | None = None) -> None:
     """Draw a bar a label, its replicates as dots, and ``spread`` above it as a whisker."""
     for place, ((label, colour), each) in enumerate(zip(colours([*schedules]).items(), values, strict=True)):
         mean = float(np.mean(each))
-        panel.bar(place, mean, 0.62, color=colour, alpha=0.85)
+        panel.bar(place, mean, 0.62, color=colour, label=label, **_fill(label))
         if spread is not None:
             panel.errorbar(place, mean, [[0.0], [spread[place]]], color=MUTED, capsize=4, linewidth=1.2)
         if len(each) > 1:
-            panel.plot(np.full(len(each), place + 0.2), each, ".", color="white", markeredgecolor=INK, markersize=6, label=label)
-        panel.text(place - 0.28, mean, f"{mean:.3g}", va="bottom", ha="left", fontsize=8)
-    panel.set_xticks(range(len(schedules)), [label.replace(", ", ",\n") for label in schedules])
-    panel.tick_params(axis="x", labelsize=7.5)
+            panel.plot(np.full(len(each), place + 0.2), each, ".", color="white", markeredgecolor=INK, markersize=6)
+        panel.text(place - 0.3, mean, f"{mean:.3g}", va="bottom", ha="left", fontsize=7)
+    panel.set_xticks([])
     panel.set_ylim(0, None)
     panel.grid(axis="x", visible=False)
 

@@ -208,7 +208,9 @@ def _outcome(setting: Setting, point: Point) -> tuple[Outcome, Replay]:
         source = _predictor(setting, point, setting.windows[point.window])
         if replay.rows is not None:
             source = in_order(as_predictor(source), replay.jobs, replay.rows)
-        made = outcome(replay.workload, point.policy._replace(predictor=source), clock=setting.clock, scratch=_scratch())
+        made = outcome(
+            replay.workload, point.policy._replace(predictor=source), clock=setting.clock, scratch=_scratch(), tells=True
+        )
         return made, replay
     except InputError as error:
         raise InputError(f"{point}: {error}") from error

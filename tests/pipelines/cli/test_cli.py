@@ -59,6 +59,14 @@ def test_json_is_one_object_a_line_and_nothing_else(trace: Path, tmp_path: Path)
     assert rows[0]["procs"] == 4
 
 
+def test_json_has_what_users_see_and_null_where_a_scheduler_does_not_plan(trace: Path, tmp_path: Path) -> None:
+    done = queuecast("simulate", str(trace), "--scheduler", "EASY", "--scheduler", "PlanRS", "--json", home=tmp_path)
+    easy, planned = (json.loads(line) for line in done.stdout.splitlines())
+    assert {"nuwt_mean", "nuwt_sd", "complaints"} <= easy.keys()
+    assert easy["predicted_start_error_s"] is None
+    assert planned["predicted_start_error_s"] >= 0
+
+
 def test_predictors_take_options_in_brackets(trace: Path, tmp_path: Path) -> None:
     name = "cv-triple(over=100*square,under=square,weight=short-wide)"
     done = queuecast("simulate", str(trace), "--predictor", name, "--predictor", "hierarchy(alpha=0.5)", "--json", home=tmp_path)

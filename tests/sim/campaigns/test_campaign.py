@@ -70,6 +70,15 @@ def test_rows_are_what_simulate_and_evaluate_give_one_by_one() -> None:
         assert (row["trace"], row["window_begin_s"], row["procs"], row["generated"]) == ("toy", window.begin_s, WIDTH, False)
 
 
+def test_a_planner_is_judged_by_what_it_told_first() -> None:
+    asked = Campaign(("PlanRS", "EASY"), seeds=(0, 3), shake_s=60)
+    for row in run(asked, None).to_dict("records"):
+        made = simulate(JOBS, procs=WIDTH, scheduler=row["scheduler"], seed=row["seed"], shake_s=60, plans=True)
+        error = evaluate(made)["predicted_start_error_s"]
+        assert row["predicted_start_error_s"] == pytest.approx(error, rel=0, nan_ok=True)
+        assert (error > 0) == (row["scheduler"] == "PlanRS")
+
+
 def test_rows_are_in_the_order_of_the_points_window_by_window() -> None:
     asked = Campaign(("EASY", "List"), ("requested", "clairvoyant"), taus_s=(10.0, 60.0))
     table = run(asked)
