@@ -49,7 +49,10 @@ class Policy(NamedTuple):
 
     @property
     def changes(self) -> str:
-        """Return what makes another workload of a trace, such as ``users closed, load 2``; else ""."""
+        """Return what makes another workload of a trace, else "".
+
+        Such as ``users closed, load 2``.
+        """
         changed = [f"users {self.users}"] if self.users != OPEN else []
         changed += [f"{name} {factor:g}" for name, factor in (("load", self.load), ("squeeze", self.squeeze)) if factor != 1]
         return ", ".join(changed)
