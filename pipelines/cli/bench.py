@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ PROCS = 256
 FULL = 1.02
 """Offered load of the workload whose queue is long. Of 300,000 jobs on 256 processors under EASY 2,900 wait on average, more than 1,000
 for nine tenths of the time; at 0.98 that is half of the time, at 1.1 up to 13,000 wait."""
+DEEP = 2.0
+"""Offered load of the workload whose queue is long for algorithms that plan it: of 40,000 jobs on 256 processors some 5,000 wait under JustBF."""
 REAL = ("kth-sp2", "sdsc-sp2")
 """Prefixes of the names of traces that are measured where available."""
 GROWTH = (3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
@@ -84,19 +87,21 @@ def plan(traces: Sequence[str], schedulers: Sequence[str], *, large: bool, quick
         listed = entry is not None and catalogue[entry.name] is entry
         given.append((entry.name, entry.name) if entry and listed else (trace_name(trace), trace))
     named = [named_scheduler(name) for name in schedulers]
-    bearing = tuple(one.name for one in named if one.algorithm in ("EASY", "List") and one.reservations == 1)
+    lasting = tuple(one.name for one in named if one.algorithm in ("EASY", "List") and one.reservations == 1)
+    planning = tuple(one.name for one in named if one.algorithm in ("JustBF", "Conservative"))
 
     def generated(jobs: int, default: Sequence[str], procs: int = PROCS, load: float = Workload.load, suffix: str = "") -> Case:
         return Case(f"generated-{_size(jobs)}{suffix}", Workload(jobs=jobs, procs=procs, load=load), tuple(schedulers or default))
 
     kth = generated(28_481, SCHEDULERS, procs=100)
     long = () if quick else (generated(300_000, LASTING), *((generated(10_000_000, LASTING),) if large else ()))
-    full = generated(300_000, LASTING, load=FULL, suffix="-full")
+    full = generated(300_000, LASTING, load=FULL, suffix="-full"), lasting if named else LASTING
+    deep = generated(40_000, PLANNING, load=DEEP, suffix="-deep"), planning if named else PLANNING
     sizes = [jobs for jobs in GROWTH if not quick or jobs <= 30_000] + ([10_000_000] if large else [])
     usual = [kth, *long, *(Case(name, spec, tuple(schedulers) or SCHEDULERS) for name, spec in (*real.items(), *given))]
     return Plan(
         figures=list(merged(usual).values()),
-        long_queue=[] if quick or (schedulers and not bearing) else [Case(full.name, full.source, bearing or LASTING)],
+        long_queue=[] if quick else [replace(case, schedulers=own) for case, own in (full, deep) if own],
         growth=[generated(jobs, (*LASTING, *(PLANNING if jobs <= PLANNING_UP_TO else ()))) for jobs in sizes] if growth else [],
         oracle=generated(2_000, AGAINST_ORACLE),
     )

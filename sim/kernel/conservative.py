@@ -11,7 +11,7 @@ from __future__ import annotations
 from features.jit import kernel
 from sim.kernel.profile import build_profile, earliest, pass_on, reserve_from, set_now, time_at
 from sim.kernel.queue import BEGIN, insert_last, insertion_sort, packed_remove
-from sim.kernel.state import AS_PLANNED, RESERVED, UNDECIDED, WAITING, start_job, undecided
+from sim.kernel.state import AS_PLANNED, NEVER, RESERVED, UNDECIDED, WAITING, start_job, undecided
 
 
 @kernel
@@ -64,7 +64,7 @@ def seat(at, now, jobs, estimates, queue, profile, state, bits):
     """
     counters = state.counters
     procs, seconds = queue.procs[at], queue.fit[at]
-    start = earliest(profile, counters, procs, seconds)
+    start = earliest(profile, counters, procs, seconds, NEVER)
     seated = True
     if start == 0:
         job = queue.job[at]

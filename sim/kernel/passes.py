@@ -11,9 +11,9 @@ import numpy as np
 
 from features.jit import apart, kernel
 from sim.kernel.conservative import admit, compress
-from sim.kernel.just_backfill import plan_on
+from sim.kernel.just_backfill import plan_anew, plan_on
 from sim.kernel.orders import MIXED, STANDARDISED, order_key
-from sim.kernel.profile import build_profile, fits_now, reserve_from, set_now
+from sim.kernel.profile import fits_now, reserve_from, set_now
 from sim.kernel.queue import (
     BEGIN,
     BLOCK_BITS,
@@ -124,10 +124,10 @@ def full_pass(settings, again, now, jobs, estimates, front, back, profile, state
         sort_anew(settings, now, jobs, estimates, front, back, state)
     if settings.algorithm == JUSTBF:
         if counters[WAITING] > 0:
-            if not again:
-                counters[RESERVED] = 0
-                build_profile(now, profile, state, bits)
-            plan_on(now, jobs, estimates, front, profile, state, bits)
+            if again:
+                plan_on(now, jobs, estimates, front, profile, state, bits)
+            else:
+                plan_anew(now, jobs, estimates, front, profile, state, bits)
         return
     if settings.algorithm == CONSERVATIVE:
         compress(again, settings.steady, now, jobs, estimates, front, profile, state, bits)
@@ -288,7 +288,8 @@ def submit_pass(settings, job, now, jobs, estimates, front, back, profile, state
         enqueue(settings, job, now, jobs, estimates, front, back, state)
         if behind:
             set_now(profile, now)
-            plan_on(now, jobs, estimates, front, profile, state, settings.bits)
+            if jobs.procs[job] <= counters[FREE] and fits_now(profile, counters, jobs.procs[job], estimates.fit[job]):
+                plan_on(now, jobs, estimates, front, profile, state, settings.bits)
         return behind
     behind = key >= front.key[first]
     procs = jobs.procs[job]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from features.jit import apart, kernel
-from sim.kernel.state import BLOCKS, EVENTS, FREE, NEVER, PLANS, RESERVED, SEARCHED
+from sim.kernel.state import BLOCKS, EVENTS, FREE, NEVER, PLANS, SEARCHED
 
 BITS = 6
 SIZE = 1 << BITS
@@ -20,7 +20,7 @@ SIZE = 1 << BITS
 FILLED = 32
 """Entries of a new block, so that it can take some more."""
 DEEP = 128
-"""Planned jobs from which on earlier searches are remembered."""
+"""Searches of a plan after which they are remembered."""
 LENGTHS = 128
 """Classes of seconds, four for each doubling."""
 
@@ -29,17 +29,24 @@ class Profile(NamedTuple):
     """A step function: ``free[i]`` processors from ``time[i]`` on, int64 all.
 
     ``order`` is a permutation of the blocks, of which the first ``counters[BLOCKS]`` are used, in order of time; a block's entries
-    begin at ``SIZE`` times its number and are ``count`` many; no entry of it has more than ``most`` free. A place in the profile
-    is one integer: place in ``order`` << BITS | place in the block; the first is 0. ``bound`` [classes of widths x LENGTHS]: the
-    time before which no job of a class or beyond has a place.
+    begin at ``SIZE`` times its number and are ``count`` many. Beside ``free`` of its entries, ``shift`` processors are free in all of
+    a block; ``least`` and ``most`` are the min and max of both together. A place in the profile is one integer: place in ``order`` <<
+    BITS | place in the block; the first is 0. ``bound`` [classes of widths x LENGTHS]: the time before which no job of a class or
+    beyond has a place. For plans that leave far places open (:mod:`sim.kernel.just_backfill`): ``ahead`` [3]; ``longest`` [classes
+    of widths]; ``open`` [jobs].
     """
 
     time: np.ndarray
     free: np.ndarray
     order: np.ndarray
     count: np.ndarray  # type: ignore[assignment]
+    shift: np.ndarray
+    least: np.ndarray
     most: np.ndarray
     bound: np.ndarray
+    ahead: np.ndarray
+    longest: np.ndarray
+    open: np.ndarray
 
 
 def blocks_for(entries: int) -> int:
@@ -47,9 +54,9 @@ def blocks_for(entries: int) -> int:
     return 2 + 2 * entries // SIZE
 
 
-def bounds_for(procs: int) -> int:
-    """Return the length of ``Profile.bound`` for a machine of ``procs`` processors."""
-    return LENGTHS * (4 * procs.bit_length() + 1)
+def widths_for(procs: int) -> int:
+    """Return the number of classes of widths for a machine of ``procs`` processors."""
+    return 4 * procs.bit_length() + 1
 
 
 @kernel
@@ -71,8 +78,7 @@ def build_profile(now, profile, state, bits):
         free = profile.free[at] + state.plan_procs[i]
         at += 1
         if size == FILLED:
-            profile.count[block] = size
-            profile.most[block] = free  # grows with time
+            close(profile, block, size)
             block = profile.order[counters[BLOCKS]]
             counters[BLOCKS] += 1
             at = block << BITS
@@ -80,8 +86,17 @@ def build_profile(now, profile, state, bits):
         profile.time[at] = end
         profile.free[at] = free
         size += 1
+    close(profile, block, size)
+
+
+@kernel
+def close(profile, block, size):
+    """Note of a new block that it has ``size`` entries; what is free grows with time in it."""
+    at = block << BITS
     profile.count[block] = size
-    profile.most[block] = profile.free[at]
+    profile.shift[block] = 0
+    profile.least[block] = profile.free[at]
+    profile.most[block] = profile.free[at + size - 1]
 
 
 @kernel
@@ -118,45 +133,97 @@ def pass_on(profile, counters, now):
 
 
 @kernel
-def earliest(profile, counters, procs, seconds):
-    """Return the place from which ``procs`` processors are free for ``seconds``."""
+def earliest(profile, counters, procs, seconds, limit):
+    """Return the place from which ``procs`` processors are free for ``seconds``.
+
+    -1 if no such place begins before ``limit``.
+    """
     counters[EVENTS] -= 1
-    deep = counters[RESERVED] >= DEEP
+    counters[SEARCHED] += 1
+    deep = counters[SEARCHED] > DEEP
     k, bound = 0, 0
     if deep:
         bound = earlier_searches(profile.bound, counters, procs, seconds)
         k = block_at(profile, counters, bound)
-    place, until = 0, NEVER
+    place, until = -1, NEVER
     while k < counters[BLOCKS]:
         block = profile.order[k]
-        if until == NEVER and profile.most[block] < procs:
+        at = block << BITS
+        if until == NEVER:
+            if profile.most[block] < procs:
+                k += 1
+                continue
+            if profile.time[at] >= limit:
+                break
+        elif profile.time[at] >= until:
+            break
+        elif profile.least[block] >= procs:
             k += 1
             continue
-        at = block << BITS
         i, end = at, at + profile.count[block]
         while i < end and profile.time[i] < bound:
             i += 1
+        needed = procs - profile.shift[block]
         while i < end:
             if until == NEVER:
-                if profile.free[i] >= procs:
+                if profile.free[i] >= needed:
+                    if profile.time[i] >= limit:
+                        break
                     place = k << BITS | (i - at)
                     until = profile.time[i] + seconds
             elif profile.time[i] >= until:
                 break
-            elif profile.free[i] < procs:
+            elif profile.free[i] < needed:
                 until = NEVER
             i += 1
         if i < end:
             break
         if deep and until == NEVER:
-            most = 0
-            for i in range(at, end):
-                most = max(most, profile.free[i])
-            profile.most[block] = most
+            lower_most(profile, block)
         k += 1
+    if until == NEVER:
+        place = -1
     if deep:
-        remember_search(profile.bound, procs, seconds, until - seconds)
+        remember_search(profile.bound, procs, seconds, limit if place < 0 else until - seconds)
     return place
+
+
+@kernel
+def most_free(profile, counters, limit):
+    """Return a bound on the processors that are free at a time before ``limit``."""
+    most, k = 0, 0
+    while k < counters[BLOCKS] and profile.time[profile.order[k] << BITS] < limit:
+        most = max(most, profile.most[profile.order[k]])
+        k += 1
+    return most
+
+
+@kernel
+def longest_run(profile, counters, procs, limit):
+    """Return the seconds for which ``procs`` processors are free at most, from a place before ``limit`` on."""
+    longest, begin, inside = 0, 0, False
+    for k in range(counters[BLOCKS]):
+        block = profile.order[k]
+        at = block << BITS
+        if not inside:
+            if profile.time[at] >= limit:
+                return longest
+            if profile.most[block] < procs:
+                continue
+        elif profile.least[block] >= procs:
+            continue
+        needed = procs - profile.shift[block]
+        for i in range(at, at + profile.count[block]):
+            if inside:
+                if profile.free[i] < needed:
+                    longest = max(longest, profile.time[i] - begin)
+                    inside = False
+            elif profile.free[i] >= needed:
+                if profile.time[i] >= limit:
+                    return longest
+                begin = profile.time[i]
+                inside = True
+    return NEVER if inside else longest
 
 
 @apart
@@ -166,8 +233,7 @@ def earlier_searches(bounds, counters, procs, seconds):
     The profile only gets fuller while a plan is made: a job no narrower and no shorter than an earlier one has no place before
     the place of that one.
     """
-    if counters[SEARCHED] == 0:
-        counters[SEARCHED] = 1
+    if counters[SEARCHED] == DEEP + 1:
         for i in range(len(bounds)):
             bounds[i] = 0
     wide, long = class_of(procs), class_of(seconds)
@@ -228,20 +294,21 @@ def reserve_from(profile, counters, place, procs, seconds):
     at = block << BITS
     i = at | place & (SIZE - 1)
     until = profile.time[i] + seconds
-    while True:
-        end = at + profile.count[block]
-        while i < end and profile.time[i] < until:
-            profile.free[i] -= procs
-            i += 1
-        if i < end or k + 1 == counters[BLOCKS] or profile.time[profile.order[k + 1] << BITS] >= until:
-            break
+    while k + 1 < counters[BLOCKS] and profile.time[profile.order[k + 1] << BITS] <= until:
+        if i == at:
+            profile.shift[block] -= procs
+            profile.most[block] -= procs
+            profile.least[block] -= procs
+        else:
+            take(profile, block, i, NEVER, procs)
         k += 1
         block = profile.order[k]
         i = at = block << BITS
-    if i < end:
-        if profile.time[i] == until:
-            return
-    elif k + 1 < counters[BLOCKS] and profile.time[profile.order[k + 1] << BITS] == until:
+    if profile.time[i] == until:
+        return
+    end = at + profile.count[block]
+    i = take(profile, block, i, until, procs)
+    if i < end and profile.time[i] == until:
         return
     for other in range(end, i, -1):
         profile.time[other] = profile.time[other - 1]
@@ -251,6 +318,29 @@ def reserve_from(profile, counters, place, procs, seconds):
     profile.count[block] += 1
     if profile.count[block] == SIZE:
         split(profile, counters, k)
+
+
+@kernel
+def take(profile, block, i, until, procs):
+    """Take ``procs`` processors from the entries of a block from ``i`` up to a time; return the first behind them."""
+    end = (block << BITS) + profile.count[block]
+    least = profile.least[block] - profile.shift[block]
+    while i < end and profile.time[i] < until:
+        profile.free[i] -= procs
+        least = min(least, profile.free[i])
+        i += 1
+    profile.least[block] = least + profile.shift[block]
+    return i
+
+
+@kernel
+def lower_most(profile, block):
+    """Bring the max free processors of a block down to those of its entries."""
+    at = block << BITS
+    most = profile.free[at]
+    for i in range(at + 1, at + profile.count[block]):
+        most = max(most, profile.free[i])
+    profile.most[block] = most + profile.shift[block]
 
 
 @apart
@@ -266,6 +356,8 @@ def split(profile, counters, k):
         profile.time[(other << BITS) + i] = profile.time[(block << BITS) + half + i]
         profile.free[(other << BITS) + i] = profile.free[(block << BITS) + half + i]
     profile.count[block] = profile.count[other] = half
+    profile.shift[other] = profile.shift[block]
+    profile.least[other] = profile.least[block]
     profile.most[other] = profile.most[block]
 
 
@@ -276,9 +368,14 @@ def fits_now(profile, counters, procs, seconds):
     for k in range(counters[BLOCKS]):
         block = profile.order[k]
         at = block << BITS
+        if profile.time[at] >= until:
+            return True
+        if profile.least[block] >= procs:
+            continue
+        needed = procs - profile.shift[block]
         for i in range(at, at + profile.count[block]):
             if profile.time[i] >= until:
                 return True
-            if profile.free[i] < procs:
+            if profile.free[i] < needed:
                 return False
     return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 from features.jit import kernel
 from sim.kernel.profile import build_profile, earliest, reserve_from
 from sim.kernel.queue import BEGIN, END, is_hole
+from sim.kernel.state import NEVER
 
 
 @kernel
@@ -26,7 +27,7 @@ def reserve_heads(reservations, now, jobs, estimates, front, profile, state, bit
         if is_hole(front, at, state.start):
             at += 1
             continue
-        start = earliest(profile, counters, front.procs[at], front.fit[at])
+        start = earliest(profile, counters, front.procs[at], front.fit[at], NEVER)
         if start == 0:
             return at
         reserve_from(profile, counters, start, front.procs[at], front.fit[at])

@@ -12,7 +12,7 @@ import numpy as np
 
 from sim.kernel.clusters import NUMBERS, UNKNOWN, Ahead, Clusters, Line, Refusals
 from sim.kernel.planning_seats import Planner
-from sim.kernel.profile import SIZE, Profile, blocks_for, bounds_for
+from sim.kernel.profile import LENGTHS, SIZE, Profile, blocks_for, widths_for
 from sim.kernel.queue import BLOCK_BITS, CLASSES, GROUP_BITS, Queue, queue_capacity, width_classes
 from sim.kernel.scenarios import Scenarios
 from sim.kernel.state import CHOICE, COUNTERS, EVENTS, FREE, NEVER, State
@@ -106,7 +106,7 @@ class Scratch:
         )
         front = self._queue("front", jobs, procs, gaps)
         back = self._queue("back", jobs, procs, gaps) if two else front
-        return Work(front, back, self._profile(2 * jobs + 2, bounds_for(procs)) if plans else self._profile(1, 0), state)
+        return Work(front, back, self._profile(jobs, procs) if plans else self._profile(0, 0), state)
 
     def nodes(self, layout: Layout, requests: Requests, row: np.ndarray) -> Nodes:
         """Return fresh arrays of a machine on which nothing runs; ``row`` as in its nodes."""
@@ -166,9 +166,14 @@ class Scratch:
             *(self.take(f"plan {name}", len(nodes.free)) for name in ("levels", "kept", "least")),
         )
 
-    def _profile(self, entries: int, bounds: int) -> Profile:
-        blocks = blocks_for(entries)
+    def _profile(self, jobs: int, procs: int) -> Profile:
+        blocks = blocks_for(2 * jobs + 2)
         order = self._take("order", blocks)
         order[:] = np.arange(blocks)
         time, free = (self._take(name, blocks * SIZE) for name in ("time", "free"))
-        return Profile(time, free, order, self._take("count", blocks), self._take("most", blocks), self._take("bound", bounds))
+        count, shift, least, most = (self._take(name, blocks) for name in ("count", "shift", "least", "most"))
+        widths = widths_for(procs)
+        bound, longest = self._take("bound", widths * LENGTHS), self._take("longest", widths)
+        return Profile(
+            time, free, order, count, shift, least, most, bound, np.zeros(3, np.int64), longest, self._take("open", jobs)
+        )

@@ -103,13 +103,15 @@ def test_waiting_is_that_of_the_queue_over_time() -> None:
 
 
 def test_the_full_workload_has_thousands_waiting() -> None:
-    [case] = cli.plan([], [], large=False, quick=False, growth=False).long_queue
+    case, deep = cli.plan([], [], large=False, quick=False, growth=False).long_queue
     workload = bench.prepared(case)
     assert len(workload.jobs) == 300_000
     schedule = simulate(workload.jobs, procs=workload.procs, scheduler="EASY")
     times, values = queue_length(schedule)
     assert bench.waiting(schedule)[0] > 2_000
     assert np.diff(times)[values[:-1] > 1_000].sum() / (times[-1] - times[0]) > 0.85
+    workload = bench.prepared(deep)
+    assert bench.waiting(simulate(workload.jobs, procs=workload.procs, scheduler="EASY"))[0] > 4_000
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="told by Linux only")
@@ -176,7 +178,7 @@ def test_by_default_the_size_of_kth_a_long_one_and_a_full_one(monkeypatch: pytes
     plan = cli.plan([], [], large=False, quick=False, growth=False)
     assert (names(plan.figures), names(plan.long_queue), names(plan.growth)) == (
         ["generated-28k", "generated-300k"],
-        ["generated-300k-full"],
+        ["generated-300k-full", "generated-40k-deep"],
         [],
     )
     kth, long = plan.figures
@@ -190,12 +192,12 @@ def test_by_default_the_size_of_kth_a_long_one_and_a_full_one(monkeypatch: pytes
     assert all(case.source.jobs <= 30_000 for case in (*quick.figures, *quick.long_queue, *quick.growth))
 
 
-def test_schedulers_that_look_at_everyone_are_kept_from_the_long_queue() -> None:
+def test_schedulers_that_plan_have_a_long_queue_of_their_own() -> None:
     given = ["JustBF", "SAF-EASY", "EASY(reservations=4)"]
     plan = cli.plan([], given, large=False, quick=False, growth=False)
     assert all(case.schedulers == tuple(given) for case in plan.figures)
-    assert [case.schedulers for case in plan.long_queue] == [("SAF-EASY",)]
-    assert cli.plan([], ["JustBF"], large=False, quick=False, growth=False).long_queue == []
+    assert [case.schedulers for case in plan.long_queue] == [("SAF-EASY",), ("JustBF",)]
+    assert cli.plan([], ["EASY(reservations=4)"], large=False, quick=False, growth=False).long_queue == []
 
 
 def test_real_traces_are_measured_where_they_are_at_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trace: Path) -> None:

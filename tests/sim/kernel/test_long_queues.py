@@ -50,6 +50,16 @@ def test_plans_of_a_thousand_jobs_are_those_of_a_search_through_the_whole_plan(s
     assert hashlib.sha256(start.astype("<i8").tobytes()).hexdigest()[:16] == frozen
 
 
+@pytest.mark.parametrize("order", ["FCFS", "SAF", "LCFS"])
+@pytest.mark.parametrize("correction", ["requested", "tsafrir"])
+def test_a_plan_that_leaves_far_places_open_starts_the_same_jobs(order: str, correction: str) -> None:
+    """EASY with a reservation for every job plans the whole queue before each start."""
+    load = flood(6, 800)
+    made = columns(load.schedule(f"{order}-JustBF", correction=correction))
+    assert waiting(load, made[0]) > 250
+    assert made == columns(load.schedule(f"{order}-EASY(reservations=800)-{order}", correction=correction))
+
+
 @pytest.mark.parametrize("scheduler", ["FCFS-Conservative", "FCFS-JustBF"])
 def test_where_all_goes_as_planned_the_plan_is_kept(scheduler: str) -> None:
     """No job ends early, and none outlives its estimate."""
