@@ -1,0 +1,328 @@
+"""Measure how much of CERIT's recorded wait a model of its machine explains.
+
+``python -m benchmarks.studies.recorded_waits`` prints the page; ``--write`` makes docs/studies/recorded-waits.md, its picture and its
+data. The machines are those of ``benchmarks/studies/machines``. Needs CERIT's log under ``--shared``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.stats import spearmanr
+
+from benchmarks.common.pages import SHARED, STUDIES, made_by
+from benchmarks.common.tables import markdown, write_page
+from benchmarks.studies.recorded_room import Log, by_outcome, log_of, node_lists, seconds_of_waits, used
+from features.jobs.cleaning import clean
+from features.jobs.shaking import SHAKE_S
+from pipelines.ingest.machine_file import read_machine
+from pipelines.ingest.swf import read_swf
+from pipelines.report.style import INK, MUTED, encode, figure
+from sim.machine.description import Cluster, Machine
+from sim.schedule import Schedule
+from sim.simulate import simulate
+
+MACHINES = Path(__file__).parent / "machines"
+LOG, POOL = "CERIT-wagap-2013.swf.gz", 1600 + 576
+STEPS = {
+    "one pool": None,
+    "two pools, with pins": "cerit-pools",
+    "+ nodes and processors a node": "cerit-nodes",
+    "+ memory": "cerit-memory",
+    "+ exclusive nodes": "cerit",
+    "small nodes first": "cerit-small-first",
+    "+ only nodes ever used*": "cerit-used",
+    "+ a user at most 320 processors†": "cerit-user-320",
+    "+ a user at most 256 processors†": "cerit-user-256",
+}
+"""What is added step by step, and the file that describes it."""
+REPLAYS = 5
+OTHERS = ("List", "Conservative")
+KEPT = {
+    "processors of its user": (("user",), False),
+    "jobs of its user": (("user",), True),
+    "processors of its class": (("queue",), False),
+    "processors of its user in its class": (("user", "queue"), False),
+}
+"""Limits that may have kept jobs with room: columns that hold, and whether jobs are counted."""
+
+TEXT = """# How much of CERIT's recorded wait does its machine explain?
+
+{answer}
+
+![Mean waits by machine, and what was missing while jobs waited](recorded-waits.png)
+
+*Left: mean wait under EASY with requested times; whiskers are the shortest and longest of {replays} replays, the line is the record. Right: the recorded
+seconds of waiting, by what the machine lacked at that moment.*
+
+{made} The machines: `benchmarks/studies/machines`, in the form of [machines.md](../machines.md).
+
+## Simulated on the machine
+
+{jobs:,} jobs over {days:.0f} days; a job waited {recorded:,.0f} s on average, {waited:.0%} of the jobs longer than a minute. EASY, requested times, {replays}
+replays with submissions moved by up to {shake} s; the others one replay as recorded. Each row adds to the one above it.
+
+{simulated}
+
+Each row is made by `queuecast simulate CERIT-wagap-2013.swf.gz --machine benchmarks/studies/machines/FILE.toml --json`, with `--shake --seed 0` to `{last}`,
+the first with `--procs {pool}`. "Of the record" is the mean wait over the recorded one, correlation is Spearman's of simulated and recorded waits, job by job,
+in the first replay.
+
+\\* Known from the outcome alone: the description has 20 and 48 nodes, the log ever used {nodes}.
+† Assumed: the log states no limits, and its users held up to {most:,} processors.
+
+## In the record itself
+
+The log names the node of every processor, so what was free is known at every moment of the record. Of all seconds that jobs waited there, so many passed while
+the job would not have fitted; each row asks for more than the one above. Nodes are in service from their first to their last use.
+
+{record}
+
+Of the seconds with room on a node of the right cluster, with its memory, so many a constant limit may have taken: starting the job would have had more held
+than ever was.
+
+{kept}
+
+## What follows
+
+{follows}
+
+What this does not show: disk space, reservations, holds by users, virtual machines and jobs that are not in the log; a node that was idle because it was down
+(if every idle node was, the machine lacked something in {idle:.1%} of the waiting); the order in which the site took jobs, which was fair share. Requested
+memory is taken as of the whole job: with each node of a job taking all of it, {per_node} more placements than {per_job} of {placements:,} in the log would
+exceed the memory of their node. {both} jobs ran in both clusters at once, which no job does here.
+"""
+
+
+FOLLOWS = """* What was not there explains {exact:.1%} of the recorded waiting, and {strict:.1%} if a class and a property may only use the nodes they
+  ever got and idle nodes were down: nearly all of it is memory.
+* Constant limits on users or classes, at the most they ever held, explain {kept:.1%} of it at most: when jobs were kept back, the same user and
+  class held less than at another time. It was no constant limit of this kind.
+* Three users of {users} did {three:.0%} of all the waiting.
+* A simulated EASY reaches {easy:.0%} of the record on the nodes ever used by waits of its own: it starts jobs as soon as there is room, and so
+  fills nodes that the site's scheduler kept free. A limit of 256 processors a user brings the mean to {limited:.0%}; that one was in force is not
+  shown, users held more.
+* The order in which clusters are filled matters as much as memory. Of the jobs that either cluster could hold the site ran {small:.0%} on the one
+  with small nodes."""
+
+
+class Row(NamedTuple):
+    """One machine: mean waits of the replays under EASY, and what the first one shares with the record."""
+
+    name: str
+    file: str
+    jobs: int
+    waits: list[float]
+    correlation: float
+    others: list[float]
+
+
+def simulated(path: Path, replays: int, others: Iterable[str] = OTHERS) -> list[Row]:
+    """Simulate every machine."""
+    trace, rows = read_swf(path), []
+    for name, file in STEPS.items():
+        machine = None if file is None else read_machine(MACHINES / f"{file}.toml")
+        size, holds = (POOL, None) if machine is None else (machine.procs, machine.holds)
+        jobs = clean(trace, size, holds=holds).jobs
+        made = [simulate(jobs, procs=size, machine=machine, shake_s=SHAKE_S, seed=seed) for seed in range(replays)]
+        waits = [float(wait_s(each).mean()) for each in made]
+        correlation = float(spearmanr(wait_s(made[0]), jobs["wait_s"].to_numpy(np.float64)).statistic)
+        rest = [float(wait_s(simulate(jobs, procs=size, machine=machine, scheduler=each)).mean()) for each in others]
+        rows.append(Row(name, file or "", len(jobs), waits, correlation, rest))
+    return rows
+
+
+def wait_s(schedule: Schedule) -> np.ndarray:
+    """Return the wait of each job, float64 [jobs]."""
+    return (schedule.jobs["start_s"] - schedule.jobs["submit_s"]).to_numpy(np.float64)
+
+
+def lacking(machine: Machine, jobs: pd.DataFrame, log: Log) -> dict[str, float]:
+    """Return the share of recorded seconds of waits without room, by what is asked for, each more than the one before."""
+    pool = Machine("pool", (Cluster("all", tuple(kind for cluster in machine.clusters for kind in cluster.nodes)),), asked=())
+    nodes = ("properties", "nodes", "procs_per_node")
+    outcome = by_outcome(machine, jobs, log)
+    asked = {
+        "processors of the whole machine": (pool, jobs),
+        "of a cluster it may use": (replace(machine, asked=("properties",)), jobs),
+        "on nodes, so many on each": (replace(machine, asked=nodes), jobs),
+        "with its memory": (replace(machine, asked=(*nodes, "memory_kib")), jobs),
+        "with nothing else there, if exclusive": (machine, jobs),
+        "on nodes that its class and properties ever got*": outcome,
+        "on those that were not idle*": outcome,
+    }
+    total = float(jobs["wait_s"].sum())
+    return {
+        name: seconds_of_waits(of, table, log, idle="idle" not in name).without.sum() / total for name, (of, table) in asked.items()
+    }
+
+
+def page(path: Path, rows: list[Row], command: str) -> tuple[str, dict[str, float]]:
+    """Return the page as Markdown, and the shares of recorded waiting by what was missing."""
+    lists = node_lists(path)
+    machine, order = used(read_machine(MACHINES / "cerit.toml"), lists)
+    jobs = clean(read_swf(path), POOL, holds=machine.holds).jobs
+    log = log_of(jobs, lists, order)
+    recorded = jobs["wait_s"].to_numpy(np.float64)
+    missing = lacking(machine, jobs, log)
+    kept = {
+        name: seconds_of_waits(machine, jobs, log, columns, in_jobs=in_jobs).kept.sum() / recorded.sum()
+        for name, (columns, in_jobs) in KEPT.items()
+    }
+    idle = seconds_of_waits(machine, jobs, log, idle=False).without.sum() / recorded.sum()
+    by_user = jobs["wait_s"].groupby(jobs["user"], observed=True).sum().sort_values(ascending=False)
+    strict, exact = (list(missing.values())[place] for place in (-1, 4))
+    shares = {row.file: np.mean(row.waits) / recorded.mean() for row in rows}
+    head = [
+        *("machine", "FILE", "EASY: mean wait, s", "of the record", "correlation"),
+        *(f"{name}: mean wait, s" for name in OTHERS[: len(rows[0].others)]),
+    ]
+    cells = [
+        [
+            row.name,
+            row.file or "-",
+            f"{np.mean(row.waits):,.0f} ({min(row.waits):,.0f} to {max(row.waits):,.0f})",
+            f"{np.mean(row.waits) / recorded.mean():.1%}",
+            f"{row.correlation:.2f}",
+            *(f"{each:,.0f}" for each in row.others),
+        ]
+        for row in rows
+    ]
+    cells.append(["the record", "-", f"{recorded.mean():,.0f}", "100.0%", "1.00", *[""] * len(rows[0].others)])
+    either = machine.could_hold(jobs) == 3
+    small = float((log.node[log.begin[:-1]][either] >= machine.clusters[0].count).mean())
+    over = placements_beyond_memory(machine, jobs, log)
+    told = {
+        "answer": (
+            f"On one pool jobs would wait {shares['']:.1%} of what they did. Clusters, nodes, memory and exclusive nodes bring a "
+            f"simulation to {shares['cerit-small-first']:.0%} to {shares['cerit']:.0%} of the record, by the order in which clusters "
+            f"are filled. But in the record itself the machine explains little: in {1 - exact:.0%} of the time that jobs waited they "
+            "would have fitted on nodes of the machine. The rest was policy, or is not in the log."
+        ),
+        "made": command,
+        "replays": len(rows[0].waits),
+        "last": len(rows[0].waits) - 1,
+        "pool": POOL,
+        "shake": SHAKE_S,
+        "jobs": len(jobs),
+        "days": np.ptp(jobs["submit_s"].to_numpy()) / 86_400,
+        "recorded": recorded.mean(),
+        "waited": (recorded > 60).mean(),
+        "simulated": markdown(head, cells, keys=2),
+        "nodes": " and ".join(str(cluster.count) for cluster in machine.clusters),
+        "most": int(peak_of_users(jobs, log)),
+        "record": markdown(["without", "of the seconds waited"], [[name, f"{share:.1%}"] for name, share in missing.items()]),
+        "kept": markdown(
+            ["limit, at the most ever held", "of the seconds waited"], [[name, f"{share:.2%}"] for name, share in kept.items()]
+        ),
+        "follows": follows(shares, exact, strict, max(kept.values()), by_user / by_user.sum(), small),
+        "idle": idle,
+        "per_job": over[0],
+        "per_node": over[1] - over[0],
+        "placements": len(log.node),
+        "both": sum(len({order.index(node) < machine.clusters[0].count for node in set(nodes)}) > 1 for nodes in lists.values()),
+    }
+    return TEXT.format(**told), missing
+
+
+def follows(shares: dict[str, float], exact: float, strict: float, kept: float, users: pd.Series, small: float) -> str:
+    """Say what was found."""
+    return FOLLOWS.format(
+        exact=exact,
+        strict=strict,
+        kept=kept,
+        users=len(users),
+        three=users.iloc[:3].sum(),
+        easy=shares["cerit-used"],
+        limited=shares["cerit-user-256"],
+        small=small,
+    )
+
+
+def placements_beyond_memory(machine: Machine, jobs: pd.DataFrame, log: Log) -> tuple[int, int]:
+    """Return how many recorded placements exceed a node's memory, that of a job being for the job, and for each of its nodes."""
+    capacity = machine.arrays_for(jobs)[0].capacity[:, 1]
+    row = np.repeat(np.arange(len(jobs)), np.diff(log.begin))
+    submit, wait = (jobs[name].to_numpy(np.int64) for name in ("submit_s", "wait_s"))
+    start = (submit + wait)[row]
+    end = start + (jobs["runtime_s"] + jobs["overrun_s"]).to_numpy(np.int64)[row]
+    found = []
+    for taken in (log.memory, jobs["memory_kib"].to_numpy(np.int64)[row]):
+        count = 0
+        for node in range(len(capacity)):
+            mine = log.node == node
+            change = np.concatenate([taken[mine], -taken[mine]])
+            begins = np.repeat([1, 0], mine.sum())
+            order = np.lexsort((begins, np.concatenate([start[mine], end[mine]])))
+            count += int(((np.cumsum(change[order]) > capacity[node]) & (begins[order] == 1)).sum())
+        found.append(count)
+    return found[0], found[1]
+
+
+def peak_of_users(jobs: pd.DataFrame, log: Log) -> int:
+    """Return the most processors that a user ever held in the record."""
+    user, procs = jobs["user"].cat.codes.to_numpy(), jobs["procs"].to_numpy(np.int64)
+    held = pd.DataFrame({"user": user[log.of % len(jobs)], "procs": procs[log.of % len(jobs)], "kind": log.kind})
+    held = held[held["kind"].isin([1, 3])]
+    return int(held["procs"].where(held["kind"] == 3, -held["procs"]).groupby(held["user"]).cumsum().max())
+
+
+def draw(rows: list[Row], recorded: float, missing: dict[str, float], path: Path) -> None:
+    """Draw mean waits by machine, and recorded seconds of waiting by what the machine lacked."""
+    with figure(10.5, 3.6, generated=False) as canvas:
+        left, right = canvas.subplots(1, 2, width_ratios=(3, 2))
+        means = np.array([np.mean(row.waits) for row in rows])
+        low, high = (np.array([how(row.waits) for row in rows]) for how in (min, max))
+        place = np.arange(len(rows))
+        left.barh(place, means, color="#0072b2", xerr=[means - low, high - means], error_kw={"ecolor": INK, "elinewidth": 1})
+        left.axvline(recorded, color="#d55e00", linewidth=1.4)
+        left.text(recorded, -0.75, "recorded", color="#d55e00", ha="right", va="bottom", fontsize=8)
+        left.set_yticks(place, [row.name for row in rows])
+        left.invert_yaxis()
+        left.set_xlabel("mean wait under EASY, s")
+        left.grid(axis="y", visible=False)
+        shares = np.array(list(missing.values()))
+        right.barh(np.arange(len(shares)), 100 * shares, color="#009e73")
+        right.barh(np.arange(len(shares)), 100 * (1 - shares), left=100 * shares, color=MUTED, alpha=0.35)
+        for at, share in enumerate(shares):
+            right.text(100 * share + 1, at, f"{share:.1%}", va="center", fontsize=8)
+        right.set_yticks(
+            np.arange(len(shares)),
+            [textwrap.fill(name, 34) for name in missing],
+        )
+        right.invert_yaxis()
+        right.set_xlim(0, 100)
+        right.set_xlabel("of recorded seconds of waiting, %")
+        right.set_title("seconds without room", fontsize=9)
+        right.grid(axis="y", visible=False)
+        path.write_bytes(encode(canvas, "png"))
+
+
+def main() -> None:
+    """Run as a program."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="write the page, its picture and its data")
+    parser.add_argument("--replays", type=int, default=REPLAYS, help="replays under EASY")
+    parser.add_argument("--easy-only", action="store_true", help="leave out the other schedulers, which are slow here")
+    parser.add_argument("--shared", type=Path, default=SHARED, help="folder with traces/")
+    options = parser.parse_args()
+    path = options.shared / "traces" / LOG
+    rows = simulated(path, options.replays, () if options.easy_only else OTHERS)
+    text, missing = page(path, rows, made_by("studies.recorded_waits"))
+    if not options.write:
+        print(text)
+        return
+    write_page(STUDIES / "recorded-waits.md", text)
+    jobs = clean(read_swf(path), POOL).jobs
+    draw(rows, float(jobs["wait_s"].mean()), missing, STUDIES / "recorded-waits.png")
+
+
+if __name__ == "__main__":
+    main()
