@@ -164,7 +164,7 @@ class Machine:
     def arrays_for(self, jobs: pd.DataFrame) -> tuple[Layout, Requests]:
         """Return the machine when it is empty, and what the jobs of a cleaned table ask of it.
 
-        Jobs are eligible for the clusters that could hold them if they were empty. InputError for too many properties.
+        Any cluster counts as eligible: :meth:`could_hold` tells which could hold a job. InputError for too many properties.
         """
         resources = self._resources(jobs)
         capacity = np.vstack(
@@ -177,12 +177,11 @@ class Machine:
         eligible = np.full(len(jobs), (1 << len(self.clusters)) - 1)
         first = np.concatenate(([0], np.cumsum([cluster.count for cluster in self.clusters])))
         layout = Layout(first, np.ascontiguousarray(capacity, np.int64), have, left)
-        asked = Requests(chunks, each, apart, whole.astype(np.int64), wanted, eligible, limit, weight)
-        return layout, asked._replace(eligible=could_hold(layout, asked))
+        return layout, Requests(chunks, each, apart, whole.astype(np.int64), wanted, eligible, limit, weight)
 
     def could_hold(self, jobs: pd.DataFrame) -> np.ndarray:
         """Return bits of the clusters that could hold each job when empty, int64 [jobs]."""
-        return self.arrays_for(jobs)[1].eligible
+        return could_hold(*self.arrays_for(jobs))
 
     def holds(self, jobs: pd.DataFrame) -> np.ndarray:
         """Tell which jobs some cluster could hold if it were empty, bool [jobs]."""
