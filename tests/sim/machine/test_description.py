@@ -148,7 +148,7 @@ def test_a_schedule_has_its_machines_processors_and_name() -> None:
         with pytest.raises(InputError, match=f"^{complaint}"):
             simulate(table, **given)
     with pytest.raises(
-        InputError, match="^1 jobs that no cluster they may use can hold, the first is job 1: clean the trace first$"
+        InputError, match=r"^1 jobs that no cluster they may use can hold, the first is job 1: clean the trace first$"
     ):
         simulate(jobs({"gpus": 9}), machine=SITE)
 
