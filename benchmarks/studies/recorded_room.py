@@ -18,8 +18,9 @@ import numpy as np
 import pandas as pd
 
 from features.jit import kernel
+from sim.kernel.scratch import Scratch
 from sim.machine.description import Cluster, Machine
-from sim.machine.nodes import empty, fits
+from sim.machine.nodes import NOWHERE, choose, fits, take
 
 COMES, ENDS, SUBMITTED, STARTS, GOES = range(5)
 """Kinds of events, in their order within a second."""
@@ -101,6 +102,13 @@ class Holders(NamedTuple):
     peak: np.ndarray
 
 
+class Rule(NamedTuple):
+    """Whether idle nodes count, and whether waiting jobs take room from each other."""
+
+    idle: bool
+    together: bool
+
+
 class Found(NamedTuple):
     """Seconds [rows] in which a waiting job has no room, and has room but passes its holder's peak; ``waiting`` is for work."""
 
@@ -127,12 +135,20 @@ def by_outcome(machine: Machine, jobs: pd.DataFrame, log: Log) -> tuple[Machine,
 
 
 def seconds_of_waits(
-    machine: Machine, jobs: pd.DataFrame, log: Log, columns: Sequence[str] = ("user",), *, in_jobs: bool = False, idle: bool = True
+    machine: Machine,
+    jobs: pd.DataFrame,
+    log: Log,
+    columns: Sequence[str] = ("user",),
+    *,
+    in_jobs: bool = False,
+    idle: bool = True,
+    together: bool = False,
 ) -> Found:
     """Return recorded seconds of each job's wait without room on ``machine``, and with room where a limit may have kept it.
 
     The latter are those in which the holder of the job (its user, or user and queue: ``columns``) would have held more processors,
-    or jobs, than it ever did. Without ``idle``, nodes on which nothing runs count as out of service.
+    or jobs, than it ever did. Without ``idle``, nodes on which nothing runs count as out of service. Jobs are asked one by one, or ``together``:
+    first those submitted first, each taking the room of the others.
     """
     layout, requests = machine.arrays_for(jobs)
     of = jobs.groupby(list(columns), observed=True, dropna=False).ngroup().to_numpy(np.int64)
@@ -144,12 +160,13 @@ def seconds_of_waits(
             peak[of[row]] = max(peak[of[row]], now[of[row]])
     found = Found(*(np.zeros(len(jobs), np.int64) for _ in Found._fields))
     free, seen = np.zeros_like(layout.capacity), np.zeros_like(layout.capacity)
-    _follow(log, empty(layout, requests), free, seen, idle, Holders(of, weight, now, peak), found)
+    nodes = Scratch().nodes(layout, requests, np.arange(len(jobs)))
+    _follow(log, nodes, free, seen, Rule(idle, together), Holders(of, weight, now, peak), found)
     return found
 
 
 @kernel
-def _follow(log, nodes, free, seen, idle, holders, found):
+def _follow(log, nodes, free, seen, rule, holders, found):
     """Follow the log and add up seconds of waits."""
     count = 0
     for i in range(len(log.time)):
@@ -173,20 +190,25 @@ def _follow(log, nodes, free, seen, idle, holders, found):
                 while found.waiting[place] != row:
                     place += 1
                 count -= 1
-                found.waiting[place] = found.waiting[count]
+                for later in range(place, count):
+                    found.waiting[later] = found.waiting[later + 1]
         seconds = log.time[i + 1] - log.time[i] if i + 1 < len(log.time) else 0
         if seconds == 0:
             continue
         for node in range(len(free)):
             for resource in range(free.shape[1]):
-                hidden = not idle and free[node, 0] == nodes.capacity[node, 0]
+                hidden = not rule.idle and free[node, 0] == nodes.capacity[node, 0]
                 seen[node, resource] = 0 if hidden else free[node, resource]
         for place in range(count):
             row = found.waiting[place]
-            room = False
+            room = NOWHERE
             for cluster in range(len(nodes.first) - 1):
-                room = room or fits(row, cluster, nodes, seen, nodes.left)
-            if not room:
+                if room == NOWHERE and fits(row, cluster, nodes, seen, nodes.left):
+                    room = cluster
+            if room != NOWHERE and rule.together:
+                choose(row, room, nodes, seen)
+                take(row, -1, nodes, seen)
+            if room == NOWHERE:
                 found.without[row] += seconds
             elif holders.held[holders.of[row]] + holders.weight[row] > holders.peak[holders.of[row]]:
                 found.kept[row] += seconds

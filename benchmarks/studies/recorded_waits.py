@@ -45,6 +45,8 @@ STEPS = {
 """What is added step by step, and the file that describes it."""
 REPLAYS = 5
 OTHERS = ("List", "Conservative")
+EXACT, STRICT = "with nothing else there, if exclusive", "on those that were not idle*"
+TOGETHER = "all of it, after starting all that waited longer‡"
 KEPT = {
     "processors of its user": (("user",), False),
     "jobs of its user": (("user",), True),
@@ -67,7 +69,7 @@ seconds of waiting, by what the machine lacked at that moment.*
 ## Simulated on the machine
 
 {jobs:,} jobs over {days:.0f} days; a job waited {recorded:,.0f} s on average, {waited:.0%} of the jobs longer than a minute. EASY, requested times, {replays}
-replays with submissions moved by up to {shake} s; the others one replay as recorded. Each row adds to the one above it.
+replays with submissions moved by up to {shake} s; the others one replay as recorded. Each row adds to the one above it; the last has 256 for 320.
 
 {simulated}
 
@@ -85,8 +87,10 @@ the job would not have fitted; each row asks for more than the one above. Nodes 
 
 {record}
 
-Of the seconds with room on a node of the right cluster, with its memory, so many a constant limit may have taken: starting the job would have had more held
-than ever was.
+‡ At every moment anew, in order of submission. Queues are as deep as the site let them grow, so this is the most that the machine can have lacked; with the
+restrictions marked * it is {most_lacking:.0%}.
+
+Of the seconds in which a job by itself had all it asks for, so many a constant limit may have taken: starting the job would have had more held than ever was.
 
 {kept}
 
@@ -101,14 +105,11 @@ exceed the memory of their node. {both} jobs ran in both clusters at once, which
 """
 
 
-FOLLOWS = """* What was not there explains {exact:.1%} of the recorded waiting, and {strict:.1%} if a class and a property may only use the nodes they
-  ever got and idle nodes were down: nearly all of it is memory.
-* Constant limits on users or classes, at the most they ever held, explain {kept:.1%} of it at most: when jobs were kept back, the same user and
-  class held less than at another time. It was no constant limit of this kind.
+FOLLOWS = """* Memory is what the machine lacked, not processors: without it nearly every waiting job had room by itself.
+* Constant limits on users or classes, at the most they ever held, explain {kept:.1%} of the waiting at most: when jobs were kept back, the same user
+  and class held less than at another time. It was no constant limit of this kind. A limit of 256 processors a user would bring a simulation to
+  {limited:.0%} of the record, but users held more than that.
 * Three users of {users} did {three:.0%} of all the waiting.
-* A simulated EASY reaches {easy:.0%} of the record on the nodes ever used by waits of its own: it starts jobs as soon as there is room, and so
-  fills nodes that the site's scheduler kept free. A limit of 256 processors a user brings the mean to {limited:.0%}; that one was in force is not
-  shown, users held more.
 * The order in which clusters are filled matters as much as memory. Of the jobs that either cluster could hold the site ran {small:.0%} on the one
   with small nodes."""
 
@@ -150,24 +151,23 @@ def lacking(machine: Machine, jobs: pd.DataFrame, log: Log) -> dict[str, float]:
     nodes = ("properties", "nodes", "procs_per_node")
     outcome = by_outcome(machine, jobs, log)
     asked = {
-        "processors of the whole machine": (pool, jobs),
-        "of a cluster it may use": (replace(machine, asked=("properties",)), jobs),
-        "on nodes, so many on each": (replace(machine, asked=nodes), jobs),
-        "with its memory": (replace(machine, asked=(*nodes, "memory_kib")), jobs),
-        "with nothing else there, if exclusive": (machine, jobs),
-        "on nodes that its class and properties ever got*": outcome,
-        "on those that were not idle*": outcome,
+        "processors of the whole machine": (pool, jobs, {}),
+        "of a cluster it may use": (replace(machine, asked=("properties",)), jobs, {}),
+        "on nodes, so many on each": (replace(machine, asked=nodes), jobs, {}),
+        "with its memory": (replace(machine, asked=(*nodes, "memory_kib")), jobs, {}),
+        EXACT: (machine, jobs, {}),
+        "on nodes that its class and properties ever got*": (*outcome, {}),
+        STRICT: (*outcome, {"idle": False}),
+        TOGETHER: (machine, jobs, {"together": True}),
     }
     total = float(jobs["wait_s"].sum())
-    return {
-        name: seconds_of_waits(of, table, log, idle="idle" not in name).without.sum() / total for name, (of, table) in asked.items()
-    }
+    return {name: seconds_of_waits(of, table, log, **how).without.sum() / total for name, (of, table, how) in asked.items()}
 
 
 def page(path: Path, rows: list[Row], command: str) -> tuple[str, dict[str, float]]:
     """Return the page as Markdown, and the shares of recorded waiting by what was missing."""
     lists = node_lists(path)
-    machine, order = used(read_machine(MACHINES / "cerit.toml"), lists)
+    machine, order = used(read_machine(MACHINES / "cerit-small-first.toml"), lists)
     jobs = clean(read_swf(path), POOL, holds=machine.holds).jobs
     log = log_of(jobs, lists, order)
     recorded = jobs["wait_s"].to_numpy(np.float64)
@@ -176,9 +176,10 @@ def page(path: Path, rows: list[Row], command: str) -> tuple[str, dict[str, floa
         name: seconds_of_waits(machine, jobs, log, columns, in_jobs=in_jobs).kept.sum() / recorded.sum()
         for name, (columns, in_jobs) in KEPT.items()
     }
+    restricted = by_outcome(machine, jobs, log)
+    together = seconds_of_waits(*restricted, log, idle=False, together=True).without.sum() / recorded.sum()
     idle = seconds_of_waits(machine, jobs, log, idle=False).without.sum() / recorded.sum()
     by_user = jobs["wait_s"].groupby(jobs["user"], observed=True).sum().sort_values(ascending=False)
-    strict, exact = (list(missing.values())[place] for place in (-1, 4))
     shares = {row.file: np.mean(row.waits) / recorded.mean() for row in rows}
     head = [
         *("machine", "FILE", "EASY: mean wait, s", "of the record", "correlation"),
@@ -197,14 +198,15 @@ def page(path: Path, rows: list[Row], command: str) -> tuple[str, dict[str, floa
     ]
     cells.append(["the record", "-", f"{recorded.mean():,.0f}", "100.0%", "1.00", *[""] * len(rows[0].others)])
     either = machine.could_hold(jobs) == 3
-    small = float((log.node[log.begin[:-1]][either] >= machine.clusters[0].count).mean())
+    small = float((log.node[log.begin[:-1]][either] < machine.clusters[0].count).mean())
     over = placements_beyond_memory(machine, jobs, log)
     told = {
         "answer": (
-            f"On one pool jobs would wait {shares['']:.1%} of what they did. Clusters, nodes, memory and exclusive nodes bring a "
-            f"simulation to {shares['cerit-small-first']:.0%} to {shares['cerit']:.0%} of the record, by the order in which clusters "
-            f"are filled. But in the record itself the machine explains little: in {1 - exact:.0%} of the time that jobs waited they "
-            "would have fitted on nodes of the machine. The rest was policy, or is not in the log."
+            f"On one pool jobs would wait {shares['']:.1%} of what they did. With clusters, nodes, memory and exclusive nodes it is "
+            f"{shares['cerit-small-first']:.0%} to {shares['cerit']:.0%}, by the order in which clusters are filled, and {shares['cerit-used']:.0%} "
+            f"on the nodes alone that the log ever used. In the record itself a waiting job by itself had no room in {missing[EXACT]:.0%} of the time, "
+            f"and in {missing[TOGETHER]:.0%} once all that waited longer were started: {1 - missing[TOGETHER]:.0%} or more of the recorded "
+            "waiting was policy, or has causes that are not in the log."
         ),
         "made": command,
         "replays": len(rows[0].waits),
@@ -216,14 +218,15 @@ def page(path: Path, rows: list[Row], command: str) -> tuple[str, dict[str, floa
         "recorded": recorded.mean(),
         "waited": (recorded > 60).mean(),
         "simulated": markdown(head, cells, keys=2),
-        "nodes": " and ".join(str(cluster.count) for cluster in machine.clusters),
+        "nodes": " and ".join(str(cluster.count) for cluster in machine.clusters[::-1]),
         "most": int(peak_of_users(jobs, log)),
         "record": markdown(["without", "of the seconds waited"], [[name, f"{share:.1%}"] for name, share in missing.items()]),
         "kept": markdown(
             ["limit, at the most ever held", "of the seconds waited"], [[name, f"{share:.2%}"] for name, share in kept.items()]
         ),
-        "follows": follows(shares, exact, strict, max(kept.values()), by_user / by_user.sum(), small),
+        "follows": follows(shares, max(kept.values()), by_user / by_user.sum(), small),
         "idle": idle,
+        "most_lacking": together,
         "per_job": over[0],
         "per_node": over[1] - over[0],
         "placements": len(log.node),
@@ -232,18 +235,9 @@ def page(path: Path, rows: list[Row], command: str) -> tuple[str, dict[str, floa
     return TEXT.format(**told), missing
 
 
-def follows(shares: dict[str, float], exact: float, strict: float, kept: float, users: pd.Series, small: float) -> str:
+def follows(shares: dict[str, float], kept: float, users: pd.Series, small: float) -> str:
     """Say what was found."""
-    return FOLLOWS.format(
-        exact=exact,
-        strict=strict,
-        kept=kept,
-        users=len(users),
-        three=users.iloc[:3].sum(),
-        easy=shares["cerit-used"],
-        limited=shares["cerit-user-256"],
-        small=small,
-    )
+    return FOLLOWS.format(kept=kept, users=len(users), three=users.iloc[:3].sum(), limited=shares["cerit-user-256"], small=small)
 
 
 def placements_beyond_memory(machine: Machine, jobs: pd.DataFrame, log: Log) -> tuple[int, int]:

@@ -42,6 +42,8 @@ def test_seconds_without_room_are_those_in_which_no_node_was_free_enough() -> No
     found = seconds_of_waits(machine, table, log)
     assert found.without.tolist() == [0, 0, 0, 40, 30, 0]
     assert found.kept.tolist() == [0, 0, 0, 50, 0, 0]  # the user held 14 processors at most, and from 50 to 100 10 without this job
+    # the fourth job takes the eight processors from 50 on
+    assert seconds_of_waits(machine, table, log, together=True).without.tolist() == [0, 0, 0, 40, 80, 0]
     # without idle nodes: node 9 runs nothing from 50 on
     assert seconds_of_waits(machine, table, log, idle=False).without.tolist() == [0, 0, 0, 90, 80, 0]
 
@@ -49,7 +51,7 @@ def test_seconds_without_room_are_those_in_which_no_node_was_free_enough() -> No
     assert seconds_of_waits(machine, alone, log, ("queue",), in_jobs=True).kept.tolist() == [0, 0, 0, 0, 0, 0]
     assert seconds_of_waits(machine, table, log, ("user",), in_jobs=True).kept.sum() == 0
     shares = [round(share * 175) for share in lacking(machine, table, log).values()]
-    assert shares == [40, 40, 40, 70, 70, 70, 170]
+    assert shares == [40, 40, 40, 70, 70, 70, 170, 120]
     assert peak_of_users(table, log) == 14
     assert placements_beyond_memory(machine, table, log) == (0, 0)
 
