@@ -205,8 +205,8 @@ def page(path: Path, rows: list[Row], command: str) -> tuple[str, dict[str, floa
             f"On one pool jobs would wait {shares['']:.1%} of what they did. With clusters, nodes, memory and exclusive nodes it is "
             f"{shares['cerit-small-first']:.0%} to {shares['cerit']:.0%}, by the order in which clusters are filled, and {shares['cerit-used']:.0%} "
             f"on the nodes alone that the log ever used. In the record itself a waiting job by itself had no room in {missing[EXACT]:.0%} of the time, "
-            f"and in {missing[TOGETHER]:.0%} once all that waited longer were started: {1 - missing[TOGETHER]:.0%} or more of the recorded "
-            "waiting was policy, or has causes that are not in the log."
+            f"and in {missing[TOGETHER]:.0%} once all that waited longer were started. At least {1 - together:.0%} to {1 - missing[TOGETHER]:.0%} of "
+            "the recorded waiting, by which nodes were in service, was policy or has causes that are not in the log."
         ),
         "made": command,
         "replays": len(rows[0].waits),
