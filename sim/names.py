@@ -12,19 +12,19 @@ from dataclasses import dataclass, field, replace
 from features.errors import InputError
 from sim.harm import Harm, harm
 from sim.kernel.orders import ALIASES, ALIASES_BEHIND, NO_WEIGHTS, ORDERS, STANDARDISED
-from sim.kernel.passes import CONSERVATIVE, EASY, HARM, JUSTBF, LIST, PLANRS, STRICT
-from sim.planning import PlanRS, plan_rs
+from sim.kernel.passes import CONSERVATIVE, EASY, HARM, JUSTBF, LIST, ORIGBF, PLANRS, STRICT
+from sim.planning import OrigBF, PlanRS, orig_bf, plan_rs
 from sim.rollout import Rollout, rollout
 
 ALGORITHMS: dict[str, int] = {
     **{"EASY": EASY, "JustBF": JUSTBF, "Conservative": CONSERVATIVE, "Harm": HARM},
-    **{"List": LIST, "Strict": STRICT, "PlanRS": PLANRS},
+    **{"List": LIST, "Strict": STRICT, "PlanRS": PLANRS, "OrigBF": ORIGBF},
 }
 BACKFILLING = ("EASY",)
 """Algorithms with a separate order for backfilling; the others have one queue."""
 PLANNING = ("JustBF", "Conservative")
 """Algorithms that plan every waiting job."""
-PLANNERS = ("PlanRS",)
+PLANNERS = ("PlanRS", "OrigBF")
 """Algorithms that plan nodes, on a pool of processors too."""
 
 
@@ -67,7 +67,8 @@ CLASSES = ("variation", "little")
 class Scheduler:
     """A scheduling algorithm with the order of its queue and of its backfill candidates.
 
-    ``rush`` is set if starts are decided on, ``harm`` and ``plan_rs`` for the algorithms of those names. ``rollout`` is set if one of ``policies`` is
+    ``rush`` is set if starts are decided on,
+    ``harm``, ``plan_rs`` and ``orig_bf`` for the algorithms of those names. ``rollout`` is set if one of ``policies`` is
     chosen again and again. ``by_request``: jobs are planned by their requests, and predictions order the queue alone.
     """
 
@@ -80,6 +81,7 @@ class Scheduler:
     harm: Harm | None = None
     rollout: Rollout | None = None
     plan_rs: PlanRS | None = None
+    orig_bf: OrigBF | None = None
     policies: tuple[Scheduler, ...] = ()
     by_request: bool = False
 
@@ -103,13 +105,8 @@ def scheduler(name: str) -> Scheduler:
             return Scheduler(name, "Harm", rush=rush, harm=harm((weighing[1] or "").lower()))
         except InputError as error:
             raise InputError(f"scheduler {name!r}: {error}") from error
-    if planning := re.fullmatch(r"PLANRS(?:\((.+)\))?", base, re.IGNORECASE):
-        if rush is not None:
-            raise InputError(f"scheduler {name!r}: PlanRS does not foresee start decisions, and takes no +RUSH")
-        try:
-            return Scheduler(name, "PlanRS", plan_rs=plan_rs((planning[1] or "").lower()))
-        except InputError as error:
-            raise InputError(f"scheduler {name!r}: {error}") from error
+    if planning := re.fullmatch(r"(PLANRS|ORIGBF)(?:\((.+)\))?", base, re.IGNORECASE):
+        return _planning(name, known[planning[1].upper()], planning[2] or "", rush)
     stated = re.search(r"EASY\(RESERVATIONS=([1-9]\d{0,8})\)", base.upper())
     plain = base.upper().replace(stated[0], "EASY") if stated else base.upper()
     parts = re.split(r"-(?![^(]*\))", plain)  # at hyphens, but not at signs between brackets
@@ -151,6 +148,18 @@ def _choosing(name: str, options: str, rush: Rush | None) -> Scheduler:
     if rush is not None:
         raise InputError(f"scheduler {name!r}: Rollout does not foresee start decisions, and takes no +RUSH")
     return Scheduler(name, "Rollout", rollout=rule, policies=policies, by_request=policies[0].by_request)
+
+
+def _planning(name: str, algorithm: str, options: str, rush: Rush | None) -> Scheduler:
+    """Return ``PlanRS(OPTIONS)`` or ``OrigBF(OPTIONS)``."""
+    if rush is not None:
+        raise InputError(f"scheduler {name!r}: {algorithm} does not foresee start decisions, and takes no +RUSH")
+    try:
+        if algorithm == "OrigBF":
+            return Scheduler(name, algorithm, orig_bf=orig_bf(options.lower()))
+        return Scheduler(name, algorithm, plan_rs=plan_rs(options.lower()))
+    except InputError as error:
+        raise InputError(f"scheduler {name!r}: {error}") from error
 
 
 def _rush(name: str) -> tuple[str, Rush | None]:
@@ -198,8 +207,9 @@ def grammar() -> str:
     orders = " ".join(order for order in ORDERS if order != "MIXED")
     return (
         f"known: [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} EASY(reservations=k) Harm(memory=1,...) "
-        "Rollout(policies=EASY+SAF-EASY,...) PlanRS(iterations=300,...) "
-        f"(only EASY takes a backfill order, Harm, Rollout and PlanRS none) and orders {orders} MIXED(w1,w2,w3) MIXED(w1,...,w6) MIXED(...;standardised) "
+        "Rollout(policies=EASY+SAF-EASY,...) PlanRS(iterations=300,...) OrigBF(reorder=0,...) "
+        f"(only EASY takes a backfill order, Harm, Rollout, PlanRS and OrigBF none) and orders {orders} "
+        "MIXED(w1,w2,w3) MIXED(w1,...,w6) MIXED(...;standardised) "
         "(SJF for SPF, WFP for WFP3; EASY-SJBF is FCFS-EASY-SPF), "
         "and +RUSH(model=...,skips=10,classes=variation) behind any where jobs run on a monitored cluster"
     )

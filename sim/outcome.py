@@ -28,8 +28,8 @@ from sim.kernel.scratch import Scratch, Work
 from sim.kernel.start_decision import StartDecision, decide
 from sim.kernel.state import CLAMPED, ENDED, EVENTS, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
 from sim.machine.nodes import NO_LAYOUT, NO_REQUESTS
-from sim.names import PLANNERS, Scheduler
-from sim.planner import Searches, Sizes, as_planner, no_planner, pool_as_cluster
+from sim.names import PLANNERS, PLANNING, Scheduler
+from sim.planner import PlanLog, Searches, Sizes, as_planner, no_planner, pool_as_cluster, queues
 from sim.policy import Policy, kernel_settings
 from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, Prepared, as_predictor, inputs, told_quantiles
 from sim.python_predictor import Conversation
@@ -125,15 +125,25 @@ def outcome(
     scenarios = clusters = None
     if plan.harm is not None:
         scenarios = as_scenarios(plan.harm, source, workload.jobs, workload.arrays, workload.procs, policy.seed, scratch)
-    pool = workload.machine is None
-    if pool and plan.algorithm in PLANNERS:
+    pool, tells = workload.machine is None, tells and plan.algorithm in (*PLANNING, *PLANNERS) and machine is None
+    if pool and (plan.algorithm in PLANNERS or tells):
         workload = workload._replace(machine=pool_as_cluster(workload.procs, workload.arrays))
     if workload.machine is not None:
         check_clusters(plan, machine is not None)
         row = given.dependencies.row if workload.waits is not None else np.arange(len(workload.jobs))
         nodes = scratch.nodes(*workload.machine, row)
         users, most = int(workload.arrays.user.max(initial=-1)) + 1, min(len(workload.jobs), 2 * workload.procs)
-        planner = as_planner(plan.plan_rs, nodes, given.arrays, given.estimates, Sizes(users, most), pool, tells, scratch)
+        planner = as_planner(
+            plan.plan_rs or plan.orig_bf,
+            nodes,
+            given.arrays,
+            given.estimates,
+            Sizes(users, most),
+            pool=pool,
+            tells=tells,
+            queue=queues(plan.orig_bf, workload.jobs, workload.arrays.requested) if plan.orig_bf else np.zeros(0, np.int64),
+            scratch=scratch,
+        )
         clusters = scratch.clusters(nodes, planner, two=not settings[0].one_queue)
     work = scratch.work(
         len(workload.jobs),
@@ -148,8 +158,9 @@ def outcome(
         work.state.counters[MOST_SKIPS] = plan.rush.skips
     choices = Choices(plan, settings, source, workload, work, policy.seed) if plan.rollout is not None else None
     searches = Searches(plan.plan_rs, work.state, given.bits, policy.seed) if plan.plan_rs is not None else None
+    log = PlanLog(clusters.planner) if clusters is not None and tells else None
     return _Simulation(
-        workload, source, given, settings[0], work, clock, start_decision, machine, progress, choices, searches
+        workload, source, given, settings[0], work, clock, start_decision, machine, progress, choices, searches, log
     ).outcome()
 
 
@@ -168,6 +179,7 @@ class _Simulation:
     progress: Progress | None
     choices: Choices | None
     searches: Searches | None
+    log: PlanLog | None
     conversation: Conversation | None = None
     retraining: float = 0.0
 
@@ -201,8 +213,8 @@ class _Simulation:
                 arrived = time.perf_counter()
                 leg = max(int(leg * min(LEG_S / (arrived - left), 8.0)), 1)
                 counters[EVENTS], left = leg, arrived
-                if self.searches is not None:
-                    self.searches.read_log()
+                if self.log is not None:
+                    self.log.read()
                 if self.progress is not None:
                     self.progress(int(counters[ENDED]), len(self.workload.jobs))
             else:
@@ -259,10 +271,11 @@ class _Simulation:
             skips = skips[order] if len(skips) else skips
         told = told_quantiles(source, self.given.memory, self.workload.jobs)
         made = Outcome(submit, start, runtime, predicted, corrections, skips, source.name, clamped, seconds, self.retraining, told)
-        if self.searches is None:
-            return made
-        plans = self.searches.plans(self.workload.jobs["job_id"].to_numpy(), origin, rows)
-        return made._replace(plans=plans, searches=self.searches.searches(origin), search_costs=self.searches.costs(origin))
+        if self.log is not None:
+            made = made._replace(plans=self.log.table(self.workload.jobs["job_id"].to_numpy(), origin, rows))
+        if self.searches is not None:
+            made = made._replace(searches=self.searches.searches(origin), search_costs=self.searches.costs(origin))
+        return made
 
 
 def check_decision(plan: Scheduler, decided: bool) -> None:

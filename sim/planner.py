@@ -9,18 +9,24 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from features.errors import InputError
+from features.jobs.schema import codes
 from sim.kernel.planning_search import ACCEPTED, FOUND, JOBS, METHODS, SLOTS, SPREADS, Rules, Search, search
 from sim.kernel.planning_seats import (
     BOUND,
     EVERY,
     FINE,
+    HALF_LIFE,
+    KEEPS,
     LEAST,
     NUMBERS,
     POOL,
     TELLS,
+    THRESHOLD,
     TOLD,
     TOLD_NODES,
     UNIT,
+    WHOLE,
     WIDTH,
     Kept,
     Planner,
@@ -28,7 +34,7 @@ from sim.kernel.planning_seats import (
 from sim.kernel.scratch import Scratch
 from sim.kernel.state import CHOICE, CHOSEN, Estimates, Jobs, State
 from sim.machine.nodes import MEMORY_KIB, PROCS, Layout, Nodes, Requests
-from sim.planning import PlanRS
+from sim.planning import OrigBF, PlanRS
 from sim.prepare import OnClusters
 
 KEPT_HEAP = 1 << 16
@@ -56,23 +62,37 @@ class Sizes(NamedTuple):
 
 
 def as_planner(
-    rule: PlanRS | None, nodes: Nodes, arrays: Jobs, estimates: Estimates, sizes: Sizes, pool: bool, tells: bool, scratch: Scratch
+    rule: PlanRS | OrigBF | None,
+    nodes: Nodes,
+    arrays: Jobs,
+    estimates: Estimates,
+    sizes: Sizes,
+    *,
+    pool: bool,
+    tells: bool,
+    queue: np.ndarray,
+    scratch: Scratch,
 ) -> Planner:
-    """Return fresh arrays of a planner on ``nodes``, the smallest that do where there is no ``rule``.
+    """Return fresh arrays of a planner on ``nodes``, the smallest that do where there is no ``rule`` and nothing is told.
 
-    ``pool``: the nodes are one pool of processors. ``tells``: changes of planned starts are logged.
+    ``pool``: the nodes are one pool of processors. ``tells``: changes of planned starts are logged. OrigBF also needs its ``queue`` [rows].
     """
     clusters = len(nodes.first) - 1
-    jobs = len(arrays.submit) if rule is not None else 0
+    jobs = len(arrays.submit) if rule is not None or tells else 0
     users = sizes.users if rule is not None else 0
+    searched = isinstance(rule, PlanRS)
     size, limits = nodes.free.shape, nodes.left.shape
-    states = max(1, min(MOST_KEPT, jobs, KEPT_TABLES // max(nodes.free.size + nodes.left.size, 1)))
+    states = max(1, min(MOST_KEPT, jobs * searched, KEPT_TABLES // max(nodes.free.size + nodes.left.size, 1)))
     take = scratch.take
 
     numbers = np.zeros(NUMBERS, np.int64)
-    numbers[POOL], numbers[TELLS] = pool, tells
+    numbers[POOL], numbers[TELLS], numbers[WHOLE] = pool, tells, tells
     spare = nodes
-    if rule is not None:
+    if isinstance(rule, OrigBF):
+        numbers[EVERY], numbers[THRESHOLD], numbers[HALF_LIFE] = rule.reorder, rule.threshold, round(3600 * rule.decay)
+        numbers[KEEPS] = rule.reservations == "kept"
+        numbers[WHOLE] = tells or numbers[KEEPS]
+    if isinstance(rule, PlanRS):
         numbers[EVERY], numbers[WIDTH], numbers[BOUND] = rule.every_s, rule.width == "sqrt", rule.bound
         numbers[LEAST] = 0 if rule.bound == 0 else UNIT // (FINE if rule.width == "sqrt" else 1)
         if not pool:
@@ -89,7 +109,7 @@ def as_planner(
         run=take("kept run", states, clusters),
         size=take("kept size", states, clusters),
         place=take("kept place", states, clusters),
-        heap=take("kept heap", clusters, KEPT_HEAP if jobs else 1),
+        heap=take("kept heap", clusters, KEPT_HEAP if searched else 1),
         free=take("kept free", states, *size),
         left=take("kept left", states, *limits),
     )
@@ -122,6 +142,7 @@ def as_planner(
         usage=np.zeros(users + 1),
         inverse=np.zeros(users + 1),
         claim=claims(rule.usage, nodes) if rule is not None else np.zeros(0),
+        queue=queue,
         present=np.zeros(users + 1, np.int64),
         told=told,
         told_nodes=take("told nodes", jobs),
@@ -133,7 +154,28 @@ def as_planner(
 def no_planner(nodes: Nodes) -> Planner:
     """Return the planner of an algorithm that is none, on ``nodes``."""
     nothing = np.zeros(0, np.int64)
-    return as_planner(None, nodes, Jobs(*[nothing] * 5), Estimates(*[nothing] * 3), Sizes(0, 0), False, False, Scratch())
+    jobs, estimates = Jobs(*[nothing] * 5), Estimates(*[nothing] * 3)
+    return as_planner(None, nodes, jobs, estimates, Sizes(0, 0), pool=False, tells=False, queue=nothing, scratch=Scratch())
+
+
+QUEUES_S = (3600, 7200, 86400, 2 * 86400, 4 * 86400, 7 * 86400, 14 * 86400, 61 * 86400)
+"""Requests that the queues of OrigBF hold at the most; the last is 2 months."""
+
+
+def queues(rule: OrigBF, jobs: pd.DataFrame, requested: np.ndarray) -> np.ndarray:
+    """Return the place of each job's queue, 0 first, int64 [jobs]; InputError where ``jobs`` have none of their own."""
+    if rule.queues == "one":
+        return np.zeros(len(jobs), np.int64)
+    if rule.queues == "walltime":
+        number = np.searchsorted(QUEUES_S, requested)
+    else:
+        own = codes(jobs, "queue")
+        if len(own) == 0 or own.max() < 0:
+            raise InputError("queues=trace: the trace names no queues; leave the option out for queues by walltime")
+        longest = np.zeros(own.max() + 2, np.int64)  # the last is of jobs without a queue
+        np.maximum.at(longest, own, requested)
+        number = np.argsort(np.argsort(longest, kind="stable"))[own]
+    return np.ascontiguousarray(number if rule.priority == "short" else number.max(initial=0) - number, dtype=np.int64)
 
 
 def claims(usage: str, nodes: Nodes) -> np.ndarray:
@@ -189,8 +231,46 @@ def as_search(clusters: int, jobs: int, users: int, seed: int) -> Search:
     )
 
 
+class PlanLog:
+    """What jobs were told of their starts in a simulation, as its ``planner`` logged it."""
+
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+        self._told: list[np.ndarray] = []
+        self._nodes: list[np.ndarray] = []
+
+    def read(self) -> None:
+        """Take changes of plans out of the log."""
+        numbers = self._planner.numbers
+        self._told.append(self._planner.log[: numbers[TOLD]].copy())
+        self._nodes.append(self._planner.log_nodes[: numbers[TOLD_NODES]].copy())
+        numbers[TOLD] = numbers[TOLD_NODES] = 0
+
+    def table(self, job_id: np.ndarray, origin: int, rows: np.ndarray | None) -> pd.DataFrame:
+        """Return when the plan of each job changed, and to what.
+
+        ``job_id`` by rows of the table, ``rows`` of which the kernel's jobs are.
+        """
+        self.read()
+        told, nodes = np.concatenate(self._told), np.concatenate(self._nodes)
+        pool = bool(self._planner.numbers[POOL])
+        first = self._planner.nodes.first
+        places = np.concatenate(([0], np.cumsum(told[:, 4])))
+        texts = [None if pool else _ranges(nodes[a:b] - first[c]) for (a, b), c in zip(pairwise(places), told[:, 3], strict=True)]
+        table = pd.DataFrame(
+            {
+                "job_id": job_id[told[:, 0] if rows is None else rows[told[:, 0]]],
+                "time_s": told[:, 1] + origin,
+                "planned_start_s": told[:, 2] + origin,
+                "cluster": np.array(["" if pool else str(c) for c in told[:, 3]], dtype=object),
+                "nodes": np.array(texts, dtype=object),
+            }
+        )
+        return table.drop_duplicates(["job_id", "time_s"], keep="last", ignore_index=True)
+
+
 class Searches:
-    """Search for better plans of a simulation, and remember what was planned.
+    """Search for better plans of a simulation, and remember what was found.
 
     Of ``rule`` with random numbers by ``seed``, on ``state``.
     """
@@ -201,8 +281,9 @@ class Searches:
         self._rules, self._limit = as_rules(rule), rule.limit
         clusters, jobs = self._planner.order.shape
         self._find = as_search(clusters, jobs, len(self._planner.waits), seed)
-        self._made, self._gains, self._costs = [], [], []  # type: ignore[var-annotated]
-        self._told, self._told_nodes = [], []  # type: ignore[var-annotated]
+        self._made: list[tuple[int, np.ndarray]] = []
+        self._gains: list[np.ndarray] = []
+        self._costs: list[tuple[int, int, int, int, float]] = []
         if rule.iterations > 0:
             state.counters[CHOICE] = 0
 
@@ -222,37 +303,6 @@ class Searches:
         iterations = self._rules.iterations * (len(self._planner.size) if self._rules.per_cluster else 1)
         self._costs.append((now, int(slots[JOBS]), iterations, int(slots[ACCEPTED]), time.perf_counter() - began))
         self._state.counters[CHOSEN] = int(slots[ACCEPTED] > 0)
-
-    def read_log(self) -> None:
-        """Take changes of plans out of the log."""
-        numbers = self._planner.numbers
-        self._told.append(self._planner.log[: numbers[TOLD]].copy())
-        self._told_nodes.append(self._planner.log_nodes[: numbers[TOLD_NODES]].copy())
-        numbers[TOLD] = numbers[TOLD_NODES] = 0
-
-    def plans(self, job_id: np.ndarray, origin: int, rows: np.ndarray | None) -> pd.DataFrame | None:
-        """Return when the plan of each job changed, and to what; None if that was not to be logged.
-
-        ``job_id`` by rows of the table, ``rows`` of which the kernel's jobs are.
-        """
-        if not self._planner.numbers[TELLS]:
-            return None
-        self.read_log()
-        told, nodes = np.concatenate(self._told), np.concatenate(self._told_nodes)
-        pool = bool(self._planner.numbers[POOL])
-        first = self._planner.nodes.first
-        places = np.concatenate(([0], np.cumsum(told[:, 4])))
-        texts = [None if pool else _ranges(nodes[a:b] - first[c]) for (a, b), c in zip(pairwise(places), told[:, 3], strict=True)]
-        table = pd.DataFrame(
-            {
-                "job_id": job_id[told[:, 0] if rows is None else rows[told[:, 0]]],
-                "time_s": told[:, 1] + origin,
-                "planned_start_s": told[:, 2] + origin,
-                "cluster": np.array(["" if pool else str(c) for c in told[:, 3]], dtype=object),
-                "nodes": np.array(texts, dtype=object),
-            }
-        )
-        return table.drop_duplicates(["job_id", "time_s"], keep="last", ignore_index=True)
 
     def searches(self, origin: int) -> pd.DataFrame:
         """Return the moves that were accepted."""

@@ -36,7 +36,7 @@ class PlanRS:
     """Weights of the relative improvements."""
     width: str = "none"
     """``sqrt``: waits and slowdowns count times the square root of the job's processors."""
-    bound: float = 10.0
+    bound: int = 10
     """The threshold of bounded slowdown, seconds; 0 for slowdown."""
     spread: str = "sum"
     """How mean and standard deviation of NUWT are one number: their ``sum``, one alone, or ``squares``, the sum of (1 + mean - NUWT) squared."""
@@ -63,9 +63,34 @@ class PlanRS:
         return self.interval + (self.takes if self.clock == "end" else 0)
 
 
+@dataclass(frozen=True)
+class OrigBF:
+    """The options of ``OrigBF(...)``."""
+
+    queues: str = "walltime"
+    """Queues for requests up to 1 h, 2 h, 1 d, 2 d, 4 d, 1 w, 2 w, 2 months, and beyond; the ``trace``'s own, by their longest request; or ``one``."""
+    priority: str = "short"
+    """Whether the queue of the shortest or of the ``long``est requests comes first."""
+    reorder: int = 0
+    """Seconds from one order by fair share to the next; 0: at each pass."""
+    reservations: str = "anew"
+    """Whether they are made anew at each pass or ``kept``."""
+    threshold: int = 0
+    """How long a job must have waited for a reservation, seconds."""
+    decay: float = 72.0
+    """Hours after which usage is halved; 0 for never."""
+    usage: str = "procs"
+    """What a user has consumed: as of PlanRS."""
+
+    @property
+    def every_s(self) -> int:
+        """The time from one order to the next, seconds."""
+        return self.reorder
+
+
 PRESETS = {
     "paper": PlanRS(),
-    "program": PlanRS(iterations=30, per="cluster", clock="moment", width="sqrt", bound=0.0, spread="squares", usage="larger"),
+    "program": PlanRS(iterations=30, per="cluster", clock="moment", width="sqrt", bound=0, spread="squares", usage="larger"),
 }
 _CHOICES = {
     "per": ("search", "cluster"),
@@ -77,8 +102,14 @@ _CHOICES = {
     "users": ("planned", "all"),
     "counted": ("waiting", "running"),
     "base": ("best", "first"),
+    "queues": ("walltime", "trace", "one"),
+    "priority": ("short", "long"),
+    "reservations": ("anew", "kept"),
 }
-_WHOLE = {"iterations": (0, MOST_ITERATIONS), "interval": (1, LONGEST_S), "takes": (0, LONGEST_S), "tenure": (0, LONGEST_S)}
+_WHOLE = {
+    **{"iterations": (0, MOST_ITERATIONS), "interval": (1, LONGEST_S), "takes": (0, LONGEST_S), "tenure": (0, LONGEST_S)},
+    **{"reorder": (0, LONGEST_S), "threshold": (0, LONGEST_S), "bound": (0, LONGEST_S)},
+}
 
 
 def plan_rs(text: str) -> PlanRS:
@@ -94,10 +125,16 @@ def plan_rs(text: str) -> PlanRS:
     return rule
 
 
-def _read(given: dict[str, str], usual: PlanRS) -> dict[str, object]:
+def orig_bf(text: str) -> OrigBF:
+    """Return the options of ``OrigBF(TEXT)``; InputError for unknown options and values."""
+    return OrigBF(**_read(parse(text), OrigBF()))  # type: ignore[arg-type]
+
+
+def _read(given: dict[str, str], usual: PlanRS | OrigBF) -> dict[str, object]:
+    known = (*asdict(usual), "preset") if isinstance(usual, PlanRS) else tuple(asdict(usual))
     read: dict[str, object] = {}
     for option, said in given.items():
-        check_known(option, (*asdict(usual), "preset"))
+        check_known(option, known)
         stated = f"{option}={said}"
         if option in _CHOICES:
             read[option] = chosen(stated, said, _CHOICES[option])

@@ -86,7 +86,8 @@ def simulate(
     squeeze
         Divide all times by this: those between submissions, think times, runtimes and requests.
     plans
-        Remember when the planned start of each job changed, and to what: ``Schedule.plans`` (of PlanRS).
+        Remember when the planned start of each job changed, and to what: ``Schedule.plans``; of PlanRS, OrigBF,
+        Conservative and JustBF, others plan no starts.
     scratch
         Working arrays of earlier simulations to use again, one a thread; the schedule holds none of them.
 

@@ -28,8 +28,11 @@ from sim.kernel.clusters import (
     start_in,
     start_planned,
 )
-from sim.kernel.passes import CONSERVATIVE, EASY, JUSTBF, LIST, PLANRS, STRICT, primary_key
+from sim.kernel.orig_backfill import latest_start, line_up_by_usage
+from sim.kernel.passes import CONSERVATIVE, EASY, JUSTBF, LIST, ORIGBF, PLANRS, STRICT, primary_key
 from sim.kernel.planning import planned_pass
+from sim.kernel.planning_log import pause_for_log, tell_start
+from sim.kernel.planning_seats import TELLS, WHOLE
 from sim.kernel.state import AS_PLANNED, EVENTS, FREE, NEVER, PLANS, STARTED, WAITING
 from sim.machine.nodes import NO_LIMIT, NOWHERE, change, choose, fits, room_on, within_limits
 from sim.machine.plan import NO_START, drop_past, foresee_end, reserve, seat, withdraw
@@ -41,19 +44,20 @@ MOST_GAINS = 8
 @apart
 def clusters_pass(settings, now, jobs, estimates, state, clusters):
     """Start every job that may start."""
-    if settings.algorithm == PLANRS:
-        planned_pass(now, jobs, estimates, state, clusters, settings.bits)
-        leave(settings, state, clusters)
-        return
     clusters.numbers[HEAD] = 0  # a reservation holds until the next pass
     clusters.numbers[RESERVATIONS] += 1
     if state.counters[WAITING] == 0:
         return
     started = state.counters[STARTED]
-    line_up(settings, now, jobs, estimates, state, clusters)
-    if settings.algorithm == CONSERVATIVE:
+    if settings.algorithm == ORIGBF:
+        line_up_by_usage(now, settings.bits, state, clusters)
+    elif settings.algorithm != PLANRS:
+        line_up(settings, now, jobs, estimates, state, clusters)
+    if settings.algorithm == PLANRS:
+        planned_pass(now, jobs, estimates, state, clusters, settings.bits)
+    elif settings.algorithm == CONSERVATIVE:
         compress(settings, now, jobs, estimates, state, clusters)
-    elif settings.algorithm == JUSTBF:
+    elif settings.algorithm == JUSTBF or settings.algorithm == ORIGBF:
         plan_all(settings, now, jobs, estimates, state, clusters)
     else:
         first = start_in_order(settings, now, jobs, estimates, state, clusters)
@@ -64,6 +68,8 @@ def clusters_pass(settings, now, jobs, estimates, state, clusters):
                 backfill_behind_several(settings, now, jobs, estimates, state, clusters)
     if state.counters[STARTED] > started:
         leave(settings, state, clusters)
+    if clusters.planner.numbers[TELLS] != 0:
+        pause_for_log(state, clusters.planner)
 
 
 @kernel
@@ -301,13 +307,23 @@ def backfill_behind_several(settings, now, jobs, estimates, state, clusters):
 
 @kernel
 def plan_all(settings, now, jobs, estimates, state, clusters):
-    """Plan the waiting jobs in order, each where it delays none before it, up to the last that may start now."""
-    last = last_that_fits(state.counters[WAITING] - 1, state, clusters)
+    """Plan the waiting jobs in order, each where it delays none before it, up to the last that may start now.
+
+    All of them where their starts are kept or told.
+    """
+    planner = clusters.planner
+    whole = planner.numbers[WHOLE] != 0
+    last = state.counters[WAITING] - 1 if whole else last_that_fits(state.counters[WAITING] - 1, state, clusters)
     if last >= 0:
         plan_running(settings.bits, state, clusters)
     i = 0
     while i <= last:
-        if seat_job(clusters.front.job[i], now, NO_START, jobs, estimates, state, clusters, settings.bits) == now:
+        job = clusters.front.job[i]
+        latest = latest_start(job, now, planner) if settings.algorithm == ORIGBF else NO_START
+        start = seat_job(job, now, latest, jobs, estimates, state, clusters, settings.bits)
+        if whole:
+            planner.at[job] = start
+        elif start == now:
             last = last_that_fits(last, state, clusters)
         i += 1
 
@@ -364,4 +380,6 @@ def seat_job(job, now, latest, jobs, estimates, state, clusters, bits):
         foresee_end(row, now + seconds, nodes, clusters.plan)
     elif start < NO_START:
         reserve(row, start, seconds, nodes, clusters.plan)
+    if start < NO_START:
+        tell_start(job, start, now, clusters.planner)
     return start

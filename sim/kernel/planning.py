@@ -15,6 +15,7 @@ import numpy as np
 
 from features.jit import apart, kernel
 from sim.kernel.clusters import start_planned
+from sim.kernel.planning_log import tell
 from sim.kernel.planning_seats import (
     BITS,
     BOUND,
@@ -25,15 +26,13 @@ from sim.kernel.planning_seats import (
     POOL,
     STRIDE,
     TELLS,
-    TOLD,
-    TOLD_NODES,
     TRIAL,
     UNIT,
     WIDTH,
     place,
     seat,
 )
-from sim.kernel.state import CHOICE, EVENTS, NEVER, NEXT, PLANS, WAITING
+from sim.kernel.state import CHOICE, NEVER, NEXT, PLANS, WAITING
 from sim.machine.nodes import NOWHERE
 from sim.machine.plan import NO_START, earliest, foresee_end, reserve
 
@@ -73,8 +72,6 @@ def planned_pass(now, jobs, estimates, state, clusters, bits):
                 planner.order[cluster, left] = job
                 left += 1
         planner.size[cluster] = left
-    if numbers[TOLD] > len(planner.log) // 2 or numbers[TOLD_NODES] > len(planner.log_nodes) // 2:
-        counters[EVENTS] = 0  # pause, for the log to be read
 
 
 @kernel
@@ -170,26 +167,3 @@ def weigh(job, planner):
         weight = math.sqrt(planner.jobs.procs[job])
         planner.scale[job] = np.int64(FINE * weight)
     planner.rate[job] = UNIT * weight / max(planner.fit[job], numbers[BOUND])
-
-
-@apart
-def tell(job, now, planner):
-    """Log the planned start of ``job`` and where it is, if either has changed."""
-    numbers, nodes = planner.numbers, planner.nodes
-    row = nodes.row[job]
-    digest = nodes.cluster[row]
-    held = 0
-    if numbers[POOL] == 0:
-        held = nodes.held[row]
-        for i in range(nodes.begin[row], nodes.begin[row] + held):
-            digest = (digest * 1_000_003 + nodes.node[i]) % 2_147_483_647
-    if planner.told[job] == planner.at[job] and planner.told_nodes[job] == digest:
-        return
-    planner.told[job], planner.told_nodes[job] = planner.at[job], digest
-    line = numbers[TOLD]
-    numbers[TOLD] = line + 1
-    planner.log[line, 0], planner.log[line, 1], planner.log[line, 2] = job, now, planner.at[job]
-    planner.log[line, 3], planner.log[line, 4] = nodes.cluster[row], held
-    for i in range(held):
-        planner.log_nodes[numbers[TOLD_NODES] + i] = nodes.node[nodes.begin[row] + i]
-    numbers[TOLD_NODES] += held

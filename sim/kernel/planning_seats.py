@@ -24,7 +24,7 @@ from sim.machine.nodes import Nodes, change, room_on, within_limits
     POOL,  # whether the machine is one pool of processors
     BITS,  # of an event that number jobs
     NOW,  # the time from which jobs are seated
-    EVERY,  # the least time between searches; 0 for none
+    EVERY,  # the least time between searches; of OrigBF between two orders
     STRIDE,  # positions from one kept state to the next
     TRIAL,  # the number of the trial, noted for the jobs seated in it
     SUM_WAIT,  # of the planned jobs: the sum of weighted waits
@@ -41,8 +41,12 @@ from sim.machine.nodes import Nodes, change, room_on, within_limits
     TOLD,  # rows in the log of plans
     TOLD_NODES,  # and of their nodes
     TELLS,  # whether changes of planned starts are logged
+    WHOLE,  # whether all jobs are planned, not only up to the last that may start
+    KEEPS,  # of OrigBF: whether reservations are kept
+    THRESHOLD,  # how long a job must have waited for one, seconds
+    HALF_LIFE,  # after so many seconds usage is halved; 0 for never
     NUMBERS,
-) = range(22)
+) = range(26)
 """Slots of ``Planner.numbers``."""
 
 UNIT = 1 << 16
@@ -79,8 +83,9 @@ class Planner(NamedTuple):
     ``scale`` [jobs]: for how much a second of wait counts; a job of wait w and duration d has slowdown max(LEAST ``scale``, (w + d)
     ``rate``), ``slowdown`` [jobs] as planned. ``waits`` [users + 1] as planned, those of a trial ``trial_waits``, in the last place those
     of unknown users; ``past`` and ``usage`` [users + 1], float: waits and consumption so far, ``inverse`` 1 over that in the search,
-    ``claim`` [rows], float: the processors that a job counts for; ``present`` [users]: those that count. ``told`` [jobs]: the planned
-    start last logged, ``told_nodes`` a digest of where; ``log`` [rows, 5]: job, time, planned start, cluster, nodes; ``log_nodes``.
+    ``present`` [users]: those that count. ``claim`` [rows], float: the processors that a job counts for, ``queue`` [rows]: the place of
+    its queue in OrigBF. ``told`` [jobs]: the planned start last logged, ``told_nodes`` a digest of where; ``log`` [rows, 5]: job, time,
+    planned start, cluster, nodes; ``log_nodes``.
     """
 
     numbers: np.ndarray
@@ -107,6 +112,7 @@ class Planner(NamedTuple):
     usage: np.ndarray
     inverse: np.ndarray
     claim: np.ndarray
+    queue: np.ndarray
     present: np.ndarray
     told: np.ndarray
     told_nodes: np.ndarray

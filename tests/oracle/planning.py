@@ -7,12 +7,13 @@ jobs of a plan, and what is free at a moment over all that runs or is planned th
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tests.oracle.clusters import OnClusters, Stay, place_at
+from tests.oracle.clusters import OnClusters, Stay, place_at, seat
 from tests.oracle.scheduler import Job
 
 
@@ -203,3 +204,60 @@ class Planning(OnClusters):
     def submit(self, job: Job) -> None:
         super().submit(job)
         self.known.append(job)
+
+
+QUEUES_S = [3600, 7200, *(days * 86400 for days in (1, 2, 4, 7, 14, 61))]
+
+
+@dataclass
+class OrigBackfill(OnClusters):
+    """A simulation by OrigBF, with the fields of :class:`sim.planning.OrigBF` in ``rule``."""
+
+    rule: Any = None
+    usage: dict[Any, float] = field(default_factory=dict)
+    accounted: int | None = None
+    ended: list[Job] = field(default_factory=list)
+    promised: dict[Job, int] = field(default_factory=dict)  # kept reservations
+
+    def finish(self, job: Job) -> list[Job]:
+        self.ended.append(job)
+        return super().finish(job)
+
+    def place_of(self, job: Job) -> int:
+        number = 0 if self.rule.queues == "one" else sum(job.requested > most for most in QUEUES_S)
+        return number if self.rule.priority == "short" else -number
+
+    def account(self, now: int, last: int, first: int) -> None:
+        for job in [*self.ended, *(job for job in self.running if job.predicted_end > now)]:
+            seconds = min(now, job.end) - max(job.start, last)
+            self.usage[job.user] = self.usage.get(job.user, 0.0) + max(seconds, 0) * job.procs
+        self.ended = []
+        half_life = round(3600 * self.rule.decay)
+        if half_life:
+            halvings = (now - first) // half_life - (last - first) // half_life
+            self.usage = {user: used * 0.5**halvings for user, used in self.usage.items()}
+
+    def chosen(self, now: int, queue: list[Job], rank: Callable) -> list[Job]:
+        first = queue[0].first
+        last = first if self.accounted is None else self.accounted
+        if now - last >= self.rule.reorder:
+            self.account(now, last, first)
+            self.accounted = now
+        kept = [job for job in self.promised if job in queue]
+        order = sorted(kept, key=lambda job: (self.promised[job], job.arrival))
+        order += sorted(
+            (job for job in queue if job not in kept),
+            key=lambda job: (self.place_of(job), int(self.usage.get(job.user, 0.0)), job.arrival),
+        )
+        stays, started, self.promised = self.stays(now), [], {}
+        for job in order:
+            place = seat(self.site, stays, self.asks[job.index], now, job.fit_s, now - job.submit < self.rule.threshold)
+            if place is None:
+                continue
+            stays.append(place)
+            if place.start == now:
+                started.append(job)
+                self.places[job.index] = place
+            elif self.rule.reservations == "kept":
+                self.promised[job] = place.start
+        return started

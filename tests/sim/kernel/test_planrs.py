@@ -18,7 +18,7 @@ from sim.kernel.planning_search import METHODS
 from sim.names import scheduler as named
 from tests.conftest import SHARED, needs_shared
 from tests.oracle.clusters import Ask, Node, Site
-from tests.oracle.planning import Planning
+from tests.oracle.planning import OrigBackfill, Planning
 from tests.support.machines import described, random_ask, random_site
 from tests.support.workloads import Workload, columns, crowd, dependent_crowd
 
@@ -37,8 +37,17 @@ OPTIONS = {
 def starts_by_oracle(load: Workload, scheduler: str, seed: int = 0, on: Any = None, **policy: Any) -> list[int]:
     """The oracle's starts; ``on`` a site with what jobs ask of it, or one pool."""
     site, asks = on or (Site([[Node((load.machine,))]]), [Ask(1, (procs,)) for procs in load.procs])
-    simulation = partial(Planning, rule=named(scheduler).plan_rs, seed=seed, site=site, asks=asks)
-    return load.by_oracle(simulation=simulation, **{"estimates": load.estimates, "algorithm": "PlanRS"} | policy)[0]
+    rule = named(scheduler)
+    simulation = partial(Planning, rule=rule.plan_rs, seed=seed, site=site, asks=asks)
+    if rule.orig_bf is not None:
+        simulation = partial(OrigBackfill, rule=rule.orig_bf, site=site, asks=asks)
+    return load.by_oracle(simulation=simulation, **{"estimates": load.estimates, "algorithm": rule.algorithm} | policy)[0]
+
+
+BACKFILLING = {
+    **{"queues": ["walltime", "one"], "priority": ["short", "long"], "reorder": [0, 100], "reservations": ["anew", "kept"]},
+    **{"threshold": [0, 50], "decay": [0, 0.01]},
+}
 
 
 def some_policy(rng: np.random.Generator) -> dict[str, Any]:
@@ -61,6 +70,24 @@ def test_a_pool_is_planned_as_the_oracle_plans_it(seed: int) -> None:
     drawn = seed if named(scheduler).draws else 0
     made = load.schedule(scheduler, seed=drawn, **policy)
     assert made.jobs["start_s"].tolist() == starts_by_oracle(load, scheduler, drawn, **policy)
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 10**9))
+def test_queues_are_backfilled_by_fair_share_as_the_oracle_does_it(seed: int) -> None:
+    """On a pool, and on clusters."""
+    rng = np.random.default_rng(seed)
+    load = crowd(rng, size=int(rng.integers(1, 40)), machine=int(rng.choice([4, 12, 64])), longest_s=int(rng.choice([300, 9000])))
+    on, machine = None, {}
+    if rng.random() < 0.5:
+        site = random_site(rng)
+        on = site, [random_ask(rng, site) for _ in load.submit]
+        machine["machine"] = described(*on)
+        load = replace(load, procs=[ask.chunks * ask.each[0] for ask in on[1]], machine=machine["machine"].procs)
+    stated = ",".join(f"{option}={rng.choice(values)}" for option, values in BACKFILLING.items())
+    policy = some_policy(rng)
+    made = load.schedule(f"OrigBF({stated})", **machine, **policy)
+    assert made.jobs["start_s"].tolist() == starts_by_oracle(load, f"OrigBF({stated})", on=on, **policy)
 
 
 @settings(max_examples=25)
@@ -97,23 +124,31 @@ def test_without_search_and_with_exact_estimates_kth_sp2_is_scheduled_conservati
     assert starts[0] == starts[1]
 
 
-def test_what_was_planned_is_told() -> None:
-    """The first row of a job is of its submission, and the last is its start."""
+@pytest.mark.parametrize("scheduler", ["PlanRS(interval=1)", "OrigBF", "SAF-JustBF", "Conservative"])
+def test_what_was_planned_is_told(scheduler: str) -> None:
+    """The first row of a job is of its submission, and the last is its start; schedules are what they are untold."""
     load = crowd(np.random.default_rng(3), size=60)
-    made = load.schedule("PlanRS(interval=1)", plans=True)
+    made, untold = load.schedule(scheduler, plans=True), load.schedule(scheduler)
     plans, jobs = made.plans, made.jobs.set_index("job_id")
     assert plans is not None
-    assert made.searches is not None
-    assert made.search_costs is not None
+    assert untold.plans is None
+    assert columns(made) == columns(untold)
     assert plans["time_s"].is_monotonic_increasing
     first, last = (plans.drop_duplicates("job_id", keep=keep).set_index("job_id") for keep in ("first", "last"))
     assert first["time_s"].to_dict() == jobs["submit_s"].to_dict()
     assert last["planned_start_s"].to_dict() == jobs["start_s"].to_dict()
     assert not plans.duplicated(["job_id", "time_s"]).any()
-    same = plans.groupby("job_id")["planned_start_s"].diff() == 0
-    assert not same.any()  # on a pool nothing else can change
+    changes = plans.groupby("job_id")["planned_start_s"].diff()
+    assert not (changes == 0).any()  # on a pool nothing else can change
+    assert (changes < 0).any()
+
+
+def test_moves_and_costs_of_searches_are_kept() -> None:
+    made = crowd(np.random.default_rng(3), size=60).schedule("PlanRS(interval=1)")
+    assert made.searches is not None
+    assert made.search_costs is not None
     assert len(made.searches) == made.search_costs["accepted"].sum() > 0
-    assert load.schedule("PlanRS(interval=1)").plans is None
+    assert made.searches["search"].max() < len(made.search_costs)
 
 
 def test_nodes_are_told_by_their_numbers_in_the_cluster() -> None:

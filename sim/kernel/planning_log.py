@@ -1,0 +1,46 @@
+"""Log what each job is told of its start, whenever that changes: by any algorithm that plans."""
+
+from __future__ import annotations
+
+from features.jit import apart, kernel
+from sim.kernel.planning_seats import POOL, TELLS, TOLD, TOLD_NODES
+from sim.kernel.state import EVENTS
+
+
+@apart
+def tell(job, now, planner):
+    """Log the planned start of ``job`` and where it is, if either has changed."""
+    numbers, nodes = planner.numbers, planner.nodes
+    row = nodes.row[job]
+    digest = nodes.cluster[row]
+    held = 0
+    if numbers[POOL] == 0:
+        held = nodes.held[row]
+        for i in range(nodes.begin[row], nodes.begin[row] + held):
+            digest = (digest * 1_000_003 + nodes.node[i]) % 2_147_483_647
+    if planner.told[job] == planner.at[job] and planner.told_nodes[job] == digest:
+        return
+    planner.told[job], planner.told_nodes[job] = planner.at[job], digest
+    line = numbers[TOLD]
+    numbers[TOLD] = line + 1
+    planner.log[line, 0], planner.log[line, 1], planner.log[line, 2] = job, now, planner.at[job]
+    planner.log[line, 3], planner.log[line, 4] = nodes.cluster[row], held
+    for i in range(held):
+        planner.log_nodes[numbers[TOLD_NODES] + i] = nodes.node[nodes.begin[row] + i]
+    numbers[TOLD_NODES] += held
+
+
+@kernel
+def tell_start(job, start, now, planner):
+    """Log the start that ``job`` is planned for, if starts are told."""
+    if planner.numbers[TELLS] != 0:
+        planner.at[job] = start
+        tell(job, now, planner)
+
+
+@kernel
+def pause_for_log(state, planner):
+    """Pause for the log to be read, when it is half full: the next pass needs no more."""
+    numbers = planner.numbers
+    if numbers[TOLD] > len(planner.log) // 2 or numbers[TOLD_NODES] > len(planner.log_nodes) // 2:
+        state.counters[EVENTS] = 0
