@@ -39,7 +39,7 @@ def line_up_by_usage(now, bits, state, clusters):
         )
         if numbers[KEEPS] != 0 and planner.at[job] < NO_START:
             key = planner.at[job] - 1.0 * BEFORE_ALL
-        insert(line, i, job, key)
+        insert(line, i, job, key, line.kind[i])
 
 
 @kernel
