@@ -94,8 +94,8 @@ def elsewhere(place: Path, which: int, whole: bool = False) -> dict[str, str]:
 def results(folder: Path, workers: int, whole: bool = False) -> dict[str, str]:
     """Return the digest of each result of the commands on ``trace.swf`` in ``folder``, by name."""
     learned = ("--predictor", "last2", "--predictor", "lightgbm", "--predictor", "quantile")
-    said = _told(folder, "simulate", "--scheduler", "EASY-SJBF", "--scheduler", "JustBF", *learned, "--shake", "60", "--seed", "3")
-    said += _told(folder, "simulate", "--scheduler", "SAF-EASY", *learned, "--schedule-out", "schedules.parquet")
+    schedulers = ("--scheduler", "EASY-SJBF", "--scheduler", "JustBF", "--scheduler", "SAF-EASY")
+    said = _told(folder, "simulate", *schedulers, *learned, "--shake", "60", "--seed", "3", "--schedule-out", "schedules.parquet")
     policies = ("--scheduler", "EASY", "--scheduler", "EASY-SJBF", "--predictor", "requested", "--predictor", "nag")
     _told(
         folder,

@@ -12,6 +12,7 @@ from features.jobs.schema import Trace
 from pipelines.ingest.canonical import write_canonical
 from pipelines.storage.lake import Lake
 from tests.support.arriving import arriving
+from tests.support.command import queuecast
 from tests.support.modes import open_to_others
 from tests.support.process import python
 
@@ -62,7 +63,7 @@ def test_nights_are_chosen_by_number_or_date_and_the_command_goes_on_where_it_en
     ],
 )
 def test_nights_that_do_not_exist_are_one_line(trace: Path, arguments: tuple[str, ...], said: str) -> None:
-    done = nights(trace, *arguments)
+    done = queuecast("nights", str(trace), *arguments, home=trace.parent / "home", cwd=trace.parent)
     assert done.returncode == 2
     assert said in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr

@@ -40,7 +40,7 @@ def tiny_plan(trace: Path) -> Plan:
     return Plan(
         figures=[tiny(60, "EASY", "JustBF"), Case("small", str(trace), ("Strict",))],
         long_queue=[tiny(90, "List", load=2.0)],
-        growth=[tiny(60, "EASY"), tiny(120, "EASY")],
+        growth=[tiny(60, "EASY"), tiny(90, "EASY", load=2.0)],
         oracle=tiny(50, "EASY", "MIXED(1,1,1)-EASY"),
     )
 
@@ -68,7 +68,7 @@ def test_every_section_has_a_row_for_each_workload_and_scheduler(document: dict[
     assert found == {
         "figures": [("generated-60", "EASY", 60), ("generated-60", "JustBF", 60), ("small", "Strict", 3)],
         "long_queue": [("generated-90", "List", 90)],
-        "growth": [("generated-60", "EASY", 60), ("generated-120", "EASY", 120)],
+        "growth": [("generated-60", "EASY", 60), ("generated-90", "EASY", 90)],
     }
     for row in (row for section in SECTIONS for row in document[section]):
         assert row["jobs_per_s"] == pytest.approx(row["jobs"] / row["median_s"])

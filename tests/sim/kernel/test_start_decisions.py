@@ -152,7 +152,7 @@ def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(workloads(), any_scheduler, policies, st.one_of(st.none(), st.integers(0, 99)))
 def test_a_decision_that_never_skips_changes_nothing(load: Workload, scheduler: str, policy: dict, seed: int | None) -> None:
     assume(scheduler != CONSERVATIVE or policy["starvation_s"] is None)
