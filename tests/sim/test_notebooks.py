@@ -131,7 +131,7 @@ MORE = "features.jobs_from tells more"
 BAD = {
     "procs": ((JOBS,), {"procs": "100"}, "procs is '100', not a whole number of at least 1 processor"),
     "half": ((JOBS,), {"procs": 4.5}, "procs is 4.5, not a whole number of at least 1 processor"),
-    "none": ((JOBS,), {"procs": None}, "procs is None, not a whole number of at least 1 processor"),
+    "none": ((JOBS,), {"procs": None}, "give procs, the number of processors, or a machine"),
     "column": ((JOBS.drop(columns="runtime_s"),), {}, "the jobs table has no column runtime_s: features.jobs_from makes a table of what there is"),
     "twice": ((pd.concat([JOBS, JOBS[["procs"]]], axis=1),), {}, "the jobs table has the column procs twice"),
     "unsorted": ((JOBS.iloc[::-1],), {}, "3 jobs submitted before the job above it, the first is job 5: clean the trace first"),
