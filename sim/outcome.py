@@ -36,9 +36,9 @@ from sim.python_predictor import Conversation
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the jobs that have ended and all jobs, several times a second."""
-FIRST_LEG, LEG_S = 100_000, 0.1
-"""Work until the kernel pauses first, in events and jobs that are planned, and about the seconds between pauses, in which Python can report
-and be interrupted."""
+FIRST_LEG, LEG_S, LONGEST_LEG = 100_000, 0.1, 10_000_000
+"""Work until the kernel pauses first, in events and jobs that are planned; about the seconds between pauses, in which Python can report
+and be interrupted; and the most work between them, as a full log of plans pauses early and often."""
 TRACE_SECONDS = Clock()
 """The default wall clock: the trace's seconds, as if its second 0 were a midnight."""
 
@@ -211,7 +211,7 @@ class _Simulation:
         while reason != DONE:
             if reason == PAUSE:
                 arrived = time.perf_counter()
-                leg = max(int(leg * min(LEG_S / (arrived - left), 8.0)), 1)
+                leg = min(max(int(leg * min(LEG_S / (arrived - left), 8.0)), 1), LONGEST_LEG)
                 counters[EVENTS], left = leg, arrived
                 if self.log is not None:
                     self.log.read()

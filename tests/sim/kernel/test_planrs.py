@@ -170,3 +170,12 @@ def test_every_search_accepts_moves_by_its_rule(search: str) -> None:
     if search in ("random", "worst", "starts", "smith"):
         weighed = made.searches["wait_gain"] + made.searches["slowdown_gain"] + 10 * made.searches["fairness_gain"]
         assert (weighed > 0).all()
+
+
+@pytest.mark.parametrize("scheduler", ["OrigBF", "Conservative", "PlanRS(iterations=0)"])
+def test_plans_of_a_deep_queue_are_told_however_often_their_log_is_full(scheduler: str) -> None:
+    count = 300
+    load = Workload(2, [30 * job for job in range(count)], [500] * count, [1] * count, [600] * count, [None] * count, [600] * count)
+    made = load.schedule(scheduler, plans=True)
+    assert len(made.plans) > 10 * count
+    assert (made.jobs["start_s"] == load.schedule(scheduler).jobs["start_s"]).all()
