@@ -53,7 +53,10 @@ def plan_on(now, jobs, estimates, queue, profile, state, bits):
 
 @kernel
 def next_that_fits(index, queue, profile, counters):
-    """Return the index from the queue's head of the next job that fits now, or the queue's length."""
+    """Return the index of the next job that fits now, or the queue's length.
+
+    Indices count from the queue's head.
+    """
     at, end = queue.bounds[BEGIN] + index, queue.bounds[BEGIN] + counters[WAITING]
     wide, long = HOLE, HOLE  # does not fit, and so does none that is no narrower and no shorter
     while at < end:

@@ -91,7 +91,7 @@ def build_profile(now, profile, state, bits):
 
 @kernel
 def close(profile, block, size):
-    """Note of a new block that it has ``size`` entries; what is free grows with time in it."""
+    """Complete a new block of ``size`` entries, in which what is free grows with time."""
     at = block << BITS
     profile.count[block] = size
     profile.shift[block] = 0
@@ -200,7 +200,10 @@ def most_free(profile, counters, limit):
 
 @kernel
 def longest_run(profile, counters, procs, limit):
-    """Return the seconds for which ``procs`` processors are free at most, from a place before ``limit`` on."""
+    """Return the longest time for which ``procs`` processors are free.
+
+    It begins before ``limit``.
+    """
     longest, begin, inside = 0, 0, False
     for k in range(counters[BLOCKS]):
         block = profile.order[k]
@@ -322,7 +325,10 @@ def reserve_from(profile, counters, place, procs, seconds):
 
 @kernel
 def take(profile, block, i, until, procs):
-    """Take ``procs`` processors from the entries of a block from ``i`` up to a time; return the first behind them."""
+    """Take ``procs`` processors from a block's entries from ``i`` to ``until``.
+
+    Returns the first entry behind them.
+    """
     end = (block << BITS) + profile.count[block]
     least = profile.least[block] - profile.shift[block]
     while i < end and profile.time[i] < until:
