@@ -26,7 +26,7 @@ from sim.users.names import users as named_users
 
 Replicates = Mapping[str, Sequence[Schedule]]
 """Schedules of a policy by its label; all hold jobs."""
-SCHEDULERS, USERS = ("EASY", "Conservative", "PlanRS"), (OPEN, CLOSED)
+SCHEDULERS, USERS = ("OrigBF", "PlanRS", "EASY", "Conservative"), (OPEN, CLOSED)
 """Simulated by default; the first scheduler is the baseline."""
 TABLE, PAGE = "planned_schedules", "planning/{}.html"
 """The table of schedules in the lake, and the page about them under ``reports`` in the home directory."""
