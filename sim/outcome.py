@@ -27,6 +27,7 @@ from sim.kernel.scenarios import NO_SCENARIOS
 from sim.kernel.scratch import Scratch, Work
 from sim.kernel.start_decision import StartDecision, decide
 from sim.kernel.state import CLAMPED, ENDED, EVENTS, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
+from sim.machine.failures import NO_FAILURES, Failures
 from sim.machine.nodes import NO_LAYOUT, NO_REQUESTS
 from sim.names import PLANNERS, PLANNING, Scheduler
 from sim.planner import PlanLog, Searches, Sizes, as_planner, no_planner, pool_as_cluster, queues
@@ -62,6 +63,9 @@ class Machine(Protocol):
         ...
 
 
+_NONE = np.zeros(0, np.int64)
+
+
 class Outcome(NamedTuple):
     """The results of a simulation, int64 [jobs] in the order of the table.
 
@@ -85,6 +89,9 @@ class Outcome(NamedTuple):
     plans: pd.DataFrame | None = None
     searches: pd.DataFrame | None = None
     search_costs: pd.DataFrame | None = None
+    unstarted: np.ndarray = _NONE
+    requeues: np.ndarray = _NONE
+    lost: np.ndarray = _NONE
 
 
 def outcome(
@@ -97,11 +104,14 @@ def outcome(
     scratch: Scratch | None = None,
     progress: Progress | None = None,
     tells: bool = False,
+    failures: Failures = NO_FAILURES,
 ) -> Outcome:
     """Simulate without tables, for campaigns of thousands of short simulations.
 
     As :func:`sim.simulate`, on the jobs as recorded, without shaking. ``tells``: with the ``plans`` of a scheduler that makes them.
     """
+    if len(failures.time_s):
+        workload = failing(workload, failures)
     plan = policy.plan()
     if plan.harm is not None:  # no prediction expires under it
         policy = policy._replace(correction="requested")
@@ -144,7 +154,7 @@ def outcome(
             queue=queues(plan.orig_bf, workload.jobs, workload.arrays.requested) if plan.orig_bf else np.zeros(0, np.int64),
             scratch=scratch,
         )
-        clusters = scratch.clusters(nodes, planner, two=not settings[0].one_queue)
+        clusters = scratch.clusters(nodes, planner, two=not settings[0].one_queue, failures=failures, origin=workload.origin)
     work = scratch.work(
         len(workload.jobs),
         workload.procs,
@@ -271,6 +281,9 @@ class _Simulation:
             skips = skips[order] if len(skips) else skips
         told = told_quantiles(source, self.given.memory, self.workload.jobs)
         made = Outcome(submit, start, runtime, predicted, corrections, skips, source.name, clamped, seconds, self.retraining, told)
+        if state.clusters is not None and len(state.clusters.outages.time):
+            outages = state.clusters.outages
+            made = made._replace(unstarted=state.start < 0, requeues=outages.requeues, lost=outages.lost)
         if self.log is not None:
             made = made._replace(plans=self.log.table(self.workload.jobs["job_id"].to_numpy(), origin, rows))
         if self.searches is not None:
@@ -290,6 +303,16 @@ def check_decision(plan: Scheduler, decided: bool) -> None:
 
 ON_CLUSTERS = ("Strict", "List", "EASY", "JustBF", "Conservative", *PLANNERS)
 """Algorithms that run on a machine of clusters."""
+
+
+def failing(workload: Prepared, failures: Failures) -> Prepared:
+    """Return a workload whose runtimes may change, on a machine whose nodes fail; InputError where that is not possible."""
+    if workload.machine is None:
+        raise InputError("nodes fail on a machine of clusters alone, and this is one pool of processors: give a machine")
+    if workload.waits is not None:
+        raise InputError("nodes that fail may leave jobs that never start, and others wait for jobs here: give one of the two")
+    failures.check(workload.machine.layout)
+    return workload._replace(arrays=workload.arrays._replace(runtime=workload.arrays.runtime.copy()))
 
 
 def check_clusters(plan: Scheduler, monitored: bool) -> None:

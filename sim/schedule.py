@@ -51,6 +51,9 @@ class Schedule:
     else text like "0-3,7"). ``searches`` has a row for each accepted move of a search: ``time_s search iteration plan_jobs wait_gain slowdown_gain
     fairness_gain`` (relative improvements, before - after over before). ``search_costs`` has a row a search: ``time_s plan_jobs iterations accepted
     seconds`` (wall time).
+
+    Where nodes fail, ``never_started`` are the numbers of jobs that no nodes were left for, which ``jobs`` leaves out; ``requeued`` and ``lost``
+    count how often jobs were requeued, and the jobs lost, whose ``runtime_s`` is how long they ran.
     """
 
     jobs: pd.DataFrame
@@ -76,6 +79,9 @@ class Schedule:
     plans: pd.DataFrame | None = None
     searches: pd.DataFrame | None = None
     search_costs: pd.DataFrame | None = None
+    never_started: tuple[int, ...] = ()
+    requeued: int = 0
+    lost: int = 0
 
     @property
     def label(self) -> str:
@@ -95,16 +101,26 @@ def as_schedule(
 
     A trace whose users react, or at another load, is named so.
     """
+    table, never_started = schedule_table(jobs, made.start, made.predicted, made.corrections, made.submit), np.zeros(0, np.int64)
+    quantiles = made.quantiles
+    if len(made.unstarted):
+        table["runtime_s"], table["end_s"] = made.runtime, made.start + made.runtime
+        never_started = table["job_id"].to_numpy()[made.unstarted]
+        table = table[~made.unstarted].reset_index(drop=True)
+        quantiles = None if quantiles is None else quantiles[~made.unstarted].reset_index(drop=True)
     return Schedule(
-        jobs=schedule_table(jobs, made.start, made.predicted, made.corrections, made.submit),
+        jobs=table,
         procs=procs,
         machine=machine,
+        never_started=tuple(never_started.tolist()),
+        requeued=int(made.requeues.sum()),
+        lost=int(made.lost.sum()),
         trace=policy.label(trace),
         generated=generated,
         clamped_predictions=made.clamped,
         simulate_s=made.seconds,
         retrain_s=made.retraining,
-        quantiles=made.quantiles,
+        quantiles=quantiles,
         plans=made.plans,
         searches=made.searches,
         search_costs=made.search_costs,

@@ -68,7 +68,7 @@ def restored(made: Outcome, rows: np.ndarray) -> Outcome:
     """Return the outcome of jobs that are the ``rows`` of a trace, in the order of the trace."""
     back = np.empty_like(rows)
     back[rows] = np.arange(len(rows))
-    columns = ("submit", "start", "runtime", "predicted", "corrections", "skips")
+    columns = ("submit", "start", "runtime", "predicted", "corrections", "skips", "unstarted", "requeues", "lost")
     told = {name: getattr(made, name)[back] for name in columns if len(getattr(made, name))}
     if made.quantiles is not None:
         told["quantiles"] = made.quantiles.iloc[back].reset_index(drop=True)

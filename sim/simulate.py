@@ -13,6 +13,7 @@ from features.jobs.shaking import moves
 from models.runtime.protocol import Predictor
 from sim.kernel.scratch import Scratch
 from sim.kernel.start_decision import StartDecision
+from sim.machine.failures import NO_FAILURES, Failures
 from sim.machine.nodes import Description
 from sim.outcome import TRACE_SECONDS, Progress, outcome
 from sim.policy import Policy
@@ -42,6 +43,7 @@ def simulate(
     trace: str = "",
     generated: bool = False,
     machine: Description | None = None,
+    failures: Failures = NO_FAILURES,
     plans: bool = False,
     scratch: Scratch | None = None,
 ) -> Schedule:
@@ -88,6 +90,8 @@ def simulate(
     plans
         Remember when the planned start of each job changed, and to what: ``Schedule.plans``; of PlanRS, OrigBF,
         Conservative and JustBF, others plan no starts.
+    failures
+        When nodes of the ``machine`` go and come back, and what becomes of their jobs (:mod:`sim.machine.failures`).
     scratch
         Working arrays of earlier simulations to use again, one a thread; the schedule holds none of them.
 
@@ -106,6 +110,7 @@ def simulate(
         trace=trace,
         generated=generated,
         machine=machine,
+        failures=failures,
         plans=plans,
         scratch=scratch,
     )
@@ -121,6 +126,7 @@ def simulate_policy(
     trace: str = "",
     generated: bool = False,
     machine: Description | None = None,
+    failures: Failures = NO_FAILURES,
     plans: bool = False,
     scratch: Scratch | None = None,
     progress: Progress | None = None,
@@ -141,7 +147,16 @@ def simulate_policy(
     if rows is not None:
         source = in_order(source, table, rows)
     asked = policy._replace(predictor=source)
-    made = outcome(workload, asked, start_decision=start_decision, clock=clock, scratch=scratch, progress=progress, tells=plans)
+    made = outcome(
+        workload,
+        asked,
+        start_decision=start_decision,
+        clock=clock,
+        scratch=scratch,
+        progress=progress,
+        tells=plans,
+        failures=failures,
+    )
     if rows is not None:
         made = restored(made, rows)
     name = "" if machine is None else machine.name

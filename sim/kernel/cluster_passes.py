@@ -15,9 +15,11 @@ from sim.kernel.clusters import (
     GAINS,
     HEAD,
     LATER,
+    MOST_GAINS,
     PLANNED,
     RESERVATIONS,
     RESERVED_IN,
+    RETURNED,
     SHADOW_AT,
     UNKNOWN,
     insert,
@@ -33,12 +35,9 @@ from sim.kernel.passes import CONSERVATIVE, EASY, JUSTBF, LIST, ORIGBF, PLANRS, 
 from sim.kernel.planning import planned_pass
 from sim.kernel.planning_log import pause_for_log, tell_start
 from sim.kernel.planning_seats import TELLS, WHOLE
-from sim.kernel.state import AS_PLANNED, EVENTS, FREE, NEVER, PLANS, STARTED, WAITING
+from sim.kernel.state import AS_PLANNED, EVENTS, FREE, NEVER, PLANS, WAITING
 from sim.machine.nodes import NO_LIMIT, NOWHERE, change, choose, fits, room_on, within_limits
 from sim.machine.plan import NO_START, drop_past, foresee_end, reserve, seat, withdraw
-
-MOST_GAINS = 8
-"""Gains that are looked through before a job is tried again; after more of them it is tried at once."""
 
 
 @apart
@@ -48,7 +47,7 @@ def clusters_pass(settings, now, jobs, estimates, state, clusters):
     clusters.numbers[RESERVATIONS] += 1
     if state.counters[WAITING] == 0:
         return
-    started = state.counters[STARTED]
+    running = state.counters[PLANS]
     if settings.algorithm == ORIGBF:
         line_up_by_usage(now, settings.bits, state, clusters)
     elif settings.algorithm != PLANRS:
@@ -66,8 +65,9 @@ def clusters_pass(settings, now, jobs, estimates, state, clusters):
                 backfill(settings, first, now, jobs, estimates, state, clusters)
             else:
                 backfill_behind_several(settings, now, jobs, estimates, state, clusters)
-    if state.counters[STARTED] > started:
+    if state.counters[PLANS] > running:
         leave(settings, state, clusters)
+    clusters.numbers[RETURNED] = 0
     if clusters.planner.numbers[TELLS] != 0:
         pause_for_log(state, clusters.planner)
 
@@ -296,8 +296,9 @@ def backfill_behind_several(settings, now, jobs, estimates, state, clusters):
         while not begun and given < settings.reservations and i < state.counters[WAITING]:
             job = clusters.front.job[i]
             if state.start[job] < 0:
-                begun = seat_job(job, now, NO_START, jobs, estimates, state, clusters, settings.bits) == now
-                given += 1
+                start = seat_job(job, now, NO_START, jobs, estimates, state, clusters, settings.bits)
+                begun = start == now
+                given += 1 if start < NO_START else 0
             i += 1
     for i in range(state.counters[WAITING]):
         job = line.job[i]

@@ -14,13 +14,17 @@ from sim.kernel.orders import STANDARDISED
 from sim.kernel.passes import backfill_key, order_changes, primary_key
 from sim.kernel.planning_seats import Planner
 from sim.kernel.standardised import standardise
-from sim.kernel.state import PLANS, STARVING, WAITING, start_job
+from sim.kernel.state import PLANS, STARVING, WAITING, begin_to_run, start_job
 from sim.machine.nodes import Nodes, change, choose
 from sim.machine.plan import Plan, foresee_end
 
-KEYED, GAINS, HEAD, RESERVED_IN, SHADOW_AT, RESERVATIONS, NUMBERS = range(7)
+KEYED, GAINS, HEAD, RESERVED_IN, SHADOW_AT, RESERVATIONS, OUTAGE, RETURNED, LOSES, NUMBERS = range(10)
 """Slots of ``Clusters.numbers``. KEYED: the row below which starving jobs have the key of such. GAINS: how often something was given back.
-Of EASY's reservation, HEAD: the job that has it, plus one, 0 if none is known; the cluster and the shadow time; how many there have been."""
+Of EASY's reservation, HEAD: the job that has it, plus one, 0 if none is known; the cluster and the shadow time; how many there have been.
+Of outages: the next event; the jobs in ``Outages.returned``; whether jobs are lost with their nodes, and not requeued."""
+
+MOST_GAINS = 8
+"""Gains that are looked through before a job is tried again; after more of them it is tried at once."""
 
 UNKNOWN = -1
 """Value in ``Refusals``: no job of this kind has been refused yet."""
@@ -67,6 +71,23 @@ class Ahead(NamedTuple):
     room: np.ndarray
 
 
+class Outages(NamedTuple):
+    """Nodes that go and come back, int64: ``time``, ``node`` and ``up`` (0 or 1) [events] in order of time; ``down`` [nodes] 0 or 1.
+
+    ``sequence`` [jobs] is a requeued job's sequence number, which it keeps, plus one, else 0. ``requeues`` [jobs] counts, ``lost``
+    [jobs] is 0 or 1. ``returned`` [jobs] are jobs requeued since the planner has last looked.
+    """
+
+    time: np.ndarray
+    node: np.ndarray
+    up: np.ndarray
+    down: np.ndarray
+    sequence: np.ndarray
+    requeues: np.ndarray
+    lost: np.ndarray
+    returned: np.ndarray
+
+
 class Clusters(NamedTuple):
     """Nodes, plan and waiting jobs: ``front`` in the primary order, ``back`` in that of backfilling.
 
@@ -81,6 +102,7 @@ class Clusters(NamedTuple):
     known: Refusals
     numbers: np.ndarray
     planner: Planner
+    outages: Outages
 
 
 @kernel
@@ -141,7 +163,11 @@ def start_planned(job, now, jobs, estimates, state, clusters, bits):
     """Start ``job`` on the nodes chosen for it."""
     nodes = clusters.nodes
     change(nodes.row[job], -1, nodes, nodes.free, nodes.left)
-    start_job(job, now, jobs, estimates, state, bits)
+    sequence = clusters.outages.sequence[job] - 1
+    if sequence >= 0:
+        begin_to_run(job, sequence, now, jobs, estimates, state, bits)
+    else:
+        start_job(job, now, jobs, estimates, state, bits)
 
 
 @kernel

@@ -17,6 +17,7 @@ from sim.kernel.clusters import EARLIER, LATER, give_back, join
 from sim.kernel.corrections import CONDITIONAL, RENEWED, corrected
 from sim.kernel.dependencies import next_submission, release, take
 from sim.kernel.harm import harm_pass
+from sim.kernel.outages import change_nodes, next_outage
 from sim.kernel.passes import PLANRS, enqueue, full_pass, leaves_a_choice, move_up, order_changes, submit_pass
 from sim.kernel.planning import search_is_due
 from sim.kernel.scenarios import told_too_little
@@ -35,6 +36,7 @@ from sim.kernel.state import (
     EVENTS,
     EXPIRED,
     FREE,
+    LEFT,
     MOMENT,
     NEVER,
     NEXT,
@@ -62,9 +64,6 @@ has passed, and the predictor must be retrained first. DECIDE: ``State.verdict``
 MOVED: the cluster on which jobs run must be brought up to now, before time advances. PAUSE: the work is done that ``counters[EVENTS]`` held.
 CHOOSE: the policy may be chosen by which this pass and the next ones go, ``counters[CHOICE]`` be set anew, and ``counters[CHOSEN]`` be set.
 SEARCH: the plan of this pass may be improved, and ``counters[CHOSEN]`` be set if it was, for another pass."""
-
-LEFT = -1
-"""Value in ``State.planned``: the job has left the plan of running jobs."""
 
 
 class Settings(NamedTuple):
@@ -137,7 +136,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 counters[EVENTS] -= 1
                 if counters[EVENTS] < 0:
                     return PAUSE, now
-                now = next_event(settings, jobs, dependencies, state, now)
+                now = next_event(settings, jobs, dependencies, state, now, clusters)
                 if now == NEVER:
                     return DONE, now
                 if settings.monitored and counters[MOMENT] <= now:
@@ -156,6 +155,8 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                     return RETRAIN, now
                 if settings.correction == RENEWED and settings.predictor != TABLE:
                     renew_plan(settings, now, jobs, estimates, state, memory)
+                if clusters is not None and next_outage(state, jobs, clusters) <= now:
+                    change_nodes(settings, now, jobs, estimates, state, clusters)
                 if settings.per_event:
                     if settings.expiry and counters[EXPIRED] > 0:
                         counters[EXPIRED] = 0
@@ -231,7 +232,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
 
 
 @kernel
-def next_event(settings, jobs, dependencies, state, last):
+def next_event(settings, jobs, dependencies, state, last, clusters):
     """Return the time of the next submission, end or timed pass; NEVER if there is none.
 
     ``last`` is when something happened last. Timed passes serve jobs that were skipped or wait.
@@ -244,6 +245,10 @@ def next_event(settings, jobs, dependencies, state, last):
         now = min(now, state.ends[0] >> settings.bits)
     if state.deciding is not None and counters[WAKE] > 0:
         now = min(now, counters[WAKE])
+    if clusters is not None:
+        now = min(now, next_outage(state, jobs, clusters))
+        if now == NEVER:
+            return now  # jobs may wait that no node is left for, and time alone starts none
     if settings.timed and counters[WAITING] > 0:
         now = min(now, next_timed(settings, state, last))
     return now

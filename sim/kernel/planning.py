@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from features.jit import apart, kernel
-from sim.kernel.clusters import start_planned
+from sim.kernel.clusters import RETURNED, start_planned
 from sim.kernel.planning_log import tell
 from sim.kernel.planning_seats import (
     BITS,
@@ -54,9 +54,13 @@ def planned_pass(now, jobs, estimates, state, clusters, bits):
             if planner.at[planner.order[cluster, position]] == NEVER:  # perhaps it fits by now
                 planner.at[planner.order[cluster, position]] = now
         update(cluster, 0, planner)
-    if numbers[PLACED] < counters[NEXT]:
+        take_out_unplanned(cluster, planner, clusters)
+    if numbers[PLACED] < counters[NEXT] or clusters.numbers[RETURNED] > 0:
         for cluster in range(len(nodes.first) - 1):
             plan_cluster(cluster, planner, clusters.plan)
+    for i in range(clusters.numbers[RETURNED]):
+        insert_new(clusters.outages.returned[i], now, planner, clusters.plan)
+    clusters.numbers[RETURNED] = 0
     while numbers[PLACED] < counters[NEXT]:
         insert_new(numbers[PLACED], now, planner, clusters.plan)
         numbers[PLACED] += 1
@@ -72,6 +76,21 @@ def planned_pass(now, jobs, estimates, state, clusters, bits):
                 planner.order[cluster, left] = job
                 left += 1
         planner.size[cluster] = left
+
+
+@kernel
+def take_out_unplanned(cluster, planner, clusters):
+    """Take the jobs out of a plan that the nodes left cannot hold: perhaps another cluster can."""
+    left = 0
+    for position in range(planner.size[cluster]):
+        job = planner.order[cluster, position]
+        if planner.at[job] == NEVER:
+            clusters.outages.returned[clusters.numbers[RETURNED]] = job
+            clusters.numbers[RETURNED] += 1
+        else:
+            planner.order[cluster, left] = job
+            left += 1
+    planner.size[cluster] = left
 
 
 @kernel

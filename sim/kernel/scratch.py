@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sim.kernel.clusters import NUMBERS, UNKNOWN, Ahead, Clusters, Line, Refusals
+from sim.kernel.clusters import LOSES, NUMBERS, UNKNOWN, Ahead, Clusters, Line, Outages, Refusals
 from sim.kernel.planning_seats import Planner
 from sim.kernel.profile import LENGTHS, SIZE, Profile, blocks_for, widths_for
 from sim.kernel.queue import BLOCK_BITS, CLASSES, GROUP_BITS, Queue, queue_capacity, width_classes
 from sim.kernel.scenarios import Scenarios
 from sim.kernel.state import CHOICE, COUNTERS, EVENTS, FREE, NEVER, State
+from sim.machine.failures import NO_FAILURES, Failures
 from sim.machine.nodes import NOWHERE, Layout, Nodes, Requests, kinds_of, levels, rooms
 from sim.machine.plan import Plan
 
@@ -128,8 +129,11 @@ class Scratch:
             self._take("chunk", int(begin[-1])),
         )
 
-    def clusters(self, nodes: Nodes, planner: Planner, *, two: bool) -> Clusters:
-        """Return fresh lines of waiting jobs for a machine on which nothing runs."""
+    def clusters(self, nodes: Nodes, planner: Planner, *, two: bool, failures: Failures = NO_FAILURES, origin: int = 0) -> Clusters:
+        """Return fresh lines of waiting jobs for a machine on which nothing runs.
+
+        Its nodes fail by ``failures``, whose seconds count from ``origin``.
+        """
         jobs = len(nodes.row)
         front = self._line("front", jobs)
         back = self._line("back", jobs) if two else front
@@ -141,8 +145,29 @@ class Scratch:
             np.zeros(len(nodes.first), np.int64),
         )
         kind, kinds = kinds_of(nodes.requests)
+        numbers = np.zeros(NUMBERS, np.int64)
+        numbers[LOSES] = failures.jobs == "lost"
         known = Refusals(kind, np.full(kinds, UNKNOWN), np.full(kinds, UNKNOWN), self._take("gained", max(jobs, 1)))
-        return Clusters(nodes, front, back, self._plan(nodes, jobs), ahead, known, np.zeros(NUMBERS, np.int64), planner)
+        return Clusters(
+            nodes,
+            front,
+            back,
+            self._plan(nodes, jobs),
+            ahead,
+            known,
+            numbers,
+            planner,
+            self._outages(nodes, jobs, failures, origin),
+        )
+
+    def _outages(self, nodes: Nodes, jobs: int, failures: Failures, origin: int) -> Outages:
+        return Outages(
+            failures.time_s - origin,
+            nodes.first[failures.cluster] + failures.node,
+            failures.up.astype(np.int64),
+            np.zeros(len(nodes.free), np.int64),
+            *(np.zeros(jobs, np.int64) for _ in range(4)),
+        )
 
     def _line(self, name: str, jobs: int) -> Line:
         return Line(

@@ -59,6 +59,9 @@ from features.jit import apart, kernel
 NEVER = 1 << 62
 """A time that never comes, and an amount of work that is never done."""
 
+LEFT = -1
+"""Value in ``State.planned``: the job has left the plan of running jobs."""
+
 LET_START, SKIP = range(2)
 """Start decisions: ``State.verdict`` holds one with the number of the pass in which it was made."""
 
@@ -174,6 +177,14 @@ def start_job(job, now, jobs, estimates, state, bits):
     sequence = counters[STARTED]
     counters[STARTED] = sequence + 1
     state.running[sequence] = job
+    begin_to_run(job, sequence, now, jobs, estimates, state, bits)
+    return True
+
+
+@kernel
+def begin_to_run(job, sequence, now, jobs, estimates, state, bits):
+    """Let ``job`` run from ``now`` on."""
+    counters = state.counters
     state.start[job] = now
     procs = jobs.procs[job]
     counters[FREE] -= procs
@@ -183,7 +194,6 @@ def start_job(job, now, jobs, estimates, state, bits):
     counters[ENDS] += 1
     plan_insert(state.plan, state.plan_procs, counters[PLANS], planned << bits | sequence, procs)
     counters[PLANS] += 1
-    return True
 
 
 @kernel

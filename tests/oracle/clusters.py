@@ -106,12 +106,15 @@ def place_at(site: Site, stays: Sequence[Stay], ask: Ask, cluster: int, start: i
 
 def seat(site: Site, stays: Sequence[Stay], ask: Ask, begin: int, seconds: int, only_at_once: bool = False) -> Stay | None:
     """The job where it can start first from ``begin`` on, in the first such cluster, or None."""
-    for start in [begin] if only_at_once else sorted({begin} | {stay.end for stay in stays if stay.end > begin}):
+    for start in [begin] if only_at_once else sorted({begin} | {stay.end for stay in stays if begin < stay.end < FOREVER}):
         for cluster in range(len(site.clusters)):
             chosen = place_at(site, stays, ask, cluster, start, seconds)
             if chosen is not None:
                 return Stay(ask, start, start + seconds, cluster, chosen)
     return None
+
+
+FOREVER = 1 << 60
 
 
 @dataclass
@@ -123,6 +126,10 @@ class OnClusters(Simulation):
     places: dict[int, Stay] = field(default_factory=dict)
     as_planned: bool = True
     longer: bool = False  # some job may stay longer than planned
+    outages: list[tuple[int, int, int, bool]] = field(default_factory=list)  # when which node of which cluster goes or comes back
+    loses: bool = False  # jobs of nodes that go are lost, and not requeued
+    down: set[tuple[int, int]] = field(default_factory=set)
+    evicted: list[int] = field(default_factory=list)
 
     def finish(self, job: Job) -> list[Job]:
         self.as_planned &= job.predicted_end == job.end
@@ -134,7 +141,36 @@ class OnClusters(Simulation):
 
     def stays(self, now: int) -> list[Stay]:
         """The jobs that are predicted to run on after ``now``."""
-        return [replace(self.places[job.index], end=job.predicted_end) for job in self.running if job.predicted_end > now]
+        gone = []
+        for cluster, node in self.down:
+            procs, *others = self.site.clusters[cluster][node].capacity
+            gone.append(Stay(Ask(1, (procs, *[0] * len(others))), -1, FOREVER, cluster, {node: 1}))
+        return gone + [replace(self.places[job.index], end=job.predicted_end) for job in self.running if job.predicted_end > now]
+
+    def next_outage(self) -> list[int]:
+        return [time for time, *_ in self.outages[:1]]
+
+    def fail(self, now: int) -> None:
+        """Let nodes go and come back; what runs on one that goes is lost or requeued."""
+        while self.outages and self.outages[0][0] <= now:
+            _, cluster, node, up = self.outages.pop(0)
+            self.as_planned, self.longer = False, True
+            if up:
+                self.down.discard((cluster, node))
+                continue
+            if (cluster, node) in self.down:
+                continue
+            self.down.add((cluster, node))
+            for job in list(self.running):
+                place = self.places[job.index]
+                if place.cluster == cluster and node in place.chunks and job.end > now:
+                    self.evicted.append(job.index)
+                    if self.loses:
+                        job.runtime = now - job.start
+                        continue
+                    self.running.remove(job)
+                    self.waiting.append(job)
+                    job.start, job.planned, job.estimate, job.corrections = -1, None, job.end_s, 0
 
     def fits_now(self, job: Job, now: int) -> bool:
         return self.at_once(self.stays(now), job, now) is not None
@@ -173,17 +209,19 @@ def easy(sim: OnClusters, now: int, queue: list[Job], rank: Callable) -> Started
         return started
     head, others = queue[len(started)], sorted(queue[len(started) + 1 :], key=rank)
     stays = sim.stays(now) + [replace(place, end=now + job.estimate) for job, place in started]
-    ends = sorted({stay.end for stay in stays})
+    ends = sorted({stay.end for stay in stays if stay.end < FOREVER})
     found = (sim.at_once(stays, head, time) for time in ends)
-    reserved = next(place for place in found if place is not None)
-    shadow = reserved.start
+    reserved = next((place for place in found if place is not None), None)
     # two moments stand for all: now, and the shadow time with the head
     present = [replace(stay, start=now, end=now + 1) for stay in stays]
-    later = [replace(stay, start=now + 1, end=now + 2) for stay in [*(stay for stay in stays if stay.end > shadow), reserved]]
+    shadow, later = FOREVER, []
+    if reserved is not None:
+        shadow = reserved.start
+        later = [replace(stay, start=now + 1, end=now + 2) for stay in [*(stay for stay in stays if stay.end > shadow), reserved]]
     for job in others:
         in_time = now + job.fit_s <= shadow
         for cluster in range(len(sim.site.clusters)):
-            heeds = cluster == reserved.cluster and not in_time
+            heeds = reserved is not None and cluster == reserved.cluster and not in_time
             chosen = place_at(sim.site, present + later * heeds, sim.asks[job.index], cluster, now, 1 + heeds)
             if chosen is not None:
                 place = Stay(sim.asks[job.index], now, now + 1, cluster, chosen)
@@ -200,10 +238,10 @@ def just_backfill(sim: OnClusters, now: int, queue: list[Job], rank: Callable) -
     stays, started = sim.stays(now), []
     for job in queue:
         place = seat(sim.site, stays, sim.asks[job.index], now, job.fit_s)
-        assert place is not None
-        stays.append(place)
-        if place.start == now:
-            started.append((job, place))
+        if place is not None:
+            stays.append(place)
+            if place.start == now:
+                started.append((job, place))
     return started
 
 
@@ -216,11 +254,12 @@ def easy_reserving(sim: OnClusters, now: int, queue: list[Job], rank: Callable) 
         while rest and reserved < sim.reservations and not begun:
             job = rest.pop(0)
             place = seat(sim.site, stays, sim.asks[job.index], now, job.fit_s)
-            assert place is not None
-            stays.append(place)
-            begun = place.start == now
-            reserved += 1
+            if place is not None:
+                stays.append(place)
+                begun = place.start == now
+                reserved += 1
         if begun:
+            assert place is not None
             started.append((job, place))
             continue
         for job in sorted(rest, key=rank):
@@ -244,9 +283,10 @@ def conservative(sim: OnClusters, now: int, queue: list[Job], rank: Callable) ->
         if job in old and not sim.longer:
             stays.remove(sim.places[job.index])
         place = seat(sim.site, stays, sim.asks[job.index], now, job.fit_s)
-        assert place is not None
-        stays.append(place)
-        sim.places[job.index], job.planned = place, place.start
+        job.planned = None
+        if place is not None:
+            stays.append(place)
+            sim.places[job.index], job.planned = place, place.start
     sim.as_planned, sim.longer = True, False
     return [(job, sim.places[job.index]) for job in [*old, *new] if job.planned == now]
 
@@ -260,12 +300,24 @@ ON_CLUSTERS: dict[str, Callable[[OnClusters, int, list[Job], Callable], Started]
 }
 
 
-def simulated_on(site: Site, asks: Sequence[Ask], *jobs: Sequence[int], **policy: object) -> tuple[list[Job], OnClusters]:
-    """The jobs as :func:`tests.oracle.scheduler.simulated` submits them, scheduled on ``site``, and the state that holds their places."""
+def simulated_on(
+    site: Site,
+    asks: Sequence[Ask],
+    *jobs: Sequence[int],
+    outages: Sequence[tuple[int, int, int, bool]] = (),
+    loses: bool = False,
+    **policy: object,
+) -> tuple[list[Job], OnClusters]:
+    """The jobs as :func:`tests.oracle.scheduler.simulated` submits them, scheduled on ``site``, and the state that holds their places.
+
+    ``outages`` in order of time.
+    """
     states = []
 
     def state(*given: object) -> OnClusters:
-        states.append(OnClusters(*given, site=site, asks=asks))  # type: ignore[arg-type]
+        states.append(
+            OnClusters(*given, site=site, asks=asks, outages=list(outages), loses=loses, may_leave_waiting=bool(outages))  # type: ignore[arg-type]
+        )
         return states[0]
 
     return simulated(*jobs, max(jobs[2], default=1), simulation=state, **policy), states[0]  # type: ignore[arg-type]

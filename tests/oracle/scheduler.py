@@ -192,6 +192,7 @@ class Simulation:
     wake: int | None = None  # when a pass is due for its own sake (tests/oracle/decisions.py)
     expiry: bool = False  # a pass when an estimate expires
     every: int = 0  # a pass at each multiple of so many seconds
+    may_leave_waiting: bool = False  # jobs that no node is left for
 
     def submit(self, job: Job) -> None:
         if self.predictor:
@@ -214,6 +215,12 @@ class Simulation:
         for follower in followers:
             follower.submit = max(job.end + follower.think, follower.earliest)
         return followers
+
+    def next_outage(self) -> list[int]:
+        """The second of the next failure of a node, if there is one to come: of nodes tests/oracle/clusters.py knows."""
+        return []
+
+    def fail(self, now: int) -> None: ...
 
     def correct(self, job: Job) -> None:
         """The estimate of ``job`` expires and it runs on."""
@@ -416,8 +423,13 @@ def per_second(sim: Simulation, jobs: list[Job], now: int = -1) -> None:
     """
     coming = [(job.submit, job.index, job) for job in jobs]
     heapq.heapify(coming)
-    while coming or sim.running or sim.wake is not None:
-        moments = [job.end for job in sim.running] + [time for time, _, _ in coming[:1]] + [sim.wake] * (sim.wake is not None)
+    while coming or sim.running or sim.wake is not None or (sim.waiting and sim.next_outage()):
+        moments = (
+            [job.end for job in sim.running]
+            + [time for time, _, _ in coming[:1]]
+            + [sim.wake] * (sim.wake is not None)
+            + sim.next_outage()
+        )
         if sim.waiting and sim.expiry:
             moments += [job.predicted_end for job in sim.running]
         if sim.waiting and sim.every:
@@ -426,6 +438,7 @@ def per_second(sim: Simulation, jobs: list[Job], now: int = -1) -> None:
         while expired := [job for job in sim.running if job.predicted_end <= now and job.predicted_end < job.end]:
             sim.correct(min(expired, key=lambda job: job.predicted_end))
         sim.renew(now)
+        sim.fail(now)
         for job in [job for job in sim.running if job.end == now]:
             for follower in sim.finish(job):
                 heapq.heappush(coming, (follower.submit, follower.index, follower))
@@ -549,7 +562,8 @@ def simulated(
     state.expiry, state.every = options.get("expiry") == "pass", int(options.get("every", 0))
     state.jobs = [job for job in jobs if job.waits_for]
     SEMANTICS[name](state, [job for job in jobs if not job.waits_for])
-    assert not state.waiting + state.running
+    assert not state.running
+    assert not state.waiting or state.may_leave_waiting
     return jobs
 
 

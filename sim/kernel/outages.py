@@ -1,0 +1,96 @@
+"""Nodes that go and come back in the event loop.
+
+At its second, after predictions have expired and before jobs end or are submitted, a node goes with all that runs on it but what ends
+in this very second. Its jobs are lost: they end there, and count as jobs that ended. Or they are requeued: they wait again, in their
+old place by the order of the queue, and start from their beginning. A node that is gone counts as taken for good, as it is not known
+when it comes back: jobs are planned around it, and wait without a plan where nothing else can hold them.
+"""
+
+from __future__ import annotations
+
+from features.jit import apart, kernel
+from sim.kernel.clusters import GAINS, LATER, LOSES, MOST_GAINS, OUTAGE, RETURNED, give_back, join
+from sim.kernel.state import AS_PLANNED, CHANGED, ENDS, FREE, LEFT, NEVER, NEXT, PLANS, WAITING, heap_pop, heap_push, plan_remove
+from sim.machine.nodes import PROCS
+
+
+@kernel
+def next_outage(state, jobs, clusters):
+    """Return when nodes go or come back next; NEVER once no job is left to notice."""
+    counters, outages, i = state.counters, clusters.outages, clusters.numbers[OUTAGE]
+    jobs_left = counters[ENDS] > 0 or counters[WAITING] > 0 or counters[NEXT] < len(jobs.submit)
+    return outages.time[i] if i < len(outages.time) and jobs_left else NEVER
+
+
+@apart
+def change_nodes(settings, now, jobs, estimates, state, clusters):
+    """Let the nodes go or come back that do so by ``now``."""
+    nodes, numbers, outages = clusters.nodes, clusters.numbers, clusters.outages
+    while numbers[OUTAGE] < len(outages.time) and outages.time[numbers[OUTAGE]] <= now:
+        node, up = outages.node[numbers[OUTAGE]], outages.up[numbers[OUTAGE]]
+        numbers[OUTAGE] += 1
+        if up == 0 and outages.down[node] == 0:
+            outages.down[node] = 1
+            i = 0
+            while i < state.counters[PLANS]:
+                sequence = state.plan[i] & ((1 << settings.bits) - 1)
+                job = state.running[sequence]
+                if is_on(nodes.row[job], node, nodes) and state.start[job] + jobs.runtime[job] > now:
+                    evict(settings, job, sequence, now, jobs, estimates, state, clusters)
+                else:
+                    i += 1
+            nodes.free[node, PROCS] -= nodes.capacity[node, PROCS]
+        elif up != 0 and outages.down[node] != 0:
+            outages.down[node] = 0
+            nodes.free[node, PROCS] += nodes.capacity[node, PROCS]
+            numbers[GAINS] += MOST_GAINS + 1  # by more than is looked through
+    state.counters[CHANGED] = 1
+    state.counters[AS_PLANNED] = LATER
+
+
+@kernel
+def is_on(row, node, nodes):
+    """Tell whether a job runs on ``node``."""
+    on = False
+    for at in range(nodes.begin[row], nodes.begin[row] + nodes.held[row]):
+        on = on or nodes.node[at] == node
+    return on
+
+
+@kernel
+def evict(settings, job, sequence, now, jobs, estimates, state, clusters):
+    """Stop a running job."""
+    counters, numbers, outages = state.counters, clusters.numbers, clusters.outages
+    plan_remove(state.plan, state.plan_procs, counters[PLANS], state.planned[job] << settings.bits | sequence)
+    counters[PLANS] -= 1
+    counters[FREE] += jobs.procs[job]
+    give_back(job, clusters)
+    heap_remove(state.ends, counters[ENDS], (state.start[job] + jobs.runtime[job]) << settings.bits | sequence)
+    counters[ENDS] -= 1
+    if numbers[LOSES] != 0:
+        jobs.runtime[job] = max(now - state.start[job], 1)
+        state.planned[job] = LEFT
+        heap_push(state.ends, counters[ENDS], (state.start[job] + jobs.runtime[job]) << settings.bits | sequence)
+        counters[ENDS] += 1
+        outages.lost[job] = 1
+        return
+    state.start[job] = -1
+    state.corrections[job] = 0
+    outages.requeues[job] += 1
+    outages.sequence[job] = sequence + 1
+    outages.returned[numbers[RETURNED]] = job
+    numbers[RETURNED] += 1
+    join(settings, job, now, jobs, estimates, state, clusters)
+
+
+@kernel
+def heap_remove(heap, size, event):
+    """Remove an event, which must be there, from a heap of ``size``."""
+    i = 0
+    while heap[i] != event:
+        i += 1
+    while i > 0:
+        heap[i] = heap[(i - 1) >> 1]
+        i = (i - 1) >> 1
+    heap[0] = -1
+    heap_pop(heap, size)

@@ -1,0 +1,69 @@
+"""Nodes that go and come back at given times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from features import limits
+from features.errors import InputError
+from sim.machine.nodes import Layout
+
+Then = Literal["requeued", "lost"]
+COLUMNS = ("time_s", "cluster", "node", "up")
+
+
+@dataclass(frozen=True)
+class Failures:
+    """When which nodes go and come back, and what becomes of the ``jobs`` on a node that goes.
+
+    ``time_s`` int64 [events] in seconds of the trace, ascending; ``cluster`` and ``node`` int64 [events] count clusters of the
+    machine, and nodes of one, from 0; ``up`` bool [events]. Requeued jobs wait again and start from their beginning; lost ones end
+    when their node goes.
+    """
+
+    time_s: np.ndarray
+    cluster: np.ndarray
+    node: np.ndarray
+    up: np.ndarray
+    jobs: Then = "requeued"
+
+    def check(self, layout: Layout) -> None:
+        """Raise InputError for a node that the machine does not have."""
+        sizes = np.diff(layout.first)
+        known = (self.cluster >= 0) & (self.cluster < len(sizes)) & (self.node >= 0)
+        known &= self.node < sizes[np.where(known, self.cluster, 0)]
+        if not known.all():
+            bad = int(np.argmin(known))
+            raise InputError(
+                f"failure {bad + 1} is of node {self.node[bad]} of cluster {self.cluster[bad]}, "
+                f"and the machine has {len(sizes)} clusters of {', '.join(map(str, sizes))} nodes, both counted from 0"
+            )
+
+
+NO_FAILURES = Failures(*(np.zeros(0, np.int64) for _ in range(3)), np.zeros(0, bool))
+
+
+def failures(table: pd.DataFrame, jobs: Then = "requeued") -> Failures:
+    """Return the failures of a table with the columns ``time_s cluster node up``, in any order of rows.
+
+    InputError for other columns or values.
+    """
+    if jobs not in get_args(Then):
+        raise InputError(f"jobs of nodes that fail are {jobs!r}; known: {', '.join(get_args(Then))}")
+    if lacking := [name for name in COLUMNS if name not in table]:
+        raise InputError(f"the table of failures has no column {lacking[0]}; it takes {' '.join(COLUMNS)}")
+    columns = []
+    for name in COLUMNS:
+        values = pd.to_numeric(table[name], errors="coerce").to_numpy(np.float64)
+        most = limits.SECONDS if name == "time_s" else 1 if name == "up" else limits.PROCESSORS
+        if (bad := ~((values % 1 == 0) & (np.abs(values) <= most) & (values >= (-most if name == "time_s" else 0)))).any():
+            row = int(np.argmax(bad))
+            raise InputError(f"{name} of failure {row + 1} is {table[name].iloc[row]}, not a whole number of at most {most:,}")
+        columns.append(values.astype(np.int64))
+    order = np.argsort(columns[0], kind="stable")
+    time_s, cluster, node, up = (column[order] for column in columns)
+    return Failures(time_s, cluster, node, up == 1, jobs)

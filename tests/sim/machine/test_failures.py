@@ -1,0 +1,131 @@
+"""Nodes that go and come back: schedules are the oracle's, and what no node is left for is counted and named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from features.errors import InputError
+from sim import Schedule
+from sim.machine.failures import Failures, failures
+from tests.oracle.clusters import Ask, Node, Site, simulated_on
+from tests.sim.machine.test_clusters import SCHEDULERS
+from tests.support.machines import described, one_node, random_ask, random_site
+from tests.support.workloads import TABLE_CORRECTIONS, Workload, crowd, policy_of
+
+
+def given_as(outages: list[tuple[int, int, int, bool]], jobs: Any = "requeued") -> Failures:
+    return failures(pd.DataFrame(outages, columns=["time_s", "cluster", "node", "up"]), jobs)
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**9),
+    scheduler=SCHEDULERS,
+    correction=st.sampled_from(TABLE_CORRECTIONS),
+    semantics=st.sampled_from(["per-second", "per-second(expiry=pass,every=7)"]),
+    loses=st.booleans(),
+)
+def test_schedules_are_the_oracles(seed: int, scheduler: str, loses: bool, **policy: Any) -> None:
+    rng = np.random.default_rng(seed)
+    site = random_site(rng)
+    asks = [random_ask(rng, site) for _ in range(25)]
+    load = crowd(rng, size=25, machine=16, longest_s=300)
+    load = replace(load, procs=[ask.chunks * ask.each[0] for ask in asks], machine=described(site, asks).procs)
+    outages = []
+    for time in np.sort(rng.integers(0, load.submit[-1] + 300, 8)).tolist():
+        cluster = int(rng.integers(0, len(site.clusters)))
+        outages.append((time, cluster, int(rng.integers(0, len(site.clusters[cluster]))), bool(rng.random() < 0.5)))
+    jobs, state = simulated_on(
+        site,
+        asks,
+        *(load.submit, load.runtime, load.procs, load.requested),
+        estimates=load.estimates,
+        outages=outages,
+        loses=loses,
+        **policy_of(scheduler),
+        **policy,
+    )
+    made = load.schedule(
+        scheduler, machine=described(site, asks), failures=given_as(outages, "lost" if loses else "requeued"), **policy
+    )
+    started = [job for job in jobs if job.start >= 0]
+    assert made.jobs["job_id"].tolist() == [job.index + 1 for job in started]
+    assert made.jobs[["start_s", "end_s", "corrections"]].to_numpy().tolist() == [
+        [job.start, job.end, job.corrections] for job in started
+    ]
+    assert made.never_started == tuple(job.index + 1 for job in jobs if job.start < 0)
+    assert (made.lost, made.requeued) == ((len(state.evicted), 0) if loses else (0, len(state.evicted)))
+
+
+TWO = Site([[Node((4,)), Node((4,))], [Node((2,))]], [[], []])
+
+
+def on_two(outages: list[tuple[int, int, int, bool]], scheduler: str, jobs: str = "requeued", **policy: Any) -> Schedule:
+    """A (3 processors, 100 s) comes at 0, B (3, 100 s) at 10, C (2, 10 s) at 50; only the first cluster can hold A and B."""
+    load = Workload(10, [0, 10, 50], [100, 100, 10], [3, 3, 2], [100, 100, 10], [None] * 3, [100, 100, 10])
+    asks = [
+        Ask(1, (3,), clusters=frozenset({0, 1})),
+        Ask(1, (3,), clusters=frozenset({0, 1})),
+        Ask(1, (2,), clusters=frozenset({0, 1})),
+    ]
+    return load.schedule(scheduler, machine=described(TWO, asks), failures=given_as(outages, jobs), **policy)
+
+
+@pytest.mark.parametrize("scheduler", ["EASY", "JustBF", "Conservative", "List", "EASY(reservations=2)", "PlanRS(iterations=0)", "OrigBF"])
+@pytest.mark.parametrize("semantics", ["per-second", "per-event", "per-second(every=30)"])
+def test_where_a_cluster_disappears_for_good_jobs_that_it_alone_can_hold_never_start(scheduler: str, semantics: str) -> None:
+    # A and B lose their nodes at 20 and 30 and no other can hold them; C runs in the second cluster.
+    made = on_two([(20, 0, 0, False), (30, 0, 1, False)], scheduler, semantics=semantics)
+    assert (made.jobs["job_id"].tolist(), made.jobs["start_s"].tolist()) == ([3], [50])
+    assert (made.never_started, made.requeued, made.lost) == ((1, 2), 2, 0)
+    # With the first node back at 200 they start there, one after the other.
+    made = on_two([(20, 0, 0, False), (30, 0, 1, False), (200, 0, 0, True)], scheduler, semantics=semantics)
+    assert (made.jobs["start_s"].tolist(), made.never_started) == ([200, 300, 50], ())
+
+
+def test_lost_jobs_end_with_their_node_and_give_back_what_they_held() -> None:
+    made = on_two([(20, 0, 0, False)], "EASY", "lost")
+    assert made.jobs[["start_s", "end_s", "runtime_s"]].to_numpy().tolist() == [[0, 20, 20], [10, 110, 100], [50, 60, 10]]
+    assert (made.lost, made.requeued, made.never_started) == (1, 0, ())
+
+
+def test_a_node_that_goes_in_the_second_in_which_a_job_ends_there_takes_nothing() -> None:
+    made = on_two([(100, 0, 0, False), (5, 0, 1, True)], "EASY")
+    assert (made.jobs["end_s"].tolist(), made.requeued) == ([100, 110, 60], 0)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"time_s": [1], "cluster": [0], "node": [0]}, "no column up"),
+        ({"time_s": [1.5], "cluster": [0], "node": [0], "up": [0]}, "time_s of failure 1 is 1.5"),
+        (
+            {"time_s": [1], "cluster": [0], "node": [2], "up": [0]},
+            "is of node 2 of cluster 0, and the machine has 2 clusters of 2, 1 nodes",
+        ),
+        ({"time_s": [1, 1], "cluster": [0, 3], "node": [0, 0], "up": [0, 0]}, "failure 2 is of node 0 of cluster 3"),
+        ({"time_s": [1], "cluster": [0], "node": [0], "up": [2]}, "up of failure 1 is 2"),
+    ],
+)
+def test_failures_that_cannot_be_are_one_line(table: dict[str, list], said: str) -> None:
+    load = crowd(np.random.default_rng(1), size=3, machine=10)
+    with pytest.raises(InputError, match=said):
+        load.schedule("EASY", machine=described(TWO, [Ask(1, (1,))] * 3), failures=failures(pd.DataFrame(table)))
+
+
+def test_nodes_fail_on_machines_of_clusters_alone() -> None:
+    load = crowd(np.random.default_rng(1), size=3, machine=4)
+    some = given_as([(0, 0, 0, False)])
+    with pytest.raises(InputError, match="one pool of processors"):
+        load.schedule("EASY", failures=some)
+    with pytest.raises(InputError, match="wait for jobs"):
+        load.schedule("EASY", machine=one_node(4), failures=some, dependencies=True)
+    with pytest.raises(InputError, match="known: requeued, lost"):
+        given_as([], "gone")
