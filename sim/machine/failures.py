@@ -44,7 +44,8 @@ class Failures:
             )
 
 
-NO_FAILURES = Failures(*(np.zeros(0, np.int64) for _ in range(3)), np.zeros(0, bool))
+_NOTHING = np.zeros(0, np.int64)
+NO_FAILURES = Failures(_NOTHING, _NOTHING, _NOTHING, np.zeros(0, bool))
 
 
 def failures(table: pd.DataFrame, jobs: Then = "requeued") -> Failures:

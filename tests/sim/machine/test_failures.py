@@ -78,7 +78,9 @@ def on_two(outages: list[tuple[int, int, int, bool]], scheduler: str, jobs: str 
     return load.schedule(scheduler, machine=described(TWO, asks), failures=given_as(outages, jobs), **policy)
 
 
-@pytest.mark.parametrize("scheduler", ["EASY", "JustBF", "Conservative", "List", "EASY(reservations=2)", "PlanRS(iterations=0)", "OrigBF"])
+@pytest.mark.parametrize(
+    "scheduler", ["EASY", "JustBF", "Conservative", "List", "EASY(reservations=2)", "PlanRS(iterations=0)", "OrigBF"]
+)
 @pytest.mark.parametrize("semantics", ["per-second", "per-event", "per-second(every=30)"])
 def test_where_a_cluster_disappears_for_good_jobs_that_it_alone_can_hold_never_start(scheduler: str, semantics: str) -> None:
     # A and B lose their nodes at 20 and 30 and no other can hold them; C runs in the second cluster.
