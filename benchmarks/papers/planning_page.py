@@ -12,6 +12,7 @@ from benchmarks.common.tables import markdown
 from benchmarks.papers.planning import (
     BASE,
     BESIDE,
+    FEW,
     INTERVAL_DAYS,
     LOOPS,
     PLANNER,
@@ -59,11 +60,11 @@ def page(found: Sequence[Interval], table: pd.DataFrame, whole: Traces, publishe
         _table_1(found, changed, published),
         "",
         LOADED,
-        f"The other schedulers on the same intervals, against {BASE}:\n",
+        f"The other schedulers on the same intervals, against {BASE}, over the first {FEW} replicates:\n",
         _beside(changed),
         "",
         f"{PLANNER} against other readings of the baseline, of which the paper says little: queues of long requests first, one queue, and reservations "
-        "that are kept (mean wait; bounded slowdown):\n",
+        f"that are kept (mean wait; bounded slowdown; the first {FEW} replicates but for {BASE}):\n",
         _readings(table),
         "",
         "## Whole traces\n",
