@@ -44,7 +44,7 @@ STEPS = {
 }
 """What is added step by step, and the file that describes it."""
 REPLAYS = 5
-OTHERS = ("List", "OrigBF", "Conservative")
+OTHERS = ("List", "OrigBF")
 EXACT, STRICT = "with nothing else there, if exclusive", "on those that were not idle*"
 TOGETHER = "all of it, after starting all that waited longer‡"
 KEPT = {
@@ -69,7 +69,8 @@ seconds of waiting, by what the machine lacked at that moment.*
 ## Simulated on the machine
 
 {jobs:,} jobs over {days:.0f} days; a job waited {recorded:,.0f} s on average, {waited:.0%} of the jobs longer than a minute. EASY, requested times, {replays}
-replays with submissions moved by up to {shake} s; the others one replay as recorded (`OrigBF`: what the site ran at the time, as far as it is published). Each row adds to the one above it; the last has 256 for 320.
+replays with submissions moved by up to {shake} s; the others one replay as recorded (`OrigBF`: what the site ran at the time, as far as it is published).
+Each row adds to the one above it; the last has 256 for 320.
 
 {simulated}
 
@@ -202,7 +203,7 @@ def page(path: Path, rows: list[Row], others: Sequence[str], command: str) -> tu
     over = placements_beyond_memory(machine, jobs, log)
     told = {
         "answer": (
-            f"On one pool jobs would wait {shares['']:.1%} of what they did. With clusters, nodes, memory and exclusive nodes it is "
+            f"On one pool jobs would wait under EASY {shares['']:.1%} of what they did. With clusters, nodes, memory and exclusive nodes it is "
             f"{shares['cerit-small-first']:.0%} to {shares['cerit']:.0%}, by the order in which clusters are filled, and {shares['cerit-used']:.0%} "
             f"on the nodes alone that the log ever used. In the record itself a waiting job by itself had no room in {missing[EXACT]:.0%} of the time, "
             f"and in {missing[TOGETHER]:.0%} once all that waited longer were started. At least {1 - together:.0%} to {1 - missing[TOGETHER]:.0%} of "
@@ -304,7 +305,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write the page, its picture and its data")
     parser.add_argument("--replays", type=int, default=REPLAYS, help="replays under EASY")
-    parser.add_argument("--scheduler", nargs="*", default=OTHERS, help="others than EASY; Conservative takes minutes")
+    parser.add_argument("--scheduler", nargs="*", default=OTHERS, help="others than EASY; Conservative takes ten minutes")
     parser.add_argument("--shared", type=Path, default=SHARED, help="folder with traces/")
     options = parser.parse_args()
     path = options.shared / "traces" / LOG
