@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from matplotlib.lines import Line2D
+from scipy.special import stdtrit
 
 from benchmarks.common.pages import SHARED, STUDIES, kept, made_by
 from benchmarks.common.tables import markdown
@@ -21,10 +23,14 @@ from features.jobs.schema import fingerprint
 from pipelines.ingest.swf import read_swf
 from pipelines.report.style import INK, MUTED, encode, figure
 from pipelines.storage.atomic import replacing
+from sim.campaigns import policy_frontier
 from sim.campaigns.campaign import Campaign, run_campaign
-from sim.metrics.schedule_metrics import evaluate
+from sim.kernel.scratch import Scratch
+from sim.metrics.schedule_metrics import evaluate, ratios
+from sim.policy import Policy
 from sim.replays import user_facts
 from sim.schedule import recorded
+from sim.simulate import simulate, simulate_policy
 from sim.users.names import LOOPS, RULES, Users
 
 TRACES = {"KTH-SP2": "KTH-SP2-1996-2.1-cln.swf.gz", "LANL-CM5": "LANL-CM5-1994-4.1-cln.swf.gz", "CERIT": "CERIT-wagap-2013.swf.gz"}
@@ -33,6 +39,7 @@ CERIT_PROCS = 2176
 SCHEDULERS = ("Strict", "EASY", "EASY-SJBF", "JustBF", "SPF-EASY")
 PREDICTORS = {
     "requested": "requested",
+    "requested*2": "requested",
     "clairvoyant": "requested",
     "last2": "tsafrir",
     "okcm": "tsafrir(steps=okcm)",
@@ -45,6 +52,10 @@ PREDICTORS = {
 """Each with its correction."""
 NIGHTLY = ("quantile",)
 """Retrained every night inside the simulation; takes half a minute a replay."""
+HALVES = ("first half", "second half")
+"""Sections of the table: the same ranking among half of the jobs."""
+UNTIL = {"half": 0.5, "nine tenths": 0.9, "99 %": 0.99, "all": 1.0}
+"""Shares of the jobs that have ended when the load carried so far is taken."""
 CHOICES = (
     "closed",
     "closed(rule=max)",
@@ -105,6 +116,41 @@ def ranking(trace: CleanTrace, count: int, keep: Path | None) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
+def by_halves(trace: CleanTrace, count: int, keep: Path | None) -> pd.DataFrame:
+    """Return the bounded slowdown of the first and the second half of the jobs in each replay; predictors without ``NIGHTLY``."""
+
+    def make() -> pd.DataFrame:
+        scratch, rows = Scratch(), []
+        for loop, (predictor, correction), seed in product(LOOPS, PREDICTORS.items(), range(count)):
+            if predictor not in NIGHTLY:
+                asked = Policy("EASY-SJBF", predictor, correction, seed=seed, shake_s=SHAKE_S, users=loop)
+                made = simulate_policy(trace.jobs, asked, procs=trace.procs, clock=trace.clock, scratch=scratch)
+                for section, jobs in zip(HALVES, policy_frontier.halves(len(trace.jobs)), strict=True):
+                    value = ratios(policy_frontier.part(made, jobs))["mean_bounded_slowdown"].value()
+                    rows.append((section, "KTH-SP2", loop, "EASY-SJBF", predictor, value))
+        return pd.DataFrame(rows, columns=["section", "title", "users", "scheduler", "predictor", "mean_bounded_slowdown"])
+
+    return make() if keep is None else kept(keep, "studies.users", (fingerprint(trace.jobs), trace.procs, count, *PREDICTORS), make)
+
+
+def carried(trace: CleanTrace) -> pd.DataFrame:
+    """Return the load that EASY has carried when so many jobs (``UNTIL``) have ended, also on a machine on which no job waits."""
+    rows = []
+    for name, loop, procs in (
+        ("open", "open", trace.procs),
+        ("closed", "closed", trace.procs),
+        ("closed, no waits", "closed", 10**6),
+    ):
+        jobs = simulate(trace.jobs, procs=procs, users=loop).jobs
+        start, submit = (jobs[column].to_numpy(np.float64) for column in ("start_s", "submit_s"))
+        end = start + jobs["runtime_s"].to_numpy(np.float64)
+        for until, share in UNTIL.items():
+            last = np.quantile(end, share, method="higher")
+            work = (jobs["procs"] * np.maximum(np.minimum(end, last) - start, 0)).sum()
+            rows.append((name, until, work / (trace.procs * (last - submit.min()))))
+    return pd.DataFrame(rows, columns=["users", "until", "load"]).pivot(index="users", columns="until", values="load")
+
+
 def choices(trace: CleanTrace, count: int, keep: Path | None) -> pd.DataFrame:
     """Return replays of EASY-SJBF with users found by other rules."""
     asked = [Campaign(("EASY-SJBF",), seeds=tuple(range(count)), shake_s=SHAKE_S, users=users) for users in CHOICES]
@@ -114,13 +160,13 @@ def choices(trace: CleanTrace, count: int, keep: Path | None) -> pd.DataFrame:
 
 def means(table: pd.DataFrame) -> pd.DataFrame:
     """Return means over replays with 95 % t intervals, a row a policy, loop and metric."""
-    from scipy.special import stdtrit
-
     rows = []
     keys = ["section", "title", "users", "scheduler", "predictor"]
-    for policy, part in table.groupby(keys, sort=False):
+    for policy, rows_of in table.reindex(columns=[*keys, *METRICS]).groupby(keys, sort=False):
         for metric in METRICS:
-            values = part[metric].to_numpy(np.float64)
+            values = rows_of[metric].dropna().to_numpy(np.float64)
+            if len(values) == 0:
+                continue
             half = 0.0
             if len(values) > 1:
                 half = float(stdtrit(len(values) - 1, 0.975)) * values.std(ddof=1) / len(values) ** 0.5
@@ -138,31 +184,51 @@ HEAD = """# What do users that react change?
 
 {answer}
 
-A trace says when jobs were submitted after the waits of its own machine. Here three kinds of users are simulated ([users.md](../users.md)): `open` submit
-as recorded, `closed` when what they had waited for has ended and they have thought, `semi-open` begin their sessions as recorded and react inside
-them. {replays} replays each ({nightly} of predictors that learn every night), all submissions and think times moved by up to {shake} s; means with
-95 % t intervals over replays. Carried load is the work done until nine tenths of the jobs have ended, over what the machine could do until then.
+A trace says when jobs were submitted on its own machine, after the waits there. Here three kinds of users are simulated ([users.md](../users.md)):
+
+* `open`: submit as recorded.
+* `closed`: submit when what they waited for has ended and they have thought.
+* `semi-open`: begin their sessions as recorded and react inside them.
+
+Each policy has {replays} replays ({nightly} of predictors that learn every night). All submissions and think times are moved by up to {shake} s. The
+tables show means with 95 % t intervals over replays. Carried load is the work done until nine tenths of the jobs have ended, over what the machine
+could do until then.
 
 ![Bounded slowdown of predictors under EASY-SJBF, by the users' loop](users.png)
 
 ## Sessions and batches
 
-A session begins after more than 1,200 s of think time (rule `last`), after so many seconds without a running job of the user (`max`) or without a
-submission (`arrival`).
+By the rule `last` a session begins after more than 1,200 s of think time, by `max` after so many seconds in which no job of the user ran, by `arrival` after
+so many without a submission. The last three columns count jobs: those submitted as recorded, those whose batch waits for several batches, and those whose wait
+one preceding job and a think time (SWF's fields 17 and 18) cannot state.
 """
 
 LOADS = """
 ## The load of schedulers
 
-By requested times. The recorded schedule of KTH-SP2 has a mean wait of {kth:,.0f} s, that of LANL-CM5 of {lanl:,.0f} s: users were slower than they would have
-been under a scheduler that waits less, and faster than under one that waits more.
+By requested times. In the record jobs of KTH-SP2 wait {kth:,.0f} s on average, those of LANL-CM5 {lanl:,.0f} s. Under a scheduler with shorter waits the
+same users submit sooner, under one with longer waits later.
+"""
+
+UNTIL_TEXT = """
+How much load EASY gains depends on when it is taken. The work is the same, so what comes earlier is missing at the end, and the last user's chain of
+jobs ends later than the trace. KTH-SP2, one replay as recorded, load carried until so many of the jobs have ended:
 """
 
 RANKING = """
 ## The ranking of predictors
 
-KTH-SP2 under EASY-SJBF, in the order of bounded slowdown with `open` users. Ranks by bounded slowdown in brackets; = where the interval
-overlaps with that of the rank before.
+KTH-SP2 under EASY-SJBF, in the order of bounded slowdown with `open` users. Ranks by bounded slowdown are in brackets; = where the interval
+overlaps with that of the rank before. `requested*2` is no prediction but a constant: the request, doubled.
+"""
+
+HALVES_TEXT = """
+Rank correlations of these predictors, for all jobs and for each half of them (in the order of the trace, without predictors that learn every night). "And
+again" is what a loop would have with itself, replayed once more: the median, and the range of 95 %.
+"""
+
+LOADS_OF_PREDICTORS = """
+Load follows the mean wait, not the slowdown: predictors that lower the bounded slowdown and make jobs wait longer on average carry less than requested times.
 """
 
 CHOSEN = """
@@ -185,28 +251,31 @@ def answer(table: pd.DataFrame) -> str:
     load = {users: value[("loads", users, "EASY", "requested", "carried_load")] for users in LOOPS}
     slow = {users: value[("loads", users, "Strict", "requested", "carried_load")] for users in LOOPS}
     wait = {users: value[("loads", users, "Strict", "requested", "mean_wait_s")] for users in LOOPS}
-    gains = [
-        1 - value[("ranking", users, "EASY-SJBF", "clairvoyant", "mean_bounded_slowdown")]
-        / value[("ranking", users, "EASY-SJBF", "requested", "mean_bounded_slowdown")]
-        for users in LOOPS
-    ]  # fmt: skip
-    of_loop = {users: ranks(table, users)["rank"] for users in LOOPS}
-    alike = [of_loop["open"].corr(of_loop[users]) for users in LOOPS[1:]]
-    gained = ", ".join(f"{100 * gain:.0f} % ({users})" for gain, users in zip(gains, LOOPS, strict=True))
+
+    def gained(predictor: str) -> str:
+        slowdown = {users: value.loc["ranking", users, "EASY-SJBF", :, "mean_bounded_slowdown"] for users in LOOPS}
+        each = (f"{100 * (1 - slowdown[users][predictor] / slowdown[users]['requested']):.0f} % ({users})" for users in LOOPS)
+        return ", ".join(each)
+
+    middle, low, high = again(table, "ranking", "closed")
     return (
-        f"A scheduler that shortens waits gets more load: on KTH-SP2 EASY carries {load['closed']:.1%} of the machine in the closed loop "
-        f"({load['open']:.1%} open), and Strict, which keeps users waiting, {slow['closed']:.1%} ({slow['open']:.1%}); its mean wait is "
-        f"{wait['closed']:,.0f} s instead of {wait['open']:,.0f}, as users that wait submit nothing. Exact runtimes still cut the bounded slowdown of "
-        f"EASY-SJBF by {gained}; the ranks of {len(of_loop['open'])} predictors with open users correlate by {alike[0]:.2f} with those of closed "
-        f"and by {alike[1]:.2f} with those of semi-open ones."
+        f"In the closed loop a scheduler that shortens the mean wait gets more load: on KTH-SP2 EASY carries {load['closed']:.1%} of the "
+        f"machine ({load['open']:.1%} with open users) and Strict, which keeps users waiting, {slow['closed']:.1%}. Strict's mean wait is "
+        f"{wait['closed']:,.0f} s instead of {wait['open']:,.0f}, as users that wait submit nothing. In the semi-open loop, where sessions "
+        f"begin as recorded, the load hardly moves ({slow['semi-open']:.1%} to {load['semi-open']:.1%}). Exact runtimes cut the bounded "
+        f"slowdown of EASY-SJBF by {gained('clairvoyant')}, and a constant, the request doubled, by {gained('requested*2')}. Over all "
+        f"jobs ranks of predictors with open and closed users correlate by {alike(table, 'ranking', 'open', 'closed'):.2f}, "
+        f"two sets of closed replays by {middle:.2f} ({low:.2f} to {high:.2f}). Among the second half of the jobs the two loops' ranks correlate "
+        f"by {alike(table, HALVES[1], 'open', 'closed'):.2f}."
     )
 
 
-def page(found: Mapping[str, CleanTrace], table: pd.DataFrame, count: int) -> str:
+def page(found: Mapping[str, CleanTrace], table: pd.DataFrame, load: pd.DataFrame, count: int) -> str:
     """Return the page as Markdown."""
     waits = {title: evaluate(recorded(found[title].jobs, found[title].procs))["mean_wait_s"] for title in SIMULATED}
     parts = [HEAD.format(answer=answer(table), replays=count, shake=SHAKE_S, nightly=NIGHTLY_REPLAYS), facts_table(found)]
-    parts += [LOADS.format(kth=waits["KTH-SP2"], lanl=waits["LANL-CM5"]), loads_table(table), RANKING, ranking_table(table)]
+    parts += [LOADS.format(kth=waits["KTH-SP2"], lanl=waits["LANL-CM5"]), loads_table(table), UNTIL_TEXT]
+    parts += [until_table(load), RANKING, ranking_table(table), LOADS_OF_PREDICTORS, HALVES_TEXT, halves_table(table)]
     parts += [CHOSEN, choices_table(table)]
     return "\n".join([*parts, TAIL, made_by("studies.users"), ""])
 
@@ -250,9 +319,44 @@ def choices_table(table: pd.DataFrame) -> str:
     return markdown(["users", *METRICS.values()], rows)
 
 
-def ranks(table: pd.DataFrame, loop: str) -> pd.DataFrame:
+def alike(table: pd.DataFrame, section: str, one: str, other: str) -> float:
+    """Return the rank correlation of predictors in two loops."""
+    return float(ranks(table, one, section)["rank"].corr(ranks(table, other, section)["rank"]))
+
+
+def again(table: pd.DataFrame, section: str, loop: str) -> np.ndarray:
+    """Return the median and the 95 % range of the rank correlation that replaying a loop once more would have with it.
+
+    Two sets of means are drawn from normal distributions with the means and errors of ``table``.
+    """
+    found, draw = ranks(table, loop, section), np.random.default_rng(0)
+    error = (found["high"] - found["mean"]) / stdtrit(np.maximum(found["replays"] - 1, 1), 0.975)
+    sets = draw.normal(found["mean"], error, (2, 2000, len(found))).argsort(2).argsort(2)
+    each = [np.corrcoef(one, other)[0, 1] for one, other in zip(*sets, strict=True)]
+    return np.quantile(each, [0.5, 0.025, 0.975])
+
+
+def halves_table(table: pd.DataFrame) -> str:
+    """Return the rank correlations of loops by part of the trace, and those of a loop with itself."""
+    rows = []
+    for section, name in zip(("ranking", *HALVES), ("all jobs", *HALVES), strict=True):
+        cells = [f"{alike(table, section, 'open', loop):.2f}" for loop in LOOPS[1:]]
+        for loop in LOOPS:
+            middle, low, high = again(table, section, loop)
+            cells.append(f"{middle:.2f} ({low:.2f} to {high:.2f})")
+        rows.append([name, *cells])
+    return markdown(["jobs", *(f"open and {loop}" for loop in LOOPS[1:]), *(f"{loop} and again" for loop in LOOPS)], rows)
+
+
+def until_table(load: pd.DataFrame) -> str:
+    """Return the load carried until so many jobs have ended."""
+    rows = [[name, *(f"{load.loc[name, until]:.1%}" for until in UNTIL)] for name in ("open", "closed", "closed, no waits")]
+    return markdown(["users", *UNTIL], rows)
+
+
+def ranks(table: pd.DataFrame, loop: str, section: str = "ranking") -> pd.DataFrame:
     """Return predictors of a loop by bounded slowdown, best first, with ``rank`` and whether it is ``tied`` with the one before."""
-    chosen = (table["section"] == "ranking") & (table["users"] == loop) & (table["metric"] == "mean_bounded_slowdown")
+    chosen = (table["section"] == section) & (table["users"] == loop) & (table["metric"] == "mean_bounded_slowdown")
     part = table[chosen].sort_values("mean", kind="stable").set_index("predictor")
     before = part["high"].shift(1)
     return part.assign(rank=np.arange(1, len(part) + 1), tied=(part["low"] <= before).fillna(False))
@@ -261,8 +365,8 @@ def ranks(table: pd.DataFrame, loop: str) -> pd.DataFrame:
 def ranking_table(table: pd.DataFrame) -> str:
     """Return a row a predictor: slowdown and rank in each loop, and the load that it brings about."""
     of_loop = {loop: ranks(table, loop) for loop in LOOPS}
-    chosen = (table["section"] == "ranking") & (table["metric"] == "carried_load") & (table["users"] == "closed")
-    load = table[chosen].set_index("predictor")
+    chosen = table[(table["section"] == "ranking") & (table["users"] == "closed")]
+    load, wait = (chosen[chosen["metric"] == metric].set_index("predictor") for metric in ("carried_load", "mean_wait_s"))
     rows = []
     for predictor in of_loop["open"].index:
         cells = []
@@ -270,8 +374,8 @@ def ranking_table(table: pd.DataFrame) -> str:
             row = found.loc[predictor]
             value = told(row, "mean_bounded_slowdown")
             cells.append(f"{value} ({row['rank']}{' =' if row['tied'] else ''})")
-        rows.append([predictor, *cells, told(load.loc[predictor], "carried_load")])
-    return markdown(["predictor", *LOOPS, "carried load, closed"], rows)
+        rows.append([predictor, *cells, told(wait.loc[predictor], "mean_wait_s"), told(load.loc[predictor], "carried_load")])
+    return markdown(["predictor", *LOOPS, "mean wait, closed, s", "carried load, closed"], rows)
 
 
 def picture(table: pd.DataFrame) -> bytes:
@@ -303,9 +407,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     found = traces(options.shared)
     kth = found["KTH-SP2"]
     simulated = [loads(found, options.replays, options.keep)]
-    simulated += [make(kth, options.replays, options.keep) for make in (ranking, choices)]
+    simulated += [make(kth, options.replays, options.keep) for make in (ranking, by_halves, choices)]
     table = means(pd.concat(simulated, ignore_index=True))
-    text = page(found, table, options.replays)
+    text = page(found, table, carried(kth), options.replays)
     if not options.write:
         print(text)
         return

@@ -11,8 +11,9 @@ closed
 semi-open
     Sessions begin as recorded, and the loop is closed within them: a batch waits for those of its own session alone. One that
     depends on none of these is submitted as recorded, or when the batches of earlier sessions it depends on have ended, if
-    that is later. (Zakay & Feitelson, "Semi-open trace based simulation for reliable evaluation of job throughput and user
-    productivity", CloudCom 2015.)
+    that is later. The name is that of Zakay & Feitelson, "Semi-open trace based simulation for reliable evaluation of job throughput
+    and user productivity" (CloudCom 2015), whose loads differ by scheduler, which these hardly do: nearer are the partly open systems
+    of Schroeder, Wierman & Harchol-Balter (NSDI 2006).
 
 "Had ended before" is an order of intervals, so those that a batch waits for are neighbours by their ends, and those that wait
 for a batch neighbours by their submissions: no list of pairs is needed.
