@@ -43,7 +43,7 @@ def change_nodes(settings, now, jobs, estimates, state, clusters):
         elif up != 0 and outages.down[node] != 0:
             outages.down[node] = 0
             nodes.free[node, PROCS] += nodes.capacity[node, PROCS]
-            numbers[GAINS] += MOST_GAINS + 1  # by more than is looked through
+    numbers[GAINS] += MOST_GAINS + 1  # more than are looked through: requeued jobs may be on other nodes then
     state.counters[CHANGED] = 1
     state.counters[AS_PLANNED] = LATER
 
