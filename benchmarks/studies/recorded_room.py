@@ -90,6 +90,21 @@ def log_of(jobs: pd.DataFrame, lists: dict[int, list[int]], order: Sequence[int]
     return Log(time[sorted_], kind[sorted_], of[sorted_], begin, node, procs, share)
 
 
+def on_all(machine: Machine, used: Machine, log: Log) -> Log:
+    """Return a log of the nodes ``used`` as one of all nodes of ``machine``; those never used are in service throughout."""
+    counts = [(cluster.count, there.count) for cluster, there in zip(machine.clusters, used.clusters, strict=True)]
+    first = np.cumsum([0, *(count for count, _ in counts)])
+    place = np.concatenate([np.arange(begin, begin + there) for begin, (_, there) in zip(first, counts)])
+    spare = np.setdiff1d(np.arange(first[-1]), place)
+    of = np.where(np.isin(log.kind, (COMES, GOES)), place[np.minimum(log.of, len(place) - 1)], log.of)
+    return log._replace(
+        time=np.concatenate([np.full(len(spare), log.time[0]), log.time, np.full(len(spare), log.time[-1])]),
+        kind=np.concatenate([np.full(len(spare), COMES), log.kind, np.full(len(spare), GOES)]),
+        of=np.concatenate([spare, of, spare]),
+        node=place[log.node],
+    )
+
+
 class Holders(NamedTuple):
     """What each user, or other holder, holds: ``of`` [rows] the holder of a job, and for how much it counts there (``weight``).
 
@@ -103,10 +118,11 @@ class Holders(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """Whether idle nodes count, and whether waiting jobs take room from each other."""
+    """Whether idle nodes count, whether waiting jobs take room from each other, and the rank [rows] by which they are asked."""
 
     idle: bool
     together: bool
+    rank: np.ndarray
 
 
 class Found(NamedTuple):
@@ -142,13 +158,13 @@ def seconds_of_waits(
     *,
     in_jobs: bool = False,
     idle: bool = True,
-    together: bool = False,
+    together: np.ndarray | None = None,
 ) -> Found:
     """Return recorded seconds of each job's wait without room on ``machine``, and with room where a limit may have kept it.
 
     The latter are those in which the holder of the job (its user, or user and queue: ``columns``) would have held more processors,
-    or jobs, than it ever did. Without ``idle``, nodes on which nothing runs count as out of service. Jobs are asked one by one, or ``together``:
-    first those submitted first, each taking the room of the others.
+    or jobs, than it ever did. Without ``idle``, nodes on which nothing runs count as out of service. Each job is asked alone; or all
+    by the ranks ``together`` [jobs], the lowest first, each taking room from those after it.
     """
     layout, requests = machine.arrays_for(jobs)
     of = jobs.groupby(list(columns), observed=True, dropna=False).ngroup().to_numpy(np.int64)
@@ -161,7 +177,8 @@ def seconds_of_waits(
     found = Found(*(np.zeros(len(jobs), np.int64) for _ in Found._fields))
     free, seen = np.zeros_like(layout.capacity), np.zeros_like(layout.capacity)
     nodes = Scratch().nodes(layout, requests, np.arange(len(jobs)))
-    _follow(log, nodes, free, seen, Rule(idle, together), Holders(of, weight, now, peak), found)
+    rank = np.arange(len(jobs)) if together is None else together
+    _follow(log, nodes, free, seen, Rule(idle, together is not None, rank), Holders(of, weight, now, peak), found)
     return found
 
 
@@ -176,7 +193,11 @@ def _follow(log, nodes, free, seen, rule, holders, found):
             for resource in range(free.shape[1]):
                 free[row, resource] += sign * nodes.capacity[row, resource]
         elif log.kind[i] == SUBMITTED:
-            found.waiting[count] = row
+            place = count
+            while place > 0 and rule.rank[found.waiting[place - 1]] > rule.rank[row]:
+                found.waiting[place] = found.waiting[place - 1]
+                place -= 1
+            found.waiting[place] = row
             count += 1
         else:
             sign = 1 if log.kind[i] == ENDS else -1

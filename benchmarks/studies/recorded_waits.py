@@ -19,7 +19,7 @@ from scipy.stats import spearmanr
 
 from benchmarks.common.pages import SHARED, STUDIES, made_by
 from benchmarks.common.tables import markdown, write_page
-from benchmarks.studies.recorded_room import Log, by_outcome, log_of, node_lists, seconds_of_waits, used
+from benchmarks.studies.recorded_room import Log, by_outcome, log_of, node_lists, on_all, seconds_of_waits, used
 from features.jobs.cleaning import clean
 from features.jobs.shaking import SHAKE_S
 from pipelines.ingest.machine_file import read_machine
@@ -75,8 +75,9 @@ Each row adds to the one above it; the last has 256 for 320.
 {simulated}
 
 Each row is made by `queuecast simulate CERIT-wagap-2013.swf.gz --machine benchmarks/studies/machines/FILE.toml --json`, with `--shake --seed 0` to `{last}`,
-the first with `--procs {pool}`. "Of the record" is the mean wait over the recorded one, correlation is Spearman's of simulated and recorded waits, job by job,
-in the first replay.
+the first with `--procs {pool}`. "Of the record" is the mean wait over the recorded one. The next two columns compare waits job by job in the first replay: "by the same
+jobs" is the share of the recorded seconds that the same job waits in the simulation, too; correlation is Spearman's. For comparison: how many jobs its
+user had submitted in the 24 hours before correlates with a job's recorded wait by {crowd:.2f}.
 
 \\* Known from the outcome alone: the description has 20 and 48 nodes, the log ever used {nodes}.
 † Assumed: the log states no limits, and its users held up to {most:,} processors.
@@ -88,10 +89,14 @@ the job would not have fitted; each row asks for more than the one above. Nodes 
 
 {record}
 
-‡ At every moment anew, in order of submission. Queues are as deep as the site let them grow, so this is the most that the machine can have lacked; with the
-restrictions marked * it is {most_lacking:.0%}.
+‡ At every moment anew, in order of submission; {few:.0%} if jobs on few processors go first, {many:.0%} if those on many do, and {most_lacking:.0%} with the
+restrictions marked *. None of these is a bound: the queues are as deep as the site let them grow, and jobs started earlier would have held nodes later.
 
-Of the seconds in which a job by itself had all it asks for, so many a constant limit may have taken: starting the job would have had more held than ever was.
+All this is on the nodes ever used, which the outcome alone tells. Had all nodes of the description been in service, a job alone would have lacked room in
+{all_alone:.1%} of the seconds waited, and after all that waited longer in {all_together:.0%}.
+
+A constant limit may have kept back a job that had room alone: if with it more would have been held than ever was. That is so in these shares of the seconds
+waited:
 
 {kept}
 
@@ -106,11 +111,12 @@ exceed the memory of their node. {both} jobs ran in both clusters at once, which
 """
 
 
-FOLLOWS = """* Memory is what the machine lacked, not processors: without it nearly every waiting job had room by itself.
+FOLLOWS = """* Where a waiting job alone had no room, it was memory that was missing, not processors. {one:.0%} of that time was one user's.
+* Three users of {users} did {three:.0%} of all the waiting. Alone their jobs lacked room in {of_three:.0%} of it, those of all others in
+  {of_others:.0%}. Without the tenth of jobs that waited longest it is {usual:.0%} instead of {exact:.0%}.
 * Constant limits on users or classes, at the most they ever held, explain {kept:.1%} of the waiting at most: when jobs were kept back, the same user
   and class held less than at another time. It was no constant limit of this kind. A limit of 256 processors a user would bring a simulation to
   {limited:.0%} of the record, but users held more than that.
-* Three users of {users} did {three:.0%} of all the waiting.
 * The order in which clusters are filled matters as much as memory. Of the jobs that either cluster could hold the site ran {small:.0%} on the one
   with small nodes."""
 
@@ -123,6 +129,7 @@ class Row(NamedTuple):
     jobs: int
     waits: list[float]
     correlation: float
+    same: float
     others: list[float]
 
 
@@ -135,9 +142,11 @@ def simulated(path: Path, replays: int, others: Sequence[str]) -> list[Row]:
         jobs = clean(trace, size, holds=holds).jobs
         made = [simulate(jobs, procs=size, machine=machine, shake_s=SHAKE_S, seed=seed) for seed in range(replays)]
         waits = [float(wait_s(each).mean()) for each in made]
-        correlation = float(spearmanr(wait_s(made[0]), jobs["wait_s"].to_numpy(np.float64)).statistic)
+        recorded = jobs["wait_s"].to_numpy(np.float64)
+        correlation = float(spearmanr(wait_s(made[0]), recorded).statistic)
+        same = float(np.minimum(wait_s(made[0]), recorded).sum() / recorded.sum())
         rest = [float(wait_s(simulate(jobs, procs=size, machine=machine, scheduler=each)).mean()) for each in others]
-        rows.append(Row(name, file or "", len(jobs), waits, correlation, rest))
+        rows.append(Row(name, file or "", len(jobs), waits, correlation, same, rest))
     return rows
 
 
@@ -159,7 +168,7 @@ def lacking(machine: Machine, jobs: pd.DataFrame, log: Log) -> dict[str, float]:
         EXACT: (machine, jobs, {}),
         "on nodes that its class and properties ever got*": (*outcome, {}),
         STRICT: (*outcome, {"idle": False}),
-        TOGETHER: (machine, jobs, {"together": True}),
+        TOGETHER: (machine, jobs, {"together": np.arange(len(jobs))}),
     }
     total = float(jobs["wait_s"].sum())
     return {name: seconds_of_waits(of, table, log, **how).without.sum() / total for name, (of, table, how) in asked.items()}
@@ -178,12 +187,22 @@ def page(path: Path, rows: list[Row], others: Sequence[str], command: str) -> tu
         for name, (columns, in_jobs) in KEPT.items()
     }
     restricted = by_outcome(machine, jobs, log)
-    together = seconds_of_waits(*restricted, log, idle=False, together=True).without.sum() / recorded.sum()
+    together = seconds_of_waits(*restricted, log, idle=False, together=np.arange(len(jobs))).without.sum() / recorded.sum()
+    few, many = (
+        seconds_of_waits(machine, jobs, log, together=ranked(sign * jobs["procs"].to_numpy(np.int64))).without.sum()
+        / recorded.sum()
+        for sign in (1, -1)
+    )
+    whole = read_machine(MACHINES / "cerit-small-first.toml")
+    in_all = on_all(whole, machine, log)
+    all_alone, all_together = (
+        seconds_of_waits(whole, jobs, in_all, together=how).without.sum() / recorded.sum() for how in (None, np.arange(len(jobs)))
+    )
+    same = next(row.same for row in rows if row.file == "cerit-used")
     idle = seconds_of_waits(machine, jobs, log, idle=False).without.sum() / recorded.sum()
-    by_user = jobs["wait_s"].groupby(jobs["user"], observed=True).sum().sort_values(ascending=False)
     shares = {row.file: np.mean(row.waits) / recorded.mean() for row in rows}
     head = [
-        *("machine", "FILE", "EASY: mean wait, s", "of the record", "correlation"),
+        *("machine", "FILE", "EASY: mean wait, s", "of the record", "by the same jobs", "correlation"),
         *(f"{name}: mean wait, s" for name in others),
     ]
     cells = [
@@ -192,12 +211,13 @@ def page(path: Path, rows: list[Row], others: Sequence[str], command: str) -> tu
             row.file or "-",
             f"{np.mean(row.waits):,.0f} ({min(row.waits):,.0f} to {max(row.waits):,.0f})",
             f"{np.mean(row.waits) / recorded.mean():.1%}",
+            f"{row.same:.1%}",
             f"{row.correlation:.2f}",
             *(f"{each:,.0f}" for each in row.others),
         ]
         for row in rows
     ]
-    cells.append(["the record", "-", f"{recorded.mean():,.0f}", "100.0%", "1.00", *[""] * len(rows[0].others)])
+    cells.append(["the record", "-", f"{recorded.mean():,.0f}", "100.0%", "100.0%", "1.00", *[""] * len(rows[0].others)])
     either = machine.could_hold(jobs) == 3
     small = float((log.node[log.begin[:-1]][either] < machine.clusters[0].count).mean())
     over = placements_beyond_memory(machine, jobs, log)
@@ -205,9 +225,10 @@ def page(path: Path, rows: list[Row], others: Sequence[str], command: str) -> tu
         "answer": (
             f"On one pool jobs would wait under EASY {shares['']:.1%} of what they did. With clusters, nodes, memory and exclusive nodes it is "
             f"{shares['cerit-small-first']:.0%} to {shares['cerit']:.0%}, by the order in which clusters are filled, and {shares['cerit-used']:.0%} "
-            f"on the nodes alone that the log ever used. In the record itself a waiting job by itself had no room in {missing[EXACT]:.0%} of the time, "
-            f"and in {missing[TOGETHER]:.0%} once all that waited longer were started. At least {1 - together:.0%} to {1 - missing[TOGETHER]:.0%} of "
-            "the recorded waiting, by which nodes were in service, was policy or has causes that are not in the log."
+            f"on the nodes alone that the log ever used. But these are other waits: of the recorded seconds the same jobs wait {same:.0%} there. "
+            f"In the record itself a waiting job alone had no room on these nodes in {missing[EXACT]:.0%} of the time, and in {few:.0%} to {many:.0%} after "
+            f"others that waited, by the order in which they are taken. On all nodes of the description it is {all_alone:.0%} and {all_together:.0%}. So "
+            "what the machine explains depends on the nodes that were in service, and those are known from the outcome alone."
         ),
         "made": command,
         "replays": len(rows[0].waits),
@@ -225,7 +246,12 @@ def page(path: Path, rows: list[Row], others: Sequence[str], command: str) -> tu
         "kept": markdown(
             ["limit, at the most ever held", "of the seconds waited"], [[name, f"{share:.2%}"] for name, share in kept.items()]
         ),
-        "follows": follows(shares, max(kept.values()), by_user / by_user.sum(), small),
+        "follows": follows(shares, max(kept.values()), jobs, seconds_of_waits(machine, jobs, log).without, small),
+        "crowd": float(spearmanr(submitted_before(jobs, 86_400), recorded).statistic),
+        "few": few,
+        "many": many,
+        "all_alone": all_alone,
+        "all_together": all_together,
         "idle": idle,
         "most_lacking": together,
         "per_job": over[0],
@@ -236,9 +262,37 @@ def page(path: Path, rows: list[Row], others: Sequence[str], command: str) -> tu
     return TEXT.format(**told), missing
 
 
-def follows(shares: dict[str, float], kept: float, users: pd.Series, small: float) -> str:
-    """Say what was found."""
-    return FOLLOWS.format(kept=kept, users=len(users), three=users.iloc[:3].sum(), limited=shares["cerit-user-256"], small=small)
+def ranked(key: np.ndarray) -> np.ndarray:
+    """Return the rank of each job by ``key``, then by submission, int64 [jobs]."""
+    return np.argsort(np.argsort(key, kind="stable"), kind="stable")
+
+
+def submitted_before(jobs: pd.DataFrame, seconds: int) -> np.ndarray:
+    """Return how many jobs its user had submitted in so many seconds before each job, int64 [jobs]."""
+    submit, count = jobs["submit_s"].to_numpy(np.int64), np.zeros(len(jobs), np.int64)
+    for rows in jobs.groupby("user", observed=True).indices.values():
+        count[rows] = np.arange(len(rows)) - np.searchsorted(submit[rows], submit[rows] - seconds)
+    return count
+
+
+def follows(shares: dict[str, float], kept: float, jobs: pd.DataFrame, without: np.ndarray, small: float) -> str:
+    """Say what was found; ``without`` [jobs]: seconds in which a job alone had no room."""
+    table = pd.DataFrame({"user": jobs["user"], "wait": jobs["wait_s"].to_numpy(np.float64), "without": without})
+    users = table.groupby("user", observed=True)[["wait", "without"]].sum().sort_values("wait", ascending=False)
+    longest, others = users.iloc[:3].sum(), users.iloc[3:].sum()
+    usual = table.sort_values("wait", kind="stable").iloc[: -(len(table) // 10)].sum(numeric_only=True)
+    return FOLLOWS.format(
+        kept=kept,
+        users=len(users),
+        three=longest["wait"] / users["wait"].sum(),
+        of_three=longest["without"] / longest["wait"],
+        of_others=others["without"] / others["wait"],
+        one=users["without"].max() / users["without"].sum(),
+        usual=usual["without"] / usual["wait"],
+        exact=users["without"].sum() / users["wait"].sum(),
+        limited=shares["cerit-user-256"],
+        small=small,
+    )
 
 
 def placements_beyond_memory(machine: Machine, jobs: pd.DataFrame, log: Log) -> tuple[int, int]:

@@ -5,8 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from benchmarks.studies.recorded_room import by_outcome, log_of, seconds_of_waits, used
-from benchmarks.studies.recorded_waits import MACHINES, STEPS, lacking, peak_of_users, placements_beyond_memory
+from benchmarks.studies.recorded_room import by_outcome, log_of, on_all, seconds_of_waits, used
+from benchmarks.studies.recorded_waits import (
+    MACHINES,
+    STEPS,
+    lacking,
+    peak_of_users,
+    placements_beyond_memory,
+    ranked,
+    submitted_before,
+)
 from features.jobs.frames import jobs_from
 from pipelines.ingest.machine_file import read_machine
 from sim.machine.description import Cluster, Machine, Nodes
@@ -43,7 +51,9 @@ def test_seconds_without_room_are_those_in_which_no_node_was_free_enough() -> No
     assert found.without.tolist() == [0, 0, 0, 40, 30, 0]
     assert found.kept.tolist() == [0, 0, 0, 50, 0, 0]  # the user held 14 processors at most, and from 50 to 100 10 without this job
     # the fourth job takes the eight processors from 50 on
-    assert seconds_of_waits(machine, table, log, together=True).without.tolist() == [0, 0, 0, 40, 80, 0]
+    assert seconds_of_waits(machine, table, log, together=np.arange(6)).without.tolist() == [0, 0, 0, 40, 80, 0]
+    # the fifth before it takes two of the eight from 50 on
+    assert seconds_of_waits(machine, table, log, together=np.array([0, 1, 2, 5, 4, 3])).without.tolist() == [0, 0, 0, 90, 30, 0]
     # without idle nodes: node 9 runs nothing from 50 on
     assert seconds_of_waits(machine, table, log, idle=False).without.tolist() == [0, 0, 0, 90, 80, 0]
 
@@ -54,6 +64,20 @@ def test_seconds_without_room_are_those_in_which_no_node_was_free_enough() -> No
     assert shares == [40, 40, 40, 70, 70, 70, 170, 120]
     assert peak_of_users(table, log) == 14
     assert placements_beyond_memory(machine, table, log) == (0, 0)
+
+
+def test_nodes_never_used_have_room_throughout() -> None:
+    machine, order = used(SITE, LISTS)
+    table = jobs()
+    log = on_all(SITE, machine, log_of(table, LISTS, order))
+    assert seconds_of_waits(SITE, table, log).without.tolist() == [0] * 6
+    # the fourth job alone fits on node 3 of the three big ones until 50; then node 9 is free for the fifth
+    assert seconds_of_waits(SITE, table, log, together=np.arange(6)).without.tolist() == [0, 0, 0, 0, 30, 0]
+
+
+def test_jobs_of_a_user_in_the_seconds_before() -> None:
+    assert submitted_before(jobs(), 15).tolist() == [0, 1, 2, 3, 1, 1]
+    assert ranked(np.array([3, 1, 3, 2])).tolist() == [2, 0, 3, 1]
 
 
 def test_by_outcome_a_class_runs_where_it_ever_ran() -> None:
