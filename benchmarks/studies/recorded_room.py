@@ -94,7 +94,7 @@ def on_all(machine: Machine, used: Machine, log: Log) -> Log:
     """Return a log of the nodes ``used`` as one of all nodes of ``machine``; those never used are in service throughout."""
     counts = [(cluster.count, there.count) for cluster, there in zip(machine.clusters, used.clusters, strict=True)]
     first = np.cumsum([0, *(count for count, _ in counts)])
-    place = np.concatenate([np.arange(begin, begin + there) for begin, (_, there) in zip(first, counts)])
+    place = np.concatenate([np.arange(begin, begin + there) for begin, (_, there) in zip(first[:-1], counts, strict=True)])
     spare = np.setdiff1d(np.arange(first[-1]), place)
     of = np.where(np.isin(log.kind, (COMES, GOES)), place[np.minimum(log.of, len(place) - 1)], log.of)
     return log._replace(

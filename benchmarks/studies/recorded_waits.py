@@ -75,9 +75,9 @@ Each row adds to the one above it; the last has 256 for 320.
 {simulated}
 
 Each row is made by `queuecast simulate CERIT-wagap-2013.swf.gz --machine benchmarks/studies/machines/FILE.toml --json`, with `--shake --seed 0` to `{last}`,
-the first with `--procs {pool}`. "Of the record" is the mean wait over the recorded one. The next two columns compare waits job by job in the first replay: "by the same
-jobs" is the share of the recorded seconds that the same job waits in the simulation, too; correlation is Spearman's. For comparison: how many jobs its
-user had submitted in the 24 hours before correlates with a job's recorded wait by {crowd:.2f}.
+the first with `--procs {pool}`. "Of the record" is the mean wait over the recorded one. The next two columns compare waits job by
+job in the first replay: "by the same jobs" is the share of the recorded seconds that the same job waits in the simulation, too; correlation is
+Spearman's. For comparison: how many jobs its user had submitted in the 24 hours before correlates with a job's recorded wait by {crowd:.2f}.
 
 \\* Known from the outcome alone: the description has 20 and 48 nodes, the log ever used {nodes}.
 † Assumed: the log states no limits, and its users held up to {most:,} processors.
@@ -92,7 +92,7 @@ the job would not have fitted; each row asks for more than the one above. Nodes 
 ‡ At every moment anew, in order of submission; {few:.0%} if jobs on few processors go first, {many:.0%} if those on many do, and {most_lacking:.0%} with the
 restrictions marked *. None of these is a bound: the queues are as deep as the site let them grow, and jobs started earlier would have held nodes later.
 
-All this is on the nodes ever used, which the outcome alone tells. Had all nodes of the description been in service, a job alone would have lacked room in
+All this is on the nodes ever used, which the outcome alone tells. Had those never used been in service too, a job alone would have lacked room in
 {all_alone:.1%} of the seconds waited, and after all that waited longer in {all_together:.0%}.
 
 A constant limit may have kept back a job that had room alone: if with it more would have been held than ever was. That is so in these shares of the seconds
@@ -227,7 +227,8 @@ def page(path: Path, rows: list[Row], others: Sequence[str], command: str) -> tu
             f"{shares['cerit-small-first']:.0%} to {shares['cerit']:.0%}, by the order in which clusters are filled, and {shares['cerit-used']:.0%} "
             f"on the nodes alone that the log ever used. But these are other waits: of the recorded seconds the same jobs wait {same:.0%} there. "
             f"In the record itself a waiting job alone had no room on these nodes in {missing[EXACT]:.0%} of the time, and in {few:.0%} to {many:.0%} after "
-            f"others that waited, by the order in which they are taken. On all nodes of the description it is {all_alone:.0%} and {all_together:.0%}. So "
+            f"others that waited, by the order in which they are taken. With the nodes of the description "
+            f"that were never used it is {all_alone:.0%} and {all_together:.0%}. So "
             "what the machine explains depends on the nodes that were in service, and those are known from the outcome alone."
         ),
         "made": command,
