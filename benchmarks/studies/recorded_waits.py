@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -160,7 +160,7 @@ def lacking(machine: Machine, jobs: pd.DataFrame, log: Log) -> dict[str, float]:
     pool = Machine("pool", (Cluster("all", tuple(kind for cluster in machine.clusters for kind in cluster.nodes)),), asked=())
     nodes = ("properties", "nodes", "procs_per_node")
     outcome = by_outcome(machine, jobs, log)
-    asked = {
+    asked: dict[str, tuple[Machine, pd.DataFrame, dict[str, Any]]] = {
         "processors of the whole machine": (pool, jobs, {}),
         "of a cluster it may use": (replace(machine, asked=("properties",)), jobs, {}),
         "on nodes, so many on each": (replace(machine, asked=nodes), jobs, {}),
