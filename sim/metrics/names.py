@@ -112,7 +112,7 @@ METRICS: dict[str, Metric] = {
     "carried_load": Metric(
         "carried load",
         "share",
-        "Work done over what the machine could do, until nine tenths of the jobs have ended. A scheduler that shortens waits raises it where users react.",
+        "Work done over what the machine could do, until nine tenths of the jobs have ended. In the closed loop a scheduler that shortens the mean wait raises it.",
         _ZAKAY,
         lower_is_better=False,
         compared=False,
