@@ -112,7 +112,7 @@ METRICS: dict[str, Metric] = {
     "carried_load": Metric(
         "carried load",
         "share",
-        "Work done over what the machine could do, until nine tenths of the jobs have ended. In the closed loop a scheduler that shortens the mean wait raises it.",
+        "Work done over what the machine could do, until nine tenths of the jobs have ended. Shorter mean waits raise it in the closed loop.",
         _ZAKAY,
         lower_is_better=False,
         compared=False,
