@@ -306,7 +306,10 @@ ON_CLUSTERS = ("Strict", "List", "EASY", "JustBF", "Conservative", *PLANNERS)
 
 
 def failing(workload: Prepared, failures: Failures) -> Prepared:
-    """Return a workload whose runtimes may change, on a machine whose nodes fail; InputError where that is not possible."""
+    """Return a workload whose runtimes may change, as nodes of its machine fail.
+
+    InputError where that is not possible.
+    """
     if workload.machine is None:
         raise InputError("nodes fail on a machine of clusters alone, and this is one pool of processors: give a machine")
     if workload.waits is not None:

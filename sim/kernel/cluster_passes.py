@@ -1,4 +1,4 @@
-"""The scheduling passes on a machine of clusters: who starts now, and where.
+"""The scheduling passes on a machine of clusters: which jobs start now, and where.
 
 The algorithms are those of :mod:`sim.kernel.passes`, and on one cluster of one node their schedules are the same. A job starts in
 the first cluster, in their order, in which it may; one that has to wait gets, where the algorithm reserves for it, the earliest
@@ -85,7 +85,10 @@ def first_room(job, clusters):
 
 @apart
 def look_for_room(row, kind, clusters):
-    """Return the first cluster in which a job fits now, or NOWHERE, which is noted of its kind."""
+    """Return the first cluster in which a job fits now, or NOWHERE.
+
+    That is noted of its kind.
+    """
     nodes, known, gains = clusters.nodes, clusters.known, clusters.numbers[GAINS]
     found = NOWHERE
     if known.refused[kind] == UNKNOWN or gained_something(row, known.refused[kind], clusters):
@@ -101,7 +104,10 @@ def look_for_room(row, kind, clusters):
 
 @kernel
 def gained_something(row, since, clusters):
-    """Tell whether what was given back ``since`` so many gains can help a job that did not fit then."""
+    """Tell whether what was given back since then can help a job that did not fit.
+
+    That was after ``since`` gains.
+    """
     nodes, gains, gained = clusters.nodes, clusters.numbers[GAINS], clusters.known.gained
     if gains - since > min(MOST_GAINS, len(gained)):
         return True
@@ -158,14 +164,20 @@ def backfill(settings, first, now, jobs, estimates, state, clusters):
 
 @kernel
 def known_to_wait(kind, fit, now, clusters):
-    """Tell whether a job is known not to fit, or not beside the reservation if it stays beyond the shadow time."""
+    """Tell whether a job is known not to fit.
+
+    Or not beside the reservation, if it stays beyond the shadow time.
+    """
     numbers, known = clusters.numbers, clusters.known
     return known.refused[kind] == numbers[GAINS] or (known.beside[kind] == numbers[RESERVATIONS] and now + fit > numbers[SHADOW_AT])
 
 
 @apart
 def start_behind(head, job, now, jobs, estimates, state, clusters, bits):
-    """Start ``job`` where it fits now and does not delay ``head``, if anywhere; tell whether it has started."""
+    """Start ``job`` where it fits now and does not delay ``head``, if anywhere.
+
+    Return whether it has started.
+    """
     nodes, ahead, numbers = clusters.nodes, clusters.ahead, clusters.numbers
     row, last = nodes.row[job], len(nodes.first) - 1
     cluster = first_room(job, clusters)
@@ -194,7 +206,7 @@ def start_behind(head, job, now, jobs, estimates, state, clusters, bits):
 
 @kernel
 def submit_alone(settings, job, now, jobs, estimates, state, clusters):
-    """Start ``job``, just submitted, or let it wait; return False if a pass is needed for that.
+    """Start ``job``, just submitted, or let it wait; return False if that takes a pass.
 
     Nothing has changed since the last pass, and what was refused stays so.
     """
@@ -288,7 +300,10 @@ def note_both(row, nodes, ahead):
 
 @kernel
 def backfill_behind_several(settings, now, jobs, estimates, state, clusters):
-    """Reserve for the first jobs that cannot start, anew after each start, then start others that delay none of them."""
+    """Reserve for the first jobs that cannot start, then start others that delay none.
+
+    Reservations are made anew after each start.
+    """
     line, begun = clusters.front if settings.one_queue else clusters.back, True
     while begun:
         begun, given, i = False, 0, 0
@@ -308,9 +323,9 @@ def backfill_behind_several(settings, now, jobs, estimates, state, clusters):
 
 @kernel
 def plan_all(settings, now, jobs, estimates, state, clusters):
-    """Plan the waiting jobs in order, each where it delays none before it, up to the last that may start now.
+    """Plan the waiting jobs in order, each where it delays none before it.
 
-    All of them where their starts are kept or told.
+    Up to the last that may start now; all of them where their starts are kept or told.
     """
     planner = clusters.planner
     whole = planner.numbers[WHOLE] != 0
@@ -331,7 +346,10 @@ def plan_all(settings, now, jobs, estimates, state, clusters):
 
 @kernel
 def last_that_fits(last, state, clusters):
-    """Return the index of the last waiting job, up to ``last``, that fits into what is free now, or -1."""
+    """Return the index of the last waiting job that fits into what is free now, or -1.
+
+    Of those up to ``last``.
+    """
     while last >= 0 and (state.start[clusters.front.job[last]] >= 0 or first_room(clusters.front.job[last], clusters) == NOWHERE):
         last -= 1
     return last
@@ -339,11 +357,11 @@ def last_that_fits(last, state, clusters):
 
 @kernel
 def compress(settings, now, jobs, estimates, state, clusters):
-    """Seat the waiting jobs, whose keys are their planned starts, where that has become possible earlier, then new ones.
+    """Seat waiting jobs earlier where that has become possible, then new ones.
 
-    Where all goes as planned, those due start. After early ends each job in turn is planned anew among all others as they are
-    planned: it is never planned later for that. Where some job may stay longer than planned, plans may no longer hold: all are
-    made anew, in order of the old ones.
+    Their keys are their planned starts. Where all goes as planned, those due start. After early ends each job in turn is
+    planned anew among all others as they are planned: it is never planned later for that. Where some job may stay longer than
+    planned, plans may no longer hold: all are made anew, in order of the old ones.
     """
     counters, nodes, plan, line = state.counters, clusters.nodes, clusters.plan, clusters.front
     held = counters[AS_PLANNED] if settings.steady else LATER
@@ -372,7 +390,10 @@ def compress(settings, now, jobs, estimates, state, clusters):
 
 @kernel
 def seat_job(job, now, latest, jobs, estimates, state, clusters, bits):
-    """Seat ``job`` in the plan, not after ``latest``, and start it if that is now; return its start, or NO_START."""
+    """Seat ``job`` in the plan, and start it if that is now; return its start, or NO_START.
+
+    Not after ``latest``.
+    """
     nodes, row, seconds = clusters.nodes, clusters.nodes.row[job], estimates.fit[job]
     state.counters[EVENTS] -= 1
     start = seat(row, seconds, now, latest, nodes, clusters.plan)

@@ -34,9 +34,10 @@ LATER, PLANNED, EARLIER = range(3)
 
 
 class Line(NamedTuple):
-    """Waiting jobs in order of their keys, then of submission, int64 [jobs]; ``key`` float64 [jobs].
+    """Waiting jobs in order of their keys, then of submission.
 
-    The first ``counters[WAITING]`` are used. ``kind`` is what the job asks for, as in :class:`Refusals`.
+    int64 [jobs], ``key`` float64 [jobs]. The first ``counters[WAITING]`` are used. ``kind`` is what the job asks for, as in
+    :class:`Refusals`.
     """
 
     job: np.ndarray
@@ -59,9 +60,10 @@ class Refusals(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """What remains at the shadow time of EASY's reservation beside it, ``free`` and ``left``, and both then and now.
+    """What remains beside EASY's reservation at its shadow time, and both then and now.
 
-    int64 [nodes, resources] and [clusters, limits] each. ``room`` [clusters]: chunks of the head for which there is room.
+    ``free`` and ``both`` int64 [nodes, resources], ``left`` and ``both_left`` int64 [clusters, limits]. ``room`` [clusters]:
+    chunks of the head for which there is room.
     """
 
     free: np.ndarray
@@ -72,10 +74,11 @@ class Ahead(NamedTuple):
 
 
 class Outages(NamedTuple):
-    """Nodes that go and come back, int64: ``time``, ``node`` and ``up`` (0 or 1) [events] in order of time; ``down`` [nodes] 0 or 1.
+    """Nodes that go and come back, and what becomes of their jobs, int64.
 
-    ``sequence`` [jobs] is a requeued job's sequence number, which it keeps, plus one, else 0. ``requeues`` [jobs] counts, ``lost``
-    [jobs] is 0 or 1. ``returned`` [jobs] are jobs requeued since the planner has last looked.
+    ``time``, ``node`` and ``up`` (0 or 1) [events] in order of time; ``down`` [nodes] 0 or 1. ``sequence`` [jobs] is a requeued
+    job's sequence number, which it keeps, plus one, else 0. ``requeues`` [jobs] counts, ``lost`` [jobs] is 0 or 1. ``returned``
+    [jobs] are jobs requeued since the planner has last looked.
     """
 
     time: np.ndarray
@@ -89,9 +92,10 @@ class Outages(NamedTuple):
 
 
 class Clusters(NamedTuple):
-    """Nodes, plan and waiting jobs: ``front`` in the primary order, ``back`` in that of backfilling.
+    """Nodes, plan and waiting jobs.
 
-    Both are one where the orders are. ``planner`` is of the algorithms that keep a plan, else as small as can be.
+    These are ``front`` in the primary order, ``back`` in that of backfilling. Both are one where the orders are. ``planner`` is
+    of the algorithms that keep a plan, else as small as can be.
     """
 
     nodes: Nodes
@@ -152,7 +156,10 @@ def line_up(settings, now, jobs, estimates, state, clusters):
 
 @kernel
 def start_in(job, cluster, now, jobs, estimates, state, clusters, bits):
-    """Start ``job`` on the first nodes of ``cluster`` that have room; it stays in line until :func:`leave`."""
+    """Start ``job`` on the first nodes of ``cluster`` that have room.
+
+    It stays in line until :func:`leave`.
+    """
     row = clusters.nodes.row[job]
     choose(row, cluster, clusters.nodes, clusters.nodes.free)
     start_planned(job, now, jobs, estimates, state, clusters, bits)

@@ -80,7 +80,7 @@ def planned_pass(now, jobs, estimates, state, clusters, bits):
 
 @kernel
 def take_out_unplanned(cluster, planner, clusters):
-    """Take the jobs out of a plan that the nodes left cannot hold: perhaps another cluster can."""
+    """Take jobs out of a plan that its nodes cannot hold: perhaps another cluster can."""
     left = 0
     for position in range(planner.size[cluster]):
         job = planner.order[cluster, position]

@@ -1,1 +1,1 @@
-"""What jobs run on, where one pool of processors does not say enough: clusters of nodes, with limits."""
+"""Machines that are more than one pool of processors: clusters of nodes, with limits."""

@@ -21,8 +21,8 @@ class Failures:
     """When which nodes go and come back, and what becomes of the ``jobs`` on a node that goes.
 
     ``time_s`` int64 [events] in seconds of the trace, ascending; ``cluster`` and ``node`` int64 [events] count clusters of the
-    machine, and nodes of one, from 0; ``up`` bool [events]. Requeued jobs wait again and start from their beginning; lost ones end
-    when their node goes.
+    machine, and nodes of one, from 0; ``up`` bool [events]. Requeued jobs wait again and start from their beginning; lost ones
+    end when their node goes.
     """
 
     time_s: np.ndarray
@@ -49,9 +49,9 @@ NO_FAILURES = Failures(_NOTHING, _NOTHING, _NOTHING, np.zeros(0, bool))
 
 
 def failures(table: pd.DataFrame, jobs: Then = "requeued") -> Failures:
-    """Return the failures of a table with the columns ``time_s cluster node up``, in any order of rows.
+    """Return the failures of a table with the columns ``time_s cluster node up``.
 
-    InputError for other columns or values.
+    Its rows are in any order. InputError for other columns or values.
     """
     if jobs not in get_args(Then):
         raise InputError(f"jobs of nodes that fail are {jobs!r}; known: {', '.join(get_args(Then))}")

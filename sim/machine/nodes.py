@@ -1,4 +1,4 @@
-"""Clusters of nodes as arrays: what jobs ask for, whether and where they fit, take and give back.
+"""Clusters of nodes as arrays: what jobs ask for, and where they fit.
 
 A job runs inside one cluster. It asks for chunks: so many equal parts, each of which lies on one node. Chunks ``apart`` lie on
 nodes of their own ("4 nodes with 8 processors each"), others where there is room ("32 processors anywhere": 32 chunks of one).
@@ -28,9 +28,10 @@ NO_LIMIT = -1
 
 
 class Layout(NamedTuple):
-    """An empty machine, int64: ``first`` [clusters + 1], ``capacity`` [nodes, resources], ``properties`` [nodes], ``left`` [clusters, limits].
+    """An empty machine.
 
-    As in :class:`Nodes`; clusters are asked in this order.
+    int64: ``first`` [clusters + 1], ``capacity`` [nodes, resources], ``properties`` [nodes], ``left`` [clusters, limits]. As in
+    :class:`Nodes`; clusters are asked in this order.
     """
 
     first: np.ndarray
@@ -42,9 +43,9 @@ class Layout(NamedTuple):
 class Requests(NamedTuple):
     """What the jobs of a table ask for, int64, a row a job.
 
-    ``chunks`` [jobs], ``each`` [jobs, resources] of one chunk, ``apart`` and ``whole`` [jobs] 0 or 1, ``properties`` [jobs] bits that
-    a node must have, ``eligible`` [jobs] bits of the clusters in which the job may run. ``limit`` [jobs, kinds]:
-    the limits that count the job, or -1, each in one column only; ``weight`` [jobs, kinds]: for how much of it the job counts.
+    ``chunks`` [jobs], ``each`` [jobs, resources] of one chunk, ``apart`` and ``whole`` [jobs] 0 or 1, ``properties`` [jobs]
+    bits that a node must have, ``eligible`` [jobs] bits of the clusters in which the job may run. ``limit`` [jobs, kinds]: the
+    limits that count the job, or -1, each in one column only; ``weight`` [jobs, kinds]: for how much of it the job counts.
     """
 
     chunks: np.ndarray
@@ -60,10 +61,11 @@ class Requests(NamedTuple):
 class Nodes(NamedTuple):
     """The machine and what runs on it, int64.
 
-    ``first`` [clusters + 1]: a cluster's nodes are ``first[c]`` to ``first[c + 1]``. ``capacity`` and ``free`` [nodes, resources],
-    ``properties`` [nodes] bits; ``left`` [clusters, limits]: what is left of each limit in each cluster. ``row`` [jobs]: the row of
-    the table of each of the kernel's jobs. ``cluster`` [rows]: where the job runs or is planned. Its nodes are ``node`` from
-    ``begin[row]`` on, ``held[row]`` many, with so many ``chunk`` each; ``begin`` [rows + 1] leaves room for all it can hold.
+    ``first`` [clusters + 1]: a cluster's nodes are ``first[c]`` to ``first[c + 1]``. ``capacity`` and ``free`` [nodes,
+    resources], ``properties`` [nodes] bits; ``left`` [clusters, limits]: what is left of each limit in each cluster. ``row``
+    [jobs]: the row of the table of each of the kernel's jobs. ``cluster`` [rows]: where the job runs or is planned. Its nodes
+    are ``node`` from ``begin[row]`` on, ``held[row]`` many, with so many ``chunk`` each; ``begin`` [rows + 1] leaves room for
+    all it can hold.
     """
 
     first: np.ndarray
@@ -123,13 +125,19 @@ def could_hold(layout: Layout, requests: Requests) -> np.ndarray:
 
 
 def rooms(layout: Layout, requests: Requests) -> np.ndarray:
-    """Return ``Nodes.begin``: no job is on more nodes than it has chunks, or a cluster has nodes."""
+    """Return ``Nodes.begin``.
+
+    No job is on more nodes than it has chunks, or a cluster has nodes.
+    """
     most = int(np.diff(layout.first).max(initial=0))
     return np.concatenate(([0], np.cumsum(np.minimum(requests.chunks, most))))
 
 
 def kinds_of(requests: Requests) -> tuple[np.ndarray, int]:
-    """Return numbers from 0 on, equal for jobs that ask for the same, int64 [jobs], and how many there are."""
+    """Return numbers from 0 on, equal for jobs that ask for the same, and how many.
+
+    The first are int64 [jobs].
+    """
     kind, kinds = np.zeros(len(requests.chunks), np.int64), 1
     for column in np.column_stack([np.asarray(field) for field in requests]).T:
         values, several = pd.factorize(column)
@@ -174,7 +182,7 @@ def room_on(node, row, nodes, free):
 
 @kernel
 def within_limits(row, cluster, nodes, left):
-    """Tell whether no limit on the job's user, group or class is passed if it runs in ``cluster``."""
+    """Tell whether no limit is passed if the job runs in ``cluster``."""
     asked = nodes.requests
     for kind in range(asked.limit.shape[1]):
         limit = asked.limit[row, kind]

@@ -1,4 +1,4 @@
-"""Plans of clusters: who leaves and who comes when, and the gap in which a job fits first.
+"""Plans of clusters: which jobs leave and come when, and the first gap for a job.
 
 A cluster's plan is a list of events in order of time. Jobs that run leave at their predicted ends; planned jobs come and leave, on
 the nodes chosen for them. What is free now is ``Nodes.free``; events up to now, if there are any, count as having happened.
@@ -187,7 +187,7 @@ def begin_search(row, cluster, nodes, plan):
 
 @kernel
 def happen(i, row, cluster, nodes, plan):
-    """Let event ``i`` happen to what is free, and to what is left of the limits on job ``row``."""
+    """Let event ``i`` happen to what is free, and to what is left for job ``row``."""
     other, sign, asked = plan.row[cluster, i], 1 if plan.when[cluster, i] & 1 == LEAVES else -1, nodes.requests
     take(other, sign, nodes, plan.free)
     for kind in range(asked.limit.shape[1]):
@@ -242,7 +242,7 @@ def fall(node, room, plan):
 
 @kernel
 def move_on(cluster, nodes, plan):
-    """Look at the next start at which some node has more room; return it, and how much more there is."""
+    """Look at the next start at which some node has more room; return it and how much."""
     start, more = NO_START, 0
     for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
         if plan.kept[node] < plan.levels[node]:
@@ -258,7 +258,10 @@ def move_on(cluster, nodes, plan):
 
 @kernel
 def settle_on(row, cluster, nodes, plan):
-    """Choose for a job the first nodes that keep room from the start found last in ``cluster`` on; take nothing yet."""
+    """Choose for a job the first nodes that keep room for it; take nothing yet.
+
+    From the start on that was found last in ``cluster``.
+    """
     needed, at, node = nodes.requests.chunks[row], nodes.begin[row], nodes.first[cluster]
     while needed > 0:
         room = min(plan.least[node], needed)
@@ -274,9 +277,9 @@ def settle_on(row, cluster, nodes, plan):
 
 @kernel
 def seat(row, seconds, begin, latest, nodes, plan):
-    """Choose nodes for a job where it can start first, in the first such cluster; return its start, or NO_START.
+    """Choose nodes for a job where it can start first; return its start, or NO_START.
 
-    From ``begin`` on, and not after ``latest``. It is not put into the plan.
+    In the first such cluster, from ``begin`` on, and not after ``latest``. It is not put into the plan.
     """
     best, start = NOWHERE, NO_START
     for cluster in range(len(nodes.first) - 1):
