@@ -10,7 +10,7 @@ import pandas as pd
 from pipelines.report import campaign_plots
 from pipelines.report.page import data_uri, stated, template
 from pipelines.report.table import Cell, Row, Table
-from pipelines.report.wording import NOT_MODELLED, kind_of_jobs, number, sentence, tone
+from pipelines.report.wording import kind_of_jobs, not_modelled, number, sentence, tone
 from sim.campaigns.window_comparison import POLICY, nothing_waited, policy_labels
 from sim.campaigns.windows import NONE, Windows
 from sim.metrics.names import METRICS
@@ -65,7 +65,12 @@ def render_campaign(
         windows=windows,
         settings=settings,
         tau=f"{summary['tau_s'].iloc[0]:g}",
-        notes=[*filter(None, [sentence(nothing_waited(summary, int(first["procs"])))]), *notes, *_remarks(summary), NOT_MODELLED],
+        notes=[
+            *filter(None, [sentence(nothing_waited(summary, int(first["procs"])))]),
+            *notes,
+            *_remarks(summary),
+            not_modelled(first["machine"]),
+        ],
         dropped=_dropped(windows),
         kept_rule=windows.drop == NONE,
         provenance=stated(provenance),

@@ -22,7 +22,7 @@ from pipelines.report.tables import (
     metrics_of,
     prediction_table,
 )
-from pipelines.report.wording import NOT_MODELLED, kind_of_jobs, nothing_waited, requests_warning, summary
+from pipelines.report.wording import kind_of_jobs, not_modelled, nothing_waited, requests_warning, summary
 from pipelines.storage.atomic import write
 from sim.metrics.names import FAIRNESS
 from sim.metrics.schedule_metrics import TAU_S
@@ -96,7 +96,7 @@ def render_report(
         prediction_figure=data_uri(plots.prediction_quality(schedules, accuracies(quality), table), "png") if len(quality) else "",
         cleaning=cleaning_table(cleaning_counts),
         provenance=stated(provenance),
-        notes=[*filter(None, [nothing_waited(comparison, base.procs)]), *notes, NOT_MODELLED],
+        notes=[*filter(None, [nothing_waited(comparison, base.procs)]), *notes, not_modelled()],
     )
 
 

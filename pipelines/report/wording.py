@@ -9,12 +9,17 @@ from sim.metrics.schedule_metrics import nothing_waits
 
 MINUS = "\N{MINUS SIGN}"
 
-NOT_MODELLED = (
-    "Not modelled: partitions, nodes, memory and GPUs. Jobs run on one pool of processors that are all alike, so waits for anything but processors "
-    "do not come up here."
-)
-
 _COSTS = {"awf_s": "packing", "p2sf_s": "packing and fairness together"}
+
+
+def not_modelled(machine: str = "") -> str:
+    """Return what schedules leave out: on one pool of processors, or on a ``machine`` of clusters."""
+    if machine:
+        return f"Not modelled: partitions and disk. Jobs run on the clusters of the machine {machine}."
+    return (
+        "Not modelled: partitions, nodes, memory and GPUs. Jobs run on one pool of processors that are all alike, so waits for anything but "
+        "processors do not come up here."
+    )
 
 
 def kind_of_jobs(generated: bool) -> str:

@@ -77,6 +77,8 @@ def test_one_window_has_no_figures_and_claims_no_intervals() -> None:
     assert "No interval: 1 window is too few." in page
     assert "Generated workload" in page
     assert page.count("generated workload") == 1  # the footer
+    assert "Not modelled: partitions, nodes, memory and GPUs. Jobs run on one pool" in page
+    assert "Jobs run on the clusters of the machine site." in page_of(table.assign(machine="site"), windows)
 
 
 @pytest.mark.slow
