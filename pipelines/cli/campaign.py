@@ -88,7 +88,7 @@ class _Starvation(click.ParamType):
     type=click.IntRange(min=0),
     default=(0,),
     show_default=True,
-    help="Seed of the shake, and of random predictors (lightgbm, quantile): each seed is a replicate.",
+    help="Seed of the shake, of schedulers that draw (Harm, Rollout, PlanRS), and of random predictors (lightgbm, quantile): each seed is a replicate.",
 )
 @click.option("--replicates", type=click.IntRange(min=1), help="The seeds 0 to one less than this, instead of --seed.")
 @users_option

@@ -81,7 +81,7 @@ _QUIET_S = 1.5
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Seed of the shake, and of random predictors (lightgbm, quantile).",
+    help="Seed of the shake, of schedulers that draw (Harm, Rollout, PlanRS), and of random predictors (lightgbm, quantile).",
 )
 @users_option
 @load_option
