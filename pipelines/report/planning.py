@@ -122,13 +122,15 @@ def _figures(schedules: Replicates, users: bool) -> list[dict[str, str]]:
         drawn.append(("Fairness between users", text, plots.fairness(schedules), "svg+xml"))
         text = "The wait that a single job justifies; complaints of each user; all complaints by how far the wait exceeded it (figure 8)."
         drawn.append(("Satisfaction", text, plots.satisfaction(schedules), "svg+xml"))
-    for label, each in searched.items():
+    for label in [label for label in searched if ", " not in label]:  # of one kind of users
         text = (
             "Relative improvement of each criterion by every accepted move (figure 4); below 0 it became worse, and another one better. The axes leave out "
             "the 2 % largest and the 2 % least."
         )
-        drawn.append((f"Accepted moves of {label}", text, plots.moves(each), "png"))
+        drawn.append((f"Accepted moves of {label}", text, plots.moves(searched[label]), "png"))
     if costed:
-        text = "Wall time of an iteration and of a whole search against the jobs in the plan (figure 5)."
+        text = (
+            "Wall time of an iteration and of a whole search against the jobs in the plan (figure 5), on logarithmic axes of time."
+        )
         drawn.append(("What a search costs", text, plots.costs(costed), "png"))
     return [{"title": title, "caption": caption, "image": data_uri(image, kind)} for title, caption, image, kind in drawn]

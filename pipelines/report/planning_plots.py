@@ -163,16 +163,18 @@ def costs(schedules: Mapping[str, Schedule], image: ImageFormat = "png") -> byte
     """
     with figure(10.5, 3.6, any(each.generated for each in schedules.values())) as drawing:
         left, right = drawing.subplots(1, 2, sharex=True)
-        for (label, colour), schedule in zip(colours([*schedules]).items(), schedules.values(), strict=True):
-            table = _thinned(schedule.search_costs)
-            table = table[(table["iterations"] > 0) & (table["seconds"] > 0)]
-            each = 1e6 * table["seconds"] / table["iterations"]
-            for panel, values in ((left, each), (right, 1e3 * table["seconds"])):
-                panel.plot(table["plan_jobs"], values, ".", color=colour, markersize=2.5, alpha=0.5, label=label, rasterized=True)
-        left.set(title="one iteration of the search, µs", xlabel="jobs in the plan")
-        right.set(title="one search, ms", xlabel="jobs in the plan")
-        for panel in (left, right):
-            panel.set_ylim(0, None)
+        tables = [_thinned(each.search_costs) for each in schedules.values()]
+        tables = [table[(table["iterations"] > 0) & (table["seconds"] > 0)] for table in tables]
+        for panel, title, cost in (
+            (left, "one iteration of the search, µs", lambda table: 1e6 * table["seconds"] / table["iterations"]),
+            (right, "one search, ms", lambda table: 1e3 * table["seconds"]),
+        ):
+            for label, colour, table in zip(schedules, _PALETTE[1:], tables, strict=False):
+                panel.plot(
+                    table["plan_jobs"], cost(table), ".", color=colour, markersize=2.5, alpha=0.5, label=label, rasterized=True
+                )
+            panel.set(title=title, xlabel="jobs in the plan", yscale="log")
+            panel.yaxis.set_major_formatter(_PLAIN)
         if len(schedules) > 1:
             drawing.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=5, fontsize=8.5, markerscale=4)
         return encode(drawing, image)
