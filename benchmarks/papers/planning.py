@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -42,10 +43,12 @@ from sim.simulate import simulate, simulate_policy
 BASE, PLANNER = "OrigBF", "PlanRS"
 BESIDE = ("EASY", "Conservative", "PlanRS(iterations=0)", "PlanRS(preset=program)")
 """Other schedulers: which share is the plan's, the search's, and what the released program does."""
-READINGS = ("OrigBF(priority=long)", "OrigBF(queues=one)", "OrigBF(reservations=kept)")
+KEPT = "OrigBF(reservations=kept)"
+"""The baseline whose reservations survive a reordering of the queues."""
+READINGS = ("OrigBF(priority=long)", "OrigBF(queues=one)", KEPT)
 """Other readings of the baseline, of which the paper says little."""
 SQUEEZE, REPLICATES, WHOLE_REPLICATES, FEW = 7.0, 20, 2, 3
-"""``FEW`` replicates, at most, of schedulers other than the two."""
+"""``FEW`` replicates, at most, of schedulers other than the planner and its two baselines."""
 INTERVAL_DAYS = 7
 """At least five days, says the paper."""
 LEAST_JOBS = 50
@@ -157,7 +160,7 @@ def table_1(
 ) -> tuple[list[Interval], pd.DataFrame]:
     """Return the intervals, and a row for each of them, scheduler and seed."""
     found = [each for source in SOURCES for each in intervals(source, shared)]
-    many = {name: replicates if name in (BASE, PLANNER) else min(replicates, FEW) for name in schedulers}
+    many = {name: replicates if name in (BASE, PLANNER, KEPT) else min(replicates, FEW) for name in schedulers}
     asked = [(each, name, seed) for name in schedulers for each in found for seed in range(many[name])]
 
     def row(point: tuple[Interval, str, int]) -> pd.DataFrame:
@@ -245,11 +248,12 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the page, its pictures and its data")
     parser.add_argument("--replicates", type=int, default=REPLICATES, help="seeds of the intervals")
     parser.add_argument("--whole", type=int, default=WHOLE_REPLICATES, help="seeds of whole traces")
-    parser.add_argument("--keep", type=Path, required=True, help="folder of what was simulated, which is used again")
+    parser.add_argument("--keep", type=Path, help="folder of what was simulated, which is used again")
     parser.add_argument("--workers", type=int, default=1, help="threads")
     options = parser.parse_args()
-    found, table = table_1(options.shared, options.replicates, options.keep, options.workers)
-    whole = whole_traces(options.shared, options.whole, options.keep)
+    with TemporaryDirectory() as folder:
+        found, table = table_1(options.shared, options.replicates, options.keep, options.workers)
+        whole = whole_traces(options.shared, options.whole, options.keep or Path(folder))
     text = page(found, table, whole, published(options.shared))
     if not options.write:
         print(text)

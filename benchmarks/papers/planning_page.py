@@ -14,6 +14,7 @@ from benchmarks.papers.planning import (
     BESIDE,
     FEW,
     INTERVAL_DAYS,
+    KEPT,
     LOOPS,
     PLANNER,
     READINGS,
@@ -57,14 +58,14 @@ def page(found: Sequence[Interval], table: pd.DataFrame, whole: Traces, publishe
     parts = [
         head,
         "## Table 1\n",
-        _table_1(found, changed, published),
+        _table_1(found, table, published),
         "",
         LOADED,
         f"The other schedulers on the same intervals, against {BASE}, over the first {FEW} replicates:\n",
         _beside(changed),
         "",
         f"{PLANNER} against other readings of the baseline, of which the paper says little: queues of long requests first, one queue, and reservations "
-        f"that are kept (mean wait; bounded slowdown; the first {FEW} replicates but for {BASE}):\n",
+        f"that are kept (mean wait; bounded slowdown; the first {FEW} replicates but for {BASE} and {KEPT}):\n",
         _readings(table),
         "",
         "## Whole traces\n",
@@ -74,8 +75,9 @@ def page(found: Sequence[Interval], table: pd.DataFrame, whole: Traces, publishe
         "",
         *_with_memory(whole),
         "## Claims\n",
-        _claims(changed, table, whole),
+        _claims(table, whole),
         "",
+        WHY,
         "## Figures\n",
         *(f"{title} ({trace}):\n\n![{title} of {trace}]({name})\n" for trace, title, name in _pictures(whole)),
         NOT_SHOWN,
@@ -85,6 +87,28 @@ def page(found: Sequence[Interval], table: pd.DataFrame, whole: Traces, publishe
     return "\n".join(parts)
 
 
+WHY = """## What does not match, and why
+
+* **The baseline decides.** The paper says that every waiting job obtained a reservation and that queues were reordered now and then, not whether a
+  reservation survives that. If it does (`reservations=kept`), changes on KTH-SP2 and SDSC-SP2 are of the paper's size or larger, and in seven of eight
+  intervals waits are shorter beyond doubt. If all are made anew in the current order at each pass, as is our default, `OrigBF` serves short requests first
+  and is itself far ahead of EASY and of conservative backfilling; then little is left of the gain in slowdowns. One queue gives gains in between; with
+  queues of long requests first they are the largest on most intervals.
+* **CERIT is not the paper's Zewura.** Its jobs waited for limits that are not in the file. One week is contended at the recorded load; the other three are
+  made so. What the search weighs matters there: with `fairness=0` (three replicates, not in the tables) waits on CERIT 1 and 2 are 22 and 20 % shorter and
+  slowdowns 22 and 51 % lower than with the paper's weight of 10, and slowdowns on CERIT 3 and 4 are 103 and 46 % higher.
+* **The search is what gains.** Without it (`iterations=0`) waits are longer than under conservative backfilling in seven of eight intervals, as no job of the
+  plan may overtake another.
+* **Utilization** cannot rise where the same jobs are submitted at the same times. With closed users it can: on KTH-SP2 it does, on CERIT not.
+* **97 % of users below NUWT 1** is CERIT's figure, under every scheduler here. On KTH-SP2, where jobs wait for hours and many run for minutes, it
+  is 68 to 89 %.
+* **The tail** is cut on KTH-SP2. On CERIT it is longer than under our default baseline, for the first reason.
+* **Predictability**: 95 to 100 % of jobs start no later than they were first told, under both schedulers. Starts planned by `PlanRS` are not closer to
+  the actual ones than those planned by `OrigBF`: requests are inaccurate, and the search moves jobs. The paper has no figure of its own.
+
+Costs of searches (figure 5) were measured while other programs used the machine.
+"""
+
 NOT_SHOWN = """What this does not show: the authors' intervals, their machine's failures, limits and GPUs. Eight intervals are few, and were
 chosen for contention.
 
@@ -92,31 +116,34 @@ The data: [data/planning.csv](data/planning.csv), a row a replicate.
 """
 
 
-def _table_1(found: Sequence[Interval], changed: pd.DataFrame, published: pd.DataFrame) -> str:
+def _table_1(found: Sequence[Interval], table: pd.DataFrame, published: pd.DataFrame) -> str:
+    """Return the changes of waits and slowdowns against both baselines, beside what is published of that system."""
+    against = [changes(table, name).set_index(["interval", "scheduler", "metric"]) for name in (BASE, KEPT)]
+    systems = {source.title: source.published or "hpc2n" for source in SOURCES}
     rows = []
-    systems = {source.title: source.published for source in SOURCES}
     for each in found:
-        mine = changed[(changed["interval"] == each.name) & (changed["scheduler"] == PLANNER)].set_index("metric")
-        theirs = published[published["workload"].str.startswith(systems[each.name.rpartition(" ")[0]] or "hpc2n")]
-        wait, slow = mine.loc["mean_wait_s"], mine.loc["mean_bounded_slowdown"]
-        rows.append(
-            [
-                each.name + (f", load {each.load:g}" if each.load != 1 else ""),
-                f"{len(each.trace.jobs):,}",
-                f"{each.waiting:,.0f}",
-                f"{wait['base']:,.0f}",
-                _told(wait),
-                _range(theirs["relative_change_mean_wait_pct"]),
-                f"{slow['base']:,.1f}",
-                _told(slow),
-                _range(theirs["relative_change_mean_bounded_slowdown_pct"]),
-            ]
-        )
-    heads = ["interval", "jobs", "waiting on average", f"mean wait of {BASE}, s", f"{PLANNER}", "published of that system*"]
-    heads += [f"bounded slowdown of {BASE}", f"{PLANNER} ", "published*"]
+        theirs = published[published["workload"].str.startswith(systems[each.name.rpartition(" ")[0]])]
+        row = [each.name + (f", load {each.load:g}" if each.load != 1 else ""), f"{len(each.trace.jobs):,}", f"{each.waiting:,.0f}"]
+        for metric, column in (
+            ("mean_wait_s", "relative_change_mean_wait_pct"),
+            ("mean_bounded_slowdown", "relative_change_mean_bounded_slowdown_pct"),
+        ):
+            row += [f"{against[0].loc[(each.name, PLANNER, metric), 'value']:,.{0 if metric == 'mean_wait_s' else 1}f}"]
+            row += [_told(changed.loc[(each.name, PLANNER, metric)]) for changed in against] + [_range(theirs[column])]
+        rows.append(row)
+    heads = [
+        "interval",
+        "jobs",
+        "waiting on average",
+        f"mean wait under {PLANNER}, s",
+        f"against {BASE}",
+        f"against {KEPT}",
+        "published*",
+    ]
+    heads += [f"bounded slowdown under {PLANNER}", f"against {BASE} ", f"against {KEPT} ", "published* "]
     return (
         markdown(heads, rows)
-        + "\n\n\\* The least and the largest change of the paper's intervals of zewura, KTH-SP2, and HPC2N (beside SDSC-SP2)."
+        + "\n\n\\* The least and the largest change of the paper's intervals of that system; of HPC2N beside SDSC-SP2."
     )
 
 
@@ -191,19 +218,20 @@ def _with_memory(whole: Traces) -> list[str]:
     return said
 
 
-def _claims(changed: pd.DataFrame, table: pd.DataFrame, whole: Traces) -> str:
+def _claims(table: pd.DataFrame, whole: Traces) -> str:
     """Return the paper's claims beside what is found, a row a claim."""
-    mine = changed[changed["scheduler"] == PLANNER]
     rows = []
-    for metric, claim in (
-        ("mean_wait_s", "−7 to −81 % in all 8 intervals"),
-        ("mean_bounded_slowdown", "−33 to −90 % in all 8 intervals"),
-    ):
-        part = mine[mine["metric"] == metric]
-        sure = int((part["high"] < 0).sum())
-        least, most = part["change"].max(), part["change"].min()
-        said = f"lower in {int((part['change'] < 0).sum())} of {len(part)}, in {sure} beyond doubt; {least:+.1%} to {most:+.1%}"
-        rows.append([f"{metric}: {claim}", said, _yes(sure == len(part))])
+    for base in (BASE, KEPT):
+        mine = changes(table, base)
+        for metric, claim in (
+            ("mean_wait_s", "mean wait: −7 to −81 %, all 8 intervals"),
+            ("mean_bounded_slowdown", "bounded slowdown: −33 to −90 %, all 8 intervals"),
+        ):
+            part = mine[(mine["metric"] == metric) & (mine["scheduler"] == PLANNER)]
+            lower, sure = int((part["change"] < 0).sum()), int((part["high"] < 0).sum())
+            least, most = part["change"].max(), part["change"].min()
+            said = f"against {base}: lower in {lower} of {len(part)}, in {sure} beyond doubt; {least:+.1%} to {most:+.1%}"
+            rows.append([claim, said, _yes(sure == len(part))])
     for trace, each in whole.items():
         groups = by_label(each.schedules)
         for loop in LOOPS:
