@@ -10,7 +10,7 @@ the place of one that had a reservation; or they are kept, and jobs that have on
 from __future__ import annotations
 
 from features.jit import apart, kernel
-from sim.kernel.clusters import insert
+from sim.kernel.clusters import RETURNED, insert
 from sim.kernel.planning_seats import BITS, EVERY, HALF_LIFE, KEEPS, PLACED, SEEN_AT, SEEN_ENDS, THRESHOLD, user_of
 from sim.kernel.state import ENDED, NEXT, PLANS, WAITING
 from sim.machine.plan import NO_START
@@ -30,6 +30,9 @@ def line_up_by_usage(now, bits, state, clusters):
     while numbers[PLACED] < counters[NEXT]:
         planner.at[numbers[PLACED]] = NO_START
         numbers[PLACED] += 1
+    for i in range(clusters.numbers[RETURNED]):
+        planner.at[clusters.outages.returned[i]] = NO_START
+    clusters.numbers[RETURNED] = 0
     if now - numbers[SEEN_AT] >= numbers[EVERY]:
         account(now, planner, state)
     for i in range(counters[WAITING]):

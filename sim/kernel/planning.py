@@ -22,6 +22,7 @@ from sim.kernel.planning_seats import (
     EVERY,
     FINE,
     NOW,
+    OUT,
     PLACED,
     POOL,
     STRIDE,
@@ -50,20 +51,8 @@ def planned_pass(now, jobs, estimates, state, clusters, bits):
     numbers[NOW], numbers[BITS], numbers[STRIDE] = now, bits, EVERY_ONE
     gather_ends(state, planner)
     for cluster in range(len(nodes.first) - 1):
-        for position in range(planner.size[cluster]):
-            if planner.at[planner.order[cluster, position]] == NEVER:  # perhaps it fits by now
-                planner.at[planner.order[cluster, position]] = now
         update(cluster, 0, planner)
-        take_out_unplanned(cluster, planner, clusters)
-    if numbers[PLACED] < counters[NEXT] or clusters.numbers[RETURNED] > 0:
-        for cluster in range(len(nodes.first) - 1):
-            plan_cluster(cluster, planner, clusters.plan)
-    for i in range(clusters.numbers[RETURNED]):
-        insert_new(clusters.outages.returned[i], now, planner, clusters.plan)
-    clusters.numbers[RETURNED] = 0
-    while numbers[PLACED] < counters[NEXT]:
-        insert_new(numbers[PLACED], now, planner, clusters.plan)
-        numbers[PLACED] += 1
+    insert_all(now, state, clusters)
     for cluster in range(len(nodes.first) - 1):
         left = 0
         for position in range(planner.size[cluster]):
@@ -76,21 +65,6 @@ def planned_pass(now, jobs, estimates, state, clusters, bits):
                 planner.order[cluster, left] = job
                 left += 1
         planner.size[cluster] = left
-
-
-@kernel
-def take_out_unplanned(cluster, planner, clusters):
-    """Take jobs out of a plan that its nodes cannot hold: perhaps another cluster can."""
-    left = 0
-    for position in range(planner.size[cluster]):
-        job = planner.order[cluster, position]
-        if planner.at[job] == NEVER:
-            clusters.outages.returned[clusters.numbers[RETURNED]] = job
-            clusters.numbers[RETURNED] += 1
-        else:
-            planner.order[cluster, left] = job
-            left += 1
-    planner.size[cluster] = left
 
 
 @kernel
@@ -112,7 +86,22 @@ def update(cluster, first, planner):
     planner.numbers[TRIAL] += 1
     planner.kept.states[cluster] = 0
     while not seat(cluster, first, 0, 0, True, planner):
-        planner.numbers[TRIAL] += 1
+        take_out(cluster, planner)
+        first = 0
+
+
+@kernel
+def take_out(cluster, planner):
+    """Take a job that fits at no time, now that nodes are gone, out of the plan; it is put in again when it fits."""
+    numbers, left = planner.numbers, 0
+    numbers[TRIAL] += 1
+    for position in range(planner.size[cluster]):
+        if planner.at[planner.order[cluster, position]] == NEVER:
+            numbers[OUT] += 1
+        else:
+            planner.order[cluster, left] = planner.order[cluster, position]
+            left += 1
+    planner.size[cluster] = left
 
 
 @apart
@@ -142,20 +131,47 @@ def plan_cluster(cluster, planner, plan):
         i += 1
     for position in range(planner.size[cluster]):
         job = planner.order[cluster, position]
-        if planner.at[job] != NEVER:
-            reserve(nodes.row[job], planner.at[job], planner.fit[job], nodes, plan)
+        reserve(nodes.row[job], planner.at[job], planner.fit[job], nodes, plan)
 
 
 @apart
-def insert_new(job, now, planner, plan):
-    """Put a new job into the earliest gap, and seat those behind it anew."""
+def insert_all(now, state, clusters):
+    """Put jobs that have come back, and new ones, into the earliest gaps, in order of submission."""
+    planner, counters = clusters.planner, state.counters
+    numbers = planner.numbers
+    came = numbers[PLACED]
+    if came == counters[NEXT] and numbers[OUT] + clusters.numbers[RETURNED] == 0:
+        return
+    numbers[PLACED] = counters[NEXT]
+    for cluster in range(len(planner.size)):
+        plan_cluster(cluster, planner, clusters.plan)
+    for i in range(clusters.numbers[RETURNED]):
+        planner.at[clusters.outages.returned[i]] = NEVER
+    numbers[OUT] += clusters.numbers[RETURNED]
+    clusters.numbers[RETURNED] = 0
+    for i in range(counters[WAITING] if numbers[OUT] > 0 else 0):
+        job = clusters.front.job[i]
+        if job < came and planner.at[job] == NEVER and insert_new(job, now, clusters):
+            numbers[OUT] -= 1
+    for job in range(came, counters[NEXT]):
+        if not insert_new(job, now, clusters):
+            planner.at[job] = NEVER
+            numbers[OUT] += 1
+
+
+@apart
+def insert_new(job, now, clusters):
+    """Put a job into the earliest gap, and seat those behind it anew; tell whether it fits at any time."""
+    planner, plan = clusters.planner, clusters.plan
     nodes, row = planner.nodes, planner.nodes.row[job]
     chosen, start = NOWHERE, NO_START
     for cluster in range(len(nodes.first) - 1):
         if nodes.requests.eligible[row] >> cluster & 1 != 0 and start > now:
             found = earliest(row, planner.fit[job], now, start - 1, cluster, nodes, plan)
-            if found < start or chosen == NOWHERE:
+            if found < start:
                 chosen, start = cluster, found
+    if chosen == NOWHERE:
+        return False
     weigh(job, planner)
     planner.at[job] = planner.jobs.submit[job]
     planner.slowdown[job] = 0
@@ -174,6 +190,7 @@ def insert_new(job, now, planner, plan):
         place(row, chosen, nodes, nodes.capacity, nodes.left)
         planner.at[job] = start
         reserve(row, start, planner.fit[job], nodes, plan)
+    return True
 
 
 @kernel

@@ -29,7 +29,6 @@ from sim.kernel.planning_seats import (
     NOW,
     SEEN_AT,
     SEEN_ENDS,
-    SEEN_STARTS,
     STRIDE,
     SUM_SLOWDOWN,
     SUM_WAIT,
@@ -42,7 +41,7 @@ from sim.kernel.planning_seats import (
     slowdown_at,
     user_of,
 )
-from sim.kernel.state import ENDED, NEVER, NEXT, PLANS, STARTED
+from sim.kernel.state import ENDED, NEXT, PLANS
 
 METHODS = ("random", "worst", "anneal", "tabu", "starts", "smith")
 RANDOM, WORST, ANNEAL, TABU, STARTS, SMITH = range(6)
@@ -181,7 +180,7 @@ def begin(now, bits, rules, planner, state, find):
 
 @apart
 def account(now, rules, planner, state):
-    """Add what jobs have waited and consumed since the last search to their users' sums."""
+    """Add what jobs that have ended since the last search had waited and consumed to their users' sums."""
     numbers, counters, jobs = planner.numbers, state.counters, planner.jobs
     if rules.half_life > 0.0:
         factor = math.exp(-math.log(2.0) * (now - numbers[SEEN_AT]) / rules.half_life)
@@ -189,12 +188,9 @@ def account(now, rules, planner, state):
             planner.past[user] *= factor
             planner.usage[user] *= factor
     numbers[SEEN_AT] = now
-    while numbers[SEEN_STARTS] < counters[STARTED]:
-        job = state.running[numbers[SEEN_STARTS]]
-        planner.past[user_of(job, planner)] += state.start[job] - jobs.submit[job]
-        numbers[SEEN_STARTS] += 1
     while numbers[SEEN_ENDS] < counters[ENDED]:
         job = state.ended[numbers[SEEN_ENDS]]
+        planner.past[user_of(job, planner)] += state.start[job] - jobs.submit[job]
         planner.usage[user_of(job, planner)] += jobs.runtime[job] * planner.claim[planner.nodes.row[job]]
         numbers[SEEN_ENDS] += 1
 
@@ -215,18 +211,17 @@ def add_up(rules, planner, state):
         for position in range(planner.size[cluster]):
             job = planner.order[cluster, position]
             let_count(user_of(job, planner), unknown, planner)
-            planner.slowdown[job] = 0
-            if planner.at[job] != NEVER:
-                planner.slowdown[job] = slowdown_at(job, planner.at[job], planner)
-                planner.waits[user_of(job, planner)] += planner.at[job] - jobs.submit[job]
-                numbers[SUM_WAIT] += (planner.at[job] - jobs.submit[job]) * planner.scale[job]
-                numbers[SUM_SLOWDOWN] += planner.slowdown[job]
+            planner.slowdown[job] = slowdown_at(job, planner.at[job], planner)
+            planner.waits[user_of(job, planner)] += planner.at[job] - jobs.submit[job]
+            numbers[SUM_WAIT] += (planner.at[job] - jobs.submit[job]) * planner.scale[job]
+            numbers[SUM_SLOWDOWN] += planner.slowdown[job]
     bits = numbers[BITS]
     for i in range(counters[PLANS]):
         job = state.running[state.plan[i] & ((1 << bits) - 1)]
         start, user = state.start[job], user_of(job, planner)
         if planner.inverse[user] >= 0.0:
             planner.inverse[user] += (numbers[NOW] - start) * planner.claim[planner.nodes.row[job]]
+            planner.waits[user] += start - jobs.submit[job]
         if rules.running:
             numbers[SUM_WAIT] += (start - jobs.submit[job]) * planner.scale[job]
             numbers[SUM_SLOWDOWN] += slowdown_at(job, start, planner)
@@ -293,8 +288,7 @@ def seat_all(planner):
     planner.numbers[TRIAL] += 1
     for cluster in range(len(planner.size)):
         planner.kept.states[cluster] = 0
-        while not seat(cluster, 0, 0, 0, True, planner):
-            planner.numbers[TRIAL] += 1
+        seat(cluster, 0, 0, 0, True, planner)
 
 
 @kernel
@@ -340,7 +334,7 @@ def seat_moved(source, i, target, j, best, planner):
     if source == target:
         return seat(source, min(i, j), max(i, j), 0, best, planner)
     job = planner.order[target, j]
-    leaves = planner.at[job] + planner.fit[job] if planner.at[job] != NEVER else 0
+    leaves = planner.at[job] + planner.fit[job]
     return seat(source, i, i, leaves, best, planner) and seat(target, j, j, 0, best, planner)
 
 

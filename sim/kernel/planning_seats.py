@@ -21,6 +21,7 @@ from sim.machine.nodes import Nodes, change, room_on, within_limits
 
 (
     PLACED,  # the first job that is not in the plan yet
+    OUT,  # jobs before it that are in no plan, as no node is left that could hold them
     POOL,  # whether the machine is one pool of processors
     BITS,  # of an event that number jobs
     NOW,  # the time from which jobs are seated
@@ -34,8 +35,7 @@ from sim.machine.nodes import Nodes, change, room_on, within_limits
     LEAST,  # the least slowdown, in parts of UNIT over the scale of a job
     WIDTH,  # whether jobs count by the square root of their processors
     BOUND,  # the threshold of bounded slowdown
-    SEEN_STARTS,  # starts that are accounted for
-    SEEN_ENDS,  # and ends
+    SEEN_ENDS,  # ends that are accounted for
     SEEN_AT,  # and when
     USERS,  # users with planned jobs
     TOLD,  # rows in the log of plans
@@ -81,8 +81,8 @@ class Planner(NamedTuple):
     of seated jobs; ``room`` [jobs] to sort in; ``free`` and ``left``: tables as those of ``nodes`` to work on.
 
     ``scale`` [jobs]: for how much a second of wait counts; a job of wait w and duration d has slowdown max(LEAST ``scale``, (w + d)
-    ``rate``), ``slowdown`` [jobs] as planned. ``waits`` [users + 1] as planned, those of a trial ``trial_waits``, in the last place those
-    of unknown users; ``past`` and ``usage`` [users + 1], float: waits and consumption so far, ``inverse`` 1 over that in the search,
+    ``rate``), ``slowdown`` [jobs] as planned. ``waits`` [users + 1] of planned and running jobs, those of a trial ``trial_waits``, in
+    the last place of unknown users; ``past`` and ``usage`` [users + 1], float: waits and consumption of ended jobs, ``inverse`` 1 over that in the search,
     ``present`` [users]: those that count. ``claim`` [rows], float: the processors that a job counts for, ``queue`` [rows]: the place of
     its queue in OrigBF. ``told`` [jobs]: the planned start last logged, ``told_nodes`` a digest of where; ``log`` [rows, 5]: job, time,
     planned start, cluster, nodes; ``log_nodes``.
@@ -272,8 +272,8 @@ def seat_pool(first, past, best, planner):
 def seat_nodes(cluster, first, past, until, best, planner):
     """Seat the jobs of a cluster of nodes from position ``first`` on, as :func:`seat_pool`; return whether all fit.
 
-    ``until``: when a job has ended that the trial took from the cluster, 0 for none. A job of the best plan that fits at no time is
-    parked: seat the others anew.
+    ``until``: when a job has ended that the trial took from the cluster, 0 for none. Of the best plan a job
+    that fits at no time is planned for NEVER: take it out, and seat the others anew.
     """
     numbers, nodes, spare = planner.numbers, planner.nodes, planner.spare
     bits, row, fit, at, stamp = numbers[BITS], nodes.row, planner.fit, planner.at, planner.stamp
@@ -284,8 +284,6 @@ def seat_nodes(cluster, first, past, until, best, planner):
     while position < first:  # as planned
         job = order[position]
         position += 1
-        if at[job] == NEVER:
-            continue
         time = at[job]
         event = next_end(run, size, ends, heap)
         while event >> bits <= time:
@@ -306,8 +304,6 @@ def seat_nodes(cluster, first, past, until, best, planner):
             keep(cluster, position, time, run, size, planner)
         job = order[position]
         position += 1
-        if at[job] == NEVER:
-            continue
         event = next_end(run, size, ends, heap)
         fits = placed(row[job], cluster, best, planner)
         while not fits and event != NEVER:
@@ -360,10 +356,17 @@ def place(row, cluster, nodes, free, left):
     """Put a job on the first nodes that have room for it, taking nothing yet; return whether it fits."""
     if not within_limits(row, cluster, nodes, left):
         return False
-    needed = nodes.requests.chunks[row]
-    at = nodes.begin[row]
+    asked, at = nodes.requests, nodes.begin[row]
+    needed = asked.chunks[row]
+    plain = needed == 1 and asked.whole[row] == 0 and asked.properties[row] == 0  # most jobs are
     for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
-        room = min(room_on(node, row, nodes, free), needed)
+        if plain:
+            resource = 0
+            while resource < free.shape[1] and asked.each[row, resource] <= free[node, resource]:
+                resource += 1
+            room = 1 if resource == free.shape[1] else 0
+        else:
+            room = min(room_on(node, row, nodes, free), needed)
         if room > 0:
             nodes.node[at] = node
             nodes.chunk[at] = room

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.oracle.clusters import OnClusters, Stay, place_at, seat
+from tests.oracle.clusters import FOREVER, OnClusters, Stay, place_at, seat
 from tests.oracle.scheduler import Job
 
 
@@ -42,7 +42,6 @@ class Planning(OnClusters):
     usage: dict[Any, float] = field(default_factory=dict)
     known: list[Job] = field(default_factory=list)
     ended: list[Job] = field(default_factory=list)
-    begun: list[Job] = field(default_factory=list)
     last_account: int = 0
     promised: dict[Job, int] = field(default_factory=dict)  # the first planned start
 
@@ -69,6 +68,8 @@ class Planning(OnClusters):
             start, cluster = min(
                 (self.gap(job, cluster, now), cluster) for cluster in range(len(self.site.clusters)) if self.holds(job, cluster)
             )
+            if start == math.inf:
+                continue  # no node is left that could hold it
             jobs = self.lists[cluster]
             jobs.insert(sum(self.at[other] <= start for other in jobs), job)
             self.update(cluster, now)
@@ -82,7 +83,6 @@ class Planning(OnClusters):
                     job.start = now
                     self.waiting.remove(job)
                     self.running.append(job)
-                    self.begun.append(job)
         return started
 
     def holds(self, job: Job, cluster: int) -> bool:
@@ -91,20 +91,23 @@ class Planning(OnClusters):
 
     def update(self, cluster: int, now: int) -> None:
         """Seat jobs in order, none before the one in front of it, each where it fits for as long as it lasts."""
-        stays, last = self.stays(now), now
+        stays, last, seated = self.stays(now), now, []
         for job in self.lists[cluster]:
-            for time in sorted({last} | {stay.end for stay in stays if stay.end > last}):
+            for time in sorted({last} | {stay.end for stay in stays if last < stay.end < FOREVER}):
                 chosen = place_at(self.site, stays, self.asks[job.index], cluster, time, job.fit_s)
                 if chosen is not None:
                     break
-            assert chosen is not None
+            else:
+                continue
             stays.append(Stay(self.asks[job.index], time, time + job.fit_s, cluster, chosen))
             self.at[job], self.places[job.index], last = time, stays[-1], time
+            seated.append(job)
+        self.lists[cluster] = seated
 
     def gap(self, job: Job, cluster: int, now: int) -> float:
         """When a job fits first among all that runs and is planned; infinity in a cluster that cannot hold it."""
         stays = self.stays(now) + [self.places[other.index] for others in self.lists for other in others]
-        for time in sorted({now} | {stay.end for stay in stays if stay.end > now}):
+        for time in sorted({now} | {stay.end for stay in stays if now < stay.end < FOREVER}):
             if place_at(self.site, stays, self.asks[job.index], cluster, time, job.fit_s) is not None:
                 return time
         return math.inf
@@ -139,7 +142,8 @@ class Planning(OnClusters):
             base = first if self.rule.base == "first" else best
             weights = (self.rule.wait, self.rule.slowdown, self.rule.fairness)
             gains = [w * ((b - t) / max(of, 1e-9)) for w, b, t, of in zip(weights, best, trial, base, strict=True)]
-            if self.lists != before and gains[0] + gains[1] + gains[2] > 0:
+            all_fit = sum(map(len, self.lists)) == sum(map(len, before))
+            if all_fit and self.lists != before and gains[0] + gains[1] + gains[2] > 0:
                 best, accepted = trial, True
             else:
                 self.lists = before
@@ -156,11 +160,10 @@ class Planning(OnClusters):
                 for user in sums:
                     sums[user] *= factor
         self.last_account = now
-        for job in self.begun:
-            self.past[job.user] = self.past.get(job.user, 0.0) + job.start - job.submit
         for job in self.ended:
+            self.past[job.user] = self.past.get(job.user, 0.0) + job.start - job.submit
             self.usage[job.user] = self.usage.get(job.user, 0.0) + job.runtime * self.claim(job)
-        self.begun, self.ended = [], []
+        self.ended = []
 
     def claim(self, job: Job) -> float:
         ask, nodes = self.asks[job.index], [node for cluster in self.site.clusters for node in cluster]
@@ -193,6 +196,7 @@ class Planning(OnClusters):
             used = self.usage.get(user, 0.0)
             for job in self.running:
                 if job.user == user and job.predicted_end > now:
+                    waits += job.start - job.submit
                     used += (now - job.start) * self.claim(job)
             nuwt.append((self.past.get(user, 0.0) + waits) * (1.0 / max(used, self.rule.least)))
         mean = sum(nuwt) / max(len(nuwt), 1)
@@ -252,7 +256,7 @@ class OrigBackfill(OnClusters):
         stays, started, self.promised = self.stays(now), [], {}
         for job in order:
             place = seat(self.site, stays, self.asks[job.index], now, job.fit_s, now - job.submit < self.rule.threshold)
-            if place is None:
+            if place is None or place.start == FOREVER:
                 continue
             stays.append(place)
             if place.start == now:

@@ -19,6 +19,7 @@ from sim.names import scheduler as named
 from tests.conftest import SHARED, needs_shared
 from tests.oracle.clusters import Ask, Node, Site
 from tests.oracle.planning import OrigBackfill, Planning
+from tests.sim.machine.test_failures import given_as
 from tests.support.machines import described, random_ask, random_site
 from tests.support.workloads import Workload, columns, crowd, dependent_crowd
 
@@ -34,14 +35,16 @@ OPTIONS = {
 }
 
 
-def starts_by_oracle(load: Workload, scheduler: str, seed: int = 0, on: Any = None, **policy: Any) -> list[int]:
-    """The oracle's starts; ``on`` a site with what jobs ask of it, or one pool."""
+def starts_by_oracle(load: Workload, scheduler: str, seed: int = 0, on: Any = None, outages: Any = (), **policy: Any) -> list[int]:
+    """The oracle's starts; ``on`` a site with what jobs ask of it, or one pool. Jobs that never start are left out."""
     site, asks = on or (Site([[Node((load.machine,))]]), [Ask(1, (procs,)) for procs in load.procs])
     rule = named(scheduler)
-    simulation = partial(Planning, rule=rule.plan_rs, seed=seed, site=site, asks=asks)
+    there = {"site": site, "asks": asks, "outages": list(outages), "may_leave_waiting": bool(outages)}
+    simulation = partial(Planning, rule=rule.plan_rs, seed=seed, **there)
     if rule.orig_bf is not None:
-        simulation = partial(OrigBackfill, rule=rule.orig_bf, site=site, asks=asks)
-    return load.by_oracle(simulation=simulation, **{"estimates": load.estimates, "algorithm": rule.algorithm} | policy)[0]
+        simulation = partial(OrigBackfill, rule=rule.orig_bf, **there)
+    starts = load.by_oracle(simulation=simulation, **{"estimates": load.estimates, "algorithm": rule.algorithm} | policy)[0]
+    return [start for start in starts if start >= 0]
 
 
 BACKFILLING = {
@@ -52,6 +55,15 @@ BACKFILLING = {
 
 def some_policy(rng: np.random.Generator) -> dict[str, Any]:
     return {"semantics": str(rng.choice(["per-second", "per-event", "per-second(every=7)"]))}
+
+
+def some_outages(rng: np.random.Generator, site: Site, last: int) -> list[tuple[int, int, int, bool]]:
+    """Half the time none."""
+    outages = []
+    for time in np.sort(rng.integers(0, last + 300, 6 * rng.integers(0, 2))).tolist():
+        cluster = int(rng.integers(0, len(site.clusters)))
+        outages.append((time, cluster, int(rng.integers(0, len(site.clusters[cluster]))), bool(rng.random() < 0.6)))
+    return outages
 
 
 def some_name(rng: np.random.Generator) -> str:
@@ -78,32 +90,33 @@ def test_queues_are_backfilled_by_fair_share_as_the_oracle_does_it(seed: int) ->
     """On a pool, and on clusters."""
     rng = np.random.default_rng(seed)
     load = crowd(rng, size=int(rng.integers(1, 40)), machine=int(rng.choice([4, 12, 64])), longest_s=int(rng.choice([300, 9000])))
-    on, machine = None, {}
+    on, machine, outages = None, {}, []
     if rng.random() < 0.5:
         site = random_site(rng)
         on = site, [random_ask(rng, site) for _ in load.submit]
-        machine["machine"] = described(*on)
+        machine["machine"], outages = described(*on), some_outages(rng, site, load.submit[-1])
         load = replace(load, procs=[ask.chunks * ask.each[0] for ask in on[1]], machine=machine["machine"].procs)
     stated = ",".join(f"{option}={rng.choice(values)}" for option, values in BACKFILLING.items())
-    policy = some_policy(rng)
-    made = load.schedule(f"OrigBF({stated})", **machine, **policy)
-    assert made.jobs["start_s"].tolist() == starts_by_oracle(load, f"OrigBF({stated})", on=on, **policy)
+    policy = some_policy(rng) if not outages else {"semantics": "per-second"}
+    made = load.schedule(f"OrigBF({stated})", failures=given_as(outages), **machine, **policy)
+    assert made.jobs["start_s"].tolist() == starts_by_oracle(load, f"OrigBF({stated})", on=on, outages=outages, **policy)
 
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10**9))
 def test_clusters_are_planned_as_the_oracle_plans_them(seed: int) -> None:
-    """With memory, properties, whole nodes and limits; jobs move between clusters."""
+    """With memory, properties, whole nodes, limits and nodes that go; jobs move between clusters."""
     rng = np.random.default_rng(seed)
     site = random_site(rng)
     asks = [random_ask(rng, site) for _ in range(20)]
     load = crowd(rng, size=20, machine=16, longest_s=300)
     machine = described(site, asks)
     load = replace(load, procs=[ask.chunks * ask.each[0] for ask in asks], machine=machine.procs)
-    scheduler, policy = some_name(rng), some_policy(rng)
+    scheduler, outages = some_name(rng), some_outages(rng, site, load.submit[-1])
+    policy = some_policy(rng) if not outages else {"semantics": "per-second"}
     drawn = seed if named(scheduler).draws else 0
-    made = load.schedule(scheduler, machine=machine, seed=drawn, **policy)
-    assert made.jobs["start_s"].tolist() == starts_by_oracle(load, scheduler, drawn, (site, asks), **policy)
+    made = load.schedule(scheduler, machine=machine, seed=drawn, failures=given_as(outages), **policy)
+    assert made.jobs["start_s"].tolist() == starts_by_oracle(load, scheduler, drawn, (site, asks), outages, **policy)
 
 
 @settings(max_examples=20)
