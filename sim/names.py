@@ -86,6 +86,11 @@ class Scheduler:
     by_request: bool = False
 
     @property
+    def promises(self) -> bool:
+        """Tell whether it plans a start for each job anyway, so that telling it costs little."""
+        return self.algorithm in PLANNERS
+
+    @property
     def draws(self) -> bool:
         """Tell whether it draws scenarios or moves at random, so that the seed decides."""
         searches = self.plan_rs is not None and self.plan_rs.iterations > 0

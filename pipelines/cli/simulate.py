@@ -34,6 +34,8 @@ from pipelines.cli.options import (
 from pipelines.cli.progress import shown_progress
 from sim.metrics.names import METRICS, SHOWN
 from sim.metrics.schedule_metrics import evaluate, nothing_waits
+from sim.names import PLANNERS, PLANNING
+from sim.names import scheduler as scheduler_named
 from sim.policy import NAMES, Policy
 from sim.schedule import IDENTITY, Schedule
 from sim.shaken import check_seed, moved_by_seed
@@ -98,6 +100,11 @@ _QUIET_S = 1.5
 @click.option(
     "--schedule-out", type=click.Path(path_type=Path, dir_okay=False), help="Write all schedules, job by job, to this Parquet file."
 )
+@click.option(
+    "--plans-out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write when the planned start of each job changed, and to what, to this Parquet file (PlanRS, OrigBF, Conservative, JustBF).",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line on standard output, and nothing else there.")
 def command(
     trace: str,
@@ -118,15 +125,19 @@ def command(
     shake_s: int,
     tau_s: float,
     schedule_out: Path | None,
+    plans_out: Path | None,
     as_json: bool,
 ) -> None:
     """Schedule TRACE under every combination of schedulers, predictors and corrections.
 
     TRACE is a name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file.
     """
-    check_outputs({"--schedule-out": schedule_out}, [trace, *table_files(predictors)])
-    if schedule_out is not None:
-        check_distinct(schedulers, predictors, corrections)
+    check_outputs({"--schedule-out": schedule_out, "--plans-out": plans_out}, [trace, *table_files(predictors)])
+    for option, out in (("--schedule-out", schedule_out), ("--plans-out", plans_out)):
+        if out is not None:
+            check_distinct(option, schedulers, predictors, corrections)
+    if plans_out is not None:
+        check_planning(schedulers)
     check_seed(predictors, [seed], shake_s, schedulers)
     asked = Policy(
         semantics=semantics,
@@ -144,7 +155,7 @@ def command(
     if dependencies:
         say_dependencies(workload)
     say_users(workload, users)
-    rows, tables = [], []
+    rows, tables, plans = [], [], []
     for scheduler, predictor, correction in product(schedulers, chosen, corrections):
         moved = seed if moved_by_seed(predictor, shake_s, [scheduler]) else 0
         policy = asked._replace(scheduler=scheduler, predictor=predictor, correction=correction, seed=moved)
@@ -159,7 +170,7 @@ def command(
                 generated=workload.generated,
                 clock=workload.clock,
                 machine=machine,
-                plans=True,
+                plans=plans_out is not None or policy.plan().promises,
                 progress=progress,
             )
         schedule = replace(schedule, seed=seed)
@@ -169,20 +180,20 @@ def command(
         rows.append(row)
         if schedule_out is not None:
             tables.append(schedule_rows(schedule))
+        if plans_out is not None and schedule.plans is not None:
+            plans.append(schedule.plans.assign(scheduler=schedule.scheduler, predictor=schedule.predictor))
     if not as_json:
         print_metrics(rows, workload)
     if said := nothing_waits(rows, workload.procs):
         note(f"{workload.name}: {said}")
-    if schedule_out is not None:
+    for out, kind, made in ((schedule_out, "schedules", tables), (plans_out, "plans", plans)):
+        if out is None:
+            continue
         from pipelines.storage.parquet import write_parquet
 
-        write_parquet(
-            pd.concat(tables, ignore_index=True),
-            schedule_out,
-            kind="schedules",
-            metadata={"trace": asked.label(workload.name), "generated": workload.generated},
-        )
-        note(f"wrote {schedule_out}")
+        metadata = {"trace": asked.label(workload.name), "generated": workload.generated}
+        write_parquet(pd.concat(made, ignore_index=True), out, kind=kind, metadata=metadata)
+        note(f"wrote {out}")
 
 
 def say_dependencies(workload: CleanTrace) -> None:
@@ -207,19 +218,24 @@ def say_users(workload: CleanTrace, name: str) -> None:
             note(f"{workload.name}: {text}")
 
 
-def check_distinct(schedulers: tuple[str, ...], predictors: tuple[str, ...], corrections: tuple[str, ...]) -> None:
-    """Raise InputError if rows of ``--schedule-out`` could not be told apart.
+def check_planning(schedulers: tuple[str, ...]) -> None:
+    """Raise InputError for a scheduler that plans no starts."""
+    for name in schedulers:
+        if scheduler_named(name).algorithm not in (*PLANNING, *PLANNERS):
+            raise InputError(f"--plans-out: {name} plans no starts; {', '.join((*PLANNERS, *PLANNING))} do")
+
+
+def check_distinct(written: str, schedulers: tuple[str, ...], predictors: tuple[str, ...], corrections: tuple[str, ...]) -> None:
+    """Raise InputError if rows of an output could not be told apart.
 
     They name the scheduler and the predictor alone.
     """
     if len(corrections) > 1:
-        raise InputError(f"--schedule-out takes one --correction, not {', '.join(corrections)}: its rows do not name it")
+        raise InputError(f"{written} takes one --correction, not {', '.join(corrections)}: its rows do not name it")
     for option, names in (("--scheduler", schedulers), ("--predictor", predictors)):
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise InputError(
-                f"--schedule-out takes each {option} once, and {twice} is given again: its rows could not be told apart"
-            )
+            raise InputError(f"{written} takes each {option} once, and {twice} is given again: its rows could not be told apart")
 
 
 def table_files(predictors: tuple[str, ...]) -> list[str]:

@@ -209,7 +209,11 @@ def _outcome(setting: Setting, point: Point) -> tuple[Outcome, Replay]:
         if replay.rows is not None:
             source = in_order(as_predictor(source), replay.jobs, replay.rows)
         made = outcome(
-            replay.workload, point.policy._replace(predictor=source), clock=setting.clock, scratch=_scratch(), tells=True
+            replay.workload,
+            point.policy._replace(predictor=source),
+            clock=setting.clock,
+            scratch=_scratch(),
+            tells=point.policy.plan().promises,
         )
         return made, replay
     except InputError as error:

@@ -94,6 +94,18 @@ def test_schedule_out_has_every_job_of_every_combination(trace: Path, tmp_path: 
     assert strict.to_dict() == {1: 0, 2: 100, 3: 200}
 
 
+def test_plans_out_has_what_each_job_was_told(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "plans.parquet"
+    asked = ("--scheduler", "PlanRS(iterations=0)", "--scheduler", "Conservative", "--plans-out", str(out))
+    done = queuecast("simulate", str(trace), *asked, home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    table = pd.read_parquet(out)
+    assert list(table.columns) == ["job_id", "time_s", "planned_start_s", "cluster", "nodes", "scheduler", "predictor"]
+    assert table.groupby("scheduler")["job_id"].nunique().to_dict() == {"Conservative": 3, "PlanRS(iterations=0)": 3}
+    done = queuecast("simulate", str(trace), "--scheduler", "EASY", "--plans-out", str(out), home=tmp_path)
+    assert done.stderr.splitlines()[-1] == "queuecast: --plans-out: EASY plans no starts; PlanRS, OrigBF, JustBF, Conservative do"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),

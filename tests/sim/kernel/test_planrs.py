@@ -7,15 +7,19 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from features.errors import InputError
 from features.jobs.cleaning import clean
 from pipelines.ingest.swf import read_swf
 from sim import simulate
 from sim.kernel.planning_search import METHODS
 from sim.names import scheduler as named
+from sim.planner import queues
+from sim.planning import OrigBF, PlanRS
 from tests.conftest import SHARED, needs_shared
 from tests.oracle.clusters import Ask, Node, Site
 from tests.oracle.planning import OrigBackfill, Planning
@@ -78,6 +82,7 @@ def test_a_pool_is_planned_as_the_oracle_plans_it(seed: int) -> None:
     rng = np.random.default_rng(seed)
     make = dependent_crowd if rng.random() < 0.3 else crowd
     load = make(rng, size=int(rng.integers(1, 30)), machine=int(rng.choice([4, 12, 64])))
+    load = replace(load, user=[user if rng.random() < 0.8 else None for user in load.user])
     scheduler, policy = some_name(rng), some_policy(rng) | {"dependencies": bool(load.preceding)}
     drawn = seed if named(scheduler).draws else 0
     made = load.schedule(scheduler, seed=drawn, **policy)
@@ -192,3 +197,47 @@ def test_plans_of_a_deep_queue_are_told_however_often_their_log_is_full(schedule
     made = load.schedule(scheduler, plans=True)
     assert len(made.plans) > 10 * count
     assert (made.jobs["start_s"] == load.schedule(scheduler).jobs["start_s"]).all()
+
+
+@pytest.mark.parametrize("scheduler", ["PlanRS", "OrigBF"])
+def test_jobs_that_cannot_be_planned_are_refused_in_one_line(scheduler: str) -> None:
+    load = Workload(4, [0, 0], [5, 5], [1, 5], [5, 5], ["a", "b"], [5, 5])
+    with pytest.raises(InputError, match="wider than the machine's 4 processors"):
+        load.schedule(scheduler)
+    with pytest.raises(InputError, match="there are no jobs to simulate"):
+        load.first(0).schedule(scheduler)
+    with pytest.raises(InputError, match="no cluster they may use can hold, the first is job 2"):
+        replace(load, machine=8).schedule(
+            scheduler, machine=described(Site([[Node((4,)), Node((4,))]], [[]]), [Ask(1, (1,)), Ask(1, (5,))])
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("PlanRS(iteration=3)", "unknown option 'iteration'; known: iterations, per"),
+        ("PlanRS(wait=0,slowdown=0,fairness=0)", "one of them must weigh something"),
+        ("PlanRS(preset=mine)", "preset=mine; known: paper, program"),
+        ("OrigBF(preset=program)", "unknown option 'preset'; known: queues"),
+        ("OrigBF+RUSH", "takes no [+]RUSH"),
+        ("SAF-PlanRS", "PlanRS has an order of its own"),
+    ],
+)
+def test_names_that_are_refused(name: str, error: str) -> None:
+    with pytest.raises(InputError, match=error):
+        named(name)
+
+
+def test_the_released_program_is_a_preset() -> None:
+    rule = named("PlanRS(preset=program,interval=30)").plan_rs
+    assert rule == PlanRS(iterations=30, per="cluster", interval=30, width="sqrt", bound=0, spread="squares", usage="larger")
+
+
+def test_queues_of_the_trace_stand_in_the_order_of_their_longest_request() -> None:
+    jobs = pd.DataFrame({"queue": pd.Categorical(["b", "a", "b", "c", None])})
+    requested = np.array([10, 300, 200, 50, 20])
+    assert queues(OrigBF(queues="trace"), jobs, requested).tolist() == [2, 3, 2, 1, 0]
+    assert queues(OrigBF(queues="trace", priority="long"), jobs, requested).tolist() == [1, 0, 1, 2, 3]
+    assert queues(OrigBF(), jobs, np.array([3600, 3601, 86400, 61 * 86400, 61 * 86400 + 1])).tolist() == [0, 1, 2, 7, 8]
+    with pytest.raises(InputError, match="the trace names no queues"):
+        queues(OrigBF(queues="trace"), jobs.assign(queue=pd.Categorical([None] * 5)), requested)
