@@ -40,7 +40,6 @@ def change_nodes(settings, now, jobs, estimates, state, clusters):
                 else:
                     i += 1
             nodes.free[node, PROCS] -= nodes.capacity[node, PROCS]
-            numbers[GAINS] += MOST_GAINS + 1  # where a requeued job was is forgotten once it is planned anew
         elif up != 0 and outages.down[node] != 0:
             outages.down[node] = 0
             nodes.free[node, PROCS] += nodes.capacity[node, PROCS]
