@@ -18,7 +18,6 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from features.errors import InputError
-from features.jobs.schema import codes
 from sim.schedule import Schedule
 
 Rule = Literal["paper", "program"]
@@ -67,7 +66,8 @@ class UserJobs(NamedTuple):
 def user_jobs(schedule: Schedule) -> UserJobs:
     """Return what users see of the jobs of ``schedule``."""
     names = ("submit_s", "start_s", "runtime_s", "procs", "requested_s")
-    return UserJobs(codes(schedule.jobs, "user"), *(schedule.jobs[name].to_numpy(np.int64) for name in names))
+    user = schedule.jobs["user"].astype("category").cat.codes.to_numpy(np.int64)
+    return UserJobs(user, *(schedule.jobs[name].to_numpy(np.int64) for name in names))
 
 
 def acceptable_wait_s(procs: np.ndarray, requested_s: np.ndarray, rule: Rule = "program") -> np.ndarray:

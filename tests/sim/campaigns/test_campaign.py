@@ -65,7 +65,7 @@ def test_rows_are_what_simulate_and_evaluate_give_one_by_one() -> None:
         window = by_number[row["window"]]
         policy = {name: row[name] for name in ("scheduler", "predictor", "correction", "semantics", "seed")}
         starvation_s = None if pd.isna(row["starvation_s"]) else int(row["starvation_s"])
-        alone = evaluate(simulate(window.jobs, procs=WIDTH, starvation_s=starvation_s, **policy), row["tau_s"])
+        alone = evaluate(simulate(window.jobs, procs=WIDTH, starvation_s=starvation_s, plans=True, **policy), row["tau_s"])
         assert {name: row[name] for name in METRICS[:-1]} == pytest.approx(alone[METRICS[:-1]].to_dict(), rel=0, abs=0, nan_ok=True)
         assert (row["trace"], row["window_begin_s"], row["procs"], row["generated"]) == ("toy", window.begin_s, WIDTH, False)
 
@@ -188,7 +188,7 @@ def test_what_is_done_is_not_computed_again_and_the_table_is_the_same() -> None:
         (Campaign(("EASY",), ("requested", "oracle")), "unknown predictor 'oracle'"),
         (Campaign(("EASY",), corrections=("requested", "twice")), "unknown correction 'twice'"),
         (Campaign(("EASY",), semantics=("per-hour",)), "unknown semantics 'per-hour'"),
-        (Campaign(("Conservative",), starvation_s=(None, 60)), "Conservative keeps every job's reservation"),
+        (Campaign(("Conservative",), starvation_s=(None, 60)), "Conservative reserves for every job"),
     ],
 )
 def test_a_name_that_is_not_known_is_refused_before_anything_is_simulated(asked: Campaign, words: str) -> None:
