@@ -19,6 +19,7 @@ from models.runtime.protocol import TablePredictor
 from sim import Campaign, Point, campaign_schedules, evaluate, run_campaign, simulate
 from sim.campaigns.campaign import IDENTITY, points, serial, threads
 from sim.campaigns.windows import Windows, split_windows
+from sim.names import scheduler
 from tests.conftest import SHARED, needs_shared
 from tests.support.workloads import crowd
 
@@ -65,7 +66,8 @@ def test_rows_are_what_simulate_and_evaluate_give_one_by_one() -> None:
         window = by_number[row["window"]]
         policy = {name: row[name] for name in ("scheduler", "predictor", "correction", "semantics", "seed")}
         starvation_s = None if pd.isna(row["starvation_s"]) else int(row["starvation_s"])
-        alone = evaluate(simulate(window.jobs, procs=WIDTH, starvation_s=starvation_s, plans=True, **policy), row["tau_s"])
+        plans = scheduler(row["scheduler"]).promises
+        alone = evaluate(simulate(window.jobs, procs=WIDTH, starvation_s=starvation_s, plans=plans, **policy), row["tau_s"])
         assert {name: row[name] for name in METRICS[:-1]} == pytest.approx(alone[METRICS[:-1]].to_dict(), rel=0, abs=0, nan_ok=True)
         assert (row["trace"], row["window_begin_s"], row["procs"], row["generated"]) == ("toy", window.begin_s, WIDTH, False)
 
