@@ -11,7 +11,8 @@ import pandas as pd
 
 from features.errors import InputError
 from features.jobs.schema import codes
-from sim.kernel.planning_search import ACCEPTED, FOUND, JOBS, METHODS, SLOTS, SPREADS, Rules, Search, search
+from sim.kernel.planning_criteria import ACCEPTED, FOUND, JOBS, SLOTS, SPREADS, Rules, Search
+from sim.kernel.planning_search import METHODS, search
 from sim.kernel.planning_seats import (
     BOUND,
     EVERY,
@@ -47,7 +48,7 @@ TOGETHER, TOGETHER_LIMITED = 4096, 16
 
 
 def pool_as_cluster(procs: int, arrays: Jobs) -> OnClusters:
-    """Return a pool of ``procs`` processors as one cluster with one node, for the algorithms that plan nodes."""
+    """Return a pool of ``procs`` processors as one cluster with one node."""
     jobs = len(arrays.procs)
     none, one, no_limits = np.zeros(jobs, np.int64), np.ones(jobs, np.int64), np.zeros((jobs, 0), np.int64)
     layout = Layout(np.array([0, 1]), np.array([[procs]]), np.zeros(1, np.int64), np.zeros((1, 0), np.int64))
@@ -73,8 +74,9 @@ def as_planner(
     queue: np.ndarray,
     scratch: Scratch,
 ) -> Planner:
-    """Return fresh arrays of a planner on ``nodes``, the smallest that do where there is no ``rule`` and nothing is told.
+    """Return fresh arrays of a planner on ``nodes``.
 
+    The smallest that do where there is no ``rule`` and nothing is told.
     ``pool``: the nodes are one pool of processors. ``tells``: changes of planned starts are logged. OrigBF also needs its ``queue`` [rows].
     """
     clusters = len(nodes.first) - 1
@@ -163,7 +165,10 @@ QUEUES_S = (3600, 7200, 86400, 2 * 86400, 4 * 86400, 7 * 86400, 14 * 86400, 61 *
 
 
 def queues(rule: OrigBF, jobs: pd.DataFrame, requested: np.ndarray) -> np.ndarray:
-    """Return the place of each job's queue, 0 first, int64 [jobs]; InputError where ``jobs`` have none of their own."""
+    """Return the place of each job's queue, 0 first, int64 [jobs].
+
+    InputError where ``jobs`` have none of their own.
+    """
     if rule.queues == "one":
         return np.zeros(len(jobs), np.int64)
     if rule.queues == "walltime":
@@ -179,7 +184,10 @@ def queues(rule: OrigBF, jobs: pd.DataFrame, requested: np.ndarray) -> np.ndarra
 
 
 def claims(usage: str, nodes: Nodes) -> np.ndarray:
-    """Return for how many processors each job counts, float64 [rows], by its shares of the machine."""
+    """Return for how many processors each job counts, float64 [rows].
+
+    By its shares of the machine.
+    """
     asked = nodes.requests.chunks[:, None] * nodes.requests.each
     procs = asked[:, PROCS].astype(np.float64)
     if usage == "procs" or asked.shape[1] <= MEMORY_KIB:

@@ -1,4 +1,4 @@
-"""Read the options of ``PlanRS`` and ``OrigBF``, the planners of Klusacek & Chlumsky (2016)."""
+"""Read the options of ``PlanRS`` and ``OrigBF`` (Klusacek & Chlumsky 2016)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, replace
 
 from features.errors import InputError
 from models.runtime.options import check_known, chosen, number, parse, whole
-from sim.kernel.planning_search import METHODS, SPREADS
+from sim.kernel.planning_criteria import SPREADS
+from sim.kernel.planning_search import METHODS
 
 MOST_ITERATIONS = 10**9
 LONGEST_S = 10**9
@@ -14,7 +15,10 @@ LONGEST_S = 10**9
 
 @dataclass(frozen=True)
 class PlanRS:
-    """The options of ``PlanRS(...)``. What the authors leave open is said with each (docs/reference.md has all of it)."""
+    """The options of ``PlanRS(...)``.
+
+    What the authors leave open is said with each; docs/reference.md has all of it.
+    """
 
     iterations: int = 300
     """Of one search; 0 for no search."""

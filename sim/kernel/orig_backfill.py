@@ -1,4 +1,6 @@
-"""OrigBF, the scheduler that PlanRS replaced: backfilling of several queues by fair share (Klusacek & Chlumsky 2016).
+"""OrigBF: backfilling of several queues by fair share.
+
+It is the scheduler that PlanRS replaced (Klusacek & Chlumsky 2016).
 
 The waiting jobs stand in the order of their queues' priorities, in a queue in the order of their users' usage, least first, then of
 submission. Usage is processor-seconds, of running jobs up to now, halved every so many hours; the order is made anew so often. In
@@ -47,13 +49,19 @@ def line_up_by_usage(now, bits, state, clusters):
 
 @kernel
 def latest_start(job, now, planner):
-    """Return the latest start that ``job`` may be planned for: any, or now if it has not waited enough for a reservation."""
+    """Return the latest start that ``job`` may be planned for.
+
+    Any, or now if it has not waited enough for a reservation.
+    """
     return NO_START if now - planner.jobs.submit[job] >= planner.numbers[THRESHOLD] else now
 
 
 @apart
 def account(now, planner, state):
-    """Add what jobs have consumed since the last time to their users' usage, then halve it where that is due."""
+    """Add what jobs have consumed since the last time to their users' usage.
+
+    Then it is halved where that is due.
+    """
     numbers, counters, jobs = planner.numbers, state.counters, planner.jobs
     last, bits = numbers[SEEN_AT], numbers[BITS]
     while numbers[SEEN_ENDS] < counters[ENDED]:

@@ -1,4 +1,6 @@
-"""PlanRS: every waiting job has a planned start, and a search improves the plan (Klusacek & Chlumsky 2016).
+"""PlanRS: every waiting job has a planned start, and a search improves the plan.
+
+After Klusacek & Chlumsky (2016).
 
 Each cluster has a list of planned jobs. A cycle (a pass of the event loop) is that of the authors: what has ended is out; the plan is
 updated, which means that jobs are seated one by one in the order of their planned starts, none before the one in front of it; each new
@@ -69,7 +71,10 @@ def planned_pass(now, jobs, estimates, state, clusters, bits):
 
 @kernel
 def search_is_due(now, state, clusters):
-    """Tell whether a search is due, and there is a job to be moved; then the next is due an interval later."""
+    """Tell whether a search is due, and there is a job to be moved.
+
+    If it is due the next one is due an interval later.
+    """
     planner = clusters.planner
     if now < state.counters[CHOICE]:
         return False
@@ -92,7 +97,10 @@ def update(cluster, first, planner):
 
 @kernel
 def take_out(cluster, planner):
-    """Take a job that fits at no time, now that nodes are gone, out of the plan; it is put in again when it fits."""
+    """Take a job that fits at no time out of the plan, now that nodes are gone.
+
+    It is put in again when it fits.
+    """
     numbers, left = planner.numbers, 0
     numbers[TRIAL] += 1
     for position in range(planner.size[cluster]):
@@ -122,7 +130,7 @@ def gather_ends(state, planner):
 
 @apart
 def plan_cluster(cluster, planner, plan):
-    """List who leaves and who comes in a cluster, for the search of gaps."""
+    """List which jobs leave and come in a cluster, for the search of gaps."""
     nodes, ends, bits = planner.nodes, planner.ends[cluster], planner.numbers[BITS]
     plan.size[cluster] = 0
     i = 0
@@ -136,7 +144,10 @@ def plan_cluster(cluster, planner, plan):
 
 @apart
 def insert_all(now, state, clusters):
-    """Put jobs that have come back, and new ones, into the earliest gaps, in order of submission."""
+    """Put jobs that have come back, and new ones, into the earliest gaps.
+
+    In order of submission.
+    """
     planner, counters = clusters.planner, state.counters
     numbers = planner.numbers
     came = numbers[PLACED]
@@ -161,7 +172,10 @@ def insert_all(now, state, clusters):
 
 @apart
 def insert_new(job, now, clusters):
-    """Put a job into the earliest gap, and seat those behind it anew; tell whether it fits at any time."""
+    """Put a job into the earliest gap, and seat those behind it anew.
+
+    Return whether it fits at any time.
+    """
     planner, plan = clusters.planner, clusters.plan
     nodes, row = planner.nodes, planner.nodes.row[job]
     chosen, start = NOWHERE, NO_START

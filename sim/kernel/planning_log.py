@@ -1,4 +1,4 @@
-"""Log what each job is told of its start, whenever that changes: by any algorithm that plans."""
+"""Log what each job is told of its start, whenever that changes."""
 
 from __future__ import annotations
 

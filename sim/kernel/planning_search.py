@@ -1,8 +1,6 @@
-"""Search for a better plan: move jobs, seat, evaluate, and keep what is better (Klusacek & Chlumsky 2016; ours where it says so).
+"""Search for a better plan: move jobs, seat, evaluate, and keep what is better.
 
-Three criteria are made less: the sum of planned waits, the sum of bounded slowdowns with requested times for runtimes, and unfairness.
-A user's NUWT is the time that his jobs have waited and will by the plan, over what they have consumed so far. A plan is better if the
-weighted sum of relative improvements is positive. The searches differ in what they try (``Rules.method``):
+After Klusacek & Chlumsky (2016); ours where it says so. The searches differ in what they try (``Rules.method``):
 
 RANDOM    a random job to a random position of a random cluster that it may use; kept if better
 WORST     the same, of three random jobs that with the largest slowdown, to an earlier position
@@ -17,121 +15,59 @@ SMITH     ours: first all jobs in order of area over what a second of their wait
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
-
-import numpy as np
 
 from features.jit import apart, kernel
 from sim.kernel.planning import gather_ends
+from sim.kernel.planning_criteria import (
+    ACCEPTED,
+    BETTER,
+    CANDIDATE,
+    FOUND,
+    ITERATION,
+    JOBS,
+    MOVES,
+    SEARCHES,
+    SMALLEST,
+    STARTED_FROM,
+    TO_CLUSTER,
+    TO_POSITION,
+    account,
+    add_up,
+    evaluate,
+    gain,
+    gain_over_best,
+    set_steepness,
+    smith_key,
+)
 from sim.kernel.planning_seats import (
     BITS,
-    LEAST,
     NOW,
-    SEEN_AT,
-    SEEN_ENDS,
     STRIDE,
     SUM_SLOWDOWN,
     SUM_WAIT,
     TRIAL,
     TRIAL_SLOWDOWN,
     TRIAL_WAIT,
-    UNIT,
     USERS,
     seat,
-    slowdown_at,
     user_of,
 )
-from sim.kernel.state import ENDED, NEXT, PLANS
 
 METHODS = ("random", "worst", "anneal", "tabu", "starts", "smith")
 RANDOM, WORST, ANNEAL, TABU, STARTS, SMITH = range(6)
-SPREADS = ("sum", "mean", "sd", "squares")
-SUM, MEAN, DEVIATION, SQUARES = range(4)
-"""Unfairness: mean plus standard deviation of NUWT, one of them, or the sum over users of (1 + mean - NUWT) squared."""
-
 CANDIDATES = 10
 """Moves of which tabu search makes the best."""
 PAIRS = 4
 """Pairs of jobs that are looked at for one in the other order."""
 AGAIN = 5
 """How often all jobs are put in the order of Smith's rule at most."""
-SMALLEST = 1e-9
-"""The least value that improvements are relative to."""
 SPACING = 32
 """Positions between kept states of the plan."""
-
-WAIT, SLOWDOWN, UNFAIRNESS = range(3)
-(
-    ITERATION,  # the next
-    ACCEPTED,  # moves so far
-    JOBS,  # planned jobs
-    SEARCHES,  # so far
-    FOUND,  # accepted moves in the log
-    BETTER,  # whether the plan is the best one found, not one that was accepted since
-    CANDIDATE,  # of tabu search: the best move of this round: its job, plus one,
-    TO_CLUSTER,  # the cluster
-    TO_POSITION,  # and the position
-    MOVES,  # made by tabu search
-    STARTED_FROM,  # orders that were tried
-    SLOTS,
-) = range(12)
-
-
-class Rules(NamedTuple):
-    """What is searched for, and how.
-
-    ``iterations`` of one search, ``per_cluster``: of the jobs of each cluster. ``wait``, ``slowdown`` and ``fairness``: weights.
-    ``from_first``: improvements are relative to the first plan of the search, not the best so far. ``everyone``: users without waiting
-    jobs count in the means. ``running``: the waits and slowdowns of running jobs count. ``least``: the least consumption of a user,
-    processor-seconds. ``half_life`` of waits and consumption, seconds, 0 for none. ``temperature`` and ``tenure`` are of ANNEAL and TABU.
-    """
-
-    method: int
-    iterations: int
-    per_cluster: bool
-    wait: float
-    slowdown: float
-    fairness: float
-    spread: int
-    from_first: bool
-    everyone: bool
-    running: bool
-    least: float
-    half_life: float
-    temperature: float
-    tenure: int
-
-
-class Search(NamedTuple):
-    """What a search remembers: int64 unless stated.
-
-    ``slots``; ``random`` [2]; ``first``, ``current``, ``best``, ``trial`` [3]: the criteria, float, ``base`` [3]: what improvements
-    are relative to; ``chosen`` [1]: the gain of tabu's candidate, float. ``saved`` [clusters, jobs] and ``saved_size``: the lists of the
-    best plan, or of that before a change of all. ``moved`` [jobs]: when tabu moved a job. ``key`` [jobs], float: what jobs are ordered
-    by; ``steep`` [users + 1], float: by how much a second of wait makes the weighted sum worse. ``log`` [rows, 3] and ``gains``
-    [rows, 3], float: of accepted moves search, iteration and planned jobs, and relative improvements.
-    """
-
-    slots: np.ndarray
-    random: np.ndarray
-    first: np.ndarray
-    current: np.ndarray
-    best: np.ndarray
-    trial: np.ndarray
-    base: np.ndarray
-    chosen: np.ndarray
-    saved: np.ndarray
-    saved_size: np.ndarray
-    moved: np.ndarray
-    key: np.ndarray
-    steep: np.ndarray
-    log: np.ndarray
-    gains: np.ndarray
 
 
 @apart
 def search(now, bits, count, rules, planner, state, find):
-    """Do ``count`` more iterations of a search; the first call of a search begins it, at iteration 0.
+    """Do ``count`` more iterations of a search, which the first call begins.
 
     Return whether the search is over.
     """
@@ -178,105 +114,12 @@ def begin(now, bits, rules, planner, state, find):
     save(planner, find)
 
 
-@apart
-def account(now, rules, planner, state):
-    """Add what jobs that have ended since the last search had waited and consumed to their users' sums."""
-    numbers, counters, jobs = planner.numbers, state.counters, planner.jobs
-    if rules.half_life > 0.0:
-        factor = math.exp(-math.log(2.0) * (now - numbers[SEEN_AT]) / rules.half_life)
-        for user in range(len(planner.past)):
-            planner.past[user] *= factor
-            planner.usage[user] *= factor
-    numbers[SEEN_AT] = now
-    while numbers[SEEN_ENDS] < counters[ENDED]:
-        job = state.ended[numbers[SEEN_ENDS]]
-        planner.past[user_of(job, planner)] += state.start[job] - jobs.submit[job]
-        planner.usage[user_of(job, planner)] += jobs.runtime[job] * planner.claim[planner.nodes.row[job]]
-        numbers[SEEN_ENDS] += 1
-
-
-@apart
-def add_up(rules, planner, state):
-    """Add up waits and slowdowns as planned, and find the users that count."""
-    numbers, counters, jobs = planner.numbers, state.counters, planner.jobs
-    for user in range(len(planner.waits)):
-        planner.waits[user] = 0
-        planner.inverse[user] = -1.0
-    numbers[SUM_WAIT] = numbers[SUM_SLOWDOWN] = numbers[USERS] = 0
-    unknown = len(planner.waits) - 1
-    if rules.everyone:
-        for job in range(counters[NEXT]):
-            let_count(user_of(job, planner), unknown, planner)
-    for cluster in range(len(planner.size)):
-        for position in range(planner.size[cluster]):
-            job = planner.order[cluster, position]
-            let_count(user_of(job, planner), unknown, planner)
-            planner.slowdown[job] = slowdown_at(job, planner.at[job], planner)
-            planner.waits[user_of(job, planner)] += planner.at[job] - jobs.submit[job]
-            numbers[SUM_WAIT] += (planner.at[job] - jobs.submit[job]) * planner.scale[job]
-            numbers[SUM_SLOWDOWN] += planner.slowdown[job]
-    bits = numbers[BITS]
-    for i in range(counters[PLANS]):
-        job = state.running[state.plan[i] & ((1 << bits) - 1)]
-        start, user = state.start[job], user_of(job, planner)
-        if planner.inverse[user] >= 0.0:
-            planner.inverse[user] += (numbers[NOW] - start) * planner.claim[planner.nodes.row[job]]
-            planner.waits[user] += start - jobs.submit[job]
-        if rules.running:
-            numbers[SUM_WAIT] += (start - jobs.submit[job]) * planner.scale[job]
-            numbers[SUM_SLOWDOWN] += slowdown_at(job, start, planner)
-    for i in range(numbers[USERS]):
-        user = planner.present[i]
-        planner.inverse[user] = 1.0 / max(planner.inverse[user], rules.least)
-
-
-@kernel
-def let_count(user, unknown, planner):
-    """Note a user that counts, with what it has consumed in ``inverse``; jobs of unknown users count for none."""
-    if user != unknown and planner.inverse[user] < 0.0:
-        planner.inverse[user] = planner.usage[user]
-        planner.present[planner.numbers[USERS]] = user
-        planner.numbers[USERS] += 1
-
-
-@kernel
-def evaluate(wait, slowdown, waits, rules, planner, criteria):
-    """Write the criteria of a plan with these sums and waits of users."""
-    criteria[WAIT] = 1.0 * wait
-    criteria[SLOWDOWN] = slowdown / UNIT
-    users = planner.numbers[USERS]
-    mean, squares = 0.0, 0.0
-    for i in range(users):
-        user = planner.present[i]
-        mean += (planner.past[user] + waits[user]) * planner.inverse[user]
-    mean /= max(users, 1)
-    for i in range(users):
-        user = planner.present[i]
-        nuwt = (planner.past[user] + waits[user]) * planner.inverse[user]
-        off = 1.0 + mean - nuwt if rules.spread == SQUARES else mean - nuwt
-        squares += off * off
-    if rules.spread == SQUARES:
-        criteria[UNFAIRNESS] = squares
-        return
-    deviation = math.sqrt(squares / max(users, 1))
-    criteria[UNFAIRNESS] = 0.0
-    if rules.spread != DEVIATION:
-        criteria[UNFAIRNESS] += mean
-    if rules.spread != MEAN:
-        criteria[UNFAIRNESS] += deviation
-
-
-@kernel
-def gain(before, after, base, rules):
-    """Return the weighted sum of relative improvements from ``before`` to ``after``."""
-    found = rules.wait * ((before[WAIT] - after[WAIT]) / max(base[WAIT], SMALLEST))
-    found += rules.slowdown * ((before[SLOWDOWN] - after[SLOWDOWN]) / max(base[SLOWDOWN], SMALLEST))
-    return found + rules.fairness * ((before[UNFAIRNESS] - after[UNFAIRNESS]) / max(base[UNFAIRNESS], SMALLEST))
-
-
 @kernel
 def draw(random, below):
-    """Return a random whole number from 0 to before ``below``, by the generator of L'Ecuyer (1988)."""
+    """Return a random whole number from 0 to before ``below``.
+
+    By the generator of L'Ecuyer (1988).
+    """
     random[0] = random[0] * 40014 % 2147483563
     random[1] = random[1] * 40692 % 2147483399
     return (random[0] - random[1]) % 2147483562 * below // 2147483562
@@ -316,7 +159,7 @@ def shift(order, source, target):
 
 @kernel
 def move(source, i, target, j, planner):
-    """Move the job at position ``i`` of a cluster to position ``j`` of the same, or of another."""
+    """Move the job at position ``i`` of a cluster to position ``j`` of this or another."""
     if source == target:
         shift(planner.order[source], i, j)
         return
@@ -357,14 +200,6 @@ def make_move(source, i, target, j, planner):
     move(source, i, target, j, planner)
     planner.numbers[TRIAL] += 1
     seat_moved(source, i, target, j, True, planner)
-
-
-@kernel
-def gain_over_best(rules, find):
-    """Return the weighted sum of relative improvements of the trial over the best plan."""
-    if rules.from_first:
-        return gain(find.best, find.trial, find.first, rules)
-    return gain(find.best, find.trial, find.best, rules)
 
 
 @apart
@@ -562,47 +397,11 @@ def set_keys(which, rules, planner, find):
 
 
 @apart
-def set_steepness(rules, planner, find):
-    """Set by how much a second of wait of each user's jobs makes unfairness worse, weighted and relative."""
-    users = planner.numbers[USERS]
-    mean, squares = 0.0, 0.0
-    for i in range(users):
-        user = planner.present[i]
-        mean += (planner.past[user] + planner.waits[user]) * planner.inverse[user]
-    mean /= max(users, 1)
-    for i in range(users):
-        user = planner.present[i]
-        off = (planner.past[user] + planner.waits[user]) * planner.inverse[user] - mean
-        squares += off * off
-    deviation = max(math.sqrt(squares / max(users, 1)), SMALLEST)
-    find.steep[len(planner.waits) - 1] = 0.0
-    for i in range(users):
-        user = planner.present[i]
-        off = (planner.past[user] + planner.waits[user]) * planner.inverse[user] - mean
-        slope = 0.0
-        if rules.spread == SQUARES:
-            slope = 2.0 * off  # the others' part is the same for all
-        if rules.spread == SUM or rules.spread == MEAN:
-            slope = 1.0
-        if rules.spread == SUM or rules.spread == DEVIATION:
-            slope += off / deviation
-        slope *= planner.inverse[user] / max(users, 1)
-        find.steep[user] = rules.fairness * slope / max(find.base[UNFAIRNESS], SMALLEST)
-
-
-@kernel
-def smith_key(job, rules, planner, find):
-    """Return the area of a job over what a second of its wait costs; the smallest goes first."""
-    cost = rules.wait * planner.scale[job] / max(find.base[WAIT], SMALLEST) + find.steep[user_of(job, planner)]
-    if planner.slowdown[job] > planner.numbers[LEAST] * planner.scale[job]:
-        cost += rules.slowdown * planner.rate[job] / UNIT / max(find.base[SLOWDOWN], SMALLEST)
-    area = 1.0 * planner.fit[job] * planner.claim[planner.nodes.row[job]]
-    return area / cost if cost > 0.0 else 1e300
-
-
-@apart
 def sort_by_key(order, size, key, room):
-    """Sort the first ``size`` jobs by their keys, with as much ``room``; equal ones stay in their order."""
+    """Sort the first ``size`` jobs by their keys, with as much ``room``.
+
+    Equal ones stay in their order.
+    """
     width = 1
     while width < size:
         for first in range(0, size, 2 * width):

@@ -1,4 +1,6 @@
-"""Seat planned jobs in their order, each as early as those before it allow: a plan is its lists of jobs, and this makes times of them.
+"""Seat planned jobs in their order, each as early as those before it allow.
+
+A plan is its lists of jobs, and this makes times of them.
 
 None overtakes another, so that at the time of the last seat all jobs seated so far have begun, and from then on they only end. What
 is free never decreases after that time, so a job that fits then fits for all of its duration: no gap is searched, but time goes from
@@ -56,7 +58,9 @@ FINE = 1 << 10
 
 
 class Kept(NamedTuple):
-    """What was free, and which seated jobs had not ended, every STRIDE positions of the plan, int64.
+    """States of the best plan: what was free, and which seated jobs had not ended.
+
+    Every STRIDE positions, int64.
 
     ``states`` [clusters] are kept; ``time``, ``run``, ``size`` and ``place`` [state, clusters]: the time, the running jobs that
     had ended, the heap's size, and where in ``heap`` [clusters, room] it is. ``free`` and ``left`` [state, ...] as of Nodes.
@@ -122,9 +126,9 @@ class Planner(NamedTuple):
 
 @kernel
 def load(cluster, first, planner):
-    """Load the last state kept at or before position ``first``; return position, time, and where ends are.
+    """Load the last state kept at or before position ``first``.
 
-    Those of running jobs (index in ``ends``) and of seated ones (size of the heap).
+    Return position, time, and where ends are: those of running jobs (index in ``ends``) and of seated ones (size of the heap).
     """
     numbers, kept, nodes = planner.numbers, planner.kept, planner.nodes
     state = min(first // numbers[STRIDE], kept.states[cluster] - 1)
@@ -270,7 +274,9 @@ def seat_pool(first, past, best, planner):
 
 @apart
 def seat_nodes(cluster, first, past, until, best, planner):
-    """Seat the jobs of a cluster of nodes from position ``first`` on, as :func:`seat_pool`; return whether all fit.
+    """Seat the jobs of a cluster of nodes from position ``first`` on.
+
+    As :func:`seat_pool`; return whether all fit.
 
     ``until``: when a job has ended that the trial took from the cluster, 0 for none. Of the best plan a job
     that fits at no time is planned for NEVER: take it out, and seat the others anew.
@@ -345,7 +351,10 @@ def seat_nodes(cluster, first, past, until, best, planner):
 
 @kernel
 def placed(row, cluster, best, planner):
-    """Put a job on the first nodes that have room for it, in the best plan or a trial; return whether it fits."""
+    """Put a job on the first nodes that have room for it, and return whether it fits.
+
+    In the best plan or a trial.
+    """
     if best:
         return place(row, cluster, planner.nodes, planner.free, planner.left)
     return place(row, cluster, planner.spare, planner.free, planner.left)
@@ -353,7 +362,10 @@ def placed(row, cluster, best, planner):
 
 @apart
 def place(row, cluster, nodes, free, left):
-    """Put a job on the first nodes that have room for it, taking nothing yet; return whether it fits."""
+    """Put a job on the first nodes that have room for it, and return whether it fits.
+
+    Nothing is taken yet.
+    """
     if not within_limits(row, cluster, nodes, left):
         return False
     asked, at = nodes.requests, nodes.begin[row]
