@@ -80,12 +80,8 @@ class Policy(NamedTuple):
             raise InputError(f"users {self.users} and dependencies both say when jobs are submitted: give one of them")
         if self.starvation_s is not None and not 0 <= self.starvation_s <= limits.SECONDS:
             raise InputError(f"a starvation threshold of {self.starvation_s:,} s: must be 0 to {limits.SECONDS:,}")
-        if self.starvation_s is not None and plan.algorithm == "Conservative":
-            raise InputError(
-                "Conservative keeps every job's reservation: no job starves, and a starvation threshold has no meaning"
-            )
-        if self.starvation_s is not None and plan.algorithm in PLANNERS:
-            raise InputError(f"{plan.algorithm} has an order of its own, and takes no starvation threshold")
+        if self.starvation_s is not None and plan.algorithm in ("Conservative", *PLANNERS):
+            raise InputError(f"{plan.algorithm} reserves for every job: a starvation threshold has no meaning")
         return plan
 
 
