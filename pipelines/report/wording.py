@@ -13,7 +13,7 @@ _COSTS = {"awf_s": "packing", "p2sf_s": "packing and fairness together"}
 
 
 def not_modelled(machine: str = "") -> str:
-    """Return what schedules leave out: on one pool of processors, or on a ``machine`` of clusters."""
+    """Return what schedules on one pool, or on a ``machine`` of clusters, leave out."""
     if machine:
         return f"Not modelled: partitions and disk. Jobs run on the clusters of the machine {machine}."
     return (
