@@ -1,8 +1,9 @@
 """Replay contended intervals under PlanRS and OrigBF, after table 1 of Klusacek & Chlumsky (2017).
 
 ``python -m benchmarks.papers.planning`` prints the page docs/studies/planning.md, ``--write`` makes it, its pictures and the tables
-beside it. Needs CERIT, KTH-SP2 and SDSC-SP2 under ``--shared``; ``--keep`` keeps what was simulated. The page itself is in
-:mod:`benchmarks.papers.planning_page`.
+beside it. Needs CERIT, KTH-SP2 and SDSC-SP2 under ``--shared``; ``--keep`` keeps what was simulated. ``--again`` simulates intervals
+only for rows that docs/studies/data/planning.csv has not, and takes what the page says of whole traces as it stands there. The page
+itself is in :mod:`benchmarks.papers.planning_page`.
 """
 
 from __future__ import annotations
@@ -47,8 +48,10 @@ KEPT = "OrigBF(reservations=kept)"
 """The baseline whose reservations survive a reordering of the queues."""
 READINGS = ("OrigBF(priority=long)", "OrigBF(queues=one)", KEPT)
 """Other readings of the baseline, of which the paper says little."""
-SQUEEZE, REPLICATES, WHOLE_REPLICATES, FEW = 7.0, 20, 2, 3
-"""``FEW`` replicates, at most, of schedulers other than the planner and its two baselines."""
+SORTS = ("EASY-SJBF", "SPF-EASY", "SPF-JustBF", "SAF-EASY")
+"""Plain sorts of the queue by requested time, or by requested time times processors: what is gained without a search."""
+SQUEEZE, REPLICATES, WHOLE_REPLICATES, FEW, SORTED = 7.0, 20, 2, 3, 5
+"""At most ``SORTED`` replicates of plain sorts, and ``FEW`` of all others but the planner and its two baselines."""
 INTERVAL_DAYS = 7
 """At least five days, says the paper."""
 LEAST_JOBS = 50
@@ -56,6 +59,7 @@ LOOPS = ("open", "closed")
 METRICS = (
     "mean_wait_s",
     "mean_bounded_slowdown",
+    "longest_wait_s",
     "utilization",
     "carried_load",
     "nuwt_mean",
@@ -64,6 +68,7 @@ METRICS = (
     "predicted_start_error_s",
 )
 _PUBLISHED = "plan_rs_published.csv"
+PAGE, DATA = STUDIES / "planning.md", STUDIES / "data" / "planning.csv"
 
 
 @dataclass(frozen=True)
@@ -149,22 +154,31 @@ def measured(interval: Interval, scheduler: str, seed: int) -> pd.DataFrame:
 def of_schedule(made: Schedule) -> dict[str, Any]:
     """Return the metrics that the paper speaks of."""
     wait = (made.jobs["start_s"] - made.jobs["submit_s"]).to_numpy(np.float64)
-    found = {name: evaluate(made)[name] for name in METRICS}
+    metrics = evaluate(made)
+    found = {name: wait.max() if name == "longest_wait_s" else metrics[name] for name in METRICS}
     found["nuwt_below_1"] = fairness(made)["nuwt_below_1"]
     found["started_by_first_plan"] = predictability(made).get("started_by_first_plan", np.nan)
     return {**found, "within_mean": float((wait <= wait.mean()).mean()), "seconds": made.simulate_s}
 
 
 def table_1(
-    shared: Path, replicates: int, keep: Path | None, workers: int, schedulers: Sequence[str] = (BASE, PLANNER, *BESIDE, *READINGS)
+    shared: Path,
+    replicates: int,
+    keep: Path | None,
+    workers: int,
+    schedulers: Sequence[str] = (BASE, PLANNER, *BESIDE, *READINGS, *SORTS),
+    known: pd.DataFrame | None = None,
 ) -> tuple[list[Interval], pd.DataFrame]:
-    """Return the intervals, and a row for each of them, scheduler and seed."""
+    """Return the intervals, and a row for each of them, scheduler and seed; rows that are ``known`` are not simulated."""
     found = [each for source in SOURCES for each in intervals(source, shared)]
-    many = {name: replicates if name in (BASE, PLANNER, KEPT) else min(replicates, FEW) for name in schedulers}
-    asked = [(each, name, seed) for name in schedulers for each in found for seed in range(many[name])]
+    most = dict.fromkeys((BASE, PLANNER, KEPT), replicates) | dict.fromkeys(SORTS, SORTED)
+    asked = [(each, name, seed) for name in schedulers for each in found for seed in range(min(replicates, most.get(name, FEW)))]
+    rows: dict[Any, pd.DataFrame] = {} if known is None else dict(list(known.groupby(["interval", "scheduler", "seed"])))
 
     def row(point: tuple[Interval, str, int]) -> pd.DataFrame:
         each, name, seed = point
+        if (each.name, name, seed) in rows:
+            return rows[each.name, name, seed]
         make = partial(measured, each, name, seed)
         settings = (fingerprint(each.trace.jobs), each.trace.procs, repr(each.machine), each.load, name, seed)
         made = make() if keep is None else kept(keep, "papers.planning", settings, make)
@@ -241,28 +255,33 @@ def published(shared: Path) -> pd.DataFrame:
 
 def main() -> None:
     """Simulate what is not kept, and print or write the page."""
-    from benchmarks.papers.planning_page import page, pictures
+    from benchmarks.papers.planning_page import page, page_again, pictures
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ and reference/ are")
     parser.add_argument("--write", action="store_true", help="write the page, its pictures and its data")
+    parser.add_argument(
+        "--again", action="store_true", help="simulate only rows of intervals that planning.csv has not, no whole traces"
+    )
     parser.add_argument("--replicates", type=int, default=REPLICATES, help="seeds of the intervals")
     parser.add_argument("--whole", type=int, default=WHOLE_REPLICATES, help="seeds of whole traces")
     parser.add_argument("--keep", type=Path, help="folder of what was simulated, which is used again")
     parser.add_argument("--workers", type=int, default=1, help="threads")
     options = parser.parse_args()
-    with TemporaryDirectory() as folder:
-        found, table = table_1(options.shared, options.replicates, options.keep, options.workers)
-        whole = whole_traces(options.shared, options.whole, options.keep or Path(folder))
-    text = page(found, table, whole, published(options.shared))
+    known = pd.read_csv(DATA) if options.again else None
+    found, table = table_1(options.shared, options.replicates, options.keep, options.workers, known=known)
+    drawn: Mapping[str, bytes] = {}
+    if options.again:
+        text = page_again(found, table, PAGE.read_text(encoding="utf-8"), published(options.shared))
+    else:
+        with TemporaryDirectory() as folder:
+            whole = whole_traces(options.shared, options.whole, options.keep or Path(folder))
+        text, drawn = page(found, table, whole, published(options.shared)), pictures(whole) if options.write else {}
     if not options.write:
         print(text)
         return
-    files: Mapping[Path, bytes] = {
-        STUDIES / "planning.md": text.encode(),
-        STUDIES / "data" / "planning.csv": table.to_csv(index=False, float_format="%.6g").encode(),
-        **{STUDIES / name: image for name, image in pictures(whole).items()},
-    }
+    data = table.to_csv(index=False, float_format="%.6g").encode()
+    files = {PAGE: text.encode(), DATA: data} | {STUDIES / name: image for name, image in drawn.items()}
     for path, content in files.items():
         with replacing(path) as unfinished:
             unfinished.write_bytes(content)
