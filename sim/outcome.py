@@ -167,7 +167,9 @@ def outcome(
     if plan.rush is not None:
         work.state.counters[MOST_SKIPS] = plan.rush.skips
     choices = Choices(plan, settings, source, workload, work, policy.seed) if plan.rollout is not None else None
-    searches = Searches(plan.plan_rs, work.state, given.bits, policy.seed) if plan.plan_rs is not None else None
+    searches = None
+    if plan.plan_rs is not None and clusters is not None:
+        searches = Searches(plan.plan_rs, work.state, clusters.planner, given.bits, policy.seed)
     log = PlanLog(clusters.planner) if clusters is not None and tells else None
     return _Simulation(
         workload, source, given, settings[0], work, clock, start_decision, machine, progress, choices, searches, log
@@ -197,7 +199,7 @@ class _Simulation:
         """Simulate from the first submission to the last end."""
         if self.machine is None:
             state = self.work.state
-            load_kernel(weighs=state.scenarios is not None, clustered=state.clusters is not None)
+            load_kernel(weighs=state.scenarios is not None, clustered=self.work.clusters is not None)
         began = time.perf_counter()
         if isinstance(self.source, OnlinePredictor):
             given, rows, scenarios = self.given, self._rows(), self.work.state.scenarios
@@ -281,8 +283,9 @@ class _Simulation:
             skips = skips[order] if len(skips) else skips
         told = told_quantiles(source, self.given.memory, self.workload.jobs)
         made = Outcome(submit, start, runtime, predicted, corrections, skips, source.name, clamped, seconds, self.retraining, told)
-        if state.clusters is not None and len(state.clusters.outages.time):
-            outages = state.clusters.outages
+        clusters = self.work.clusters
+        if clusters is not None and len(clusters.outages.time):
+            outages = clusters.outages
             made = made._replace(unstarted=state.start < 0, requeues=outages.requeues, lost=outages.lost)
         if self.log is not None:
             made = made._replace(plans=self.log.table(self.workload.jobs["job_id"].to_numpy(), origin, rows))

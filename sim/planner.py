@@ -283,9 +283,8 @@ class Searches:
     Of ``rule`` with random numbers by ``seed``, on ``state``.
     """
 
-    def __init__(self, rule: PlanRS, state: State, bits: int, seed: int) -> None:
-        self._planner: Planner = state.clusters.planner
-        self._state, self._bits = state._replace(clusters=None), bits
+    def __init__(self, rule: PlanRS, state: State, planner: Planner, bits: int, seed: int) -> None:
+        self._planner, self._state, self._bits = planner, state, bits
         self._rules, self._limit = as_rules(rule), rule.limit
         clusters, jobs = self._planner.order.shape
         self._find = as_search(clusters, jobs, len(self._planner.waits), seed)

@@ -20,7 +20,7 @@ FULL = 100
 
 
 @kernel
-def drive(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, site, codes):
+def drive(settings, jobs, estimates, dependencies, front, back, profile, state, clusters, memory, now, site, codes):
     """Run :func:`sim.kernel.loop.advance` on ``site``.
 
     ``codes`` int64 [LOOKS] are 0, 1, 2, ..., the columns of features.
@@ -30,7 +30,7 @@ def drive(settings, jobs, estimates, dependencies, front, back, profile, state, 
         bring_up(counters[MOMENT], settings.bits, jobs, state, site, codes)
     while True:
         reason, now = advance(
-            settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, state.scenarios, state.clusters
+            settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, state.scenarios, clusters
         )
         if reason in (MOVED, DECIDE):
             bring_up(now, settings.bits, jobs, state, site, codes)

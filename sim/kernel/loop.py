@@ -114,7 +114,7 @@ class Settings(NamedTuple):
 def advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, scenarios, clusters):
     """Run until done or in need of an answer; return (reason, now).
 
-    ``now`` is 0 at first, then the last returned value. ``scenarios`` and ``clusters`` are those of ``state``: numba leaves
+    ``now`` is 0 at first, then the last returned value. ``scenarios`` are those of ``state``: numba leaves
     out what a branch on an argument rules out.
     """
     counters = state.counters

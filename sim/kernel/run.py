@@ -57,7 +57,7 @@ class Sweep(NamedTuple):
 
 
 @kernel
-def run(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, sweep):
+def run(settings, jobs, estimates, dependencies, front, back, profile, state, clusters, memory, now, sweep):
     """Run :func:`sim.kernel.loop.advance`, or each simulation of a sweep to its end.
 
     A sweep's predictor must not be one that the loop has to ask.
@@ -75,7 +75,7 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, me
             if len(sweep.runtimes) > 0:
                 resume(row, settings, now, jobs, estimates, front, back, state, sweep)
         reason, now = advance(
-            settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, state.scenarios, state.clusters
+            settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, state.scenarios, clusters
         )
         if simulations > 0:
             if state.counters[UNUSABLE] > 0:

@@ -22,12 +22,17 @@ from sim.machine.plan import Plan
 
 
 class Work(NamedTuple):
-    """Queues (one where it suffices), profile of planning algorithms, state of a simulation."""
+    """Queues (one where it suffices), profile of planning algorithms, state of a simulation.
+
+    Beside the state, not in it, are the ``clusters`` of a machine, None on one pool: with them in it every function that sees the
+    state would be compiled once more.
+    """
 
     front: Queue
     back: Queue
     profile: Profile
     state: State
+    clusters: Clusters | None
 
 
 class Scratch:
@@ -103,11 +108,10 @@ class Scratch:
             np.zeros(decided, np.int64),
             True if decides else None,
             scenarios,
-            clusters,
         )
         front = self._queue("front", jobs, procs, gaps)
         back = self._queue("back", jobs, procs, gaps) if two else front
-        return Work(front, back, self._profile(jobs, procs) if plans else self._profile(0, 0), state)
+        return Work(front, back, self._profile(jobs, procs) if plans else self._profile(0, 0), state, clusters)
 
     def nodes(self, layout: Layout, requests: Requests, row: np.ndarray) -> Nodes:
         """Return fresh arrays of a machine on which nothing runs; ``row`` as in its nodes."""

@@ -107,7 +107,6 @@ class State(NamedTuple):
     skips: np.ndarray  # job -> how often it was skipped
     deciding: bool | None  # None without start decisions: compiled separately, so that this costs little
     scenarios: Any  # None without the algorithm Harm, which is compiled separately; else sim.kernel.scenarios.Scenarios
-    clusters: Any  # None on one pool of processors; else sim.kernel.clusters.Clusters, compiled separately too
 
 
 @kernel

@@ -38,7 +38,7 @@ WEIGHING = (
     "Harm",
     "Harm(scenarios=1,short=0)",
     "Harm(width_credit=5,memory=0)",
-    "Rollout(policies=EASY+SAF-EASY+JustBF,scenarios=2,every=1)",
+    "Rollout(policies=EASY+SAF-EASY+JustBF,scenarios=2,every=60)",
 )
 """Schedulers that draw scenarios, with orders of their own; their oracles are asked in tests/sim."""
 SEMANTICS = ("per-second", "per-event", "per-second(expiry=pass)", "per-event(expiry=pass,every=50)", "per-second(every=30)")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.storage.defs_state.base import set_defs_state_storage
 
 import pipelines.definitions
 from pipelines.assets.partitions import of_traces
@@ -21,12 +23,14 @@ def only() -> None:
 
 
 @pytest.fixture
-def _one_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _one_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     made = dg.Definitions(assets=[only], jobs=[dg.define_asset_job("full_run")])
     monkeypatch.setattr(pipelines.definitions, "defs", made)
     monkeypatch.setattr("pipelines.cli.compiling.announce_compilation", lambda: None)
+    with set_defs_state_storage(None):  # Dagster may still point to that of an earlier test's instance, which is gone
+        yield
 
 
 def _fails(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
