@@ -44,6 +44,10 @@ class _PartCompiler(Compiler):
 class _Part(CPUDispatcher):
     """A function as compiled code calls it: without an address, known by its library instead."""
 
+    def get_call_template(self, args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+        """Compile one form for all numbers: a constant argument is told to LLVM anyway, which links."""
+        return super().get_call_template(tuple(map(types.unliteral, args)), kws)
+
     def add_overload(self, cres: Any) -> None:
         self.targetctx.insert_user_function(cres.library, cres.fndesc, [cres.library])
         self.overloads[tuple(cres.signature.args)] = cres
