@@ -44,7 +44,7 @@ class _PartCompiler(Compiler):
 class _Part(CPUDispatcher):
     """A function as compiled code calls it: without an address, known by its library instead."""
 
-    def get_call_template(self, args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+    def get_call_template(self, args: Any, kws: Any) -> Any:
         """Compile one form for all numbers: a constant argument is told to LLVM anyway, which links."""
         return super().get_call_template(tuple(map(types.unliteral, args)), kws)
 

@@ -22,17 +22,19 @@ from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predicto
 from sim.choices import Choices, room_for
 from sim.harm import as_scenarios
 from sim.kernel.loop import CHOOSE, DECIDE, DONE, NEVER, PAUSE, RETRAIN, SEARCH, Settings
+from sim.kernel.planning_seats import Planner
 from sim.kernel.run import run
 from sim.kernel.scenarios import NO_SCENARIOS
 from sim.kernel.scratch import Scratch, Work
 from sim.kernel.start_decision import StartDecision, decide
 from sim.kernel.state import CLAMPED, ENDED, EVENTS, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
 from sim.machine.failures import NO_FAILURES, Failures
-from sim.machine.nodes import NO_LAYOUT, NO_REQUESTS
+from sim.machine.nodes import NO_LAYOUT, NO_REQUESTS, Nodes
 from sim.names import PLANNERS, PLANNING, Scheduler
 from sim.planner import PlanLog, Searches, Sizes, as_planner, no_planner, pool_as_cluster, queues
+from sim.planning import PlanRS
 from sim.policy import Policy, kernel_settings
-from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, Prepared, as_predictor, inputs, told_quantiles
+from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, OnClusters, Prepared, as_predictor, inputs, told_quantiles
 from sim.python_predictor import Conversation
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -140,20 +142,7 @@ def outcome(
         workload = workload._replace(machine=pool_as_cluster(workload.procs, workload.arrays))
     if workload.machine is not None:
         check_clusters(plan, machine is not None)
-        row = given.dependencies.row if workload.waits is not None else np.arange(len(workload.jobs))
-        nodes = scratch.nodes(*workload.machine, row)
-        users, most = int(workload.arrays.user.max(initial=-1)) + 1, min(len(workload.jobs), 2 * workload.procs)
-        planner = as_planner(
-            plan.plan_rs or plan.orig_bf,
-            nodes,
-            given.arrays,
-            given.estimates,
-            Sizes(users, most),
-            pool=pool,
-            tells=tells,
-            queue=queues(plan.orig_bf, workload.jobs, workload.arrays.requested) if plan.orig_bf else np.zeros(0, np.int64),
-            scratch=scratch,
-        )
+        nodes, planner = planned_nodes(workload, workload.machine, plan, given, pool=pool, tells=tells, scratch=scratch)
         clusters = scratch.clusters(nodes, planner, two=not settings[0].one_queue, failures=failures, origin=workload.origin)
     work = scratch.work(
         len(workload.jobs),
@@ -174,6 +163,26 @@ def outcome(
     return _Simulation(
         workload, source, given, settings[0], work, clock, start_decision, machine, progress, choices, searches, log
     ).outcome()
+
+
+def planned_nodes(
+    workload: Prepared, machine: OnClusters, plan: Scheduler, given: Inputs, *, pool: bool, tells: bool, scratch: Scratch
+) -> tuple[Nodes, Planner]:
+    """Return fresh arrays of the nodes that jobs run on, and of what plans there."""
+    jobs, arrays = workload.jobs, workload.arrays
+    nodes = scratch.nodes(*machine, given.dependencies.row if workload.waits is not None else np.arange(len(jobs)))
+    planner = as_planner(
+        plan.plan_rs or plan.orig_bf,
+        nodes,
+        given.arrays,
+        given.estimates,
+        Sizes(int(arrays.user.max(initial=-1)) + 1, min(len(jobs), 2 * workload.procs)),
+        pool=pool,
+        tells=tells,
+        queue=queues(plan.orig_bf, jobs, arrays.requested) if plan.orig_bf else np.zeros(0, np.int64),
+        scratch=scratch,
+    )
+    return nodes, planner
 
 
 @dataclass
@@ -200,6 +209,8 @@ class _Simulation:
         if self.machine is None:
             state = self.work.state
             load_kernel(weighs=state.scenarios is not None, clustered=self.work.clusters is not None)
+        if self.searches is not None:
+            load_search()
         began = time.perf_counter()
         if isinstance(self.source, OnlinePredictor):
             given, rows, scenarios = self.given, self._rows(), self.work.state.scenarios
@@ -360,3 +371,11 @@ def load_kernel(weighs: bool = False, clustered: bool = False) -> None:
         clusters = scratch.clusters(nodes, no_planner(nodes), two=False)
     work = scratch.work(0, 1, decides=weighs, scenarios=NO_SCENARIOS if weighs else None, clusters=clusters)
     run(settings, jobs, estimates, NO_DEPENDENCIES, *work, Memory(), 0, NO_SWEEP)
+
+
+@cache
+def load_search() -> None:
+    """Compile PlanRS's search or load it from its cache, by searching a plan of no jobs."""
+    scratch = Scratch()
+    planner = no_planner(scratch.nodes(NO_LAYOUT, NO_REQUESTS, np.zeros(0, np.int64)))
+    Searches(PlanRS(iterations=0), scratch.work(0, 1).state, planner, 1, 0).search(0)

@@ -68,6 +68,13 @@ def compile_scheduler(weighs: bool = False, clustered: bool = False) -> None:
     load_kernel(weighs, clustered)
 
 
+def compile_search() -> None:
+    """Compile the search of planners, or load it from its cache."""
+    from sim.outcome import load_search
+
+    load_search()
+
+
 def compile_cluster() -> None:
     """Compile the simulated cluster's kernel, or load it from its cache."""
     from sim.cluster.experiments import control_runs
@@ -77,10 +84,11 @@ def compile_cluster() -> None:
 
 
 KERNELS: dict[str, Callable[[], None]] = {
+    "clusters": partial(compile_scheduler, clustered=True),  # takes longest
     "schedulers": compile_scheduler,
     "Harm": partial(compile_scheduler, weighs=True),
-    "clusters": partial(compile_scheduler, clustered=True),
-    "cluster": compile_cluster,
+    "simulated cluster": compile_cluster,
+    "searches for plans": compile_search,
 }
 
 

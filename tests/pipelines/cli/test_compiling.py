@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 import time
 
+import numpy as np
 import pytest
 from numba import njit
 from numba.core.caching import IndexDataCacheFile
 
 from pipelines.cli import compiling
 from pipelines.cli.compiling import announce_compilation
+from sim import simulate
 from sim.cluster.cluster_loop import drive
+from sim.kernel.planning_search import search
 from sim.kernel.run import run
+from tests.support.workloads import crowd
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -48,6 +52,11 @@ def test_before_a_run_all_kernels_are_compiled():
         compiled()
     assert len(run.signatures) >= 2
     assert drive.signatures
+    forms = len(run.signatures), len(search.signatures)
+    jobs = crowd(np.random.default_rng(0), 40).table()
+    for scheduler in ("EASY", "JustBF", "Harm", "PlanRS", "OrigBF"):
+        simulate(jobs, procs=64, scheduler=scheduler)
+    assert (len(run.signatures), len(search.signatures)) == forms, "some form is compiled when it is first simulated"
 
 
 def test_kernels_that_share_functions_are_kept_in_turn(monkeypatch):
