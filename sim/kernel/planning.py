@@ -32,11 +32,10 @@ from sim.kernel.planning_seats import (
     TRIAL,
     UNIT,
     WIDTH,
-    place,
     seat,
 )
 from sim.kernel.state import CHOICE, NEVER, NEXT, PLANS, WAITING
-from sim.machine.nodes import NOWHERE
+from sim.machine.nodes import NOWHERE, choose
 from sim.machine.plan import NO_START, earliest, foresee_end, reserve
 
 EVERY_ONE = 1 << 40
@@ -201,7 +200,7 @@ def insert_new(job, now, clusters):
         update(chosen, position, planner)
         plan_cluster(chosen, planner, plan)
     else:  # there is one place to be, and a job in a gap moves no other
-        place(row, chosen, nodes, nodes.capacity, nodes.left)
+        choose(row, chosen, nodes, nodes.capacity)
         planner.at[job] = start
         reserve(row, start, planner.fit[job], nodes, plan)
     return True

@@ -19,7 +19,7 @@ import numpy as np
 
 from features.jit import apart, kernel
 from sim.kernel.state import NEVER, Jobs, heap_pop, heap_push
-from sim.machine.nodes import Nodes, change, room_on, within_limits
+from sim.machine.nodes import Nodes, change, choose, within_limits
 
 (
     PLACED,  # the first job that is not in the plan yet
@@ -214,6 +214,15 @@ def next_end(run, size, ends, heap):
     return min(ends[run], heap[0]) if size > 0 else ends[run]
 
 
+@kernel
+def pass_end(event, run, size, ends, heap):
+    """Pass the next end, ``event``; return where ends are then."""
+    if event == ends[run]:
+        return run + 1, size
+    heap_pop(heap, size)
+    return run, size - 1
+
+
 @apart
 def seat_pool(first, past, best, planner):
     """Seat the jobs of a pool of processors from position ``first`` on.
@@ -231,11 +240,7 @@ def seat_pool(first, past, best, planner):
         event = next_end(run, size, ends, heap)
         while event >> bits <= time:
             free += procs[event & mask]
-            if event == ends[run]:
-                run += 1
-            else:
-                heap_pop(heap, size)
-                size -= 1
+            run, size = pass_end(event, run, size, ends, heap)
             event = next_end(run, size, ends, heap)
         free -= procs[job]
         heap_push(heap, size, (time + fit[job]) << bits | job)
@@ -253,11 +258,7 @@ def seat_pool(first, past, best, planner):
             event = next_end(run, size, ends, heap)
             time = max(time, event >> bits)
             free += procs[event & mask]
-            if event == ends[run]:
-                run += 1
-            else:
-                heap_pop(heap, size)
-                size -= 1
+            run, size = pass_end(event, run, size, ends, heap)
         end = time + fit[job]
         if best:
             note_best(job, time, planner)
@@ -294,11 +295,7 @@ def seat_nodes(cluster, first, past, until, best, planner):
         event = next_end(run, size, ends, heap)
         while event >> bits <= time:
             change(row[event & mask], 1, nodes, free, left)
-            if event == ends[run]:
-                run += 1
-            else:
-                heap_pop(heap, size)
-                size -= 1
+            run, size = pass_end(event, run, size, ends, heap)
             event = next_end(run, size, ends, heap)
         change(row[job], -1, nodes, free, left)
         heap_push(heap, size, (time + fit[job]) << bits | job)
@@ -319,11 +316,7 @@ def seat_nodes(cluster, first, past, until, best, planner):
                     change(row[event & mask], 1, spare, free, left)
                 else:
                     change(row[event & mask], 1, nodes, free, left)
-                if event == ends[run]:
-                    run += 1
-                else:
-                    heap_pop(heap, size)
-                    size -= 1
+                run, size = pass_end(event, run, size, ends, heap)
                 event = next_end(run, size, ends, heap)
             fits = placed(row[job], cluster, best, planner)
         if not fits:
@@ -355,40 +348,9 @@ def placed(row, cluster, best, planner):
 
     In the best plan or a trial.
     """
-    if best:
-        return place(row, cluster, planner.nodes, planner.free, planner.left)
-    return place(row, cluster, planner.spare, planner.free, planner.left)
-
-
-@apart
-def place(row, cluster, nodes, free, left):
-    """Put a job on the first nodes that have room for it, and return whether it fits.
-
-    Nothing is taken yet.
-    """
-    if not within_limits(row, cluster, nodes, left):
-        return False
-    asked, at = nodes.requests, nodes.begin[row]
-    needed = asked.chunks[row]
-    plain = needed == 1 and asked.whole[row] == 0 and asked.properties[row] == 0  # most jobs are
-    for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
-        if plain:
-            resource = 0
-            while resource < free.shape[1] and asked.each[row, resource] <= free[node, resource]:
-                resource += 1
-            room = 1 if resource == free.shape[1] else 0
-        else:
-            room = min(room_on(node, row, nodes, free), needed)
-        if room > 0:
-            nodes.node[at] = node
-            nodes.chunk[at] = room
-            at += 1
-            needed -= room
-            if needed == 0:
-                nodes.held[row] = at - nodes.begin[row]
-                nodes.cluster[row] = cluster
-                return True
-    return False
+    return within_limits(row, cluster, planner.nodes, planner.left) and choose(
+        row, cluster, planner.nodes if best else planner.spare, planner.free
+    )
 
 
 @kernel

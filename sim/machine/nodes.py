@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pandas as pd
 
-from features.jit import kernel
+from features.jit import apart, kernel
 
 PROCS, MEMORY_KIB, GPUS, DISK_KIB = range(4)
 """Resources of a node. A machine has the first ones of them, as many as it needs."""
@@ -204,22 +204,33 @@ def fits(row, cluster, nodes, free, left):
     return False
 
 
-@kernel
+@apart
 def choose(row, cluster, nodes, free):
-    """Put a job that fits on the first nodes with room; note them, and take nothing yet."""
-    needed = nodes.requests.chunks[row]
-    at = nodes.begin[row]
-    node = nodes.first[cluster]
-    while needed > 0:
-        room = min(room_on(node, row, nodes, free), needed)
+    """Put a job on the first nodes with room, and return whether there are enough.
+
+    They are noted; nothing is taken yet.
+    """
+    asked, at = nodes.requests, nodes.begin[row]
+    needed = asked.chunks[row]
+    plain = needed == 1 and asked.whole[row] == 0 and asked.properties[row] == 0  # most jobs are
+    for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
+        if plain:
+            resource = 0
+            while resource < free.shape[1] and asked.each[row, resource] <= free[node, resource]:
+                resource += 1
+            room = 1 if resource == free.shape[1] else 0
+        else:
+            room = min(room_on(node, row, nodes, free), needed)
         if room > 0:
             nodes.node[at] = node
             nodes.chunk[at] = room
             at += 1
             needed -= room
-        node += 1
-    nodes.held[row] = at - nodes.begin[row]
-    nodes.cluster[row] = cluster
+            if needed == 0:
+                nodes.held[row] = at - nodes.begin[row]
+                nodes.cluster[row] = cluster
+                return True
+    return False
 
 
 @kernel
