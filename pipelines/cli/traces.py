@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from features.errors import one_line
 from pipelines.cli.options import note
+
+if TYPE_CHECKING:
+    from pipelines.sources.catalogue import Entry
 
 
 @click.command()
@@ -34,6 +39,15 @@ def _list() -> None:
             state = str(entry.path)
         else:
             state = f"queuecast fetch {name}" if entry.remote else f"missing: {entry.path}"
-        rows.append([name, one_line(entry.title), str(entry.procs or ""), entry.missing_request, state])
-    headings = ["name", "what it is", "processors", "missing requests", "state"]
-    Table("", headings, rows, left=["what it is", "missing requests", "state"]).show()
+        rows.append([name, one_line(entry.title), str(entry.procs or ""), entry.missing_request, _checksum(entry), state])
+    headings = ["name", "what it is", "processors", "missing requests", "checksum", "state"]
+    Table("", headings, rows, left=["what it is", "missing requests", "checksum", "state"]).show()
+
+
+def _checksum(entry: Entry) -> str:
+    """Say where the checksum of a trace comes from."""
+    if entry.recorded:
+        return f"recorded {entry.recorded}"
+    if entry.unrecorded:
+        return "by first download"
+    return "stated" if entry.checked else ""

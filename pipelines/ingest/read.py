@@ -61,7 +61,7 @@ def find_entry(spec: str, catalogue: Mapping[str, Entry] | None = None) -> Entry
     """Return the catalogue's entry for TRACE, or None where TRACE is a file.
 
     Raises InputError, listing the known names, where it is neither. A file that is called like an entry and has the entry's
-    checksum is that trace: the entry, placed there.
+    checksum, or the first one where that is unknown yet, is that trace: the entry, placed there.
     """
     entries = load_catalogue() if catalogue is None else catalogue
     entry = entries.get(spec) or entries.get(spec.lower())
@@ -78,9 +78,12 @@ def _copy_of(entries: Mapping[str, Entry], spec: str | Path) -> Entry | None:
     """Return the entry whose trace the file is, by name and checksum, placed at that file."""
     try:
         entry = entries.get(trace_name(spec))
-        if entry is None or not entry.checked:
+        if entry is None or not (entry.checked or entry.unrecorded):
             return None
-        entry.check(load(spec))
+        source = load(spec)
+        if entry.unrecorded:
+            entry = replace(entry, sha256_content=source.sha256_content)
+        entry.check(source)
     except InputError:
         return None  # another file: its errors are reported where it is read
     return replace(entry, place=str(Path(spec).absolute()))
@@ -99,6 +102,12 @@ def is_accounting(path: str | Path) -> bool:
         return _kind(Source(str(path))) == "slurm"
     except InputError:
         return False
+
+
+def check_kind(source: Source) -> None:
+    """Raise InputError for a file whose beginning is not that of any kind of trace."""
+    if not _is_parquet(source.path):
+        _kind(source)
 
 
 def _is_parquet(path: str | Path) -> bool:
@@ -135,6 +144,10 @@ def _kind(source: Source) -> str:
 def _read_entry(entry: Entry, timezone: str | None) -> Trace:
     if entry.remote and not entry.path.exists():
         raise InputError(f"{entry.name}: not fetched yet: run `queuecast fetch {entry.name}`")
+    if entry.unrecorded:
+        raise InputError(
+            f"{entry.path}: has no recorded checksum yet: run `queuecast fetch {entry.name}`, which records it without a download"
+        )
     parquet = entry.format == "parquet" or (not entry.format and _is_parquet(entry.path))
     if not parquet or entry.checked:
         source = load(entry.path)

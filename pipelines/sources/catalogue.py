@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -20,6 +20,7 @@ from features.jobs.cleaning import MISSING_REQUEST
 from features.names import check_name
 from pipelines.ingest.localtime import zone
 from pipelines.ingest.source import Source
+from pipelines.sources.recorded import Recorded, checksums, recorded
 from pipelines.sources.settings import read_settings
 from pipelines.storage.home import archive, home
 from pipelines.storage.permissions import check_owner
@@ -27,6 +28,9 @@ from pipelines.storage.permissions import check_owner
 PACKAGED = Path(__file__).with_name("catalogue.toml")
 FORMATS = ("swf", "slurm", "parquet", "generated")
 PROCESSORS = ("cpus", "nodes")
+RECORDED = "recorded"
+"""Stated in place of ``sha256_content`` where it is recorded at the first download (:mod:`pipelines.sources.recorded`)."""
+_NO_KEYS = ("name", "stated_in", "recorded")
 _LONGEST_NAME = 255  # bytes, in all common file systems
 
 
@@ -34,7 +38,7 @@ _LONGEST_NAME = 255  # bytes, in all common file systems
 class Entry:
     """One trace of a catalogue; the keys are explained in ``catalogue.toml``.
 
-    ``stated_in`` is the file that has the entry.
+    ``stated_in`` is the file that has the entry; ``recorded`` is the day on which its checksum was recorded, if it was not stated.
     """
 
     name: str
@@ -52,6 +56,7 @@ class Entry:
     grows: bool | None = None
     since: str = ""
     stated_in: Path = PACKAGED
+    recorded: str = ""
 
     @property
     def remote(self) -> bool:
@@ -68,15 +73,24 @@ class Entry:
     @property
     def checked(self) -> bool:
         """Tell whether the entry has a checksum."""
-        return bool(self.sha256 or self.sha256_content)
+        return bool(self.sha256 or self.sha256_content) and not self.unrecorded
+
+    @property
+    def unrecorded(self) -> bool:
+        """Tell whether the first download will give the entry its checksum."""
+        return self.sha256_content == RECORDED
 
     def check(self, source: Source) -> None:
-        """Raise InputError unless a file has the checksums stated here."""
+        """Raise InputError unless a file has the checksums stated here, or recorded."""
+        of, remedy = self.stated_in.name, ""
+        if self.recorded:
+            of = f"{checksums().name}, as first downloaded on {self.recorded}"
+            remedy = f"; to take another, remove {self.path} and its address's table in {checksums()}"
         for key, found in (("sha256", source.sha256), ("sha256_content", source.sha256_content)):
             stated = getattr(self, key)
-            if stated and stated != found:
+            if stated not in ("", RECORDED, found):
                 raise InputError(
-                    f"{source.path}: is not the trace {self.name} of {self.stated_in.name}: {key} is {found[:12]}..., not {stated[:12]}..."
+                    f"{source.path}: is not the trace {self.name} of {of}: {key} is {found[:12]}..., not {stated[:12]}...{remedy}"
                 )
 
 
@@ -90,7 +104,14 @@ def load_catalogue() -> dict[str, Entry]:
         entries |= read_catalogue(site)
     if remembered().is_file():
         entries |= read_catalogue(remembered())
-    return entries
+    known = recorded()
+    return {name: _with_recorded(entry, known.get(entry.place)) for name, entry in entries.items()}
+
+
+def _with_recorded(entry: Entry, known: Recorded | None) -> Entry:
+    if known is None or not entry.unrecorded:
+        return entry
+    return replace(entry, sha256_content=known.sha256_content, recorded=known.since)
 
 
 _REGISTRY = {"keep_versions", "keep_days", "wait_s"}
@@ -152,12 +173,13 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
     if path != PACKAGED:  # which tests validate, so that a simulation need not import pydantic for it
         from pipelines.sources.validation import validated
 
-        validated(Entry, table, f"{path}: traces.{name}", left_out=("name", "stated_in"))
+        validated(Entry, table, f"{path}: traces.{name}", left_out=_NO_KEYS)
     for key in ("procs", "cpus_per_node"):
         if not 1 <= table.get(key, 1) <= limits.PROCESSORS:
             refuse(key, f"must be from 1 to {limits.PROCESSORS:,}, not {shown(table[key], 20)}")
     for key in ("sha256", "sha256_content"):
-        if not re.fullmatch(r"|[0-9a-f]{64}", table.get(key, "")):
+        stated = table.get(key, "")
+        if not re.fullmatch(r"|[0-9a-f]{64}", stated) and (key, stated) != ("sha256_content", RECORDED):
             refuse(key, "must be 64 hexadecimal digits in lower case")
     if "since" in table:
         try:
@@ -172,6 +194,8 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
     entry = Entry(name=name, stated_in=path, **table)
     if entry.place and path != PACKAGED and (wrong := _unusable(entry)):
         refuse("place", f"{shown(entry.place)} {wrong}")
+    if entry.unrecorded and not entry.remote:
+        refuse("sha256_content", f"can be {RECORDED!r} for an address only: it is recorded at the first download")
     if (entry.format == "generated") == bool(entry.place):
         refuse("place", "is missing" if not entry.place else "has no meaning for a generated workload")
     return entry

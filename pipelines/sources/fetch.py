@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pooch
@@ -12,18 +13,22 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 
 from features import limits
 from features.errors import InputError, printable
+from pipelines.ingest.read import check_kind
 from pipelines.ingest.source import load
 from pipelines.sources.catalogue import Entry
+from pipelines.sources.recorded import checksums, record
 from pipelines.storage.atomic import replacing
 
 _CHUNK = 1 << 16
 
 
-def fetch(name: str, catalogue: Mapping[str, Entry], directory: Path) -> Path:
+def fetch(name: str, catalogue: Mapping[str, Entry], directory: Path, note: Callable[[str], None]) -> Path:
     """Return the file of the catalogue trace ``name`` in ``directory``; download if needed.
 
-    Progress goes to standard error. Raises InputError for an unknown trace, a missing checksum, no network or no room, or a
-    download that is not what the catalogue states; then nothing is left behind, and an earlier file stays.
+    Progress goes to standard error. A checksum that the catalogue leaves to the first download is recorded then, or from a file
+    that is there already, and ``note`` is told in one line. Raises InputError for an unknown trace, a missing checksum, no network
+    or no room, or a download that is not what the catalogue states or was recorded; then nothing is left behind, and an earlier
+    file stays.
     """
     entry = catalogue.get(name) or catalogue.get(name.lower())
     remote = sorted(entry.name for entry in catalogue.values() if entry.remote)
@@ -31,18 +36,18 @@ def fetch(name: str, catalogue: Mapping[str, Entry], directory: Path) -> Path:
         raise InputError(f"{name}: no trace of the catalogue; known: {', '.join(remote)}")
     if not entry.remote:
         raise InputError(f"{name}: needs no fetching, it is {'generated' if not entry.place else entry.path}")
-    if not entry.checked:
+    if not entry.checked and not entry.unrecorded:
         raise InputError(
             f"{entry.stated_in}: traces.{entry.name}: has neither sha256 nor sha256_content, so a download from {entry.place} could not be checked"
         )
     path = directory / entry.path.name
-    if _is_right(path, entry):
+    if _is_right(path, entry, note):
         return path
     try:
         with replacing(path) as temporary:
             _download(entry.place, temporary)
             try:
-                entry.check(load(temporary))
+                _check(temporary, entry, note)
             except InputError as error:
                 raise InputError(f"{entry.place}: {str(error).removeprefix(f'{temporary}: ')}") from error
     except requests.RequestException as error:
@@ -52,12 +57,30 @@ def fetch(name: str, catalogue: Mapping[str, Entry], directory: Path) -> Path:
     return path
 
 
-def _is_right(path: Path, entry: Entry) -> bool:
+def _is_right(path: Path, entry: Entry, note: Callable[[str], None]) -> bool:
     try:
-        entry.check(load(path))
+        _check(path, entry, note)
     except InputError:  # missing or damaged: fetch it again
         return False
     return True
+
+
+def _check(path: Path, entry: Entry, note: Callable[[str], None]) -> None:
+    """Raise InputError unless the file is the entry's; record its checksum if it is the first.
+
+    Only that of a file that begins like a trace, so that no server's page of errors becomes the trace for good.
+    """
+    source = load(path)
+    if entry.unrecorded:
+        check_kind(source)
+        kept = record(entry.place, source.sha256_content)
+        if kept.sha256_content == source.sha256_content:
+            note(
+                f"{entry.name}: Queuecast does not know this file's checksum, so that of this first copy was recorded: sha256_content "
+                f"{kept.sha256_content[:12]}... in {checksums()}; later copies must have the same"
+            )
+        entry = replace(entry, sha256_content=kept.sha256_content, recorded=kept.since)
+    entry.check(source)
 
 
 def _download(address: str, path: Path) -> None:

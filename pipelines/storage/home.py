@@ -12,6 +12,7 @@ _DECIDING = (
     "",
     "traces.toml",
     "systems.toml",
+    "checksums.toml",
     "mlflow.db",
     "mlartifacts",
     "lake",

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import threading
 import tomllib
-from collections.abc import Iterator
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -22,8 +19,7 @@ from pipelines.cli.inspect import command as inspect_command
 from pipelines.cli.traces import command as traces_command
 from pipelines.ingest.canonical import write_canonical
 from pipelines.ingest.read import find_entry, read_trace
-from pipelines.sources.catalogue import PACKAGED, Entry, load_catalogue, remembered
-from pipelines.sources.fetch import fetch
+from pipelines.sources.catalogue import PACKAGED, Entry, load_catalogue, read_catalogue, remembered
 from pipelines.sources.traces import forget, read_known, remember
 from pipelines.sources.validation import validated
 from pipelines.storage.home import archive, home
@@ -61,13 +57,13 @@ def test_every_packaged_trace_can_be_made_or_fetched_and_checked() -> None:
     entries = load_catalogue()
     assert "generated" in entries
     for entry in entries.values():
-        assert entry.format == "generated" or (entry.remote and entry.checked)
+        assert entry.format == "generated" or (entry.remote and entry.checked != entry.unrecorded)
         assert entry.title
         assert entry.stated_in == PACKAGED
 
 
 @needs_shared
-@pytest.mark.parametrize("name", [entry.name for entry in load_catalogue().values() if entry.remote])
+@pytest.mark.parametrize("name", [entry.name for entry in read_catalogue(PACKAGED).values() if entry.remote and entry.checked])
 def test_the_checksums_of_the_packaged_traces_are_those_of_their_content(name: str) -> None:
     entry = load_catalogue()[name]
     content = gzip.decompress((SHARED / "traces" / entry.path.name).read_bytes())
@@ -304,7 +300,10 @@ def test_what_is_no_trace_is_refused(elsewhere: Path) -> None:
     (elsewhere / "damaged.parquet").write_bytes(b"PAR1 and no more")
     known = ", ".join(sorted(load_catalogue()))
     for spec, error in (
-        ("kth-sp2", f"kth-sp2: no such file and no trace of the catalogue; did you mean kth-sp2-1996-2.1-cln? known: {known}"),
+        (
+            "kth-sp2",
+            f"kth-sp2: no such file and no trace of the catalogue; did you mean kth-sp2-1996-2 or kth-sp2-1996-2.1-cln? known: {known}",
+        ),
         ("xyz", f"xyz: no such file and no trace of the catalogue; known: {known}"),
         ("xyz.swf", "xyz.swf: no such file"),
         ("logs/xyz", "logs/xyz: no such file"),
@@ -338,128 +337,6 @@ def test_home_is_where_the_environment_says(elsewhere: Path, monkeypatch: pytest
     assert home() == elsewhere / ".queuecast"
 
 
-# Fetching
-
-
-class _Archive(BaseHTTPRequestHandler):
-    """Sends a trace in the way its address asks for."""
-
-    def do_GET(self) -> None:
-        self.server.asked.append(self.path)  # type: ignore[attr-defined]
-        if "missing" in self.path:
-            return self.send_error(404)
-        self.send_response(200)
-        body = b"<html>gone</html>" if "html" in self.path else PACKED
-        offered = "gzip" in self.headers.get("Accept-Encoding", "")
-        if "unpacking" in self.path or ("negotiating" in self.path and offered):
-            self.send_header("Content-Encoding", "gzip")
-        if "chunked" not in self.path:
-            self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body[:-10] if "truncated" in self.path or "chunked" in self.path else body)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def server() -> Iterator[HTTPServer]:
-    with HTTPServer(("127.0.0.1", 0), _Archive) as running:
-        running.asked = []  # type: ignore[attr-defined]
-        threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
-        yield running
-        running.shutdown()
-
-
-def remote(server: HTTPServer, path: str, **keys: str) -> dict[str, Entry]:
-    checks = keys or {"sha256": sha256(PACKED).hexdigest()}
-    return {"a": Entry("a", place=f"http://127.0.0.1:{server.server_port}/{path}", stated_in=Path("site.toml"), **checks)}  # type: ignore[arg-type]
-
-
-def test_a_trace_is_fetched_once_and_then_read(server: HTTPServer, elsewhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    catalogue = remote(server, "l_a/A-1.swf.gz")
-    path = fetch("a", catalogue, archive())
-    assert path == elsewhere / "home" / "archive" / "A-1.swf.gz"
-    assert path.read_bytes() == PACKED
-    assert list(archive().iterdir()) == [path]
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert "A-1.swf.gz" in printed.err
-    assert fetch("A", catalogue, archive()) == path
-    assert server.asked == ["/l_a/A-1.swf.gz"]  # type: ignore[attr-defined]
-    assert read_trace("a", catalogue=catalogue).procs == 64
-
-
-def test_a_damaged_file_is_fetched_anew(server: HTTPServer) -> None:
-    catalogue = remote(server, "A-1.swf.gz")
-    archive().mkdir(parents=True)
-    (archive() / "A-1.swf.gz").write_bytes(PACKED[:-3])
-    assert fetch("a", catalogue, archive()).read_bytes() == PACKED
-
-
-def test_a_server_that_unpacks_on_the_way_does_no_harm_where_the_content_is_checked(server: HTTPServer) -> None:
-    catalogue = remote(server, "unpacking/A-1.swf.gz", sha256_content=sha256(SWF.encode()).hexdigest())
-    assert fetch("a", catalogue, archive()).read_bytes() == SWF.encode()
-    assert read_trace("a", catalogue=catalogue).procs == 64
-
-
-def test_a_server_is_asked_not_to_unpack_so_that_the_file_is_the_archives(server: HTTPServer) -> None:
-    catalogue = remote(server, "negotiating/A-1.swf.gz")
-    assert fetch("a", catalogue, archive()).read_bytes() == PACKED
-
-
-@pytest.mark.parametrize(
-    ("path", "keys", "error"),
-    [
-        ("A-1.swf.gz", {"sha256": "0" * 64}, "is not the trace a of site.toml: sha256 is {found}..., not 000000000000..."),
-        ("html/A-1.swf.gz", {"sha256_content": "0" * 64}, "is not the trace a of site.toml: sha256_content is {html}..., not 000000000000..."),
-        ("truncated/A-1.swf.gz", {}, "cannot be fetched: the connection ended before the file did"),
-        ("chunked/A-1.swf.gz", {}, "truncated: the gzip data end before their end mark"),
-        ("missing/A-1.swf.gz", {}, "cannot be fetched: the server answers 404 Not Found"),
-    ],
-)  # fmt: skip
-def test_what_does_not_arrive_whole_and_right_leaves_nothing_and_keeps_what_was_there(
-    path: str, keys: dict[str, str], error: str, server: HTTPServer
-) -> None:
-    catalogue = remote(server, path, **keys)
-    found, html = sha256(PACKED).hexdigest()[:12], sha256(b"<html>gone</html>").hexdigest()[:12]
-    expected = f"{catalogue['a'].place}: {error.format(found=found, html=html)}"
-    assert message(fetch, "a", catalogue, archive()) == expected
-    assert list(archive().iterdir()) == []
-    (archive() / "A-1.swf.gz").write_bytes(b"old")
-    assert message(fetch, "a", catalogue, archive()) == expected
-    assert [file.read_bytes() for file in archive().iterdir()] == [b"old"]
-
-
-def test_no_network_is_said_in_one_line() -> None:
-    with HTTPServer(("127.0.0.1", 0), _Archive) as closed:
-        catalogue = remote(closed, "A-1.swf.gz")
-    assert (
-        message(fetch, "a", catalogue, archive())
-        == f"{catalogue['a'].place}: cannot be fetched: no connection (is there a network?)"
-    )
-    assert list(archive().iterdir()) == []
-
-
-def test_a_disk_that_takes_nothing_is_said_in_one_line(server: HTTPServer, elsewhere: Path) -> None:
-    (elsewhere / "file").write_text("")
-    catalogue = remote(server, "A-1.swf.gz")
-    assert message(fetch, "a", catalogue, elsewhere / "file") == f"{elsewhere}/file/A-1.swf.gz: cannot be written: File exists"
-    assert server.asked == []  # type: ignore[attr-defined]
-
-
-def test_what_cannot_be_fetched_is_refused_before_anything_is_asked(server: HTTPServer) -> None:
-    unchecked = {"a": Entry("a", place=f"http://127.0.0.1:{server.server_port}/A-1.swf.gz", stated_in=Path("site.toml"))}
-    assert message(fetch, "a", unchecked, archive()) == (
-        f"site.toml: traces.a: has neither sha256 nor sha256_content, so a download from {unchecked['a'].place} could not be checked"
-    )
-    local = {"a": Entry("a", place="b.swf", stated_in=Path("/x/site.toml")), "g": Entry("g", format="generated")}
-    assert message(fetch, "a", local, archive()) == "a: needs no fetching, it is /x/b.swf"
-    assert message(fetch, "g", local, archive()) == "g: needs no fetching, it is generated"
-    assert message(fetch, "z", remote(server, "x"), archive()) == "z: no trace of the catalogue; known: a"
-    assert server.asked == []  # type: ignore[attr-defined]
-
-
 def test_the_packaged_catalogue_which_no_simulation_validates_is_valid() -> None:
     for name, table in tomllib.loads(PACKAGED.read_text(encoding="utf-8"))["traces"].items():
-        assert validated(Entry, table, name, left_out=("name", "stated_in")) == table
+        assert validated(Entry, table, name, left_out=("name", "stated_in", "recorded")) == table

@@ -1,0 +1,68 @@
+"""Checksums recorded at first downloads, where the catalogue could not state them.
+
+``checksums.toml`` in the home directory holds a table an address: SHA-256 of the content, and the day. Later downloads and all
+reads are checked against it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import tomlkit
+from filelock import FileLock
+
+from features.errors import InputError, shown
+from pipelines.sources.settings import editable, read_settings
+from pipelines.storage.atomic import made_folder, write
+from pipelines.storage.home import home
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """SHA-256 of what was first downloaded from an address, and the day (2026-03-01)."""
+
+    sha256_content: str
+    since: str
+
+
+def checksums() -> Path:
+    """Return the file of recorded checksums."""
+    return home() / "checksums.toml"
+
+
+def recorded() -> dict[str, Recorded]:
+    """Return the recorded checksums by address. Raises InputError for a damaged file."""
+    path = checksums()
+    if not path.is_file():
+        return {}
+    found = {}
+    for place, table in read_settings(path, "checksums").items():
+        try:
+            found[place] = Recorded(**table)
+            if not re.fullmatch(r"[0-9a-f]{64}", found[place].sha256_content):
+                raise TypeError
+        except TypeError as error:
+            raise InputError(
+                f"{path}: {shown(place)} must have sha256_content (64 hexadecimal digits in lower case) and since (a day), nothing else"
+            ) from error
+    return found
+
+
+def record(place: str, sha256_content: str) -> Recorded:
+    """Record a checksum of the address ``place``; return what is recorded.
+
+    Which may be another one, if another process was first.
+    """
+    path = checksums()
+    made_folder(path.parent)
+    with FileLock(path.with_suffix(".lock")):
+        known = recorded()
+        if place not in known:
+            known[place] = Recorded(sha256_content, f"{datetime.now(UTC):%Y-%m-%d}")
+            document = editable(path)
+            document[place] = {"sha256_content": sha256_content, "since": known[place].since}
+            write(path, tomlkit.dumps(document))
+    return known[place]
