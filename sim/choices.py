@@ -29,7 +29,7 @@ from sim.kernel.corrections import CONDITIONAL, REQUESTED
 from sim.kernel.loop import NEVER, Settings
 from sim.kernel.passes import line_up_anew
 from sim.kernel.rollout import draw_runtimes, tell
-from sim.kernel.run import ABOVE, AREA, BELOW, MEASURED, RESPONSES, SLOWDOWNS, SUMS, WAITS, measured, run
+from sim.kernel.run import MEASURED, SUMS, measured, run, sums_of
 from sim.kernel.scratch import Scratch, Work
 from sim.kernel.state import CHOICE, CHOSEN, ENDED, FREE, NEXT, PLANS, Estimates, Jobs
 from sim.names import PLANNING, Scheduler
@@ -41,6 +41,7 @@ TIE = 1e-12
 """Policies that differ by no more than this in what is made least are equal."""
 BOUND_S = 10.0
 """The threshold of bounded slowdown."""
+_BOUNDS_S = np.array([BOUND_S])
 _WEIGHED = [MEASURED.index(name) for name in ("mean_bounded_slowdown", "awf_s", "p2sf_s")]
 _FEW = 256
 """Jobs for which there is room at first."""
@@ -137,7 +138,7 @@ class Choices:
         draw_runtimes(row[jobs] if len(row) else jobs, elapsed, arrays.requested, self._uniforms, self.quantiles, runtimes)
         sums = np.empty((len(self._ahead), self._count, SUMS))
         asked = NO_SWEEP._replace(
-            runtimes=runtimes, planned=state.planned[running], corrections=state.corrections[running], tau_s=BOUND_S
+            runtimes=runtimes, planned=state.planned[running], corrections=state.corrections[running], taus_s=_BOUNDS_S
         )
         for settings, results in zip(self._ahead, sums, strict=True):
             ahead.counters[FREE] = state.counters[FREE]
@@ -151,15 +152,5 @@ class Choices:
         state = self._work.state
         ended = state.ended[self._seen_ends : state.counters[ENDED]]
         self._seen_ends = int(state.counters[ENDED])
-        wait, runtime = (
-            (state.start[ended] - given.arrays.submit[ended]).astype(np.float64),
-            given.arrays.runtime[ended].astype(np.float64),
-        )
-        response, work = wait + runtime, given.arrays.procs[ended] * runtime
-        self._past[WAITS] += wait.sum()
-        self._past[SLOWDOWNS] += np.maximum(1.0, response / np.maximum(runtime, BOUND_S)).sum()
-        self._past[AREA] += work.sum()
-        self._past[RESPONSES] += (work * response).sum()
-        # (F^3 - Q^3) / p and (F^4 - Q^4) / p, as in sim.kernel.run
-        self._past[BELOW] += (work * (response * response + response * wait + wait * wait)).sum()
-        self._past[ABOVE] += (work * (response + wait) * (response * response + wait * wait)).sum()
+        wait, arrays = state.start[ended] - given.arrays.submit[ended], given.arrays
+        self._past += sums_of(wait, arrays.runtime[ended], arrays.procs[ended], _BOUNDS_S)

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from features.errors import InputError
 from sim.harm import Harm, harm
-from sim.kernel.orders import ALIASES, ALIASES_BEHIND, NO_WEIGHTS, ORDERS, STANDARDISED
+from sim.kernel.orders import ALIASES, ALIASES_BEHIND, NO_WEIGHTS, ORDERS, SCORE, STANDARDISED, changes_while_waiting
 from sim.kernel.passes import CONSERVATIVE, EASY, HARM, JUSTBF, LIST, ORIGBF, PLANRS, STRICT
 from sim.planning import OrigBF, PlanRS, orig_bf, plan_rs
 from sim.rollout import Rollout, rollout
+from sim.scores import Score, score
 
 ALGORITHMS: dict[str, int] = {
     **{"EASY": EASY, "JustBF": JUSTBF, "Conservative": CONSERVATIVE, "Harm": HARM},
@@ -30,19 +32,27 @@ PLANNERS = ("PlanRS", "OrigBF")
 
 @dataclass(frozen=True)
 class Order:
-    """A queue order, with the weights of a mixed policy.
+    """A queue order, with the weights of a mixed policy, or with a ``score``.
 
-    ``weights`` are on (n, r, wait, r/n, expansion, r n), the features raw or ``standardised``.
+    ``weights`` are on (n, r, wait, r/n, expansion, r n), the features raw or ``standardised``; or the values of the score.
     """
 
     name: str = "FCFS"
     weights: tuple[float, ...] = NO_WEIGHTS
     standardised: bool = False
+    score: Score | None = None
 
     @property
     def code(self) -> int:
         """Return the integer of :mod:`sim.kernel.orders`."""
+        if self.score is not None:
+            return SCORE
         return STANDARDISED if self.standardised else ORDERS[self.name]
+
+    @property
+    def changes(self) -> bool:
+        """Tell whether the order of two waiting jobs can change."""
+        return self.score.changes if self.score is not None else changes_while_waiting(self.code, self.weights)
 
 
 @dataclass(frozen=True)
@@ -114,7 +124,7 @@ def scheduler(name: str) -> Scheduler:
         return _planning(name, known[planning[1].upper()], planning[2] or "", rush)
     stated = re.search(r"EASY\(RESERVATIONS=([1-9]\d{0,8})\)", base.upper())
     plain = base.upper().replace(stated[0], "EASY") if stated else base.upper()
-    parts = re.split(r"-(?![^(]*\))", plain)  # at hyphens, but not at signs between brackets
+    parts = _parts(plain)
     at = next((i for i, part in enumerate(parts) if part in known), None)
     if at is None and plain in {**ORDERS, **ALIASES}:
         raise InputError(
@@ -136,6 +146,18 @@ def scheduler(name: str) -> Scheduler:
     if algorithm not in BACKFILLING:
         raise InputError(f"unknown scheduler {name!r}: {algorithm} has one queue and takes no order behind it; {grammar()}")
     return Scheduler(name, algorithm, order, _order(parts[at + 1], ALIASES_BEHIND, name), reservations, rush)
+
+
+def _parts(text: str) -> list[str]:
+    """Split a name at its hyphens, but not at signs between brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "-" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
 
 
 def _choosing(name: str, options: str, rush: Rush | None) -> Scheduler:
@@ -190,6 +212,12 @@ def _rush(name: str) -> tuple[str, Rush | None]:
 
 
 def _order(text: str, aliases: dict[str, str], name: str) -> Order:
+    if scored := re.fullmatch(r"SCORE\((.*)\)", text, re.DOTALL):
+        try:
+            made = score(scored[1])
+        except InputError as error:
+            raise InputError(f"scheduler: {error}" if len(name) > 200 else f"scheduler {name!r}: {error}") from error
+        return Order("SCORE", made.weights, score=made)
     mixed = re.fullmatch(r"MIXED\(([^;]*)(;STANDARDISED)?\)", text)
     if mixed:
         try:
@@ -207,6 +235,15 @@ def _order(text: str, aliases: dict[str, str], name: str) -> Order:
     return Order(order)
 
 
+def with_numbers(plan: Scheduler, numbers: Sequence[float]) -> str:
+    """Return the name of ``plan`` with other weights, or other parameters of its score."""
+    if plan.order.score is not None:
+        order = f"SCORE({plan.order.score.with_values(numbers)})"
+    else:
+        order = f"MIXED({','.join(map(repr, numbers))}{';standardised' if plan.order.standardised else ''})"
+    return "-".join((order, *_parts(plan.name)[1:]))
+
+
 def grammar() -> str:
     """Return one line with all scheduler names."""
     orders = " ".join(order for order in ORDERS if order != "MIXED")
@@ -214,7 +251,7 @@ def grammar() -> str:
         f"known: [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} EASY(reservations=k) Harm(memory=1,...) "
         "Rollout(policies=EASY+SAF-EASY,...) PlanRS(iterations=300,...) OrigBF(reorder=0,...) "
         f"(only EASY takes a backfill order, Harm, Rollout, PlanRS and OrigBF none) and orders {orders} "
-        "MIXED(w1,w2,w3) MIXED(w1,...,w6) MIXED(...;standardised) "
+        "MIXED(w1,w2,w3) MIXED(w1,...,w6) MIXED(...;standardised) SCORE(FORMULA) as in SCORE(r**a*n;a=2)-EASY-SPF "
         "(SJF for SPF, WFP for WFP3; EASY-SJBF is FCFS-EASY-SPF), "
         "and +RUSH(model=...,skips=10,classes=variation) behind any where jobs run on a monitored cluster"
     )

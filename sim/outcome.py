@@ -34,7 +34,7 @@ from sim.names import PLANNERS, PLANNING, Scheduler
 from sim.planner import PlanLog, Searches, Sizes, as_planner, no_planner, pool_as_cluster, queues
 from sim.planning import PlanRS
 from sim.policy import Policy, kernel_settings
-from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, OnClusters, Prepared, as_predictor, inputs, told_quantiles
+from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, OnClusters, Prepared, as_predictor, inputs, scoring_of, told_quantiles
 from sim.python_predictor import Conversation
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -129,7 +129,15 @@ def outcome(
     plans = plan.policies or (plan,)
     settings = [
         kernel_settings(
-            policy, each, given.code, given.bits, workload.origin, midnight, machine is not None, workload.waits is not None
+            policy,
+            each,
+            given.code,
+            given.bits,
+            workload.origin,
+            midnight,
+            machine is not None,
+            workload.waits is not None,
+            scoring_of(each, workload, clock),
         )
         for each in plans
     ]

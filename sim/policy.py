@@ -14,9 +14,11 @@ from features.errors import InputError
 from models.runtime.dispatch import OUTSIDE, answers_apart
 from sim.kernel.corrections import CORRECTIONS
 from sim.kernel.loop import NEVER, Settings
-from sim.kernel.orders import FCFS, changes_while_waiting
+from sim.kernel.orders import FCFS
+from sim.kernel.scores import Scoring
 from sim.names import ALGORITHMS, BACKFILLING, PLANNERS, Scheduler
 from sim.names import scheduler as named_scheduler
+from sim.scores import as_scoring
 from sim.semantics import semantics as named_semantics
 from sim.users.names import OPEN
 from sim.users.names import users as named_users
@@ -85,6 +87,10 @@ class Policy(NamedTuple):
         return plan
 
 
+NO_SCORES = as_scoring(None, None, 0)
+"""The programs of a policy whose orders are no scores."""
+
+
 def kernel_settings(
     policy: Policy,
     plan: Scheduler,
@@ -94,19 +100,20 @@ def kernel_settings(
     midnight: int = NEVER,
     monitored: bool = False,
     dependent: bool = False,
+    scoring: Scoring = NO_SCORES,
 ) -> Settings:
     """Return the policy as the kernel's codes, with ``plan`` for its scheduler.
 
     ``predictor`` is the predictor's code, ``bits`` are those of an event that number jobs, ``origin`` is the trace's second from
     which the kernel counts, ``midnight`` the first at which a predictor is retrained; ``monitored``: on a cluster with counters;
-    ``dependent``: some jobs wait for others.
+    ``dependent``: some jobs wait for others; ``scoring`` as :func:`sim.scores.as_scoring` makes it.
     """
     rules = named_semantics(policy.semantics)
     order, backfill = plan.order.code, plan.backfill.code
     # a starving job goes to the head of the primary queue only; where that queue is FCFS anyway nothing changes
     same_queue = plan.order == plan.backfill and (policy.starvation_s is None or order == FCFS)
-    backfill_changing = changes_while_waiting(backfill, plan.backfill.weights)
-    changing = backfill_changing or changes_while_waiting(order, plan.order.weights)
+    backfill_changing = plan.backfill.changes
+    changing = backfill_changing or plan.order.changes
     return Settings(
         algorithm=ALGORITHMS[plan.algorithm],
         reservations=plan.reservations,
@@ -142,4 +149,5 @@ def kernel_settings(
         midnight=midnight,
         monitored=monitored,
         bits=bits,
+        scoring=scoring,
     )

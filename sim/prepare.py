@@ -22,9 +22,12 @@ from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predicto
 from sim.kernel.corrections import CORRECTIONS, RENEWED
 from sim.kernel.dependencies import Dependencies
 from sim.kernel.run import SUMS, Sweep
+from sim.kernel.scores import Scoring
 from sim.kernel.state import Estimates, Jobs
 from sim.machine.nodes import Description, Layout, Requests, could_hold
+from sim.names import Scheduler
 from sim.policy import Policy
+from sim.scores import as_scoring
 
 TIMES_AND_PROCS = ("submit_s", "runtime_s", "procs", "requested_s")
 """Columns of whole numbers that the kernel reads."""
@@ -264,6 +267,14 @@ def _told(source: TablePredictor, jobs: pd.DataFrame) -> Memory:
     return Memory(keys=_plain(seconds.astype(np.int64)), row=np.arange(len(jobs)))
 
 
+def scoring_of(plan: Scheduler, workload: Prepared, clock: Clock) -> Scoring:
+    """Return the programs of ``plan``, where its orders are scores.
+
+    With what they need of the workload.
+    """
+    return as_scoring(plan.order.score, plan.backfill.score, workload.procs, partial(wall_clock_steps, workload.jobs, clock))
+
+
 def told_quantiles(source: Predictor, memory: Memory, jobs: pd.DataFrame) -> pd.DataFrame | None:
     """Return predicted quantiles at submission, a row a job, a column a level, or None."""
     told = None
@@ -327,7 +338,7 @@ def clock_bits(arrays: Jobs, estimates: Estimates, later: int = 0) -> int:
 _NOTHING = np.zeros(0, np.int64)
 NO_DEPENDENCIES = Dependencies(Jobs(*[_NOTHING] * 5), Estimates(*[_NOTHING] * 3), *[_NOTHING] * 12)
 
-NO_SWEEP = Sweep(np.zeros((0, SUMS)), np.zeros((0, 6)), np.zeros((0, 0), np.int64), _NOTHING, _NOTHING, 0.0, Memory())
+NO_SWEEP = Sweep(np.zeros((0, SUMS)), np.zeros((0, 6)), np.zeros((0, 0), np.int64), _NOTHING, _NOTHING, np.zeros(1), Memory())
 
 
 def as_dependencies(graph: Graph, arrays: Jobs, estimates: Estimates) -> tuple[Dependencies, Jobs, Estimates]:

@@ -1,6 +1,6 @@
-"""Sweeps: thousands of mixed policies on one workload, in about the time of simulating.
+"""Sweeps: thousands of mixed policies or scores on one workload.
 
-Legrand, Trystram & Zrigui (JSSPP 2018) search the space of weights week by week; that takes 10^5 to 10^6 simulations.
+They take about the time of simulating. Legrand, Trystram & Zrigui (JSSPP 2018) search the space of weights week by week; that takes 10^5 to 10^6 simulations.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ from features.clock import Clock
 from features.errors import InputError
 from models.runtime.dispatch import OUTSIDE
 from models.runtime.protocol import CompiledPredictor
+from sim.choices import room_for
 from sim.kernel.orders import NO_WEIGHTS
-from sim.kernel.run import MEASURED, SUMS, measured, run
+from sim.kernel.run import MEASURED, SUMS, measured, run, sums_of
 from sim.kernel.scratch import Scratch
 from sim.metrics.schedule_metrics import TAU_S
-from sim.outcome import TRACE_SECONDS, check_usable, load_kernel
+from sim.names import with_numbers
+from sim.outcome import TRACE_SECONDS, check_usable, load_kernel, outcome
 from sim.policy import Policy, kernel_settings
-from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, as_estimates, as_predictor, inputs, prepare
+from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, as_estimates, as_predictor, inputs, prepare, scoring_of
 
 MIXED = Policy("MIXED(1,0,0)-EASY-SPF")
 """The default policies of a sweep, those of Legrand, Trystram & Zrigui."""
+SWEPT = ("EASY", "JustBF", "List", "Strict")
+"""Algorithms of a sweep."""
 _CHUNK = 256
 """Number of policies that a thread computes at a time."""
 
@@ -42,6 +46,114 @@ def random_weights(count: int, features: int = 3, seed: int = 0) -> np.ndarray:
     return rng.dirichlet(np.ones(features), count) * rng.choice([-1.0, 1.0], (count, features))
 
 
+class PreparedSweep:
+    """One workload under a policy with many weights or parameters.
+
+    Made once, measured many times. ``policy`` is one of ``MIXED(...)`` or ``SCORE(...)`` with EASY, JustBF, List or Strict and any
+    order behind; its own weights or parameters do not matter. The predictor must be a table or compiled; one that is retrained each
+    night is, within each simulation, which takes as long as the training does. Several threads may measure at the same time.
+    InputError as :func:`sim.simulate`.
+    """
+
+    def __init__(
+        self,
+        jobs: pd.DataFrame,
+        *,
+        procs: int,
+        policy: Policy = MIXED,
+        clock: Clock = TRACE_SECONDS,
+        taus_s: Sequence[float] = (TAU_S,),
+    ) -> None:
+        self.plan = plan = policy.plan()
+        if (
+            plan.order.name not in ("MIXED", "SCORE")
+            or plan.algorithm not in SWEPT
+            or plan.rush is not None
+            or not policy.as_recorded
+        ):
+            raise InputError(
+                f"a sweep takes MIXED(...) or SCORE(...) with {', '.join(SWEPT)} on the jobs as recorded, not {policy.scheduler}"
+            )
+        self._policy, self._clock, self._jobs = policy, clock, jobs
+        self._source = as_predictor(policy.predictor)
+        self._workload = prepare(jobs, procs)
+        self._given = inputs(self._workload, self._source, policy, clock)
+        if self._given.code == OUTSIDE:
+            raise InputError(f"a sweep takes a predictor that is a table or compiled, and {self._source.name} is in Python")
+        self._taus_s = np.array(taus_s, np.float64)
+        self._retrained = isinstance(self._source, CompiledPredictor) and self._source.retrain is not None
+        self._mine = threading.local()
+        load_kernel()
+
+    def checked(self, parameters: Sequence[Sequence[float]] | np.ndarray) -> np.ndarray:
+        """Return weights or parameters as the kernel takes them, float64 [policies, numbers]."""
+        table = np.asarray(parameters, np.float64)
+        if self.plan.order.score is not None:
+            wanted = len(self.plan.order.score.parameters)
+            if table.ndim != 2 or table.shape[1] != wanted or not np.isfinite(table).all():
+                raise InputError(f"a sweep of {self.plan.order.score.formula} takes parameters [policies, {wanted}], all finite")
+            return np.ascontiguousarray(table)
+        if table.ndim != 2 or table.shape[1] not in (3, 6) or not np.isfinite(table).all() or not table.any(axis=1).all():
+            raise InputError("a sweep takes weights [policies, 3 or 6], finite and in no row all zero")
+        full = np.zeros((len(table), len(NO_WEIGHTS)))
+        full[:, : table.shape[1]] = table
+        return full
+
+    def sums(self, full: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return the sums of each row of :meth:`checked`, and the seconds it took.
+
+        Their columns are those of :mod:`sim.kernel.run`.
+        """
+        results = np.empty((len(full), SUMS + len(self._taus_s) - 1))
+        began = time.perf_counter()
+        if self._retrained:
+            for row, result in zip(full, results, strict=True):
+                self._simulate(row, result)
+        else:
+            self._run(full, results)
+        return results, time.perf_counter() - began
+
+    def _run(self, full: np.ndarray, results: np.ndarray) -> None:
+        """Simulate all rows in one call of the kernel."""
+        mine, given, workload, order = self._mine, self._given, self._workload, self.plan.order
+        if not hasattr(mine, "scratch"):
+            mine.scratch = Scratch()
+            mine.estimates = as_estimates(self._source, self._jobs, given.arrays, self._clock)[0]
+            mine.memory = given.memory.copied()
+        if order.score is None:
+            # one scheduler represents all: only the weights differ, and whether any of them lets the order change
+            order = replace(order, weights=(*NO_WEIGHTS[:4], float(full[:, 4].any()), NO_WEIGHTS[5]))
+        plan = replace(self.plan, order=order)
+        scoring = scoring_of(plan, workload, self._clock)
+        settings = kernel_settings(self._policy, plan, given.code, given.bits, workload.origin, scoring=scoring)
+        work = mine.scratch.work(len(self._jobs), workload.procs, **room_for((plan,), (settings,)))
+        asked = NO_SWEEP._replace(results=results, weights=full, taus_s=self._taus_s, memory=given.memory)
+        run(settings, given.arrays, mine.estimates, NO_DEPENDENCIES, *work, mine.memory, 0, asked)
+        check_usable(work.state, self._source.name, self._jobs)
+
+    def _simulate(self, row: np.ndarray, result: np.ndarray) -> None:
+        """Simulate one row, with a predictor that stops it to be retrained."""
+        policy = self._policy._replace(scheduler=with_numbers(self.plan, row.tolist()))
+        made = outcome(self._workload, policy, clock=self._clock)
+        arrays = self._workload.arrays
+        result[:] = sums_of(made.start - made.submit, arrays.runtime, arrays.procs, self._taus_s)
+
+    def table(self, sums: np.ndarray) -> pd.DataFrame:
+        """Return the metrics of :func:`sweep` from sums, a row each."""
+        names = [f"mean_bounded_slowdown_{tau_s:g}" for tau_s in self._taus_s[1:]]
+        metrics = pd.DataFrame(measured(sums, len(self._jobs)), columns=[*MEASURED, "max_wait_s", *names])
+        if names:
+            metrics = metrics.rename(columns={"mean_bounded_slowdown": f"mean_bounded_slowdown_{self._taus_s[0]:g}"})
+        return metrics
+
+    def measure(self, parameters: Sequence[Sequence[float]] | np.ndarray) -> pd.DataFrame:
+        """Return the metrics of :func:`sweep`, a row for each of ``parameters``.
+
+        This thread computes them.
+        """
+        return self.table(self.sums(self.checked(parameters))[0])
+
+
 def sweep(
     jobs: pd.DataFrame,
     weights: Sequence[Sequence[float]] | np.ndarray,
@@ -49,57 +161,33 @@ def sweep(
     procs: int,
     policy: Policy = MIXED,
     clock: Clock = TRACE_SECONDS,
-    tau_s: float = TAU_S,
+    tau_s: float | Sequence[float] = TAU_S,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """Return the metrics of ``policy`` on ``jobs`` with other weights, a row for each.
+    """Return the metrics of ``policy`` with other weights or parameters, a row for each.
 
-    Columns: ``mean_wait_s mean_bounded_slowdown awf_s p2sf_s``. ``policy`` is one of ``MIXED(...)-EASY-<backfill>``, whose own
-    weights do not matter; ``weights`` [policies, 3 or 6] are on (n, r, wait[, r/n, expansion, r n]). The predictor must be a
-    table or compiled. ``workers`` threads, by default one a core, share the workload; ``progress(done, policies)`` is called from
-    this thread. ``attrs["simulate_s"]`` of the result is the wall time of simulating and measuring alone, summed over threads.
-    Results and errors are otherwise those of :func:`sim.simulate`.
+    Columns: ``mean_wait_s mean_bounded_slowdown awf_s p2sf_s max_wait_s``; with several ``tau_s`` a column of bounded slowdown each,
+    ``mean_bounded_slowdown_10`` and so on. ``policy`` and predictor as :class:`PreparedSweep` takes them; ``weights`` are those of
+    ``MIXED``, [policies, 3 or 6] on (n, r, wait[, r/n, expansion, r n]), or the parameters of ``SCORE``, [policies, parameters].
+    ``workers`` threads, by default one a core, share the workload; ``progress(done, policies)`` is called from this thread.
+    ``attrs["simulate_s"]`` of the result is the wall time of simulating and measuring alone, summed over threads. Results and
+    errors are otherwise those of :func:`sim.simulate`.
     """
-    plan = policy.plan()
-    if plan.order.name != "MIXED" or plan.algorithm != "EASY" or not policy.as_recorded:
-        raise InputError(f"a sweep takes MIXED(...)-EASY-<order> on the jobs as recorded, not {policy.scheduler}")
-    table = np.asarray(weights, np.float64)
-    if table.ndim != 2 or table.shape[1] not in (3, 6) or not np.isfinite(table).all() or not table.any(axis=1).all():
-        raise InputError("a sweep takes weights [policies, 3 or 6], finite and in no row all zero")
-    full = np.zeros((len(table), len(NO_WEIGHTS)))
-    full[:, : table.shape[1]] = table
-    source = as_predictor(policy.predictor)
-    workload = prepare(jobs, procs)
-    given = inputs(workload, source, policy, clock)
-    if given.code == OUTSIDE:
-        raise InputError(f"a sweep takes a predictor that is a table or compiled, and {source.name} is in Python")
-    if isinstance(source, CompiledPredictor) and source.retrain is not None:
-        raise InputError(f"a sweep cannot stop to retrain a predictor, and {source.name} is retrained each night")
-    # one scheduler represents all: only the weights differ, and whether any of them lets the order change
-    order = replace(plan.order, weights=(*NO_WEIGHTS[:4], float(full[:, 4].any()), NO_WEIGHTS[5]))
-    plan = replace(plan, order=order)
-    results = np.empty((len(full), SUMS))
-    mine = threading.local()
-    load_kernel()
+    taus_s = np.atleast_1d(np.asarray(tau_s, np.float64)).tolist()
+    prepared = PreparedSweep(jobs, procs=procs, policy=policy, clock=clock, taus_s=taus_s)
+    full = prepared.checked(weights)
+    results: dict[int, np.ndarray] = {}
 
     def chunk(first: int) -> tuple[int, float]:
-        if not hasattr(mine, "scratch"):
-            mine.scratch = Scratch()
-            mine.estimates = as_estimates(source, jobs, given.arrays, clock)[0]
-            mine.memory = given.memory.copied()
-        part = slice(first, first + _CHUNK)
-        settings = kernel_settings(policy, plan, given.code, given.bits, workload.origin)
-        work = mine.scratch.work(len(jobs), procs, two=not settings.one_queue)
-        asked = NO_SWEEP._replace(results=results[part], weights=full[part], tau_s=float(tau_s), memory=given.memory)
-        began = time.perf_counter()
-        run(settings, given.arrays, mine.estimates, NO_DEPENDENCIES, *work, mine.memory, 0, asked)
-        took = time.perf_counter() - began
-        check_usable(work.state, source.name, jobs)
-        return len(full[part]), took
+        results[first], took = prepared.sums(full[first : first + _CHUNK])
+        return len(results[first]), took
 
-    seconds = _in_threads(chunk, range(0, len(full), _CHUNK), workers, len(full), progress)
-    metrics = pd.DataFrame(measured(results, len(jobs)), columns=list(MEASURED))
+    begins = range(0, len(full), _CHUNK)
+    seconds = _in_threads(chunk, begins, workers, len(full), progress)
+    metrics = prepared.table(
+        np.concatenate([results[first] for first in begins]) if len(full) else np.empty((0, SUMS + len(taus_s) - 1))
+    )
     metrics.attrs["simulate_s"] = seconds
     return metrics
 

@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from features.jit import apart, kernel
-from sim.kernel.orders import STANDARDISED
+from sim.kernel.orders import SCORE, STANDARDISED
 from sim.kernel.passes import backfill_key, order_changes, primary_key
 from sim.kernel.planning_seats import Planner
+from sim.kernel.scores import look_around
 from sim.kernel.standardised import standardise
 from sim.kernel.state import PLANS, STARVING, WAITING, begin_to_run, start_job
 from sim.machine.nodes import Nodes, change, choose
@@ -147,6 +148,8 @@ def line_up(settings, now, jobs, estimates, state, clusters):
         standardise(settings.given_weights, settings.weights, front.job, 0, waiting, jobs, estimates, now)
     if settings.backfill == STANDARDISED:
         standardise(settings.given_backfill_weights, settings.backfill_weights, front.job, 0, waiting, jobs, estimates, now)
+    if settings.order == SCORE or settings.backfill == SCORE:
+        look_around(settings.scoring, front.job, 0, waiting, jobs, estimates, counters)
     for i in range(waiting):
         insert(front, i, front.job[i], primary_key(settings, front.job[i], now, jobs, estimates, counters), front.kind[i])
     if settings.backfill_changing and not settings.one_queue:

@@ -21,6 +21,7 @@ from sim.kernel.outages import change_nodes, next_outage
 from sim.kernel.passes import PLANRS, enqueue, full_pass, leaves_a_choice, move_up, order_changes, submit_pass
 from sim.kernel.planning import search_is_due
 from sim.kernel.scenarios import told_too_little
+from sim.kernel.scores import Scoring
 from sim.kernel.start_decision import put_back
 from sim.kernel.state import (
     ANSWER,
@@ -69,8 +70,8 @@ SEARCH: the plan of this pass may be improved, and ``counters[CHOSEN]`` be set i
 class Settings(NamedTuple):
     """Integer codes of one simulation.
 
-    ``reservations``: how many EASY gives. ``given_weights`` and ``given_backfill_weights`` [6] are a mixed policy's, ``weights``
-    and ``backfill_weights`` the current ones, the same but for standardised features. ``one_queue``: the primary queue is the
+    ``reservations``: how many EASY gives. ``given_weights`` and ``given_backfill_weights`` are a mixed policy's [6], or the values
+    of a score; ``weights`` and ``backfill_weights`` the current ones, the same but for standardised features. ``one_queue``: the primary queue is the
     backfill queue too (same order, and nothing that reorders one alone). ``changing``: the order of waiting jobs can change (in a
     sweep, that of some policy), ``backfill_changing``: that of backfilling. ``steady``: while nothing but submissions happens and
     the order stays, rejected jobs stay rejected. ``starvation``: seconds of waiting after which a job goes to the head.
@@ -79,7 +80,7 @@ class Settings(NamedTuple):
     ``by_request``: jobs are planned by their requests, whatever is predicted, which then orders the queue alone.
     ``dependent``: some jobs are submitted when others have ended. ``midnight``: the next one at which the predictor is retrained,
     moved on by the code that retrains it. ``monitored``: the jobs run on a cluster that decides when they end. ``bits``: width of
-    a sequence number inside an event.
+    a sequence number inside an event. ``scoring``: the programs of orders that are scores.
     """
 
     algorithm: int
@@ -108,6 +109,7 @@ class Settings(NamedTuple):
     midnight: int
     monitored: bool
     bits: int
+    scoring: Scoring
 
 
 @kernel

@@ -19,6 +19,8 @@ ORDERS: dict[str, int] = {name: code for code, name in enumerate(NAMES)}
 (FCFS, LCFS, SPF, LPF, SQF, LQF, SAF, LAF, SRF, LRF, SEXP, LEXP, F1, F2, F3, F4, WFP1, WFP3, UNICEF, MIXED) = range(len(NAMES))
 STANDARDISED = len(NAMES)
 """A mixed policy whose features are divided by their standard deviations over the waiting jobs, anew at each pass."""
+SCORE = STANDARDISED + 1
+"""A formula, evaluated by :mod:`sim.kernel.scores`."""
 
 ALIASES = {"SJF": "SPF", "WFP": "WFP3"}
 ALIASES_BEHIND = {**ALIASES, "SJBF": "SPF"}

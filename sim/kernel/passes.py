@@ -12,7 +12,7 @@ import numpy as np
 from features.jit import apart, kernel
 from sim.kernel.conservative import admit, compress
 from sim.kernel.just_backfill import plan_anew, plan_on
-from sim.kernel.orders import MIXED, STANDARDISED, order_key
+from sim.kernel.orders import MIXED, SCORE, STANDARDISED, order_key
 from sim.kernel.profile import fits_now, reserve_from, set_now
 from sim.kernel.queue import (
     BEGIN,
@@ -36,6 +36,7 @@ from sim.kernel.queue import (
     tidy,
 )
 from sim.kernel.reservations import reserve_heads
+from sim.kernel.scores import look_around, score
 from sim.kernel.standardised import standardise
 from sim.kernel.state import (
     CHANGED,
@@ -353,12 +354,16 @@ def primary_key(settings, job, now, jobs, estimates, counters):
         return np.inf
     if job < counters[STARVING]:
         return -np.inf
+    if settings.order == SCORE:
+        return score(settings.scoring.primary, settings.weights, settings.scoring, job, now, jobs, estimates)
     return order_key(settings.order, settings.weights, jobs.submit[job], jobs.procs[job], estimates.order[job], now)
 
 
 @kernel
 def backfill_key(settings, job, now, jobs, estimates):
     """Return the sort key of ``job`` in the backfill queue."""
+    if settings.backfill == SCORE:
+        return score(settings.scoring.backfill, settings.backfill_weights, settings.scoring, job, now, jobs, estimates)
     return order_key(settings.backfill, settings.backfill_weights, jobs.submit[job], jobs.procs[job], estimates.order[job], now)
 
 
@@ -376,6 +381,8 @@ def sort_anew(settings, now, jobs, estimates, front, back, state):
         given, weights = settings.given_backfill_weights, settings.backfill_weights
         standardise(given, weights, front.job, front.bounds[BEGIN], counters[WAITING], jobs, estimates, now)
     begin = front.bounds[BEGIN]
+    if settings.order == SCORE or settings.backfill == SCORE:
+        look_around(settings.scoring, front.job, begin, counters[WAITING], jobs, estimates, counters)
     for i in range(begin, begin + counters[WAITING]):
         front.key[i] = primary_key(settings, front.job[i], now, jobs, estimates, counters)
     insertion_sort(front, counters[WAITING])

@@ -31,8 +31,9 @@ from sim.kernel.state import (
     plan_insert,
 )
 
-WAITS, SLOWDOWNS, AREA, RESPONSES, BELOW, ABOVE, SUMS = range(7)
-"""Columns of ``Sweep.results``, sums over the jobs: of waits; of bounded slowdowns; of n p; of n p F; below and above the line of P2SF."""
+WAITS, SLOWDOWNS, AREA, RESPONSES, BELOW, ABOVE, LONGEST, SUMS = range(8)
+"""Columns of ``Sweep.results``, sums over the jobs: of waits; of bounded slowdowns; of n p; of n p F; below and above the line of P2SF; then
+the longest wait, and the sums of bounded slowdowns with other thresholds."""
 
 MEASURED = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
 """The metrics that these sums make, as :mod:`sim.metrics.schedule_metrics` defines them."""
@@ -41,10 +42,11 @@ MEASURED = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
 class Sweep(NamedTuple):
     """Simulations of the same jobs: results, what differs between them, and where they begin.
 
-    Results float64 [simulations, SUMS]. Weights [simulations, 6] of the primary order on (n, r, wait, r/n, expansion, r n), or none;
+    Results float64 [simulations, SUMS or more]. Weights of the primary order, or none: [simulations, 6] on (n, r, wait, r/n, expansion,
+    r n), or the parameters of a score, [simulations, parameters];
     runtimes int64 [simulations, jobs or more], or none: then the simulations begin in the midst, with all jobs submitted, of which the
-    first run as ``planned`` and with so many ``corrections``, int64 both. The threshold of bounded slowdown in seconds; the memory
-    of a compiled predictor at the start.
+    first run as ``planned`` and with so many ``corrections``, int64 both. The thresholds of bounded slowdown in seconds, float64, of which
+    the second and later ones need a column more each; the memory of a compiled predictor at the start.
     """
 
     results: np.ndarray
@@ -52,7 +54,7 @@ class Sweep(NamedTuple):
     runtimes: np.ndarray
     planned: np.ndarray
     corrections: np.ndarray
-    tau_s: float
+    taus_s: np.ndarray
     memory: Memory
 
 
@@ -70,7 +72,7 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, cl
             now = begin
             reset(free, jobs, state, memory, sweep)
             if len(sweep.weights) > 0:
-                for i in range(len(settings.weights)):
+                for i in range(sweep.weights.shape[1]):
                     settings.given_weights[i] = settings.weights[i] = sweep.weights[row, i]
             if len(sweep.runtimes) > 0:
                 resume(row, settings, now, jobs, estimates, front, back, state, sweep)
@@ -124,14 +126,14 @@ def resume(row, settings, now, jobs, estimates, front, back, state, sweep):
 @kernel
 def add_up(row, jobs, state, sweep):
     """Write the sums of the schedule that was made."""
-    waits, slowdowns, area, responses, above, below = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    waits, area, responses, above, below, longest = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for job in range(len(jobs.submit)):
         wait = 1.0 * (state.start[job] - jobs.submit[job])
         runtime = 1.0 * jobs.runtime[job]
         response = wait + runtime
         work = jobs.procs[job] * runtime
         waits += wait
-        slowdowns += max(1.0, response / max(runtime, sweep.tau_s))
+        longest = max(longest, wait)
         area += work
         responses += work * response
         # (F^4 - Q^4) / p and (F^3 - Q^3) / p, without cancellation
@@ -139,7 +141,13 @@ def add_up(row, jobs, state, sweep):
         above += work * (response + wait) * (response * response + wait * wait)
     results = sweep.results
     results[row, WAITS] = waits
-    results[row, SLOWDOWNS] = slowdowns
+    results[row, LONGEST] = longest
+    for k in range(len(sweep.taus_s)):
+        tau, slowdowns = sweep.taus_s[k], 0.0
+        for job in range(len(jobs.submit)):
+            runtime = 1.0 * jobs.runtime[job]
+            slowdowns += max(1.0, (state.start[job] - jobs.submit[job] + runtime) / max(runtime, tau))
+        results[row, SLOWDOWNS if k == 0 else SUMS + k - 1] = slowdowns
     results[row, AREA] = area
     results[row, RESPONSES] = responses
     results[row, BELOW] = below
@@ -147,7 +155,27 @@ def add_up(row, jobs, state, sweep):
 
 
 def measured(sums: np.ndarray, jobs: int) -> np.ndarray:
-    """Return the metrics ``MEASURED`` [..., 4] of so many jobs from sums [..., SUMS]."""
+    """Return the metrics ``MEASURED`` of so many jobs from sums [..., SUMS or more].
+
+    Then the longest wait, and bounded slowdown with each further threshold.
+    """
     of = np.moveaxis(sums, -1, 0)
-    metrics = (of[WAITS] / jobs, of[SLOWDOWNS] / jobs, of[RESPONSES] / of[AREA], 0.75 * of[ABOVE] / of[BELOW])
-    return np.stack(metrics, axis=-1)
+    metrics = (of[WAITS] / jobs, of[SLOWDOWNS] / jobs, of[RESPONSES] / of[AREA], 0.75 * of[ABOVE] / of[BELOW], of[LONGEST])
+    return np.stack((*metrics, *(of[SUMS:] / jobs)), axis=-1)
+
+
+def sums_of(wait: np.ndarray, runtime: np.ndarray, procs: np.ndarray, taus_s: np.ndarray) -> np.ndarray:
+    """Return the sums of :func:`add_up` for jobs that waited so long.
+
+    float64 [SUMS or more], from seconds and processors [jobs].
+    """
+    wait, runtime = wait.astype(np.float64), runtime.astype(np.float64)
+    response, work = wait + runtime, procs * runtime
+    slowdowns = [np.maximum(1.0, response / np.maximum(runtime, tau_s)).sum() for tau_s in taus_s]
+    sums = np.zeros(SUMS + len(slowdowns) - 1)
+    sums[WAITS], sums[LONGEST], sums[SLOWDOWNS], sums[SUMS:] = wait.sum(), wait.max(initial=0.0), slowdowns[0], slowdowns[1:]
+    sums[AREA], sums[RESPONSES] = work.sum(), (work * response).sum()
+    # (F^3 - Q^3) / p and (F^4 - Q^4) / p, without cancellation
+    sums[BELOW] = (work * (response * response + response * wait + wait * wait)).sum()
+    sums[ABOVE] = (work * (response + wait) * (response * response + wait * wait)).sum()
+    return sums

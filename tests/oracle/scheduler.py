@@ -128,10 +128,39 @@ class Standardised:
 
     weights: Sequence[float]
 
-    def among(self, waiting: list[Job], now: int) -> Order:
-        deviations = [pstdev(feature) for feature in zip(*(features(job, now) for job in waiting), strict=True)]
+    def among(self, sim: Simulation, now: int) -> Order:
+        deviations = [pstdev(feature) for feature in zip(*(features(job, now) for job in sim.waiting), strict=True)]
         scaled = [weight / deviation if deviation else 0 for weight, deviation in zip(self.weights, deviations, strict=False)]
         return mixed(*scaled)
+
+
+@dataclass(frozen=True)
+class Formula:
+    """An order by a formula of features, given by name; smallest first. ``midnight``: the second at which a day begins."""
+
+    value: Callable[[dict[str, float]], float]
+    midnight: int = 0
+
+    def among(self, sim: Simulation, now: int) -> Order:
+        around = {
+            "free": sim.free(now),
+            "queue": len(sim.waiting),
+            "demand": sum(job.order_s * job.procs for job in sim.waiting),
+            "procs": sim.machine,
+            "hour": (now - self.midnight) % 86400 / 3600,
+        }
+
+        def score(job: Job, now: int) -> float:
+            own = {
+                "n": job.procs,
+                "r": job.order_s,
+                "requested": job.requested,
+                "submit": job.since_first,
+                "wait": now - job.submit,
+            }
+            return min(max(self.value({name: float(value) for name, value in (own | around).items()}), -1e300), 1e300)
+
+        return score
 
 
 # Corrections: the next estimate of a running job that has outlived its estimate.
@@ -177,8 +206,8 @@ class Simulation:
 
     machine: int
     algorithm: str
-    order: str | Order | Standardised
-    backfill: str | Order | Standardised
+    order: str | Order | Standardised | Formula
+    backfill: str | Order | Standardised | Formula
     correction: str
     predictor: (
         Any  # told of submissions, starts and ends, and asked for estimates, as models.runtime.protocol says; None: they are known
@@ -263,10 +292,10 @@ class Simulation:
         if not self.waiting:
             return []
 
-        def rank(order: str | Order | Standardised) -> Callable[[Job], tuple[float, int, int]]:
+        def rank(order: str | Order | Standardised | Formula) -> Callable[[Job], tuple[float, int, int]]:
             if isinstance(order, str):
                 order = ORDERS[order]
-            score = order.among(self.waiting, now) if isinstance(order, Standardised) else order
+            score = order.among(self, now) if isinstance(order, (Standardised, Formula)) else order
             return lambda job: (score(job, now), job.arrival)
 
         def starved(job: Job) -> bool:
@@ -522,8 +551,8 @@ def simulated(
     think: Sequence[int | None] | None = None,
     waits: Sequence[Waits | None] | None = None,
     algorithm: str = "EASY",
-    order: str | Order | Standardised = "FCFS",
-    backfill: str | Order | Standardised = "FCFS",
+    order: str | Order | Standardised | Formula = "FCFS",
+    backfill: str | Order | Standardised | Formula = "FCFS",
     correction: str = "requested",
     predictor: Any = None,
     reservations: int = 1,

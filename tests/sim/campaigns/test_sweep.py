@@ -49,7 +49,9 @@ def test_the_order_behind_and_a_table_of_predictions_are_taken() -> None:
     policy = Policy("MIXED(1,0,0)-EASY-LAF", np.array(LOAD.estimates, float))
     swept = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=policy)
     np.testing.assert_allclose(
-        swept.to_numpy(), by_simulation(weights, "LAF", False, 10.0, predictor=np.array(LOAD.estimates, float)), rtol=1e-12
+        swept[list(MEASURED)].to_numpy(),
+        by_simulation(weights, "LAF", False, 10.0, predictor=np.array(LOAD.estimates, float)),
+        rtol=1e-12,
     )
 
 
@@ -58,7 +60,9 @@ def test_policies_with_and_without_expansion_go_together_in_one_sweep() -> None:
     weights = random_weights(6, 6, seed=5)
     weights[::2, 4] = 0.0
     swept = sweep(LOAD.table(), weights, procs=LOAD.machine, workers=1)
-    np.testing.assert_allclose(swept.to_numpy(), by_simulation(weights, "SPF", False, 10.0, predictor="requested"), rtol=1e-12)
+    np.testing.assert_allclose(
+        swept[list(MEASURED)].to_numpy(), by_simulation(weights, "SPF", False, 10.0, predictor="requested"), rtol=1e-12
+    )
 
 
 def test_threads_and_chunks_change_nothing_and_progress_reaches_the_end() -> None:
@@ -121,7 +125,10 @@ def test_what_a_sweep_cannot_take_is_refused_in_one_line(weights: list, predicto
         ({"semantics": "per-minute"}, "unknown semantics 'per-minute'"),
         ({"starvation_s": -1}, "must be 0 to"),
         ({"scheduler": "MIXED(1,0,0)-EASY-XYZ"}, "unknown order"),
-        ({"scheduler": "EASY-SPF"}, r"takes MIXED\(...\)-EASY-<order> on the jobs as recorded, not EASY-SPF"),
+        (
+            {"scheduler": "EASY-SPF"},
+            r"takes MIXED\(...\) or SCORE\(...\) with EASY, JustBF, List, Strict on the jobs as recorded, not EASY-SPF",
+        ),
         ({"shake_s": 60}, "on the jobs as recorded"),
         ({"predictor": np.array(LOAD.estimates, float), "correction": "conditional"}, "a table of one answer a job"),
     ],

@@ -1,0 +1,153 @@
+"""Scores: queue orders that are formulas, evaluated as programs for a stack.
+
+:mod:`sim.scores` translates a formula. A step of a program is one row (operation, argument), int64; it pushes a value or a feature,
+or replaces the topmost values by what it makes of them. What is no number counts as 0, and so does a division by 0.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from features.clock import DAY_S
+from features.jit import apart
+from sim.kernel.state import FREE
+
+VALUE, FEATURE, NEGATIVE, LOG, SQRT, EXP, ABS, TANH, ADD, SUBTRACT, MULTIPLY, DIVIDE, POWER, MIN, MAX, BELOW, UP_TO, WHERE = range(
+    18
+)
+"""Operations: push a parameter or number, push a feature; six of one value, nine of two, one of three."""
+
+N, R, REQUESTED, SUBMIT, WAIT, SINCE, FREE_NOW, QUEUE, DEMAND, HOUR, PROCS = range(11)
+"""Features. SINCE is the wait less the time that is the same for all jobs: it orders as the wait does, and stays the same."""
+
+DEEPEST = 64
+"""Max number of values on the stack."""
+LEAST_LOG = 1e-9
+"""The least number of which a logarithm is taken."""
+LARGEST = 1e300
+"""The largest score; a job at the head of the queue goes before it."""
+
+
+class Scoring(NamedTuple):
+    """The programs of the primary order and of backfilling, and what they need.
+
+    They are int64 [steps, 2]. ``seen`` float64 [3] holds free processors, waiting jobs and their demand (sum of r n) as the last pass that sorts found them;
+    ``stack`` float64 [DEEPEST]; ``clock`` int64 [steps, 2] as ``models.runtime.memory.Memory.clock``; the machine's ``procs``.
+    """
+
+    primary: np.ndarray
+    backfill: np.ndarray
+    seen: np.ndarray
+    stack: np.ndarray
+    clock: np.ndarray
+    procs: int
+
+
+@apart
+def look_around(scoring, line, begin, waiting, jobs, estimates, counters):
+    """Note what features of the queue and the machine are at this pass.
+
+    So many ``waiting`` jobs stand in ``line`` from index ``begin`` on.
+    """
+    demand = 0.0
+    for i in range(begin, begin + waiting):
+        demand += 1.0 * estimates.order[line[i]] * jobs.procs[line[i]]
+    scoring.seen[0] = counters[FREE]
+    scoring.seen[1] = waiting
+    scoring.seen[2] = demand
+
+
+@apart
+def score(program, values, scoring, job, now, jobs, estimates):
+    """Return the score of ``job``, float64: the smallest is served first.
+
+    ``values`` float64 are the parameters and numbers of ``program``.
+    """
+    stack = scoring.stack
+    top = -1
+    for step in range(len(program)):
+        operation, argument = program[step, 0], program[step, 1]
+        if operation == VALUE:
+            top += 1
+            stack[top] = values[argument]
+        elif operation == FEATURE:
+            top += 1
+            stack[top] = _feature(argument, scoring, job, now, jobs, estimates)
+        elif operation <= TANH:
+            stack[top] = _of_one(operation, stack[top])
+        elif operation == WHERE:
+            top -= 2
+            stack[top] = stack[top + 1] if stack[top] != 0.0 else stack[top + 2]
+        else:
+            top -= 1
+            stack[top] = _of_two(operation, stack[top], stack[top + 1])
+        if stack[top] != stack[top]:  # not a number
+            stack[top] = 0.0
+    return min(max(stack[0], -LARGEST), LARGEST)
+
+
+@apart
+def _feature(which, scoring, job, now, jobs, estimates):
+    value = 0.0
+    if which == N:
+        value = 1.0 * jobs.procs[job]
+    elif which == R:
+        value = 1.0 * estimates.order[job]
+    elif which == REQUESTED:
+        value = 1.0 * jobs.requested[job]
+    elif which == SUBMIT:
+        value = 1.0 * jobs.submit[job]
+    elif which == WAIT:
+        value = 1.0 * (now - jobs.submit[job])
+    elif which == SINCE:
+        value = -1.0 * jobs.submit[job]
+    elif which == HOUR:
+        i = len(scoring.clock) - 1
+        while i > 0 and scoring.clock[i, 0] > now:
+            i -= 1
+        value = (now + scoring.clock[i, 1]) % DAY_S / 3600.0
+    elif which == PROCS:
+        value = 1.0 * scoring.procs
+    else:
+        value = scoring.seen[which - FREE_NOW]
+    return value
+
+
+@apart
+def _of_one(operation, a):
+    value = -a
+    if operation == LOG:
+        value = np.log(max(a, LEAST_LOG))
+    elif operation == SQRT:
+        value = np.sqrt(max(a, 0.0))
+    elif operation == EXP:
+        value = np.exp(a)
+    elif operation == ABS:
+        value = abs(a)
+    elif operation == TANH:
+        value = np.tanh(a)
+    return value
+
+
+@apart
+def _of_two(operation, a, b):
+    value = a + b
+    if operation == SUBTRACT:
+        value = a - b
+    elif operation == MULTIPLY:
+        value = a * b
+    elif operation == DIVIDE:
+        value = a / b if b != 0.0 else 0.0
+    elif operation == POWER:
+        value = np.power(a, b)
+    elif operation == MIN:
+        value = min(a, b)
+    elif operation == MAX:
+        value = max(a, b)
+    elif operation == BELOW:
+        value = 1.0 if a < b else 0.0
+    elif operation == UP_TO:
+        value = 1.0 if a <= b else 0.0
+    return value

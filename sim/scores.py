@@ -1,0 +1,248 @@
+"""Scores: queue orders that are formulas of a job and of the machine.
+
+Such as ``r*n`` (SAF) or ``r**a*n; a=2``. The job with the smallest score comes first; equal ones go by submission. A formula has numbers, features, parameters,
+``+ - * / **``, brackets, comparisons (1 or 0), ``log sqrt exp abs tanh min max`` and ``where(condition, a, b)``. Logarithms are
+natural and of at least 1e-9, roots of at least 0; a division by 0, and what is no number, is 0.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from features.errors import InputError
+from sim.kernel import scores as kernel
+from sim.kernel.scores import DEEPEST, Scoring
+
+FEATURES: dict[str, tuple[int, str]] = {
+    "n": (kernel.N, "processors of the job"),
+    "r": (kernel.R, "estimated runtime, s: what the predictor says at submission, the requested time where none is used"),
+    "requested": (kernel.REQUESTED, "requested time, s"),
+    "submit": (kernel.SUBMIT, "submission, s since the first one simulated"),
+    "wait": (kernel.WAIT, "time since submission, s"),
+    "free": (kernel.FREE_NOW, "free processors as the pass begins"),
+    "queue": (kernel.QUEUE, "waiting jobs as the pass begins"),
+    "demand": (kernel.DEMAND, "sum of r n over the waiting jobs, s"),
+    "hour": (kernel.HOUR, "time of day by the trace's wall clock, 0 to 24"),
+    "procs": (kernel.PROCS, "processors of the machine"),
+}
+"""Code and meaning of each feature."""
+LONGEST = 20_000
+"""Max letters of a formula with its parameters."""
+MOST_STEPS = 2_000
+"""Max steps of a program."""
+
+_OF_ONE = {"log": kernel.LOG, "sqrt": kernel.SQRT, "exp": kernel.EXP, "abs": kernel.ABS, "tanh": kernel.TANH}
+_OF_TWO = {"min": kernel.MIN, "max": kernel.MAX}
+_OPERATORS: dict[type, int] = {
+    **{ast.Add: kernel.ADD, ast.Sub: kernel.SUBTRACT, ast.Mult: kernel.MULTIPLY, ast.Div: kernel.DIVIDE, ast.Pow: kernel.POWER},
+    **{ast.Lt: kernel.BELOW, ast.LtE: kernel.UP_TO, ast.Gt: kernel.BELOW, ast.GtE: kernel.UP_TO},
+}
+FUNCTIONS = (*_OF_ONE, *_OF_TWO, "where")
+
+_SAME, _FIXED, _SHIFTS, _CHANGES = range(4)
+"""How the value of a part changes: never, and the same for all jobs; with the job alone; by the wait, alike for all jobs; else."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A formula with the values of its parameters, and its program.
+
+    ``code`` holds (operation, argument) of each step of :mod:`sim.kernel.scores`, whose values are those of the parameters and
+    then ``numbers``. ``changes``: the order of two waiting jobs can change.
+    """
+
+    formula: str
+    parameters: tuple[str, ...]
+    values: tuple[float, ...]
+    numbers: tuple[float, ...]
+    code: tuple[tuple[int, int], ...]
+    changes: bool
+
+    def __str__(self) -> str:
+        return ";".join((self.formula, *(f"{name}={value!r}" for name, value in zip(self.parameters, self.values, strict=True))))
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """Return the values that the program takes."""
+        return self.values + self.numbers
+
+    @property
+    def program(self) -> np.ndarray:
+        """Return the program, int64 [steps, 2]."""
+        return np.array(self.code, np.int64).reshape(-1, 2)
+
+    def with_values(self, values: Sequence[float]) -> Score:
+        """Return the same formula with other values of its parameters, in order."""
+        if len(values) != len(self.parameters) or not all(map(math.isfinite, values)):
+            raise InputError(f"the score {self.formula} takes {len(self.parameters)} finite values, not {list(values)}")
+        return replace(self, values=tuple(float(value) for value in values))
+
+    def features(self) -> list[str]:
+        """Return the names of the features that it uses, in the order of :data:`FEATURES`."""
+        used = {argument for operation, argument in self.code if operation == kernel.FEATURE}
+        if kernel.SINCE in used:
+            used.add(kernel.WAIT)
+        return [name for name, (code, _) in FEATURES.items() if code in used]
+
+
+def score(text: str) -> Score:
+    """Return the score of ``FORMULA`` or ``FORMULA; a=1.5; b=-2``, in any case.
+
+    Each name that is no feature is a parameter and needs its value. InputError says what is wrong.
+    """
+    if len(text) > LONGEST:
+        raise InputError(f"a score of {len(text):,} letters: the limit is {LONGEST:,}")
+    formula, *given = (part.strip() for part in text.lower().split(";"))
+    values: dict[str, float] = {}
+    for each in given:
+        name, equals, value = (part.strip() for part in each.partition("="))
+        if not equals or not re.fullmatch(r"[a-z_][a-z_0-9]*", name) or name in (*FEATURES, *FUNCTIONS) or name in values:
+            raise InputError(f"score {_short(formula)}: {each!r} is no NAME=VALUE with a name that is new")
+        values[name] = _number(value, f"score {_short(formula)}: parameter {name}")
+    try:
+        tree = ast.parse(formula, mode="eval").body
+        writer = _Writer(tuple(values))
+        kind = writer.write(tree)
+        text = ast.unparse(tree).replace(" ", "")
+    except InputError:
+        raise
+    except RecursionError as error:
+        raise InputError(f"score {_short(formula)}: is nested too deep") from error
+    except (SyntaxError, ValueError, MemoryError) as error:
+        raise InputError(f"score {_short(formula)}: is no formula such as r*n or log(r)+a*log(n); a=0.5") from error
+    if unused := set(values) - writer.used:
+        raise InputError(f"score {_short(formula)}: parameter {sorted(unused)[0]} is not in the formula")
+    if len(writer.code) > MOST_STEPS or writer.deepest > DEEPEST:
+        raise InputError(f"score {_short(formula)}: is longer than {MOST_STEPS:,} steps or deeper than {DEEPEST}")
+    code = writer.code
+    if kind == _SHIFTS:  # time moves all scores alike: leave it out, and the order is known once
+        since = {(kernel.FEATURE, kernel.WAIT): (kernel.FEATURE, kernel.SINCE)}
+        code = [since.get(step, step) for step in code]
+    numbers = tuple(writer.numbers)
+    return Score(text, tuple(values), tuple(values.values()), numbers, tuple(code), kind == _CHANGES)
+
+
+def _short(formula: str) -> str:
+    return repr(formula if len(formula) <= 60 else f"{formula[:57]}...")
+
+
+def _number(text: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise InputError(f"{where} is {text!r}, not a number") from error
+    if not math.isfinite(value) or "_" in text:
+        raise InputError(f"{where} is {text!r}, not a finite number")
+    return value
+
+
+class _Writer:
+    """Translates a syntax tree to a program; ``parameters`` come first among the values."""
+
+    def __init__(self, parameters: tuple[str, ...]) -> None:
+        self.parameters = parameters
+        self.numbers: list[float] = []
+        self.code: list[tuple[int, int]] = []
+        self.used: set[str] = set()
+        self.depth = self.deepest = 0
+
+    def write(self, node: ast.expr) -> int:
+        """Append the steps of ``node``; return how its value changes."""
+        if isinstance(node, ast.Name):
+            return self._name(node.id)
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, bool) or not isinstance(node.value, (int, float)):
+                raise InputError(f"a score has numbers, and {node.value!r} is none")
+            return self._push_number(_number(str(node.value), "a number of a score"))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+            kind = self.write(node.operand)
+            if isinstance(node.op, ast.USub):
+                self.code.append((kernel.NEGATIVE, 0))
+            return kind
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            return self._two(_OPERATORS[type(node.op)], node.left, node.right)
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OPERATORS:
+            sides = (node.left, node.comparators[0])
+            return self._two(_OPERATORS[type(node.ops[0])], *(sides if isinstance(node.ops[0], (ast.Lt, ast.LtE)) else sides[::-1]))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+            return self._call(node.func.id, node.args)
+        raise InputError(f"a score cannot have {_short(ast.unparse(node))}: {grammar()}")
+
+    def _name(self, name: str) -> int:
+        if name in FEATURES:
+            code = FEATURES[name][0]
+            self._push(kernel.FEATURE, code)
+            if code == kernel.WAIT:
+                return _SHIFTS
+            if code == kernel.PROCS:
+                return _SAME
+            return _FIXED if code <= kernel.SUBMIT else _CHANGES
+        if name not in self.parameters:
+            raise InputError(f"a score has no feature {name!r}, and no parameter of that name has a value: {grammar()}")
+        self.used.add(name)
+        self._push(kernel.VALUE, self.parameters.index(name))
+        return _SAME
+
+    def _push_number(self, number: float) -> int:
+        if number not in self.numbers:
+            self.numbers.append(number)
+        self._push(kernel.VALUE, len(self.parameters) + self.numbers.index(number))
+        return _SAME
+
+    def _push(self, operation: int, argument: int) -> None:
+        self.code.append((operation, argument))
+        self.depth += 1
+        self.deepest = max(self.deepest, self.depth)
+
+    def _two(self, operation: int, left: ast.expr, right: ast.expr) -> int:
+        a, b = self.write(left), self.write(right)
+        self._replace(operation, 2)
+        linear = operation in (kernel.ADD, kernel.SUBTRACT)
+        linear |= operation == kernel.MULTIPLY and _SAME in (a, b)
+        linear |= operation == kernel.DIVIDE and b == _SAME
+        return _together((a, b), linear)
+
+    def _call(self, name: str, arguments: list[ast.expr]) -> int:
+        takes = {**dict.fromkeys(_OF_ONE, 1), **dict.fromkeys(_OF_TWO, 2), "where": 3}
+        if name not in takes or len(arguments) != takes[name]:
+            wanted = f"{takes[name]} values" if name in takes else grammar()
+            raise InputError(f"a score has no {name}(...) of {len(arguments)} values: {wanted}")
+        kinds = [self.write(each) for each in arguments]
+        self._replace({**_OF_ONE, **_OF_TWO, "where": kernel.WHERE}[name], len(kinds))
+        return _together(kinds, False)
+
+    def _replace(self, operation: int, values: int) -> None:
+        self.code.append((operation, 0))
+        self.depth -= values - 1
+
+
+def _together(kinds: Iterable[int], linear: bool) -> int:
+    """Return how a value made of such values changes; a ``linear`` one is shifted by what shifts them."""
+    kind = max(kinds)
+    return _CHANGES if kind == _SHIFTS and not linear else kind
+
+
+def grammar() -> str:
+    """Return one line with the features and functions."""
+    return f"features {' '.join(FEATURES)}; + - * / ** < <= > >= and {' '.join(FUNCTIONS)}; parameters as in r**a*n; a=2"
+
+
+NO_PROGRAM = np.zeros((0, 2), np.int64)
+_NO_CLOCK = np.zeros((1, 2), np.int64)
+
+
+def as_scoring(primary: Score | None, backfill: Score | None, procs: int, clock: Callable[[], np.ndarray] | None = None) -> Scoring:
+    """Return the kernel's arrays of the scores of both orders, None for an order that is none.
+
+    ``clock`` gives the steps of the wall clock, and is asked only if a score has the time of day.
+    """
+    first, behind = (NO_PROGRAM if each is None else each.program for each in (primary, backfill))
+    tells = any((program == (kernel.FEATURE, kernel.HOUR)).all(axis=1).any() for program in (first, behind))
+    steps = clock() if tells and clock is not None else _NO_CLOCK
+    return Scoring(first, behind, np.zeros(3), np.zeros(DEEPEST), steps, procs)
