@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from features.errors import InputError
 from sim.harm import Harm, harm
@@ -122,11 +123,10 @@ def scheduler(name: str) -> Scheduler:
             raise InputError(f"scheduler {name!r}: {error}") from error
     if planning := re.fullmatch(r"(PLANRS|ORIGBF)(?:\((.+)\))?", base, re.IGNORECASE):
         return _planning(name, known[planning[1].upper()], planning[2] or "", rush)
-    stated = re.search(r"EASY\(RESERVATIONS=([1-9]\d{0,8})\)", base.upper())
-    plain = base.upper().replace(stated[0], "EASY") if stated else base.upper()
-    parts = _parts(plain)
+    parts = _parts(base.upper())
+    options = _easy_options(parts, name)
     at = next((i for i, part in enumerate(parts) if part in known), None)
-    if at is None and plain in {**ORDERS, **ALIASES}:
+    if at is None and parts[0] in {**ORDERS, **ALIASES} and len(parts) == 1:
         raise InputError(
             f"scheduler {name!r}: is an order of the queue and no algorithm: without backfilling it is {name}-Strict, with it {name}-EASY or {name}-JustBF"
         )
@@ -140,12 +140,28 @@ def scheduler(name: str) -> Scheduler:
         raise InputError(
             f"scheduler {name!r}: Conservative goes by reservations, which are given in order of submission, and takes no other order"
         )
-    reservations = int(stated[1]) if stated else 1
     if len(parts) == at + 1:
-        return Scheduler(name, algorithm, order, Order() if algorithm in BACKFILLING else order, reservations, rush)
+        return Scheduler(name, algorithm, order, Order() if algorithm in BACKFILLING else order, rush=rush, **options)
     if algorithm not in BACKFILLING:
         raise InputError(f"unknown scheduler {name!r}: {algorithm} has one queue and takes no order behind it; {grammar()}")
-    return Scheduler(name, algorithm, order, _order(parts[at + 1], ALIASES_BEHIND, name), reservations, rush)
+    return Scheduler(name, algorithm, order, _order(parts[at + 1], ALIASES_BEHIND, name), rush=rush, **options)
+
+
+def _easy_options(parts: list[str], name: str) -> dict[str, Any]:
+    """Take the options of ``EASY(reservations=k,plans=requested)`` out of its part; return them as fields."""
+    fields: dict[str, Any] = {}
+    for at, part in enumerate(parts):
+        if found := re.fullmatch(r"EASY\((.+)\)", part):
+            parts[at] = "EASY"
+            for option in found[1].split(","):
+                key, _, value = (word.strip() for word in option.partition("="))
+                if key == "RESERVATIONS" and re.fullmatch(r"[1-9]\d{0,8}", value) and "reservations" not in fields:
+                    fields["reservations"] = int(value)
+                elif key == "PLANS" and value in ("REQUESTED", "PREDICTED") and "by_request" not in fields:
+                    fields["by_request"] = value == "REQUESTED"
+                else:
+                    raise InputError(f"unknown scheduler {name!r}: EASY takes reservations=k and plans=requested; {grammar()}")
+    return fields
 
 
 def _parts(text: str) -> list[str]:
@@ -248,7 +264,7 @@ def grammar() -> str:
     """Return one line with all scheduler names."""
     orders = " ".join(order for order in ORDERS if order != "MIXED")
     return (
-        f"known: [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} EASY(reservations=k) Harm(memory=1,...) "
+        f"known: [ORDER-]ALGORITHM[-BACKFILLORDER] with algorithms {' '.join(ALGORITHMS)} EASY(reservations=k,plans=requested) Harm(memory=1,...) "
         "Rollout(policies=EASY+SAF-EASY,...) PlanRS(iterations=300,...) OrigBF(reorder=0,...) "
         f"(only EASY takes a backfill order, Harm, Rollout, PlanRS and OrigBF none) and orders {orders} "
         "MIXED(w1,w2,w3) MIXED(w1,...,w6) MIXED(...;standardised) SCORE(FORMULA) as in SCORE(r**a*n;a=2)-EASY-SPF "

@@ -33,7 +33,7 @@ from sim.machine.nodes import NO_LAYOUT, NO_REQUESTS, Nodes
 from sim.names import PLANNERS, PLANNING, Scheduler
 from sim.planner import PlanLog, Searches, Sizes, as_planner, no_planner, pool_as_cluster, queues
 from sim.planning import PlanRS
-from sim.policy import Policy, kernel_settings
+from sim.policy import Policy, applied, kernel_settings
 from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, OnClusters, Prepared, as_predictor, inputs, scoring_of, told_quantiles
 from sim.python_predictor import Conversation
 
@@ -115,15 +115,14 @@ def outcome(
     if len(failures.time_s):
         workload = failing(workload, failures)
     plan = policy.plan()
-    if plan.harm is not None:  # no prediction expires under it
-        policy = policy._replace(correction="requested")
+    policy = applied(policy, plan)
     if plan.rollout is not None and machine is not None:
         raise InputError(f"scheduler {plan.name!r}: foresees no machine that decides how long jobs take; give it a trace")
     check_decision(plan, start_decision is not None or (machine is not None and machine.decides))
     source = as_predictor(policy.predictor)
     if machine is not None:  # it decides how long jobs take
         workload = workload._replace(arrays=workload.arrays._replace(runtime=workload.arrays.runtime.copy()))
-    given = inputs(workload, source, policy, clock, plan.by_request)
+    given = inputs(workload, source, policy, clock, plan)
     retrained = isinstance(source, CompiledPredictor) and source.retrain is not None
     midnight = clock.next_midnight(workload.origin) - workload.origin if retrained else NEVER
     plans = plan.policies or (plan,)

@@ -87,6 +87,13 @@ class Policy(NamedTuple):
         return plan
 
 
+def applied(policy: Policy, plan: Scheduler) -> Policy:
+    """Return ``policy`` without a correction where ``plan`` lets no prediction expire."""
+    if plan.harm is not None or (plan.by_request and plan.rollout is None):
+        return policy._replace(correction="requested")
+    return policy
+
+
 NO_SCORES = as_scoring(None, None, 0)
 """The programs of a policy whose orders are no scores."""
 

@@ -213,15 +213,14 @@ class Inputs(NamedTuple):
     bits: int
 
 
-def inputs(workload: Prepared, source: Predictor, policy: Policy, clock: Clock, by_request: bool = False) -> Inputs:
-    """Return the kernel's inputs for ``policy`` with the predictor ``source``.
+def inputs(workload: Prepared, source: Predictor, policy: Policy, clock: Clock, plan: Scheduler) -> Inputs:
+    """Return the kernel's inputs for ``policy``, whose scheduler is ``plan``.
 
-    It only orders jobs if they are planned ``by_request``. InputError where the correction cannot ask it, and as :func:`sim.simulate`.
+    InputError where the correction cannot ask it, and as :func:`sim.simulate`.
     """
     jobs, arrays, waits = workload.jobs, workload.arrays, workload.waits
     estimates, clamped, code, memory = as_estimates(source, jobs, arrays, clock)
-    if by_request:
-        estimates = Estimates(estimates.order, arrays.requested, arrays.requested)
+    estimates = planned_by(estimates, arrays, plan)
     if policy.correction.startswith("conditional") and isinstance(source, TablePredictor) and source.quantiles is None:
         check_answerable(source.name, estimates.end, arrays.runtime)
     if CORRECTIONS[policy.correction] == RENEWED and code == OUTSIDE:
@@ -255,6 +254,11 @@ def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs, clock: Clo
         memory = source.memory(jobs)._replace(row=np.arange(total), clock=wall_clock_steps(jobs, clock))
         return Estimates(point, *apart), 0, source.code, memory
     return Estimates(np.zeros(total, np.int64), np.zeros(total, np.int64), np.zeros(total, np.int64)), 0, OUTSIDE, Memory()
+
+
+def planned_by(estimates: Estimates, arrays: Jobs, plan: Scheduler) -> Estimates:
+    """Return ``estimates``, which only order jobs where ``plan`` goes by their requests."""
+    return Estimates(estimates.order, arrays.requested, arrays.requested) if plan.by_request else estimates
 
 
 def _told(source: TablePredictor, jobs: pd.DataFrame) -> Memory:

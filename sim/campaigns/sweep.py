@@ -26,8 +26,8 @@ from sim.kernel.scratch import Scratch
 from sim.metrics.schedule_metrics import TAU_S
 from sim.names import with_numbers
 from sim.outcome import TRACE_SECONDS, check_usable, load_kernel, outcome
-from sim.policy import Policy, kernel_settings
-from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, as_estimates, as_predictor, inputs, prepare, scoring_of
+from sim.policy import Policy, applied, kernel_settings
+from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, as_estimates, as_predictor, inputs, planned_by, prepare, scoring_of
 
 MIXED = Policy("MIXED(1,0,0)-EASY-SPF")
 """The default policies of a sweep, those of Legrand, Trystram & Zrigui."""
@@ -74,10 +74,10 @@ class PreparedSweep:
             raise InputError(
                 f"a sweep takes MIXED(...) or SCORE(...) with {', '.join(SWEPT)} on the jobs as recorded, not {policy.scheduler}"
             )
-        self._policy, self._clock, self._jobs = policy, clock, jobs
+        self._policy, self._clock, self._jobs = applied(policy, plan), clock, jobs
         self._source = as_predictor(policy.predictor)
         self._workload = prepare(jobs, procs)
-        self._given = inputs(self._workload, self._source, policy, clock)
+        self._given = inputs(self._workload, self._source, self._policy, clock, plan)
         if self._given.code == OUTSIDE:
             raise InputError(f"a sweep takes a predictor that is a table or compiled, and {self._source.name} is in Python")
         self._taus_s = np.array(taus_s, np.float64)
@@ -118,7 +118,9 @@ class PreparedSweep:
         mine, given, workload, order = self._mine, self._given, self._workload, self.plan.order
         if not hasattr(mine, "scratch"):
             mine.scratch = Scratch()
-            mine.estimates = as_estimates(self._source, self._jobs, given.arrays, self._clock)[0]
+            mine.estimates = planned_by(
+                as_estimates(self._source, self._jobs, given.arrays, self._clock)[0], given.arrays, self.plan
+            )
             mine.memory = given.memory.copied()
         if order.score is None:
             # one scheduler represents all: only the weights differ, and whether any of them lets the order change

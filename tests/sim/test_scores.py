@@ -208,13 +208,15 @@ def test_messages_name_every_function_and_feature() -> None:
         {"predictor": "requested"},
         {"predictor": "last2", "correction": "tsafrir", "semantics": "per-event"},
         {"predictor": "requested", "starvation_s": 300},
+        {"predictor": "last2", "easy": "EASY(plans=requested)"},
     ],
     ids=lambda policy: " ".join(map(str, policy.values())),
 )
 @pytest.mark.parametrize("formula", ["r**a*n**b", "a*log(r)+b*log(n)-log(wait+100)*queue"])
 def test_a_sweep_over_parameters_agrees_with_simulations_one_by_one(formula: str, policy: dict[str, Any]) -> None:
     values = np.random.default_rng(5).uniform(-2.0, 2.0, (5, 2))
-    of = f"SCORE({formula};a=1;b=1)-EASY-SPF"
+    of = f"SCORE({formula};a=1;b=1)-{policy.get('easy', 'EASY')}-SPF"
+    policy = {name: value for name, value in policy.items() if name != "easy"}
     swept = sweep(LOAD.table(), values, procs=LOAD.machine, policy=Policy(of, **policy), tau_s=(60.0, 10.0))
     schedules = [LOAD.schedule(with_numbers(scheduler(of), row), **policy) for row in values.tolist()]
     for tau_s in (60.0, 10.0):

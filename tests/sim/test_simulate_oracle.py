@@ -105,6 +105,14 @@ def test_several_reservations(load: Workload, scheduler: str, reservations: int,
     assert columns(load.schedule(scheduler, predictor, **policy)) == expected(load, scheduler, predictor, **policy)
 
 
+@settings(max_examples=100, deadline=None)
+@given(workloads(), st.sampled_from(EASY_NAMES), policies)
+def test_planned_by_requests_predictions_only_order_the_queue(load: Workload, scheduler: str, policy: dict) -> None:
+    name = scheduler.replace("EASY", "EASY(plans=requested)")
+    told = Told(load.estimates, load.requested, load.requested)
+    assert columns(load.schedule(name, **policy)) == expected(load, scheduler, told, **policy)
+
+
 @pytest.mark.parametrize("correction", TABLE_CORRECTIONS)
 def test_per_event_only_plain_fcfs_easy_looks_away_when_a_job_comes_that_does_not_fit(correction: str) -> None:
     """A pass for its sake finds whatever expired predictions have made possible since, and with several reservations there is one."""

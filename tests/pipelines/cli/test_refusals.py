@@ -47,6 +47,8 @@ def test_two_outputs_do_not_overwrite_each_other_and_go_where_they_can(trace: Pa
         (["--scheduler", "MIXED(nan,0,1)-EASY"], "finite weights"),
         (["--scheduler", "MIXED(inf,0,1)-EASY"], "finite weights"),
         (["--scheduler", "EASY(reservations=99999999999999999999)"], "unknown scheduler"),
+        (["--scheduler", "EASY(plans=maybe)"], "takes reservations=k and plans=requested"),
+        (["--scheduler", "SCORE(r*x)-EASY"], "no feature 'x'"),
         (["--tau", "nan"], "tau"),
         (["--tau", "inf"], "not a finite number"),
         (["--tau", "0"], "tau"),
