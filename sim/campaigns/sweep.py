@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,11 +19,14 @@ import pandas as pd
 from features.clock import Clock
 from features.errors import InputError
 from models.runtime.dispatch import OUTSIDE
+from models.runtime.memory import Memory
 from models.runtime.protocol import CompiledPredictor
 from sim.choices import room_for
+from sim.kernel.loop import Settings
 from sim.kernel.orders import NO_WEIGHTS
 from sim.kernel.run import MEASURED, SUMS, measured, run, sums_of
-from sim.kernel.scratch import Scratch
+from sim.kernel.scratch import Scratch, Work
+from sim.kernel.state import Estimates, Jobs
 from sim.metrics.schedule_metrics import TAU_S
 from sim.names import with_numbers
 from sim.outcome import TRACE_SECONDS, check_usable, load_kernel, outcome
@@ -44,6 +48,17 @@ def random_weights(count: int, features: int = 3, seed: int = 0) -> np.ndarray:
     """
     rng = np.random.default_rng(seed)
     return rng.dirichlet(np.ones(features), count) * rng.choice([-1.0, 1.0], (count, features))
+
+
+class Ready(NamedTuple):
+    """What the kernel needs for simulations in one thread; the memory of the predictor, and how it begins ``untrained``."""
+
+    settings: Settings
+    jobs: Jobs
+    estimates: Estimates
+    work: Work
+    memory: Memory
+    untrained: Memory
 
 
 class PreparedSweep:
@@ -74,14 +89,15 @@ class PreparedSweep:
             raise InputError(
                 f"a sweep takes MIXED(...) or SCORE(...) with {', '.join(SWEPT)} on the jobs as recorded, not {policy.scheduler}"
             )
-        self._policy, self._clock, self._jobs = applied(policy, plan), clock, jobs
-        self._source = as_predictor(policy.predictor)
+        self.policy, self._clock, self._jobs = applied(policy, plan), clock, jobs
+        self.procs, self._source = procs, as_predictor(policy.predictor)
         self._workload = prepare(jobs, procs)
-        self._given = inputs(self._workload, self._source, self._policy, clock, plan)
+        self._given = inputs(self._workload, self._source, self.policy, clock, plan)
         if self._given.code == OUTSIDE:
             raise InputError(f"a sweep takes a predictor that is a table or compiled, and {self._source.name} is in Python")
-        self._taus_s = np.array(taus_s, np.float64)
-        self._retrained = isinstance(self._source, CompiledPredictor) and self._source.retrain is not None
+        self.taus_s = np.array(taus_s, np.float64)
+        self.sums_of_each = SUMS + len(self.taus_s) - 1
+        self.retrained = isinstance(self._source, CompiledPredictor) and self._source.retrain is not None
         self._mine = threading.local()
         load_kernel()
 
@@ -104,17 +120,17 @@ class PreparedSweep:
 
         Their columns are those of :mod:`sim.kernel.run`.
         """
-        results = np.empty((len(full), SUMS + len(self._taus_s) - 1))
+        results = np.empty((len(full), self.sums_of_each))
         began = time.perf_counter()
-        if self._retrained:
+        if self.retrained:
             for row, result in zip(full, results, strict=True):
                 self._simulate(row, result)
         else:
             self._run(full, results)
         return results, time.perf_counter() - began
 
-    def _run(self, full: np.ndarray, results: np.ndarray) -> None:
-        """Simulate all rows in one call of the kernel."""
+    def ready(self, changing: bool) -> Ready:
+        """Return what the kernel needs in this thread; ``changing`` if the order of waiting jobs can change."""
         mine, given, workload, order = self._mine, self._given, self._workload, self.plan.order
         if not hasattr(mine, "scratch"):
             mine.scratch = Scratch()
@@ -124,28 +140,33 @@ class PreparedSweep:
             mine.memory = given.memory.copied()
         if order.score is None:
             # one scheduler represents all: only the weights differ, and whether any of them lets the order change
-            order = replace(order, weights=(*NO_WEIGHTS[:4], float(full[:, 4].any()), NO_WEIGHTS[5]))
+            order = replace(order, weights=(*NO_WEIGHTS[:4], float(changing), NO_WEIGHTS[5]))
         plan = replace(self.plan, order=order)
         scoring = scoring_of(plan, workload, self._clock)
-        settings = kernel_settings(self._policy, plan, given.code, given.bits, workload.origin, scoring=scoring)
+        settings = kernel_settings(self.policy, plan, given.code, given.bits, workload.origin, scoring=scoring)
         work = mine.scratch.work(len(self._jobs), workload.procs, **room_for((plan,), (settings,)))
-        asked = NO_SWEEP._replace(results=results, weights=full, taus_s=self._taus_s, memory=given.memory)
-        run(settings, given.arrays, mine.estimates, NO_DEPENDENCIES, *work, mine.memory, 0, asked)
-        check_usable(work.state, self._source.name, self._jobs)
+        return Ready(settings, given.arrays, mine.estimates, work, mine.memory, given.memory)
+
+    def _run(self, full: np.ndarray, results: np.ndarray) -> None:
+        """Simulate all rows in one call of the kernel."""
+        ready = self.ready(self.plan.order.score is None and bool(full[:, 4].any()))
+        asked = NO_SWEEP._replace(results=results, weights=full, taus_s=self.taus_s, memory=ready.untrained)
+        run(ready.settings, ready.jobs, ready.estimates, NO_DEPENDENCIES, *ready.work, ready.memory, 0, asked)
+        check_usable(ready.work.state, self._source.name, self._jobs)
 
     def _simulate(self, row: np.ndarray, result: np.ndarray) -> None:
         """Simulate one row, with a predictor that stops it to be retrained."""
-        policy = self._policy._replace(scheduler=with_numbers(self.plan, row.tolist()))
+        policy = self.policy._replace(scheduler=with_numbers(self.plan, row.tolist()))
         made = outcome(self._workload, policy, clock=self._clock)
         arrays = self._workload.arrays
-        result[:] = sums_of(made.start - made.submit, arrays.runtime, arrays.procs, self._taus_s)
+        result[:] = sums_of(made.start - made.submit, arrays.runtime, arrays.procs, self.taus_s)
 
     def table(self, sums: np.ndarray) -> pd.DataFrame:
         """Return the metrics of :func:`sweep` from sums, a row each."""
-        names = [f"mean_bounded_slowdown_{tau_s:g}" for tau_s in self._taus_s[1:]]
+        names = [f"mean_bounded_slowdown_{tau_s:g}" for tau_s in self.taus_s[1:]]
         metrics = pd.DataFrame(measured(sums, len(self._jobs)), columns=[*MEASURED, "max_wait_s", *names])
         if names:
-            metrics = metrics.rename(columns={"mean_bounded_slowdown": f"mean_bounded_slowdown_{self._taus_s[0]:g}"})
+            metrics = metrics.rename(columns={"mean_bounded_slowdown": f"mean_bounded_slowdown_{self.taus_s[0]:g}"})
         return metrics
 
     def measure(self, parameters: Sequence[Sequence[float]] | np.ndarray) -> pd.DataFrame:
@@ -188,7 +209,7 @@ def sweep(
     begins = range(0, len(full), _CHUNK)
     seconds = _in_threads(chunk, begins, workers, len(full), progress)
     metrics = prepared.table(
-        np.concatenate([results[first] for first in begins]) if len(full) else np.empty((0, SUMS + len(taus_s) - 1))
+        np.concatenate([results[first] for first in begins]) if len(full) else np.empty((0, prepared.sums_of_each))
     )
     metrics.attrs["simulate_s"] = seconds
     return metrics

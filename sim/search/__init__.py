@@ -1,0 +1,1 @@
+"""Search for mixed policies: directions of weights, landscapes, optimisers."""
