@@ -228,6 +228,10 @@ def _rush(name: str) -> tuple[str, Rush | None]:
 
 
 def _order(text: str, aliases: dict[str, str], name: str) -> Order:
+    if text.startswith("POLICY("):
+        raise InputError(
+            f"scheduler {name!r}: pipelines.storage.policies.resolved(NAME) makes a POLICY(...) the SCORE(...) that it is"
+        )
     if scored := re.fullmatch(r"SCORE\((.*)\)", text, re.DOTALL):
         try:
             made = score(scored[1])

@@ -236,11 +236,11 @@ def version_at(tracking: Tracking, name: str, alias: str = "champion") -> ModelV
         raise
 
 
-def registered_version(tracking: Tracking, name: str, alias: str = "champion") -> ModelVersion:
+def registered_version(tracking: Tracking, name: str, alias: str = "champion", *, made_by: str = "queuecast run") -> ModelVersion:
     """Return the version of ``name`` that ``alias`` points to; InputError if there is none."""
     found = version_at(tracking, name, alias)
     if found is None:
-        raise InputError(f"no registered model {name}@{alias} at {tracking.uri}: queuecast run registers one")
+        raise InputError(f"no registered model {name}@{alias} at {tracking.uri}: {made_by} registers one")
     return found
 
 

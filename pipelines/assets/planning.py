@@ -14,10 +14,11 @@ from pipelines.assets.comparison import LOADS
 from pipelines.assets.described import told
 from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
-from pipelines.assets.resources import LakeResource
+from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.trace_checks import SCHEDULES, check_schedules
 from pipelines.report.planning import render_planning
 from pipelines.report.table import markdown_of
+from pipelines.storage.policies import all_resolved
 from pipelines.storage.provenance import code_version, software
 from pipelines.workflows.planning import PAGE, SCHEDULERS, USERS, busiest, by_label, keep_planned, kept_planned, plan_trace
 from pipelines.workflows.progress import progress_reporter
@@ -46,12 +47,15 @@ class PlanningConfig(dg.Config):
     description="The busiest days of a trace under schedulers that plan and others: starts, plans told to users, and searches.",
 )
 @stage("planning")
-def planned_schedules(context: dg.AssetExecutionContext, config: PlanningConfig, lake: LakeResource) -> dg.MaterializeResult:
+def planned_schedules(
+    context: dg.AssetExecutionContext, config: PlanningConfig, lake: LakeResource, registry: RegistryResource
+) -> dg.MaterializeResult:
     """Simulate the busiest days under every scheduler; keep schedules, plans and searches."""
     name, _ = name_and_day(context.partition_key)
     clean = lake.lake().read_clean(name)
     part = busiest(clean, config.days)
-    made = plan_trace(part, config.schedulers, config.users, config.seeds, progress_reporter("plan"))
+    schedulers = all_resolved(config.schedulers, registry.tracking)
+    made = plan_trace(part, schedulers, config.users, config.seeds, progress_reporter("plan"))
     keep_planned(lake.lake(), clean, made)
     of_table = told(lake.lake(), "planned_schedules", name)
     rows = [{"scheduler": each.scheduler, "users": each.users, "seed": each.seed, **evaluate(each)[_SHOWN]} for each in made]

@@ -13,6 +13,7 @@ from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.trace_checks import SCHEDULES, SIMULATED, check_schedules, check_simulated_model
+from pipelines.storage.policies import all_resolved
 from pipelines.storage.registry import predict_registered
 from pipelines.workflows.progress import progress_reporter
 from pipelines.workflows.registering import whole_accounting
@@ -25,7 +26,9 @@ from pipelines.workflows.stages import COMPARED, CORRECTIONS, SCHEDULERS, WEIGHI
 class CampaignConfig(dg.Config):
     """The settings of the simulations of a run; a night has its own."""
 
-    schedulers: list[str] = Field(default=list(SCHEDULERS), description="[ORDER-]ALGORITHM[-BACKFILLORDER]")
+    schedulers: list[str] = Field(
+        default=list(SCHEDULERS), description="[ORDER-]ALGORITHM[-BACKFILLORDER], and POLICY(registry:NAME[@ALIAS]) as an order"
+    )
     weighing: list[str] = Field(
         default=list(WEIGHING),
         description="More schedulers, with prior instead of requests and without predictors that learn a point",
@@ -72,7 +75,7 @@ def schedules(
             date,
             registered["simulated"],
             store,
-            schedulers=config.schedulers,
+            schedulers=all_resolved(config.schedulers, registry.tracking),
             predictors=config.predictors,
             corrections=config.corrections,
             weighing=config.weighing,

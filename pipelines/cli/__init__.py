@@ -21,6 +21,7 @@ _COMMANDS = {
     "evaluate": "judge the predictions of runtime predictors on a trace",
     "inspect": "say what is in a trace before anything runs",
     "traces": "list the catalogue",
+    "policy": "write, show and register learned policies",
     "predict": "predict runtimes with a registered model",
     "fetch": "download a trace of the catalogue, checked",
     "campaign": "compare many combinations over the weeks or months of a trace",

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from features.errors import InputError
-from pipelines.cli.options import check_outputs, note
+from pipelines.cli.options import check_outputs, note, without_policies
 from pipelines.ingest.read import find_entry
 from pipelines.ingest.source import trace_name
 from pipelines.ingest.workload import Workload
@@ -66,7 +66,7 @@ def command(
         raise click.UsageError("--large and --quick exclude each other")
     check_outputs({"--out": out, "--report": report}, traces)
     earlier, elsewhere = read_stored(against) if against else ({}, {})
-    document = run(plan(traces, schedulers, large=large, quick=quick, growth=report is not None), repeat, note)
+    document = run(plan(traces, without_policies(schedulers), large=large, quick=quick, growth=report is not None), repeat, note)
     if against and elsewhere != document["machine"]:
         note(f"{against}: measured on another machine: {', '.join(map(str, elsewhere.values()))}")
     for listing in listings(document, earlier):

@@ -15,6 +15,7 @@ import click
 import pandas as pd
 
 from pipelines.cli.options import (
+    POLICIES,
     REGISTERED,
     Finite,
     check_outputs,
@@ -27,6 +28,7 @@ from pipelines.cli.options import (
     squeeze_option,
     trace_options,
     users_option,
+    without_policies,
 )
 from pipelines.cli.progress import shown_progress
 from pipelines.cli.simulate import fitted, say_dependencies, say_users, table_files
@@ -56,7 +58,7 @@ class _Starvation(click.ParamType):
     multiple=True,
     default=("EASY",),
     show_default=True,
-    help="[ORDER-]ALGORITHM[-BACKFILLORDER]; may be repeated, like all options below. The first, with the first predictor, is the baseline.",
+    help=f"[ORDER-]ALGORITHM[-BACKFILLORDER]; may be repeated, like all options below. The first, with the first predictor, is the baseline. {POLICIES}",
 )
 @click.option("--predictor", "predictors", multiple=True, default=("requested",), show_default=True, help=REGISTERED)
 @click.option("--correction", "corrections", multiple=True, default=("requested",), show_default=True)
@@ -171,6 +173,7 @@ def command(
     if replicates is not None and seeds != (0,):
         raise click.UsageError("--replicates and --seed exclude each other")
     drawn = seeds if replicates is None else tuple(range(replicates))
+    schedulers = without_policies(schedulers)
     named = Campaign(
         schedulers, predictors, corrections, semantics, starvation_s, drawn, taus_s, dependencies, shake_s, users, load_by, squeeze
     )

@@ -91,6 +91,31 @@ REGISTERED = (
 )
 """What commands say of registered models among predictors."""
 
+POLICIES = "POLICY(FILE.json) and POLICY(registry:NAME[@ALIAS]) are orders, as in POLICY(FILE.json)-EASY-SPF: learned policies, shown as the formulas they are."
+"""What commands say of learned policies among schedulers."""
+
+
+def without_policies(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Put learned policies' formulas into the names of schedulers; tell what each is for."""
+    if not any("policy(" in name.lower() for name in names):
+        return names
+    from pipelines.storage.policies import resolve
+
+    made = []
+    for name in names:
+        found = resolve(name)
+        for text, policy in found.policies.items():
+            threshold = "" if policy.starvation_s is None else f" --starvation {policy.starvation_s}"
+            note(
+                one_line(
+                    f"POLICY({text}) is SCORE({policy.score}), meant for --predictor {policy.predictor}{threshold}",
+                    _LONGEST_NOTE,
+                )
+            )
+        made.append(found.scheduler)
+    return tuple(made)
+
+
 _LONGEST_NOTE = 1000
 _COUNTED = "queuecast.counted"
 

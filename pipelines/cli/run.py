@@ -24,7 +24,7 @@ from rich.progress import TaskID
 from features.errors import InputError
 from pipelines.cli.interrupts import prompt_interrupt
 from pipelines.cli.last_resort import known_cause
-from pipelines.cli.options import REGISTERED, counted, note, trace_options
+from pipelines.cli.options import REGISTERED, counted, note, trace_options, without_policies
 from pipelines.report.table import Table
 from pipelines.storage.lake import Lake
 from pipelines.workflows.stages import COMPARED, CORRECTIONS, PRIOR, SCHEDULERS, WEIGHING, takes_correction
@@ -126,6 +126,7 @@ def command(
         raise InputError(
             "--scheduler, --predictor, --correction, --until, --procs, --time-zone, --missing-request and the like are of a trace: name one with --trace"
         )
+    schedulers = without_policies(schedulers)
     chosen = {
         "schedulers": list(dict.fromkeys(("EASY", *(schedulers or SCHEDULERS)))),
         "predictors": list(dict.fromkeys(("requested", *(predictors or COMPARED)))),

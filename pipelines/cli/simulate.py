@@ -18,6 +18,7 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.runtime.protocol import Predictor
 from pipelines.cli.options import (
+    POLICIES,
     REGISTERED,
     Finite,
     check_outputs,
@@ -30,6 +31,7 @@ from pipelines.cli.options import (
     squeeze_option,
     trace_options,
     users_option,
+    without_policies,
 )
 from pipelines.cli.progress import shown_progress
 from sim.metrics.names import METRICS, SHOWN
@@ -55,7 +57,7 @@ _QUIET_S = 1.5
     multiple=True,
     default=("EASY",),
     show_default=True,
-    help="[ORDER-]ALGORITHM[-BACKFILLORDER]; may be repeated.",
+    help=f"[ORDER-]ALGORITHM[-BACKFILLORDER]; may be repeated. {POLICIES}",
 )
 @click.option(
     "--predictor", "predictors", multiple=True, default=("requested",), show_default=True, help=f"May be repeated. {REGISTERED}"
@@ -133,6 +135,7 @@ def command(
     TRACE is a name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file.
     """
     check_outputs({"--schedule-out": schedule_out, "--plans-out": plans_out}, [trace, *table_files(predictors)])
+    schedulers = without_policies(schedulers)
     for option, out in (("--schedule-out", schedule_out), ("--plans-out", plans_out)):
         if out is not None:
             check_distinct(option, schedulers, predictors, corrections)

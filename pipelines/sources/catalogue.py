@@ -171,7 +171,7 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
 
     check_name(name, f"{path}: traces")
     if path != PACKAGED:  # which tests validate, so that a simulation need not import pydantic for it
-        from pipelines.sources.validation import validated
+        from features.validation import validated
 
         validated(Entry, table, f"{path}: traces.{name}", left_out=_NO_KEYS)
     for key in ("procs", "cpus_per_node"):

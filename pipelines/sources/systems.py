@@ -17,9 +17,9 @@ from pydantic import Field, Strict
 
 from features.errors import InputError, shown
 from features.names import check_name
+from features.validation import validated
 from models.variability.classifiers import CLASSIFIERS
 from pipelines.sources.settings import editable, read_settings
-from pipelines.sources.validation import validated
 from pipelines.storage.atomic import made_folder, write
 
 SIMULATED = "simulated"

@@ -18,7 +18,7 @@ import click
 
 from features.errors import InputError
 from models.variability.classifiers import CLASSIFIERS
-from pipelines.cli.options import check_outputs, note
+from pipelines.cli.options import check_outputs, note, without_policies
 
 if TYPE_CHECKING:
     from pipelines.workflows.cluster_experiments import Conducted, Plan, Progress
@@ -112,7 +112,7 @@ def command(
     elif classifiers:
         raise InputError("--classifier chooses among the default schedulers: with --scheduler name the model there")
     wanted = tuple(experiment(name) for name in dict.fromkeys(name.upper() for name in names or EXPERIMENTS))
-    plan = Plan(calibration(cluster_name), wanted, schedulers, trials, days, scope, seed)
+    plan = Plan(calibration(cluster_name), wanted, without_policies(schedulers), trials, days, scope, seed)
     registered = _registered(model) if model else None
     with _shown() as progress:
         conducted = conduct(plan, registered=registered, threads=threads, progress=progress)

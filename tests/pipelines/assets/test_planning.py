@@ -10,9 +10,10 @@ import pytest
 
 import pipelines.assets.planning as assets
 from pipelines.assets.partitions import trace_on
-from pipelines.assets.resources import LakeResource
+from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.report.planning import render_planning
 from pipelines.storage.lake import Lake
+from pipelines.storage.policies import make_policy, write_policy
 from pipelines.workflows import planning
 from tests.sim.metrics.test_schedule_metrics import schedule_of
 from tests.support.arriving import arriving
@@ -102,14 +103,16 @@ def test_the_group_keeps_tables_and_page_in_its_draft(tmp_path: Path, monkeypatc
     )  # seconds of figures
     clean, lake = arriving(jobs=60), Lake(tmp_path / "lake")
     lake.write_clean(clean)
+    write_policy(tmp_path / "area.json", make_policy("area", "r*n"))
+    asked = ["EASY", "Conservative", f"POLICY({tmp_path}/area.json)-EASY-SPF"]
     with dg.instance_for_test() as instance:
         instance.add_dynamic_partitions("traces", [NAME])
         done = dg.materialize(
             [assets.planned_schedules, assets.planning_report],
             instance=instance,
-            resources={"lake": LakeResource()},
+            resources={"lake": LakeResource(), "registry": RegistryResource()},
             partition_key=trace_on(NAME),
-            run_config={"ops": {"planned_schedules": {"config": {"schedulers": ["EASY", "Conservative"], "days": 0.0}}}},
+            run_config={"ops": {"planned_schedules": {"config": {"schedulers": asked, "days": 0.0}}}},
         )
     checks = done.get_asset_check_evaluations()
     assert done.success
@@ -118,10 +121,11 @@ def test_the_group_keeps_tables_and_page_in_its_draft(tmp_path: Path, monkeypatc
     versions = lake.versions(f"runtime-{NAME}")
     versions.publish(done.run_id)
     kept = planning.by_label(planning.kept_planned(lake, lake.read_clean(NAME)))
-    assert [*kept] == ["EASY", "Conservative", "EASY, closed users", "Conservative, closed users"]
+    shown = ["EASY", "Conservative", "SCORE(r*n)-EASY-SPF"]
+    assert [*kept] == [*shown, *(f"{name}, closed users" for name in shown)]
     assert np.array_equal(kept["EASY"][0].jobs["start_s"], planning.plan_trace(clean, ("EASY",), ("open",), 1)[0].jobs["start_s"])
     page = lake.root / versions.current().files[f"reports/planning/{NAME}.html"]
-    assert page.read_text() == "arriving: EASY, Conservative, EASY, closed users, Conservative, closed users"
+    assert page.read_text() == f"arriving: {', '.join(kept)}"
     lake.write_clean(arriving(jobs=61))
     assert not lake.has(planning.TABLE, NAME), "plans of other jobs are not read any more"
     assert f"reports/planning/{NAME}.html" not in versions.current().files

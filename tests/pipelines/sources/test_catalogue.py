@@ -15,13 +15,13 @@ from features.errors import InputError
 from features.jobs.cleaning import clean
 from features.jobs.schema import Trace
 from features.names import RULE
+from features.validation import validated
 from pipelines.cli.inspect import command as inspect_command
 from pipelines.cli.traces import command as traces_command
 from pipelines.ingest.canonical import write_canonical
 from pipelines.ingest.read import find_entry, read_trace
 from pipelines.sources.catalogue import PACKAGED, Entry, load_catalogue, read_catalogue, remembered
 from pipelines.sources.traces import forget, read_known, remember
-from pipelines.sources.validation import validated
 from pipelines.storage.home import archive, home
 from pipelines.storage.instance import instance
 from pipelines.storage.lake import Lake

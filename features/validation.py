@@ -1,4 +1,4 @@
-"""Tables of TOML files, validated by pydantic against dataclass types."""
+"""Tables of settings files, validated by pydantic against dataclass types."""
 
 from __future__ import annotations
 

@@ -1,0 +1,104 @@
+"""Score waiting jobs by a learned policy's formula; the smallest score starts first.
+
+Packed unchanged into registered models, where Queuecast is not installed: needs numpy and pandas alone. It repeats the arithmetic of
+``sim.kernel.scores``, many jobs at a time, and a test holds the two equal.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from .settings import read_settings
+
+LEAST_LOG, LARGEST = 1e-9, 1e300
+_ONE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "log": lambda a: np.log(np.maximum(a, LEAST_LOG)),
+    "sqrt": lambda a: np.sqrt(np.maximum(a, 0.0)),
+    "exp": np.exp,
+    "abs": np.abs,
+    "tanh": np.tanh,
+}
+_TWO: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mult": np.multiply,
+    "Div": lambda a, b: np.where(b != 0.0, a / np.where(b != 0.0, b, 1.0), 0.0),
+    "Pow": np.power,
+    "min": np.minimum,
+    "max": np.maximum,
+    "Lt": np.less,
+    "LtE": np.less_equal,
+    "Gt": np.greater,
+    "GtE": np.greater_equal,
+}
+
+
+class PolicyPredictor:
+    """One policy, loaded from the directory it was written to."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises ValueError for another format, OSError for a missing file."""
+        self._settings = read_settings(directory)
+
+    def predict(self, asked: pd.DataFrame) -> pd.DataFrame:
+        """Return the column ``score``, a row a job.
+
+        ``asked`` has a column for each feature of the formula, in the units that the settings state. Raises ValueError for a missing
+        column or value.
+        """
+        names = list(self._settings["features"])
+        if absent := [name for name in names if name not in asked]:
+            raise ValueError(f"column {absent[0]} is missing: the policy asks for {', '.join(names)}")
+        columns = {name: asked[name].to_numpy(np.float64, na_value=np.nan) for name in names}
+        for name, values in columns.items():
+            if not np.isfinite(values).all():
+                row = int(np.flatnonzero(~np.isfinite(values))[0])
+                raise ValueError(f"row {row} (counted from 0), column {name}: {values[row]} is no {name}")
+        known = {**columns, **self._settings["parameters"]}
+        found = np.broadcast_to(score(self._settings["formula"], known), len(asked))
+        return pd.DataFrame({"score": found}, index=asked.index)
+
+
+def score(formula: str, known: Mapping[str, np.ndarray | float]) -> np.ndarray:
+    """Return the value of ``formula`` for the features and parameters ``known``, float64.
+
+    Raises ValueError for what is no formula, and for an unknown name.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            return np.clip(_value(ast.parse(formula, mode="eval").body, known), -LARGEST, LARGEST)
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError(f"{formula[:60]!r} is no formula") from error
+
+
+def _value(node: ast.expr, known: Mapping[str, np.ndarray | float]) -> np.ndarray:
+    """Return the value of a part of a formula; what is not a number counts as 0."""
+    found: np.ndarray | float
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            found = float(number)
+        case ast.Name(id=name) if name in known:
+            found = known[name]
+        case ast.UnaryOp(op=ast.USub(), operand=part):
+            found = -_value(part, known)
+        case ast.UnaryOp(op=ast.UAdd(), operand=part):
+            found = _value(part, known)
+        case ast.BinOp(left=left, op=operation, right=right) | ast.Compare(left=left, ops=[operation], comparators=[right]) if (
+            type(operation).__name__ in _TWO
+        ):
+            found = _TWO[type(operation).__name__](_value(left, known), _value(right, known))
+        case ast.Call(func=ast.Name(id="where"), args=[condition, first, second], keywords=[]):
+            found = np.where(_value(condition, known) != 0.0, _value(first, known), _value(second, known))
+        case ast.Call(func=ast.Name(id=name), args=[part], keywords=[]) if name in _ONE:
+            found = _ONE[name](_value(part, known))
+        case ast.Call(func=ast.Name(id=name), args=[left, right], keywords=[]) if name in ("min", "max"):
+            found = _TWO[name](_value(left, known), _value(right, known))
+        case _:
+            raise ValueError(f"{ast.unparse(node)[:60]!r} is no part of a formula")
+    value = np.asarray(found, np.float64)
+    return np.where(np.isnan(value), 0.0, value)

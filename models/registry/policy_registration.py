@@ -1,0 +1,150 @@
+"""The content of a version of ``policy-<trace>``, and how to register and load it.
+
+A version holds the policy's file, byte for byte, and what its consumers need to score jobs where Queuecast is not installed. Here it
+is read as data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+from mlflow.exceptions import MlflowException
+from mlflow.models import ModelSignature
+from mlflow.types import ColSpec, DataType, Schema
+
+from features.clock import WEEK_S
+from features.errors import InputError, one_line
+from models.packed.settings import FORMAT
+from models.policies import PolicyFile, dumps, loads
+from models.registry.loading import version_data
+from models.registry.registration import Candidate, Kind, Training, log_and_register, registered_version
+from models.registry.tracking import Tracking
+
+FILE = "policy.json"
+POLICY = Kind(
+    "policy",
+    "trace",
+    "relative",
+    "weeks",
+    "change of the sum of weekly mean bounded slowdowns",
+    ("policy",),
+    "the first",
+    "Orders waiting jobs: the one with the smallest `score` starts first, ties by submission. Inputs are the features of the version's formula, a row a "
+    "job, in the units that its policy.json states.",
+)
+_LONGEST_TAG = 4000
+
+
+@dataclass(frozen=True)
+class PolicyContent:
+    """A policy whose formula was checked, and whose features are described."""
+
+    policy: PolicyFile
+
+    @property
+    def method(self) -> str:
+        return POLICY.name
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """Return what tables of versions show: the formula, where it was learned, its gain."""
+        policy, trained, evidence = self.policy, self.policy.trained, self.policy.evidence
+        found = {"policy": policy.name, "score": policy.score, "backfill": policy.backfill, "predictor": policy.predictor}
+        if trained is not None:
+            found |= {"trained_on": trained.trace, "training_weeks": spans(trained.weeks), "objective": trained.objective}
+            found |= {"tau_s": f"{trained.tau_s:g}", "trials": str(trained.trials)}
+        if evidence is not None:
+            found |= {"against": evidence.against, "judged_on_weeks": spans(evidence.weeks), "replicates": str(evidence.replicates)}
+            found["interval"] = f"{evidence.low:+.4f}..{evidence.high:+.4f} ({evidence.confidence:.0%})"
+        return {key: value[:_LONGEST_TAG] for key, value in found.items()}
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        evidence = self.policy.evidence
+        if evidence is None:
+            return {}
+        waits = {"max_wait_s": evidence.max_wait_s, "baseline_max_wait_s": evidence.baseline_max_wait_s}
+        return {"low": evidence.low, "high": evidence.high, **{key: value for key, value in waits.items() if value is not None}}
+
+    @property
+    def requirements(self) -> Sequence[str]:
+        return ()
+
+    @property
+    def signature(self) -> ModelSignature:
+        asked = [ColSpec(DataType.double, name) for name in self.policy.features]
+        return ModelSignature(inputs=Schema(asked), outputs=Schema([ColSpec(DataType.double, "score")]))  # type: ignore[arg-type]
+
+    @property
+    def example(self) -> pd.DataFrame:
+        return pd.DataFrame({name: [1.0, 2.0] for name in self.policy.features})
+
+    def write(self, directory: Path) -> Mapping[str, object]:
+        (directory / FILE).write_text(dumps(self.policy), encoding="utf-8")
+        policy = self.policy
+        units = {name: each.unit for name, each in policy.features.items()}
+        return {"formula": policy.formula, "parameters": dict(policy.parameters), "features": units}
+
+
+def spans(weeks: Sequence[int]) -> str:
+    """Return numbers in words: ``1-22 25``."""
+    found: list[list[int]] = []
+    for week in sorted(set(weeks)):
+        if found and week == found[-1][-1] + 1:
+            found[-1][1:] = [week]
+        else:
+            found.append([week])
+    return " ".join("-".join(map(str, each)) for each in found)
+
+
+def register(tracking: Tracking, policy: PolicyFile, trace: str, *, tags: Mapping[str, str] | None = None) -> Candidate:
+    """Register a checked policy as the next version of ``policy-<trace>``; move no alias.
+
+    Raises InputError for a trace that is no name, and MLflow's own errors.
+    """
+    trained, evidence = policy.trained, policy.evidence
+    weeks = trained.weeks if trained is not None else ()
+    training = Training(
+        trace,
+        trained.fingerprint if trained is not None else "",
+        len(weeks),
+        (min(weeks) * WEEK_S, (max(weeks) + 1) * WEEK_S) if weeks else (0, 0),
+        seed=trained.seed if trained is not None else 0,
+    )
+    judged = (evidence.relative, len(evidence.weeks)) if evidence is not None else (math.nan, 0)
+    why = f"{policy.name}: SCORE({policy.score}); {gain(policy)}"
+    return log_and_register(
+        tracking, POLICY, PolicyContent(policy), training, judged, {}, tags=tags, why=one_line(why, _LONGEST_TAG)
+    )
+
+
+def gain(policy: PolicyFile) -> str:
+    """Say in words what a policy gained on weeks that it did not learn from."""
+    found = policy.evidence
+    if found is None:
+        return "nothing says what it gains"
+    interval = f"{found.low:+.1%} to {found.high:+.1%}, {found.confidence:.0%}"
+    said = f"{found.relative:+.1%} ({interval}) against {found.against} on weeks {spans(found.weeks)}"
+    return said if found.clear else f"{said}, which may be chance"
+
+
+def load(tracking: Tracking, name: str, alias: str = "champion") -> PolicyFile:
+    """Read the policy ``name`` at ``alias``; InputError if it is missing or unreadable.
+
+    ``name`` is ``policy-<trace>``, ``alias`` may be a version's number. None of the code that it brings is run; its hashes are verified.
+    """
+    found = registered_version(tracking, name, alias, made_by="queuecast policy register")
+    where = f"models:/{name}/{found.version}"
+    if found.tags.get("queuecast_format") != str(FORMAT) or found.tags.get("method") != POLICY.name:
+        raise InputError(f"{where}: is no policy that this Queuecast reads; policies are called policy-<trace>")
+    try:
+        with version_data(name, str(found.version), POLICY.name) as directory:
+            return loads((directory / FILE).read_bytes(), where)
+    except (ValueError, OSError, MlflowException) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{where}: does not load: {(str(error).strip() or type(error).__name__).splitlines()[0]}") from error

@@ -1,0 +1,167 @@
+"""Learned policies: files and registered versions, by the names that schedulers give them.
+
+``POLICY(FILE.json)-EASY-SPF`` and ``POLICY(registry:NAME[@ALIAS])-EASY-SPF`` become the exact ``SCORE(...)-EASY-SPF`` here, before a simulation
+sees them: tables, journals and logs say the formula.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from features.errors import InputError, one_line, shown
+from models.policies import MOST_BYTES, Feature, PolicyFile, dumps, loads
+from pipelines.ingest.text import opened
+from pipelines.storage.atomic import write
+from pipelines.storage.provenance import code_version
+from pipelines.storage.registry import PREFIX, tracking
+from sim.names import scheduler
+from sim.scores import FEATURES, score
+
+if TYPE_CHECKING:
+    from models.registry.tracking import Tracking
+
+UNITS = {
+    **dict.fromkeys(("n", "free", "procs"), "processors"),
+    **dict.fromkeys(("r", "requested", "submit", "wait"), "s"),
+    "queue": "jobs",
+    "demand": "processor s",
+    "hour": "h",
+}
+"""The unit of each feature of :data:`sim.scores.FEATURES`."""
+_BEGIN = re.compile(r"(?<!\w)POLICY\(", re.IGNORECASE)
+_REGISTERED = re.compile(rf"{PREFIX}(?P<name>[^@()]+)(?:@(?P<alias>[^@()]+))?")
+_FORMS = "POLICY(FILE.json), POLICY(registry:NAME) and POLICY(registry:NAME@ALIAS) are policies"
+
+
+def make_policy(name: str, text: str, **facts: Any) -> PolicyFile:
+    """Return the policy of a score such as ``r**a*n; a=2``, with its features described.
+
+    ``facts`` are other fields of :class:`models.policies.PolicyFile`. Raises InputError for what is no score.
+    """
+    made = score(text)
+    parameters = dict(zip(made.parameters, made.values, strict=True))
+    policy = PolicyFile(name, made.formula, parameters, made_by=f"queuecast {code_version()}", **facts)
+    return loads(dumps(checked(policy, name)), name)
+
+
+def checked(policy: PolicyFile, where: str) -> PolicyFile:
+    """Return a policy that can be simulated.
+
+    Its formula is as tables write it, and all its features are described.
+    Raises InputError, which names ``where`` the policy is from, for an unknown feature or order, and for a feature in another unit.
+    """
+    try:
+        made = score(policy.score)
+        if scheduler(f"SCORE(n)-EASY-{policy.backfill}").rush is not None:
+            raise InputError(f"backfill must be an order of the queue, not {shown(policy.backfill)}")
+    except InputError as error:
+        raise InputError(one_line(f"{where}: {error}")) from error
+    known = {name: Feature(UNITS[name], FEATURES[name][1]) for name in made.features()}
+    for name, feature in policy.features.items():
+        if name not in known:
+            raise InputError(
+                f"{where}: features.{one_line(name, 40)} is not in the formula {shown(made.formula)}, which uses {', '.join(known)}"
+            )
+        if feature.unit != known[name].unit:
+            raise InputError(f"{where}: features.{name}: unit must be {known[name].unit!r}, not {shown(feature.unit)}")
+    if policy.features and (absent := known.keys() - policy.features.keys()):
+        raise InputError(f"{where}: features lacks {min(absent)}, which the formula uses")
+    return replace(policy, formula=made.formula, features=policy.features or known)
+
+
+def read_policy(path: str | Path) -> PolicyFile:
+    """Read a policy file; InputError, one line, for one that cannot be simulated."""
+    with opened(path) as file:
+        content = file.read(MOST_BYTES + 1)
+    return checked(loads(content, str(path)), str(path))
+
+
+def write_policy(path: Path, policy: PolicyFile) -> None:
+    """Write a policy file, whole or not at all."""
+    write(path, dumps(policy))
+
+
+def registered_policy(text: str, store: Callable[[], Tracking] = tracking) -> PolicyFile:
+    """Return the policy ``registry:NAME[@ALIAS]``, by default the champion.
+
+    ALIAS may be a version's number. It is read as data from the registry that ``store`` opens. Raises InputError if it cannot be loaded.
+    """
+    from mlflow.exceptions import MlflowException
+
+    from models.registry.policy_registration import load
+
+    asked = _REGISTERED.fullmatch(text)
+    if asked is None:
+        raise InputError(f"POLICY({text}): {_FORMS}")
+    name, alias = asked["name"], asked["alias"] or "champion"
+    try:
+        return checked(load(store(), name, alias), f"{name}@{alias}")
+    except MlflowException as error:
+        raise InputError(f"{name}@{alias}: {str(error).strip().splitlines()[0]}") from error
+
+
+def policy_named(text: str, store: Callable[[], Tracking] = tracking) -> PolicyFile:
+    """Return the policy FILE.json or ``registry:NAME[@ALIAS]``. Raises InputError."""
+    if text.lower().startswith(PREFIX):
+        return registered_policy(PREFIX + text[len(PREFIX) :], store)
+    if not text.strip():
+        raise InputError(f"POLICY({text}): {_FORMS}")
+    return read_policy(text)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A scheduler's name without POLICY(...), and its policies by what was in the brackets."""
+
+    scheduler: str
+    policies: dict[str, PolicyFile]
+
+
+def resolve(name: str, store: Callable[[], Tracking] = tracking) -> Resolved:
+    """Put the exact ``SCORE(...)`` in the place of each ``POLICY(...)`` in a scheduler's name.
+
+    ``POLICY(...)`` alone is the policy before EASY with the backfill order of its file. Raises InputError as :func:`policy_named`.
+    """
+    done, rest, found = "", name, {}
+    while begin := _BEGIN.search(rest):
+        text = _in_brackets(rest[begin.end() :], name)
+        policy = found[text] = policy_named(text, store)
+        before, rest = done + rest[: begin.start()], rest[begin.end() + len(text) + 1 :]
+        alone = not before and (not rest or rest.startswith("+"))
+        done = f"{before}SCORE({policy.score})" + (f"-EASY-{policy.backfill}" if alone else "")
+    return Resolved(done + rest, found)
+
+
+def resolved(name: str, store: Callable[[], Tracking] = tracking) -> str:
+    """Return a scheduler's name as the simulator takes it: ``POLICY(...)`` as ``SCORE(...)``.
+
+    Other names are returned as they are. Raises InputError as :func:`resolve`.
+    """
+    return resolve(name, store).scheduler
+
+
+def all_resolved(names: Sequence[str], store: Callable[[], Tracking] = tracking) -> list[str]:
+    """Return :func:`resolved` of each name."""
+    return [resolved(name, store) for name in names]
+
+
+def _in_brackets(text: str, name: str) -> str:
+    """Return ``text`` up to the bracket that closes it.
+
+    It may have brackets in pairs; a file's name may have any if there is such a file.
+    """
+    depth, closing = 1, [at for at, letter in enumerate(text) if letter == ")"]
+    if not text.lower().startswith(PREFIX):
+        for at in closing:
+            if os.path.isfile(text[:at]):
+                return text[:at]
+    for at, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return text[:at]
+    raise InputError(f"scheduler {shown(name, 80)}: POLICY( is not closed: {_FORMS}")

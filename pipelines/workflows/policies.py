@@ -1,0 +1,68 @@
+"""Registration of learned policies: a version of ``policy-<trace>``.
+
+It is read back before an alias points to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from mlflow.exceptions import MlflowException
+
+from features.errors import InputError
+from models.policies import PolicyFile
+from models.registry.policy_registration import POLICY, gain, register
+from models.registry.tracking import Tracking
+from models.registry.versions import all_or_nothing
+from pipelines.storage.policies import checked, registered_policy
+from pipelines.storage.registry import kept_versions, pruned, tracking
+
+
+@dataclass(frozen=True)
+class RegisteredPolicy:
+    """A new version.
+
+    ``scheduler`` is how a simulation names it, ``doubt`` says why it may not be better than its baseline, if so.
+    """
+
+    model: str
+    version: str
+    alias: str
+    scheduler: str
+    doubt: str
+
+
+def register_policy(
+    policy: PolicyFile,
+    trace: str,
+    alias: str = "champion",
+    *,
+    tags: Mapping[str, str] | None = None,
+    store: Callable[[], Tracking] = tracking,
+) -> RegisteredPolicy:
+    """Register ``policy`` as the next version of ``policy-<trace>`` and point ``alias`` to it.
+
+    The version is read back first; if that fails none is left. ``tags`` say what made it. Raises InputError for a policy that cannot be
+    simulated, a trace or alias that is no name, and a registry that refuses.
+    """
+    model = POLICY.registered(trace)
+    if not alias.isidentifier() or (alias.lower().startswith("v") and alias[1:].isdigit()) or alias == "latest":
+        raise InputError(
+            f"alias {alias!r}: is no alias such as champion: letters, digits and _, not latest and not a version's number"
+        )
+    policy = checked(policy, policy.name)
+    opened = store()
+    try:
+        with all_or_nothing(opened) as made:
+            version = register(opened, policy, trace, tags=tags).version
+            back = registered_policy(f"registry:{model}@{version}", lambda: opened)
+            if replace(back, features=policy.features) != policy:
+                raise InputError(f"models:/{model}/{version}: is not read back as it was written")
+            opened.client.set_registered_model_alias(model, alias, version)
+            made.keep()
+    except MlflowException as error:
+        raise InputError(f"{model}: {str(error).strip().splitlines()[0]}") from error
+    pruned(opened, model, kept_versions())
+    doubt = "" if policy.evidence is not None and policy.evidence.clear else gain(policy)
+    return RegisteredPolicy(model, version, alias, f"POLICY(registry:{model}@{alias})-EASY-{policy.backfill}", doubt)

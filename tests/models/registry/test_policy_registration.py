@@ -1,0 +1,101 @@
+"""Registered policies: what a version records, that it is read as data, and that its consumers get the simulator's scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mlflow.artifacts import download_artifacts
+
+from features.errors import InputError
+from models.packed.policy_predictor import LARGEST, score
+from models.policies import PolicyFile
+from models.registry import tracking
+from models.registry.loading import consumer_model
+from models.registry.policy_registration import FILE, POLICY, gain, load, register, spans
+from tests.models.test_policies import LEARNED
+from tests.sim.test_scores import Written, formulas
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracking.Tracking]:
+    place = tmp_path_factory.mktemp("mlflow")
+    before = mlflow.get_tracking_uri()
+    yield tracking.connect(f"sqlite:///{place}/mlflow.db", str(place / "artifacts"), "policies", site=False)
+    mlflow.set_tracking_uri(before)
+
+
+def test_a_version_records_where_it_was_learned_and_scores_jobs_by_its_own_code(store: tracking.Tracking) -> None:
+    made = register(store, LEARNED, "kth-sp2", tags={"dagster_run_id": "r1"})
+    version = store.client.get_model_version("policy-kth-sp2", made.version)
+    recorded = {
+        "score": "r**a*n;a=2.0",
+        "trained_on": "kth-sp2",
+        "training_weeks": "1-3",
+        "objective": "sum of weekly means",
+        "against": "SAF-EASY-SPF",
+        "interval": "-0.2000..-0.0500 (95%)",
+        "judged_on_weeks": "4-5",
+        "data_fingerprint": "0123456789abcdef",
+        "seed": "7",
+        "dagster_run_id": "r1",
+    }
+    assert recorded.items() <= version.tags.items()
+    assert "-12.0% (-20.0% to -5.0%, 95%) against SAF-EASY-SPF on weeks 4-5" in version.description
+    assert mlflow.get_run(version.run_id).data.metrics["judged_relative"] == -0.12
+    assert load(store, "policy-kth-sp2", made.version) == LEARNED
+
+    asked = pd.DataFrame({"n": [4.0, 1.0], "r": [3600.0, 60.0]})
+    model = consumer_model("policy-kth-sp2", made.version, POLICY.name)
+    assert model.predict(asked)["score"].tolist() == [4 * 3600.0**2, 3600.0]
+    for wrong, error in ((asked.drop(columns="r"), "r"), (asked.assign(r=np.nan), "row 0 .*column r: nan is no r")):
+        with pytest.raises(Exception, match=error):
+            model.predict(wrong)
+
+
+def test_a_version_that_was_changed_or_is_another_kind_is_refused(store: tracking.Tracking) -> None:
+    number = register(store, LEARNED, "changed").version
+    home = Path(download_artifacts(store.client.get_model_version("policy-changed", number).source))
+    file = home / "artifacts" / "policy_model" / FILE
+    file.write_text(file.read_text().replace('"a": 2.0', '"a": 3.0'))
+    with pytest.raises(InputError, match="models:/policy-changed/1: does not load: its data are not what was packed"):
+        load(store, "policy-changed", number)
+    for alias in ("champion", "9", "no alias"):
+        with pytest.raises(
+            InputError, match=f"no registered model policy-changed@{alias} at .*queuecast policy register registers one"
+        ):
+            load(store, "policy-changed", alias)
+    store.client.set_model_version_tag("policy-changed", number, "method", "lightgbm")
+    with pytest.raises(InputError, match="is no policy that this Queuecast reads"):
+        load(store, "policy-changed", number)
+
+
+def test_gains_are_said_with_their_doubts() -> None:
+    assert gain(PolicyFile("a", "r")) == "nothing says what it gains"
+    assert "chance" not in gain(LEARNED)
+    assert spans((9, 1, 2, 3, 5, 5, 8)) == "1-3 5 8-9"
+    assert spans(()) == ""
+
+
+@settings(max_examples=200)
+@given(formulas, st.integers(0, 2**32 - 1))
+def test_consumers_compute_the_simulators_scores(formula: Written, seed: int) -> None:
+    text, value = formula
+    rng = np.random.default_rng(seed)
+    names = ("n", "r", "requested", "submit", "wait", "free", "queue", "demand", "hour", "procs")
+    seen = {name: rng.integers(0, 1000, 5).astype(np.float64) for name in names}
+    found = np.broadcast_to(score(text, seen), 5)
+    expected = [value({name: float(column[row]) for name, column in seen.items()}) for row in range(5)]
+    np.testing.assert_allclose(found, np.clip(expected, -LARGEST, LARGEST), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("text", ["__import__('os')", "r.real", "r if n else 1", "q", "r+", "(" * 5000, "'r'", "min(r)", "1<r<3"])
+def test_a_formula_runs_no_code_where_it_is_read(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no (part of a )?formula"):
+        score(text, {"r": np.ones(2), "n": np.ones(2)})

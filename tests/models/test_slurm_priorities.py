@@ -1,0 +1,64 @@
+"""The example for Slurm orders waiting jobs as the simulator's score does, and leaves held ones alone."""
+
+from __future__ import annotations
+
+import runpy
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from tests.sim.test_scores import Written, formulas
+
+EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "examples" / "slurm_priorities.py"), run_name="example")
+NOW = time.mktime((2024, 5, 1, 18, 30, 0, 0, 0, -1))
+WAITING = [
+    "7|4|1-00:00:00|2024-05-01T10:00:00|500",
+    "8|1|30:00|2024-05-01T12:00:00|1",
+    "9|1|1:30:00|2024-05-01T11:00:00|0",
+    "12|1|30:00|2024-05-01T09:00:00|3",
+    "13|8|UNLIMITED|2024-05-01T09:00:00|3",
+]
+COLUMNS = {
+    "n": [4, 1, 1, 8],
+    "r": [86400, 1800, 1800, 365 * 86400],
+    "wait": [30600, 23400, 34200, 34200],
+    "free": [5] * 4,
+    "queue": [4] * 4,
+    "procs": [16] * 4,
+    "hour": [18.5] * 4,
+}
+JOBS = ["7", "8", "12", "13"]
+
+
+def order(formula: str, parameters: dict[str, float] | None = None) -> list[str]:
+    found = EXAMPLE["priorities"]({"formula": formula, "parameters": parameters or {}}, WAITING, 16, 5, NOW)
+    values = [priority for _, priority in found]
+    assert values == sorted(set(values), reverse=True)
+    assert 0 < min(values) <= max(values) < 2**32
+    return [job for job, _ in found]
+
+
+def test_the_smallest_score_goes_first_and_ties_by_submission() -> None:
+    assert order("r**a*n", {"a": 2.0}) == ["12", "8", "7", "13"]
+    assert order("-n") == ["13", "7", "12", "8"]
+    assert order("wait+hour*0") == ["8", "7", "12", "13"]
+    assert order("where(queue>free,n,-n)+0*demand/procs") == ["13", "7", "12", "8"]
+
+
+@settings(max_examples=60)
+@given(formulas.filter(lambda formula: "submit" not in formula[0]))
+def test_scores_are_those_of_the_simulator(formula: Written) -> None:
+    text, value = formula
+    demand = sum(n * r for n, r in zip(COLUMNS["n"], COLUMNS["r"], strict=True))
+    known = {**COLUMNS, "requested": COLUMNS["r"], "demand": [demand] * 4}
+    scores = [value({name: float(column[row]) for name, column in known.items()}) for row in range(4)]
+    first = sorted(range(4), key=lambda row: (np.clip(scores[row], -1e300, 1e300), -COLUMNS["wait"][row], int(JOBS[row])))
+    assert order(text) == [JOBS[row] for row in first]
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("5:00", 300), ("1-2:03:04", 93784), ("0:10", 10), ("UNLIMITED", 31_536_000)])
+def test_limits_are_read_as_slurm_writes_them(text: str, seconds: float) -> None:
+    assert EXAMPLE["seconds"](text) == seconds

@@ -1,0 +1,121 @@
+"""POLICY(...) among the names of schedulers: resolved to the exact formula, or refused in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from features.errors import InputError
+from models.policies import PolicyFile, dumps
+from pipelines.storage.policies import UNITS, checked, make_policy, policy_named, read_policy, resolve, resolved, write_policy
+from sim.names import scheduler
+from sim.scores import FEATURES
+from tests.support.workloads import crowd
+
+RULE = "r**a*n-min(wait,2);a=2.0"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
+    for name in ("a-b(1).json", "odd).json", "it's-EASY-SPF.json"):
+        write_policy(Path(name), make_policy("area", "R**a * n - min(wait, 2); a=2", backfill="SQF"))
+    return tmp_path
+
+
+def refused(name: str) -> str:
+    with pytest.raises(InputError) as told:
+        resolved(name)
+    assert "\n" not in str(told.value)
+    assert len(str(told.value)) <= 300
+    return str(told.value)
+
+
+def test_a_policy_says_what_its_features_are() -> None:
+    assert set(UNITS) == set(FEATURES)
+    policy = read_policy("a-b(1).json")
+    assert {name: each.unit for name, each in policy.features.items()} == {"n": "processors", "r": "s", "wait": "s"}
+    assert policy.formula == "r**a*n-min(wait,2)"
+    assert checked(policy, "f") == policy
+    bare = checked(PolicyFile("area", " R * N "), "f")
+    assert (bare.formula, list(bare.features)) == ("r*n", ["n", "r"])
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("SAF-EASY-SPF", "SAF-EASY-SPF"),
+        ("POLICY(a-b(1).json)-EASY-SPF", f"SCORE({RULE})-EASY-SPF"),
+        ("policy(it's-EASY-SPF.json)-JustBF", f"SCORE({RULE})-JustBF"),
+        ("EASY-POLICY(odd).json)", f"EASY-SCORE({RULE})"),
+        ("POLICY(./odd).json)-EASY-POLICY(a-b(1).json)", f"SCORE({RULE})-EASY-SCORE({RULE})"),
+        ("POLICY(a-b(1).json)", f"SCORE({RULE})-EASY-SQF"),
+        ("POLICY(a-b(1).json)+RUSH(model=oracle)", f"SCORE({RULE})-EASY-SQF+RUSH(model=oracle)"),
+        ("POLICY(a-b(1).json)-EASY(reservations=2)-FCFS", f"SCORE({RULE})-EASY(reservations=2)-FCFS"),
+    ],
+)
+def test_the_formula_stands_in_the_place_of_the_policy(name: str, expected: str) -> None:
+    assert resolved(name) == expected
+    scheduler(expected)
+
+
+def test_a_resolved_policy_makes_the_schedule_of_its_formula() -> None:
+    load = crowd(np.random.default_rng(7), size=60, machine=16)
+    found = resolve("POLICY(a-b(1).json)-EASY-SPF")
+    assert found.policies == {"a-b(1).json": read_policy("a-b(1).json")}
+    starts = load.schedule(found.scheduler).jobs["start_s"]
+    assert starts.equals(load.schedule("SCORE(r**2*n-min(wait,2))-EASY-SPF").jobs["start_s"])
+    assert not starts.equals(load.schedule("EASY-SPF").jobs["start_s"])
+    with pytest.raises(InputError, match=r"pipelines\.storage\.policies\.resolved\(NAME\) makes a POLICY"):
+        load.schedule("POLICY(a-b(1).json)-EASY-SPF")
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("POLICY(none.json)-EASY", "none.json: no such file"),
+        ("POLICY(none.json", "POLICY( is not closed"),
+        ("POLICY()-EASY", "POLICY(FILE.json), POLICY(registry:NAME) and POLICY(registry:NAME@ALIAS) are policies"),
+        ("POLICY(registry:)-EASY", "are policies"),
+        ("POLICY(registry:a@b@c)-EASY", "are policies"),
+        ("POLICY(.)-EASY", ".: is a directory, not a file"),
+        ("POLICY(/dev/null)", "is a device or a pipe"),
+        ("POLICY(a\x00b)", "cannot be read"),
+        (f"POLICY({'x' * 256})", "cannot be read: File name too long"),
+        ("POLICY(registry:policy-kth-sp2)-EASY", "no registered model policy-kth-sp2@champion at sqlite"),
+        ("POLICY(registry:policy-kth-sp2@best)", "no registered model policy-kth-sp2@best at sqlite"),
+        ("POLICY(registry:../../etc/passwd@1)", "no registered model ../../etc/passwd@1 at sqlite"),
+    ],
+)
+def test_an_unknown_policy_is_refused(name: str, error: str) -> None:
+    assert error in refused(name)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"formula": "r*memory"}, "a score has no feature 'memory'"),
+        ({"formula": "r**b*n"}, "a score has no feature 'b'"),
+        ({"formula": "__import__('os').system('true')"}, "cannot have"),
+        ({"formula": "r*" * 20_000 + "n"}, "the limit is 20,000"),
+        ({"parameters": {"a": 2, "b": 1}}, "parameter b is not in the formula"),
+        ({"parameters": {"n": 2}}, "'n=2.0' is no NAME=VALUE"),
+        ({"backfill": "EASY"}, "unknown order 'EASY'"),
+        ({"backfill": "SPF+RUSH"}, "backfill must be an order of the queue"),
+        ({"features": {"r": {"unit": "h", "meaning": ""}}}, "features.r: unit must be 's', not 'h'"),
+        ({"features": {"free": {"unit": "s", "meaning": ""}}}, "features.free is not in the formula"),
+        ({"features": {"r": {"unit": "s", "meaning": ""}}}, "features lacks n, which the formula uses"),
+    ],
+)
+def test_a_file_that_cannot_be_simulated_is_refused(changes: dict[str, object], error: str) -> None:
+    stated = json.loads(dumps(make_policy("area", "r**a*n;a=2")))
+    Path("wrong.json").write_text(json.dumps({**stated, **changes}))
+    told = refused("POLICY(wrong.json)-EASY-SPF")
+    assert error in told
+    assert told.startswith("wrong.json: ")
+    with pytest.raises(InputError):
+        policy_named("wrong.json")
