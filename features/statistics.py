@@ -36,6 +36,10 @@ class Ratio(NamedTuple):
     def value(self) -> float:
         return float(self.numerator.sum() / self.denominator.sum())
 
+    def by_row(self) -> np.ndarray:
+        """Return the value of each row, float64 [...]."""
+        return np.asarray(self.numerator.sum(axis=-1) / self.denominator.sum(axis=-1))
+
 
 @lru_cache(_KEPT)
 def drawn(blocks: int, resamples: int, seed: int) -> np.ndarray:

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from features.errors import InputError
@@ -112,6 +113,11 @@ def scheduler(name: str) -> Scheduler:
     """Return the scheduler called ``name``, in any case; InputError with the known names else."""
     if not isinstance(name, str):
         raise InputError(f"unknown scheduler {name!r}; {grammar()}")
+    return _scheduler(name)
+
+
+@lru_cache(maxsize=1024)
+def _scheduler(name: str) -> Scheduler:
     known = {algorithm.upper(): algorithm for algorithm in ALGORITHMS}
     base, rush = _rush(name)
     if choosing := re.fullmatch(r"ROLLOUT(?:\((.+)\))?", base, re.IGNORECASE):

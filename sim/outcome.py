@@ -16,7 +16,7 @@ import pandas as pd
 
 from features.clock import Clock
 from features.errors import InputError
-from models.runtime.dispatch import TABLE
+from models.runtime.dispatch import OUTSIDE, TABLE
 from models.runtime.memory import Memory
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor
 from sim.choices import Choices, room_for
@@ -34,7 +34,18 @@ from sim.names import PLANNERS, PLANNING, Scheduler
 from sim.planner import PlanLog, Searches, Sizes, as_planner, no_planner, pool_as_cluster, queues
 from sim.planning import PlanRS
 from sim.policy import Policy, applied, kernel_settings
-from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, OnClusters, Prepared, as_predictor, inputs, scoring_of, told_quantiles
+from sim.prepare import (
+    NO_DEPENDENCIES,
+    NO_SWEEP,
+    Foreknown,
+    Inputs,
+    OnClusters,
+    Prepared,
+    as_predictor,
+    inputs,
+    scoring_of,
+    told_quantiles,
+)
 from sim.python_predictor import Conversation
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -107,10 +118,12 @@ def outcome(
     progress: Progress | None = None,
     tells: bool = False,
     failures: Failures = NO_FAILURES,
+    known: Foreknown | None = None,
 ) -> Outcome:
     """Simulate without tables, for campaigns of thousands of short simulations.
 
     As :func:`sim.simulate`, on the jobs as recorded, without shaking. ``tells``: with the ``plans`` of a scheduler that makes them.
+    ``known`` is the predictor as :func:`sim.prepare.as_estimates` returns it, where it was made before.
     """
     if len(failures.time_s):
         workload = failing(workload, failures)
@@ -122,7 +135,7 @@ def outcome(
     source = as_predictor(policy.predictor)
     if machine is not None:  # it decides how long jobs take
         workload = workload._replace(arrays=workload.arrays._replace(runtime=workload.arrays.runtime.copy()))
-    given = inputs(workload, source, policy, clock, plan)
+    given = inputs(workload, source, policy, clock, plan, known)
     retrained = isinstance(source, CompiledPredictor) and source.retrain is not None
     midnight = clock.next_midnight(workload.origin) - workload.origin if retrained else NEVER
     plans = plan.policies or (plan,)
@@ -219,7 +232,8 @@ class _Simulation:
         if self.searches is not None:
             load_search()
         began = time.perf_counter()
-        if isinstance(self.source, OnlinePredictor):
+        if self.given.code == OUTSIDE:
+            assert isinstance(self.source, OnlinePredictor)
             given, rows, scenarios = self.given, self._rows(), self.work.state.scenarios
             told = scenarios if self.choices is None else self.choices
             estimates = given.estimates

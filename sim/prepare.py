@@ -81,8 +81,22 @@ def as_arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
     Times count from the first submission. Within the limits of :mod:`features.limits` no sum of seconds wraps.
     """
     check_machine(procs)
+    return counted(kernel_columns(jobs), jobs, procs)
+
+
+def kernel_columns(jobs: pd.DataFrame) -> Jobs:
+    """Return the kernel's columns of a table as recorded; InputError for what is no jobs table."""
     check_table(jobs)
     submit, runtime, wide, requested = (check_limit(jobs, name, _whole(jobs, name)) for name in TIMES_AND_PROCS)
+    return Jobs(submit, runtime, wide, requested, _plain(codes(jobs, "user")))
+
+
+def counted(columns: Jobs, jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
+    """Return ``columns`` of ``jobs`` with times that count from the first submission, and that.
+
+    InputError for jobs that cannot be simulated.
+    """
+    submit, runtime, wide, requested, _ = columns
     for bad, what in (
         (np.diff(submit, prepend=submit[0]) < 0, "submitted before the job above it"),
         (runtime < 1, "with a runtime below one second"),
@@ -94,7 +108,7 @@ def as_arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
             first = jobs["job_id"].iloc[int(np.argmax(bad))]
             raise InputError(f"{int(bad.sum())} jobs {what}, the first is job {first}: clean the trace first")
     origin = int(submit[0])
-    return Jobs(submit - origin, runtime, wide, requested, _plain(codes(jobs, "user"))), origin
+    return columns._replace(submit=submit - origin), origin
 
 
 def check_machine(procs: object) -> None:
@@ -213,13 +227,43 @@ class Inputs(NamedTuple):
     bits: int
 
 
-def inputs(workload: Prepared, source: Predictor, policy: Policy, clock: Clock, plan: Scheduler) -> Inputs:
+class Foreknown(NamedTuple):
+    """A predictor before a simulation: its estimates, filled if they are known beforehand, and its memory.
+
+    Of the estimates so many were ``clamped``; ``code`` is the predictor's.
+    """
+
+    estimates: Estimates
+    clamped: int
+    code: int
+    memory: Memory
+
+    def again(self) -> Foreknown:
+        """Return the same for another simulation, which changes neither."""
+        if self.code == TABLE:
+            return self
+        order, fit, end = self.estimates
+        point = np.zeros_like(order)
+        apart = (point, point) if fit is order else (np.zeros_like(fit), np.zeros_like(end))
+        return self._replace(estimates=Estimates(point, *apart), memory=self.memory.copied())
+
+
+def inputs(
+    workload: Prepared,
+    source: Predictor,
+    policy: Policy,
+    clock: Clock,
+    plan: Scheduler,
+    known: Foreknown | None = None,
+) -> Inputs:
     """Return the kernel's inputs for ``policy``, whose scheduler is ``plan``.
+
+    ``known`` is :func:`as_estimates` of the predictor ``source``, where it was made before.
 
     InputError where the correction cannot ask it, and as :func:`sim.simulate`.
     """
-    jobs, arrays, waits = workload.jobs, workload.arrays, workload.waits
-    estimates, clamped, code, memory = as_estimates(source, jobs, arrays, clock)
+    arrays, waits = workload.arrays, workload.waits
+    estimates, clamped, code, memory = known or as_estimates(source, workload.jobs, arrays, clock)
     estimates = planned_by(estimates, arrays, plan)
     if policy.correction.startswith("conditional") and isinstance(source, TablePredictor) and source.quantiles is None:
         check_answerable(source.name, estimates.end, arrays.runtime)
@@ -234,11 +278,8 @@ def inputs(workload: Prepared, source: Predictor, policy: Policy, clock: Clock, 
     return Inputs(empty, unknown, asking, memory._replace(row=asking.row), code, clamped, bits)
 
 
-def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs, clock: Clock) -> tuple[Estimates, int, int, Memory]:
-    """Return estimates, the number clamped, the predictor's code, and its memory.
-
-    Estimates are filled if they are known beforehand; the memory has the wall ``clock``.
-    """
+def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs, clock: Clock) -> Foreknown:
+    """Return the predictor ``source`` before a simulation of ``jobs``; its memory has the wall ``clock``."""
     total = len(jobs)
     if isinstance(source, TablePredictor):
         predicted = np.asarray(source.estimate(jobs), np.float64)
@@ -247,13 +288,13 @@ def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs, clock: Clo
         whole, clamped = whole_seconds(
             predicted, arrays.requested if source.capped else None, source.name, jobs["job_id"].to_numpy()
         )
-        return Estimates(whole, whole, whole), clamped, TABLE, _told(source, jobs)
+        return Foreknown(Estimates(whole, whole, whole), clamped, TABLE, _told(source, jobs))
     if isinstance(source, CompiledPredictor):
         point = np.zeros(total, np.int64)
         apart = (np.zeros(total, np.int64), np.zeros(total, np.int64)) if answers_apart(source.code) else (point, point)
         memory = source.memory(jobs)._replace(row=np.arange(total), clock=wall_clock_steps(jobs, clock))
-        return Estimates(point, *apart), 0, source.code, memory
-    return Estimates(np.zeros(total, np.int64), np.zeros(total, np.int64), np.zeros(total, np.int64)), 0, OUTSIDE, Memory()
+        return Foreknown(Estimates(point, *apart), 0, source.code, memory)
+    return Foreknown(Estimates(*(np.zeros(total, np.int64) for _ in range(3))), 0, OUTSIDE, Memory())
 
 
 def planned_by(estimates: Estimates, arrays: Jobs, plan: Scheduler) -> Estimates:

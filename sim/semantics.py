@@ -11,6 +11,7 @@ comes before its submissions and ends, that of the timer after them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from features.errors import InputError
 from models.runtime.options import check_known, chosen, named, whole
@@ -39,6 +40,7 @@ class Semantics:
         return self.expiry_pass or self.every_s > 0
 
 
+@lru_cache(maxsize=256)
 def semantics(name: str) -> Semantics:
     """Return the semantics called ``name``, such as ``per-second(expiry=pass,every=30)``.
 

@@ -40,6 +40,8 @@ class Scratch:
 
     def __init__(self) -> None:
         self._arrays: dict[str, np.ndarray] = {}
+        self._last: tuple[int, int, bool, bool] | None = None
+        self._made: dict[bool, Work] = {}
 
     def _take(self, name: str, length: int, dtype: type = np.int64) -> np.ndarray:
         held = self._arrays.get(name)
@@ -54,10 +56,9 @@ class Scratch:
     def _queue(self, name: str, jobs: int, procs: int, gaps: bool) -> Queue:
         entries = queue_capacity(jobs)
         classes = width_classes(procs)
-        bounds = np.zeros(4, np.int64)
-        bounds[CLASSES] = numbers = 2 * procs.bit_length() if gaps else 0
+        numbers = 2 * procs.bit_length() if gaps else 0
         return Queue(
-            bounds,
+            np.zeros(4, np.int64),
             self._take(f"{name} key", entries, np.float64),
             self._take(f"{name} job", entries),
             self._take(f"{name} procs", entries),
@@ -81,37 +82,53 @@ class Scratch:
     ) -> Work:
         """Return fresh arrays for ``jobs`` jobs on ``procs`` processors.
 
-        With a profile if ``plans``, queues with gaps or packed, one queue or ``two``, with the arrays of start decisions if
-        ``decides``, with ``scenarios``, and with ``clusters``. No more jobs run at a time than there are processors, but in the second in which they
-        are predicted to end, per-event semantics may start as many again before their ends are handled. Each job, running or
-        planned, adds at most two steps to a profile.
+        Those of the last call, if it asked for the same. With a profile if ``plans``, queues with gaps or packed, one queue or
+        ``two``, with the arrays of start decisions if ``decides``, with ``scenarios``, and with ``clusters``. No more jobs run at a
+        time than there are processors, but in the second in which they are predicted to end, per-event semantics may start as many
+        again before their ends are handled. Each job, running or planned, adds at most two steps to a profile.
         """
-        most = min(jobs, 2 * procs)
-        counters = np.zeros(COUNTERS, np.int64)
-        counters[FREE], counters[EVENTS], counters[CHOICE] = procs, NEVER, NEVER
-        start, corrections = self._take("start", jobs), self._take("corrections", jobs)
-        start[:] = -1
-        corrections[:] = 0
-        decided = jobs if decides else 0
+        asked = (jobs, procs, plans, gaps)
+        if asked != self._last or two not in self._made:
+            self._made = self._made if asked == self._last else {}
+            self._last, self._made[two] = asked, self._room(*asked, two)
+        work = self._made[two]
+        state, profile = work.state, work.profile
+        state.counters[:] = 0
+        state.counters[FREE], state.counters[EVENTS], state.counters[CHOICE] = procs, NEVER, NEVER
+        state.start[:] = -1
+        state.corrections[:] = 0
+        profile.order[:] = np.arange(len(profile.order))
+        profile.ahead[:] = 0
+        for queue in (work.front, work.back):
+            queue.bounds[:] = 0
+            queue.bounds[CLASSES] = 2 * procs.bit_length() if gaps else 0
+        if decides:
+            skips = np.zeros(jobs, np.int64)
+            state = state._replace(held=np.zeros(jobs, np.int64), verdict=np.full(jobs, -1), skips=skips, deciding=True)
+        return work._replace(state=state._replace(scenarios=scenarios), clusters=clusters)
+
+    def _room(self, jobs: int, procs: int, plans: bool, gaps: bool, two: bool) -> Work:
+        """Return arrays for a simulation, with whatever they held before."""
+        most, nothing = min(jobs, 2 * procs), np.zeros(0, np.int64)
         state = State(
-            counters,
+            np.zeros(COUNTERS, np.int64),
             self._take("ends", most),
             self._take("plan", most),
             self._take("plan_procs", most),
             self._take("running", jobs),
             self._take("ended", jobs),
-            start,
+            self._take("start", jobs),
             self._take("planned", jobs),
-            corrections,
-            np.zeros(decided, np.int64),
-            np.full(decided, -1),
-            np.zeros(decided, np.int64),
-            True if decides else None,
-            scenarios,
+            self._take("corrections", jobs),
+            held=nothing,
+            verdict=nothing,
+            skips=nothing,
+            deciding=None,
+            scenarios=None,
         )
         front = self._queue("front", jobs, procs, gaps)
         back = self._queue("back", jobs, procs, gaps) if two else front
-        return Work(front, back, self._profile(jobs, procs) if plans else self._profile(0, 0), state, clusters)
+        return Work(front, back, self._profile(jobs, procs) if plans else self._profile(0, 0), state, None)
 
     def nodes(self, layout: Layout, requests: Requests, row: np.ndarray) -> Nodes:
         """Return fresh arrays of a machine on which nothing runs; ``row`` as in its nodes."""
@@ -198,7 +215,6 @@ class Scratch:
     def _profile(self, jobs: int, procs: int) -> Profile:
         blocks = blocks_for(2 * jobs + 2)
         order = self._take("order", blocks)
-        order[:] = np.arange(blocks)
         time, free = (self._take(name, blocks * SIZE) for name in ("time", "free"))
         count, shift, least, most = (self._take(name, blocks) for name in ("count", "shift", "least", "most"))
         widths = widths_for(procs)

@@ -12,6 +12,7 @@ own wait. Nothing here follows that.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -53,7 +54,10 @@ class Patience:
 
 
 class UserJobs(NamedTuple):
-    """What users see of their jobs, int64 [jobs]; ``user`` is a code, -1 for unknown."""
+    """What users see of their jobs, int64 [jobs]; ``user`` is a code, -1 for unknown.
+
+    ``start`` may be of several schedules of the same jobs, [schedules, jobs].
+    """
 
     user: np.ndarray
     submit: np.ndarray
@@ -103,28 +107,53 @@ def dissatisfaction(jobs: UserJobs, patience: Patience | None = None) -> np.ndar
 
     Above 1 the user complains; NaN for an unknown user. Submissions of the same second count, and the job itself always does.
     """
-    how = patience or Patience()
+    _, job, found = _levels(jobs, patience or Patience(), 0.0)
+    levels = np.empty(len(jobs.user))
+    levels[job] = found
+    return levels
+
+
+def complaints(jobs: UserJobs) -> np.ndarray:
+    """Return the number of jobs that waited longer than their users accept, int64 [...], of each schedule [...]."""
+    # a user accepts at least what the job alone justifies, so few come into question
+    schedule, _, found = _levels(jobs, Patience(), 0.5)
+    schedules = jobs.start.shape[:-1]
+    return np.bincount(schedule[found > 1.0], minlength=math.prod(schedules)).reshape(schedules)
+
+
+def _levels(jobs: UserJobs, how: Patience, least: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return schedule, job, and wait over what its user accepts, of jobs with at least so much of what they alone justify."""
     first, last = int(jobs.submit.min(initial=0)), int((jobs.start + jobs.runtime).max(initial=0))
     # a moment is one integer, the user's code and the time: as an event of the simulator, job and time, it fits into 64 bits
     users = (jobs.user + 1) * (last - first + 2) - first
     order = np.argsort(users + jobs.submit)
-    users, jobs = users[order], UserJobs(*(column[order] for column in jobs))  # searches of moments in order are fast
-    submitted, started = users + jobs.submit, users + jobs.start
+    users, jobs = users[order], UserJobs(*(column[..., order] for column in jobs))  # searches of moments in order are fast
+    justified, waited = acceptable_wait_s(jobs.procs, jobs.requested, how.rule), np.atleast_2d(jobs.start - jobs.submit)
+    schedule, job = np.nonzero(waited >= least * justified)
+    submitted, started = users + jobs.submit, np.atleast_2d(users + jobs.start)
     gone = started if how.present == "waiting" else started + jobs.runtime
-    at = {"submission": submitted, "start": started}.get(how.moment)
-    at = submitted[np.searchsorted(submitted, started, side="right") - 1] if at is None else at
-    left = at - 1 if gone is started and at is started else at  # jobs that start in one second all wait until then
-    justified = acceptable_wait_s(jobs.procs, jobs.requested, how.rule)
+    came = np.searchsorted(submitted, submitted[job] if how.moment == "submission" else started[schedule, job], side="right")
     # differences of running sums are as exact as the values if these are integers, here as large as their total allows
     scale = 2.0 ** (62 - np.ceil(np.log2(max(justified.sum(), 1.0))))
-    values, by_end = np.rint(justified * scale).astype(np.int64), np.argsort(gone)
-    there = _sum_until(submitted, values, at) - _sum_until(gone[by_end], values[by_end], left)
-    accepted = there / scale + np.where(gone > left, 0.0, justified)
-    levels = np.empty(len(order))
-    levels[order] = np.where(jobs.user >= 0, (jobs.start - jobs.submit) / accepted, np.nan)
-    return levels
+    values = np.rint(justified * scale).astype(np.int64)
+    there = np.concatenate(([0], np.cumsum(values)))[came]
+    if how.moment == "start":
+        until = started[schedule, job] - (how.present == "waiting")  # jobs that start in one second all wait until then
+        in_order, place = np.unique(until, return_inverse=True)
+        there -= _sums_until(in_order, values, gone)[schedule, place]
+    else:
+        until = submitted[came - 1]
+        there -= _sums_until(submitted, values, gone)[schedule, came - 1]
+    accepted = there / scale + np.where(gone[schedule, job] > until, 0.0, justified[job])
+    return schedule, order[job], np.where(jobs.user[job] >= 0, waited[schedule, job] / accepted, np.nan)
 
 
-def _sum_until(moments: np.ndarray, values: np.ndarray, until: np.ndarray) -> np.ndarray:
-    """Return the sum of ``values`` whose ``moments``, in order, are at most ``until``; int64 [until]."""
-    return np.concatenate(([0], np.cumsum(values)))[np.searchsorted(moments, until, side="right")]
+def _sums_until(times: np.ndarray, values: np.ndarray, moments: np.ndarray) -> np.ndarray:
+    """Return the sums of ``values`` [n] whose ``moments`` [schedules, n] are at most each of ``times``, in order.
+
+    int64 [schedules, times + 1]; the last is the sum of all.
+    """
+    sums = np.zeros((len(moments), len(times) + 1), np.int64)
+    places = np.searchsorted(times, moments) + np.arange(0, sums.size, sums.shape[1])[:, None]
+    np.add.at(sums.reshape(-1), places.ravel(), np.tile(values, len(moments)))  # numpy 2.4 broadcasts values wrongly itself
+    return sums.cumsum(axis=1)

@@ -28,10 +28,11 @@ _WAITS, _SLOWED = 0.01, 1.1
 
 
 class Columns(NamedTuple):
-    """A schedule's columns, [jobs] each, and its first submission and last end.
+    """The columns of a schedule, [jobs] each, and its first submission and last end.
 
     Times in seconds and processors, float64, and the number of corrections; ``first_s`` and ``last_s`` are the first submission
-    and the last end, ``of_users`` what users see of the jobs.
+    and the last end, ``of_users`` what users see of the jobs. Of several schedules of the same jobs, those that differ are
+    [schedules, jobs], and ``last_s`` is [schedules].
     """
 
     wait: np.ndarray
@@ -41,14 +42,14 @@ class Columns(NamedTuple):
     predicted: np.ndarray
     corrections: np.ndarray
     first_s: int
-    last_s: int
+    last_s: np.ndarray
     of_users: UserJobs
 
 
 def as_columns(jobs: UserJobs, predicted: np.ndarray, corrections: np.ndarray) -> Columns:
-    """Return the columns of a schedule from whole seconds, int64 [jobs] each."""
+    """Return the columns of schedules from whole seconds, int64 [jobs], or [schedules, jobs] where they differ."""
     wait = jobs.start - jobs.submit
-    first, last = int(jobs.submit.min()), int((jobs.start + jobs.runtime).max())
+    first, last = int(jobs.submit.min()), (jobs.start + jobs.runtime).max(axis=-1)
     waited, ran = wait.astype(np.float64), jobs.runtime.astype(np.float64)
     return Columns(
         waited, ran, waited + ran, jobs.procs.astype(np.float64), predicted.astype(np.float64), corrections, first, last, jobs
@@ -63,7 +64,7 @@ def evaluate(schedule: Schedule, tau_s: float = TAU_S) -> pd.Series:
     for one with a job that starts before its submission or has no runtime.
     """
     columns = _columns(schedule)
-    record = measure(columns, schedule.procs, tau_s)
+    record: dict[str, Any] = {name: value.tolist() for name, value in measure(columns, schedule.procs, tau_s).items()}
     record["predicted_start_error_s"] = predicted_start_error_s(
         schedule.plans, schedule.jobs["job_id"].to_numpy(), columns.of_users.start
     )
@@ -71,35 +72,40 @@ def evaluate(schedule: Schedule, tau_s: float = TAU_S) -> pd.Series:
     return pd.Series(record, dtype=object, name=schedule.label)
 
 
-def measure(columns: Columns, procs: int, tau_s: float = TAU_S) -> dict[str, int | float]:
-    """Return the metrics of a schedule's columns on ``procs`` processors, by name."""
-    terms = _ratios(columns, tau_s)
-    makespan = columns.last_s - columns.first_s
-    area = float((columns.procs * columns.runtime).sum())
+def measure(columns: Columns, procs: int, tau_s: float = TAU_S) -> dict[str, np.ndarray]:
+    """Return the metrics of schedules' columns on ``procs`` processors, by name, [...] each."""
+    terms = {name: ratio.by_row() for name, ratio in _ratios_of_times(columns).items()}
+    makespan = np.asarray(columns.last_s - columns.first_s)
+    area = (columns.procs * columns.runtime).sum()
     return {
-        "jobs": len(columns.wait),
-        **{name: terms[name].value() for name in ("mean_wait_s", "mean_response_s", "mean_slowdown", "mean_bounded_slowdown")},
-        "max_bounded_slowdown": float(terms["mean_bounded_slowdown"].numerator.max()),
-        "awf_s": terms["awf_s"].value(),
-        "p2sf_s": terms["p2sf_s"].value(),
-        "utilization": area / (int(procs) * makespan),
+        "jobs": np.full(makespan.shape, columns.wait.shape[-1]),
+        **{name: terms[name] for name in ("mean_wait_s", "mean_response_s", "mean_slowdown")},
+        **slowdowns(columns, tau_s),
+        **{name: terms[name] for name in ("awf_s", "p2sf_s")},
+        "utilization": area / (procs * makespan.astype(np.float64)),
         "makespan_s": makespan,
         **_carried(columns, procs),
-        "underpredicted_jobs": int((columns.predicted < columns.runtime).sum()),
-        "corrections": int(columns.corrections.sum()),
+        "underpredicted_jobs": (columns.predicted < columns.runtime).sum(axis=-1),
+        "corrections": columns.corrections.sum(axis=-1),
         **fairness_of(columns.of_users),
     }
 
 
-def _carried(columns: Columns, procs: int) -> dict[str, float]:
+def slowdowns(columns: Columns, tau_s: float) -> dict[str, np.ndarray]:
+    """Return the metrics that depend on the threshold of bounded slowdown, by name, [...] each."""
+    each = _bounded_slowdown(columns, tau_s)
+    return {"mean_bounded_slowdown": each.sum(axis=-1) / each.shape[-1], "max_bounded_slowdown": each.max(axis=-1)}
+
+
+def _carried(columns: Columns, procs: int) -> dict[str, np.ndarray]:
     """Return what a schedule carries until nine tenths of the jobs have ended."""
     jobs = columns.of_users
     end = jobs.start + jobs.runtime
-    count = -(-9 * len(end) // 10)
-    until = int(np.partition(end, count - 1)[count - 1])
-    work = (jobs.procs * np.maximum(np.minimum(end, until) - jobs.start, 0)).sum()
-    seconds = until - columns.first_s
-    return {"throughput_per_day": count * DAY_S / seconds, "carried_load": float(work / (int(procs) * seconds))}
+    count = -(-9 * end.shape[-1] // 10)
+    until = np.partition(end, count - 1)[..., count - 1]
+    work = (jobs.procs * np.maximum(np.minimum(end, until[..., None]) - jobs.start, 0)).sum(axis=-1)
+    seconds = (until - columns.first_s).astype(np.float64)
+    return {"throughput_per_day": count * DAY_S / seconds, "carried_load": work / (procs * seconds)}
 
 
 def nothing_waits(rows: Iterable[Mapping[Any, Any]], procs: int) -> str:
@@ -155,18 +161,26 @@ def _columns(schedule: Schedule) -> Columns:
 
 
 def _ratios(columns: Columns, tau_s: float) -> dict[str, Ratio]:
-    each = np.ones(len(columns.wait))
+    each = np.ones(columns.wait.shape[-1])
+    return {
+        **_ratios_of_times(columns),
+        "mean_bounded_slowdown": Ratio(_bounded_slowdown(columns, tau_s), each),
+        "underprediction_rate": Ratio((columns.predicted < columns.runtime).astype(np.float64), each),
+    }
+
+
+def _ratios_of_times(columns: Columns) -> dict[str, Ratio]:
+    """Return the ratios that know no threshold and no prediction."""
+    each = np.ones(columns.wait.shape[-1])
     area = columns.procs * columns.runtime
     specific, scale = _priority_specific(columns, 2)
     return {
         "mean_wait_s": Ratio(columns.wait, each),
         "mean_response_s": Ratio(columns.response, each),
         "mean_slowdown": Ratio(columns.response / columns.runtime, each),
-        "mean_bounded_slowdown": Ratio(_bounded_slowdown(columns, tau_s), each),
         "awf_s": Ratio(area * columns.response, area),
         # in seconds again, so that sums of several schedules add up
         "p2sf_s": Ratio(*(part * scale**3 for part in specific)),
-        "underprediction_rate": Ratio((columns.predicted < columns.runtime).astype(np.float64), each),
     }
 
 
@@ -180,7 +194,7 @@ def _priority_specific(columns: Columns, alpha: int) -> tuple[Ratio, float]:
     Both sums are divided by a power of the scale.
     """
     # scaling by a power of two is exact, and keeps F^(alpha+2) below 1 for every alpha
-    scale = 2.0 ** np.ceil(np.log2(columns.response.max()))
+    scale = 2.0 ** float(np.ceil(np.log2(columns.response.max())))
     response, wait, weight = columns.response / scale, columns.wait / scale, columns.procs * (columns.runtime / scale)
     above = weight * _power_quotient(response, wait, alpha + 2)
     below = weight * _power_quotient(response, wait, alpha + 1)

@@ -8,6 +8,7 @@ a schedule holds only jobs that ran, so there is none unless all its jobs are mi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Literal, get_args
 
@@ -15,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from sim.metrics.satisfaction import Patience, UserJobs, dissatisfaction, user_jobs
+from sim.metrics.satisfaction import Patience, UserJobs, complaints, dissatisfaction, user_jobs
 from sim.schedule import Schedule
 
 Resource = Literal["larger", "mean"]
@@ -38,21 +39,25 @@ def used_proc_s(schedule: Schedule, memory_share: np.ndarray | None = None, reso
     return procs * schedule.jobs["runtime_s"].to_numpy(np.float64)  # sums exceed an int64
 
 
-def fairness_of(jobs: UserJobs) -> dict[str, int | float]:
-    """Return ``nuwt_mean nuwt_sd complaints``, all NaN where no user is known.
+def fairness_of(jobs: UserJobs) -> dict[str, np.ndarray]:
+    """Return ``nuwt_mean nuwt_sd complaints`` of each schedule [...], all NaN where no user is known.
 
     The standard deviation is the population's.
     """
-    known = jobs.user >= 0
+    schedules, known = jobs.start.shape[:-1], jobs.user >= 0
     if not known.any():
-        return {"nuwt_mean": np.nan, "nuwt_sd": np.nan, "complaints": np.nan}
-    user, used = jobs.user[known], jobs.procs.astype(np.float64) * jobs.runtime
-    waited, total = np.bincount(user, (jobs.start - jobs.submit)[known]), np.bincount(user, used[known])
-    values = waited[total > 0] / total[total > 0]  # codes without jobs among them
+        return {name: np.full(schedules, np.nan) for name in ("nuwt_mean", "nuwt_sd", "complaints")}
+    user, users = jobs.user[known], int(jobs.user.max()) + 1
+    total = np.bincount(user, jobs.procs[known].astype(np.float64) * jobs.runtime[known])
+    wait = np.ascontiguousarray((jobs.start - jobs.submit)[..., known])
+    begins = np.arange(0, math.prod(schedules) * users, users).reshape(*schedules, 1)
+    waited = np.bincount((user + begins).ravel(), wait.ravel(), math.prod(schedules) * users).reshape(*schedules, users)
+    used = total > 0  # codes without jobs among them
+    values = np.ascontiguousarray(waited[..., used]) / total[used]
     return {
-        "nuwt_mean": float(values.mean()),
-        "nuwt_sd": float(values.std()),
-        "complaints": int((dissatisfaction(jobs) > 1.0).sum()),
+        "nuwt_mean": values.mean(axis=-1),
+        "nuwt_sd": values.std(axis=-1),
+        "complaints": complaints(jobs),
     }
 
 

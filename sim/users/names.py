@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from features import limits
 from features.errors import InputError
@@ -30,6 +31,7 @@ class Users:
     ends: str = RECORDED
 
 
+@lru_cache(maxsize=256)
 def users(name: str) -> Users:
     """Return the users called ``name``, such as ``closed(session=1200,rule=last)``.
 

@@ -22,7 +22,8 @@ from pipelines.ingest.read import read_trace
 from pipelines.storage.parquet import read_parquet
 from pipelines.workflows.campaigns import KIND, Journal, identity, resumable_campaign
 from sim import Campaign, run_campaign
-from sim.campaigns.campaign import Point, serial
+from sim.campaigns.campaign import serial
+from sim.campaigns.points import Point
 from sim.campaigns.windows import Windows, split_windows
 from sim.policy import Policy
 from tests.support.command import queuecast

@@ -17,7 +17,8 @@ from features.clock import WEEK_S
 from features.errors import InputError
 from models.runtime.protocol import TablePredictor
 from sim import Campaign, Point, campaign_schedules, evaluate, run_campaign, simulate
-from sim.campaigns.campaign import IDENTITY, points, serial, threads
+from sim.campaigns.campaign import points, serial, threads
+from sim.campaigns.points import IDENTITY
 from sim.campaigns.windows import Windows, split_windows
 from sim.names import scheduler
 from tests.conftest import SHARED, needs_shared
@@ -89,14 +90,30 @@ def test_rows_are_in_the_order_of_the_points_window_by_window() -> None:
     assert order == [(window.number, *name) for window in WEEKS.windows for name in names]
 
 
-def processes(function: Callable[[Point], Any], asked: Sequence[Point]) -> Iterable[Any]:
-    """What a cluster would do: function and points are pickled, results come back."""
+def test_short_simulations_of_one_window_and_seed_are_measured_together_and_long_ones_alone(monkeypatch) -> None:
+    seen: list[int] = []
+
+    def alone(function: Callable[[Any], Any], groups: Sequence[Any]) -> Iterable[Any]:
+        seen.extend(len(group) for group in groups)
+        assert all(len({(point.window, point.policy.seed) for point in group}) == 1 for group in groups)
+        return map(function, groups)
+
+    asked = Campaign(("EASY", "List", "JustBF"), ("requested", "last2"), seeds=(1, 2), shake_s=60, taus_s=(10.0, 60.0))
+    together = run(asked, map_points=alone)
+    assert seen == [6] * 2 * len(WEEKS.windows)
+    monkeypatch.setattr("sim.campaigns.points._TOGETHER", 1)
+    assert_same(run(asked, map_points=alone), together)
+    assert seen[-1] == 1
+
+
+def processes(function: Callable[[Any], Any], groups: Sequence[Any]) -> Iterable[Any]:
+    """What a cluster would do: function and groups are pickled, results come back."""
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(function, asked, chunksize=50)
+        yield from pool.map(function, groups, chunksize=2)
 
 
-def backwards(function: Callable[[Point], Any], asked: Sequence[Point]) -> Iterable[Any]:
-    return map(function, reversed(asked))
+def backwards(function: Callable[[Any], Any], groups: Sequence[Any]) -> Iterable[Any]:
+    return map(function, reversed(groups))
 
 
 @pytest.mark.slow

@@ -1,0 +1,267 @@
+"""Points of a campaign: each one simulation, simulated and measured in groups.
+
+A short simulation takes a tenth of a millisecond, less than the calls around it. So what points of one window share is made
+once, and the metrics of a group are computed in one go, as arrays [points, jobs].
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from features.clock import Clock
+from features.errors import InputError
+from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
+from sim.campaigns.windows import Window
+from sim.kernel.scratch import Scratch
+from sim.machine.nodes import Description
+from sim.metrics.predictability import predicted_start_error_s
+from sim.metrics.satisfaction import UserJobs
+from sim.metrics.schedule_metrics import as_columns, measure, slowdowns
+from sim.outcome import Outcome, outcome
+from sim.policy import Policy
+from sim.prepare import Foreknown, Prepared, as_estimates, as_predictor
+from sim.replays import Replay, as_replay
+from sim.schedule import IDENTITY as SCHEDULE_IDENTITY
+from sim.schedule import Schedule, as_schedule
+from sim.shaken import in_order, restored, seeded
+
+Row: TypeAlias = dict[str, Any]
+"""One row of the results, plain Python values: a point's identity, a tau, and the metrics."""
+Group: TypeAlias = tuple["Point", ...]
+"""Points of one window and seed that are simulated one after the other."""
+
+_TRACE, *_REST = SCHEDULE_IDENTITY
+IDENTITY = (_TRACE, "window", "window_begin_s", *_REST)
+"""The columns that identify a row; the metrics of :func:`sim.metrics.schedule_metrics.evaluate` follow."""
+
+_TOGETHER = 16384
+"""Jobs that a group simulates, at most: beyond, points are as long as what they share."""
+
+
+class Point(NamedTuple):
+    """One simulation of a campaign: a policy of names alone, and the number of the window."""
+
+    window: int
+    policy: Policy
+
+    def __str__(self) -> str:
+        policy = self.policy
+        starving = "" if policy.starvation_s is None else f", starvation {policy.starvation_s} s"
+        return f"{policy}, {policy.semantics}{starving}, seed {policy.seed}, window {self.window}"
+
+
+@dataclass(frozen=True)
+class TraceTable:
+    """A table of predictions for the whole trace, asked once, in the order of the trace."""
+
+    seconds: np.ndarray
+    capped: bool
+    quantiles: pd.DataFrame | None
+
+    def of(self, name: str, rows: np.ndarray) -> TablePredictor:
+        """Return the table for the jobs ``rows`` of the trace."""
+        told = self.quantiles
+        return TablePredictor(
+            name,
+            lambda _: self.seconds[rows],
+            self.capped,
+            None if told is None else lambda _: told.iloc[rows].reset_index(drop=True),
+        )
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The shared settings of a campaign's points.
+
+    Windows and replays are by number, predictors by name. They can be sent to other processes. ``moves_s`` [jobs of the whole
+    trace] by seed, where the campaign shakes.
+    """
+
+    windows: Mapping[int, Window]
+    replays: Mapping[int, Replay]
+    predictors: Mapping[str, str | CompiledPredictor | Callable[[], OnlinePredictor] | TraceTable]
+    procs: int
+    trace: str
+    generated: bool
+    taus_s: tuple[float, ...]
+    clock: Clock
+    moves_s: Mapping[int, np.ndarray]
+    machine: Description | None = None
+
+    @property
+    def machine_name(self) -> str:
+        """Return the name of the machine of clusters, or ""."""
+        return "" if self.machine is None else self.machine.name
+
+
+def grouped(setting: Setting, points: Sequence[Point]) -> list[Group]:
+    """Return consecutive ``points`` of one window and seed in groups, long windows alone."""
+    groups: list[list[Point]] = []
+    for point in points:
+        last = groups[-1] if groups else None
+        alike = last is not None and (last[0].window, last[0].policy.seed) == (point.window, point.policy.seed)
+        if last is not None and alike and (len(last) + 1) * len(setting.windows[point.window].jobs) <= _TOGETHER:
+            last.append(point)
+        else:
+            groups.append([point])
+    return [tuple(group) for group in groups]
+
+
+class Stopped(Exception):
+    """A group that stopped at the ``error`` of a point; what was ``done`` before it."""
+
+    def __init__(self, done: list[Any], error: Exception) -> None:
+        super().__init__(done, error)
+        self.done, self.error = done, error
+
+
+def simulate_points(setting: Setting, group: Group) -> list[tuple[Point, Schedule]]:
+    """Return each point with its schedule; Stopped at an error, which names the point."""
+    found, error = _outcomes(setting, group)
+    done = [(made[0], _schedule(setting, *made)) for made in found]
+    if error is not None:
+        raise Stopped(done, error)
+    return done
+
+
+def _schedule(setting: Setting, point: Point, made: Outcome, replay: Replay) -> Schedule:
+    if replay.rows is not None:
+        made = restored(made, replay.rows)
+    jobs = setting.replays[point.window].jobs
+    of, trace = setting.machine_name, setting.trace
+    return as_schedule(made, jobs, point.policy, procs=setting.procs, machine=of, trace=trace, generated=setting.generated)
+
+
+def evaluate_points(setting: Setting, group: Group) -> list[tuple[Point, list[Row]]]:
+    """Return each point with its rows, a row a tau; Stopped at an error, which names the point."""
+    found, error = _outcomes(setting, group)
+    # users who wait for ends submit at other times under each policy
+    apart = any(replay.workload.waits is not None for _, _, replay in found)
+    done: list[tuple[Point, list[Row]]] = []
+    for part in [[each] for each in found] if apart else [found] * bool(found):
+        metrics = _measured(part[0][2].workload, [made for _, made, _ in part], setting.taus_s)
+        done += [(each[0], _rows(setting, *each, values)) for each, values in zip(part, metrics, strict=True)]
+    if error is not None:
+        raise Stopped(done, error)
+    return done
+
+
+def _measured(workload: Prepared, outcomes: Sequence[Outcome], taus_s: Sequence[float]) -> Iterator[list[Row]]:
+    """Yield the metrics of each outcome, a row a tau; all have the same submissions."""
+    arrays = workload.arrays
+    start, predicted, corrections = (
+        np.stack([getattr(each, name) for each in outcomes]) for name in ("start", "predicted", "corrections")
+    )
+    seen = UserJobs(arrays.user, outcomes[0].submit, start, arrays.runtime, arrays.procs, arrays.requested)
+    columns = as_columns(seen, predicted, corrections)
+    shared = measure(columns, workload.procs, taus_s[0])
+    by_tau = [shared, *(shared | slowdowns(columns, tau_s) for tau_s in taus_s[1:])]
+    listed = [{name: values.tolist() for name, values in found.items()} for found in by_tau]
+    for place in range(len(outcomes)):
+        yield [{name: values[place] for name, values in found.items()} for found in listed]
+
+
+def _rows(setting: Setting, point: Point, made: Outcome, replay: Replay, metrics: Sequence[Row]) -> list[Row]:
+    identity = point.policy._asdict() | {
+        "trace": point.policy.label(setting.trace),
+        "procs": setting.procs,
+        "machine": setting.machine_name,
+        "generated": setting.generated,
+    }
+    identity |= {"window": point.window, "window_begin_s": setting.windows[point.window].begin_s}
+    error = np.nan
+    if made.plans is not None:
+        error = predicted_start_error_s(made.plans, replay.workload.jobs["job_id"].to_numpy(), made.start)
+    told = {"predicted_start_error_s": error, "clamped_predictions": made.clamped, "simulate_s": made.seconds}
+    rows = []
+    for tau_s, values in zip(setting.taus_s, metrics, strict=True):
+        identity["tau_s"] = float(tau_s)
+        rows.append({name: identity[name] for name in IDENTITY} | values | told)
+    return rows
+
+
+def _outcomes(setting: Setting, group: Group) -> tuple[list[tuple[Point, Outcome, Replay]], Exception | None]:
+    """Return each point with its outcome and the jobs as it has them, up to an error, and that."""
+    found: list[tuple[Point, Outcome, Replay]] = []
+    for point in group:
+        try:
+            begun = _begun(setting, point)
+            source, known = begun.predictor(setting, point)
+            made = outcome(
+                begun.replay.workload,
+                point.policy._replace(predictor=source),
+                clock=setting.clock,
+                scratch=scratch(),
+                tells=point.policy.plan().promises,
+                known=known,
+            )
+        except InputError as error:
+            named = InputError(f"{point}: {error}")
+            named.__cause__ = error
+            return found, named
+        except Exception as error:
+            error.add_note(f"in {point}")
+            return found, error
+        found.append((point, made, begun.replay))
+    return found, None
+
+
+@dataclass
+class _Begun:
+    """What points of one window and seed share: the jobs, and predictors before a simulation, by name."""
+
+    setting: Setting
+    asked: tuple[int, int]
+    replay: Replay
+    known: dict[str, tuple[Predictor, Foreknown]] = field(default_factory=dict)
+
+    def predictor(self, setting: Setting, point: Point) -> tuple[Predictor, Foreknown | None]:
+        """Return the predictor of ``point``, made anew if it may have learned in another simulation."""
+        name = point.policy.predictor
+        if name not in self.known:
+            source, workload = self._source(setting, point), self.replay.workload
+            if isinstance(source, OnlinePredictor) or (isinstance(source, CompiledPredictor) and source.retrain is not None):
+                return source, None
+            self.known[name] = source, as_estimates(source, workload.jobs, workload.arrays, setting.clock)
+        source, known = self.known[name]
+        return source, known.again()
+
+    def _source(self, setting: Setting, point: Point) -> Predictor:
+        source: Any = setting.predictors[point.policy.predictor]
+        if isinstance(source, TraceTable):
+            source = source.of(point.policy.predictor, setting.windows[point.window].rows)
+        elif not isinstance(source, (str, CompiledPredictor)):
+            source = source()
+        made = as_predictor(seeded(source, point.policy.seed))
+        return made if self.replay.rows is None else in_order(made, self.replay.jobs, self.replay.rows)
+
+
+_memory = threading.local()
+
+
+def _begun(setting: Setting, point: Point) -> _Begun:
+    """Return what the points of a window and seed share; a thread keeps the last, as points come in that order."""
+    asked = (point.window, point.policy.seed)
+    kept: _Begun | None = getattr(_memory, "begun", None)
+    if kept is None or kept.setting is not setting or kept.asked != asked:
+        replay = setting.replays[point.window]
+        if point.policy.shake_s:
+            window = setting.windows[point.window]
+            moves_s = setting.moves_s[point.policy.seed][window.rows]
+            replay = as_replay(window.jobs, point.policy, setting.procs, moves_s, setting.machine)
+        kept = _memory.begun = _Begun(setting, asked, replay)
+    return kept
+
+
+def scratch() -> Scratch:
+    """Return this thread's scratch."""
+    if not hasattr(_memory, "scratch"):
+        _memory.scratch = Scratch()
+    made: Scratch = _memory.scratch
+    return made
