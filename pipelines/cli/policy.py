@@ -73,7 +73,7 @@ def register(file: Path, trace: str | None, alias: str, as_json: bool) -> None:
     From then on every scheduler may be named POLICY(registry:policy-TRACE@ALIAS)-EASY-SPF.
     """
     from pipelines.storage.policies import read_policy
-    from pipelines.workflows.policies import register_policy
+    from pipelines.workflows.registered_policy import register_policy
 
     policy = read_policy(file)
     name = trace or (policy.trained.trace if policy.trained is not None else None)

@@ -15,7 +15,7 @@ from models.policies import dumps, loads
 from models.registry import registration
 from pipelines.storage.policies import read_policy, resolved
 from pipelines.storage.registry import tracking
-from pipelines.workflows.policies import register_policy
+from pipelines.workflows.registered_policy import register_policy
 from tests.models.test_policies import LEARNED
 from tests.support.command import queuecast
 from tests.support.process import python
