@@ -20,7 +20,7 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.read import read_trace
 from pipelines.storage.parquet import read_parquet
-from pipelines.workflows.campaigns import KIND, Journal, identity, resumable_campaign
+from pipelines.workflows.campaigns import KIND, identity, journal_of, resumable_campaign
 from sim import Campaign, run_campaign
 from sim.campaigns.campaign import serial
 from sim.campaigns.points import Point
@@ -108,7 +108,7 @@ def test_the_journal_of_another_campaign_is_refused_saying_what_differs(
 ) -> None:
     out = tmp_path / "out.parquet"
     first, other = Campaign(("EASY",)), Campaign(("EASY", "List"), taus_s=(60.0,))
-    with Journal(out, identity(workload, first, windows)) as journal:
+    with journal_of(out, identity(workload, first, windows)) as journal:
         journal.write(Point(1, Policy()), [])
     kept = journal.path.read_bytes()
     with pytest.raises(InputError, match=r"another campaign \(of other schedulers, taus_s\); give --restart"):
@@ -146,7 +146,7 @@ def test_a_journal_that_is_none_or_damaged_is_left_alone(
     workload: CleanTrace, windows: Windows, tmp_path: Path, content: bytes, words: str
 ) -> None:
     asked = Campaign(("EASY",))
-    with Journal(tmp_path / "out.parquet", identity(workload, asked, windows)) as journal:
+    with journal_of(tmp_path / "out.parquet", identity(workload, asked, windows)) as journal:
         first = journal.path.read_bytes().strip()
     content = content.replace(b"FIRST", first)
     journal.path.write_bytes(content)
@@ -157,13 +157,13 @@ def test_a_journal_that_is_none_or_damaged_is_left_alone(
 
 def test_a_journal_without_a_finished_point_is_nobodys(workload: CleanTrace, windows: Windows, tmp_path: Path) -> None:
     stated = identity(workload, Campaign(("EASY",)), windows)
-    with Journal(tmp_path / "out.parquet", stated) as journal:
+    with journal_of(tmp_path / "out.parquet", stated) as journal:
         first = journal.path.read_bytes()
     assert not journal.path.exists()
     other = first.replace(b"EASY", b"List")
     for content in (b"", first[:5], first[:50], first, other, other + b'{"point": '):
         journal.path.write_bytes(content)
-        with Journal(tmp_path / "out.parquet", stated) as again:
+        with journal_of(tmp_path / "out.parquet", stated) as again:
             assert again.path.read_bytes() == first
             assert not again.done
 
@@ -174,19 +174,19 @@ def test_a_journal_may_be_torn_and_taken_up_again_any_number_of_times(
     stated = identity(workload, Campaign(("EASY",)), windows)
     asked = [Point(number, Policy()) for number in (1, 2, 3)]
     for before, point in enumerate(asked):
-        with Journal(tmp_path / "out.parquet", stated) as journal:
+        with journal_of(tmp_path / "out.parquet", stated) as journal:
             assert list(journal.done) == asked[:before]
             journal.write(point, [{"mean_wait_s": 0.1 * before}])
         with journal.path.open("ab") as file:
             file.write(b'{"point": {"window"')
-    with Journal(tmp_path / "out.parquet", stated) as journal:
+    with journal_of(tmp_path / "out.parquet", stated) as journal:
         assert journal.done == {point: [{"mean_wait_s": 0.1 * number}] for number, point in enumerate(asked)}
 
 
 def test_two_processes_do_not_write_one_journal(workload: CleanTrace, windows: Windows, tmp_path: Path) -> None:
     stated = identity(workload, Campaign(("EASY",)), windows)
-    with Journal(tmp_path / "out.parquet", stated), pytest.raises(InputError, match="another process is running this campaign"):
-        Journal(tmp_path / "out.parquet", stated)
+    with journal_of(tmp_path / "out.parquet", stated), pytest.raises(InputError, match="another process is running this campaign"):
+        journal_of(tmp_path / "out.parquet", stated)
 
 
 def test_a_failed_point_leaves_the_last_results_and_what_is_done(workload: CleanTrace, windows: Windows, tmp_path: Path) -> None:

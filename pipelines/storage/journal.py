@@ -1,0 +1,122 @@
+"""Journals: what is done of long work, beside its output, so that it can be resumed.
+
+A journal is JSON, a line a finished piece, written as pieces are finished; its first line identifies the work. A process that dies
+loses no piece, a power loss those of the last seconds. When all is done the results are written and the journal is removed, so a
+finished output has none.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, NamedTuple, Self, TypeVar
+
+from features.errors import InputError
+from models.registry.syncing import sync
+from pipelines.storage.atomic import made_folder
+
+K, V = TypeVar("K"), TypeVar("V")
+
+SYNC_S = 2.0
+"""Max seconds of finished pieces that a power loss costs."""
+
+
+class Kind(NamedTuple, Generic[K, V]):
+    """What a journal holds: the ``name`` of the work, and how a piece becomes JSON and comes back."""
+
+    name: str
+    encoded: Callable[[K, V], dict[str, Any]]
+    decoded: Callable[[dict[str, Any]], tuple[K, V]]
+
+
+class Journal(Generic[K, V]):
+    """The journal beside ``out``, open and locked as a context.
+
+    ``done`` holds what the finished pieces found.
+    """
+
+    def __init__(self, out: Path, kind: Kind[K, V], identity: Mapping[str, Any], restart: bool = False) -> None:
+        self.path = out.with_name(f"{out.name}.journal")
+        self.done: dict[K, V] = {}
+        self._kind, self._identity, self._synced = kind, dict(identity), -SYNC_S
+        try:
+            made_folder(self.path.parent)
+            self._file = self.path.open("a+b")
+            sync(self.path.parent)
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be written: {error.strerror}") from error
+        try:
+            self._lock()
+            self._take_up(restart)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if not self.done:
+            self.path.unlink(missing_ok=True)  # there is nothing to resume
+        self._file.close()
+
+    def write(self, key: K, value: V) -> None:
+        """Record a piece as done; a process that dies later does not lose it."""
+        self._append(json.dumps(self._kind.encoded(key, value)).encode() + b"\n")
+        self.done[key] = value
+
+    def remove(self) -> None:
+        """Remove the journal of finished work."""
+        self.path.unlink(missing_ok=True)
+
+    def _append(self, line: bytes) -> None:
+        try:
+            self._file.write(line)
+            self._file.flush()
+            if time.monotonic() - self._synced >= SYNC_S:
+                os.fsync(self._file.fileno())
+                self._synced = time.monotonic()
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be written: {error.strerror}") from error
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(f"{self.path}: another process is running this {self._kind.name}") from error
+
+    def _take_up(self, restart: bool) -> None:
+        """Read what is done, cut off a half-written line; start anew where there is nothing."""
+        self._file.seek(0)
+        content, head = self._file.read(), f'{{"{self._kind.name}": '.encode()
+        first = head + json.dumps(self._identity).encode() + b"}\n"
+        not_begun = content.count(b"\n") <= 1 and (content.startswith(head) or head.startswith(content))
+        if restart or not_begun:  # no piece of it is done
+            self._file.truncate(0)
+            self._append(first)
+            return
+        if not content.startswith(first):
+            raise InputError(f"{self.path}: {self._difference(content)}; give --restart to throw it away, or another --out")
+        whole = content[: content.rindex(b"\n") + 1]
+        self._file.truncate(len(whole))
+        for number, line in enumerate(whole.splitlines()[1:], 2):
+            try:
+                key, value = self._kind.decoded(json.loads(line))
+            except (ValueError, KeyError, TypeError) as error:
+                raise InputError(f"{self.path}, line {number}: is damaged; give --restart to begin anew") from error
+            self.done[key] = value
+
+    def _difference(self, content: bytes) -> str:
+        """Return why a journal is another work's, by the names of what differs."""
+        work = self._kind.name
+        try:
+            theirs = json.loads(content.split(b"\n", 1)[0])[work]
+            names = [name for name in dict.fromkeys([*self._identity, *theirs]) if self._identity.get(name) != theirs.get(name)]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return f"is not the journal of a {work}"
+        return f"is the journal of another {work} (of other {', '.join(names)})"
