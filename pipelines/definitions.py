@@ -10,6 +10,7 @@ from pipelines.assets.history import user_history_of_trace
 from pipelines.assets.jobs import ingest
 from pipelines.assets.night import night
 from pipelines.assets.planning import planned_schedules, planning_report
+from pipelines.assets.policies import mixed_policies, policies_report
 from pipelines.assets.published import published_system, published_trace
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.runtime_model import runtime_model
@@ -24,6 +25,7 @@ keep_private()
 
 TRACE_STAGES = [ingest, user_history_of_trace, runtime_model, schedules, comparison, report, published_trace]
 PLANNING_STAGES = [planned_schedules, planning_report]
+POLICY_STAGES = [mixed_policies, policies_report]
 SYSTEM_STAGES = [counters, control_runs, variability_features, variability_model, cluster_experiments, published_system]
 
 full_run = dg.define_asset_job(
@@ -36,6 +38,12 @@ planning = dg.define_asset_job(
     "planning",
     selection=dg.AssetSelection.assets(*PLANNING_STAGES, published_trace),
     description="The busiest days of a trace that was run, under schedulers that plan and others: schedules, plans, page.",
+)
+
+policies = dg.define_asset_job(
+    "policies",
+    selection=dg.AssetSelection.assets(*POLICY_STAGES, published_trace),
+    description="The weeks of a trace that was run, under pure and mixed policies: the best of each week, what is learned, page.",
 )
 
 variability = dg.define_asset_job(
@@ -59,9 +67,9 @@ nightly_variability = dg.define_asset_job(
 
 defs = dg.Definitions(
     assets=dg.map_asset_specs(
-        described, [*TRACE_STAGES, *PLANNING_STAGES, night, *SYSTEM_STAGES, counters_by_day, variability_night]
+        described, [*TRACE_STAGES, *PLANNING_STAGES, *POLICY_STAGES, night, *SYSTEM_STAGES, counters_by_day, variability_night]
     ),
-    jobs=[full_run, planning, variability, nightly, nightly_variability],
+    jobs=[full_run, planning, policies, variability, nightly, nightly_variability],
     schedules=[nightly_retraining, nightly_variability_retraining],
     sensors=[changed_traces, failed_nights, drift],
     resources={"lake": LakeResource(), "registry": RegistryResource()},

@@ -1,6 +1,5 @@
 """Stage 5: schedules compared with EASY on requested times, week by week; and the page."""
 
-import base64
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -16,6 +15,7 @@ from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.report import plots
 from pipelines.report.html import render_report
+from pipelines.report.page import data_uri
 from pipelines.report.table import markdown_of
 from pipelines.storage.lake import Lake
 from pipelines.storage.provenance import code_version, software
@@ -44,9 +44,9 @@ LOADS = ('src="http', "src='http", "<link", "url(http", "@import")
 """Marks of a page that loads something from elsewhere."""
 
 
-def picture(svg: bytes) -> dg.MetadataValue:
-    """Return an SVG as the user interface shows it."""
-    return dg.MetadataValue.md(f"![plot](data:image/svg+xml;base64,{base64.b64encode(svg).decode()})")
+def picture(image: bytes, kind: str = "svg+xml") -> dg.MetadataValue:
+    """Return an image, SVG or ``png``, as the user interface shows it."""
+    return dg.MetadataValue.md(f"![plot]({data_uri(image, kind)})")
 
 
 @dg.asset(

@@ -32,14 +32,15 @@ OF_TRACES = (
     "report",
 )
 OF_PLANNING = ("planned_schedules", "planning_report")
-"""Made by a job of their own, from the jobs that are current."""
+OF_POLICIES = ("mixed_policies", "policies_report")
+"""Made by jobs of their own, from the jobs that are current."""
 OF_SYSTEMS = ("counters", "control_runs", "variability_features", "variability_model", "cluster_experiments")
 _ALIASES = {"aliases_follow": "The registry's aliases point at the versions that were published with the tables."}
 CHECKS = {**_ALIASES, "tables_are_of_the_same_jobs": "Every table that was made from jobs was made from those published with it."}
 
 
 @dg.asset(
-    deps=[*OF_TRACES, *OF_PLANNING, "night"],
+    deps=[*OF_TRACES, *OF_PLANNING, *OF_POLICIES, "night"],
     partitions_def=of_traces,
     group_name="publishing",
     kinds={"parquet", "mlflow"},
@@ -54,7 +55,9 @@ def published_trace(context: dg.AssetExecutionContext, lake: LakeResource, regis
     seen = Lake(lake.lake().root).at_once(f"runtime-{name}")
     jobs = fingerprint(seen.read("jobs", name)[0])
     made_of = {
-        table: seen.read(table, name)[1].get("jobs", jobs) for table in (*OF_TRACES[:-1], OF_PLANNING[0]) if seen.has(table, name)
+        table: seen.read(table, name)[1].get("jobs", jobs)
+        for table in (*OF_TRACES[:-1], "planned_schedules", "policies_replays")
+        if seen.has(table, name)
     }
     other = sum(found != jobs for found in made_of.values())
     return dg.MaterializeResult(

@@ -25,6 +25,7 @@ _COMMANDS = {
     "predict": "predict runtimes with a registered model",
     "fetch": "download a trace of the catalogue, checked",
     "campaign": "compare many combinations over the weeks or months of a trace",
+    "policies": "learn mixed policies on some weeks of a trace, judge them on others",
     "bench": "measure the simulator",
     "nights": "replay a trace night by night: retrain, judge, promote or refresh, report",
     "variability": "performance variability: counters, control runs, models",

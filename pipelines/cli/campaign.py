@@ -37,7 +37,7 @@ from sim.campaigns.windows import CROSSING, DROP_RULES, LENGTHS_S, Windows, spli
 from sim.metrics.schedule_metrics import TAU_S
 
 
-class _Starvation(click.ParamType):
+class Starvation(click.ParamType):
     """Seconds, or ``none``."""
 
     name = "seconds|none"
@@ -73,7 +73,7 @@ class _Starvation(click.ParamType):
     "--starvation",
     "starvation_s",
     multiple=True,
-    type=_Starvation(),
+    type=Starvation(),
     default=("none",),
     show_default=True,
     help="Seconds of waiting after which a job goes to the head of the queue, or none.",

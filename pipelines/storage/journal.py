@@ -20,14 +20,15 @@ from features.errors import InputError
 from models.registry.syncing import sync
 from pipelines.storage.atomic import made_folder
 
-K, V = TypeVar("K"), TypeVar("V")
+K = TypeVar("K")
+V = TypeVar("V")
 
 SYNC_S = 2.0
 """Max seconds of finished pieces that a power loss costs."""
 
 
 class Kind(NamedTuple, Generic[K, V]):
-    """What a journal holds: the ``name`` of the work, and how a piece becomes JSON and comes back."""
+    """The ``name`` of journalled work, and how a finished piece becomes JSON and comes back."""
 
     name: str
     encoded: Callable[[K, V], dict[str, Any]]

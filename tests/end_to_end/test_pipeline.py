@@ -85,7 +85,7 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
         "published_system",
         "variability_night",
     }
-    planning = {"planned_schedules", "planning_report"}
+    planning = {"planned_schedules", "planning_report", "mixed_policies", "policies_report"}
     assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {*stages, *planning, *of_systems, "counters_by_day"}
     checked = {key.asset_key.to_user_string() for key in graph.asset_check_keys}
     assert checked == {*stages, *planning, *of_systems} - {"rejected_jobs"}
@@ -99,6 +99,7 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
             "simulation",
             "comparison",
             "planning",
+            "policies",
             "variability",
             "nights",
             "publishing",
@@ -121,6 +122,8 @@ def test_registered_models_feed_the_simulations_as_the_graph_says() -> None:
         "report": {"jobs", "rejected_jobs", "schedules", "comparison", "runtime_model"},
         "planned_schedules": {"jobs"},
         "planning_report": {"jobs", "planned_schedules"},
+        "mixed_policies": {"jobs"},
+        "policies_report": {"jobs", "mixed_policies"},
     }
     for name, above in of_a_run.items():
         assert {key.to_user_string() for key in graph.get(dg.AssetKey(name)).parent_keys} == above, name

@@ -1,0 +1,148 @@
+"""What Legrand, Trystram & Zrigui (2018) claim, checked on the tables of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from sim.search.pure import BASELINE, PURE, USUAL
+from sim.search.study import GREEDY, HINDSIGHT, ORACLE, TRAINED, Settings, Tables
+from sim.search.transfer import RECORDED, TESTING, by_policy, sums
+
+HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
+LEADERS = ("SAF", "SPF", "LEXP")
+"""The best pure policies of the paper, in its order."""
+INDIFFERENT = 1.2
+"""A week is indifferent where FCFS is at most so many times the week's optimum. The paper has no number."""
+_HALF = (0.4, 0.6)
+
+
+class Claim(NamedTuple):
+    """A claim of the paper, what was found with one tau, and the verdict."""
+
+    claim: str
+    tau_s: float
+    found: str
+    verdict: str
+
+
+def claims(tables: Tables, settings: Settings) -> list[Claim]:
+    """Return every claim that the tables can answer, for each tau."""
+    transfer = sums(tables.replays, settings.split, seed=settings.seed)
+    against = sums(tables.replays, settings.split, HINDSIGHT, [ORACLE], seed=settings.seed)
+    found = []
+    for tau_s in settings.taus_s:
+        found += _pure(tables.pure, settings, tau_s) + _weeks(tables.replays, settings, tau_s)
+        found += _transfer(transfer, against, tau_s)
+    return sorted(found, key=lambda each: [one.claim for one in found].index(each.claim))
+
+
+def pure_sums(pure: pd.DataFrame, starvation_s: int | None, tau_s: float) -> pd.Series:
+    """Return each pure policy's sum of weekly means, the lowest first."""
+    same = pure["starvation_s"].isna() if starvation_s is None else pure["starvation_s"].eq(starvation_s).fillna(False)
+    rows = pure[same.astype(bool) & (pure["tau_s"] == tau_s)]
+    return rows.groupby("policy")["mean_bounded_slowdown"].sum().sort_values(kind="stable")
+
+
+def recorded(replays: pd.DataFrame, tau_s: float) -> pd.DataFrame:
+    """Return values of the replay as recorded, float64 [windows, policies]."""
+    rows = replays[(replays["seed"] == RECORDED) & (replays["tau_s"] == tau_s)]
+    return rows.pivot(index="week", columns="policy", values="mean_bounded_slowdown")
+
+
+def indifferent(weekly: pd.DataFrame) -> pd.Series:
+    """Tell of each window of :func:`recorded` whether FCFS is nearly as good as the optimum."""
+    return weekly[USUAL] <= INDIFFERENT * weekly[ORACLE]
+
+
+def _pure(pure: pd.DataFrame, settings: Settings, tau_s: float) -> list[Claim]:
+    ordered = pure_sums(pure, settings.starvation_s, tau_s)
+    first, place = list(ordered.index[: len(LEADERS)]), list(ordered.index).index(USUAL) + 1
+    told = ", ".join(f"{name} {ordered[name]:,.0f}" for name in first)
+    leads = HOLDS if tuple(first) == LEADERS else "holds in part" if first[0] == BASELINE else FAILS
+    worst = HOLDS if place > len(PURE) // 2 else FAILS
+    return [
+        Claim("SAF is the best pure policy, followed by SPF and LEXP", tau_s, f"the lowest sums: {told}", leads),
+        Claim("FCFS is among the worst pure policies", tau_s, f"place {place} of {len(PURE)}, {ordered[USUAL]:,.0f}", worst),
+    ]
+
+
+def _weeks(replays: pd.DataFrame, settings: Settings, tau_s: float) -> list[Claim]:
+    weekly = recorded(replays, tau_s)
+    share = float(indifferent(weekly).mean())
+    half = HOLDS if _HALF[0] <= share <= _HALF[1] else FAILS
+    saved = (weekly[BASELINE] / weekly[ORACLE]).sort_values(ascending=False, kind="stable")
+    best = saved.index[0]
+    text = f"most in {settings.unit.removesuffix('s')} {best}: {saved.iloc[0]:.1f} times less than SAF, "
+    text += f"{weekly.loc[best, USUAL] / weekly.loc[best, ORACLE]:.1f} times less than FCFS; {int((saved >= 2).sum())} of {len(saved)} at least halved"
+    return [
+        Claim(
+            "About half of the weeks are indifferent to the policy",
+            tau_s,
+            f"in {share:.0%} FCFS is at most {INDIFFERENT:g} times the optimum",
+            half,
+        ),
+        Claim(
+            "In some weeks w* is 2.5 times better than SAF, and 3 times better than FCFS",
+            tau_s,
+            text,
+            HOLDS if saved.iloc[0] >= 2.5 else FAILS,
+        ),
+    ]
+
+
+def _transfer(transfer: pd.DataFrame, against: pd.DataFrame, tau_s: float) -> list[Claim]:
+    """Return the claims on testing windows."""
+    mine, theirs = (by_policy(table, tau_s, TESTING) for table in (transfer, against))
+    best = min(PURE, key=lambda name: mine[name]["sum"])
+    saf = f"{mine[BASELINE]['sum']:,.0f}"
+    trained, greedy, oracle, each = mine[TRAINED], mine[GREEDY], mine[ORACLE], theirs[ORACLE]
+    return [
+        Claim(
+            "The optimum of each week is far better than any pure policy",
+            tau_s,
+            f"{_sum(oracle)} against {mine[best]['sum']:,.0f} of {best}; to SAF on shaken replays {_change(oracle)}",
+            _below(oracle),
+        ),
+        Claim(
+            "What was learned on training weeks (w_train) does not beat SAF on testing weeks",
+            tau_s,
+            f"{_sum(trained)} against {saf}; to SAF on shaken replays {_change(trained)}",
+            FAILS if _below(trained) == HOLDS else HOLDS,
+        ),
+        Claim(
+            "The optimum of the week before (w_greedy) is worse than SAF",
+            tau_s,
+            f"{_sum(greedy)} against {saf}; to SAF on shaken replays {_change(greedy)}",
+            {HOLDS: FAILS, FAILS: HOLDS}.get(_below(greedy), OPEN),
+        ),
+        Claim(
+            "No one size fits all: even the best single direction of the testing weeks, known in hindsight, is worse than each week's own",
+            tau_s,
+            f"each week's own to it on shaken replays {_change(each)}; probability {probability(each['better'])}",
+            _below(each),
+        ),
+    ]
+
+
+def _sum(row: Mapping[str, Any]) -> str:
+    return f"a sum of {row['sum']:,.0f}"
+
+
+def _change(row: Mapping[str, Any]) -> str:
+    reach = "" if pd.isna(row["low"]) else f" [{100 * row['low']:+.0f}, {100 * row['high']:+.0f}]"
+    return f"{100 * row['relative']:+.0f} %{reach}".replace("-", "\N{MINUS SIGN}")
+
+
+def probability(share: float) -> str:
+    """Return a share of resamples in per cent, of which there are too few for 0 and 100 %."""
+    return "below 0.1 %" if share < 0.001 else "above 99.9 %" if share > 0.999 else f"{100 * share:.1f} %"
+
+
+def _below(row: Mapping[str, Any]) -> str:
+    """Return whether the interval of the change lies below 0, above it, or holds it."""
+    if pd.isna(row["low"]):
+        return OPEN
+    return HOLDS if row["high"] < 0 else FAILS if row["low"] > 0 else OPEN
