@@ -118,6 +118,10 @@ def scheduler(name: str) -> Scheduler:
 
 @lru_cache(maxsize=1024)
 def _scheduler(name: str) -> Scheduler:
+    if "POLICY(" in name.upper():
+        raise InputError(
+            f"scheduler {name!r}: pipelines.storage.policies.resolved(NAME) makes a POLICY(...) the SCORE(...) that it is"
+        )
     known = {algorithm.upper(): algorithm for algorithm in ALGORITHMS}
     base, rush = _rush(name)
     if choosing := re.fullmatch(r"ROLLOUT(?:\((.+)\))?", base, re.IGNORECASE):
@@ -234,10 +238,6 @@ def _rush(name: str) -> tuple[str, Rush | None]:
 
 
 def _order(text: str, aliases: dict[str, str], name: str) -> Order:
-    if text.startswith("POLICY("):
-        raise InputError(
-            f"scheduler {name!r}: pipelines.storage.policies.resolved(NAME) makes a POLICY(...) the SCORE(...) that it is"
-        )
     if scored := re.fullmatch(r"SCORE\((.*)\)", text, re.DOTALL):
         try:
             made = score(scored[1])

@@ -57,10 +57,14 @@ def checked(policy: PolicyFile, where: str) -> PolicyFile:
     """
     try:
         made = score(policy.score)
-        if scheduler(f"SCORE(n)-EASY-{policy.backfill}").rush is not None:
-            raise InputError(f"backfill must be an order of the queue, not {shown(policy.backfill)}")
     except InputError as error:
         raise InputError(one_line(f"{where}: {error}")) from error
+    try:
+        plain = scheduler(f"SCORE(n)-EASY-{policy.backfill}").rush is None
+    except InputError:
+        plain = False
+    if not plain:
+        raise InputError(f"{where}: backfill must be an order of the queue such as SPF, not {shown(policy.backfill)}")
     known = {name: Feature(UNITS[name], FEATURES[name][1]) for name in made.features()}
     for name, feature in policy.features.items():
         if name not in known:

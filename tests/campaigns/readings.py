@@ -24,6 +24,7 @@ from features import limits
 from features.errors import InputError
 from features.jobs.cleaning import clean
 from features.jobs.schema import ASKED, COLUMNS, TEXTS, Trace
+from models.policies import dumps, loads
 from pipelines.cli.predict import read_submissions
 from pipelines.ingest.control_runs import read_accounting_runs, read_runs
 from pipelines.ingest.ldms import LdmsReader, NodeTable
@@ -33,6 +34,7 @@ from pipelines.ingest.probes import read_probes, read_types
 from pipelines.ingest.read import read_file, read_trace
 from pipelines.sources.catalogue import load_catalogue
 from pipelines.sources.systems import systems
+from pipelines.storage.policies import read_policy
 from sim import evaluate, simulate
 from tests.campaigns import seeds
 from tests.campaigns.bounds import ABSENT
@@ -321,6 +323,15 @@ def _check_systems(found: Any, content: bytes) -> str | None:
     return None if all(re.fullmatch(r"[a-z0-9][a-z0-9.-]*", name) for name in found) else f"systems are called {list(found)}"
 
 
+def _check_policy(policy: Any, content: bytes) -> str | None:
+    """Write a policy, read it back, and simulate it: the same again, and every job has a start."""
+    if loads(dumps(policy), "again") != policy:
+        return "is not read back as it was written"
+    jobs = clean(seeds.trace(), seeds.PROCS, "runtime").jobs
+    made = simulate(jobs, procs=seeds.PROCS, scheduler=f"SCORE({policy.score})-EASY-{policy.backfill}")
+    return None if len(made.jobs) == len(jobs) else "loses jobs"
+
+
 def _read_predictions(path: Path) -> Any:
     jobs = seeds.trace().jobs
     return table_predictor(f"table:{path}", jobs).estimate(jobs)
@@ -350,6 +361,7 @@ READINGS: dict[str, Reading] = {
     "types": Reading(".csv", seeds.types, read_types, _check_table),
     "catalogue": Reading(".toml", seeds.catalogue, _read_catalogue, _check_catalogue),
     "systems": Reading(".toml", seeds.systems, _read_systems, _check_systems),
+    "policies": Reading(".json", seeds.policies, read_policy, _check_policy),
 }
 WEIGHTS = {"swf": 4, "sacct": 4, "ldms": 3, "canonical": 3}
 """How often kinds come, 1 where it is not said."""

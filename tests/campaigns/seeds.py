@@ -19,9 +19,11 @@ import pyarrow.parquet as pq
 from features import limits
 from features.jobs.schema import Trace, UnreadLine
 from features.monitoring.samplers import PROBES, TYPES
+from models.policies import Evidence, Trained, dumps
 from pipelines.ingest.canonical import write_canonical
 from pipelines.ingest.source import Source
 from pipelines.ingest.swf import parse_swf
+from pipelines.storage.policies import make_policy
 
 PROCS = 64
 JOBS = range(1, 41)
@@ -235,6 +237,18 @@ keep_versions = 5
 keep_days = 30
 """
     return [text.encode()]
+
+
+@cache
+def policies() -> list[bytes]:
+    learned = make_policy(
+        "kth-sp2",
+        "where(wait<a,r**b*n,-wait)+log(queue)/hour;a=3600;b=2",
+        starvation_s=200_000,
+        trained=Trained("kth-sp2", (1, 2, 22), "sum of weekly means", 60.0, 7, 1000, "0123456789abcdef"),
+        evidence=Evidence("SAF-EASY-SPF", -0.12, -0.2, -0.05, (23, 45), 30, max_wait_s=9e5, baseline_max_wait_s=1e6),
+    )
+    return [dumps(learned).encode(), dumps(make_policy("area", "r*n")).encode(), b'{"format": 1, "name": "a", "formula": "r"}']
 
 
 @cache

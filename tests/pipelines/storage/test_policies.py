@@ -70,8 +70,9 @@ def test_a_resolved_policy_makes_the_schedule_of_its_formula() -> None:
     starts = load.schedule(found.scheduler).jobs["start_s"]
     assert starts.equals(load.schedule("SCORE(r**2*n-min(wait,2))-EASY-SPF").jobs["start_s"])
     assert not starts.equals(load.schedule("EASY-SPF").jobs["start_s"])
-    with pytest.raises(InputError, match=r"pipelines\.storage\.policies\.resolved\(NAME\) makes a POLICY"):
-        load.schedule("POLICY(a-b(1).json)-EASY-SPF")
+    for name in ("POLICY(a-b(1).json)-EASY-SPF", "policy(a-b(1).json)", "Rollout(policies=EASY+POLICY(x)-EASY)"):
+        with pytest.raises(InputError, match=r"pipelines\.storage\.policies\.resolved\(NAME\) makes a POLICY"):
+            load.schedule(name)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_an_unknown_policy_is_refused(name: str, error: str) -> None:
         ({"formula": "r*" * 20_000 + "n"}, "the limit is 20,000"),
         ({"parameters": {"a": 2, "b": 1}}, "parameter b is not in the formula"),
         ({"parameters": {"n": 2}}, "'n=2.0' is no NAME=VALUE"),
-        ({"backfill": "EASY"}, "unknown order 'EASY'"),
+        ({"backfill": "EASY"}, "backfill must be an order of the queue such as SPF, not 'EASY'"),
         ({"backfill": "SPF+RUSH"}, "backfill must be an order of the queue"),
         ({"features": {"r": {"unit": "h", "meaning": ""}}}, "features.r: unit must be 's', not 'h'"),
         ({"features": {"free": {"unit": "s", "meaning": ""}}}, "features.free is not in the formula"),
