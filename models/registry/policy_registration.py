@@ -60,7 +60,7 @@ class PolicyContent:
         if evidence is not None:
             found |= {"against": evidence.against, "judged_on_weeks": spans(evidence.weeks), "replicates": str(evidence.replicates)}
             found["interval"] = f"{evidence.low:+.4f}..{evidence.high:+.4f} ({evidence.confidence:.0%})"
-        return {key: value[:_LONGEST_TAG] for key, value in found.items()}
+        return {key: one_line(value, _LONGEST_TAG) for key, value in found.items()}
 
     @property
     def numbers(self) -> Mapping[str, float]:
