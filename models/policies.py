@@ -94,13 +94,15 @@ class Evidence:
 class PolicyFile:
     """A score and all that is known of it; see :data:`ARITHMETIC` and docs/policies.md.
 
-    ``backfill`` is the order behind EASY, ``starvation_s`` the threshold and ``predictor`` the source of ``r`` with which it was learned.
+    It was learned with ``algorithm``, such as ``EASY(plans=requested)``, the order ``backfill`` behind it (empty where the algorithm takes
+    none), the threshold ``starvation_s`` and the source ``predictor`` of ``r``.
     """
 
     name: str
     formula: str
     parameters: Mapping[str, float] = field(default_factory=dict)
     features: Mapping[str, Feature] = field(default_factory=dict)
+    algorithm: str = "EASY"
     backfill: str = "SPF"
     starvation_s: int | None = None
     predictor: str = "requested"
@@ -112,6 +114,11 @@ class PolicyFile:
     def score(self) -> str:
         """Return ``FORMULA;a=1.5``, the text in the brackets of ``SCORE(...)``."""
         return ";".join((self.formula, *(f"{name}={value!r}" for name, value in self.parameters.items())))
+
+    @property
+    def behind(self) -> str:
+        """Return what stands behind the order in a scheduler's name: ``-EASY-SPF``."""
+        return "".join(f"-{part}" for part in (self.algorithm, self.backfill) if part)
 
 
 def dumps(policy: PolicyFile) -> str:

@@ -53,7 +53,12 @@ class PolicyContent:
     def facts(self) -> Mapping[str, str]:
         """Return what tables of versions show: the formula, where it was learned, its gain."""
         policy, trained, evidence = self.policy, self.policy.trained, self.policy.evidence
-        found = {"policy": policy.name, "score": policy.score, "backfill": policy.backfill, "predictor": policy.predictor}
+        found = {
+            "policy": policy.name,
+            "score": policy.score,
+            "behind": policy.behind.removeprefix("-"),
+            "predictor": policy.predictor,
+        }
         if trained is not None:
             found |= {"trained_on": trained.trace, "training_weeks": spans(trained.weeks), "objective": trained.objective}
             found |= {"tau_s": f"{trained.tau_s:g}", "trials": str(trained.trials)}

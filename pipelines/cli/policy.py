@@ -26,11 +26,14 @@ def command() -> None:
 @command.command()
 @click.argument("formula")
 @click.option("--name", required=True, help="What to call it, such as area.")
-@click.option("--backfill", default="SPF", show_default=True, help="The order of backfilling behind EASY.")
+@click.option(
+    "--algorithm", default="EASY", show_default=True, help="What it is meant for, with options: EASY(plans=requested), JustBF."
+)
+@click.option("--backfill", default="SPF", show_default=True, help="The order of backfilling behind; empty for none.")
 @click.option("--starvation", "starvation_s", type=click.IntRange(min=0), help="The threshold it is meant for, seconds.")
 @click.option("--predictor", default="requested", show_default=True, help="What r is meant to be: the name of a predictor.")
 @click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="Write the policy to this JSON file.")
-def write(formula: str, name: str, backfill: str, starvation_s: int | None, predictor: str, out: Path) -> None:
+def write(formula: str, name: str, algorithm: str, backfill: str, starvation_s: int | None, predictor: str, out: Path) -> None:
     """Write the policy of FORMULA, such as "r**a*n; a=2", to a file.
 
     It says nothing of where it was learned or what it gains.
@@ -38,7 +41,8 @@ def write(formula: str, name: str, backfill: str, starvation_s: int | None, pred
     from pipelines.storage.policies import make_policy, write_policy
 
     check_outputs({"--out": out}, [])
-    write_policy(out, make_policy(name, formula, backfill=backfill, starvation_s=starvation_s, predictor=predictor))
+    meant = {"algorithm": algorithm, "backfill": backfill, "starvation_s": starvation_s, "predictor": predictor}
+    write_policy(out, make_policy(name, formula, **meant))
     note(f"wrote {out}")
 
 
@@ -95,7 +99,7 @@ def _said(policy: PolicyFile) -> dict[str, str]:
     trained = policy.trained
     said: dict[str, Any] = {
         "policy": policy.name,
-        "scheduler": f"SCORE({policy.score})-EASY-{policy.backfill}",
+        "scheduler": f"SCORE({policy.score}){policy.behind}",
         **{name: f"{feature.meaning} ({feature.unit})" for name, feature in policy.features.items()},
         "meant for": f"predictor {policy.predictor}, starvation threshold {'none' if policy.starvation_s is None else f'{policy.starvation_s:,} s'}",
         "learned": "not said",

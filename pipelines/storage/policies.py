@@ -53,18 +53,19 @@ def checked(policy: PolicyFile, where: str) -> PolicyFile:
     """Return a policy that can be simulated.
 
     Its formula is as tables write it, and all its features are described.
-    Raises InputError, which names ``where`` the policy is from, for an unknown feature or order, and for a feature in another unit.
+    Raises InputError, which names ``where`` the policy is from, for an unknown feature, algorithm or order, and for a feature in another unit.
     """
     try:
         made = score(policy.score)
     except InputError as error:
         raise InputError(one_line(f"{where}: {error}")) from error
     try:
-        plain = scheduler(f"SCORE(n)-EASY-{policy.backfill}").rush is None
+        plain = scheduler(f"SCORE(n){policy.behind}").rush is None
     except InputError:
         plain = False
-    if not plain:
-        raise InputError(f"{where}: backfill must be an order of the queue such as SPF, not {shown(policy.backfill)}")
+    if not plain or "-" in policy.algorithm or not policy.algorithm:
+        said = f"algorithm {shown(policy.algorithm)} with backfill {shown(policy.backfill)} is none for a queue in this order"
+        raise InputError(f"{where}: {said}: EASY with SPF is one, JustBF with an empty backfill another")
     known = {name: Feature(UNITS[name], FEATURES[name][1]) for name in made.features()}
     for name, feature in policy.features.items():
         if name not in known:
@@ -129,7 +130,7 @@ class Resolved:
 def resolve(name: str, store: Callable[[], Tracking] = tracking) -> Resolved:
     """Put the exact ``SCORE(...)`` in the place of each ``POLICY(...)`` in a scheduler's name.
 
-    ``POLICY(...)`` alone is the policy before EASY with the backfill order of its file. Raises InputError as :func:`policy_named`.
+    ``POLICY(...)`` alone is the policy before the algorithm and backfill order of its file. Raises InputError as :func:`policy_named`.
     """
     done, rest, found = "", name, {}
     while begin := _BEGIN.search(rest):
@@ -137,7 +138,7 @@ def resolve(name: str, store: Callable[[], Tracking] = tracking) -> Resolved:
         policy = found[text] = policy_named(text, store)
         before, rest = done + rest[: begin.start()], rest[begin.end() + len(text) + 1 :]
         alone = not before and (not rest or rest.startswith("+"))
-        done = f"{before}SCORE({policy.score})" + (f"-EASY-{policy.backfill}" if alone else "")
+        done = f"{before}SCORE({policy.score})" + (policy.behind if alone else "")
     return Resolved(done + rest, found)
 
 

@@ -65,4 +65,4 @@ def register_policy(
         raise InputError(f"{model}: {str(error).strip().splitlines()[0]}") from error
     pruned(opened, model, kept_versions())
     doubt = "" if policy.evidence is not None and policy.evidence.clear else gain(policy)
-    return RegisteredPolicy(model, version, alias, f"POLICY(registry:{model}@{alias})-EASY-{policy.backfill}", doubt)
+    return RegisteredPolicy(model, version, alias, f"POLICY(registry:{model}@{alias}){policy.behind}", doubt)

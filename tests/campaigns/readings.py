@@ -328,7 +328,7 @@ def _check_policy(policy: Any, content: bytes) -> str | None:
     if loads(dumps(policy), "again") != policy:
         return "is not read back as it was written"
     jobs = clean(seeds.trace(), seeds.PROCS, "runtime").jobs
-    made = simulate(jobs, procs=seeds.PROCS, scheduler=f"SCORE({policy.score})-EASY-{policy.backfill}")
+    made = simulate(jobs, procs=seeds.PROCS, scheduler=f"SCORE({policy.score}){policy.behind}")
     return None if len(made.jobs) == len(jobs) else "loses jobs"
 
 

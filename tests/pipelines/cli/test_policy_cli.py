@@ -113,7 +113,7 @@ def test_a_formula_becomes_a_file_and_a_version_without_evidence_is_told(place: 
         (("write", "r", "--name", "A B", "--out", "x.json"), "'A B' is no name"),
         (
             ("write", "r", "--name", "a", "--backfill", "none", "--out", "x.json"),
-            "backfill must be an order of the queue such as SPF, not 'none'",
+            "algorithm 'EASY' with backfill 'none' is none",
         ),
         (("show", "none.json"), "none.json: no such file"),
         (("show", "area.json", "--out", "area.json"), "would overwrite what is read"),

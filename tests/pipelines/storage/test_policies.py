@@ -24,6 +24,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
     for name in ("a-b(1).json", "odd).json", "it's-EASY-SPF.json"):
         write_policy(Path(name), make_policy("area", "R**a * n - min(wait, 2); a=2", backfill="SQF"))
+    write_policy(Path("plans.json"), make_policy("area", "r", algorithm="EASY(plans=requested)"))
+    write_policy(Path("just.json"), make_policy("area", "r", algorithm="JustBF", backfill=""))
     return tmp_path
 
 
@@ -55,6 +57,8 @@ def test_a_policy_says_what_its_features_are() -> None:
         ("POLICY(./odd).json)-EASY-POLICY(a-b(1).json)", f"SCORE({RULE})-EASY-SCORE({RULE})"),
         ("POLICY(a-b(1).json)", f"SCORE({RULE})-EASY-SQF"),
         ("POLICY(a-b(1).json)+RUSH(model=oracle)", f"SCORE({RULE})-EASY-SQF+RUSH(model=oracle)"),
+        ("POLICY(plans.json)", "SCORE(r)-EASY(plans=requested)-SPF"),
+        ("POLICY(just.json)", "SCORE(r)-JustBF"),
         ("POLICY(a-b(1).json)-EASY(reservations=2)-FCFS", f"SCORE({RULE})-EASY(reservations=2)-FCFS"),
     ],
 )
@@ -105,8 +109,12 @@ def test_an_unknown_policy_is_refused(name: str, error: str) -> None:
         ({"formula": "r*" * 20_000 + "n"}, "the limit is 20,000"),
         ({"parameters": {"a": 2, "b": 1}}, "parameter b is not in the formula"),
         ({"parameters": {"n": 2}}, "'n=2.0' is no NAME=VALUE"),
-        ({"backfill": "EASY"}, "backfill must be an order of the queue such as SPF, not 'EASY'"),
-        ({"backfill": "SPF+RUSH"}, "backfill must be an order of the queue"),
+        ({"backfill": "EASY"}, "algorithm 'EASY' with backfill 'EASY' is none for a queue in this order: EASY with SPF is one"),
+        ({"algorithm": "PlanRS", "backfill": ""}, "algorithm 'PlanRS' with backfill '' is none"),
+        ({"algorithm": "JustBF"}, "algorithm 'JustBF' with backfill 'SPF' is none"),
+        ({"algorithm": ""}, "algorithm '' with backfill 'SPF' is none"),
+        ({"algorithm": "EASY-SPF", "backfill": ""}, "algorithm 'EASY-SPF' with backfill '' is none"),
+        ({"backfill": "SPF+RUSH"}, "algorithm 'EASY' with backfill 'SPF+RUSH' is none"),
         ({"features": {"r": {"unit": "h", "meaning": ""}}}, "features.r: unit must be 's', not 'h'"),
         ({"features": {"free": {"unit": "s", "meaning": ""}}}, "features.free is not in the formula"),
         ({"features": {"r": {"unit": "s", "meaning": ""}}}, "features lacks n, which the formula uses"),
