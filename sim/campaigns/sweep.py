@@ -26,7 +26,7 @@ from sim.kernel.loop import Settings
 from sim.kernel.orders import NO_WEIGHTS
 from sim.kernel.run import MEASURED, SUMS, measured, run, sums_of
 from sim.kernel.scratch import Scratch, Work
-from sim.kernel.state import Estimates, Jobs
+from sim.kernel.state import FREE, Estimates, Jobs
 from sim.metrics.schedule_metrics import TAU_S
 from sim.names import with_numbers
 from sim.outcome import TRACE_SECONDS, check_usable, load_kernel, outcome
@@ -89,7 +89,7 @@ class PreparedSweep:
             raise InputError(
                 f"a sweep takes MIXED(...) or SCORE(...) with {', '.join(SWEPT)} on the jobs as recorded, not {policy.scheduler}"
             )
-        self.policy, self._clock, self._jobs = applied(policy, plan), clock, jobs
+        self.policy, self._clock, self.jobs = applied(policy, plan), clock, jobs
         self.procs, self._source = procs, as_predictor(policy.predictor)
         self._workload = prepare(jobs, procs)
         self._given = inputs(self._workload, self._source, self.policy, clock, plan)
@@ -130,29 +130,34 @@ class PreparedSweep:
         return results, time.perf_counter() - began
 
     def ready(self, changing: bool) -> Ready:
-        """Return what the kernel needs in this thread; ``changing`` if the order of waiting jobs can change."""
-        mine, given, workload, order = self._mine, self._given, self._workload, self.plan.order
-        if not hasattr(mine, "scratch"):
-            mine.scratch = Scratch()
-            mine.estimates = planned_by(
-                as_estimates(self._source, self._jobs, given.arrays, self._clock)[0], given.arrays, self.plan
-            )
-            mine.memory = given.memory.copied()
+        """Return what the kernel needs in this thread; ``changing`` if the order of waiting jobs can change.
+
+        Made once; a simulation leaves it as the next one needs it.
+        """
+        held: dict[bool, Ready] = self._mine.__dict__.setdefault("ready", {})
+        if changing not in held:
+            held[changing] = self._made_ready(changing)
+        return held[changing]
+
+    def _made_ready(self, changing: bool) -> Ready:
+        given, workload, order = self._given, self._workload, self.plan.order
+        estimates = planned_by(as_estimates(self._source, self.jobs, given.arrays, self._clock)[0], given.arrays, self.plan)
         if order.score is None:
             # one scheduler represents all: only the weights differ, and whether any of them lets the order change
             order = replace(order, weights=(*NO_WEIGHTS[:4], float(changing), NO_WEIGHTS[5]))
         plan = replace(self.plan, order=order)
         scoring = scoring_of(plan, workload, self._clock)
         settings = kernel_settings(self.policy, plan, given.code, given.bits, workload.origin, scoring=scoring)
-        work = mine.scratch.work(len(self._jobs), workload.procs, **room_for((plan,), (settings,)))
-        return Ready(settings, given.arrays, mine.estimates, work, mine.memory, given.memory)
+        work = Scratch().work(len(self.jobs), workload.procs, **room_for((plan,), (settings,)))
+        return Ready(settings, given.arrays, estimates, work, given.memory.copied(), given.memory)
 
     def _run(self, full: np.ndarray, results: np.ndarray) -> None:
         """Simulate all rows in one call of the kernel."""
         ready = self.ready(self.plan.order.score is None and bool(full[:, 4].any()))
+        ready.work.state.counters[FREE] = self.procs  # also after a simulation that was broken off
         asked = NO_SWEEP._replace(results=results, weights=full, taus_s=self.taus_s, memory=ready.untrained)
         run(ready.settings, ready.jobs, ready.estimates, NO_DEPENDENCIES, *ready.work, ready.memory, 0, asked)
-        check_usable(ready.work.state, self._source.name, self._jobs)
+        check_usable(ready.work.state, self._source.name, self.jobs)
 
     def _simulate(self, row: np.ndarray, result: np.ndarray) -> None:
         """Simulate one row, with a predictor that stops it to be retrained."""
@@ -164,7 +169,7 @@ class PreparedSweep:
     def table(self, sums: np.ndarray) -> pd.DataFrame:
         """Return the metrics of :func:`sweep` from sums, a row each."""
         names = [f"mean_bounded_slowdown_{tau_s:g}" for tau_s in self.taus_s[1:]]
-        metrics = pd.DataFrame(measured(sums, len(self._jobs)), columns=[*MEASURED, "max_wait_s", *names])
+        metrics = pd.DataFrame(measured(sums, len(self.jobs)), columns=[*MEASURED, "max_wait_s", *names])
         if names:
             metrics = metrics.rename(columns={"mean_bounded_slowdown": f"mean_bounded_slowdown_{self.taus_s[0]:g}"})
         return metrics

@@ -1,0 +1,93 @@
+"""Measure the search of the space of mixed policies: the whole grid, xNES, many policies of one week.
+
+``python -m benchmarks.speed.policies`` needs the traces under ``--shared``. Weeks are those of Legrand, Trystram & Zrigui (2018): 45 of
+KTH-SP2 and 100 of SDSC-SP2. Seconds are wall time with ``--workers`` threads, after compilation; CPU seconds beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import pandas as pd
+
+from benchmarks.common.pages import SHARED
+from benchmarks.papers.legrand2018 import TRACES
+from features.jobs.cleaning import clean
+from pipelines.ingest.swf import read_swf
+from sim import split_windows
+from sim.campaigns.sweep import PreparedSweep, random_weights, sweep
+from sim.search.directions import CUBE, SURFACE, Directions, grid
+from sim.search.landscape import landscape
+from sim.search.optimisers import Search, optimise_weeks
+
+Weeks = list[tuple[int, dict[int, pd.DataFrame]]]
+T = TypeVar("T")
+
+
+def weeks_of(shared: Path) -> tuple[Weeks, pd.DataFrame]:
+    """Return processors and weeks of each trace, and the week of KTH-SP2 with 743 jobs, crossing ones among them."""
+    weeks = []
+    for _, file, procs, _, last in TRACES.values():
+        trace = clean(read_swf(shared / "traces" / file), procs)
+        windows = split_windows(trace.jobs, "weeks").windows
+        weeks.append((trace.procs, {each.number: each.jobs for each in windows if each.number <= last}))
+    trace = clean(read_swf(shared / "traces" / TRACES["kth-sp2"][1]))
+    every = split_windows(trace.jobs, "weeks", skip_first=False, drop="none").windows
+    return weeks, next(each.jobs for each in every if len(each.jobs) == 743)
+
+
+def timed(what: str, work: Callable[[], T]) -> T:
+    """Print how long ``work`` took; return its result."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = work()
+    print(f"{what}: {time.perf_counter() - wall:.1f} s, {time.process_time() - cpu:.1f} s CPU", flush=True)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--budget", type=int, default=1000, help="simulations of an xNES search")
+    options = parser.parse_args()
+    weeks, busy = weeks_of(options.shared)
+    every = [(procs, jobs) for procs, of_trace in weeks for jobs in of_trace.values()]
+
+    def by_regions(directions: Directions) -> int:
+        def one(procs: int, jobs: pd.DataFrame) -> int:
+            return landscape(jobs, procs=procs, directions=directions).found.simulations
+
+        with ThreadPoolExecutor(options.workers) as threads:
+            return sum(threads.map(one, *zip(*every, strict=True)))
+
+    def by_sweeps(directions: Directions) -> None:
+        with ThreadPoolExecutor(options.workers) as threads:
+            list(
+                threads.map(
+                    lambda procs, jobs: PreparedSweep(jobs, procs=procs).measure(directions.whole), *zip(*every, strict=True)
+                )
+            )
+
+    def by_xnes() -> None:
+        for procs, of_trace in weeks:
+            optimise_weeks(of_trace, 6, Search(budget=options.budget), procs=procs, workers=options.workers)
+
+    timed("compiled or loaded", lambda: landscape(busy.head(20), procs=100, directions=grid(4)))
+    print(f"{len(every)} weeks, {sum(len(jobs) for _, jobs in every):,} jobs, {options.workers} threads")
+    surface, cube = grid(reading=SURFACE), grid(reading=CUBE)
+    timed(f"{len(surface):,} directions of the surface, each simulated", lambda: by_sweeps(surface))
+    for name, directions in (("surface", surface), ("cube", cube)):
+        simulations = timed(f"{len(directions):,} directions of the {name}, by regions", lambda: by_regions(directions))  # noqa: B023
+        print(f"  {simulations:,} simulations instead of {len(directions) * len(every):,}")
+    timed(f"xNES, 6 weights, {options.budget:,} policies a week", by_xnes)
+    weights = random_weights(20_000)
+    timed("20,000 policies of the week of 743 jobs", lambda: sweep(busy, weights, procs=100, workers=options.workers))
+
+
+if __name__ == "__main__":
+    main()
