@@ -41,6 +41,7 @@ class PoliciesConfig(dg.Config):
     testing: list[int] = Field(default=[], description="Windows to judge by; none: the paper's for its traces, else the others")
     landscapes: list[int] = Field(default=[], description="Windows to draw; none: the first four of testing")
     points: int = Field(default=20, ge=2, le=200, description="Points a dimension of the grid of directions; the paper has 100")
+    budget: int = Field(default=300, ge=0, description="Simulations of each search by xNES in a window; 0: no search")
     starvation_s: int = Field(default=200_000, ge=-1, description="Threshold of mixed policies, seconds; -1: none")
     replicates: int = Field(default=10, ge=0, description="Replays with shaken submissions")
     seed: int = Field(default=0, ge=0, description="Seed of the first shake")
@@ -68,6 +69,7 @@ def mixed_policies(context: dg.AssetExecutionContext, config: PoliciesConfig, la
         tuple(config.landscapes) or None,
         starvation_s=None if config.starvation_s < 0 else config.starvation_s,
         points=config.points,
+        budget=config.budget,
         replicates=config.replicates,
         seed=config.seed,
     )

@@ -79,6 +79,13 @@ class _Numbers(click.ParamType):
     help="Which directions: both faces of the paper's figure 4, or every triple of points, 948,158 of 100 a dimension.",
 )
 @click.option(
+    "--budget",
+    type=click.IntRange(min=0),
+    default=1000,
+    show_default=True,
+    help="Simulations of each search by xNES, with three weights and with six, in each window; 0: no search.",
+)
+@click.option(
     "--starvation",
     "starvation_s",
     type=Starvation(),
@@ -138,6 +145,7 @@ def command(
     landscapes: tuple[int, ...],
     points: int,
     reading: str,
+    budget: int,
     starvation_s: int | None,
     taus_s: tuple[float, ...],
     replicates: int,
@@ -168,6 +176,7 @@ def command(
         taus_s=tuple(dict.fromkeys(taus_s)),
         points=points,
         reading=reading,
+        budget=budget,
         replicates=replicates,
         shake_s=shake_s,
         seed=seed,

@@ -23,6 +23,7 @@ MEANINGS = {
     TRAINED: "the direction with the lowest sum over the training windows",
     GREEDY: "the direction that was best in the window before",
     HINDSIGHT: "the direction with the lowest sum over the testing windows, in hindsight: a bound for any single direction",
+    "xnes3, xnes6": "what the optimiser xNES finds for the window itself, with three weights, and with six: of (n, r, wait, r/n, expansion, n r)",
 }
 _VERDICTS = {HOLDS: "#009e73", FAILS: "#d55e00"}
 
@@ -171,6 +172,12 @@ def figures(study: Study, transfer: pd.DataFrame) -> list[tuple[str, str, bytes,
             "svg+xml",
         ),
     ]
+    if settings.budget:
+        text = (
+            f"{told}. What xNES finds with three and with six weights, against the optimum of the grid of three (figures 5 and 14)."
+        )
+        image = policies_plots.optimised(tables.replays, tau_s, unit, generated)
+        drawn.append(("Black-box search", text, image, "svg+xml"))
     if len(tables.landscapes):
         text = (
             f"{told}: every cell is a mixed policy; lighter is better. Each window has two faces, by the sign of the weight of n; the weight of r "

@@ -22,11 +22,12 @@ from sim.search.transfer import TESTING, Split
 COLOURS = {
     USUAL: INK,
     BASELINE: "#0072b2",
-    "best pure": "#56b4e9",
     ORACLE: "#d55e00",
     TRAINED: "#009e73",
     GREEDY: "#cc79a7",
     HINDSIGHT: "#e69f00",
+    "xnes3": "#56b4e9",
+    "xnes6": "#6a51a3",
 }
 _PLAIN = FuncFormatter(lambda value, _: f"{value:,g}")
 _SHADE = "#eef1f4"
@@ -92,6 +93,23 @@ def by_window(
         return encode(drawing, image)
 
 
+def optimised(replays: pd.DataFrame, tau_s: float, unit: str, generated: bool, image: ImageFormat = "svg") -> bytes:
+    """Draw what xNES finds against the optimum of the grid, by window (figures 5 and 14)."""
+    weekly = recorded(replays, tau_s)
+    with figure(10.5, 4.0, generated) as drawing:
+        above, below = drawing.subplots(2, 1, sharex=True)
+        for name, mark in ((ORACLE, "o"), ("xnes3", "x"), ("xnes6", "+")):
+            look = {"color": COLOURS[name], "label": name, "linewidth": 1.0, "marker": mark, "markersize": 4}
+            above.plot(weekly.index, weekly[name], **look)
+            if name != ORACLE:
+                below.plot(weekly.index, weekly[name] / weekly[ORACLE], **look)
+        _logarithmic(above, "mean bounded slowdown")
+        below.axhline(1.0, color=COLOURS[ORACLE], linewidth=1.2)
+        below.set(title=f"ratio to {ORACLE}", xlabel=unit.removesuffix("s"))
+        drawing.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=3)
+        return encode(drawing, image)
+
+
 def sums(table: pd.DataFrame, generated: bool, image: ImageFormat = "svg") -> bytes:
     """Draw what policies change to SAF's sum over the testing windows, with intervals.
 
@@ -126,9 +144,9 @@ def landscapes(table: pd.DataFrame, chosen: pd.DataFrame, tau_s: float, generate
     The left face has weights of n below 0, the right one above; the weight of r grows to the upper left, that of wait to the upper right.
     """
     weeks = list(table["week"].unique())
-    columns = min(len(weeks), 4)
+    columns = min(len(weeks), 2)
     lines = -(-len(weeks) // columns)
-    with figure(2.62 * columns, 1.75 * lines, generated) as drawing:
+    with figure(3.5 * columns, 1.95 * lines, generated) as drawing:
         panels = drawing.subplots(lines, 2 * columns, squeeze=False).ravel()
         for panel in panels:
             panel.set_axis_off()

@@ -16,6 +16,8 @@ LEADERS = ("SAF", "SPF", "LEXP")
 """The best pure policies of the paper, in its order."""
 INDIFFERENT = 1.2
 """A week is indifferent where FCFS is at most so many times the week's optimum. The paper has no number."""
+NEAR, MARGINAL = 1.01, 0.1
+"""A search finds an optimum within 1 %; a marginal gain is at most a tenth. The paper has no numbers."""
 _HALF = (0.4, 0.6)
 
 
@@ -73,6 +75,7 @@ def _weeks(replays: pd.DataFrame, settings: Settings, tau_s: float) -> list[Clai
     weekly = recorded(replays, tau_s)
     share = float(indifferent(weekly).mean())
     half = HOLDS if _HALF[0] <= share <= _HALF[1] else FAILS
+    searched = _search(weekly, tau_s) if "xnes3" in weekly else []
     saved = (weekly[BASELINE] / weekly[ORACLE]).sort_values(ascending=False, kind="stable")
     best = saved.index[0]
     text = f"most in {settings.unit.removesuffix('s')} {best}: {saved.iloc[0]:.1f} times less than SAF, "
@@ -89,6 +92,23 @@ def _weeks(replays: pd.DataFrame, settings: Settings, tau_s: float) -> list[Clai
             tau_s,
             text,
             HOLDS if saved.iloc[0] >= 2.5 else FAILS,
+        ),
+        *searched,
+    ]
+
+
+def _search(weekly: pd.DataFrame, tau_s: float) -> list[Claim]:
+    """Return the claims on xNES, which searches each window."""
+    three, six = weekly["xnes3"] / weekly[ORACLE], weekly["xnes6"].sum() / weekly["xnes3"].sum() - 1.0
+    near = three <= NEAR
+    text = f"in {int(near.sum())} of {len(near)} windows within {100 * (NEAR - 1):.0f} % of the grid's or below it; at worst {three.max():.2f} times"
+    return [
+        Claim("xNES with three weights finds the optimum of the grid every time", tau_s, text, HOLDS if near.all() else FAILS),
+        Claim(
+            "xNES with six weights is marginally better than with three",
+            tau_s,
+            f"the sum changes by {_percent(six)} %; lower in {int((weekly['xnes6'] < weekly['xnes3']).sum())} of {len(near)} windows",
+            HOLDS if -MARGINAL <= six <= 0 else FAILS,
         ),
     ]
 
@@ -133,7 +153,11 @@ def _sum(row: Mapping[str, Any]) -> str:
 
 def _change(row: Mapping[str, Any]) -> str:
     reach = "" if pd.isna(row["low"]) else f" [{100 * row['low']:+.0f}, {100 * row['high']:+.0f}]"
-    return f"{100 * row['relative']:+.0f} %{reach}".replace("-", "\N{MINUS SIGN}")
+    return f"{_percent(row['relative'])} %{reach}".replace("-", "\N{MINUS SIGN}")
+
+
+def _percent(relative: float) -> str:
+    return f"{100 * relative:+.0f}".replace("-", "\N{MINUS SIGN}")
 
 
 def probability(share: float) -> str:

@@ -26,6 +26,7 @@ from sim.campaigns.windows import Window, Windows
 from sim.policy import Policy
 from sim.search.directions import POINTS, SURFACE, Directions, grid
 from sim.search.landscape import landscape
+from sim.search.optimisers import Search, optimise_weeks
 from sim.search.pure import THRESHOLDS, WEIGHTS, PureWeek, pure_week, starvation
 from sim.search.pure import longest as longest_jobs
 from sim.search.transfer import RECORDED, Split, optimum
@@ -34,7 +35,8 @@ FEATURES = ("n", "r", "wait", "r/n", "expansion", "r n")
 """What the weights of mixed policies are on; those with three have the first ones."""
 ORACLE, TRAINED, GREEDY, HINDSIGHT = "w*", "w_train", "w_greedy", "w_test"
 """The optimum of each window, of the training windows' sum, of the window before, and of the testing windows' sum."""
-CHOSEN = (ORACLE, TRAINED, GREEDY, HINDSIGHT)
+XNES = {"xnes3": 3, "xnes6": 6}
+"""What xNES finds for each window with so many weights."""
 SIDE, FACES = 100, ("n below 0", "n above 0")
 """Cells along each side of a face of a landscape, and its two faces, by the weight of n."""
 
@@ -47,8 +49,8 @@ class Settings:
     """What is studied; times in seconds.
 
     ``starvation_s`` is the threshold of mixed policies, one of the ``thresholds`` of pure ones. ``points`` a dimension make the grid of
-    directions, in one of its two readings (:func:`sim.search.directions.grid`); ``replicates`` are shaken replays, ``landscapes`` the
-    numbers of the windows to draw.
+    directions, in one of its two readings (:func:`sim.search.directions.grid`); each search by xNES has ``budget`` simulations, 0:
+    there is none. ``replicates`` are shaken replays, ``landscapes`` the numbers of the windows to draw.
     """
 
     split: Split
@@ -58,6 +60,7 @@ class Settings:
     taus_s: tuple[float, ...] = (10.0, 60.0)
     points: int = POINTS
     reading: str = SURFACE
+    budget: int = 1000
     replicates: int = 20
     shake_s: int = SHAKE_S
     seed: int = 0
@@ -151,12 +154,13 @@ def run_study(
         grid(settings.points, settings.reading),
         {RECORDED: np.zeros(len(jobs), np.int64)} | {seed: moves(len(jobs), settings.shake_s, seed) for seed in seeds},
     )
-    total = 2 * len(numbered) + len(settings.landscapes)
+    total = (3 if settings.budget else 2) * len(numbered) + len(settings.landscapes)
     known = dict(done or {})
     pool = _Pool(workers, known, finished, progress, total)
     pure = [pure_week(window, procs, settings.thresholds, settings.taus_s) for window in windows.windows]
     surfaces = pool.compute("grid", sorted(numbered), partial(_grid, trace))
-    chosen = _choices(trace, surfaces)
+    optimised = pool.compute("xnes", sorted(numbered) if settings.budget else (), partial(_optimised, trace))
+    chosen = _choices(trace, surfaces, optimised)
     replays = pool.compute("replays", sorted(numbered), partial(_replays, trace, chosen))
     drawn = pool.compute("landscape", settings.landscapes, partial(_landscape, trace))
     return Tables(
@@ -216,6 +220,27 @@ def _grid(trace: _Trace, number: int) -> Record:
     return {"values": packed(trace.judged(found.schedules)), "region": packed(found.found.region.astype(np.uint32))}
 
 
+def _optimised(trace: _Trace, number: int) -> Record:
+    """Return the weights that xNES finds for the window, by its name: a list a tau."""
+    jobs, settings = trace.windows[number].jobs, trace.settings
+    found: Record = {}
+    for name, features in XNES.items():
+        found[name] = []
+        for tau_s in settings.taus_s:
+            made = optimise_weeks(
+                {number: jobs},
+                features,
+                Search(budget=settings.budget),
+                procs=trace.procs,
+                policy=trace.policy,
+                tau_s=tau_s,
+                seed=settings.seed,
+                workers=1,
+            )
+            found[name].append(made[number].weights.tolist())
+    return found
+
+
 def _surface(record: Record, taus: int) -> np.ndarray:
     """Return the value of every direction, float64 [directions, taus]."""
     return unpacked(record["values"], taus)[np.frombuffer(_bytes(record["region"]), np.uint32)]
@@ -235,7 +260,7 @@ def _bytes(text: str) -> bytes:
     return zlib.decompress(base64.b64decode(text))
 
 
-def _choices(trace: _Trace, surfaces: Mapping[int, Record]) -> pd.DataFrame:
+def _choices(trace: _Trace, surfaces: Mapping[int, Record], optimised: Mapping[int, Record]) -> pd.DataFrame:
     """Return what is chosen for each window: a row a window, policy and tau, with its weights."""
     settings, directions = trace.settings, trace.directions.weights
     taus = len(settings.taus_s)
@@ -259,6 +284,7 @@ def _choices(trace: _Trace, surfaces: Mapping[int, Record]) -> pd.DataFrame:
             named: dict[str, tuple[np.ndarray, int]] = {ORACLE: (directions[row], equal)}
             named[GREEDY] = (directions[before[0]], before[1]) if before else (np.array(WEIGHTS["FCFS"][:3], np.float64), 1)
             named |= {name: (directions[at], count) for name, (at, count) in fixed.items()}
+            named |= {name: (np.array(weights[place]), 1) for name, weights in optimised.get(number, {}).items()}
             before = row, equal
             rows += [
                 {"week": number, "policy": name, "tau_s": tau_s, **_named(weights), "equal": count}

@@ -15,7 +15,7 @@ from tests.support.command import queuecast
 from tests.support.workloads import crowd
 
 WEEKS, JOBS = 13, 25
-SMALL = ("--points", "4", "--replicates", "2", "--week", "3")
+SMALL = ("--points", "4", "--budget", "12", "--replicates", "2", "--week", "3")
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +39,11 @@ def test_an_interrupted_study_goes_on_and_ends_as_one_that_was_not(
     whole = queuecast(*asked, "--out", str(tmp_path / "whole"), "--report", str(page), home=tmp_path)
     assert whole.returncode == 0, whole.stderr
     assert "12 windows" in whole.stderr
-    assert "25 of 25 steps" in whole.stderr
+    assert "37 of 37 steps" in whole.stderr
     for words in ("w_greedy", "probability of beating SAF", "SAF is the best pure policy"):
         assert words in whole.stdout
     html = page.read_text()
-    assert html.count("<img") == 5, "the transfer, the weeks, the best pure ones, the boxes and the landscape"
+    assert html.count("<img") == 6, "the transfer, the weeks, the best pure ones, the boxes, the search and the landscape"
     assert "weeks 1–6 for training, 7–12 for testing" in html
 
     written: list[object] = []
@@ -52,7 +52,7 @@ def test_an_interrupted_study_goes_on_and_ends_as_one_that_was_not(
     def interrupted(self: Journal, key: object, value: object) -> None:
         write(self, key, value)
         written.append(key)
-        if len(written) == 15:
+        if len(written) == 20:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Journal, "write", interrupted)
@@ -65,7 +65,7 @@ def test_an_interrupted_study_goes_on_and_ends_as_one_that_was_not(
     assert "is the journal of another study (of other settings); give --restart to throw it away, or another --out" in other.stderr
     resumed = queuecast(*asked, "--out", str(tmp_path / "parts"), home=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
-    assert len(written) == 25
+    assert len(written) == 37
     assert resumed.stdout == whole.stdout
     assert not (tmp_path / "parts.journal").exists()
     one, both = (workflow.read_study(tmp_path / name) for name in ("whole", "parts"))

@@ -32,7 +32,7 @@ from sim.search.transfer import RECORDED, Split
 from tests.support.workloads import crowd
 
 PROCS = 64
-SETTINGS = Settings(Split((1, 2, 3), (4, 5, 6)), points=4, replicates=2, landscapes=(2,), taus_s=(10.0, 60.0))
+SETTINGS = Settings(Split((1, 2, 3), (4, 5, 6)), points=4, budget=12, replicates=2, landscapes=(2,), taus_s=(10.0, 60.0))
 
 
 def crowds(weeks: int = 7, jobs: int = 40) -> pd.DataFrame:
@@ -90,13 +90,17 @@ def test_what_is_chosen_is_the_best_of_the_grid_for_its_windows(done: tuple[Tabl
     chosen = tables.chosen[tables.chosen["tau_s"] == 60.0].set_index(["policy", "week"])[list(FEATURES)]
     np.testing.assert_array_equal(chosen.loc["w_greedy"].loc[2:], chosen.loc[ORACLE].loc[:5])
     assert chosen.loc[("w_greedy", 1)].tolist() == [0, 0, 1, 0, 0, 0], "before the first week nothing was learned: FCFS"
+    searched = {name: rows[list(FEATURES)].to_numpy() for name, rows in tables.chosen.groupby("policy")}
+    assert not searched["xnes3"][:, 3:].any(), "three weights"
+    assert searched["xnes6"][:, 3:].all(), "six weights"
+    assert len(np.unique(searched["xnes6"], axis=0)) >= 6, "another search for each week"
     shaken = tables.replays[(tables.replays["tau_s"] == 60.0) & (tables.replays["policy"] == "FCFS")]
     assert shaken.groupby("week")["mean_bounded_slowdown"].nunique().max() == 3, "two shaken replays differ from the recorded one"
 
 
 def test_finished_steps_are_not_computed_again(done: tuple[Tables, dict[Step, Record]], monkeypatch: pytest.MonkeyPatch) -> None:
     tables, steps = done
-    assert {step.stage for step in steps} == {"grid", "replays", "landscape"}
+    assert {step.stage for step in steps} == {"grid", "xnes", "replays", "landscape"}
     half = {step: record for step, record in steps.items() if step.window % 2}
     computed: dict[Step, Record] = {}
     counts: list[tuple[int, int]] = []
@@ -110,7 +114,7 @@ def test_finished_steps_are_not_computed_again(done: tuple[Tables, dict[Step, Re
         progress=lambda at, total: counts.append((at, total)),
     )
     assert set(computed) == set(steps) - set(half)
-    assert counts[-1] == (13, 13)
+    assert counts[-1] == (19, 19)
     for name, table in tables.by_name().items():
         pd.testing.assert_frame_equal(again.by_name()[name], table, check_exact=True)
 
@@ -147,7 +151,7 @@ def told(values: dict[str, list[float]]) -> list[tuple[str, str]]:
     rows = [
         {"seed": seed, "week": week, "policy": policy, "tau_s": 10.0}
         | {"mean_bounded_slowdown": values.get(policy, [20.0])[week % len(values.get(policy, [20.0]))], "max_wait_s": 60}
-        for policy in (*PURE, "w*", "w_train", "w_greedy", "w_test")
+        for policy in (*PURE, "w*", "w_train", "w_greedy", "w_test", "xnes3", "xnes6")
         for seed in (RECORDED, 0, 1)
         for week in range(1, 21)
     ]
@@ -162,7 +166,9 @@ def told(values: dict[str, list[float]]) -> list[tuple[str, str]]:
 def test_the_claims_hold_where_the_paper_has_its_way() -> None:
     paper = {"SAF": [10.0, 2.0], "SPF": [11.0, 2.0], "LEXP": [12.0, 2.0], "FCFS": [40.0, 2.0]}
     paper |= {"w*": [4.0, 2.0], "w_train": [10.0, 2.2], "w_greedy": [13.0, 3.0], "w_test": [8.0, 3.0]}
+    paper |= {"xnes3": [4.01, 2.0], "xnes6": [3.9, 2.0]}
     assert {verdict for _, verdict in told(paper)} == {HOLDS}
     other = {"SPF": [10.0], "SAF": [11.0], "FCFS": [5.0], "w*": [9.0], "w_train": [9.5], "w_greedy": [9.9], "w_test": [8.0]}
+    other |= {"xnes6": [25.0]}
     assert {verdict for claim, verdict in told(other) if not claim.startswith("The optimum of each")} == {FAILS}
     assert dict(told(paper | {"w_greedy": [9.0, 3.0, 12.0, 2.0]}))["The optimum of the w"] == OPEN
