@@ -57,7 +57,7 @@ def test_jobs_start_only_when_one_is_submitted_or_ends(load: Workload, scheduler
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(workloads(), fcfs_easy, st.data())
 def test_easy_never_starts_the_head_after_its_first_reservation(load: Workload, scheduler: str, data: st.DataObject) -> None:
     """If no job outlives its estimate: the reservation is made when all before have started, and only ever brought forward."""
@@ -152,7 +152,7 @@ def test_a_later_trace_has_the_same_schedule_later(load: Workload, scheduler: st
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(workloads(), schedulers)
 def test_twice_as_long_in_everything_is_the_same_schedule_at_half_speed(load: Workload, scheduler: str) -> None:
     submit, runtime, requested, estimates = (
@@ -163,7 +163,7 @@ def test_twice_as_long_in_everything_is_the_same_schedule_at_half_speed(load: Wo
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(workloads(), schedulers, any_predictor, st.data())
 def test_the_future_does_not_reach_back(load: Workload, scheduler: str, predictor: str | None, data: st.DataObject) -> None:
     """Cut the trace anywhere: what starts before the first job cut off was submitted, starts then all the same."""

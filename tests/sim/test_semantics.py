@@ -53,7 +53,7 @@ def agree(load: Workload, scheduler: str, predictor: Any = None, **policy: Any) 
 
 
 @pytest.mark.slow
-@settings(max_examples=250)
+@settings(max_examples=125)
 @given(workloads(), schedulers, st.sampled_from(PREDICTORS), timed, parts, st.sampled_from(TABLE_CORRECTIONS), starvation)
 def test_on_any_small_workload_as_in_plain_python(
     load: Workload, scheduler: str, predictor: str | None, name: str, part: int, correction: str, starvation_s: int | None

@@ -62,7 +62,7 @@ def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
     )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(workloads(), schedulers, st.sampled_from(PREDICTORS), policies)
 def test_any_small_workload(load: Workload, scheduler: str, predictor: str | None, policy: dict) -> None:
     assume(scheduler != CONSERVATIVE or policy["starvation_s"] is None)
@@ -70,7 +70,7 @@ def test_any_small_workload(load: Workload, scheduler: str, predictor: str | Non
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(workloads(most=60), st.sampled_from(["FCFS-EASY-FCFS", "FCFS-EASY-SPF"]), semantics, st.sampled_from(TABLE_CORRECTIONS))
 def test_outlived_predictions_under_the_schedulers_of_the_literature(
     load: Workload, scheduler: str, semantics: str, correction: str
@@ -98,7 +98,7 @@ def test_crowds_under_every_order_and_algorithm(semantics: str, seed: int) -> No
     assert columns(load.schedule(scheduler, predictor, **policy)) == expected(load, scheduler, predictor, **policy)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(workloads(), st.sampled_from(EASY_NAMES), st.integers(2, 5), st.sampled_from(PREDICTORS), policies)
 def test_several_reservations(load: Workload, scheduler: str, reservations: int, predictor: str | None, policy: dict) -> None:
     scheduler = scheduler.replace("EASY", f"EASY(reservations={reservations})")
@@ -200,7 +200,7 @@ def test_predictions_outside_one_to_the_request_are_clamped_and_counted(load: Wo
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(workloads(), st.sampled_from(EASY_NAMES + OTHER_NAMES), semantics, st.randoms(use_true_random=False))
 def test_each_question_is_answered_by_its_own_estimate(load: Workload, scheduler: str, semantics: str, random: Any) -> None:
     scheduler = scheduler.replace("EASY", random.choice(["EASY", "EASY(reservations=2)", "EASY(reservations=3)"]))
@@ -230,7 +230,7 @@ class Last2InPython(Told):
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(workloads(), schedulers, semantics)
 def test_a_predictor_in_python_is_told_what_a_compiled_one_learns(load: Workload, scheduler: str, semantics: str) -> None:
     assert columns(load.schedule(scheduler, Last2InPython(), semantics=semantics)) == expected(

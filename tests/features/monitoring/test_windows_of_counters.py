@@ -24,7 +24,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 @pytest.mark.slow
 @given(seeds)
-@settings(max_examples=150)
+@settings(max_examples=75)
 def test_every_feature_of_every_run_is_the_one_by_hand(seed: int) -> None:
     case = random_case(seed)
     made = window_features(case.batches(np.random.default_rng(seed)), case.runs, SAMPLER, **case.options)

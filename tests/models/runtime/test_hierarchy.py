@@ -75,7 +75,7 @@ names = st.sampled_from(["a.out", "b.out", None])
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(
     st.one_of(workloads(), dependent_workloads()),
     st.lists(names, min_size=30, max_size=30),

@@ -70,14 +70,14 @@ semantics = st.sampled_from(SEMANTICS)
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(described(workloads()), semantics)
 def test_on_any_small_workload_as_in_plain_python(load: Workload, semantics: str) -> None:
     agree(load, semantics=semantics)
 
 
 @pytest.mark.slow
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(described(dependent_workloads()), semantics)
 def test_where_jobs_follow_others_as_in_plain_python(load: Workload, semantics: str) -> None:
     agree(load, semantics=semantics, dependencies=True)

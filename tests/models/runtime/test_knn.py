@@ -85,7 +85,7 @@ def agree(load: Workload, learner: Any, scheduler: str = "FCFS-EASY-SPF", **poli
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(workloads(), learners, st.sampled_from(EASY_NAMES), semantics, st.sampled_from(CORRECTIONS))
 def test_on_any_small_workload_as_in_plain_python(
     load: Workload, learner: KnnByHand, scheduler: str, semantics: str, correction: str

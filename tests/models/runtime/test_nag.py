@@ -64,7 +64,7 @@ def agree(load: Workload, learner: NagByHand, scheduler: str = "FCFS-EASY-SPF", 
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(workloads(most=20), learners(), easy, semantics, st.sampled_from(CORRECTIONS))
 def test_on_any_small_workload_as_in_plain_python(
     load: Workload, learner: NagByHand, scheduler: str, semantics: str, correction: str

@@ -276,7 +276,7 @@ hands = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(described(workloads()), hands, schedulers, semantics, corrections)
 def test_on_any_small_workload_as_in_plain_python(
     load: Workload, hand: QuantileByHand, scheduler: str, semantics: str, correction: str

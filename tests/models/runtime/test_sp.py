@@ -103,7 +103,7 @@ oracles = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     st.one_of(workloads(), dependent_workloads()),
     st.lists(st.sampled_from(["a.out", "b.out", None]), min_size=30, max_size=30),
@@ -132,8 +132,8 @@ def test_on_a_busy_machine_as_in_exact_arithmetic(semantics: str, dependencies: 
 @pytest.mark.slow
 @needs_shared
 @pytest.mark.parametrize(("trace", "procs"), [("KTH-SP2", 100), ("SDSC-SP2", 128)])
-def test_on_a_whole_trace_as_in_exact_arithmetic(trace: str, procs: int) -> None:
-    jobs = read_swf(SHARED / "traces" / f"{trace}-filtered.swf.gz").jobs
+def test_on_the_first_jobs_of_a_trace_as_in_exact_arithmetic(trace: str, procs: int) -> None:
+    jobs = read_swf(SHARED / "traces" / f"{trace}-filtered.swf.gz").jobs.head(8000)
     agree(jobs, procs, SurvivalByHand("2"), scheduler="EASY-SJBF", correction="conditional")
 
 

@@ -16,8 +16,8 @@ from models.variability.time_blocks import Times
 from tests.support.contention import control_runs
 
 FAST = {
-    "extra-trees": {"trees": 12},
-    "lightgbm": {"trees": 8},
+    "extra-trees": {"trees": 6},
+    "lightgbm": {"trees": 6},
 }
 
 
@@ -34,7 +34,7 @@ def made():
 def said(made):
     """Own nodes, all nodes and the true contention with the type, by the two quick forests."""
     told = made.contention[["network", "io"]].join(made.features.filter(like="type."))
-    sets = {"own": made.features.iloc[:, ::6], "all": made.all_nodes.iloc[:, ::6], "told": told}
+    sets = {"own": made.features.iloc[:, ::12], "all": made.all_nodes.iloc[:, ::24], "told": told}
     return predictions(sets, table_of(made), Learning(("extra-trees", "lightgbm"), options=FAST), truth=made.truth)
 
 

@@ -99,13 +99,10 @@ STAGES = {
 }
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_night_that_raises_leaves_the_night_before_and_the_next_one_works(
-    prepared, home: Path, stage: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trace = prepared[1]
+def fails(home: Path, trace, stage: str) -> str:
+    """Let the night after the first die in ``stage``, check that nothing else changed, and return what is said of it."""
     before, named, champion, versions = contents(home), aliases(home), served_by_the_champion(home), registered(home)
-    with monkeypatch.context() as broken:
+    with pytest.MonkeyPatch.context() as broken:
         broken.setattr(*STAGES[stage], boom)
         with pytest.raises(RuntimeError, match="boom"):
             do(home, trace, 1)
@@ -118,8 +115,26 @@ def test_a_night_that_raises_leaves_the_night_before_and_the_next_one_works(
     assert said.count("\n") == 1
     assert said.startswith(f"night {label} of arriving, while ")
     assert said.endswith("boom; champion, tables and reports stay those of the night before\n")
+    return said
+
+
+@pytest.fixture(scope="module")
+def failing(prepared, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home in which one night after the other fails: each goes as far as the stage in which it dies, whatever the last one left."""
+    return Path(shutil.copytree(prepared[0], tmp_path_factory.mktemp("failing") / "home"))
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_night_that_raises_leaves_the_night_before(prepared, failing: Path, stage: str) -> None:
+    fails(failing, prepared[1], stage)
+
+
+@pytest.mark.parametrize("stage", ["ingesting", "registering", "moving the aliases"])
+def test_the_night_after_one_that_raised_works(prepared, home: Path, stage: str) -> None:
+    trace, champion = prepared[1], aliases(home)["champion"]
+    said = fails(home, trace, stage)
     made = do(home, trace, 2)
-    assert aliases(home)["champion"] == made.row["champion"] != named["champion"]
+    assert aliases(home)["champion"] == made.row["champion"] != champion
     assert len(made.nights) == 2
     assert said.strip() in (home / "reports/nights/arriving/index.html").read_text()
 

@@ -222,14 +222,14 @@ def test_okcm_steps_on_any_small_workload(load: Workload, scheduler: str, semant
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(workloads(most=50), schedulers, semantics, starvation)
 def test_last2_asked_again_on_any_small_workload(load: Workload, scheduler: str, semantics: str, starvation_s: int | None) -> None:
     agree(load, scheduler, "last2", semantics=semantics, starvation_s=starvation_s, correction="conditional")
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(workloads(), schedulers, semantics, starvation, st.integers(0, 99))
 def test_a_predictor_that_changes_its_mind_on_any_small_workload(
     load: Workload, scheduler: str, semantics: str, starvation_s: int | None, seed: int

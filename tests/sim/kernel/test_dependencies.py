@@ -220,21 +220,21 @@ def agree(load: Workload, scheduler: str, predictor: Any, **policy: Any) -> None
 
 
 @pytest.mark.slow
-@settings(max_examples=250)
+@settings(max_examples=125)
 @given(dependent_workloads(), any_scheduler, st.sampled_from(PREDICTORS), policies)
 def test_any_small_workload_with_dependencies(load: Workload, scheduler: str, predictor: str | None, policy: dict) -> None:
     agree(load, scheduler, predictor, dependencies=True, **policy)
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(dependent_workloads(), st.sampled_from(["FCFS-EASY", "FCFS-EASY-SPF", CONSERVATIVE]), st.sampled_from(SEMANTICS))
 def test_last2_learns_and_is_asked_again_where_jobs_follow_others(load: Workload, scheduler: str, semantics: str) -> None:
     agree(load, scheduler, "last2", dependencies=True, semantics=semantics, correction="conditional")
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(dependent_workloads(), any_scheduler, st.integers(0, 9), policies, st.booleans())
 def test_predictors_in_python_are_told_and_asked_the_same(
     load: Workload, scheduler: str, seed: int, policy: dict, conditional: bool
@@ -289,7 +289,7 @@ def test_nobody_is_submitted_before_its_predecessor_has_ended_and_the_user_has_t
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(workloads(), any_scheduler, st.sampled_from([*PREDICTORS, Moody(1)]), policies)
 def test_dependencies_change_nothing_where_no_job_follows_one_above(
     load: Workload, scheduler: str, predictor: Any, policy: dict
@@ -301,7 +301,7 @@ def test_dependencies_change_nothing_where_no_job_follows_one_above(
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(dependent_workloads(), any_scheduler, st.randoms(use_true_random=False))
 def test_renaming_jobs_changes_nothing(load: Workload, scheduler: str, random: Any) -> None:
     table = load.table()

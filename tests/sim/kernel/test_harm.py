@@ -114,7 +114,7 @@ class Known(Foggy):
 # Against the oracle
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(workloads(), rules, st.sampled_from([None, "requested", "clairvoyant", "last2"]), policies)
 def test_any_small_workload(load: Workload, rule: Harm, predictor: Any, policy: dict) -> None:
     assert made(load, rule, predictor, **policy) == starts(load, rule, predictor, **policy)

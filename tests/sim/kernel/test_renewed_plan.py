@@ -71,7 +71,7 @@ names, schedulers, semantics = st.sampled_from(sorted(PREDICTORS)), st.sampled_f
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(workloads(most=40), names, schedulers, semantics)
 def test_on_any_small_workload_as_in_plain_python(load: Workload, name: str, scheduler: str, semantics: str) -> None:
     agree(load, name, scheduler, semantics=semantics)

@@ -77,7 +77,7 @@ def drawn_apart(load: Workload, seed: int) -> Told:
 
 
 @pytest.mark.slow
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(workloads(), any_scheduler, st.sampled_from(PREDICTORS), policies, whims, limits)
 def test_any_small_workload(load: Workload, scheduler: str, predictor: Any, policy: dict, whim: Whim, skips: int) -> None:
     agree(load, scheduler, whim, skips, predictor, **policy)
@@ -91,14 +91,14 @@ def test_a_plan_that_is_kept(load: Workload, scheduler: str, predictor: Any, pol
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(dependent_workloads(), any_scheduler, policies, whims, limits)
 def test_where_jobs_follow_others(load: Workload, scheduler: str, policy: dict, whim: Whim, skips: int) -> None:
     agree(load, scheduler, whim, skips, dependencies=True, **policy)
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(workloads(), any_scheduler, policies, whims, limits, st.integers(0, 99))
 def test_where_each_question_has_its_own_answer(
     load: Workload, scheduler: str, policy: dict, whim: Whim, skips: int, seed: int
@@ -152,7 +152,7 @@ def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(workloads(), any_scheduler, policies, st.one_of(st.none(), st.integers(0, 99)))
 def test_a_decision_that_never_skips_changes_nothing(load: Workload, scheduler: str, policy: dict, seed: int | None) -> None:
     assume(scheduler != CONSERVATIVE or policy["starvation_s"] is None)
@@ -165,7 +165,7 @@ def test_a_decision_that_never_skips_changes_nothing(load: Workload, scheduler: 
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(workloads(), any_scheduler, semantics, whims, limits)
 def test_nobody_is_skipped_more_often_than_allowed_nor_asked_twice_in_a_pass(
     load: Workload, scheduler: str, semantics: str, whim: Whim, skips: int

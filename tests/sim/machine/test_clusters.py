@@ -18,7 +18,7 @@ SCHEDULERS = st.one_of(schedulers, SEVERAL, st.sampled_from(["FCFS-Conservative"
 SEMANTICS = ["per-second", "per-event", "per-second(expiry=pass,every=7)", "per-event(expiry=pass,every=7)"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 10**9),
     scheduler=SCHEDULERS,

@@ -24,7 +24,7 @@ def given_as(outages: list[tuple[int, int, int, bool]], jobs: Any = "requeued") 
     return failures(pd.DataFrame(outages, columns=["time_s", "cluster", "node", "up"]), jobs)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 10**9),
     scheduler=SCHEDULERS,

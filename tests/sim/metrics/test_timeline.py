@@ -57,7 +57,7 @@ def test_a_step_of_no_length_is_refused():
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(jobs, st.integers(0, 60), st.integers(1, 60))
 def test_gantt_places_every_job_of_the_window_on_its_own_processors(rows, begin, length):
     schedule = schedule_from(rows)
