@@ -12,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.clock import Clock
-from features.errors import InputError
 from models.runtime.memory import Memory
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
-from sim import simulate
+from sim import evaluate, simulate
 from sim.campaigns.campaign import Campaign, campaign_schedules
 from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.semantics import SEMANTICS
@@ -173,10 +172,12 @@ RETRAINED = ("lightgbm(trees=5)", "svr", "quantile", "quantile(order=accuracy)")
 
 
 @pytest.mark.parametrize("name", RETRAINED)
-def test_sweeps_refuse_what_is_retrained(name: str) -> None:
-    load = days(size=50)
-    with pytest.raises(InputError, match=r"a sweep cannot stop to retrain a predictor, and .+ is retrained each night"):
-        sweep(load.table(), random_weights(2), procs=load.machine, policy=MIXED._replace(predictor=name))
+def test_sweeps_retrain_each_night_as_simulations_do(name: str) -> None:
+    load, weights = days(size=200), random_weights(2)
+    table = sweep(load.table(), weights, procs=load.machine, policy=MIXED._replace(predictor=name), workers=1)
+    for row, each in enumerate(weights.tolist()):
+        alone = load.schedule(f"MIXED({','.join(map(repr, each))})-EASY-SPF", name)
+        assert table["mean_wait_s"][row] == pytest.approx(evaluate(alone)["mean_wait_s"], rel=1e-12)
 
 
 @pytest.mark.slow
