@@ -85,16 +85,19 @@ def as_arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
 
 
 def kernel_columns(jobs: pd.DataFrame) -> Jobs:
-    """Return the kernel's columns of a table as recorded; InputError for what is no jobs table."""
+    """Return the kernel's columns of a table, as recorded.
+
+    InputError for what is no jobs table.
+    """
     check_table(jobs)
     submit, runtime, wide, requested = (check_limit(jobs, name, _whole(jobs, name)) for name in TIMES_AND_PROCS)
     return Jobs(submit, runtime, wide, requested, _plain(codes(jobs, "user")))
 
 
 def counted(columns: Jobs, jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
-    """Return ``columns`` of ``jobs`` with times that count from the first submission, and that.
+    """Return ``columns`` with times that count from the first submission, and that.
 
-    InputError for jobs that cannot be simulated.
+    They are those of ``jobs``; InputError for jobs that cannot be simulated.
     """
     submit, runtime, wide, requested, _ = columns
     for bad, what in (
@@ -228,9 +231,9 @@ class Inputs(NamedTuple):
 
 
 class Foreknown(NamedTuple):
-    """A predictor before a simulation: its estimates, filled if they are known beforehand, and its memory.
+    """A predictor before a simulation: its estimates and its memory.
 
-    Of the estimates so many were ``clamped``; ``code`` is the predictor's.
+    Estimates are filled if they are known beforehand. Of them so many were ``clamped``; ``code`` is the predictor's.
     """
 
     estimates: Estimates
@@ -279,7 +282,10 @@ def inputs(
 
 
 def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs, clock: Clock) -> Foreknown:
-    """Return the predictor ``source`` before a simulation of ``jobs``; its memory has the wall ``clock``."""
+    """Return the predictor ``source`` before a simulation of ``jobs``.
+
+    Its memory has the wall ``clock``.
+    """
     total = len(jobs)
     if isinstance(source, TablePredictor):
         predicted = np.asarray(source.estimate(jobs), np.float64)

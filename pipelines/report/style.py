@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import matplotlib as mpl
+from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -122,12 +123,23 @@ def _colours(names: list[str]) -> dict[str, str]:
     return table | {names[0]: INK} if names else {}
 
 
+class _Drawing(Figure):
+    """A figure that is drawn once: before its layout is known, only that is computed."""
+
+    def draw(self, renderer: RendererBase) -> None:
+        engine = self.get_layout_engine()
+        if isinstance(engine, ConstrainedLayoutEngine):
+            engine.execute(self)
+        else:
+            super().draw(renderer)
+
+
 @contextmanager
 def figure(width: float, height: float, generated: bool, what: str = "generated workload") -> Iterator[Figure]:
     """Yield a figure of the common look, in inches; a corner names ``what`` is generated."""
     with mpl.rc_context(_RC):
         layout = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - 0.22 / height if generated else 1))
-        drawing = Figure(figsize=(width, height), layout=layout, facecolor="white")
+        drawing = _Drawing(figsize=(width, height), layout=layout, facecolor="white")
         FigureCanvasAgg(drawing)
         if generated:
             drawing.text(0.997, 0.995, what, ha="right", va="top", fontsize=8.5, fontweight="bold", color=_VERMILION)

@@ -122,7 +122,10 @@ class Stopped(Exception):
 
 
 def simulate_points(setting: Setting, group: Group) -> list[tuple[Point, Schedule]]:
-    """Return each point with its schedule; Stopped at an error, which names the point."""
+    """Return each point with its schedule.
+
+    Stopped at an error, which names the point.
+    """
     found, error = _outcomes(setting, group)
     done = [(made[0], _schedule(setting, *made)) for made in found]
     if error is not None:
@@ -139,9 +142,12 @@ def _schedule(setting: Setting, point: Point, made: Outcome, replay: Replay) -> 
 
 
 def evaluate_points(setting: Setting, group: Group) -> list[tuple[Point, list[Row]]]:
-    """Return each point with its rows, a row a tau; Stopped at an error, which names the point."""
+    """Return each point with its rows, a row a tau.
+
+    Stopped at an error, which names the point.
+    """
     found, error = _outcomes(setting, group)
-    # users who wait for ends submit at other times under each policy
+    # where users wait for ends, each policy has other submissions
     apart = any(replay.workload.waits is not None for _, _, replay in found)
     done: list[tuple[Point, list[Row]]] = []
     for part in [[each] for each in found] if apart else [found] * bool(found):

@@ -114,7 +114,7 @@ def dissatisfaction(jobs: UserJobs, patience: Patience | None = None) -> np.ndar
 
 
 def complaints(jobs: UserJobs) -> np.ndarray:
-    """Return the number of jobs that waited longer than their users accept, int64 [...], of each schedule [...]."""
+    """Return how many jobs waited longer than their users accept, int64 [schedules]."""
     # a user accepts at least what the job alone justifies, so few come into question
     schedule, _, found = _levels(jobs, Patience(), 0.5)
     schedules = jobs.start.shape[:-1]

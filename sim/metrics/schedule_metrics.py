@@ -47,7 +47,10 @@ class Columns(NamedTuple):
 
 
 def as_columns(jobs: UserJobs, predicted: np.ndarray, corrections: np.ndarray) -> Columns:
-    """Return the columns of schedules from whole seconds, int64 [jobs], or [schedules, jobs] where they differ."""
+    """Return the columns of a schedule from whole seconds, int64 [jobs] each.
+
+    Of several schedules of the same jobs, [schedules, jobs] where they differ.
+    """
     wait = jobs.start - jobs.submit
     first, last = int(jobs.submit.min()), (jobs.start + jobs.runtime).max(axis=-1)
     waited, ran = wait.astype(np.float64), jobs.runtime.astype(np.float64)
@@ -92,7 +95,7 @@ def measure(columns: Columns, procs: int, tau_s: float = TAU_S) -> dict[str, np.
 
 
 def slowdowns(columns: Columns, tau_s: float) -> dict[str, np.ndarray]:
-    """Return the metrics that depend on the threshold of bounded slowdown, by name, [...] each."""
+    """Return the metrics that depend on ``tau_s``, by name, [...] each."""
     each = _bounded_slowdown(columns, tau_s)
     return {"mean_bounded_slowdown": each.sum(axis=-1) / each.shape[-1], "max_bounded_slowdown": each.max(axis=-1)}
 

@@ -40,9 +40,9 @@ def used_proc_s(schedule: Schedule, memory_share: np.ndarray | None = None, reso
 
 
 def fairness_of(jobs: UserJobs) -> dict[str, np.ndarray]:
-    """Return ``nuwt_mean nuwt_sd complaints`` of each schedule [...], all NaN where no user is known.
+    """Return ``nuwt_mean nuwt_sd complaints`` of each schedule, [...] each.
 
-    The standard deviation is the population's.
+    All NaN where no user is known. The standard deviation is the population's.
     """
     schedules, known = jobs.start.shape[:-1], jobs.user >= 0
     if not known.any():

@@ -10,12 +10,13 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
 
 from features.clock import WEEK_S
 from features.errors import InputError
 from pipelines.report import plots
 from pipelines.report.html import render_report, write_report
-from pipelines.report.style import key, looks
+from pipelines.report.style import encode, figure, key, looks
 from pipelines.report.tables import metric_table
 from pipelines.report.wording import change, interval, nothing_waited, number, summary
 from sim.metrics.comparison import compare
@@ -415,3 +416,16 @@ def test_the_page_says_which_predictor_is_registered_and_from_when_on_jobs_are_j
     assert "30.0 % of 120 jobs" in by_experience
     metrics = text[text.index('id="metrics"') : text.index('id="fairness"')]
     assert metrics.count("<small>registered, as served</small>") == sum(each.predictor == "last2" for each in schedules) > 0
+
+
+@pytest.mark.parametrize("image", ["svg", "png"])
+def test_a_picture_is_laid_out_and_then_drawn_once(image, monkeypatch):
+    drawn, draw = [], Axes.draw
+    monkeypatch.setattr(Axes, "draw", lambda axes, renderer: drawn.append(axes.get_position().bounds) or draw(axes, renderer))
+    with figure(4, 3, generated=False) as drawing:
+        axes = drawing.subplots()
+        axes.set_ylabel("a label that takes room")
+        before = axes.get_position().bounds
+        assert encode(drawing, image)
+    assert len(drawn) == 1
+    assert drawn[0][0] != before[0]

@@ -204,7 +204,7 @@ def test_distributions_of_quantile() -> None:
 @needs_shared
 @pytest.mark.parametrize("predictor", ["requested", "clairvoyant", "last2"])
 def test_a_slice_of_a_real_trace(predictor: str) -> None:
-    jobs = read_swf(SHARED / "traces" / "KTH-SP2-filtered.swf.gz").jobs.iloc[3000:3600].reset_index(drop=True)
+    jobs = read_swf(SHARED / "traces" / "KTH-SP2-filtered.swf.gz").jobs.iloc[3000:3400].reset_index(drop=True)
     columns = {
         name: jobs[f"{name}_s" if name != "procs" else name].tolist() for name in ("submit", "runtime", "procs", "requested")
     }
