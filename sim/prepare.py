@@ -26,7 +26,7 @@ from sim.kernel.scores import Scoring
 from sim.kernel.state import Estimates, Jobs
 from sim.machine.nodes import Description, Layout, Requests, could_hold
 from sim.names import Scheduler
-from sim.policy import Policy
+from sim.policy import NO_SCORES, Policy
 from sim.scores import as_scoring
 
 TIMES_AND_PROCS = ("submit_s", "runtime_s", "procs", "requested_s")
@@ -291,9 +291,7 @@ def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs, clock: Clo
         predicted = np.asarray(source.estimate(jobs), np.float64)
         if predicted.shape != (total,):
             raise InputError(f"predictor {source.name}: {predicted.shape} predictions for {total} jobs")
-        whole, clamped = whole_seconds(
-            predicted, arrays.requested if source.capped else None, source.name, jobs["job_id"].to_numpy()
-        )
+        whole, clamped = whole_seconds(predicted, arrays.requested if source.capped else None, source.name, jobs)
         return Foreknown(Estimates(whole, whole, whole), clamped, TABLE, _told(source, jobs))
     if isinstance(source, CompiledPredictor):
         point = np.zeros(total, np.int64)
@@ -323,6 +321,8 @@ def scoring_of(plan: Scheduler, workload: Prepared, clock: Clock) -> Scoring:
 
     With what they need of the workload.
     """
+    if plan.order.score is None and plan.backfill.score is None:
+        return NO_SCORES
     return as_scoring(plan.order.score, plan.backfill.score, workload.procs, partial(wall_clock_steps, workload.jobs, clock))
 
 
@@ -348,16 +348,18 @@ def wall_clock_steps(jobs: pd.DataFrame, clock: Clock) -> np.ndarray:
     return steps + np.array([-first, first])
 
 
-def whole_seconds(predicted: np.ndarray, requested: np.ndarray | None, name: str, job_ids: np.ndarray) -> tuple[np.ndarray, int]:
+def whole_seconds(predicted: np.ndarray, requested: np.ndarray | None, name: str, jobs: pd.DataFrame) -> tuple[np.ndarray, int]:
     """Return predictions as whole seconds in 1..request, int64, and the number clamped.
 
     1.. where ``requested`` is None.
     """
     if not np.isfinite(predicted).all():
         first = int(np.argmin(np.isfinite(predicted)))
-        raise InputError(f"predictor {name}: predicts {predicted[first]} for job {job_ids[first]}")
+        raise InputError(f"predictor {name}: predicts {predicted[first]} for job {jobs['job_id'].iloc[first]}")
     rounded = np.rint(predicted)
-    limited = np.maximum(rounded, 1.0) if requested is None else np.clip(rounded, 1.0, requested)
+    limited = np.maximum(rounded, 1.0)
+    if requested is not None:
+        limited = np.minimum(limited, requested)
     if len(limited) and limited.max() > 2.0**53:
         raise InputError(f"predictor {name}: predicts {limited.max():g} s, more than the simulator's clock holds")
     return limited.astype(np.int64), int((limited != rounded).sum())

@@ -97,14 +97,17 @@ class Scratch:
         state.counters[FREE], state.counters[EVENTS], state.counters[CHOICE] = procs, NEVER, NEVER
         state.start[:] = -1
         state.corrections[:] = 0
-        profile.order[:] = np.arange(len(profile.order))
-        profile.ahead[:] = 0
+        if plans:
+            profile.order[:] = np.arange(len(profile.order))
+            profile.ahead[:] = 0
         for queue in (work.front, work.back):
             queue.bounds[:] = 0
             queue.bounds[CLASSES] = 2 * procs.bit_length() if gaps else 0
         if decides:
             skips = np.zeros(jobs, np.int64)
             state = state._replace(held=np.zeros(jobs, np.int64), verdict=np.full(jobs, -1), skips=skips, deciding=True)
+        if not decides and scenarios is None and clusters is None:
+            return work
         return work._replace(state=state._replace(scenarios=scenarios), clusters=clusters)
 
     def _room(self, jobs: int, procs: int, plans: bool, gaps: bool, two: bool) -> Work:

@@ -199,19 +199,10 @@ def _priority_specific(columns: Columns, alpha: int) -> tuple[Ratio, float]:
     # scaling by a power of two is exact, and keeps F^(alpha+2) below 1 for every alpha
     scale = 2.0 ** float(np.ceil(np.log2(columns.response.max())))
     response, wait, weight = columns.response / scale, columns.wait / scale, columns.procs * (columns.runtime / scale)
-    above = weight * _power_quotient(response, wait, alpha + 2)
-    below = weight * _power_quotient(response, wait, alpha + 1)
-    return Ratio(above * (scale * (alpha + 1) / (alpha + 2)), below), scale
-
-
-def _power_quotient(response: np.ndarray, wait: np.ndarray, k: int) -> np.ndarray:
-    """Return (F^k - Q^k) / (F - Q) as the sum of F^i Q^(k-1-i).
-
-    All terms are positive, so nothing cancels when p << Q.
-    """
-    total = np.ones_like(response)
-    power = np.ones_like(wait)
-    for _ in range(k - 1):
+    # (F^k - Q^k) / (F - Q) as the sum of F^i Q^(k-1-i), for k = alpha + 1 and alpha + 2: nothing cancels when p << Q
+    below, power = np.ones_like(response), np.ones_like(wait)
+    for _ in range(alpha):
         power = power * wait
-        total = total * response + power
-    return total
+        below = below * response + power
+    above = below * response + power * wait
+    return Ratio(weight * above * (scale * (alpha + 1) / (alpha + 2)), weight * below), scale

@@ -57,10 +57,10 @@ def predict_at_once(
                 stopped = time.perf_counter()
                 memory = source.retrain(memory, np.arange(last), arrays.runtime)
                 retraining += time.perf_counter() - stopped
-        predicted, clamped = whole_seconds(answers, arrays.requested, source.name, jobs["job_id"].to_numpy())
+        predicted, clamped = whole_seconds(answers, arrays.requested, source.name, jobs)
     elif isinstance(source, OnlinePredictor):
         answers = _asked(source, jobs, arrays, origin)
-        predicted, clamped = whole_seconds(answers, arrays.requested, source.name, jobs["job_id"].to_numpy())
+        predicted, clamped = whole_seconds(answers, arrays.requested, source.name, jobs)
     seconds = time.perf_counter() - began
     return Schedule(
         jobs=schedule_table(jobs, arrays.submit + origin, predicted),
