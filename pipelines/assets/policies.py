@@ -100,7 +100,7 @@ def pictures(study: Study, transfer: pd.DataFrame) -> dict[str, dg.MetadataValue
         "best pure policy": picture(plots.best_pure(tables.replays, tau_s, settings.unit, generated)),
     }
     if len(tables.landscapes):
-        found["landscapes"] = picture(plots.landscapes(tables.landscapes, tables.chosen, tau_s, generated), "png")
+        found["landscapes"] = picture(plots.landscapes(tables.landscapes, tables.chosen, tau_s, settings.unit, generated), "png")
     return found
 
 

@@ -13,7 +13,7 @@ from pipelines.report.style import MUTED
 from pipelines.report.table import Cell, Row, Table
 from pipelines.report.wording import change, interval, kind_of_jobs, not_modelled, number, sentence, tone
 from pipelines.workflows.policy_study import Study
-from sim.search.claims import FAILS, HOLDS, Claim, claims, probability, pure_sums, recorded
+from sim.search.claims import BARELY, FAILS, HOLDS, Claim, claims, probability, pure_sums, recorded
 from sim.search.pure import BASELINE, PURE
 from sim.search.study import GREEDY, HINDSIGHT, ORACLE, TRAINED, Settings
 from sim.search.transfer import TESTING, TRAINING, by_policy, sums
@@ -25,7 +25,7 @@ MEANINGS = {
     HINDSIGHT: "the direction with the lowest sum over the testing windows, in hindsight: a bound for any single direction",
     "xnes3, xnes6": "what the optimiser xNES finds for the window itself, with three weights, and with six: of (n, r, wait, r/n, expansion, n r)",
 }
-_VERDICTS = {HOLDS: "#009e73", FAILS: "#d55e00"}
+_VERDICTS = {HOLDS: "#009e73", BARELY: "#009e73", FAILS: "#d55e00"}
 
 
 def render_policies(study: Study, provenance: Mapping[str, object], notes: Sequence[str] = ()) -> str:
@@ -183,7 +183,7 @@ def figures(study: Study, transfer: pd.DataFrame) -> list[tuple[str, str, bytes,
             f"{told}: every cell is a mixed policy; lighter is better. Each window has two faces, by the sign of the weight of n; the weight of r "
             "grows to the upper left, that of wait to the upper right, both 0 in the middle. Dot: the best direction of the grid (figure 4)."
         )
-        image = policies_plots.landscapes(tables.landscapes, tables.chosen, tau_s, generated)
+        image = policies_plots.landscapes(tables.landscapes, tables.chosen, tau_s, unit, generated)
         drawn.append(("Landscapes", text, image, "png"))
     return drawn
 

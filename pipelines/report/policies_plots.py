@@ -138,7 +138,9 @@ def sums(table: pd.DataFrame, generated: bool, image: ImageFormat = "svg") -> by
         return encode(drawing, image)
 
 
-def landscapes(table: pd.DataFrame, chosen: pd.DataFrame, tau_s: float, generated: bool, image: ImageFormat = "png") -> bytes:
+def landscapes(
+    table: pd.DataFrame, chosen: pd.DataFrame, tau_s: float, unit: str, generated: bool, image: ImageFormat = "png"
+) -> bytes:
     """Draw landscapes of windows (figure 4): both faces, lighter is better, the optimum a dot.
 
     The left face has weights of n below 0, the right one above; the weight of r grows to the upper left, that of wait to the upper right.
@@ -170,8 +172,8 @@ def landscapes(table: pd.DataFrame, chosen: pd.DataFrame, tau_s: float, generate
                         markeredgecolor="white",
                     )
                 panel.set_aspect("equal")
-                name = "n ≤ 0" if side == 0 else "n ≥ 0"
-                panel.set_title(f"{week}: {name}" if side == 0 else f"{name}, {low:,.1f} to {high:,.0f}", fontsize=7)
+                words = f"{unit.removesuffix('s')} {week}, n ≤ 0" if side == 0 else f"n ≥ 0; {low:,.1f} to {high:,.0f}"
+                panel.set_title(words, fontsize=7.5)
         return encode(drawing, image)
 
 

@@ -12,7 +12,8 @@ from sim.search.pure import BASELINE, PURE, USUAL
 from sim.search.study import GREEDY, HINDSIGHT, ORACLE, TRAINED, Settings, Tables
 from sim.search.transfer import RECORDED, TESTING, Split, by_policy, sums
 
-HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
+HOLDS, BARELY, OPEN, FAILS = "holds", "holds as recorded", "undecided", "does not hold"
+"""Verdicts. As recorded: the numbers have it so, and the interval of the shaken replays holds both."""
 LEADERS = ("SAF", "SPF", "LEXP")
 """The best pure policies of the paper."""
 INDIFFERENT = 1.2
@@ -82,13 +83,15 @@ def _pure(tables: Tables, settings: Settings, tau_s: float) -> list[Claim]:
 def _ahead(replays: pd.DataFrame, ordered: pd.Series, first: str, second: str, tau_s: float, seed: int) -> tuple[str, str]:
     """Return what is found of the claim that ``first`` is better than ``second``, and the verdict.
 
-    Where it is not as recorded, the interval of their difference over all windows and shaken replays decides.
+    The interval of their difference is over all windows and shaken replays.
     """
     weeks = tuple(int(week) for week in np.sort(replays["week"].unique()))
     judged = replays[replays["tau_s"] == tau_s]
     change = by_policy(sums(judged, Split(weeks, weeks), first, [second], seed=seed), tau_s, TESTING)[second]
-    text = f"{first} {ordered[first]:,.0f}, {second} {ordered[second]:,.0f}: {_change(change)} on shaken replays"
-    return text, HOLDS if ordered[first] <= ordered[second] else FAILS if _below(change) == HOLDS else OPEN
+    text = f"{first} {ordered[first]:,.0f}, {second} {ordered[second]:,.0f}, on shaken replays {changed(change)} to {first}"
+    if ordered[first] <= ordered[second]:
+        return text, HOLDS if _below(change) == FAILS else BARELY
+    return text, FAILS if _below(change) == HOLDS else OPEN
 
 
 def _weeks(replays: pd.DataFrame, settings: Settings, tau_s: float) -> list[Claim]:
@@ -127,7 +130,7 @@ def _search(weekly: pd.DataFrame, tau_s: float) -> list[Claim]:
         Claim(
             "xNES with six weights is marginally better than with three",
             tau_s,
-            f"the sum changes by {_percent(six)} %; lower in {int((weekly['xnes6'] < weekly['xnes3']).sum())} of {len(near)} windows",
+            f"the sum changes by {percent(six)} %; lower in {int((weekly['xnes6'] < weekly['xnes3']).sum())} of {len(near)} windows",
             HOLDS if -MARGINAL <= six <= 0 else FAILS,
         ),
     ]
@@ -143,25 +146,25 @@ def _transfer(transfer: pd.DataFrame, against: pd.DataFrame, tau_s: float) -> li
         Claim(
             "The optimum of each week is far better than any pure policy",
             tau_s,
-            f"{_sum(oracle)} against {mine[best]['sum']:,.0f} of {best}; to SAF on shaken replays {_change(oracle)}",
+            f"{_sum(oracle)} against {mine[best]['sum']:,.0f} of {best}; to SAF on shaken replays {changed(oracle)}",
             _below(oracle),
         ),
         Claim(
             "What was learned on training weeks (w_train) does not beat SAF on testing weeks",
             tau_s,
-            f"{_sum(trained)} against {saf}; to SAF on shaken replays {_change(trained)}",
+            f"{_sum(trained)} against {saf}; to SAF on shaken replays {changed(trained)}",
             FAILS if _below(trained) == HOLDS else HOLDS,
         ),
         Claim(
             "The optimum of the week before (w_greedy) is worse than SAF",
             tau_s,
-            f"{_sum(greedy)} against {saf}; to SAF on shaken replays {_change(greedy)}",
+            f"{_sum(greedy)} against {saf}; to SAF on shaken replays {changed(greedy)}",
             {HOLDS: FAILS, FAILS: HOLDS}.get(_below(greedy), OPEN),
         ),
         Claim(
             "No one size fits all: even the best single direction of the testing weeks, known in hindsight, is worse than each week's own",
             tau_s,
-            f"each week's own to it on shaken replays {_change(each)}; probability {probability(each['better'])}",
+            f"each week's own to it on shaken replays {changed(each)}; probability {probability(each['better'])}",
             _below(each),
         ),
     ]
@@ -171,13 +174,16 @@ def _sum(row: Mapping[str, Any]) -> str:
     return f"a sum of {row['sum']:,.0f}"
 
 
-def _change(row: Mapping[str, Any]) -> str:
-    reach = "" if pd.isna(row["low"]) else f" [{100 * row['low']:+.0f}, {100 * row['high']:+.0f}]"
-    return f"{_percent(row['relative'])} %{reach}".replace("-", "\N{MINUS SIGN}")
+def changed(row: Mapping[str, Any]) -> str:
+    """Format the change of a row of :func:`sim.search.transfer.sums` with its interval, if any."""
+    reach = "" if pd.isna(row["low"]) else f" [{percent(row['low'])}, {percent(row['high'])}]"
+    return f"{percent(row['relative'])} %{reach}"
 
 
-def _percent(relative: float) -> str:
-    return f"{100 * relative:+.0f}".replace("-", "\N{MINUS SIGN}")
+def percent(relative: float) -> str:
+    """Format a relative change in whole per cent with its sign, without sign where it rounds to zero."""
+    whole = round(100 * relative)
+    return f"{whole:+d}".replace("-", "\N{MINUS SIGN}") if whole else "0"
 
 
 def probability(share: float) -> str:

@@ -11,7 +11,7 @@ from features.errors import InputError
 from features.jobs.schema import conform
 from sim import Campaign, run_campaign, split_windows
 from sim.campaigns.sweep import MIXED, sweep
-from sim.search.claims import FAILS, HOLDS, OPEN, claims, recorded
+from sim.search.claims import BARELY, FAILS, HOLDS, OPEN, claims, recorded
 from sim.search.directions import grid
 from sim.search.pure import PURE, THRESHOLDS, scheduler
 from sim.search.study import (
@@ -171,6 +171,7 @@ def test_the_claims_hold_where_the_paper_has_its_way() -> None:
     other = {"SPF": [10.0], "SAF": [11.0], "FCFS": [5.0], "w*": [9.0], "w_train": [9.5], "w_greedy": [9.9], "w_test": [8.0]}
     other |= {"xnes6": [25.0]}
     assert {verdict for claim, verdict in told(other) if not claim.startswith("The optimum of each")} == {FAILS}
-    close = dict(told(paper | {"SPF": [9.0, 2.9, 10.0, 2.0]}))
-    assert close["SAF is the best pure"] == OPEN, "SPF is ahead in some weeks and behind in others"
+    close = {"SPF": [9.0, 2.9, 10.0, 2.0]}  # ahead of SAF in some weeks, behind in others
+    assert dict(told(paper | close))["SAF is the best pure"] == OPEN
+    assert dict(told(paper | {"SPF": [9.0, 3.1, 10.0, 2.0]}))["SAF is the best pure"] == BARELY
     assert dict(told(paper | {"w_greedy": [9.0, 3.0, 12.0, 2.0]}))["The optimum of the w"] == OPEN
