@@ -249,28 +249,33 @@ def backfill_from(settings, i, end, head, now, jobs, estimates, candidates, prof
     """Backfill the candidates from index ``i`` to ``end``."""
     counters = state.counters
     several = settings.algorithm == EASY and settings.reservations > 1
-    while i < end and counters[FREE] > 0:
+    free = counters[FREE]
+    while free > 0:
+        while i < end and candidates.procs[i] > free:
+            i += 1
+        if i == end:
+            break
         procs = candidates.procs[i]
-        if procs <= counters[FREE]:
-            job = candidates.job[i]
-            fit = candidates.fit[i]
-            if state.start[job] >= 0:
-                candidates.procs[i] = HOLE
-            elif several:
-                if fits_now(profile, counters, procs, fit):
-                    if undecided(job, state):
-                        return
-                    candidates.procs[i] = HOLE
-                    counters[WAITING] -= 1
-                    if start_job(job, now, jobs, estimates, state, settings.bits):
-                        reserve_from(profile, counters, 0, procs, fit)
-            elif may_backfill(settings.algorithm, procs, fit, now, head, jobs, state, settings.bits):
+        job = candidates.job[i]
+        fit = candidates.fit[i]
+        if state.start[job] >= 0:
+            candidates.procs[i] = HOLE
+        elif several:
+            if fits_now(profile, counters, procs, fit):
                 if undecided(job, state):
                     return
                 candidates.procs[i] = HOLE
                 counters[WAITING] -= 1
                 if start_job(job, now, jobs, estimates, state, settings.bits):
-                    started_behind(settings.algorithm, procs, fit, now, counters)
+                    reserve_from(profile, counters, 0, procs, fit)
+        elif may_backfill(settings.algorithm, procs, fit, now, head, jobs, state, settings.bits):
+            if undecided(job, state):
+                return
+            candidates.procs[i] = HOLE
+            counters[WAITING] -= 1
+            if start_job(job, now, jobs, estimates, state, settings.bits):
+                started_behind(settings.algorithm, procs, fit, now, counters)
+        free = counters[FREE]
         i += 1
 
 

@@ -285,13 +285,11 @@ def _spread(queue, start):
 @kernel
 def _first_after(queue, key):
     """Return the index of the first entry with a greater key."""
-    low, high = queue.bounds[BEGIN], queue.bounds[END]
-    while low < high:
-        middle = (low + high) >> 1
-        if queue.key[middle] <= key:
-            low = middle + 1
-        else:
-            high = middle
+    low, left = queue.bounds[BEGIN], queue.bounds[END] - queue.bounds[BEGIN]
+    while left > 0:
+        half = (left + 1) >> 1
+        low += half * (queue.key[low + half - 1] <= key)  # multiplied, as a jump here would often be predicted wrongly
+        left -= half
     return low
 
 

@@ -129,8 +129,8 @@ def heap_pop(heap, size):
     i = 0
     child = 1
     while child < size:
-        if child + 1 < size and heap[child + 1] < heap[child]:
-            child += 1
+        if child + 1 < size:
+            child += heap[child + 1] < heap[child]  # added, as a jump here would often be predicted wrongly
         if heap[child] >= last:
             break
         heap[i] = heap[child]
@@ -152,13 +152,11 @@ def plan_insert(plan, plan_procs, size, event, procs):
 
 @kernel
 def plan_remove(plan, plan_procs, size, event):
-    low, high = 0, size - 1
-    while low < high:
-        middle = (low + high) >> 1
-        if plan[middle] < event:
-            low = middle + 1
-        else:
-            high = middle
+    low, left = 0, size
+    while left > 1:
+        half = left >> 1
+        low += half * (plan[low + half - 1] < event)  # multiplied, as a jump here would often be predicted wrongly
+        left -= half
     for i in range(low, size - 1):
         plan[i] = plan[i + 1]
         plan_procs[i] = plan_procs[i + 1]
