@@ -22,6 +22,7 @@ from pipelines.ingest.swf import read_swf
 from sim import split_windows
 from sim.campaigns.sweep import PreparedSweep, random_weights, sweep
 from sim.search.directions import CUBE, SURFACE, Directions, grid
+from sim.search.division import sweep_by_regions
 from sim.search.landscape import landscape
 from sim.search.optimisers import Search, optimise_weeks
 
@@ -45,7 +46,7 @@ def timed(what: str, work: Callable[[], T]) -> T:
     """Print how long ``work`` took; return its result."""
     wall, cpu = time.perf_counter(), time.process_time()
     result = work()
-    print(f"{what}: {time.perf_counter() - wall:.1f} s, {time.process_time() - cpu:.1f} s CPU", flush=True)
+    print(f"{what}: {time.perf_counter() - wall:.2f} s, {time.process_time() - cpu:.2f} s CPU", flush=True)
     return result
 
 
@@ -86,7 +87,9 @@ def main() -> None:
         print(f"  {simulations:,} simulations instead of {len(directions) * len(every):,}")
     timed(f"xNES, 6 weights, {options.budget:,} policies a week", by_xnes)
     weights = random_weights(20_000)
-    timed("20,000 policies of the week of 743 jobs", lambda: sweep(busy, weights, procs=100, workers=options.workers))
+    for name, work in (("each simulated", sweep), ("by regions", sweep_by_regions)):
+        what = f"20,000 policies of the week of 743 jobs, {name}"
+        timed(what, lambda: work(busy, weights, procs=100, workers=options.workers))  # noqa: B023
 
 
 if __name__ == "__main__":

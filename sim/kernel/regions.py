@@ -30,9 +30,10 @@ class Regions(NamedTuple):
     """The state of a division.
 
     On the stack: normals ``side`` int64 [room, 3] of cones, each from ``first`` int64 [room + 1] on, with the points
-    ``order[begin:end]``. The ``points`` int64 [points, 3]: the ``order`` in which they lie, and of each its ``region``, -1 if none;
-    ``border`` lists those on borders. Of each schedule found: its ``weights`` float64 [most, 3]; ``corner`` float64 [room, 3] of
-    its cone, on the sphere of the L1 norm, from ``outline`` int64 [most + 1] on. ``everywhere``: cones without points count, too.
+    ``order[begin:end]``. The ``points`` float64 [points, 3]: the ``order`` in which they lie, and of each its ``region``, -1 if none,
+    and ``margin`` float64, within which rounding may decide; ``border`` lists those so near to a border. Of each schedule found: its
+    ``weights`` float64 [most, 3]; ``corner`` float64 [room, 3] of its cone, on the sphere of the L1 norm, from ``outline`` int64
+    [most + 1] on. ``everywhere``: cones without points count, too.
     """
 
     counts: np.ndarray
@@ -41,6 +42,7 @@ class Regions(NamedTuple):
     begin: np.ndarray
     end: np.ndarray
     points: np.ndarray
+    margin: np.ndarray
     order: np.ndarray
     region: np.ndarray
     border: np.ndarray
@@ -192,11 +194,11 @@ def set_apart(a, b, c, begin, end, regions):
         index = order[at]
         point = regions.points[index]
         sign = a * point[0] + b * point[1] + c * point[2]
-        if sign > 0:
+        if sign > regions.margin[index]:
             order[inside] = index
             inside += 1
             at += 1
-        elif sign < 0:
+        elif sign < -regions.margin[index]:
             beyond -= 1
             order[at] = order[beyond]
             order[beyond] = index

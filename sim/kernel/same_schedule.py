@@ -23,7 +23,7 @@ class Replay(NamedTuple):
     """A schedule: the jobs, int64 [jobs]; their features int64 [jobs, 3], which the weights multiply; how it went.
 
     ``start`` by job, ``begun`` and ``ended`` the jobs in the order of starts and ends. ``machine`` processors, ``starvation`` seconds.
-    ``key``, ``line`` and ``against`` [jobs] are room to work in: keys, waiting jobs, the head they were compared with.
+    Room to work in: ``key`` float64 and ``line`` [jobs], the waiting jobs in order of submission, and the slots of ``now`` [NOW].
     """
 
     submit: np.ndarray
@@ -37,7 +37,12 @@ class Replay(NamedTuple):
     starvation: int
     key: np.ndarray
     line: np.ndarray
-    against: np.ndarray
+    now: np.ndarray
+
+
+TIME, WAITING, FREE, LEAST, HEAD, KNOWN, BEGUN, NOW = range(8)
+"""Slots of ``Replay.now``: the second; waiting jobs; free processors; at most the least processors of a waiting job; the first by its
+key of the jobs that wait on, -1 if it is not known; how many of the line are compared with it; jobs started."""
 
 
 @kernel
@@ -52,84 +57,155 @@ def before(first, second, features, cone):
 
 
 @kernel
+def starves(job, replay):
+    """Tell whether ``job`` goes to the head whatever the weights are."""
+    return replay.now[TIME] - replay.submit[job] > replay.starvation
+
+
+@kernel
+def stands_before(job, head, replay):
+    """Tell whether ``job`` stood before ``head``, which does not starve."""
+    return starves(job, replay) or replay.key[job] < replay.key[head] or (replay.key[job] == replay.key[head] and job < head)
+
+
+@kernel
 def same_schedule(weights, replay, cone):
     """Cut ``cone`` down to the weights that make the same schedule, which ``weights`` [3] made."""
-    jobs = len(replay.submit)
+    jobs, now = len(replay.submit), replay.now
     for job in range(jobs):
         f = replay.features[job]
         replay.key[job] = weights[0] * f[0] + weights[1] * f[1] + weights[2] * f[2]
-        replay.against[job] = -1
-    arrived, begun, ended, waiting, free = 0, 0, 0, 0, replay.machine
-    while begun < jobs and cone.size[0] > 0:
-        now = replay.start[replay.begun[begun]]
+    now[WAITING], now[FREE], now[LEAST], now[HEAD], now[KNOWN], now[BEGUN] = 0, replay.machine, HUGE, -1, 0, 0
+    arrived, ended = 0, 0
+    while now[BEGUN] < jobs and cone.size[0] > 0:
+        now[TIME] = replay.start[replay.begun[now[BEGUN]]]
         if arrived < jobs:
-            now = min(now, replay.submit[arrived])
-        if ended < begun:
+            now[TIME] = min(now[TIME], replay.submit[arrived])
+        if ended < now[BEGUN]:
             job = replay.ended[ended]
-            now = min(now, replay.start[job] + replay.runtime[job])
-        while ended < begun and replay.start[replay.ended[ended]] + replay.runtime[replay.ended[ended]] == now:
-            free += replay.procs[replay.ended[ended]]
+            now[TIME] = min(now[TIME], replay.start[job] + replay.runtime[job])
+        while ended < now[BEGUN] and replay.start[replay.ended[ended]] + replay.runtime[replay.ended[ended]] == now[TIME]:
+            now[FREE] += replay.procs[replay.ended[ended]]
             ended += 1
-        while arrived < jobs and replay.submit[arrived] == now:
-            replay.line[waiting] = arrived
+        while arrived < jobs and replay.submit[arrived] == now[TIME]:
+            arrive(arrived, replay)
             arrived += 1
-            waiting += 1
-        if waiting > 1:
-            compare(now, waiting, free, replay, cone)
-        while begun < jobs and replay.start[replay.begun[begun]] == now:
-            free -= replay.procs[replay.begun[begun]]
-            begun += 1
-        kept = 0
-        for i in range(waiting):
-            job = replay.line[i]
-            replay.line[kept] = job
-            kept += replay.start[job] > now
-        waiting = kept
+        if replay.start[replay.begun[now[BEGUN]]] > now[TIME]:
+            if now[WAITING] > 1 and now[LEAST] <= now[FREE] and not starves(replay.line[0], replay):
+                find_head(replay)
+                compare_with_head(replay, cone)
+        else:
+            if now[WAITING] > 1:
+                compare(replay, cone)
+            leave(replay)
 
 
 @kernel
-def compare(now, waiting, free, replay, cone):
-    """Cut away the weights with which the pass at ``now`` would have gone otherwise."""
-    line, start, key, procs = replay.line, replay.start, replay.key, replay.procs
-    head, least = -1, HUGE
-    for i in range(waiting):
+def arrive(job, replay):
+    """Let ``job`` wait."""
+    now = replay.now
+    replay.line[now[WAITING]] = job
+    now[WAITING] += 1
+    now[LEAST] = min(now[LEAST], replay.procs[job])
+    if now[HEAD] >= 0 and replay.key[job] < replay.key[now[HEAD]]:
+        now[HEAD], now[KNOWN] = job, 0
+
+
+@kernel
+def leave(replay):
+    """Take the jobs that start in this second out of the line."""
+    now, line = replay.now, replay.line
+    jobs = len(replay.submit)
+    while now[BEGUN] < jobs and replay.start[replay.begun[now[BEGUN]]] == now[TIME]:
+        now[FREE] -= replay.procs[replay.begun[now[BEGUN]]]
+        now[BEGUN] += 1
+    kept, known = 0, 0
+    now[LEAST] = HUGE
+    for i in range(now[WAITING]):
         job = line[i]
-        if start[job] > now:
-            least = min(least, procs[job])
-            if head < 0 or key[job] < key[head]:
-                head = job
-                if now - replay.submit[job] > replay.starvation:
-                    return  # starving jobs come first, in order of submission
+        if replay.start[job] > now[TIME]:
+            line[kept] = job
+            kept += 1
+            known += i < now[KNOWN]
+            now[LEAST] = min(now[LEAST], replay.procs[job])
+    now[WAITING], now[KNOWN] = kept, known
+
+
+@kernel
+def find_head(replay):
+    """Find the first by its key of the jobs that wait on after this second."""
+    now, line, key = replay.now, replay.line, replay.key
+    head = now[HEAD]
+    if head >= 0 and replay.start[head] > now[TIME]:
+        return
+    head = -1
+    for i in range(now[WAITING]):
+        job = line[i]
+        if replay.start[job] > now[TIME] and (head < 0 or key[job] < key[head]):
+            head = job
+    now[HEAD], now[KNOWN] = head, 0
+
+
+@kernel
+def compare_with_head(replay, cone):
+    """Keep the weights by which the head stands before all that do not stand before it."""
+    now, line = replay.now, replay.line
+    head = now[HEAD]
+    for i in range(now[KNOWN], now[WAITING]):
+        job = line[i]
+        if job != head and not (replay.start[job] == now[TIME] and stands_before(job, head, replay)):
+            before(head, job, replay.features, cone)
+    now[KNOWN] = now[WAITING]
+
+
+@kernel
+def compare(replay, cone):
+    """Cut away the weights with which a pass that starts jobs would have gone otherwise."""
+    now, line, procs = replay.now, replay.line, replay.procs
+    find_head(replay)
+    head, jobs = now[HEAD], len(replay.submit)
     if head < 0:
         return
-    starts, ahead, alone, needed = 0, 0, -1, 0
-    for i in range(waiting):
-        job = line[i]
-        if start[job] == now:
-            starts += 1
-            if stands_before(job, head, now, replay):
-                ahead += 1
-                alone = job
-                needed += procs[job]
-    if starts == ahead and least > free - needed and ahead < 2:
-        if ahead == 1 and now - replay.submit[alone] <= replay.starvation:  # it stood first; what came second is all the same
-            for i in range(waiting):
+    last, ahead, alone, needed, starving = now[BEGUN], 0, -1, 0, 0
+    while last < jobs and replay.start[replay.begun[last]] == now[TIME]:
+        job = replay.begun[last]
+        last += 1
+        if stands_before(job, head, replay):
+            ahead += 1
+            alone = job
+            needed += procs[job]
+            starving += starves(job, replay)
+    if first_to_wait_starves(replay):
+        return
+    if last - now[BEGUN] == ahead and ahead < 2 and not fits_behind(now[FREE] - needed, replay):
+        if starving == 0:  # it stood first; what came second is all the same
+            for i in range(now[WAITING]):
                 if line[i] != alone:
                     before(alone, line[i], replay.features, cone)
         return
-    for i in range(waiting):
-        job = line[i]
-        if start[job] == now and stands_before(job, head, now, replay):
-            if now - replay.submit[job] <= replay.starvation:
-                before(job, head, replay.features, cone)
-        elif job != head and replay.against[job] != head:
-            replay.against[job] = head
-            before(head, job, replay.features, cone)
+    for i in range(now[BEGUN], last):
+        job = replay.begun[i]
+        if not starves(job, replay) and stands_before(job, head, replay):
+            before(job, head, replay.features, cone)
+    compare_with_head(replay, cone)
 
 
 @kernel
-def stands_before(job, head, now, replay):
-    """Tell whether ``job`` stood before ``head``, which does not starve."""
-    if now - replay.submit[job] > replay.starvation:
-        return True
-    return replay.key[job] < replay.key[head] or (replay.key[job] == replay.key[head] and job < head)
+def first_to_wait_starves(replay):
+    """Tell whether one of the jobs that wait on starves: such jobs come first, in order of submission."""
+    i = 0
+    while replay.start[replay.line[i]] == replay.now[TIME]:
+        i += 1
+    return starves(replay.line[i], replay)
+
+
+@kernel
+def fits_behind(free, replay):
+    """Tell whether one of the jobs that wait on would fit in ``free`` processors."""
+    if replay.now[LEAST] > free:
+        return False
+    for i in range(replay.now[WAITING]):
+        job = replay.line[i]
+        if replay.start[job] > replay.now[TIME] and replay.procs[job] <= free:
+            return True
+    return False

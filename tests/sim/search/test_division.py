@@ -15,9 +15,9 @@ from features.errors import InputError
 from features.jobs.cleaning import clean
 from pipelines.ingest.swf import read_swf
 from sim import simulate, split_windows
-from sim.campaigns.sweep import MIXED, PreparedSweep
+from sim.campaigns.sweep import MIXED, PreparedSweep, random_weights, sweep
 from sim.search.directions import grid
-from sim.search.division import Division, division
+from sim.search.division import Division, division, sweep_by_regions
 from tests.conftest import SHARED, needs_shared
 from tests.support.workloads import crowd
 
@@ -125,3 +125,18 @@ def test_policies_whose_schedules_depend_on_more_are_refused(policy: dict[str, A
 def test_weights_with_which_scores_would_be_rounded_are_refused() -> None:
     with pytest.raises(InputError, match="without rounding"):
         division(prepared(), np.array([[1, 2, 1 << 50]]))
+
+
+@pytest.mark.parametrize("starvation_s", [None, 300])
+def test_a_sweep_by_regions_agrees_with_a_sweep(starvation_s: int | None) -> None:
+    """Weights of all kinds: at random, near to ties of the first jobs' scores, and with zeros among them."""
+    rng = np.random.default_rng(2)
+    ties = np.cross(*(rng.integers(-40, 40, (2, 300, 3)) * [1, 30, 1])).astype(np.float64)
+    ties /= np.abs(ties).sum(axis=1, keepdims=True).clip(1)
+    weights = np.concatenate([random_weights(600), ties[ties.any(axis=1)], grid(6).weights])
+    policy = MIXED._replace(starvation_s=starvation_s)
+    found = sweep_by_regions(CROWD, weights, procs=LOAD.machine, policy=policy, tau_s=(10, 60), workers=2)
+    swept = sweep(CROWD, weights, procs=LOAD.machine, policy=policy, tau_s=(10, 60), workers=1)
+    pd.testing.assert_frame_equal(found, swept, check_exact=True)
+    with pytest.raises(InputError, match="3"):
+        sweep_by_regions(CROWD, np.ones((2, 6)), procs=LOAD.machine)
