@@ -74,7 +74,6 @@ FAMILIES: dict[str, Family] = {
 }
 """Families by name. ``r`` of the predicted ones is :func:`sim.search.learned_weights.index_s`, so that 2 log(r) - log(requested) is the
 logarithm of 1 / weight, and the start is Smith's rule, requested n / weight."""
-BASELINE = Family("requested*n", ())
 
 
 @dataclass(frozen=True)
@@ -154,13 +153,12 @@ class Training:
             if family.predicted and site.index_s is None:
                 raise InputError(f"{site.name} has no predicted index, and the family {family.text} needs one")
             for copy in copies(site.name, site.jobs, site.weeks, offsets=offsets, seed=seed):
-                given = {"procs": site.procs, "clock": site.clock, "taus_s": TAUS_S}
                 policy = Policy(family.scheduler(family.start), starvation_s=STARVATION_S)
                 if family.predicted and site.index_s is not None:
                     policy = policy._replace(predictor=site.index_s[copy.rows])
                 self.copies.append(copy)
-                self._sweeps.append(PreparedSweep(copy.jobs, policy=policy, **given))
-                saf = PreparedSweep(copy.jobs, policy=Policy("SCORE(requested*n)-EASY-SPF", starvation_s=STARVATION_S), **given)
+                self._sweeps.append(_prepared(site, copy, policy))
+                saf = _prepared(site, copy, Policy("SCORE(requested*n)-EASY-SPF", starvation_s=STARVATION_S))
                 baseline.append(saf.measure(np.zeros((1, 0))).iloc[0])
         self.baseline = pd.DataFrame(baseline).reset_index(drop=True)
         self.trace = np.array([copy.trace for copy in self.copies])
@@ -192,6 +190,10 @@ class Training:
             return np.asarray(np.mean(each, axis=0), np.float64)
 
         return value
+
+
+def _prepared(site: Site, copy: Copy, policy: Policy) -> PreparedSweep:
+    return PreparedSweep(copy.jobs, procs=site.procs, policy=policy, clock=site.clock, taus_s=TAUS_S)
 
 
 def _sum(mine: np.ndarray, saf: np.ndarray) -> np.ndarray:
