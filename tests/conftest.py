@@ -82,6 +82,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow")
 
 
+@pytest.fixture(scope="module")
+def unlaid_pictures() -> Iterator[None]:
+    """Draw pictures without laying them out, which takes most of their time: for modules that do nights and look at no picture."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    with patch.object(ConstrainedLayoutEngine, "execute", lambda engine, figure: None):
+        yield
+
+
 def pytest_collection_finish() -> None:
     """Leave what is imported by now out of the collector's passes: it stays, and each pass over it is long."""
     if "models.registry.tracking" in sys.modules:

@@ -44,6 +44,7 @@ from pipelines.workflows.variability_table import (
 from pipelines.workflows.variability_trials import TRIALS_TABLE
 from sim.cluster.presets import calibration
 
+pytestmark = pytest.mark.usefixtures("unlaid_pictures")
 WHOLE = calibration("congested")
 SMALL = WHOLE.but(
     name="tiny",

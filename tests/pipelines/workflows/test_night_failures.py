@@ -30,6 +30,7 @@ from pipelines.workflows.nights import night, tell_failure
 from tests.support.arriving import CHANGE_DAY, contents, source
 from tests.support.process import python
 
+pytestmark = pytest.mark.usefixtures("unlaid_pictures")
 FIRST = CHANGE_DAY - 3
 TRAINED: Models = {}
 """What nights of this module trained, on accounting that all of them have: for the next ones, as a replay remembers it."""

@@ -23,6 +23,7 @@ from pipelines.storage.registry import tracking as site
 from tests.support.arriving import contents, source
 from tests.support.process import python
 
+pytestmark = pytest.mark.usefixtures("unlaid_pictures")
 SUBJECT, DAY = "runtime-arriving", 21
 LESS = {"schedules": {"config": {"schedulers": ["EASY"], "predictors": ["requested"]}}}
 

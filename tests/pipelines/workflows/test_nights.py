@@ -26,6 +26,7 @@ from pipelines.workflows.night_replay import own_registry, replay_nights
 from pipelines.workflows.nights import night
 from tests.support.arriving import CHANGE_DAY, arriving, source
 
+pytestmark = pytest.mark.usefixtures("unlaid_pictures")
 FIRST, NIGHTS = CHANGE_DAY - 3, 8
 """The first night, counted in days, and how many there are: a few before people change their ways, some after."""
 

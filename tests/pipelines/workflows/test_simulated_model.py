@@ -32,6 +32,7 @@ from pipelines.workflows.stages import user_history
 from sim import simulate
 from tests.support.arriving import arriving
 
+pytestmark = pytest.mark.usefixtures("unlaid_pictures")
 NAME = "runtime-arriving"
 
 
