@@ -56,7 +56,7 @@ by itself, jobs are backfilled shortest first, and a job that has waited for 200
 to beat: each week has a far better order of its own (w\*), but neither the best of the training weeks (w_train) nor that of the week before (w_greedy)
 beats SAF on other weeks.
 
-**It comes out, but a part of the lead of w\\* is luck of one replay.** {answer}
+**It comes out, but a part of the lead of w\* is luck of one replay.** {answer}
 
 ![Sums over the testing weeks, relative to SAF](legrand-2018-transfer.png)
 
