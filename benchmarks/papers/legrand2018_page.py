@@ -347,6 +347,7 @@ def titled(title: str, image: bytes) -> bytes:
     """Return a PNG with a line of text above it."""
     below = Image.open(io.BytesIO(image))
     with figure(below.width / 160, 0.3, generated=False) as drawing:
+        drawing.subplots().set_axis_off()
         drawing.text(0.005, 0.5, title, fontsize=12, fontweight="bold", va="center")
         buffer = io.BytesIO()
         drawing.savefig(buffer, format="png", dpi=160)
