@@ -60,8 +60,9 @@ beats SAF on other weeks.
 
 ![Sums over the testing weeks, relative to SAF](legrand-2018-transfer.png)
 
-Change of the sum of weekly mean bounded slowdowns to SAF's, over the testing weeks. Circles: submissions as recorded. Bars and marks: 95 % interval and
-mean over weeks and twenty replays with every submission moved by up to 60 s. w_test is the best single direction of the testing weeks, in hindsight.
+Sums of weekly mean bounded slowdowns over the testing weeks, relative to SAF's. Circles: submissions as recorded. Bars and marks: 95 % interval and mean
+over weeks and twenty replays with every submission moved by up to 60 s. w_test is the best single direction of the testing weeks, in hindsight; xnes3 and
+xnes6 are what the optimiser xNES finds for each week, with three weights and with six.
 
 What differs from the paper, and is known:
 
@@ -101,7 +102,8 @@ Figures 3 and 13 (tau = 10 s, as recorded); training weeks on grey.
 ![Landscapes of weeks](legrand-2018-landscapes.png)
 
 Figure 4: every cell is a mixed policy, lighter is better, with the lowest and highest value above; the two faces of a week have weights of n below and
-above 0. The weight of r grows to the upper left, that of wait to the upper right, and both are 0 in the middle. Dot: w\*.
+above 0. The weight of r grows to the upper left, that of wait to the upper right, and both are 0 in the middle. Dot: w\*. The faces look alike, as n is
+at most 128 and r and wait are thousands of seconds: raw features leave n a say in the very middle alone.
 
 ![xNES against the grid](legrand-2018-search.png)
 

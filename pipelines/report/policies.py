@@ -148,7 +148,7 @@ def figures(study: Study, transfer: pd.DataFrame) -> list[tuple[str, str, bytes,
     drawn = [
         (
             "What is learned, against SAF",
-            "Change of the sum over the testing windows. Circles: submissions as recorded. Bars and marks: mean and 95 % interval over "
+            "Sums over the testing windows, relative to SAF's, on a logarithmic axis. Circles: submissions as recorded. Bars and marks: mean and 95 % interval over "
             "windows and shaken replays; where a circle lies far from its mark, the policy fitted an accident of one replay.",
             policies_plots.sums(transfer, generated),
             "svg+xml",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from pipelines.report.style import INK, MUTED, ImageFormat, encode, figure
 from sim.search.claims import recorded
@@ -111,7 +111,7 @@ def optimised(replays: pd.DataFrame, tau_s: float, unit: str, generated: bool, i
 
 
 def sums(table: pd.DataFrame, generated: bool, image: ImageFormat = "svg") -> bytes:
-    """Draw what policies change to SAF's sum over the testing windows, with intervals.
+    """Draw sums over the testing windows relative to SAF's, with intervals.
 
     ``table`` is that of :func:`sim.search.transfer.sums`. Dots are replays as recorded, lines the intervals of the shaken ones.
     """
@@ -127,12 +127,14 @@ def sums(table: pd.DataFrame, generated: bool, image: ImageFormat = "svg") -> by
             )
             for place, (name, row) in enumerate(rows.iterrows()):
                 colour = COLOURS.get(str(name), MUTED)
-                panel.plot([row["low"], row["high"]], [place, place], color=colour, linewidth=2.2, solid_capstyle="butt")
-                panel.plot(row["relative"], place, "|", color=colour, markersize=9, markeredgewidth=2)
-                panel.plot(row["sum"] / base - 1.0, place, "o", markerfacecolor="white", markeredgecolor=colour, markersize=5)
-            panel.axvline(0.0, color=COLOURS[BASELINE], linewidth=1.2)
-            panel.set(title=f"τ = {tau_s:g} s", xlabel=f"change to {BASELINE}'s sum over the testing windows")
-            panel.xaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+                panel.plot([1 + row["low"], 1 + row["high"]], [place, place], color=colour, linewidth=2.2, solid_capstyle="butt")
+                panel.plot(1 + row["relative"], place, "|", color=colour, markersize=9, markeredgewidth=2)
+                panel.plot(row["sum"] / base, place, "o", markerfacecolor="white", markeredgecolor=colour, markersize=5)
+            panel.axvline(1.0, color=COLOURS[BASELINE], linewidth=1.2)
+            panel.set(title=f"τ = {tau_s:g} s", xlabel=f"sum over the testing windows, relative to {BASELINE}'s", xscale="log")
+            panel.xaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
+            panel.xaxis.set_major_formatter(_PLAIN)
+            panel.xaxis.set_minor_formatter(NullFormatter())
             panel.set_yticks(range(len(order)), order)
             panel.set_ylim(len(order) - 0.4, -0.6)
         return encode(drawing, image)
