@@ -207,5 +207,5 @@ def print_study(study: Any) -> None:
     for tau_s in settings.taus_s:
         which = f"{settings.unit} {spans(settings.split.training)} and {spans(settings.split.testing)}"
         title = f"{study.facts['trace']}: sums of mean bounded slowdowns, τ = {tau_s:g} s, {which}"
-        replace(transfer_table(found, tau_s), title=title).show()
+        replace(transfer_table(found, tau_s, settings.unit), title=title).show()
     claims_table(claims(study.tables, settings)).show()
