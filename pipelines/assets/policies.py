@@ -43,7 +43,7 @@ class PoliciesConfig(dg.Config):
     points: int = Field(default=20, ge=2, le=200, description="Points a dimension of the grid of directions; the paper has 100")
     budget: int = Field(default=300, ge=0, description="Simulations of each search by xNES in a window; 0: no search")
     starvation_s: int = Field(default=200_000, ge=-1, description="Threshold of mixed policies, seconds; -1: none")
-    replicates: int = Field(default=10, ge=0, description="Replays with shaken submissions")
+    replicates: int = Field(default=10, ge=2, description="Replays with shaken submissions")
     seed: int = Field(default=0, ge=0, description="Seed of the first shake")
 
 

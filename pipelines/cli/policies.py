@@ -105,7 +105,7 @@ class _Numbers(click.ParamType):
 )
 @click.option(
     "--replicates",
-    type=click.IntRange(min=0),
+    type=click.IntRange(min=2),
     default=20,
     show_default=True,
     help="Replays with shaken submissions, of which intervals are.",

@@ -113,21 +113,17 @@ def transfer_table(transfer: pd.DataFrame, tau_s: float, unit: str) -> Table:
     for name in order:
         row: Row = [Cell(name, ((_KNOWS[name], ""),)) if name in _KNOWS else name]
         for each in (parts[part][name] for part in parts):
-            below = (
-                () if name == BASELINE else ((f"{change(each['relative'])} {interval(each['low'], each['high'])}", _sure(each)),)
-            )
+            text = f"{change(each['relative'])} {interval(each['low'], each['high'])}"
+            below = () if name == BASELINE else ((text, tone(each["low"], each["high"])),)
             row.append(Cell(number(each["sum"], "ratio"), below))
         row.append("–" if name == BASELINE else probability(parts[TESTING][name]["better"]))
         row.append(f"{parts[TESTING][name]['max_wait_s'] / 3600:,.1f}")
         made.append(row)
     classes = ["baseline" if name == BASELINE else "" for name in order]
-    counted = [f"{part}, {rows[BASELINE]['windows']} {unit}" for part, rows in parts.items()]
+    counts = {part: rows[BASELINE]["windows"] for part, rows in parts.items()}
+    counted = [f"{part}, {count} {unit if count > 1 else unit.removesuffix('s')}" for part, count in counts.items()]
     headings = ["policy", *counted, f"probability of beating {BASELINE}", "longest wait, testing, h"]
     return Table("Transfer", headings, made, classes=classes)
-
-
-def _sure(row: Mapping[str, Any]) -> str:
-    return tone(row["low"], row["high"]) if row["replicates"] > 1 else ""
 
 
 def thresholds_table(study: Study, tau_s: float) -> Table:

@@ -187,7 +187,12 @@ def percent(relative: float) -> str:
 
 
 def probability(share: float) -> str:
-    """Return a share of resamples in per cent, of which there are too few for 0 and 100 %."""
+    """Return a share of resamples in per cent, of which there are too few for 0 and 100 %.
+
+    A dash where there is none.
+    """
+    if share != share:
+        return "–"
     return "below 0.1 %" if share < 0.001 else "above 99.9 %" if share > 0.999 else f"{100 * share:.1f} %"
 
 

@@ -69,6 +69,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.starvation_s not in self.thresholds:
             raise InputError(f"the threshold {self.starvation_s} of mixed policies is none of those of pure ones")
+        if self.replicates < 2:
+            raise InputError(f"{self.replicates} shaken replays tell no chaos: give 2 or more")
 
 
 class Step(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from features.statistics import Ratio, drawn
+from features.statistics import FEWEST_BLOCKS, Ratio, drawn
 from sim.campaigns.policy_frontier import AIM, change
 from sim.search.pure import BASELINE
 
@@ -118,7 +118,7 @@ def sums(
     recorded, all others are replicates; ``policies`` are by default all. Columns: ``tau_s policy part windows sum relative low high better
     replicates max_wait_s``. ``sum`` is that of the recorded replay, ``max_wait_s`` its longest wait; ``relative`` the change of the
     replicates' sums to the baseline's, ``low`` and ``high`` its interval over weeks and replicates, ``better`` the share of resamples
-    in which the sum is below the baseline's, an equal one half. Without replicates they are of the recorded replay, and leave chaos out.
+    in which the sum is below the baseline's, an equal one half. The interval and that share are NaN below 5 windows.
     """
     rows = []
     for tau_s, judged in replays.groupby("tau_s", sort=False):
@@ -163,9 +163,8 @@ class _Cube:
         return _Cube(rows.to_numpy(np.float64).reshape(len(names), len(seeds), -1), names, seeds, table.columns.to_numpy())
 
     def shaken(self, policy: str, numbers: Sequence[int]) -> np.ndarray:
-        """Return the shaken replicates [replicates, numbers], or the recorded one where there are none."""
-        which = self.seeds != RECORDED
-        return self._of(policy, numbers)[which if which.any() else ~which]
+        """Return the shaken replicates, float64 [replicates, numbers]."""
+        return self._of(policy, numbers)[self.seeds != RECORDED]
 
     def recorded(self, policy: str, numbers: Sequence[int]) -> np.ndarray:
         """Return the replay as recorded, float64 [numbers]."""
@@ -178,9 +177,12 @@ class _Cube:
 def better(mine: np.ndarray, theirs: np.ndarray, resamples: int, seed: int) -> float:
     """Return the share of resamples in which ``mine`` sums to less than ``theirs``.
 
-    Both are float64 [replicates, weeks]. A resample draws weeks and replicates with replacement, the same for both; equal sums count half.
+    Both are float64 [replicates, weeks]. A resample draws weeks and replicates with replacement, the same for both; equal sums count
+    half. NaN below ``FEWEST_BLOCKS`` weeks.
     """
     replicates, weeks = mine.shape
+    if weeks < FEWEST_BLOCKS:
+        return float("nan")
     of_weeks, of_seeds = drawn(weeks, resamples, seed), drawn(replicates, resamples, seed + 1)
     gained = ((of_seeds @ (theirs - mine)) * of_weeks).sum(axis=1)
     return float((gained > 0).mean() + (gained == 0).mean() / 2)

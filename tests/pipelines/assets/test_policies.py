@@ -24,7 +24,7 @@ def test_the_group_keeps_tables_and_page_in_its_draft(tmp_path: Path, monkeypatc
     monkeypatch.setattr(assets, "pictures", lambda study, transfer: {"drawn": len(study.tables.landscapes)})
     clean, lake = arriving(jobs=300), Lake(tmp_path / "lake")
     lake.write_clean(clean)
-    config = {"points": 4, "budget": 0, "replicates": 1, "landscapes": [2]}
+    config = {"points": 4, "budget": 0, "replicates": 2, "landscapes": [2]}
     with dg.instance_for_test() as instance:
         instance.add_dynamic_partitions("traces", [NAME])
         done = dg.materialize(
@@ -43,7 +43,7 @@ def test_the_group_keeps_tables_and_page_in_its_draft(tmp_path: Path, monkeypatc
     assert not lake.has(table, NAME), "nothing is seen before it is published"
     versions = lake.versions(f"runtime-{NAME}")
     versions.publish(done.run_id)
-    windows, settings = policies.asked(clean, "weeks", points=4, budget=0, replicates=1, landscapes=(2,))
+    windows, settings = policies.asked(clean, "weeks", points=4, budget=0, replicates=2, landscapes=(2,))
     assert settings.split.training == (1,)
     kept, made = policies.kept_study(lake, clean), policies.study_of(clean, settings, windows)
     pd.testing.assert_frame_equal(recorded(kept.tables.replays, 60.0), recorded(made.tables.replays, 60.0))
@@ -57,7 +57,7 @@ def test_the_group_keeps_tables_and_page_in_its_draft(tmp_path: Path, monkeypatc
 
 def test_the_group_draws_what_the_user_interface_shows() -> None:
     clean = arriving(jobs=300)
-    windows, settings = policies.asked(clean, "weeks", points=4, budget=0, replicates=1)
+    windows, settings = policies.asked(clean, "weeks", points=4, budget=0, replicates=2)
     assert settings.landscapes == settings.split.testing, "of as many as there are"
     study = policies.study_of(clean, settings, windows)
     shown = assets.pictures(study, assets.sums(study.tables.replays, settings.split))
