@@ -25,6 +25,7 @@ from pipelines.ingest.swf import read_swf
 from pipelines.workflows.policy_study import Study, asked, read_study, resumable_study
 from sim import split_windows
 from sim.campaigns.sweep import random_weights, sweep
+from sim.search.division import sweep_by_regions
 from sim.search.pure import WEIGHTS
 
 UNITS = ("weeks", "months")
@@ -103,11 +104,11 @@ def speed(shared: Path) -> None:
     busy = next(week for week in weeks if len(week.jobs) == 743)
     weights = random_weights(20_000)
     for workers in (1, 2):
-        seconds = median_s(lambda: sweep(busy.jobs, weights, procs=trace.procs, workers=workers))  # noqa: B023
-        rate = len(weights) * len(busy.jobs) / seconds / 1e6
-        print(
-            f"20,000 mixed policies, week {busy.number} (743 jobs), {workers} threads: {seconds:.2f} s, {rate:.2f} million jobs/s"
-        )
+        for name, measure in (("each simulated", sweep), ("by regions", sweep_by_regions)):
+            seconds = median_s(lambda: measure(busy.jobs, weights, procs=trace.procs, workers=workers))  # noqa: B023
+            rate = len(weights) * len(busy.jobs) / seconds / 1e6
+            what = f"20,000 mixed policies, week {busy.number} (743 jobs), {name}, {workers} threads"
+            print(f"{what}: {seconds:.2f} s, {rate:.2f} million jobs/s")
 
 
 def main() -> None:

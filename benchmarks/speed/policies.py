@@ -16,9 +16,7 @@ from typing import TypeVar
 import pandas as pd
 
 from benchmarks.common.pages import SHARED
-from benchmarks.papers.legrand2018 import TRACES
-from features.jobs.cleaning import clean
-from pipelines.ingest.swf import read_swf
+from benchmarks.papers.legrand2018 import SOURCES
 from sim import split_windows
 from sim.campaigns.sweep import PreparedSweep, random_weights, sweep
 from sim.search.directions import CUBE, SURFACE, Directions, grid
@@ -27,18 +25,19 @@ from sim.search.landscape import landscape
 from sim.search.optimisers import Search, optimise_weeks
 
 Weeks = list[tuple[int, dict[int, pd.DataFrame]]]
+LAST = {"kth-sp2": 45, "sdsc-sp2": 100}
+"""The last week that the paper takes of each trace."""
 T = TypeVar("T")
 
 
 def weeks_of(shared: Path) -> tuple[Weeks, pd.DataFrame]:
     """Return processors and weeks of each trace, and the week of KTH-SP2 with 743 jobs, crossing ones among them."""
+    traces = {name: SOURCES[name].read(shared) for name in LAST}
     weeks = []
-    for _, file, procs, _, last in TRACES.values():
-        trace = clean(read_swf(shared / "traces" / file), procs)
+    for name, trace in traces.items():
         windows = split_windows(trace.jobs, "weeks").windows
-        weeks.append((trace.procs, {each.number: each.jobs for each in windows if each.number <= last}))
-    trace = clean(read_swf(shared / "traces" / TRACES["kth-sp2"][1]))
-    every = split_windows(trace.jobs, "weeks", skip_first=False, drop="none").windows
+        weeks.append((trace.procs, {each.number: each.jobs for each in windows if each.number <= LAST[name]}))
+    every = split_windows(traces["kth-sp2"].jobs, "weeks", skip_first=False, drop="none").windows
     return weeks, next(each.jobs for each in every if len(each.jobs) == 743)
 
 
