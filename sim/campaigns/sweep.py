@@ -157,6 +157,10 @@ class PreparedSweep:
         ready.work.state.counters[FREE] = self.procs  # also after a simulation that was broken off
         asked = NO_SWEEP._replace(results=results, weights=full, taus_s=self.taus_s, memory=ready.untrained)
         run(ready.settings, ready.jobs, ready.estimates, NO_DEPENDENCIES, *ready.work, ready.memory, 0, asked)
+        self.check(ready)
+
+    def check(self, ready: Ready) -> None:
+        """Raise InputError if the predictor gave an answer that is no number."""
         check_usable(ready.work.state, self._source.name, self.jobs)
 
     def _simulate(self, row: np.ndarray, result: np.ndarray) -> None:

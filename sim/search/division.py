@@ -71,7 +71,8 @@ def division(sweep: PreparedSweep, points: np.ndarray, *, everywhere: bool = Fal
         raise InputError(f"schedules are told apart for MIXED(...)-EASY-<order> on raw features, not for {sweep.policy.scheduler}")
     if rules != Semantics() or sweep.retrained:
         raise InputError("schedules are told apart for passes per second, by predictors that are not retrained")
-    settings, arrays, estimates, work, memory, untrained = sweep.ready(changing=False)
+    ready = sweep.ready(changing=False)
+    settings, arrays, estimates, work, memory, untrained = ready
     features = np.stack([arrays.procs, arrays.requested, arrays.submit], axis=1)
     margin = margins(features, points)
     total, state = len(features), work.state
@@ -86,6 +87,7 @@ def division(sweep: PreparedSweep, points: np.ndarray, *, everywhere: bool = Fal
     while code != FINISHED and simulations != most:
         if code == SIMULATE:
             run(settings, arrays, estimates, NO_DEPENDENCIES, *work, memory, 0, asked)
+            sweep.check(ready)
             features[:, 1] = estimates.order
             simulations += 1
         else:

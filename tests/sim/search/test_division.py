@@ -140,3 +140,8 @@ def test_a_sweep_by_regions_agrees_with_a_sweep(starvation_s: int | None) -> Non
     pd.testing.assert_frame_equal(found, swept, check_exact=True)
     with pytest.raises(InputError, match="3"):
         sweep_by_regions(CROWD, np.ones((2, 6)), procs=LOAD.machine)
+
+
+def test_a_predictor_without_an_answer_is_an_error() -> None:
+    with pytest.raises(InputError, match="no finite number"):
+        division(prepared(predictor="cv-triple(over=exponential,under=exponential,lambda=0)"), grid(6).whole)
