@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from benchmarks.studies import users as study
+from benchmarks.studies import users_page, users_runs
 from features.jobs.cleaning import clean
 from pipelines.ingest.workload import Workload, generate
 from sim.simulate import simulate
@@ -18,7 +18,7 @@ def replays(section: str, users: str, predictor: str, slowdowns: list[float], lo
 
 
 RANKED = [("open", "a", [9.0, 11.0]), ("open", "b", [50.0, 50.5]), ("open", "c", [51.0, 51.5])]
-FOUND = study.means(
+FOUND = users_runs.means(
     pd.concat(
         [replays("ranking", *row, [0.5, 0.52]) for row in RANKED]
         + [replays("ranking", loop, name, [5.0], [0.625]) for loop in ("closed", "semi-open") for name in "abc"]
@@ -27,25 +27,25 @@ FOUND = study.means(
 
 
 def test_ranks_are_by_mean_slowdown_and_ties_by_intervals_that_overlap() -> None:
-    ranks = study.ranks(FOUND, "open")
+    ranks = users_page.ranks(FOUND, "open")
     assert ranks["rank"].to_dict() == {"a": 1, "b": 2, "c": 3}
     # t(1 degree of freedom) is 12.7: 10 +- 12.7, 50.25 +- 3.2, 51.25 +- 3.2
     assert ranks["tied"].to_dict() == {"a": False, "b": False, "c": True}
-    rows = study.ranking_table(FOUND).splitlines()[2:]
+    rows = users_page.ranking_table(FOUND).splitlines()[2:]
     assert rows[2] == "| c | 51.2 ± 3.2 (3 =) | 5.0 ± 0.0 (3 =) | 5.0 ± 0.0 (3 =) | 1,234 ± 0 | 62.5% ± 0.0% |"
 
 
 def test_a_loop_replayed_again_correlates_with_itself_as_far_as_its_intervals_are_apart() -> None:
     alike = FOUND.assign(low=FOUND["mean"] - 500, high=FOUND["mean"] + 500)
-    assert study.again(alike, "ranking", "open")[1] < 0
+    assert users_page.again(alike, "ranking", "open")[1] < 0
     apart = FOUND.assign(low=FOUND["mean"] - 1e-9, high=FOUND["mean"] + 1e-9)
-    assert study.again(apart, "ranking", "open").tolist() == [1.0, 1.0, 1.0]
+    assert users_page.again(apart, "ranking", "open").tolist() == [1.0, 1.0, 1.0]
 
 
 def test_load_is_carried_until_a_share_of_jobs_has_ended_and_waits_delay_it() -> None:
     trace = clean(generate(Workload(jobs=200, procs=16, users=8, load=0.9, seed=3)))
     waited = trace.jobs.assign(wait_s=pd.array([5] * len(trace.jobs), "Int64"))
-    load = study.carried(type(trace)(**{**vars(trace), "jobs": waited}))
+    load = users_runs.carried(type(trace)(**{**vars(trace), "jobs": waited}))
     jobs = simulate(waited, procs=16).jobs
     seconds = jobs["end_s"].max() - jobs["submit_s"].min()
     assert load.loc["open", "all"] == pytest.approx((jobs["procs"] * jobs["runtime_s"]).sum() / (16 * seconds))
@@ -55,16 +55,19 @@ def test_load_is_carried_until_a_share_of_jobs_has_ended_and_waits_delay_it() ->
 def test_a_campaign_on_a_small_trace_fills_every_table(monkeypatch) -> None:
     trace = clean(generate(Workload(jobs=200, procs=16, users=8, load=0.9, seed=3)))
     waited = trace.jobs.assign(wait_s=pd.array([5] * len(trace.jobs), "Int64"))
-    traces = dict.fromkeys(study.TRACES, type(trace)(**{**vars(trace), "jobs": waited}))
-    monkeypatch.setattr(study, "PREDICTORS", dict.fromkeys(("requested", "requested*2", "clairvoyant"), "requested"))
+    traces = dict.fromkeys(users_runs.TRACES, type(trace)(**{**vars(trace), "jobs": waited}))
+    monkeypatch.setattr(users_runs, "PREDICTORS", dict.fromkeys(("requested", "requested*2", "clairvoyant"), "requested"))
     kth = traces["KTH-SP2"]
-    parts = [study.loads(traces, 2, None), *(make(kth, 2, None) for make in (study.ranking, study.by_halves, study.choices))]
-    table = study.means(pd.concat(parts, ignore_index=True))
-    text = study.page(traces, table, study.carried(kth), 2)
+    parts = [
+        users_runs.loads(traces, 2, None),
+        *(make(kth, 2, None) for make in (users_runs.ranking, users_runs.by_halves, users_runs.choices)),
+    ]
+    table = users_runs.means(pd.concat(parts, ignore_index=True))
+    text = users_page.page(traces, table, users_runs.carried(kth), 2)
     assert text.count("| KTH-SP2 | EASY | closed |") == 1
     assert "wait 5 s on average" in text
     assert text.count("| `closed(rule=max)` |") == 1
     assert text.count("| requested*2 |") == 1
     assert "a constant, the request doubled, by " in text
     assert text.count("| second half | ") == 1
-    assert study.picture(table).startswith(b"\x89PNG")
+    assert users_page.picture(table).startswith(b"\x89PNG")
