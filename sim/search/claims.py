@@ -175,13 +175,13 @@ def _sum(row: Mapping[str, Any]) -> str:
 
 
 def changed(row: Mapping[str, Any]) -> str:
-    """Format the change of a row of :func:`sim.search.transfer.sums` with its interval, if any."""
+    """Format the change in a row of ``sim.search.transfer.sums``, with its interval, if any."""
     reach = "" if pd.isna(row["low"]) else f" [{percent(row['low'])}, {percent(row['high'])}]"
     return f"{percent(row['relative'])} %{reach}"
 
 
 def percent(relative: float) -> str:
-    """Format a relative change in whole per cent with its sign, without sign where it rounds to zero."""
+    """Format a relative change in whole per cent with its sign; 0 has none."""
     whole = round(100 * relative)
     return f"{whole:+d}".replace("-", "\N{MINUS SIGN}") if whole else "0"
 
