@@ -12,10 +12,11 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeAlias
 
 import numpy as np
 
@@ -29,6 +30,8 @@ from sim.search.division import sweep_by_regions
 from sim.search.pure import WEIGHTS
 
 UNITS = ("weeks", "months")
+Studies: TypeAlias = Mapping[str, Mapping[str, Study]]
+"""Studies by trace and unit."""
 
 
 @dataclass(frozen=True)

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from PIL import Image
 from scipy.stats import spearmanr
 
 from benchmarks.common.pages import STUDIES, made_by
 from benchmarks.common.tables import Table, markdown, write_page
-from benchmarks.papers.legrand2018 import SOURCES
-from pipelines.report import campaign_plots, policies_plots
+from benchmarks.papers.legrand2018 import SOURCES, Studies
+from benchmarks.papers.legrand2018_pictures import PAPER_TAU, pictures, weekly
 from pipelines.report.policies import spans
-from pipelines.report.style import figure
 from pipelines.storage.atomic import replacing
 from pipelines.workflows.policy_study import Study
 from sim.search.claims import BARELY, HOLDS, changed, claims, percent, probability, pure_sums, recorded
 from sim.search.pure import BASELINE, PURE, THRESHOLDS, USUAL
-from sim.search.study import FEATURES, GREEDY, ORACLE, TRAINED
-from sim.search.transfer import RECORDED, TESTING, TRAINING, Split, by_policy, sums
+from sim.search.study import GREEDY, ORACLE, TRAINED
+from sim.search.transfer import TESTING, TRAINING, Split, by_policy, sums
 
-Studies = Mapping[str, Mapping[str, Study]]
-"""Studies by trace and unit."""
 PAGE = STUDIES / "legrand-2018.md"
-PAPER_TAU, FITTING_TAU = 10.0, 60.0
-"""What the paper states, and what its sums fit."""
+FITTING_TAU = 60.0
+"""What the paper's sums fit."""
 OURS = {"w*_oracle": ORACLE, "w*_train": TRAINED, "w_greedy": GREEDY}
 """The paper's names of what is learned, in the table of published numbers."""
 LONGEST = (
@@ -46,8 +41,6 @@ LONGEST = (
 )
 """Job and runtime in seconds, of the paper's table 7."""
 
-_COLOURS = 128
-"""Colours of a picture: half the bytes, and no difference to the eye."""
 HEAD = r"""# Do the results of Legrand et al. (2018) come out?
 
 Legrand, Trystram & Zrigui, "Adapting batch scheduling to workload characteristics: what can we expect from online learning?" (Inria report 9212,
@@ -341,74 +334,6 @@ def months(studies: Mapping[str, Study]) -> list[str]:
     headings = ["trace", "τ, s", "training", "testing", USUAL, BASELINE, TRAINED, GREEDY, ORACLE, "w_train to SAF, shaken"]
     beats = f"w_train surely beats SAF {' and '.join(said)}." if said else "Nowhere does w_train surely beat SAF."
     return [f"{MONTHS_TOLD} {beats}", "", markdown(headings, rows, keys=2, left=headings[-1:]), ""]
-
-
-def pictures(studies: Studies) -> dict[str, bytes]:
-    """Return every picture by its file's name, both traces one above the other."""
-    drawn: dict[str, list[bytes]] = {}
-    for name in SOURCES:
-        study, by_month = studies[name]["weeks"], studies[name]["months"]
-        replays, settings = study.tables.replays, study.settings
-        unit = f"week of {SOURCES[name].title}"
-        pure = {f"{tau_s:g}": recorded(replays, tau_s)[list(PURE)] for tau_s in settings.taus_s}
-        transfer = sums(replays, settings.split, seed=settings.seed)
-        for kind, image in (
-            ("pure", campaign_plots.boxes({float(tau): table for tau, table in pure.items()}, BASELINE, False, "png")),
-            ("pure", policies_plots.best_pure(replays, PAPER_TAU, unit, False, "png")),
-            ("transfer", policies_plots.sums(transfer, False, "png")),
-            ("weeks", policies_plots.by_window(replays, PAPER_TAU, settings.split, unit, False, image="png")),
-            ("search", policies_plots.optimised(replays, PAPER_TAU, unit, False, "png")),
-            ("landscapes", policies_plots.landscapes(study.tables.landscapes, study.tables.chosen, PAPER_TAU, "weeks", False)),
-            (
-                "months",
-                policies_plots.by_window(
-                    by_month.tables.replays,
-                    PAPER_TAU,
-                    by_month.settings.split,
-                    f"month of {SOURCES[name].title}",
-                    False,
-                    image="png",
-                ),
-            ),
-        ):
-            drawn.setdefault(kind, []).append(titled(SOURCES[name].title, image))
-    return {f"legrand-2018-{kind}.png": stacked(images, _COLOURS) for kind, images in drawn.items()}
-
-
-def titled(title: str, image: bytes) -> bytes:
-    """Return a PNG with a line of text above it."""
-    below = Image.open(io.BytesIO(image))
-    with figure(below.width / 160, 0.3, generated=False) as drawing:
-        drawing.subplots().set_axis_off()
-        drawing.text(0.005, 0.5, title, fontsize=12, fontweight="bold", va="center")
-        buffer = io.BytesIO()
-        drawing.savefig(buffer, format="png", dpi=160)
-    return stacked([buffer.getvalue(), image])
-
-
-def stacked(images: Sequence[bytes], colours: int = 0) -> bytes:
-    """Return PNGs one above the other as one, with so many ``colours`` at most; 0: all."""
-    parts = [Image.open(io.BytesIO(image)).convert("RGB") for image in images]
-    whole = Image.new("RGB", (max(part.width for part in parts), sum(part.height for part in parts)), "white")
-    top = 0
-    for part in parts:
-        whole.paste(part, (0, top))
-        top += part.height
-    buffer = io.BytesIO()
-    (whole.quantize(colours) if colours else whole).save(buffer, format="png", optimize=True)
-    return buffer.getvalue()
-
-
-def weekly(studies: Studies) -> pd.DataFrame:
-    """Return the data behind the pictures: every policy in every window as recorded, with the weights of what was chosen."""
-    parts = []
-    for name, units in studies.items():
-        for unit, study in units.items():
-            rows = study.tables.replays[study.tables.replays["seed"] == RECORDED].drop(columns="seed")
-            rows = rows.merge(study.tables.chosen, on=["week", "policy", "tau_s"], how="left")
-            parts.append(rows.assign(trace=SOURCES[name].title, unit=unit))
-    columns = ["trace", "unit", "week", "policy", "tau_s", "mean_bounded_slowdown", "max_wait_s", *FEATURES, "equal"]
-    return pd.concat(parts)[columns].astype({"equal": "Int64"})
 
 
 def write(studies: Studies, shared: Path) -> None:

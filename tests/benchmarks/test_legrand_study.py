@@ -12,6 +12,7 @@ from PIL import Image
 
 from benchmarks.common.tables import tables
 from benchmarks.papers import legrand2018_page as page
+from benchmarks.papers.legrand2018_pictures import stacked, titled
 from pipelines.workflows.policy_study import Study
 from sim.search.pure import PURE, THRESHOLDS
 from sim.search.study import Settings, Tables
@@ -80,7 +81,7 @@ def test_pictures_are_stacked_under_the_name_of_their_trace() -> None:
         Image.fromarray(np.zeros((height, width, 3), np.uint8)).save(buffer, format="png")
         return buffer.getvalue()
 
-    whole = Image.open(io.BytesIO(page.stacked([page.titled("T", png(320, 50)), png(400, 30)])))
+    whole = Image.open(io.BytesIO(stacked([titled("T", png(320, 50)), png(400, 30)])))
     assert whole.size == (400, 48 + 50 + 30)
     assert np.asarray(whole)[47:98, :320].min() == 0
     assert (np.asarray(whole)[60, 330:] == 255).all()
