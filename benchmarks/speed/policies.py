@@ -1,7 +1,8 @@
-"""Measure the search of the space of mixed policies: the whole grid, xNES, many policies of one week.
+"""Measure the search of mixed policies: the whole grid, xNES, many policies of one week.
 
-``python -m benchmarks.speed.policies`` needs the traces under ``--shared``. Weeks are those of Legrand, Trystram & Zrigui (2018): 45 of
-KTH-SP2 and 100 of SDSC-SP2. Seconds are wall time with ``--workers`` threads, after compilation; CPU seconds beside them.
+``python -m benchmarks.speed.policies`` needs the traces under ``--shared``. Weeks are those of Legrand, Trystram & Zrigui
+(2018): 45 of KTH-SP2 and 100 of SDSC-SP2. Seconds are wall time with ``--workers`` threads, after compilation; CPU seconds
+beside them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ T = TypeVar("T")
 
 
 def weeks_of(shared: Path) -> tuple[Weeks, pd.DataFrame]:
-    """Return processors and weeks of each trace, and the week of KTH-SP2 with 743 jobs, crossing ones among them."""
+    """Return processors and weeks of each trace, and a busy week.
+
+    The busy one is that of KTH-SP2 with 743 jobs, crossing ones among them.
+    """
     traces = {name: SOURCES[name].read(shared) for name in LAST}
     weeks = []
     for name, trace in traces.items():

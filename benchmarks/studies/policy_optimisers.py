@@ -1,8 +1,8 @@
-"""Compare optimisers of mixed policies, and what the paper leaves open about them: does each find the best of the grid, how soon?
+"""Compare optimisers of mixed policies: do they find the best of the grid, and how soon?
 
-``python -m benchmarks.studies.policy_optimisers`` prints the page docs/studies/policy-optimisers.md, ``--write`` makes it. Legrand,
-Trystram & Zrigui (2018) name xNES and a penalty, and not its size, the start, the step, the budget or the stopping. Needs the traces
-under ``--shared``.
+``python -m benchmarks.studies.policy_optimisers`` prints the page docs/studies/policy-optimisers.md, ``--write`` makes it.
+Legrand, Trystram & Zrigui (2018) name xNES and a penalty, and not its size, the start, the step, the budget or the stopping.
+Needs the traces under ``--shared``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ FIRST = 3
 
 
 class Week(NamedTuple):
-    """A prepared week, and the least bounded slowdown on the two grids and on the surface of scaled weights."""
+    """A prepared week, and its least bounded slowdown on three grids."""
 
     name: str
     sweep: PreparedSweep
@@ -95,7 +95,10 @@ def searched(weeks: list[Week], search: Search, dimensions: int, scaled: bool, w
 
 
 def row(weeks: list[Week], found: list[list[Found]]) -> list[str]:
-    """Return a line of the table: excess over the best of the surface grid, searches that reach it after so many simulations."""
+    """Return a line of the table.
+
+    Excess over the best of the surface grid, and how many searches reach that after so many simulations.
+    """
     excess = [made.value / week.surface - 1 for week, all_made in zip(weeks, found, strict=True) for made in all_made]
     reached = [made.reached(week.surface * (1 + 1e-9)) for week, all_made in zip(weeks, found, strict=True) for made in all_made]
     shares = [np.mean([each is not None and each <= after for each in reached]) for after in AFTER]

@@ -1,6 +1,7 @@
 """Sweeps: thousands of mixed policies or scores on one workload.
 
-They take about the time of simulating. Legrand, Trystram & Zrigui (JSSPP 2018) search the space of weights week by week; that takes 10^5 to 10^6 simulations.
+They take about the time of simulating. Legrand, Trystram & Zrigui (JSSPP 2018) search the space of weights week by week; that
+takes 10^5 to 10^6 simulations.
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ def random_weights(count: int, features: int = 3, seed: int = 0) -> np.ndarray:
 
 
 class Ready(NamedTuple):
-    """What the kernel needs for simulations in one thread; the memory of the predictor, and how it begins ``untrained``."""
+    """What the kernel needs for simulations in one thread.
+
+    ``untrained`` is the memory of the predictor as it begins.
+    """
 
     settings: Settings
     jobs: Jobs
@@ -130,9 +134,9 @@ class PreparedSweep:
         return results, time.perf_counter() - began
 
     def ready(self, changing: bool) -> Ready:
-        """Return what the kernel needs in this thread; ``changing`` if the order of waiting jobs can change.
+        """Return what the kernel needs in this thread.
 
-        Made once; a simulation leaves it as the next one needs it.
+        ``changing``: the order of waiting jobs can change. Made once; a simulation leaves it as the next one needs it.
         """
         held: dict[bool, Ready] = self._mine.__dict__.setdefault("ready", {})
         if changing not in held:
@@ -199,12 +203,12 @@ def sweep(
 ) -> pd.DataFrame:
     """Return the metrics of ``policy`` with other weights or parameters, a row for each.
 
-    Columns: ``mean_wait_s mean_bounded_slowdown awf_s p2sf_s max_wait_s``; with several ``tau_s`` a column of bounded slowdown each,
-    ``mean_bounded_slowdown_10`` and so on. ``policy`` and predictor as :class:`PreparedSweep` takes them; ``weights`` are those of
-    ``MIXED``, [policies, 3 or 6] on (n, r, wait[, r/n, expansion, r n]), or the parameters of ``SCORE``, [policies, parameters].
-    ``workers`` threads, by default one a core, share the workload; ``progress(done, policies)`` is called from this thread.
-    ``attrs["simulate_s"]`` of the result is the wall time of simulating and measuring alone, summed over threads. Results and
-    errors are otherwise those of :func:`sim.simulate`.
+    Columns: ``mean_wait_s mean_bounded_slowdown awf_s p2sf_s max_wait_s``; with several ``tau_s`` a column of bounded slowdown
+    each, ``mean_bounded_slowdown_10`` and so on. ``policy`` and predictor as :class:`PreparedSweep` takes them; ``weights`` are
+    those of ``MIXED``, [policies, 3 or 6] on (n, r, wait[, r/n, expansion, r n]), or the parameters of ``SCORE``, [policies,
+    parameters]. ``workers`` threads, by default one a core, share the workload; ``progress(done, policies)`` is called from
+    this thread. ``attrs["simulate_s"]`` of the result is the wall time of simulating and measuring alone, summed over threads.
+    Results and errors are otherwise those of :func:`sim.simulate`.
     """
     taus_s = np.atleast_1d(np.asarray(tau_s, np.float64)).tolist()
     prepared = PreparedSweep(jobs, procs=procs, policy=policy, clock=clock, taus_s=taus_s)

@@ -1,7 +1,7 @@
-"""Convex cones of weights in three dimensions, cut by half-spaces, in whole numbers and hence exactly.
+"""Cut convex cones of weights in three dimensions by half-spaces, exactly.
 
-A cone is the list of its sides in cyclic order: a side is an integer normal h, and inside is h w >= 0. The corner behind a side
-is the ray on which it meets the next one, the cross product of the two.
+All numbers are whole. A cone is the list of its sides in cyclic order: a side is an integer normal h, and inside is h w >= 0.
+The corner behind a side is the ray on which it meets the next one, the cross product of the two.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ MOST_SIDES = 1024
 
 
 class Cone(NamedTuple):
-    """One cone: int64 [1] number of sides (0: it is empty), [MOST_SIDES, 3] normals and corners, and room to work in.
+    """One cone, int64, and room to work in.
 
-    ``fresh`` [MOST_SIDES] tells the sides that :func:`cut` has added.
+    ``size`` [1] is its number of sides, 0 if it is empty; normals ``side`` and ``corner`` [MOST_SIDES, 3]. ``fresh``
+    [MOST_SIDES] tells the sides that :func:`cut` has added.
     """
 
     size: np.ndarray

@@ -1,8 +1,9 @@
 """A division of all weights into cones of the same schedule, one schedule at a time.
 
-Cones not looked at yet lie on a stack. Weights inside the uppermost are simulated, the cone of their schedule is cut out of it, and
-what remains of it, in pieces that are cones again, goes back on the stack. Given points, such as a grid of directions, go along:
-each belongs to the cone it lies in, until it lies inside that of a schedule. A point on a border, where a tie decides, is set aside.
+Cones not looked at yet lie on a stack. Weights inside the uppermost are simulated, the cone of their schedule is cut out of it,
+and what remains of it, in pieces that are cones again, goes back on the stack. Given points, such as a grid of directions, go
+along: each belongs to the cone it lies in, until it lies inside that of a schedule. A point on a border, where a tie decides,
+is set aside.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ class Regions(NamedTuple):
     """The state of a division.
 
     On the stack: normals ``side`` int64 [room, 3] of cones, each from ``first`` int64 [room + 1] on, with the points
-    ``order[begin:end]``. The ``points`` float64 [points, 3]: the ``order`` in which they lie, and of each its ``region``, -1 if none,
-    and ``margin`` float64, within which rounding may decide; ``border`` lists those so near to a border. Of each schedule found: its
-    ``weights`` float64 [most, 3]; ``corner`` float64 [room, 3] of its cone, on the sphere of the L1 norm, from ``outline`` int64
-    [most + 1] on. ``everywhere``: cones without points count, too.
+    ``order[begin:end]``. The ``points`` float64 [points, 3]: the ``order`` in which they lie, and of each its ``region``, -1 if
+    none, and ``margin`` float64, within which rounding may decide; ``border`` lists those so near to a border. Of each schedule
+    found: its ``weights`` float64 [most, 3]; ``corner`` float64 [room, 3] of its cone, on the sphere of the L1 norm, from
+    ``outline`` int64 [most + 1] on. ``everywhere``: cones without points count, too.
     """
 
     counts: np.ndarray
@@ -54,7 +55,10 @@ class Regions(NamedTuple):
 
 @kernel
 def divide(weights, simulated, replay, regions, cone, rest, piece):
-    """Note what was ``simulated`` with ``weights`` [3], if anything; write the next weights, and say what is needed."""
+    """Note what was simulated, write the next weights, and return what is needed.
+
+    ``weights`` [3] are those that were ``simulated``, if any were, then the next ones.
+    """
     counts = regions.counts
     if simulated:
         take_up(cone, regions)
@@ -94,7 +98,7 @@ def take_up(cone, regions):
 
 @kernel
 def choose_inside(cone, missed, weights):
-    """Write weights inside the cone: its centre at first, then nearer to one corner and another."""
+    """Write weights inside the cone: its centre, then nearer to one corner and another."""
     for axis in range(3):
         weights[axis] = 0.0
     size = cone.size[0]
@@ -108,7 +112,7 @@ def choose_inside(cone, missed, weights):
 
 @kernel
 def miss(regions):
-    """Set the simulated point aside, or count the weights, as they lie inside no cone of a schedule."""
+    """Set the simulated point aside, or count the weights: they found no cone."""
     counts = regions.counts
     top = counts[STACK] - 1
     counts[MISSED] += 1
@@ -126,7 +130,7 @@ def miss(regions):
 
 @kernel
 def lacks_room(cone, regions):
-    """Tell whether the pieces that remain around ``cone``, or its outline, may not fit in the arrays."""
+    """Tell whether the pieces around ``cone``, or its outline, may not fit in the arrays."""
     counts = regions.counts
     pieces = 0
     for i in range(cone.size[0]):
@@ -159,7 +163,10 @@ def note_region(weights, cone, regions):
 
 @kernel
 def put_back(cone, rest, piece, regions):
-    """Put back on the stack what remains of the uppermost cone around ``cone``, in pieces; give the points inside their region."""
+    """Put back what remains of the uppermost cone around ``cone``, in pieces.
+
+    The points inside ``cone`` get their region.
+    """
     counts = regions.counts
     take_up(rest, regions)
     top = counts[STACK] - 1
@@ -184,9 +191,9 @@ def put_back(cone, rest, piece, regions):
 
 @kernel
 def set_apart(a, b, c, begin, end, regions):
-    """Order the points so that those inside a half-space come first, those outside last; set those on its border aside.
+    """Order points: first those inside a half-space, last those outside.
 
-    Return where the first end and the last begin.
+    Those on its border are set aside. Return where the first end and the last begin.
     """
     order, counts = regions.order, regions.counts
     inside, at, beyond = begin, begin, end

@@ -1,4 +1,4 @@
-"""Which weights make the same schedule: replay one that a mixed policy made, and note all that its weights decided.
+"""Find which weights make the same schedule, by a replay of one that a mixed policy made.
 
 Under EASY with an order behind that no weight changes, weights matter only through the job at the head of the queue. A pass starts
 jobs from the head, stops at the first that does not fit, gives it the reservation, and starts others behind it. Where the order of
@@ -20,10 +20,11 @@ HUGE = 1 << 62
 
 
 class Replay(NamedTuple):
-    """A schedule: the jobs, int64 [jobs]; their features int64 [jobs, 3], which the weights multiply; how it went.
+    """A schedule, and room to replay it.
 
-    ``start`` by job, ``begun`` and ``ended`` the jobs in the order of starts and ends. ``machine`` processors, ``starvation`` seconds.
-    Room to work in: ``key`` float64 and ``line`` [jobs], the waiting jobs in order of submission, and the slots of ``now`` [NOW].
+    The jobs, int64 [jobs], and their ``features`` int64 [jobs, 3], which the weights multiply. ``start`` by job, ``begun`` and
+    ``ended`` the jobs in the order of starts and ends. ``machine`` processors, ``starvation`` seconds. Room to work in: ``key``
+    float64 and ``line`` [jobs], the waiting jobs in order of submission, and the slots of ``now`` [NOW].
     """
 
     submit: np.ndarray
@@ -70,7 +71,7 @@ def stands_before(job, head, replay):
 
 @kernel
 def same_schedule(weights, replay, cone):
-    """Cut ``cone`` down to the weights that make the same schedule, which ``weights`` [3] made."""
+    """Cut ``cone`` down to the weights that make the schedule which ``weights`` [3] made."""
     jobs, now = len(replay.submit), replay.now
     for job in range(jobs):
         f = replay.features[job]
@@ -192,7 +193,7 @@ def compare(replay, cone):
 
 @kernel
 def first_to_wait_starves(replay):
-    """Tell whether one of the jobs that wait on starves: such jobs come first, in order of submission."""
+    """Tell whether a job that waits on starves: such jobs come first, as submitted."""
     i = 0
     while replay.start[replay.line[i]] == replay.now[TIME]:
         i += 1

@@ -1,4 +1,4 @@
-"""The schedules that all mixed policies of three weights make, or those of a grid of directions, each found once.
+"""Find the schedules that mixed policies of three weights make, with few simulations.
 
 Simulating one direction tells the cone of all directions with the same schedule (:mod:`sim.kernel.same_schedule`): on a busy week
 a grid of 948,000 directions takes some 20,000 simulations, with the same results.
@@ -59,12 +59,12 @@ class Division(NamedTuple):
 
 
 def division(sweep: PreparedSweep, points: np.ndarray, *, everywhere: bool = False, most: int | None = None) -> Division:
-    """Find the schedules of all ``points``, weights [points, 3] on (n, r, wait), and which point has which.
+    """Find the schedules of all ``points``, and which point has which.
 
-    Of whole weights ties are ties; of others they go by the rounding of scores, as in every simulation. With ``everywhere`` those of
-    all other directions are found, too. After ``most`` simulations the rest is left out. ``sweep`` must be of
-    ``MIXED(...)-EASY-<order>`` on raw features with one reservation, per second and without timed passes; InputError for any other,
-    and for features too large to be exact.
+    Points are weights [points, 3] on (n, r, wait). Of whole weights ties are ties; of others they go by the rounding of scores,
+    as in every simulation. With ``everywhere`` those of all other directions are found, too. After ``most`` simulations the
+    rest is left out. ``sweep`` must be of ``MIXED(...)-EASY-<order>`` on raw features with one reservation, per second and
+    without timed passes; InputError for any other, and for features too large to be exact.
     """
     plan, rules = sweep.plan, semantics(sweep.policy.semantics)
     if plan.order.name != "MIXED" or plan.order.standardised or plan.algorithm != "EASY" or plan.reservations > 1:
@@ -113,9 +113,10 @@ def division(sweep: PreparedSweep, points: np.ndarray, *, everywhere: bool = Fal
 
 
 def margins(features: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Return how near to 0 the difference of two scores must be for rounding to decide its sign, float64 [points].
+    """Return how near to 0 rounding decides the sign of a difference of scores.
 
-    0 for whole weights. InputError where the whole numbers of their scores or of cones would be too large to be exact.
+    float64 [points]; 0 for whole weights. InputError where the whole numbers of their scores or of cones would be too large to
+    be exact.
     """
     largest = features.max(axis=0).astype(np.float64)
     if 6 * largest.prod() >= EXACT_INT:
@@ -180,9 +181,10 @@ def sweep_by_regions(
     tau_s: float | Sequence[float] = TAU_S,
     workers: int | None = None,
 ) -> pd.DataFrame:
-    """Return what :func:`sim.campaigns.sweep.sweep` returns for ``weights`` [policies, 3], with fewer simulations.
+    """Return what :func:`sim.campaigns.sweep.sweep` returns, with fewer simulations.
 
-    For policies that :func:`division` takes; it pays off for thousands on one workload. ``workers`` threads share the octants.
+    ``weights`` [policies, 3] are on (n, r, wait). For policies that :func:`division` takes; it pays off for thousands on one
+    workload. ``workers`` threads share the octants.
     """
     sweep = PreparedSweep(
         jobs, procs=procs, policy=policy, clock=clock, taus_s=np.atleast_1d(np.asarray(tau_s, np.float64)).tolist()

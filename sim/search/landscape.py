@@ -33,14 +33,14 @@ class Landscape:
     found: Division
 
     def table(self) -> pd.DataFrame:
-        """Return a row for each direction: ``n r wait`` on the sphere of the L1 norm, and its metrics."""
+        """Return a row for each direction: ``n r wait``, of norm L1 1, and its metrics."""
         metrics = self.schedules.drop(columns=list(AXES)).iloc[self.found.region].reset_index(drop=True)
         return pd.concat([pd.DataFrame(self.directions.weights, columns=list(AXES)), metrics], axis=1)
 
     def best(self, metric: str) -> pd.Series:
-        """Return the row of :meth:`table` with the least ``metric``, and ``directions``: the number of those that reach it.
+        """Return the row of :meth:`table` with the least ``metric``.
 
-        Of those in the largest region the first.
+        ``directions`` is the number of those that reach it. Of those in the largest region the first.
         """
         values = self.schedules[metric].to_numpy()[self.found.region]
         least = np.flatnonzero(values == values.min())
@@ -60,10 +60,11 @@ def landscape(
     clock: Clock = TRACE_SECONDS,
     taus_s: Sequence[float] = (TAU_S,),
 ) -> Landscape:
-    """Return what each of ``directions``, by default the surface grid of the paper, does to ``jobs``.
+    """Return what each of ``directions`` does to ``jobs``.
 
-    The values are those that simulating each direction gives, exactly, and most of them are never simulated. ``policy`` and errors
-    as :func:`sim.search.division.division`. This thread computes them; several may.
+    By default these are the surface grid of the paper. The values are those that simulating each direction gives, exactly, and
+    most of them are never simulated. ``policy`` and errors as :func:`sim.search.division.division`. This thread computes them;
+    several may.
     """
     directions = grid() if directions is None else directions
     sweep = PreparedSweep(jobs, procs=procs, policy=policy, clock=clock, taus_s=taus_s)
@@ -77,9 +78,10 @@ def measured_schedules(sweep: PreparedSweep, found: Division) -> pd.DataFrame:
 
 
 def faces(table: pd.DataFrame, metric: str, pixels: int = 100) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``metric`` of a landscape's table as two images [r, wait], n <= 0 and n >= 0, as the paper's figure 4.
+    """Return ``metric`` of a landscape's table as two images, as the paper's figure 4.
 
-    Both axes go from -1 to 1; a pixel holds the mean of its directions, NaN where there is none, as outside of |r| + |wait| <= 1.
+    They are [r, wait], of n <= 0 and of n >= 0. Both axes go from -1 to 1; a pixel holds the mean of its directions, NaN where
+    there is none, as outside of |r| + |wait| <= 1.
     """
     if pixels < 2:
         raise InputError(f"an image of {pixels} pixels: must be at least 2")

@@ -35,13 +35,12 @@ Objective = Callable[[np.ndarray], np.ndarray]
 class Search:
     """How to search.
 
-    ``budget`` simulations at most. ``population`` policies a generation, by default the library's, 4 + floor(3 ln dimensions). A
-    search starts at a random point of the sphere with standard deviation ``step``. It starts again at another where the library says
-    that it has converged or diverged, or no weight of a generation differs by more than ``closest``, until the budget is used up.
+    ``budget`` simulations at most. ``population`` policies a generation, by default the library's, 4 + floor(3 ln dimensions).
+    A search starts at a random point of the sphere with standard deviation ``step``. It starts again at another where the
+    library says that it has converged or diverged, or no weight of a generation differs by more than ``closest``, until the
+    budget is used up.
 
-    Over 18 weeks of SDSC-SP2 and KTH-SP2 and three seeds each, xNES with three raw weights ends 1.0 % above the best direction of
-    the surface grid on average, and reaches it in 57 % of searches; with ``closest`` 0.0001, so without new starts, 3.2 % and 37 %.
-    Penalties 0 to 10, steps 0.25 to 2 and populations of 7 to 30 lie between 1.7 % and 7.3 %, CMA-ES at 4.2 %, random search at 1.9 %.
+    The study docs/studies/policy-optimisers.md shows what other values give.
     """
 
     method: str = "xnes"
@@ -54,9 +53,10 @@ class Search:
 
 @dataclass(frozen=True)
 class Found:
-    """The best weights of a search, float64 [dimensions] on the sphere of the L1 norm, and their value without the penalty.
+    """The best weights of a search, and their value without the penalty.
 
-    ``values`` float64 [simulations]: those of all policies tried, in order; ``starts``: how often the search began.
+    ``weights`` float64 [dimensions] are of norm L1 1. ``values`` float64 [simulations]: those of all policies tried, in order;
+    ``starts``: how often the search began.
     """
 
     weights: np.ndarray
@@ -160,9 +160,9 @@ def optimise_weeks(
     scale: np.ndarray | None = None,
     workers: int | None = None,
 ) -> dict[int, Found]:
-    """Find the weights of least mean bounded slowdown for each of ``weeks``, jobs by number, in ``workers`` threads.
+    """Find the weights of least mean bounded slowdown for each week.
 
-    A week's search depends on ``seed`` and its number alone.
+    ``weeks`` are jobs by number, which ``workers`` threads share. A week's search depends on ``seed`` and its number alone.
     """
 
     def one(number: int) -> Found:
