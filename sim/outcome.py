@@ -31,7 +31,7 @@ from sim.kernel.state import CLAMPED, ENDED, EVENTS, MOST_SKIPS, UNUSABLE, Estim
 from sim.machine.failures import NO_FAILURES, Failures
 from sim.machine.nodes import NO_LAYOUT, NO_REQUESTS, Nodes
 from sim.names import PLANNERS, PLANNING, Scheduler
-from sim.planner import PlanLog, Searches, Sizes, as_planner, no_planner, pool_as_cluster, queues
+from sim.planner import PlanLog, Planned, Searches, as_planner, no_planner, pool_as_cluster, queues
 from sim.planning import PlanRS
 from sim.policy import Policy, applied, kernel_settings
 from sim.prepare import (
@@ -191,17 +191,15 @@ def planned_nodes(
     """Return fresh arrays of the nodes that jobs run on, and of what plans there."""
     jobs, arrays = workload.jobs, workload.arrays
     nodes = scratch.nodes(*machine, given.dependencies.row if workload.waits is not None else np.arange(len(jobs)))
-    planner = as_planner(
+    planned = Planned(
         plan.plan_rs or plan.orig_bf,
-        nodes,
-        given.arrays,
-        given.estimates,
-        Sizes(int(arrays.user.max(initial=-1)) + 1, min(len(jobs), 2 * workload.procs)),
+        users=int(arrays.user.max(initial=-1)) + 1,
+        running=min(len(jobs), 2 * workload.procs),
         pool=pool,
         tells=tells,
-        queue=queues(plan.orig_bf, jobs, arrays.requested) if plan.orig_bf else np.zeros(0, np.int64),
-        scratch=scratch,
+        queue=queues(plan.orig_bf, jobs, arrays.requested) if plan.orig_bf else _NONE,
     )
+    planner = as_planner(planned, nodes, given.arrays, given.estimates, scratch)
     return nodes, planner
 
 

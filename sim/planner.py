@@ -55,86 +55,52 @@ def pool_as_cluster(procs: int, arrays: Jobs) -> OnClusters:
     return OnClusters(layout, Requests(one, arrays.procs[:, None].copy(), none, none, none, one, no_limits, no_limits))
 
 
-class Sizes(NamedTuple):
-    """How many users there are, and how many jobs can run at a time."""
+class Planned(NamedTuple):
+    """What is planned, by which ``rule``, for so many ``users`` and at most so many ``running`` jobs.
 
-    users: int
-    running: int
+    ``pool``: the nodes are one pool of processors. ``tells``: changes of planned starts are logged. OrigBF also needs the
+    ``queue`` of each row.
+    """
+
+    rule: PlanRS | OrigBF | None = None
+    users: int = 0
+    running: int = 0
+    pool: bool = False
+    tells: bool = False
+    queue: np.ndarray = np.zeros(0, np.int64)
 
 
-def as_planner(
-    rule: PlanRS | OrigBF | None,
-    nodes: Nodes,
-    arrays: Jobs,
-    estimates: Estimates,
-    sizes: Sizes,
-    *,
-    pool: bool,
-    tells: bool,
-    queue: np.ndarray,
-    scratch: Scratch,
-) -> Planner:
+def as_planner(planned: Planned, nodes: Nodes, arrays: Jobs, estimates: Estimates, scratch: Scratch) -> Planner:
     """Return fresh arrays of a planner on ``nodes``.
 
-    The smallest that do where there is no ``rule`` and nothing is told.
-    ``pool``: the nodes are one pool of processors. ``tells``: changes of planned starts are logged. OrigBF also needs its ``queue`` [rows].
+    The smallest that do where there is no rule and nothing is told.
     """
+    rule, tells = planned.rule, planned.tells
     clusters = len(nodes.first) - 1
     jobs = len(arrays.submit) if rule is not None or tells else 0
-    users = sizes.users if rule is not None else 0
-    searched = isinstance(rule, PlanRS)
+    users = planned.users if rule is not None else 0
     size, limits = nodes.free.shape, nodes.left.shape
-    states = max(1, min(MOST_KEPT, jobs * searched, KEPT_TABLES // max(nodes.free.size + nodes.left.size, 1)))
     take = scratch.take
-
-    numbers = np.zeros(NUMBERS, np.int64)
-    numbers[POOL], numbers[TELLS], numbers[WHOLE] = pool, tells, tells
-    spare = nodes
-    if isinstance(rule, OrigBF):
-        numbers[EVERY], numbers[THRESHOLD], numbers[HALF_LIFE] = rule.reorder, rule.threshold, round(3600 * rule.decay)
-        numbers[KEEPS] = rule.reservations == "kept"
-        numbers[WHOLE] = tells or numbers[KEEPS]
-    if isinstance(rule, PlanRS):
-        numbers[EVERY], numbers[WIDTH], numbers[BOUND] = rule.every_s, rule.width == "sqrt", rule.bound
-        numbers[LEAST] = 0 if rule.bound == 0 else UNIT // (FINE if rule.width == "sqrt" else 1)
-        if not pool:
-            held = len(nodes.node)
-            spare = nodes._replace(
-                cluster=take("spare cluster", len(nodes.cluster)),
-                held=take("spare held", len(nodes.held)),
-                node=take("spare node", held),
-                chunk=take("spare chunk", held),
-            )
-    kept = Kept(
-        states=np.zeros(clusters, np.int64),
-        time=take("kept time", states, clusters),
-        run=take("kept run", states, clusters),
-        size=take("kept size", states, clusters),
-        place=take("kept place", states, clusters),
-        heap=take("kept heap", clusters, KEPT_HEAP if searched else 1),
-        free=take("kept free", states, *size),
-        left=take("kept left", states, *limits),
-    )
     stamp, told = take("stamp", jobs), take("told", jobs)
     stamp[:] = 0
     told[:] = -1
     lines = 2 * jobs + 2 if tells else 0
     return Planner(
-        numbers=numbers,
+        numbers=_numbers(rule, planned.pool, tells),
         jobs=arrays,
         fit=estimates.fit,
         nodes=nodes,
-        spare=spare,
+        spare=nodes if planned.pool or not isinstance(rule, PlanRS) else _spare(nodes, scratch),
         size=np.zeros(clusters, np.int64),
         order=take("planned order", clusters, jobs),
         at=take("planned at", jobs),
         stamp=stamp,
-        ends=take("planned ends", clusters, sizes.running + 1),
+        ends=take("planned ends", clusters, planned.running + 1),
         heap=take("planned heap", jobs),
         room=take("planned room", jobs),
         free=take("planned free", *size),
         left=take("planned left", *limits),
-        kept=kept,
+        kept=_kept(nodes, jobs if isinstance(rule, PlanRS) else 0, scratch),
         scale=take("scale", jobs),
         rate=take("rate", jobs, dtype=np.float64),
         slowdown=take("slowdown", jobs),
@@ -144,7 +110,7 @@ def as_planner(
         usage=np.zeros(users + 1),
         inverse=np.zeros(users + 1),
         claim=claims(rule.usage, nodes) if rule is not None else np.zeros(0),
-        queue=queue,
+        queue=planned.queue,
         present=np.zeros(users + 1, np.int64),
         told=told,
         told_nodes=take("told nodes", jobs),
@@ -153,11 +119,52 @@ def as_planner(
     )
 
 
+def _numbers(rule: PlanRS | OrigBF | None, pool: bool, tells: bool) -> np.ndarray:
+    """Return the settings of a planner, by the names of :mod:`sim.kernel.planning_seats`."""
+    numbers = np.zeros(NUMBERS, np.int64)
+    numbers[POOL], numbers[TELLS], numbers[WHOLE] = pool, tells, tells
+    if isinstance(rule, OrigBF):
+        numbers[EVERY], numbers[THRESHOLD], numbers[HALF_LIFE] = rule.reorder, rule.threshold, round(3600 * rule.decay)
+        numbers[KEEPS] = rule.reservations == "kept"
+        numbers[WHOLE] = tells or numbers[KEEPS]
+    if isinstance(rule, PlanRS):
+        numbers[EVERY], numbers[WIDTH], numbers[BOUND] = rule.every_s, rule.width == "sqrt", rule.bound
+        numbers[LEAST] = 0 if rule.bound == 0 else UNIT // (FINE if rule.width == "sqrt" else 1)
+    return numbers
+
+
+def _spare(nodes: Nodes, scratch: Scratch) -> Nodes:
+    """Return ``nodes`` with places of their own, on which a search tries plans."""
+    held = len(nodes.node)
+    return nodes._replace(
+        cluster=scratch.take("spare cluster", len(nodes.cluster)),
+        held=scratch.take("spare held", len(nodes.held)),
+        node=scratch.take("spare node", held),
+        chunk=scratch.take("spare chunk", held),
+    )
+
+
+def _kept(nodes: Nodes, searched: int, scratch: Scratch) -> Kept:
+    """Return room for what a search over so many jobs keeps."""
+    clusters, take = len(nodes.first) - 1, scratch.take
+    states = max(1, min(MOST_KEPT, searched, KEPT_TABLES // max(nodes.free.size + nodes.left.size, 1)))
+    return Kept(
+        states=np.zeros(clusters, np.int64),
+        time=take("kept time", states, clusters),
+        run=take("kept run", states, clusters),
+        size=take("kept size", states, clusters),
+        place=take("kept place", states, clusters),
+        heap=take("kept heap", clusters, KEPT_HEAP if searched else 1),
+        free=take("kept free", states, *nodes.free.shape),
+        left=take("kept left", states, *nodes.left.shape),
+    )
+
+
 def no_planner(nodes: Nodes) -> Planner:
     """Return the planner of an algorithm that is none, on ``nodes``."""
     nothing = np.zeros(0, np.int64)
     jobs, estimates = Jobs(*[nothing] * 5), Estimates(*[nothing] * 3)
-    return as_planner(None, nodes, jobs, estimates, Sizes(0, 0), pool=False, tells=False, queue=nothing, scratch=Scratch())
+    return as_planner(Planned(), nodes, jobs, estimates, Scratch())
 
 
 QUEUES_S = (3600, 7200, 86400, 2 * 86400, 4 * 86400, 7 * 86400, 14 * 86400, 61 * 86400)
