@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from benchmarks.common.pages import STUDIES, made_by
 from benchmarks.common.tables import markdown
 from benchmarks.papers.legrand2018_learned import (
+    COMPARED,
     FRESH_SEED,
     FRESH_SHAKE_S,
     LOOK_SEED,
@@ -25,15 +26,19 @@ from benchmarks.papers.legrand2018_learned import (
     WITH,
     WITHOUT,
     Study,
+    before,
+    measured,
 )
-from features.jobs.shaking import SHAKE_S
+from features.jobs.shaking import SHAKE_S, moves, shaken
 from pipelines.report.style import INK, encode, figure
 from pipelines.storage.atomic import replacing
 from sim.campaigns.window_comparison import over_windows
+from sim.campaigns.windows import split_windows
 from sim.search.learned import FAMILIES, STARVATION_S, TAUS_S, follow_the_best
+from sim.search.learned_weights import index_s
 
 PAGE = "learned-policies"
-BOTH = "Both traces"
+BOTH, OTHER_TREES = "Both traces", "other trees"
 _OWN = ("without predictions", "with predictions")
 OTHER_REPLICATES = 6
 """Replicates of other thresholds, of other shakes, and of the untouched trace."""
@@ -154,8 +159,33 @@ def looked(study: Study) -> Part:
             "",
         ]
     lines += [f"## {BOTH}, testing weeks", "", *_of_both(study, part), ""]
+    study.say("other trees")
+    part.tables[OTHER_TREES] = _of_other_trees(study)
     part.text = "\n".join(lines)
     return part
+
+
+def _of_other_trees(study: Study) -> pd.DataFrame:
+    """Compare the policy learned on both traces with weights by trees of another seed, on the testing weeks."""
+    scores = {"SAF": (COMPARED["SAF"], False), "learned": (str(study.learned("weight", tuple(SPLITS)).iloc[0]["score"]), True)}
+    looks = []
+    for at, (name, split) in enumerate(SPLITS.items()):
+        trace = study.trace(name)
+        jobs = before(trace, split.testing)
+        weight = study.weights(name, jobs, split.testing.start, seed=1)
+        index = index_s(jobs["requested_s"].to_numpy(np.float64), weight)
+        rows = []
+        for window in split_windows(jobs, "weeks").windows:
+            for replicate in range(OTHER_REPLICATES) if window.number in split.testing else ():
+                by_s = moves(len(window.jobs), SHAKE_S if replicate else 0, LOOK_SEED + 1000 * window.number + replicate)
+                moved, order = shaken(window.jobs, by_s)
+                found = measured(moved, index[window.rows[order]], trace, scores, (STARVATION_S,))
+                rows += [row | {"window": window.number + 1000 * at, "seed": replicate} for row in found]
+        looks.append(pd.DataFrame(rows).assign(trace=split.title, semantics="per-second", correction="requested"))
+    looks.append(pd.concat(looks, ignore_index=True).assign(trace=BOTH))
+    told = [compared(look.astype({"starvation_s": "Int64"})).assign(trace=look["trace"].iloc[0]) for look in looks]
+    table = pd.concat(told, ignore_index=True)
+    return table[(table["policy"] == "learned") & (table["tau_s"] == TAUS_S[0])]
 
 
 def _of_both(study: Study, part: Part) -> list[str]:
@@ -237,7 +267,7 @@ def verdict(found: Part) -> str:
         return table.set_index("policy").loc[policy]
 
     def told(policy: str, titles: Sequence[str], tau_s: float = TAUS_S[0]) -> str:
-        return ", ".join(f"{_interval(row(title, policy, tau_s))} on {title}" for title in titles)
+        return ", ".join(f"{_interval(row(title, policy, tau_s))} on {_plain(title)}" for title in titles)
 
     def days(title: str, policy: str) -> str:
         return f"{row(title, policy)['max_wait_s'] / DAY_S:.2f}"
@@ -246,16 +276,32 @@ def verdict(found: Part) -> str:
     failed = [title for title in names if title not in met]
     waits = " and ".join(f"{days(title, joint)} days ({days(title, 'SAF')}) on {title}" for title in names[:2])
     titles = [*names, UNTOUCHED.title]
+    other = found.tables[OTHER_TREES].set_index("trace")
+    trees = ", ".join(f"{_interval(other.loc[title])} on {_plain(title)}" for title in names)
+    ratios = [row(BOTH, joint)["ratio"], row(f"{BOTH}, fresh", joint)["ratio"], other.loc[BOTH, "ratio"]]
+    seen, shakes, seeds = (f"{1 - ratio:.1%}" for ratio in ratios)
+    held = all(ratio <= 0.9 for ratio in ratios)
     points = [
         f"**Without predictions nothing learned beats SAF:** {told('learned without predictions', names[:2])}.",
         f"**With predictions, learned on the training weeks of both traces:** {told(joint, names)}; with tau 60 s {told(joint, names, TAUS_S[1])}.",
-        f"At least 10 % below SAF with an interval clear of it: met on {' and '.join(met) or 'none'}, **not met on {' and '.join(failed) or 'none'}**.",
+        f"10 % below SAF with an interval clear of it: at the look yes on {_all(met)}, **no on {_all(failed)}**.",
+        f"Other shakes, ten times as far: {told(joint, [f'{each}, fresh' for each in titles])}.",
+        f"Weights by other trees, drawn by another seed: {trees}.",
         f"Learned on the weeks of one trace alone, with predictions: {told('learned with predictions', names[:2])}.",
-        f"Its longest wait is a little longer than SAF's: {waits}, SAF's in brackets. That part of the target is missed.",
-        f"Other shakes, ten times as far, weaken it: {told(joint, [f'{each}, fresh' for each in titles])}.",
+        f"Its longest wait is longer than SAF's: {waits}, SAF's in brackets. That part of the target is missed too.",
         f"On the trace that took no part it is {_interval(row(UNTOUCHED.title, joint))}, which is not shown to differ from SAF.",
     ]
-    return "\n".join(f"* {point}" for point in points)
+    answer = "Yes, by 10 %" if held else "A little, and not by 10 % for sure"
+    said = f"**{answer}.** Over the testing weeks of both traces a rule of predicted weights is {seen} below SAF at the one look, {shakes} with other shakes"
+    return f"{said} and {seeds} with other trees.\n\n" + "\n".join(f"* {point}" for point in points)
+
+
+def _all(titles: Sequence[str]) -> str:
+    return " and ".join(map(_plain, titles)) or "none"
+
+
+def _plain(title: str) -> str:
+    return title.removesuffix(", fresh").replace(BOTH, "both together")
 
 
 def draw(part: Part) -> bytes:
@@ -280,7 +326,7 @@ def _panel(axes: Axes, title: str, told: pd.DataFrame) -> None:
     axes.axvline(0.9, color=INK, linewidth=0.8, linestyle=":")
     axes.set_yticks(places, [_short(each) for each in main["policy"]], fontsize=7)
     axes.set_title(title)
-    axes.set_xlabel("sum of weekly mean bounded slowdowns, SAF = 1")
+    axes.set_xlabel("sum relative to SAF")
 
 
 def _short(policy: str) -> str:
@@ -350,8 +396,8 @@ WHY = """## Why not more
 """
 NOT_SHOWN = """## What it does not show
 
-* Three learned policies were looked at on each trace, beside those of theory. Their intervals are not widened for that.
-
+* Three learned policies were looked at on each trace, beside those of theory. Their intervals are not widened for that, and
+  contain chaos of submissions, not of the trees' seed.
 * Before this protocol about 17,000 policies were tried on training weeks by hand and by search, to find which features are
   worth a family. None saw a testing week.
 * **Replicates** are shakes of the submissions; the first is as recorded. **Replicates won** is the share of them with a lower
