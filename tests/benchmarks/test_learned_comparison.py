@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.papers.learned_page import bandit, compared
+from benchmarks.papers.learned_comparison import bandit, compared
 from benchmarks.papers.legrand2018_learned import SPLITS, before
 from features.clock import WEEK_S
 
