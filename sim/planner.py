@@ -56,7 +56,9 @@ def pool_as_cluster(procs: int, arrays: Jobs) -> OnClusters:
 
 
 class Planned(NamedTuple):
-    """What is planned, by which ``rule``, for so many ``users`` and at most so many ``running`` jobs.
+    """What is planned, and by which ``rule``.
+
+    For so many ``users`` and at most so many ``running`` jobs.
 
     ``pool``: the nodes are one pool of processors. ``tells``: changes of planned starts are logged. OrigBF also needs the
     ``queue`` of each row.
