@@ -77,6 +77,8 @@ def said(*command):
 if __name__ == "__main__":
     with open(sys.argv[1], encoding="utf-8") as file:
         policy = json.load(file)
+    if "r" in policy["features"] and policy["predictor"] != "requested":
+        sys.exit(f"{sys.argv[1]}: its r is not the requested time: {policy['features']['r']['meaning']}")
     _, free, _, procs = map(float, said("sinfo", "-h", "-o", "%C")[0].split("/"))
     queue = said("squeue", "-h", "--states=PENDING", "-o", "%A|%C|%l|%V|%Q")
     for job, priority in priorities(policy, dict.fromkeys(queue), procs, free, time.time()):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -10,9 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from pipelines.storage.policies import read_policy
 from tests.sim.test_scores import Written, formulas
 
-EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "examples" / "slurm_priorities.py"), run_name="example")
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+SCRIPT, LEARNED = EXAMPLES / "slurm_priorities.py", EXAMPLES / "learned-kth-sp2.json"
+EXAMPLE = runpy.run_path(str(SCRIPT), run_name="example")
 NOW = time.mktime((2024, 5, 1, 18, 30, 0, 0, 0, -1))
 WAITING = [
     "7|4|1-00:00:00|2024-05-01T10:00:00|500",
@@ -39,6 +44,16 @@ def order(formula: str, parameters: dict[str, float] | None = None) -> list[str]
     assert values == sorted(set(values), reverse=True)
     assert 0 < min(values) <= max(values) < 2**32
     return [job for job, _ in found]
+
+
+def test_a_policy_of_predictions_is_refused() -> None:
+    done = subprocess.run([sys.executable, SCRIPT, LEARNED], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"{LEARNED}: its r is not the requested time: index of the job's expected weight")
+    policy = read_policy(LEARNED)
+    assert policy.behind == "-EASY(plans=requested)-SPF"
+    assert policy.evidence is not None
+    assert not policy.evidence.clear
 
 
 def test_the_smallest_score_goes_first_and_ties_by_submission() -> None:
