@@ -67,7 +67,7 @@ def weeks_that_matter(shared: Path, workers: int) -> list[Week]:
     for name, numbers in WEEKS.items():
         trace = SOURCES[name].read(shared)
         windows = split_windows(trace.jobs, "weeks").windows
-        asked += [(f"{trace.name} {each.number}", each.jobs, trace.procs) for each in windows if each.number in numbers]
+        asked += [(f"{SOURCES[name].title} {each.number}", each.jobs, trace.procs) for each in windows if each.number in numbers]
     directions = (grid(), grid(reading=CUBE), grid(reading=SURFACE, scale=(1000, 10, 1)))
 
     def one(name: str, jobs: pd.DataFrame, procs: int) -> Week | None:
