@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from benchmarks.common.pages import STUDIES, made_by
 from benchmarks.common.tables import markdown
 from benchmarks.papers.learned_comparison import bandit, compared
+from benchmarks.papers.learned_policy import EXAMPLES, policy_of
 from benchmarks.papers.legrand2018_learned import (
     COMPARED,
     FRESH_SEED,
@@ -32,6 +33,7 @@ from benchmarks.papers.legrand2018_learned import (
 from features.jobs.shaking import SHAKE_S, moves, shaken
 from pipelines.report.style import INK, encode, figure
 from pipelines.storage.atomic import replacing
+from pipelines.storage.policies import write_policy
 from sim.campaigns.windows import split_windows
 from sim.search.learned import FAMILIES, STARVATION_S, TAUS_S
 from sim.search.learned_weights import index_s
@@ -49,6 +51,7 @@ class Part:
     """Text of the page, and the tables behind it by name."""
 
     text: str = ""
+    trials: int = 0
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
 
 
@@ -86,7 +89,7 @@ def training(study: Study) -> Part:
     windows = sum(int(run["simulations"].iloc[0]) for run in runs) + int(scores["simulations"].sum())
     lines.append(f"These took {trials:,} trials, a policy on training weeks each, and {windows:,} simulated weeks.")
     every = pd.concat([table.assign(family=key[1]) for key, table in validated.items()], ignore_index=True)
-    return Part("\n".join(lines), {"families": every, "scores": scores})
+    return Part("\n".join(lines), trials, {"families": every, "scores": scores})
 
 
 def _ratio(table: pd.DataFrame) -> str:
@@ -299,7 +302,7 @@ def _short(policy: str) -> str:
 
 
 def write(study: Study, learned: Part, found: Part) -> None:
-    """Write the page, its picture and its data."""
+    """Write the page, its picture and its data, and the policy learned on both traces as a file for each."""
     head = HEAD.format(replicates=REPLICATES, shake=SHAKE_S, made=made_by(NAME)).replace("@@VERDICT@@", verdict(found))
     text = "\n".join([head, "## Training", "", TRAINED, "", learned.text, "", found.text, "", WHY, "", NOT_SHOWN])
     (STUDIES / f"{PAGE}.md").write_text(text, encoding="utf-8")
@@ -307,6 +310,9 @@ def write(study: Study, learned: Part, found: Part) -> None:
     rows = pd.concat(found.tables.values(), ignore_index=True)
     with replacing(STUDIES / "data" / f"{PAGE}.csv") as unfinished:
         rows.round(5).to_csv(unfinished, index=False)
+    score = str(study.learned("weight", tuple(SPLITS)).iloc[0]["score"])
+    for name in SPLITS:
+        write_policy(EXAMPLES / f"learned-{name}.json", policy_of(name, score, rows.round(5), learned.trials))
 
 
 HEAD = """# Does a learned order of the queue beat SAF?
