@@ -20,6 +20,7 @@ from models.runtime.dispatch import OUTSIDE, TABLE
 from models.runtime.memory import Memory
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor
 from sim.choices import Choices, room_for
+from sim.estimates import Foreknown, as_predictor, told_quantiles
 from sim.harm import as_scenarios
 from sim.kernel.loop import CHOOSE, DECIDE, DONE, NEVER, PAUSE, RETRAIN, SEARCH, Settings
 from sim.kernel.planning_seats import Planner
@@ -34,18 +35,7 @@ from sim.names import PLANNERS, PLANNING, Scheduler
 from sim.planner import PlanLog, Planned, Searches, as_planner, no_planner, pool_as_cluster, queues
 from sim.planning import PlanRS
 from sim.policy import Policy, applied, kernel_settings
-from sim.prepare import (
-    NO_DEPENDENCIES,
-    NO_SWEEP,
-    Foreknown,
-    Inputs,
-    OnClusters,
-    Prepared,
-    as_predictor,
-    inputs,
-    scoring_of,
-    told_quantiles,
-)
+from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, OnClusters, Prepared, inputs, scoring_of
 from sim.python_predictor import Conversation
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -123,7 +113,7 @@ def outcome(
     """Simulate without tables, for campaigns of thousands of short simulations.
 
     As :func:`sim.simulate`, on the jobs as recorded, without shaking. ``tells``: with the ``plans`` of a scheduler that makes them.
-    ``known`` is the predictor as :func:`sim.prepare.as_estimates` returns it, where it was made before.
+    ``known`` is the predictor as :func:`sim.estimates.as_estimates` returns it, where it was made before.
     """
     if len(failures.time_s):
         workload = failing(workload, failures)

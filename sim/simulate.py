@@ -11,13 +11,13 @@ from features.clock import Clock
 from features.errors import InputError
 from features.jobs.shaking import moves
 from models.runtime.protocol import Predictor
+from sim.estimates import as_predictor
 from sim.kernel.scratch import Scratch
 from sim.kernel.start_decision import StartDecision
 from sim.machine.failures import NO_FAILURES, Failures
 from sim.machine.nodes import Description
 from sim.outcome import TRACE_SECONDS, Progress, outcome
 from sim.policy import Policy
-from sim.prepare import as_predictor
 from sim.replays import as_replay, check_scaled
 from sim.schedule import Schedule, as_schedule
 from sim.shaken import check_seed, in_order, restored, seeded

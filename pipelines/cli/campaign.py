@@ -32,7 +32,8 @@ from pipelines.cli.options import (
 )
 from pipelines.cli.progress import shown_progress
 from pipelines.cli.simulate import fitted, say_dependencies, say_users, table_files
-from sim.campaigns.campaign import Campaign, check_policies, threads
+from sim.campaigns.campaign import Campaign, check_policies
+from sim.campaigns.maps import threads
 from sim.campaigns.windows import CROSSING, DROP_RULES, LENGTHS_S, Windows, split_windows
 from sim.metrics.schedule_metrics import TAU_S
 

@@ -21,7 +21,8 @@ from models.runtime.protocol import TablePredictor
 from pipelines.storage.journal import Journal, Kind
 from pipelines.storage.parquet import write_parquet
 from pipelines.storage.provenance import code_version
-from sim.campaigns.campaign import Campaign, Map, Progress, predictor_name, run_campaign
+from sim.campaigns.campaign import Campaign, Progress, predictor_name, run_campaign
+from sim.campaigns.maps import Map
 from sim.campaigns.points import Point, Row
 from sim.campaigns.windows import Windows
 from sim.machine.description import Machine

@@ -16,8 +16,8 @@ from models.runtime.dispatch import tells_quantiles
 from models.runtime.protocol import CompiledPredictor, Predictor
 from pipelines.storage.lake import Lake
 from sim.campaigns.campaign import Campaign, campaign_schedules, predictor_name
+from sim.estimates import as_predictor
 from sim.history_starts import history_starts
-from sim.prepare import as_predictor
 from sim.schedule import Schedule, recorded, schedule_table
 from sim.shaken import moved_by_seed
 

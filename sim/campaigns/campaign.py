@@ -7,10 +7,8 @@ the trace (the kernel holds no lock), one process, or a cluster. Results come ba
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -26,14 +24,16 @@ from features.jobs.scaling import scaled
 from features.jobs.shaking import moves
 from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
+from sim.campaigns.maps import Map, threads
 from sim.campaigns.points import Group, Point, Row, Setting, Stopped, TraceTable, evaluate_points, grouped, scratch, simulate_points
 from sim.campaigns.windows import Window, Windows, split_windows
+from sim.estimates import check_answerable
 from sim.kernel.state import Jobs
 from sim.machine.nodes import Description
 from sim.metrics.schedule_metrics import TAU_S
 from sim.outcome import TRACE_SECONDS, outcome
 from sim.policy import Policy
-from sim.prepare import Prepared, check_answerable, check_machine, counted, kernel_columns, on_clusters, prepare
+from sim.prepare import Prepared, check_machine, counted, kernel_columns, on_clusters, prepare
 from sim.replays import Replay, as_replay, check_scaled
 from sim.schedule import Schedule
 from sim.shaken import check_seed
@@ -100,36 +100,6 @@ def points(campaign: Campaign, windows: Windows) -> list[Point]:
         )
     ]
     return [Point(window.number, policy) for window in windows.windows for policy in policies]
-
-
-Map: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
-"""Applies a picklable function to groups of points, as the builtin does; results may come in any order. A cluster's fits as it is.
-
-The function carries the trace: a map over processes does well to send groups in chunks, or the function once.
-"""
-
-
-def serial(function: Callable[[Any], Any], groups: Sequence[Any]) -> Iterable[Any]:
-    """Compute one group after the other, in this thread."""
-    return map(function, groups)
-
-
-def threads(workers: int | None = None) -> Map:
-    """Return a map over ``workers`` threads, by default one a core, in order of completion.
-
-    An error cancels what has not begun. Only the kernel runs in parallel, so long simulations gain most. In more than one thread
-    ``simulate_s`` includes waiting for the interpreter.
-    """
-
-    def run(function: Callable[[Any], Any], groups: Sequence[Any]) -> Iterator[Any]:
-        with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-            try:
-                for future in as_completed([pool.submit(function, group) for group in groups]):
-                    yield future.result()
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
-
-    return run
 
 
 def run_campaign(

@@ -18,6 +18,7 @@ from features.clock import Clock
 from features.errors import InputError
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.campaigns.windows import Window
+from sim.estimates import Foreknown, as_estimates, as_predictor
 from sim.kernel.scratch import Scratch
 from sim.machine.nodes import Description
 from sim.metrics.predictability import predicted_start_error_s
@@ -25,7 +26,7 @@ from sim.metrics.satisfaction import UserJobs
 from sim.metrics.schedule_metrics import as_columns, measure, slowdowns
 from sim.outcome import Outcome, outcome
 from sim.policy import Policy
-from sim.prepare import Foreknown, Prepared, as_estimates, as_predictor
+from sim.prepare import Prepared
 from sim.replays import Replay, as_replay
 from sim.schedule import IDENTITY as SCHEDULE_IDENTITY
 from sim.schedule import Schedule, as_schedule

@@ -6,11 +6,9 @@ takes 10^5 to 10^6 simulations.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,7 +20,9 @@ from features.errors import InputError
 from models.runtime.dispatch import OUTSIDE
 from models.runtime.memory import Memory
 from models.runtime.protocol import CompiledPredictor
+from sim.campaigns.maps import threads
 from sim.choices import room_for
+from sim.estimates import as_estimates, as_predictor, planned_by
 from sim.kernel.loop import Settings
 from sim.kernel.orders import NO_WEIGHTS
 from sim.kernel.run import MEASURED, SUMS, measured, run, sums_of
@@ -32,7 +32,7 @@ from sim.metrics.schedule_metrics import TAU_S
 from sim.names import with_numbers
 from sim.outcome import TRACE_SECONDS, check_usable, load_kernel, outcome
 from sim.policy import Policy, applied, kernel_settings
-from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, as_estimates, as_predictor, inputs, planned_by, prepare, scoring_of
+from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, inputs, prepare, scoring_of
 
 MIXED = Policy("MIXED(1,0,0)-EASY-SPF")
 """The default policies of a sweep, those of Legrand, Trystram & Zrigui."""
@@ -220,27 +220,13 @@ def sweep(
         return len(results[first]), took
 
     begins = range(0, len(full), _CHUNK)
-    seconds = _in_threads(chunk, begins, workers, len(full), progress)
+    done, seconds = 0, 0.0
+    for policies, took in threads(workers)(chunk, begins):
+        done, seconds = done + policies, seconds + took
+        if progress is not None:
+            progress(done, len(full))
     metrics = prepared.table(
         np.concatenate([results[first] for first in begins]) if len(full) else np.empty((0, prepared.sums_of_each))
     )
     metrics.attrs["simulate_s"] = seconds
     return metrics
-
-
-def _in_threads(
-    chunk: Callable[[int], tuple[int, float]],
-    begins: Sequence[int],
-    workers: int | None,
-    total: int,
-    progress: Callable[[int, int], None] | None,
-) -> float:
-    """Run all chunks; return the sum of their seconds."""
-    done, seconds = 0, 0.0
-    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        for each in as_completed([pool.submit(chunk, first) for first in begins]):
-            policies, took = each.result()
-            done, seconds = done + policies, seconds + took
-            if progress is not None:
-                progress(done, total)
-    return seconds

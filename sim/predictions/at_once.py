@@ -14,10 +14,11 @@ import pandas as pd
 
 from features.clock import Clock
 from models.runtime.protocol import ORDER, CompiledPredictor, OnlinePredictor, Predictor
+from sim.estimates import as_estimates, as_predictor, told_quantiles, whole_seconds
 from sim.kernel.at_once import walk
 from sim.kernel.state import Jobs
 from sim.outcome import TRACE_SECONDS
-from sim.prepare import as_estimates, as_predictor, prepare, told_quantiles, whole_seconds
+from sim.prepare import prepare
 from sim.schedule import Schedule, schedule_table
 
 AT_ONCE = "at-once"

@@ -6,9 +6,7 @@ a grid of 948,000 directions takes some 20,000 simulations, with the same result
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +14,7 @@ import pandas as pd
 
 from features.clock import Clock
 from features.errors import InputError
+from sim.campaigns.maps import threads
 from sim.campaigns.sweep import MIXED, PreparedSweep
 from sim.kernel.cones import new_cone
 from sim.kernel.orders import NO_WEIGHTS
@@ -201,6 +200,5 @@ def sweep_by_regions(
         found = division(sweep, points[rows])
         sums[rows] = found.sums[found.region]
 
-    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        list(pool.map(one, np.unique(octant).tolist()))
+    list(threads(workers)(one, np.unique(octant).tolist()))
     return sweep.table(sums)

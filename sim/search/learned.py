@@ -8,9 +8,7 @@ shrinks towards it. Testing weeks never enter: :func:`copies` is given the range
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import cmaes
@@ -20,6 +18,7 @@ import pandas as pd
 from features.clock import DAY_S, WEEK_S, Clock
 from features.errors import InputError
 from features.jobs.shaking import moves, shaken
+from sim.campaigns.maps import threads
 from sim.campaigns.sweep import PreparedSweep
 from sim.policy import Policy
 from sim.scores import Score, score
@@ -172,9 +171,13 @@ class Training:
         column = f"mean_bounded_slowdown_{tau_s:g}"
         self.trials += len(parameters)
         self.simulations += len(parameters) * len(chosen)
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            each = pool.map(lambda at: self._sweeps[at].measure(parameters)[column].to_numpy(np.float64), chosen.tolist())
-            return np.column_stack(list(each))
+        found = np.empty((len(parameters), len(chosen)))
+
+        def one(place: int) -> None:
+            found[:, place] = self._sweeps[chosen[place]].measure(parameters)[column]
+
+        list(threads()(one, range(len(chosen))))
+        return found
 
     def objective(self, of: str, chosen: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """Return the function of parameters [policies, parameters] to minimise.

@@ -7,9 +7,7 @@ policy is a direction, the penalty only keeps the norm near 1. Its size, start, 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +16,7 @@ from cmaes import CMA, XNES
 
 from features.clock import Clock
 from features.errors import InputError
+from sim.campaigns.maps import threads
 from sim.campaigns.sweep import MIXED, PreparedSweep, random_weights
 from sim.kernel.run import SLOWDOWNS
 from sim.metrics.schedule_metrics import TAU_S
@@ -165,10 +164,10 @@ def optimise_weeks(
     ``weeks`` are jobs by number, which ``workers`` threads share. A week's search depends on ``seed`` and its number alone.
     """
 
-    def one(number: int) -> Found:
+    def one(number: int) -> tuple[int, Found]:
         sweep = PreparedSweep(weeks[number], procs=procs, policy=policy, clock=clock, taus_s=(tau_s,))
         mixed = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
-        return optimise(slowdown(sweep), dimensions, search, seed=mixed, scale=scale)
+        return number, optimise(slowdown(sweep), dimensions, search, seed=mixed, scale=scale)
 
-    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        return dict(zip(weeks, pool.map(one, weeks), strict=True))
+    found = dict(threads(workers)(one, list(weeks)))
+    return {number: found[number] for number in weeks}

@@ -7,10 +7,8 @@ optimisers, a landscape, and replays of what was chosen, as recorded and with sh
 from __future__ import annotations
 
 import base64
-import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -20,6 +18,7 @@ import pandas as pd
 
 from features.errors import InputError
 from features.jobs.shaking import SHAKE_S, moves, shaken
+from sim.campaigns.maps import threads
 from sim.campaigns.policy_frontier import AIM
 from sim.campaigns.sweep import MIXED, PreparedSweep
 from sim.campaigns.windows import Window, Windows
@@ -194,19 +193,14 @@ class _Pool:
         """Return the records of ``stage`` by window, in the order of ``numbers``."""
         steps = [Step(stage, number) for number in numbers]
         self.before += sum(step in self.known for step in steps)
-        with ThreadPoolExecutor(self.workers or os.cpu_count() or 1) as pool:
-            try:
-                waiting = {pool.submit(function, step.window): step for step in steps if step not in self.known}
-                for future in as_completed(waiting):
-                    step = waiting[future]
-                    self.known[step] = future.result()
-                    self.before += 1
-                    if self.finished is not None:
-                        self.finished(step, self.known[step])
-                    if self.progress is not None:
-                        self.progress(self.before, self.total)
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+        missing = [step for step in steps if step not in self.known]
+        for step, record in threads(self.workers)(lambda step: (step, function(step.window)), missing):
+            self.known[step] = record
+            self.before += 1
+            if self.finished is not None:
+                self.finished(step, record)
+            if self.progress is not None:
+                self.progress(self.before, self.total)
         return {step.window: self.known[step] for step in steps}
 
 

@@ -17,7 +17,7 @@ from pipelines.cli import cli
 from pipelines.ingest.canonical import write_canonical
 from pipelines.ingest.workload import Workload, generate
 from sim import Campaign, campaign_schedules, evaluate, run_campaign, simulate
-from sim.campaigns.campaign import serial
+from sim.campaigns.maps import serial
 from sim.campaigns.windows import split_windows
 
 PROCS = 64

@@ -22,7 +22,7 @@ from pipelines.ingest.read import read_trace
 from pipelines.storage.parquet import read_parquet
 from pipelines.workflows.campaigns import KIND, identity, journal_of, resumable_campaign
 from sim import Campaign, run_campaign
-from sim.campaigns.campaign import serial
+from sim.campaigns.maps import serial
 from sim.campaigns.points import Point
 from sim.campaigns.windows import Windows, split_windows
 from sim.policy import Policy

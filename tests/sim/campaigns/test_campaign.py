@@ -17,7 +17,8 @@ from features.clock import WEEK_S
 from features.errors import InputError
 from models.runtime.protocol import TablePredictor
 from sim import Campaign, Point, campaign_schedules, evaluate, run_campaign, simulate
-from sim.campaigns.campaign import points, serial, threads
+from sim.campaigns.campaign import points
+from sim.campaigns.maps import serial, threads
 from sim.campaigns.points import IDENTITY
 from sim.campaigns.windows import Windows, split_windows
 from sim.names import scheduler

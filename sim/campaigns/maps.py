@@ -1,0 +1,37 @@
+"""Maps: how independent pieces of work are shared, among threads or anything else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any, TypeAlias
+
+Map: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+"""Applies a picklable function to pieces of work, as the builtin does; results may come in any order. A cluster's fits as it is.
+
+A campaign's function carries the trace: a map over processes does well to send pieces in chunks, or the function once.
+"""
+
+
+def serial(function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterable[Any]:
+    """Compute one piece after the other, in this thread."""
+    return map(function, pieces)
+
+
+def threads(workers: int | None = None) -> Map:
+    """Return a map over ``workers`` threads, by default one a core, in order of completion.
+
+    An error cancels what has not begun. Only the kernel runs in parallel, so long simulations gain most. In more than one thread
+    ``simulate_s`` includes waiting for the interpreter.
+    """
+
+    def run(function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]:
+        with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+            try:
+                for future in as_completed([pool.submit(function, piece) for piece in pieces]):
+                    yield future.result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    return run
