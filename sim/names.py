@@ -198,6 +198,8 @@ def _choosing(name: str, options: str, rush: Rush | None) -> Scheduler:
             raise InputError(
                 f"scheduler {name!r}: {each.name} cannot take over from another policy in mid-run; EASY, JustBF, List and Strict can"
             )
+        if {each.order.name, each.backfill.name} & {"MIXED", "SCORE"}:
+            raise InputError(f"scheduler {name!r}: takes orders by name, and {each.name} has one of its own")
     if rush is not None:
         raise InputError(f"scheduler {name!r}: Rollout does not foresee start decisions, and takes no +RUSH")
     return Scheduler(name, "Rollout", rollout=rule, policies=policies, by_request=policies[0].by_request)

@@ -205,6 +205,7 @@ def test_options_by_name() -> None:
         "Rollout(policies=EASY+Conservative)": "conservative cannot take over from another policy in mid-run",
         "Rollout(policies=EASY+Harm)": "harm cannot take over",
         "Rollout(policies=EASY+Rollout)": "rollout cannot take over",
+        "Rollout(policies=EASY+SCORE(r*n)-EASY)": "takes orders by name",
         "Rollout+RUSH": "takes no .RUSH",
     }.items():
         with pytest.raises(InputError, match=problem):
