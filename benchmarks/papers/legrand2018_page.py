@@ -66,7 +66,8 @@ What differs from the paper, and is known:
   The paper has 27,670 and 49,809 jobs; no reading of its rules gives these, so ratios and ranks are compared, not sums.
 * The paper's named weeks do not match ours. In its week 73 of SDSC-SP2, w\* is 2.5 times better than SAF and 3 times better than FCFS; in ours {week73}. {best}
 * Of equally good directions the paper does not say which it takes. Here it is the one in their middle. Before the first week w_greedy is FCFS.
-* Of xNES the paper gives no settings. Here each search has 1,000 simulations, starts at random points of the sphere with a step of 0.5, and has lambda = 1.
+* Of xNES the paper gives no settings. Here each search has 1,000 simulations, starts at random points of the sphere with a step of 0.5, and has
+  lambda = 1; [policy-optimisers.md](policy-optimisers.md) has others.
 * SDSC-BLUE and CTC-SP2 are not at hand. With their files, `queuecast policies FILE --out FOLDER --report PAGE.html` makes all of this for them.
 
 {made} `queuecast policies` makes the same tables and figures for any trace. Traces: KTH-SP2 by Lars Malinowsky, SDSC-SP2 by the San Diego
