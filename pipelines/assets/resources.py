@@ -19,6 +19,7 @@ from pipelines.storage.home import home, trusted_home
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import RUN_WAITS_S, alone, lock_of
 from pipelines.storage.registry import tracking
+from pipelines.storage.remote import place_of
 from pipelines.workflows.night_stages import NightConfig, Tonight
 from pipelines.workflows.nights import tell_failure
 
@@ -33,7 +34,9 @@ class LakeResource(dg.ConfigurableResource):
     continues its draft. ``published_trace`` and ``published_system`` publish it.
     """
 
-    home: str = Field(default="", description="Absolute path of the home directory; $QUEUECAST_HOME by default, else .queuecast")
+    home: str = Field(
+        default="", description="Absolute path or URL of what machines share; $QUEUECAST_LAKE by default, else $QUEUECAST_HOME"
+    )
     _draft: str = PrivateAttr(default="")
     _subject: str = PrivateAttr(default="")
     _night: str = PrivateAttr(default="")
@@ -75,7 +78,7 @@ class LakeResource(dg.ConfigurableResource):
 
     def place(self) -> Path:
         """Return the home directory: that of the lake, of reports, locks and ``systems.toml``."""
-        return trusted_home(Path(self.home)) if self.home else home()
+        return trusted_home(place_of(self.home)) if self.home else home()
 
     def alone(self) -> AbstractContextManager[None]:
         """Hold the lock of the run's trace or system; a night has it already."""

@@ -61,8 +61,7 @@ def command(
     ended. The replay has its own registry, in --home.
     """
     from pipelines.report.night import nights_table
-    from pipelines.storage.home import home as default_home
-    from pipelines.storage.home import trusted_home
+    from pipelines.storage.home import local_home, trusted_home
     from pipelines.storage.lake import Lake
     from pipelines.workflows.night_replay import replay, replay_nights
     from pipelines.workflows.night_stages import NightConfig
@@ -73,7 +72,7 @@ def command(
         _status(home, load(trace, procs, timezone, missing_request), clear)
         return
     source = replay(load(trace, procs, timezone, missing_request))
-    place = trusted_home((home or default_home() / "replays" / source.clean.name).absolute())
+    place = trusted_home((home or local_home() / "replays" / source.clean.name).absolute())
     midnights = source.midnights
     labels = [source.label(midnight) for midnight in midnights]
     if until is not None and until not in labels:
@@ -109,7 +108,7 @@ def command(
 
 def _status(place: Path | None, clean: CleanTrace, clear: bool) -> None:
     """Print the state of the nights, after clearing what blocks them if asked to."""
-    from pipelines.storage.home import home, trusted_home
+    from pipelines.storage.home import home, local_home, trusted_home
     from pipelines.storage.registry import tracking
     from pipelines.workflows import night_status
     from pipelines.workflows.night_replay import own_registry
@@ -117,7 +116,7 @@ def _status(place: Path | None, clean: CleanTrace, clear: bool) -> None:
     there = trusted_home((place or home()).absolute())
     if not night_status.known(there, clean.name):
         raise InputError(
-            f"{there}: no night of {clean.name} was done or tried here; those of a replay are in --home {home() / 'replays' / clean.name}"
+            f"{there}: no night of {clean.name} was done or tried here; those of a replay are in --home {local_home() / 'replays' / clean.name}"
         )
     if clear:
         done = night_status.clear(there, clean, own_registry(there) if place else tracking())

@@ -72,10 +72,12 @@ def leave_directory() -> None:
     Dagster and its children would run Python modules and read an ``.env`` that lie in the working directory.
     """
     from pipelines.sources.catalogue import site_catalogue
-    from pipelines.storage.home import home
+    from pipelines.storage.home import LAKE, home, local_home
     from pipelines.storage.instance import dagster_home
 
-    os.environ["QUEUECAST_HOME"] = str(home())
+    os.environ["QUEUECAST_HOME"] = str(local_home())
+    if os.environ.get(LAKE):
+        os.environ[LAKE] = str(home())
     if (site := site_catalogue()) is not None:
         os.environ["QUEUECAST_CATALOGUE"] = str(site)
     house = Path(pipelines.__file__).parents[1]

@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 from features import limits
 from features.errors import InputError
+from pipelines.storage import remote
 
 GZIP = b"\x1f\x8b"
 BLOCK = limits.LINE_BYTES
@@ -44,7 +45,14 @@ def text_of(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[BinaryIO]:
-    """Yield the bytes of a regular file; InputError for what cannot be read or may never end."""
+    """Yield the bytes of a regular file or an object.
+
+    InputError for what cannot be read or may never end.
+    """
+    if not isinstance(path, (str, Path)):
+        with remote.opened(path) as content:
+            yield content
+        return
     try:
         if not stat.S_ISREG(mode := os.stat(path).st_mode) and not stat.S_ISDIR(mode):
             raise InputError(f"{path}: is a device or a pipe, not a file: write it to a file first")

@@ -24,6 +24,7 @@ from pipelines.sources.recorded import Recorded, checksums, recorded
 from pipelines.sources.settings import read_settings
 from pipelines.storage.home import archive, home
 from pipelines.storage.permissions import check_owner
+from pipelines.storage.remote import is_remote
 
 PACKAGED = Path(__file__).with_name("catalogue.toml")
 FORMATS = ("swf", "slurm", "parquet", "generated")
@@ -68,7 +69,8 @@ class Entry:
         """Return where the file is, or will be once it is fetched."""
         if self.remote:
             return archive() / Path(unquote(urlsplit(self.place).path)).name
-        return self.stated_in.parent / Path(self.place).expanduser()
+        place = Path(self.place).expanduser()
+        return place if is_remote(self.stated_in) else self.stated_in.parent / place
 
     @property
     def checked(self) -> bool:

@@ -11,12 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import tomlkit
-from filelock import FileLock
-
 from features.errors import InputError, shown
-from pipelines.sources.settings import editable, read_settings
-from pipelines.storage.atomic import made_folder, write
+from pipelines.sources.settings import changing, read_settings
 from pipelines.storage.home import home
 
 
@@ -56,13 +52,7 @@ def record(place: str, sha256_content: str) -> Recorded:
 
     Which may be another one, if another process was first.
     """
-    path = checksums()
-    made_folder(path.parent)
-    with FileLock(path.with_suffix(".lock")):
-        known = recorded()
-        if place not in known:
-            known[place] = Recorded(sha256_content, f"{datetime.now(UTC):%Y-%m-%d}")
-            document = editable(path)
-            document[place] = {"sha256_content": sha256_content, "since": known[place].since}
-            write(path, tomlkit.dumps(document))
-    return known[place]
+    with changing(checksums()) as document:
+        if place not in document:
+            document[place] = {"sha256_content": sha256_content, "since": f"{datetime.now(UTC):%Y-%m-%d}"}
+    return recorded()[place]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,9 @@ import tomlkit
 from features import limits
 from features.errors import InputError, one_line
 from pipelines.ingest.text import opened
+from pipelines.storage.atomic import seen, write
+from pipelines.storage.locks import held
+from pipelines.storage.remote import Seen
 
 
 def read_settings(path: Path, what: str = "settings") -> dict[str, Any]:
@@ -36,7 +41,25 @@ def read_settings(path: Path, what: str = "settings") -> dict[str, Any]:
 
 def editable(path: Path) -> tomlkit.TOMLDocument:
     """Return a settings file to be changed, comments and all; a new one where there is none."""
-    if not path.exists():
+    return _document(path, seen(path))
+
+
+@contextmanager
+def changing(path: Path) -> Iterator[tomlkit.TOMLDocument]:
+    """Yield :func:`editable`, and write what became of it, one process at a time.
+
+    Raises InputError where another process changed it all the same.
+    """
+    with held(path.with_suffix(".lock")):
+        before = seen(path)
+        document = _document(path, before)
+        yield document
+        if (text := tomlkit.dumps(document).encode()) != before.content:
+            write(path, text, before)
+
+
+def _document(path: Path, found: Seen) -> tomlkit.TOMLDocument:
+    if found.content is None:
         return tomlkit.document()
     read_settings(path)
-    return tomlkit.parse(path.read_text(encoding="utf-8"))
+    return tomlkit.parse(found.content.decode())

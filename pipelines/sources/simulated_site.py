@@ -10,13 +10,14 @@ import shutil
 from dataclasses import asdict
 from pathlib import Path
 
-from filelock import FileLock
-
 from pipelines.sources.emission import COUNTERS, ORIGIN_S, PROBE_RESULTS, RUNS, TYPES, emit
 from pipelines.sources.systems import SIMULATED, System
-from pipelines.storage.atomic import made_folder, moved, write
+from pipelines.storage.atomic import made_folder, moved, removed, removed_all, write
 from pipelines.storage.counters_store import CountersStore
+from pipelines.storage.home import local_home
 from pipelines.storage.lake import Lake
+from pipelines.storage.locks import held
+from pipelines.storage.remote import is_remote
 from pipelines.storage.run_store import PROBE_RESULTS as PROBE_TABLE
 from pipelines.storage.run_store import RUNS as RUN_TABLE
 from pipelines.storage.run_store import TYPES as TYPE_TABLE
@@ -71,25 +72,30 @@ def simulate_site(home: Path) -> bool:
     Files of other settings, such as an earlier version's, are removed together with the tables read from them: those are other
     runs of another cluster.
     """
-    folder = _folder(home)
+    folder, shared = _folder(home), _folder(home, shared=True) / _SETTINGS
     wanted = json.dumps({"cluster": asdict(small_cluster()), "days": DAYS, "each": EACH, "seed": SEED}, indent=1)
     made_folder(folder.parent)
-    with FileLock(folder.with_suffix(".lock")):
+    with held(folder.with_suffix(".lock")):
         there = folder / _SETTINGS
-        if there.exists() and there.read_text(encoding="utf-8") == wanted:
+        read = shared.exists() and shared.read_text(encoding="utf-8") == wanted
+        if read and there.exists() and there.read_text(encoding="utf-8") == wanted:
             return False
         made = folder.with_suffix(".new")
         shutil.rmtree(made, ignore_errors=True)
         emit(small_cluster(), made, days=DAYS, seed=SEED, each=EACH, origin_s=_NOON, packed=True)
         write(made / _SETTINGS, wanted)
-        lake = Lake(home / "lake")
-        shutil.rmtree(CountersStore(lake.root, SIMULATED).root, ignore_errors=True)
-        for table in (RUN_TABLE, PROBE_TABLE, TYPE_TABLE):
-            lake.path(table, SIMULATED).unlink(missing_ok=True)
+        if not read:
+            lake = Lake(home / "lake")
+            removed_all(CountersStore(lake.root, SIMULATED).root)
+            for table in (RUN_TABLE, PROBE_TABLE, TYPE_TABLE):
+                removed(lake.path(table, SIMULATED))
         shutil.rmtree(folder, ignore_errors=True)
         moved(made, folder)
+        if shared != there:
+            write(shared, wanted)
         return True
 
 
-def _folder(home: Path) -> Path:
-    return home / "simulated" / "congested-small"
+def _folder(home: Path, shared: bool = False) -> Path:
+    """Return where the files lie, on this machine; or where machines that share a store say what it was read from."""
+    return (local_home() if is_remote(home) and not shared else home) / "simulated" / "congested-small"

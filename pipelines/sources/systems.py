@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomlkit
-from filelock import FileLock
 from pydantic import Field, Strict
 
 from features.errors import InputError, shown
 from features.names import check_name
 from features.validation import validated
 from models.variability.classifiers import CLASSIFIERS
-from pipelines.sources.settings import editable, read_settings
-from pipelines.storage.atomic import made_folder, write
+from pipelines.sources.settings import changing, read_settings
 
 SIMULATED = "simulated"
 """Name of the embedded default, a small simulated cluster."""
@@ -109,17 +107,13 @@ def remember_system(home: Path, name: str, given: Mapping[str, Any]) -> System:
     if name == SIMULATED:
         raise InputError(f"{name}: is the name of the simulated cluster; use another name")
     check_name(name, "system")
-    path = remembered(home)
-    made_folder(path.parent)
-    with FileLock(path.with_suffix(".lock")):
+    with changing(remembered(home)) as document:
         old = systems(home).get(name, System(name))
         new = {**asdict(old), **{key: value for key, value in given.items() if value}}
         new["counters"] = tuple(dict.fromkeys([*old.counters, *given.get("counters", ())]))
         known = System(**new)
-        document = editable(path)
         tables = document.setdefault("systems", tomlkit.table(is_super_table=True))
         default = asdict(System(name))
         said = {key: value for key, value in asdict(known).items() if key != "name" and value != default[key]}
         tables[name] = {key: list(value) if key in _LISTS else value for key, value in said.items()}
-        write(path, tomlkit.dumps(document))
     return known

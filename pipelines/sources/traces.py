@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import tomlkit
-from filelock import FileLock
 
 from features.errors import InputError
 from features.jobs.cleaning import clean
@@ -18,8 +17,7 @@ from features.jobs.schema import Trace
 from pipelines.ingest.read import find_entry, is_accounting, read_trace
 from pipelines.ingest.source import trace_name
 from pipelines.sources.catalogue import Entry, catalogue_entry, load_catalogue, remembered
-from pipelines.sources.settings import editable
-from pipelines.storage.atomic import made_folder, write
+from pipelines.sources.settings import changing, editable
 
 TRACES = "traces"
 """Dagster's name of the partitions by trace."""
@@ -173,10 +171,6 @@ def _keep(name: str, table: dict[str, Any]) -> None:
 
 
 def _change(change: Callable[[Any], object]) -> None:
-    """Change the tables of remembered traces under a lock."""
-    path = remembered()
-    made_folder(path.parent)
-    with FileLock(path.with_suffix(".lock")):
-        document = editable(path)
+    """Change the tables of remembered traces."""
+    with changing(remembered()) as document:
         change(document.setdefault("traces", tomlkit.table(is_super_table=True)))
-        write(path, tomlkit.dumps(document))

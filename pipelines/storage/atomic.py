@@ -1,7 +1,8 @@
 """Atomic and durable writes: the one place that writes files of the home directory.
 
 A file is written under a temporary name and moved into its place; then its directory is synced. After a crash or a power loss the
-old file is there or the new one, whole, and whatever was written before it.
+old file is there or the new one, whole, and whatever was written before it. At an object store a file is written in a local directory
+and put as one object (:mod:`pipelines.storage.remote`).
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from models.registry.syncing import sync
+from pipelines.storage import remote
 from pipelines.storage.permissions import hand_over
+from pipelines.storage.remote import Seen, is_remote
 
 _UNFINISHED = re.compile(r"(?P<process>\d+)-[0-9a-f]{12}\.(part|tmp)$")
 
@@ -26,16 +30,23 @@ def replacing(path: Path) -> Iterator[Path]:
     The directory of ``path`` is created if missing. If the body raises, the temporary file is removed and the old file stays.
     """
     made_folder(path.parent)
-    temporary = path.with_name(f".{path.name}.{unfinished('tmp')}")
+    temporary = being_made(path)
     try:
         yield temporary
-        hand_over(temporary, path)
-        sync(temporary)
+        if not is_remote(path):
+            hand_over(temporary, path)
+            sync(temporary)
         moved(temporary, path)
     except BaseException:
         with suppress(OSError):  # the first error is raised; what stays is a temporary file
             temporary.unlink(missing_ok=True)
         raise
+
+
+def being_made(path: Path) -> Path:
+    """Return a new local path for the content of ``path``, until :func:`moved` puts it there."""
+    name = f".{path.name}.{unfinished('tmp')}"
+    return remote.scratch() / name if is_remote(path) else path.with_name(name)
 
 
 def unfinished(ending: str) -> str:
@@ -60,14 +71,38 @@ def alive(process: int) -> bool:
     return True
 
 
-def write(path: Path, content: str | bytes) -> None:
-    """Replace the file at ``path``, as :func:`replacing` does; text is UTF-8."""
+def seen(path: Path) -> Seen:
+    """Return what ``path`` holds, for a later :func:`write` instead of it."""
+    if is_remote(path):
+        return remote.seen(path)
+    try:
+        return Seen(path.read_bytes())
+    except FileNotFoundError:
+        return Seen(None)
+
+
+def write(path: Path, content: str | bytes, instead_of: Seen | None = None) -> None:
+    """Replace the file at ``path``, as :func:`replacing` does; text is UTF-8.
+
+    An object that is no longer what was ``instead_of`` which it is written stays, and Overtaken is raised. In a directory a lock
+    must see to that.
+    """
+    content = content.encode() if isinstance(content, str) else content
+    if is_remote(path):
+        remote.put(path, content, instead_of)
+        return
     with replacing(path) as temporary:
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        temporary.write_bytes(content)
 
 
 def append(path: Path, line: str) -> None:
     """Add a line to the file at ``path``; lines of several processes do not mix."""
+    if is_remote(path):
+        while True:
+            before = remote.seen(path)
+            with suppress(remote.Overtaken):
+                remote.put(path, (before.content or b"") + f"{line}\n".encode(), before)
+                return
     made_folder(path.parent)
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     try:
@@ -78,7 +113,14 @@ def append(path: Path, line: str) -> None:
 
 
 def moved(source: Path, target: Path) -> None:
-    """Move a file or directory whose content is on the disk into its place."""
+    """Move a file or directory whose content is on the disk into its place.
+
+    A file may be moved to an object store.
+    """
+    if is_remote(target):
+        remote.put_file(target, source)
+        source.unlink()
+        return
     os.replace(source, target)
     sync(target.parent)
     if source.parent != target.parent:
@@ -87,13 +129,28 @@ def moved(source: Path, target: Path) -> None:
 
 def removed(path: Path) -> None:
     """Remove a file, if it is there, so that it does not come back."""
-    if path.exists():
+    if is_remote(path):
+        remote.remove(path)
+    elif path.exists():
         path.unlink(missing_ok=True)
         sync(path.parent)
 
 
+def removed_all(folder: Path) -> None:
+    """Remove a directory with what is in it, if it is there."""
+    if is_remote(folder):
+        remote.remove_all(folder)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def made_folder(folder: Path) -> Path:
-    """Make a directory and those above it, if missing, so that they stay; return it."""
+    """Make a directory and those above it, if missing, so that they stay; return it.
+
+    An object store has none, and needs none.
+    """
+    if is_remote(folder):
+        return folder
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for each in missing:

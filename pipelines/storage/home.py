@@ -1,4 +1,8 @@
-"""Queuecast's home directory: $QUEUECAST_HOME, or ``.queuecast`` in the working directory."""
+"""Where things lie: what machines share, and what is this machine's own.
+
+The home directory is $QUEUECAST_HOME, or ``.queuecast`` in the working directory. Where $QUEUECAST_LAKE names a URL or another
+directory, what machines share lies there: tables, counters, pages, remembered traces and systems.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,10 @@ from pathlib import Path
 
 from features.errors import InputError
 from pipelines.storage.permissions import check_owner
+from pipelines.storage.remote import is_remote, place_of
+
+LAKE = "QUEUECAST_LAKE"
+"""Environment variable: URL or directory of what machines share."""
 
 _DECIDING = (
     "",
@@ -24,7 +32,16 @@ _DECIDING = (
 
 
 def home() -> Path:
-    """Return the absolute path of the home directory; it need not exist yet.
+    """Return the place of what machines share, by default :func:`local_home`.
+
+    It need not exist yet. InputError for a directory that another user owns or can change, and for a URL that cannot be used.
+    """
+    stated = os.environ.get(LAKE)
+    return trusted_home(place_of(stated)) if stated else local_home()
+
+
+def local_home() -> Path:
+    """Return the absolute path of this machine's home directory; it need not exist yet.
 
     InputError for one that another user owns or can change.
     """
@@ -37,11 +54,11 @@ def home() -> Path:
 
 def trusted_home(place: Path) -> Path:
     """Return the home directory ``place``; InputError as :func:`home`."""
-    for name in _DECIDING:
+    for name in () if is_remote(place) else _DECIDING:
         check_owner(place / name)
     return place
 
 
 def archive() -> Path:
     """Return where ``queuecast fetch`` puts the traces of the Parallel Workloads Archive."""
-    return home() / "archive"
+    return local_home() / "archive"

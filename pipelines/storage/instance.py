@@ -13,7 +13,7 @@ from filelock import FileLock
 
 from features.errors import InputError
 from pipelines.storage.atomic import write
-from pipelines.storage.home import home
+from pipelines.storage.home import local_home
 from pipelines.storage.permissions import check_owner
 
 PROCESS_TAG = "queuecast/process"
@@ -53,7 +53,7 @@ def dagster_home() -> Path:
             raise InputError(f"DAGSTER_HOME={given}: is not a directory")
         check_owner(Path(given) / "dagster.yaml")
         return check_owner(Path(given))
-    directory = home() / "dagster"
+    directory = local_home() / "dagster"
     directory.mkdir(parents=True, exist_ok=True)
     os.environ["DAGSTER_HOME"] = str(directory)
     ready = directory / ".ready"

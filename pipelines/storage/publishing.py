@@ -7,15 +7,15 @@ or ``published_system``, which come after every blocking check, publish it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filelock import FileLock, Timeout
-
 from features.errors import InputError
-from pipelines.storage.atomic import made_folder
+from pipelines.storage.atomic import write
 from pipelines.storage.lake import Lake
+from pipelines.storage.locks import Busy, held
+from pipelines.storage.remote import is_remote
 from pipelines.storage.versions import Draft, SetAliases, Version, Versions
 
 if TYPE_CHECKING:
@@ -34,18 +34,16 @@ def alone(home: Path, trace: str, wait_s: float = 0.0) -> Iterator[None]:
 
     InputError if another holds it for longer than ``wait_s`` seconds.
     """
-    folder = home / "nights" / trace
-    made_folder(folder)
-    lock = FileLock(folder / ".lock", timeout=wait_s)
-    try:
-        lock.acquire()
-    except Timeout as error:
-        waited = f", and still is after {wait_s:g} s" if wait_s else ""
-        raise InputError(f"another night or run of {trace} is running{waited}: try again when it is done") from error
-    try:
+    lock = home / "nights" / trace / ".lock"
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(held(lock, wait_s))
+        except Busy as error:
+            waited = f", and still is after {wait_s:g} s" if wait_s else ""
+            raise InputError(f"another night or run of {trace} is running{waited}: try again when it is done") from error
+        if is_remote(lock) and not lock.exists():
+            write(lock, "")  # tells, where there are no folders, that a night was begun
         yield
-    finally:
-        lock.release()
 
 
 def aliases_of(store: Tracking, name: str) -> SetAliases:

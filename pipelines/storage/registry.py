@@ -17,7 +17,7 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.runtime.protocol import TablePredictor
 from pipelines.sources.catalogue import site_registry
-from pipelines.storage.home import home
+from pipelines.storage.home import home, local_home
 from pipelines.storage.permissions import check_owner
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
 
     from models.registry.tracking import connect
 
-    place = uri or f"sqlite:///{home() / 'mlflow.db'}"
+    place = uri or f"sqlite:///{local_home() / 'mlflow.db'}"
     asked = uri or os.environ.get("MLFLOW_TRACKING_URI", "")
     if asked.startswith("sqlite:"):
         check_owner(Path(asked.removeprefix("sqlite:///")))
-    beside = Path(place.removeprefix("sqlite:///")).parent if place.startswith("sqlite:") else home()
+    beside = Path(place.removeprefix("sqlite:///")).parent if place.startswith("sqlite:") else local_home()
     try:
         return connect(place, artifacts or str(beside / "mlartifacts"), EXPERIMENT, site=not uri, wait_s=waits_s())
     except (MlflowException, OSError, ValueError) as error:

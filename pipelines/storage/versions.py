@@ -10,28 +10,32 @@ Registry aliases and the pages under ``reports/`` follow the pointer (:meth:`Ver
 copy of the pointer, names the version that they follow. Where a process died in between it names another, and the next run, night or
 Queuecast command that opens the registry for that subject sets them again; once they follow, an alias moved by hand stays. The subject
 is the registered model's name, ``runtime-<trace>`` or ``variability-<system>``. A version keeps a table of the one before if nothing
-that it was made from has changed (:data:`MADE_FROM`); other tables of before are no longer read. Files of the current version and of
-the one before are kept, and those that drafts list.
+that it was made from has changed (:data:`MADE_FROM`); other tables of before are no longer read.
+
+Kept are files of the current version, of the one before, of those replaced in the last :func:`keep_s` seconds, which readers may
+still hold, and those that drafts list. At an object store a file is one put, and pointers and drafts are put on condition that they
+are still what was read: of two writers one is told.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from filelock import FileLock
-
 from features.errors import InputError
 from features.names import check_name
-from pipelines.storage.atomic import being_written, made_folder, moved, removed, unfinished, write
+from pipelines.storage.atomic import being_made, being_written, made_folder, moved, removed, seen, unfinished, write
+from pipelines.storage.locks import held
+from pipelines.storage.remote import Overtaken, Seen, is_remote, modified_s
 
 SetAliases = Callable[[Mapping[str, str]], None]
 """Points the registry's aliases at versions, by alias; an empty version takes the alias away."""
@@ -63,10 +67,31 @@ PUBLISHED = "it is published all the same; aliases and pages follow with the nex
 """Note on an error after which the version stays."""
 OVERTAKEN = "overtaken"
 """Stage of a draft that another version overtook: it has no files any more, and its process is told at its next step."""
+_ATTEMPTS = 10
+"""Max attempts to add to a draft to which steps on other machines add as well."""
 _OVERTAKEN_DAYS = 7.0
 """Days after which nothing works on such a draft."""
 PAGES, _DATED = "reports/", "reports/nights/"
 _FILE = re.compile(r"[0-9a-f]{16}\.(parquet|html)|.*\.(part|tmp)")
+
+
+KEEP_H = "QUEUECAST_LAKE_KEEP_H"
+"""Environment variable: hours for which files of replaced versions stay."""
+
+
+def keep_s(root: Path) -> float:
+    """Return for how many seconds files of a replaced version stay: a day at an object store.
+
+    In a directory none, but the version before stays. $QUEUECAST_LAKE_KEEP_H says otherwise, in hours.
+    """
+    stated = os.environ.get(KEEP_H) or ("24" if is_remote(root) else "0")
+    try:
+        hours = float(stated)
+    except ValueError:
+        hours = -1.0
+    if not 0 <= hours < 1e6:
+        raise InputError(f"${KEEP_H}: {stated[:20]} is not a number of hours")
+    return 3600 * hours
 
 
 def subject_of(table: str, name: str) -> str:
@@ -149,11 +174,15 @@ class Versions:
         return [path for _, path in sorted(found)]
 
     def _drafted(self, id: str) -> Draft | None:
+        return self._read_draft(id)[0]
+
+    def _read_draft(self, id: str) -> tuple[Draft | None, Seen]:
+        found = seen(self._draft(id))
+        if found.content is None:
+            return None, found
         try:
-            stated = json.loads(self._draft(id).read_text(encoding="utf-8"))
-            return Draft(**{**stated, "base": Version(**stated["base"])})
-        except FileNotFoundError:
-            return None
+            stated = json.loads(found.content)
+            return Draft(**{**stated, "base": Version(**stated["base"])}), found
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{self._draft(id)}: is damaged: {error}; {MEND}") from error
 
@@ -172,7 +201,7 @@ class Versions:
         """
         with part.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
-        path = part.with_name(f"{digest}{'.html' if entry.startswith(PAGES) else '.parquet'}")
+        path = self._folder(entry) / f"{digest}{'.html' if entry.startswith(PAGES) else '.parquet'}"
         with self._locked():
             self._begin(id)  # before anything takes its place
             moved(part, path)
@@ -180,9 +209,12 @@ class Versions:
         return path
 
     def part(self, entry: str) -> Path:
-        """Return a new path to write ``entry`` to, for :meth:`add`."""
-        folder = self.root / "pages" / self.subject if entry.startswith(PAGES) else self.root / entry / self.name
-        return made_folder(folder) / unfinished("part")
+        """Return a new local path to write ``entry`` to, for :meth:`add`."""
+        folder = self._folder(entry)
+        return being_made(folder / "part") if is_remote(folder) else made_folder(folder) / unfinished("part")
+
+    def _folder(self, entry: str) -> Path:
+        return self.root / "pages" / self.subject if entry.startswith(PAGES) else self.root / entry / self.name
 
     def publish(self, id: str, set_aliases: SetAliases | None = None) -> Version:
         """Make the draft ``id`` the current version; update aliases and pages.
@@ -199,14 +231,15 @@ class Versions:
 
         try:
             with self._locked():
-                draft, before = self._begin(id), self.current()
+                there = seen(self._pointer)
+                draft, before = self._begin(id)[0], self._read(there)[0]
                 made = Version(
                     f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}",
                     draft.made_by,
                     _carried(before.files, draft.files) | dict(draft.files),
                     dict(draft.models) or dict(before.models),
                 )
-                self._put(made, before)
+                self._put(made, before, there)
             self.follow(None if set_aliases is None else move)
         except BaseException as error:
             if made.version and self.current().version == made.version and not (not moved and self._taken_back(made)):
@@ -233,9 +266,10 @@ class Versions:
         Its draft is kept.
         """
         with self._locked():
-            _, before = self.kept()
+            there = seen(self._pointer)
+            _, before = self._read(there)
             if before.version:
-                self._put(before, Version())
+                self._put(before, Version(), there)
             else:
                 removed(self._pointer)
 
@@ -267,17 +301,30 @@ class Versions:
 
     def kept(self) -> tuple[Version, Version]:
         """Return the current version and the one before."""
-        try:
-            return _read(self._pointer)
-        except FileNotFoundError:
+        return self._read(seen(self._pointer))
+
+    def replaced(self) -> list[tuple[float, Version]]:
+        """Return versions that readers may still hold, with Unix times of their replacement.
+
+        They are older than the one before the current one.
+        """
+        found = seen(self._pointer)
+        self._read(found)
+        return [] if found.content is None else _older(found.content)
+
+    def _read(self, found: Seen) -> tuple[Version, Version]:
+        if found.content is None:
             return Version(files=self._unversioned()), Version()
+        try:
+            return _parsed(found.content)
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{self._pointer}: is damaged: {error}; {MEND}") from error
 
     def followed(self) -> tuple[Version, Version] | None:
         """Return the versions in the pointer's copy; None without a readable one."""
         try:
-            return _read(self._followed)
+            found = seen(self._followed).content
+            return None if found is None else _parsed(found)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -292,19 +339,33 @@ class Versions:
             if entry.startswith(PAGES):
                 self._show(entry, file)
 
-    def _put(self, version: Version, before: Version) -> None:
-        write(self._pointer, _stated(version, before))
+    def _put(self, version: Version, before: Version, there: Seen | None = None) -> None:
+        """Replace the pointer, on condition that it is what was ``there``.
+
+        The version before the one before joins those that readers may still hold.
+        """
+        older: list[dict[str, object]] = []
+        with suppress(ValueError, KeyError, TypeError):  # a damaged pointer tells of none
+            if there is not None and there.content is not None:
+                now = time.time()
+                _, last = _parsed(there.content)
+                went = [(now, last)] if last.version not in ("", version.version, before.version) else []
+                may = [(until, each) for until, each in went + _older(there.content) if until > now - keep_s(self.root)]
+                older = [{"until": until, "version": asdict(each)} for until, each in may]
+        write(self._pointer, _stated(version, before, older), there)
 
     def _draft(self, id: str) -> Path:
         return self._drafts / f"{check_name(id, 'draft')}.json"
 
-    def _begin(self, id: str) -> Draft:
-        found, current = self.draft(id), self.current()
+    def _begin(self, id: str) -> tuple[Draft, Seen]:
+        """Return the draft ``id``, a new one where there is none, and what its file holds."""
+        found, there = self._read_draft(id)
+        current = self.current()
         if found is None:
-            return Draft(id, current)
-        if found.base.version != current.version:
+            return Draft(id, current), there
+        if found.stage == OVERTAKEN or found.base.version != current.version:
             raise self._overtaken(found)
-        return found
+        return found, there
 
     def _overtaken(self, draft: Draft) -> InputError:
         return InputError(
@@ -312,12 +373,21 @@ class Versions:
         )
 
     def _note(self, id: str, files: Mapping[str, str], facts: Mapping[str, str | Mapping[str, str]]) -> None:
-        found = self._begin(id)
-        changed = replace(found, files={**found.files, **files}, **facts)  # type: ignore[arg-type]
-        write(self._draft(id), json.dumps(asdict(changed), indent=1))
+        for attempt in range(_ATTEMPTS):
+            begun, there = self._begin(id)
+            changed = replace(begun, files={**begun.files, **files}, **facts)  # type: ignore[arg-type]
+            try:
+                write(self._draft(id), json.dumps(asdict(changed), indent=1), there)
+            except Overtaken:  # another step of the same run, on another machine
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                continue
+            return
 
     def _unversioned(self) -> dict[str, str]:
         """Return tables that an older Queuecast left: ``<table>/<name>.parquet``."""
+        if is_remote(self.root):
+            return {}
         found = self.root.glob(f"*/{self.name}.parquet")
         return {
             p.parent.name: p.relative_to(self.root).as_posix()
@@ -352,41 +422,57 @@ class Versions:
                 if draft.base.version != current.version:
                     write(self._draft(draft.id), json.dumps(asdict(replace(draft, stage=OVERTAKEN, files={}, models={})), indent=1))
             for path in self._draft_files():
-                if time.time() - path.stat().st_mtime > _OVERTAKEN_DAYS * 86_400:
+                if time.time() - modified_s(path) > _OVERTAKEN_DAYS * 86_400:
                     path.unlink(missing_ok=True)
             for path in self.unlisted():
                 path.unlink(missing_ok=True)
 
     def unlisted(self) -> list[Path]:
-        """Return files that no kept version or draft lists, and that nothing is writing."""
-        every: list[Version | Draft] = [*self.kept(), *self.drafts()]
-        listed = {file for each in every for file in each.files.values()}
-        places = [*self.root.glob(f"*/{self.name}.parquet"), *self.root.glob(f"*/{self.name}/*")]
-        mine = [path for path in places if subject_of(path.relative_to(self.root).parts[0], self.name) == self.subject]
-        mine += (self.root / "pages" / self.subject).glob("*")
-        return [
-            path
-            for path in mine
-            if (path.stem == self.name or _FILE.fullmatch(path.name))
-            and path.is_file()
-            and path.relative_to(self.root).as_posix() not in listed
-            and not being_written(path)
-        ]
+        """Return files that no kept version or draft lists, and that nothing is writing.
+
+        At an object store those put in the last :func:`keep_s` seconds may still be listed, so they are left out.
+        """
+        every: list[Version | Draft] = [*self.kept(), *(each for _, each in self.replaced()), *self.drafts()]
+        listed = {self.root / file for each in every for file in each.files.values()}
+        found = [path for path in self._files() if path not in listed]
+        if not is_remote(self.root):
+            return [path for path in found if path.is_file() and not being_written(path)]
+        since = time.time() - keep_s(self.root)
+        return [path for path in found if modified_s(path) < since]
+
+    def _files(self) -> Iterator[Path]:
+        """Yield the files of the subject's tables and pages, whatever lists them."""
+        tables = [path for path in _inside(self.root) if subject_of(path.name, self.name) == self.subject]
+        for folder in [*(table / self.name for table in tables), self.root / "pages" / self.subject]:
+            yield from (path for path in _inside(folder) if _FILE.fullmatch(path.name))
+        yield from (path for table in tables if (path := table / f"{self.name}.parquet").exists() and not is_remote(path))
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        made_folder(self._pointer.parent)
-        with FileLock(self._pointer.with_suffix(".lock")):
+        with held(self._pointer.with_suffix(".lock")):
             yield
 
 
-def _stated(version: Version, before: Version) -> str:
-    return json.dumps({"current": asdict(version), "before": asdict(before)}, indent=1)
+def _inside(folder: Path) -> list[Path]:
+    """Return what is in a folder, in order; nothing where there is none."""
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
-def _read(pointer: Path) -> tuple[Version, Version]:
-    stated = json.loads(pointer.read_text(encoding="utf-8"))
+def _stated(version: Version, before: Version, older: Sequence[Mapping[str, object]] = ()) -> str:
+    stated = {"current": asdict(version), "before": asdict(before)}
+    return json.dumps({**stated, "older": older} if older else stated, indent=1)
+
+
+def _parsed(content: bytes) -> tuple[Version, Version]:
+    stated = json.loads(content)
     return Version(**stated["current"]), Version(**stated["before"])
+
+
+def _older(content: bytes) -> list[tuple[float, Version]]:
+    return [(float(each["until"]), Version(**each["version"])) for each in json.loads(content).get("older", [])]
 
 
 def _carried(before: Mapping[str, str], made: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,115 @@
+"""Locks by place: one process at a time, on one machine or, through PostgreSQL, on many.
+
+In a directory a lock is a file. Where $QUEUECAST_DATABASE names a PostgreSQL database it is an advisory lock there, which ends with
+the connection of a process that dies. At an object store without a database it is a file of this machine: then processes of other
+machines are told by conditional puts (:mod:`pipelines.storage.remote`), and stores without these are refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from features.errors import InputError
+from pipelines.storage.atomic import made_folder
+from pipelines.storage.home import local_home
+from pipelines.storage.remote import CONDITIONAL, is_remote, shown, wait_s
+
+DATABASE = "QUEUECAST_DATABASE"
+"""Environment variable: URL of the PostgreSQL database of a site's locks."""
+_OF_ONE_PROCESS = ("memory",)
+
+
+class Busy(InputError):
+    """Another process holds a lock."""
+
+
+@contextmanager
+def held(place: Path, most_s: float | None = None) -> Iterator[None]:
+    """Hold the lock called ``place``, after waiting for ``most_s`` seconds at most.
+
+    None waits for ever. Raises Busy, or InputError where the database does not answer.
+    """
+    if url := os.environ.get(DATABASE):
+        with _advisory(url, str(place), most_s):
+            yield
+        return
+    try:
+        with FileLock(_file(place), timeout=-1 if most_s is None else most_s):
+            yield
+    except Timeout:
+        raise Busy(f"{place}: another process is at work there") from None
+
+
+def _file(place: Path) -> Path:
+    if not is_remote(place):
+        made_folder(place.parent)
+        return place
+    protocol = place.protocol  # type: ignore[attr-defined]
+    if protocol not in (*CONDITIONAL, *_OF_ONE_PROCESS):
+        raise InputError(f"{place}: {protocol} has no conditional puts here: set {DATABASE}=postgresql://..., for locks")
+    return made_folder(local_home() / "locks") / f"{_digest(str(place))[:32]}.lock"
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+@contextmanager
+def _advisory(url: str, name: str, most_s: float | None) -> Iterator[None]:
+    """Hold PostgreSQL's advisory lock of ``name`` on a connection of its own."""
+    import psycopg2
+
+    number = int(_digest(name)[:16], 16) - (1 << 63)
+    connection = connected(url)
+    try:
+        with connection.cursor() as cursor:
+            try:
+                cursor.execute("SELECT set_config('lock_timeout', %s, false)", (f"{int(1000 * most_s) if most_s else 0}ms",))
+                cursor.execute("SELECT pg_advisory_lock(%s)" if most_s != 0 else "SELECT pg_try_advisory_lock(%s)", (number,))
+                got = most_s != 0 or bool(cursor.fetchone()[0])
+            except psycopg2.errors.LockNotAvailable:
+                got = False
+            except psycopg2.Error as error:
+                raise InputError(_gone(url, error)) from error
+        if not got:
+            raise Busy(f"{name}: another process is at work there")
+        yield
+    finally:
+        with suppress(psycopg2.Error):  # the lock ends with the connection
+            connection.close()
+
+
+def connected(url: str) -> Any:
+    """Return a connection to a PostgreSQL database, after retries.
+
+    InputError if it does not answer.
+    """
+    try:
+        import psycopg2
+    except ImportError as error:
+        raise InputError(f"{DATABASE} is set and psycopg2 is missing: pip install queuecast[server]") from error
+    begun, pause_s = time.monotonic(), 0.1
+    while True:
+        try:
+            connection = psycopg2.connect(url, connect_timeout=10, keepalives_idle=10, keepalives_interval=5, keepalives_count=3)
+        except psycopg2.Error as error:
+            if time.monotonic() - begun + pause_s > wait_s() or not isinstance(error, psycopg2.OperationalError):
+                raise InputError(_gone(url, error)) from error
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, 5.0)
+            continue
+        connection.autocommit = True
+        return connection
+
+
+def _gone(url: str, error: BaseException) -> str:
+    said = " ".join(str(error).split())[:200]
+    return f"{DATABASE}={shown(url)}: does not answer: {said}"

@@ -1,0 +1,238 @@
+"""Places that a URL names: object stores, through fsspec.
+
+Requests are tried again for a while, and no listing is remembered. A place in a directory is a :class:`pathlib.Path`, one in an
+object store a ``upath.UPath``, which has the same methods; the type is written ``Path`` for both. An object is put whole by one
+request, so a reader sees the one before or the new one. On S3 a put can be conditional on what was read before (:func:`seen`), so
+that of two writers at once one is told.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+from urllib.parse import urlsplit
+
+from features.errors import InputError
+
+CONDITIONAL = ("s3", "s3a")
+"""Protocols whose puts can be conditional here."""
+WAIT_S = 60.0
+"""Max seconds of retries of one request, by default."""
+_FIRST_S, _FACTOR, _LONGEST_S = 0.1, 1.7, 15.0
+"""s3fs waits this long after its first attempt, then so many times longer, at most the last."""
+_OUTAGES = ("botocore", "aiobotocore", "aiohttp", "urllib3", "gcsfs", "azure", "psycopg2")
+"""Packages whose errors tell of a store or a database that does not answer as it should."""
+
+
+class Overtaken(InputError):
+    """Another process changed a place after it was read; nothing was written."""
+
+
+class Seen(NamedTuple):
+    """What a place held, None for nothing, and the store's mark of it, "" where it gives none."""
+
+    content: bytes | None
+    mark: str = ""
+
+
+def place_of(stated: str) -> Path:
+    """Return the place that a URL or a local path names. Raises InputError."""
+    scheme = re.match(r"([a-z][a-z0-9+.-]*):/", stated)
+    if scheme is None or scheme[1] == "file":
+        return Path(re.sub(r"^file:/+", "/", stated)).expanduser().absolute()
+    if urlsplit(stated).username or urlsplit(stated).password:
+        raise InputError(f"{shown(stated)}: credentials do not belong in a URL: set them by the store's own means")
+    from upath import UPath
+
+    try:
+        place: Any = UPath(stated.rstrip("/"), **_options(scheme[1]))
+        _patient(place.fs)
+    except (ImportError, ValueError) as error:
+        raise InputError(f"{shown(stated)}: {_one_line(error)}; pip install queuecast[server] brings s3fs") from error
+    return place
+
+
+def is_remote(place: Path) -> bool:
+    """Tell whether a place is an object store's."""
+    return not isinstance(place, Path)
+
+
+def shown(url: str) -> str:
+    """Return a URL without its password and its query."""
+    return re.sub(r"(://[^:/@\s]*):[^@/\s]*@", r"\1:***@", url.partition("?")[0])
+
+
+def is_outage(error: BaseException) -> bool:
+    """Tell whether an error is one of a store or database that does not answer as it should."""
+    return type(error).__module__.partition(".")[0] in _OUTAGES
+
+
+def wait_s() -> float:
+    """Return the max seconds of retries, $QUEUECAST_WAIT_S or :data:`WAIT_S`."""
+    stated = os.environ.get("QUEUECAST_WAIT_S")
+    try:
+        return WAIT_S if not stated else max(float(stated), 0.0)
+    except ValueError:
+        raise InputError(f"$QUEUECAST_WAIT_S: {stated[:20]} is not a number of seconds") from None  # type: ignore[index]
+
+
+@contextmanager
+def told(place: Path) -> Iterator[None]:
+    """Turn what a store's library raises into one line.
+
+    A missing object stays FileNotFoundError.
+    """
+    try:
+        yield
+    except (FileNotFoundError, InputError):
+        raise
+    except Exception as error:
+        if isinstance(error, (OSError, TimeoutError)) or is_outage(error):
+            raise InputError(f"{place}: the object store does not answer as it should: {_one_line(error)}") from error
+        raise
+
+
+def put(place: Path, content: bytes, instead_of: Seen | None = None) -> None:
+    """Put an object whole, on condition that it still is what was read before, if given.
+
+    Raises Overtaken otherwise.
+    """
+    fs: Any = place.fs  # type: ignore[attr-defined]
+    condition = {} if instead_of is None or not _conditional(fs) else _condition(instead_of)
+    with told(place):
+        try:
+            fs.pipe_file(place.path, content, **condition)  # type: ignore[attr-defined]
+        except OSError as error:
+            if not condition or not re.search("pre-?condition|conditional|not hold", str(error), re.IGNORECASE):
+                raise
+            if seen(place).content != content:  # else an attempt whose answer was lost had put it
+                raise Overtaken(f"{place}: another process changed it meanwhile: try again") from error
+
+
+def put_file(place: Path, file: Path) -> None:
+    """Put the content of a local file as one object."""
+    with told(place):
+        place.fs.put_file(str(file), place.path)  # type: ignore[attr-defined]
+
+
+def seen(place: Path) -> Seen:
+    """Return what a place holds with the store's mark of it, both of one moment."""
+    fs: Any = place.fs  # type: ignore[attr-defined]
+    with told(place):
+        try:
+            if not _conditional(fs):
+                return Seen(fs.cat_file(place.path))  # type: ignore[attr-defined]
+            return _marked(fs, place.path)  # type: ignore[attr-defined]
+        except FileNotFoundError:
+            return Seen(None)
+
+
+def modified_s(place: Path) -> float:
+    """Return when a place was written, a Unix time; now where the store does not say."""
+    if not is_remote(place):
+        return place.stat().st_mtime
+    try:
+        return float(place.fs.modified(place.path).timestamp())  # type: ignore[attr-defined]
+    except NotImplementedError:
+        return time.time()
+
+
+@contextmanager
+def opened(place: Path) -> Iterator[BinaryIO]:
+    """Yield an object's bytes, read by one request; InputError if it cannot be read."""
+    content = seen(place).content
+    if content is None:
+        raise InputError(f"{place}: no such object")
+    yield io.BytesIO(content)
+
+
+def remove(place: Path) -> None:
+    """Remove an object, if it is there."""
+    fs: Any = place.fs  # type: ignore[attr-defined]
+    with told(place):
+        try:
+            fs.rm_file(place.path)  # type: ignore[attr-defined]
+        except FileNotFoundError:
+            return
+
+
+def remove_all(place: Path) -> None:
+    """Remove every object below a place."""
+    with told(place):
+        try:
+            place.fs.rm(place.path, recursive=True)  # type: ignore[attr-defined]
+        except FileNotFoundError:
+            return
+
+
+def scratch() -> Path:
+    """Return a local directory for what is on its way to a store."""
+    folder = Path(tempfile.gettempdir()) / f"queuecast-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid() or folder.is_symlink():
+        raise InputError(f"{folder}: belongs to another user: set TMPDIR to a directory of your own")
+    return folder
+
+
+def _marked(fs: Any, path: str) -> Seen:
+    """Return an object of S3 and its mark by one request."""
+    from fsspec.asyn import sync
+    from s3fs.core import _error_wrapper
+
+    bucket, key, _ = fs.split_path(path)
+
+    async def asked() -> Seen:
+        answer = await fs._call_s3("get_object", Bucket=bucket, Key=key)
+        async with answer["Body"] as body:
+            return Seen(await body.read(), answer["ETag"])
+
+    async def tried() -> Seen:
+        found: Seen = await _error_wrapper(asked, retries=fs.retries)
+        return found
+
+    found: Seen = sync(fs.loop, tried)
+    return found
+
+
+def _conditional(fs: Any) -> bool:
+    return bool({fs.protocol} & {*CONDITIONAL} if isinstance(fs.protocol, str) else {*fs.protocol} & {*CONDITIONAL})
+
+
+def _condition(before: Seen) -> dict[str, str]:
+    return {"IfNoneMatch": "*"} if before.content is None else {"IfMatch": before.mark}
+
+
+def _options(protocol: str) -> dict[str, Any]:
+    """Return options of a filesystem: no listing is remembered, and retries are those of :func:`_patient`."""
+    if protocol not in CONDITIONAL:
+        return {"use_listings_cache": False}
+    retries = {"mode": "standard", "total_max_attempts": 1}
+    return {"use_listings_cache": False, "config_kwargs": {"retries": retries, "connect_timeout": 5, "read_timeout": 30}}
+
+
+def _patient(fs: Any) -> None:
+    """Let s3fs retry for :func:`wait_s` where the store is gone or answers with an error of its own."""
+    if not _conditional(fs):
+        return
+    from botocore.exceptions import ClientError
+    from s3fs.core import set_custom_error_handler
+
+    waits, attempts = 0.0, 1
+    while waits < wait_s():
+        waits += min(_FIRST_S * _FACTOR**attempts, _LONGEST_S)
+        attempts += 1
+    fs.retries = attempts
+    set_custom_error_handler(
+        lambda error: isinstance(error, ClientError) and error.response["ResponseMetadata"].get("HTTPStatusCode", 0) >= 500
+    )
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(shown(str(error)).split())[:200] or type(error).__name__

@@ -1,0 +1,188 @@
+"""The lake at an object store: versions by put, conditional where the store offers it."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from features.errors import InputError
+from pipelines.sources.systems import remember_system, systems
+from pipelines.storage import remote, versions
+from pipelines.storage.alerts import alert, alerts_file
+from pipelines.storage.atomic import seen, write
+from pipelines.storage.home import home, trusted_home
+from pipelines.storage.lake import Lake
+from pipelines.storage.locks import Busy, held
+from pipelines.storage.parquet import read_parquet
+from pipelines.storage.publishing import alone
+from pipelines.storage.remote import Overtaken, place_of
+
+SUBJECT = "runtime-t"
+
+
+@pytest.fixture(params=["memory", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty place in a store: of this process, or of an S3 server on this machine."""
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
+    if request.param == "memory":
+        yield place_of(f"memory://{uuid.uuid4().hex}/site")
+        return
+    point_at(request.getfixturevalue("s3_server"), monkeypatch)
+    bucket = uuid.uuid4().hex
+    place = place_of(f"s3://{bucket}/site")
+    place.fs.mkdir(bucket)  # type: ignore[attr-defined]
+    yield place
+
+
+def point_at(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the process find S3 at ``server``."""
+    pytest.importorskip("s3fs").S3FileSystem.clear_instance_cache()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "hidden-secret")
+
+
+@pytest.fixture(scope="module")
+def s3_server() -> Iterator[str]:
+    server = pytest.importorskip("moto.server", reason="moto[s3] and flask-cors are not installed")
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    host, port = running.get_host_and_port()
+    yield f"http://{host}:{port}"
+    running.stop()
+
+
+def publish(root: Path, draft: str, page: str = "", **tables: int) -> None:
+    lake = Lake(root / "lake", draft)
+    for table, number in tables.items():
+        lake.write(table, "t", pd.DataFrame({"number": [number]}))
+    if page:
+        lake.write_page("t.html", SUBJECT, page)
+    lake.versions(SUBJECT).publish(draft)
+
+
+def number(lake: Lake, table: str = "jobs") -> int:
+    return int(lake.read(table, "t")[0]["number"].iloc[0])
+
+
+def test_a_version_is_written_read_and_held_while_others_are_published(store: Path) -> None:
+    publish(store, "one", "one", jobs=1, schedules=1)
+    reader = Lake(store / "lake").at_once(SUBJECT)
+    for each in (2, 3, 4):
+        publish(store, f"run-{each}", str(each), jobs=each, schedules=each)
+    now = Lake(store / "lake")
+    assert (number(now), number(now, "schedules"), number(reader), number(reader, "schedules")) == (4, 4, 1, 1)
+    assert (store / "reports" / "t.html").read_text() == "4"
+    assert [
+        version.files["jobs"] != now.versions(SUBJECT).current().files["jobs"] for _, version in now.versions(SUBJECT).replaced()
+    ] == [
+        True,
+        True,
+    ]
+
+
+def test_what_nothing_lists_is_collected_after_its_time(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(versions.KEEP_H, "0")
+    for each in (1, 2, 3, 4):
+        publish(store, f"run-{each}", jobs=each)
+        monkeypatch.setattr(versions.time, "time", lambda each=each, real=versions.time.time: real() + 5)
+    assert len(list((store / "lake" / "jobs" / "t").iterdir())) == 2
+    assert number(Lake(store / "lake")) == 4
+
+
+def test_one_of_two_writers_is_told(store: Path) -> None:
+    publish(store, "base", jobs=0)
+    one, other = Lake(store / "lake", "one"), Lake(store / "lake", "other")
+    for lake, value in ((one, 1), (other, 2)):
+        lake.write("jobs", "t", pd.DataFrame({"number": [value]}))
+    one.versions(SUBJECT).publish("one")
+    with pytest.raises(InputError, match="begin again"):
+        other.versions(SUBJECT).publish("other")
+    assert number(Lake(store / "lake")) == 1
+
+
+def test_settings_alerts_and_locks(store: Path) -> None:
+    remember_system(store, "ours", {"runs": "/data/runs.csv"})
+    remember_system(store, "theirs", {"runs": "/data/other.csv"})
+    assert [*systems(store)] == ["ours", "theirs"]
+    for what in ("a", "b"):
+        alert(store, "drift", "t", "2026-01-01", what)
+    assert len(alerts_file(store).read_text().splitlines()) == 2
+    with alone(store, "t"), pytest.raises(InputError, match="another night or run of t"), alone(store, "t"):
+        pass
+    with held(store / "x.lock", 0), pytest.raises(Busy), held(store / "x.lock", 0):
+        pass
+
+
+@pytest.mark.parametrize("store", ["s3"], indirect=True)
+def test_a_put_is_refused_where_another_machine_wrote_meanwhile(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a lock: as if the other process were on a machine that has other lock files."""
+    publish(store, "base", jobs=0)
+    pointer = Lake(store / "lake").versions(SUBJECT)
+    there = seen(pointer._pointer)
+    publish(store, "theirs", jobs=1)
+    with pytest.raises(Overtaken, match="another process changed it"):
+        write(pointer._pointer, b"ours", there)
+    with pytest.raises(Overtaken):
+        write(pointer._pointer, b"ours", remote.Seen(None))
+    write(pointer._pointer, seen(pointer._pointer).content or b"", there)  # an attempt whose answer was lost
+    assert number(Lake(store / "lake")) == 1
+
+
+@pytest.mark.parametrize("store", ["s3"], indirect=True)
+def test_a_table_is_read_by_one_request_of_its_size(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(store / "lake", "one")
+    lake.write("jobs", "t", pd.DataFrame({"number": range(100_000)}))
+    lake.versions(SUBJECT).publish("one")
+    path = Lake(store / "lake").path("jobs", "t")
+    asked = []
+    real = path.fs._call_s3  # type: ignore[attr-defined]
+
+    async def counting(method: str, *given: object, **named: object) -> object:
+        asked.append(method)
+        return await real(method, *given, **named)
+
+    monkeypatch.setattr(path.fs, "_call_s3", counting)  # type: ignore[attr-defined]
+    assert len(read_parquet(path, kind="jobs")[0]) == 100_000
+    assert asked == ["get_object"]
+
+
+def test_a_store_that_is_gone_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("QUEUECAST_WAIT_S", "0.3")
+    point_at("http://127.0.0.1:9", monkeypatch)
+    monkeypatch.setenv("QUEUECAST_LAKE", "s3://nowhere/site/")
+    assert str(home()) == "s3://nowhere/site"
+    with pytest.raises(
+        InputError, match=r"s3://nowhere/site/lake/current/runtime-t.json: the object store does not answer"
+    ) as error:
+        Lake(home() / "lake").versions(SUBJECT).current()
+    assert "\n" not in str(error.value)
+    assert "hidden-secret" not in str(error.value)
+
+
+def test_a_url_with_credentials_and_an_unknown_one_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"s3://key:\*\*\*@bucket/x: credentials do not belong in a URL"):
+        place_of("s3://key:secret@bucket/x")
+    with pytest.raises(InputError, match="nope://x"):
+        place_of("nope://x")
+    assert place_of(f"file://{tmp_path}/lake") == tmp_path / "lake"
+    assert trusted_home(place_of(str(tmp_path))) == tmp_path
+
+
+def test_a_store_without_conditional_puts_needs_a_database_for_its_locks(tmp_path: Path) -> None:
+    class Elsewhere:
+        """As a place of a store that this machine has no library for."""
+
+        protocol = "gs"
+
+        def __str__(self) -> str:
+            return "gs://bucket/x.lock"
+
+    with pytest.raises(InputError, match="gs has no conditional puts here: set QUEUECAST_DATABASE"), held(Elsewhere()):  # type: ignore[arg-type]
+        pass
