@@ -13,6 +13,7 @@ import click
 
 from pipelines.cli.last_resort import tell
 from pipelines.cli.lazy import LazyGroup
+from pipelines.storage import site
 from pipelines.storage.permissions import check_owner, keep_private
 
 _COMMANDS = {
@@ -41,6 +42,7 @@ def cli() -> None:
 
     Runtimes are predicted for jobs at submission; simulations measure what the predictions do to the schedule.
     """
+    site.apply()
 
 
 def main() -> None:

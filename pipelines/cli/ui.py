@@ -71,14 +71,14 @@ def leave_directory() -> None:
 
     Dagster and its children would run Python modules and read an ``.env`` that lie in the working directory.
     """
-    from pipelines.sources.catalogue import site_catalogue
     from pipelines.storage.home import LAKE, home, local_home
     from pipelines.storage.instance import dagster_home
+    from pipelines.storage.site import settings_file
 
     os.environ["QUEUECAST_HOME"] = str(local_home())
     if os.environ.get(LAKE):
         os.environ[LAKE] = str(home())
-    if (site := site_catalogue()) is not None:
+    if (site := settings_file()) is not None:
         os.environ["QUEUECAST_CATALOGUE"] = str(site)
     house = Path(pipelines.__file__).parents[1]
     paths = [str(Path(each).absolute()) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]

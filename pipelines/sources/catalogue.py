@@ -23,8 +23,8 @@ from pipelines.ingest.source import Source
 from pipelines.sources.recorded import Recorded, checksums, recorded
 from pipelines.sources.settings import read_settings
 from pipelines.storage.home import archive, home
-from pipelines.storage.permissions import check_owner
 from pipelines.storage.remote import is_remote
+from pipelines.storage.site import settings_file, site_table
 
 PACKAGED = Path(__file__).with_name("catalogue.toml")
 FORMATS = ("swf", "slurm", "parquet", "generated")
@@ -102,7 +102,7 @@ def load_catalogue() -> dict[str, Entry]:
     Later ones replace earlier ones. Raises InputError with file, entry and key.
     """
     entries = read_catalogue(PACKAGED)
-    if (site := site_catalogue()) is not None:
+    if (site := settings_file()) is not None:
         entries |= read_catalogue(site)
     if remembered().is_file():
         entries |= read_catalogue(remembered())
@@ -124,22 +124,12 @@ def site_registry() -> dict[str, Any]:
 
     Empty where there is none. InputError with file and key.
     """
-    site = site_catalogue()
+    site = settings_file()
     table = _toml(site).get("registry", {}) if site is not None else {}
     if not isinstance(table, dict) or (unknown := table.keys() - _REGISTRY):
         what = f"unknown key {shown(min(unknown))} in [registry]" if isinstance(table, dict) else "registry is no table"
         raise InputError(f"{site}: {what}; known: {', '.join(sorted(_REGISTRY))}")
     return table
-
-
-def site_catalogue() -> Path | None:
-    """Return the site's own file: $QUEUECAST_CATALOGUE, which must exist, or queuecast.toml.
-
-    The latter is read from the working directory.
-    """
-    own = os.environ.get("QUEUECAST_CATALOGUE")
-    site = Path(own or "queuecast.toml")
-    return check_owner(site.absolute()) if own or site.is_file() else None
 
 
 def remembered() -> Path:
@@ -160,7 +150,8 @@ def read_catalogue(path: Path) -> dict[str, Entry]:
 
 def _toml(path: Path) -> dict[str, Any]:
     stated = read_settings(path, "catalogue")
-    if unknown := stated.keys() - {"traces", "registry"}:
+    site_table(stated, path)
+    if unknown := stated.keys() - {"traces", "registry", "site"}:
         raise InputError(f"{path}: unknown key {shown(min(unknown))}: traces are tables [traces.NAME]")
     return stated
 

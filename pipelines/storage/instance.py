@@ -1,11 +1,15 @@
-"""The Dagster instance: the site's own ($DAGSTER_HOME), or SQLite in the home directory.
+"""The Dagster instance: the site's own ($DAGSTER_HOME), or ours, in the home directory.
 
-It is set up once and by one process at a time.
+Ours keeps its runs and events in the site's PostgreSQL database ($QUEUECAST_DATABASE), or in SQLite. It is set up once and by one
+process at a time.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import dagster as dg
@@ -13,6 +17,7 @@ from filelock import FileLock
 
 from features.errors import InputError
 from pipelines.storage.atomic import write
+from pipelines.storage.database import DATABASE, connected, named
 from pipelines.storage.home import local_home
 from pipelines.storage.permissions import check_owner
 
@@ -20,7 +25,7 @@ PROCESS_TAG = "queuecast/process"
 """Run tag: the process that runs it, where that is a command; a run whose process is gone was killed."""
 _OURS = "# Queuecast's own Dagster instance."
 _SETTINGS = f"""\
-{_OURS} A site that wants PostgreSQL sets DAGSTER_HOME to a directory with a dagster.yaml of its own.
+{_OURS} A site with one of its own sets DAGSTER_HOME to the directory with its dagster.yaml.
 telemetry:
   enabled: false
 nux:
@@ -40,12 +45,21 @@ concurrency:
           applyLimitPerUniqueValue: true
         limit: 1
 """
+_POSTGRES = f"""\
+storage:
+  custom:
+    module: pipelines.storage.postgres
+    class: PostgresStorage
+    config:
+      postgres_url:
+        env: {DATABASE}
+"""
 
 
 def dagster_home() -> Path:
     """Return the directory of the instance, set up if it is ours and new.
 
-    It is also put into the environment for child processes.
+    It is also put into the environment for child processes. InputError where the site's database does not answer.
     """
     given = os.environ.get("DAGSTER_HOME")
     if given:
@@ -56,18 +70,32 @@ def dagster_home() -> Path:
     directory = local_home() / "dagster"
     directory.mkdir(parents=True, exist_ok=True)
     os.environ["DAGSTER_HOME"] = str(directory)
-    ready = directory / ".ready"
-    # a fresh SQLite store opened by several processes at once fails in its migrations
+    url = os.environ.get(DATABASE, "")
+    if url and not find_spec("dagster_postgres"):
+        raise InputError(f"{DATABASE} is set and dagster-postgres is missing: pip install queuecast[server]")
+    # a fresh store opened by several processes at once fails in its migrations
     with FileLock(directory / ".lock"):
-        settings = directory / "dagster.yaml"
-        if not settings.exists() or (settings.read_text().startswith(_OURS) and "partition/system" not in settings.read_text()):
-            write(settings, _SETTINGS)
-        if not ready.exists():
-            with dg.DagsterInstance.get() as instance:
+        settings, wanted = directory / "dagster.yaml", _SETTINGS + (_POSTGRES if url else "")
+        if not settings.exists() or ((found := settings.read_text()).startswith(_OURS) and found != wanted):
+            write(settings, wanted)
+        ready, made = directory / ".ready", named(url) if url else ""
+        if not ready.exists() or ready.read_text() != made:
+            with _alone(url), dg.DagsterInstance.get() as instance:
                 instance.get_dynamic_partitions("traces")
                 instance.get_run_records(limit=1)
-            ready.touch()
+            write(ready, made)
     return directory
+
+
+@contextmanager
+def _alone(url: str) -> Iterator[None]:
+    """Let one process of all machines at a time set up the storage in the database ``url``, if there is one."""
+    if not url:
+        yield
+        return
+    with closing(connected(url)) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(hashtext('queuecast dagster'))")
+        yield
 
 
 def instance() -> dg.DagsterInstance:

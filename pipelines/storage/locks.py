@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
 from features.errors import InputError
 from pipelines.storage.atomic import made_folder
+from pipelines.storage.database import DATABASE, connected, named, reason
 from pipelines.storage.home import local_home
-from pipelines.storage.remote import CONDITIONAL, is_remote, shown, wait_s
+from pipelines.storage.remote import CONDITIONAL, is_remote
 
-DATABASE = "QUEUECAST_DATABASE"
-"""Environment variable: URL of the PostgreSQL database of a site's locks."""
 _OF_ONE_PROCESS = ("memory",)
 
 
@@ -65,10 +62,10 @@ def _digest(name: str) -> str:
 @contextmanager
 def _advisory(url: str, name: str, most_s: float | None) -> Iterator[None]:
     """Hold PostgreSQL's advisory lock of ``name`` on a connection of its own."""
+    connection = connected(url)
     import psycopg2
 
     number = int(_digest(name)[:16], 16) - (1 << 63)
-    connection = connected(url)
     try:
         with connection.cursor() as cursor:
             try:
@@ -78,38 +75,10 @@ def _advisory(url: str, name: str, most_s: float | None) -> Iterator[None]:
             except psycopg2.errors.LockNotAvailable:
                 got = False
             except psycopg2.Error as error:
-                raise InputError(_gone(url, error)) from error
+                raise InputError(f"{named(url)} does not answer: {reason(error)}") from error
         if not got:
             raise Busy(f"{name}: another process is at work there")
         yield
     finally:
         with suppress(psycopg2.Error):  # the lock ends with the connection
             connection.close()
-
-
-def connected(url: str) -> Any:
-    """Return a connection to a PostgreSQL database, after retries.
-
-    InputError if it does not answer.
-    """
-    try:
-        import psycopg2
-    except ImportError as error:
-        raise InputError(f"{DATABASE} is set and psycopg2 is missing: pip install queuecast[server]") from error
-    begun, pause_s = time.monotonic(), 0.1
-    while True:
-        try:
-            connection = psycopg2.connect(url, connect_timeout=10, keepalives_idle=10, keepalives_interval=5, keepalives_count=3)
-        except psycopg2.Error as error:
-            if time.monotonic() - begun + pause_s > wait_s() or not isinstance(error, psycopg2.OperationalError):
-                raise InputError(_gone(url, error)) from error
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, 5.0)
-            continue
-        connection.autocommit = True
-        return connection
-
-
-def _gone(url: str, error: BaseException) -> str:
-    said = " ".join(str(error).split())[:200]
-    return f"{DATABASE}={shown(url)}: does not answer: {said}"

@@ -20,11 +20,10 @@ from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
 from features.errors import InputError
+from pipelines.storage.site import wait_s
 
 CONDITIONAL = ("s3", "s3a")
 """Protocols whose puts can be conditional here."""
-WAIT_S = 60.0
-"""Max seconds of retries of one request, by default."""
 _FIRST_S, _FACTOR, _LONGEST_S = 0.1, 1.7, 15.0
 """s3fs waits this long after its first attempt, then so many times longer, at most the last."""
 _OUTAGES = ("botocore", "aiobotocore", "aiohttp", "urllib3", "gcsfs", "azure", "psycopg2")
@@ -72,15 +71,6 @@ def shown(url: str) -> str:
 def is_outage(error: BaseException) -> bool:
     """Tell whether an error is one of a store or database that does not answer as it should."""
     return type(error).__module__.partition(".")[0] in _OUTAGES
-
-
-def wait_s() -> float:
-    """Return the max seconds of retries, $QUEUECAST_WAIT_S or :data:`WAIT_S`."""
-    stated = os.environ.get("QUEUECAST_WAIT_S")
-    try:
-        return WAIT_S if not stated else max(float(stated), 0.0)
-    except ValueError:
-        raise InputError(f"$QUEUECAST_WAIT_S: {stated[:20]} is not a number of seconds") from None  # type: ignore[index]
 
 
 @contextmanager

@@ -1,0 +1,82 @@
+"""The site's PostgreSQL database ($QUEUECAST_DATABASE): connections that wait for it, and its name without secrets.
+
+A database that is restarted, or whose network is gone, is asked again until the site's max wait is over. One that answers and
+refuses (no such database, a wrong password) is not asked again. Passwords come by libpq's own means or in the URL; no message has them.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
+
+from features.errors import InputError
+from pipelines.storage import site
+
+_T = TypeVar("_T")
+DATABASE = "QUEUECAST_DATABASE"
+"""Environment variable: URL of the site's database, for locks and Dagster."""
+CONNECTION = {"connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+"""libpq's parameters of a connection: seconds, and probes, until a host without answer counts as gone."""
+_FIRST_S, _LONGEST_S = 0.1, 3.0
+"""Pauses between attempts grow from the first, twofold, to the longest."""
+_COMES_BACK = r"starting up|shutting down|not yet accepting|recovery mode|too many (clients|connections)|remaining connection slots"
+
+
+def named(url: str) -> str:
+    """Return ``PostgreSQL database NAME at HOST:PORT`` for a URL; InputError, without the URL, if it is none."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or 5432
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme != "postgresql" or not parts.path.strip("/"):
+        raise InputError(
+            f"{DATABASE} is not a URL such as postgresql://user@host/database (it is not shown: it may hold a password)"
+        )
+    host = parts.hostname or parse_qs(parts.query).get("host", ["this machine's socket"])[0]
+    return f"PostgreSQL database {parts.path.strip('/')} at {host}:{port}"
+
+
+def connected(url: str) -> Any:
+    """Return a psycopg2 connection in autocommit mode; InputError if the database does not answer in time."""
+    try:
+        import psycopg2
+    except ImportError as error:
+        raise InputError(f"{DATABASE} is set and psycopg2 is missing: pip install queuecast[server]") from error
+    named(url)
+    connection = patiently(lambda: psycopg2.connect(url, **CONNECTION), url)
+    connection.autocommit = True
+    return connection
+
+
+def patiently(connect: Callable[[], _T], url: str) -> _T:
+    """Return what ``connect`` does, called again while the database does not answer.
+
+    Raises InputError at once where it answers and refuses, and after the site's max wait.
+    """
+    import psycopg2
+
+    begun, pause_s, wait_s = time.monotonic(), _FIRST_S, site.wait_s()
+    while True:
+        try:
+            return connect()
+        except psycopg2.Error as error:
+            waited_s = time.monotonic() - begun
+            refused = not isinstance(error, psycopg2.OperationalError) or _refuses(str(error))
+            if refused or waited_s + pause_s > wait_s:
+                waited = "" if refused else f" (waited {waited_s:.0f} s)"
+                raise InputError(f"{named(url)} {'refuses' if refused else 'does not answer'}{waited}: {reason(error)}") from error
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_S)
+
+
+def _refuses(said: str) -> bool:
+    return "FATAL:" in said and not re.search(_COMES_BACK, said)
+
+
+def reason(error: BaseException) -> str:
+    """Return the first line of what libpq said; it names host, port, user and database, and no password."""
+    return " ".join(str(error).strip().partition("\n")[0].split())[:200]

@@ -1,0 +1,75 @@
+"""What a site sets: environment variables first, then the tables [site] and [registry] of its settings file.
+
+The file is $QUEUECAST_CATALOGUE, which must exist, or ``queuecast.toml`` in the working directory. A command, and Dagster where it
+loads the definitions, puts what the file states into the environment, where the rest of the code and child processes find it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from features.errors import InputError, shown
+from pipelines.storage.permissions import check_owner
+
+VARIABLES = {
+    "lake": "QUEUECAST_LAKE",
+    "database": "QUEUECAST_DATABASE",
+    "registry": "MLFLOW_TRACKING_URI",
+    "on": "QUEUECAST_ON",
+    "wait_s": "QUEUECAST_WAIT_S",
+}
+"""Keys of [site], and the environment variables that come before them."""
+WAIT_S = 60.0
+"""Default max seconds to wait for a registry, a database or an object store that does not answer."""
+
+
+def wait_s() -> float:
+    """Return the site's max wait in seconds; InputError for an invalid $QUEUECAST_WAIT_S."""
+    stated = os.environ.get(VARIABLES["wait_s"]) or WAIT_S
+    try:
+        number = float(stated)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < 1e6:
+        raise InputError(f"${VARIABLES['wait_s']}: {stated} is not a number from 0")
+    return number
+
+
+def settings_file() -> Path | None:
+    """Return the site's settings file; None where there is none."""
+    own = os.environ.get("QUEUECAST_CATALOGUE")
+    site = Path(own or "queuecast.toml")
+    return check_owner(site.absolute()) if own or site.is_file() else None
+
+
+def apply() -> None:
+    """Set the environment variables that the settings file states and the environment does not.
+
+    Raises InputError with file and key.
+    """
+    if (path := settings_file()) is None:
+        return
+    from pipelines.sources.settings import read_settings
+
+    stated = read_settings(path)
+    registry = stated.get("registry", {})
+    waits = {"wait_s": registry["wait_s"]} if isinstance(registry, dict) and "wait_s" in registry else {}
+    for key, value in {**waits, **site_table(stated, path)}.items():
+        if not os.environ.get(VARIABLES[key]):
+            os.environ[VARIABLES[key]] = str(value)
+
+
+def site_table(stated: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return the table [site] of the settings ``path``; InputError with file and key, never with a value."""
+    table = stated.get("site", {})
+    if not isinstance(table, dict) or (unknown := table.keys() - VARIABLES):
+        what = f"unknown key {shown(min(unknown))} in [site]" if isinstance(table, dict) else "site is no table"
+        raise InputError(f"{path}: {what}; known: {', '.join(sorted(VARIABLES))}")
+    for key, value in table.items():
+        number = key == "wait_s"
+        right = isinstance(value, (int, float)) and not isinstance(value, bool) if number else isinstance(value, str) and value
+        if not right or not str(value).isprintable():
+            raise InputError(f"{path}: {key} of [site] must be {'a number of seconds' if number else 'text'}")
+    return table

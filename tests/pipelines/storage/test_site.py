@@ -1,0 +1,75 @@
+"""What a site sets: the environment first, then [site] of its settings file."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from features.errors import InputError
+from pipelines.storage import site
+
+FILE = """\
+[registry]
+wait_s = 5
+
+[site]
+lake = "s3://bucket/prefix"
+database = "postgresql://queuecast@db.example.org/queuecast"
+registry = "http://mlflow.example.org:5000"
+on = "slurm"
+"""
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for variable in (*site.VARIABLES.values(), "QUEUECAST_CATALOGUE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "queuecast.toml"
+
+
+def test_the_environment_comes_before_the_file(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere.write_text(FILE)
+    monkeypatch.setenv("QUEUECAST_LAKE", "/of/the/environment")
+    site.apply()
+    assert {key: os.environ[variable] for key, variable in site.VARIABLES.items()} == {
+        "lake": "/of/the/environment",
+        "database": "postgresql://queuecast@db.example.org/queuecast",
+        "registry": "http://mlflow.example.org:5000",
+        "on": "slurm",
+        "wait_s": "5",
+    }
+    assert site.wait_s() == 5
+
+
+def test_nothing_is_set_where_nothing_is_stated(elsewhere: Path) -> None:
+    site.apply()
+    elsewhere.write_text("[traces]\n")
+    site.apply()
+    assert not [variable for variable in site.VARIABLES.values() if variable in os.environ]
+    assert site.wait_s() == site.WAIT_S
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("[site]\nlakes = 'x'\n", "unknown key 'lakes' in [site]; known: database, lake, on, registry, wait_s"),
+        ("site = 3\n", "site is no table; known: database, lake, on, registry, wait_s"),
+        ("[site]\ndatabase = ['secret']\n", "database of [site] must be text"),
+        ("[site]\nlake = ''\n", "lake of [site] must be text"),
+        ("[site]\nlake = 'a\\u0000b'\n".replace("'", '"'), "lake of [site] must be text"),
+        ("[site]\nwait_s = '5'\n", "wait_s of [site] must be a number of seconds"),
+    ],
+)
+def test_a_bad_table_is_refused_with_file_and_key_and_without_its_value(text: str, error: str, elsewhere: Path) -> None:
+    elsewhere.write_text(text)
+    with pytest.raises(InputError) as refused:
+        site.apply()
+    assert str(refused.value) == f"{elsewhere}: {error}"
+
+
+def test_a_wait_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for wrong in ("soon", "-1", "nan"):
+        monkeypatch.setenv("QUEUECAST_WAIT_S", wrong)
+        with pytest.raises(InputError, match="is not a number from 0"):
+            site.wait_s()
