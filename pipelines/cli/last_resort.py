@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from features.errors import InputError, one_line
+from pipelines.storage.remote import is_outage, shown
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 """Exit codes: of bad input, of anything else that went wrong, and of Ctrl-C."""
@@ -66,6 +67,11 @@ def _told(error: BaseException) -> tuple[int, str]:
         if cause := known_cause(f"{type(each).__name__}: {each}"):
             where = getattr(each, "filename", None)
             return FAILED, f"{where}: {cause}" if where else cause
+        if is_outage(each):
+            return FAILED, (
+                f"an object store, database or server does not answer as it should: {one_line(shown(str(each)), 200)}; run it again when it "
+                "does; what was published before is unchanged"
+            )
     if isinstance(error, OSError) and error.filename is not None:
         return BAD_INPUT, f"{error.filename}: {error.strerror}"
     if os.environ.get(SHOW):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -29,20 +29,25 @@ class Busy(InputError):
 
 
 @contextmanager
-def held(place: Path, most_s: float | None = None) -> Iterator[None]:
+def held(place: Path, most_s: float | None = None) -> Iterator[Callable[[], None]]:
     """Hold the lock called ``place``, after waiting for ``most_s`` seconds at most.
 
-    None waits for ever. Raises Busy, or InputError where the database does not answer.
+    None waits for ever. Yields a function that raises InputError where the lock was lost meanwhile. Raises Busy, or InputError
+    where the database does not answer.
     """
     if url := os.environ.get(DATABASE):
-        with _advisory(url, str(place), most_s):
-            yield
+        with _advisory(url, str(place), most_s) as check:
+            yield check
         return
     try:
         with FileLock(_file(place), timeout=-1 if most_s is None else most_s):
-            yield
+            yield _never_lost
     except Timeout:
         raise Busy(f"{place}: another process is at work there") from None
+
+
+def _never_lost() -> None:
+    """Return: a file's lock ends with its process."""
 
 
 def _file(place: Path) -> Path:
@@ -60,7 +65,7 @@ def _digest(name: str) -> str:
 
 
 @contextmanager
-def _advisory(url: str, name: str, most_s: float | None) -> Iterator[None]:
+def _advisory(url: str, name: str, most_s: float | None) -> Iterator[Callable[[], None]]:
     """Hold PostgreSQL's advisory lock of ``name`` on a connection of its own."""
     connection = connected(url)
     import psycopg2
@@ -78,7 +83,15 @@ def _advisory(url: str, name: str, most_s: float | None) -> Iterator[None]:
                 raise InputError(f"{named(url)} does not answer: {reason(error)}") from error
         if not got:
             raise Busy(f"{name}: another process is at work there")
-        yield
+
+        def check() -> None:
+            try:
+                with connection.cursor() as cursor:
+                    cursor.execute("SELECT 1")
+            except psycopg2.Error as error:
+                raise InputError(f"{name}: its lock was lost, nothing was changed: {named(url)}: {reason(error)}") from error
+
+        yield check
     finally:
         with suppress(psycopg2.Error):  # the lock ends with the connection
             connection.close()

@@ -230,7 +230,7 @@ class Versions:
                 moved.append(models)
 
         try:
-            with self._locked():
+            with self._locked() as check:
                 there = seen(self._pointer)
                 draft, before = self._begin(id)[0], self._read(there)[0]
                 made = Version(
@@ -239,6 +239,7 @@ class Versions:
                     _carried(before.files, draft.files) | dict(draft.files),
                     dict(draft.models) or dict(before.models),
                 )
+                check()
                 self._put(made, before, there)
             self.follow(None if set_aliases is None else move)
         except BaseException as error:
@@ -448,9 +449,9 @@ class Versions:
         yield from (path for table in tables if (path := table / f"{self.name}.parquet").exists() and not is_remote(path))
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with held(self._pointer.with_suffix(".lock")):
-            yield
+    def _locked(self) -> Iterator[Callable[[], None]]:
+        with held(self._pointer.with_suffix(".lock")) as check:
+            yield check
 
 
 def _inside(folder: Path) -> list[Path]:
