@@ -280,7 +280,16 @@ class Versions:
         return self.current().version not in ("", self._follows())
 
     def follow(self, set_aliases: SetAliases | None) -> bool:
-        """Update aliases and pages to the current version; return whether anything was left to do."""
+        """Update aliases and pages to the current version; return whether anything was left to do.
+
+        It looks again when it is done: another version may have been published and followed meanwhile.
+        """
+        done = False
+        while self._follow(set_aliases):
+            done = True
+        return done
+
+    def _follow(self, set_aliases: SetAliases | None) -> bool:
         version, before = self.kept()
         if version.version in ("", self._follows()):
             return False

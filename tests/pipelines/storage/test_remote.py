@@ -21,6 +21,7 @@ from pipelines.storage.locks import Busy, held
 from pipelines.storage.parquet import read_parquet
 from pipelines.storage.publishing import alone
 from pipelines.storage.remote import Overtaken, place_of
+from pipelines.storage.versions import Versions
 
 SUBJECT = "runtime-t"
 
@@ -105,6 +106,21 @@ def test_one_of_two_writers_is_told(store: Path) -> None:
     with pytest.raises(InputError, match="begin again"):
         other.versions(SUBJECT).publish("other")
     assert number(Lake(store / "lake")) == 1
+
+
+def test_pages_follow_the_last_version_though_an_earlier_publisher_was_slow(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    show, slow = Versions._show, []
+
+    def showing(self: Versions, entry: str, file: str | None) -> None:
+        if not slow:
+            slow.append(entry)
+            publish(store, "two", "two", jobs=2)
+        show(self, entry, file)
+
+    monkeypatch.setattr(Versions, "_show", showing)
+    publish(store, "one", "one", jobs=1)
+    assert (store / "reports" / "t.html").read_text() == "two"
+    assert not Lake(store / "lake").versions(SUBJECT).under_way
 
 
 def test_settings_alerts_and_locks(store: Path) -> None:
