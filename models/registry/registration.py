@@ -240,7 +240,7 @@ def registered_version(tracking: Tracking, name: str, alias: str = "champion", *
     """Return the version of ``name`` that ``alias`` points to; InputError if there is none."""
     found = version_at(tracking, name, alias)
     if found is None:
-        raise InputError(f"no registered model {name}@{alias} at {tracking.uri}: {made_by} registers one")
+        raise InputError(f"no registered model {name}@{alias} at {tracking.place}: {made_by} registers one")
     return found
 
 

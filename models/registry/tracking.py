@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,8 @@ _CHATTY = ("mlflow", "alembic")
 _TELLS_ALL = "mlflow.store.db.utils"
 """Logs the whole traceback of a database error that it then raises."""
 WAIT_S = 60.0
-"""Default max seconds to wait for a database that another process has locked."""
+"""Default max seconds to wait for a database that another process has locked, or a server that does not answer."""
+_MOST_RETRIES = 10  # MLflow allows no more
 
 
 @dataclass(frozen=True)
@@ -41,21 +41,30 @@ class Tracking:
     experiment_id: str
     client: MlflowClient
 
+    @property
+    def place(self) -> str:
+        """Return the URI without a password, to be shown."""
+        return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", self.uri)
+
 
 def connect(tracking_uri: str, artifact_location: str, experiment: str, *, site: bool = True, wait_s: float = WAIT_S) -> Tracking:
     """Open the store at ``tracking_uri`` (or, if ``site``, the site's); make ``experiment``.
 
     ``tracking_uri`` of SQLite must be absolute (``sqlite:////path/mlflow.db``), ``artifact_location`` an absolute path or URI; a
-    server decides itself where artifacts lie. A store that does not answer is given up after seconds, not after MLflow's minutes
-    of retries; an SQLite database that is locked, now or later, after ``wait_s`` seconds. Raises ValueError for relative places, OSError
-    for a database that does not answer or was cut to nothing, and MLflow's own errors.
+    server decides itself where artifacts lie. A server that does not answer, or an SQLite database that is locked, now or later, is
+    given up after ``wait_s`` seconds. Raises ValueError for relative places, OSError for a database that does not answer or was cut
+    to nothing, and MLflow's own errors.
     """
     for logger in _CHATTY:
         logging.getLogger(logger).setLevel(logging.WARNING)
     logging.getLogger(_TELLS_ALL).setLevel(logging.CRITICAL)
     wait_for_locks(wait_s)
+    _wait_for_server(wait_s)
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     uri = (_SITE if site else None) or tracking_uri
+    if uri.startswith("postgresql:"):  # SQLAlchemy from 2.1 on takes another driver where none is named
+        uri = uri.replace("postgresql:", "postgresql+psycopg2:", 1)
     if uri.startswith("sqlite:"):
         database = Path(uri.removeprefix("sqlite:///"))
         if not database.is_absolute():
@@ -76,9 +85,8 @@ def _open(uri: str, artifact_location: str | None, experiment: str) -> Tracking:
     if "://" in uri and not uri.startswith(("http", "file", "databricks")):
         _answers(uri)
     mlflow.set_tracking_uri(uri)
-    with _few_retries():
-        client = MlflowClient(uri)
-        found = [each for each in client.search_experiments(ViewType.ALL) if each.name == experiment]
+    client = MlflowClient(uri)
+    found = [each for each in client.search_experiments(ViewType.ALL) if each.name == experiment]
     if not found:
         return Tracking(uri, client.create_experiment(experiment, artifact_location), client)
     if found[0].lifecycle_stage != "active":
@@ -148,14 +156,9 @@ def _answers(uri: str) -> None:
         raise OSError(f"{getattr(error, 'orig', None) or error}".strip().splitlines()[0]) from error
 
 
-@contextmanager
-def _few_retries() -> Iterator[None]:
-    """Try the first request to a server twice, ten seconds each, unless the site sets more."""
-    few = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
-    set_here = {name: value for name, value in few.items() if name not in os.environ}
-    os.environ.update(set_here)
-    try:
-        yield
-    finally:
-        for name in set_here:
-            del os.environ[name]
+def _wait_for_server(seconds: float) -> None:
+    """Let MLflow repeat requests that its server does not answer, for about so long, unless the site sets how often."""
+    retries = next((each for each in range(_MOST_RETRIES) if 2**each - 2 >= seconds), _MOST_RETRIES)
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", str(retries))
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", str(max(round(seconds / max(2**retries - 2, 1)), 1)))
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")

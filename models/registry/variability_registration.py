@@ -139,7 +139,7 @@ def registered_classifier(tracking: Tracking, name: str, alias: str = "champion"
     ``name`` is ``variability-<system>``.
     """
     found = registered_version(tracking, name, alias)
-    model = _loaded(name, str(found.version), f"{tracking.uri} {found.source}")
+    model = _loaded(name, str(found.version), f"{tracking.place} {found.source}")
     thresholds = tuple(float(each) for each in found.tags.get("thresholds", "").split())
     return Registered(name, str(found.version), model, found.tags.get("scope", "own"), thresholds)
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from features.jobs.schema import fingerprint
 from pipelines.storage.lake import Lake
+from pipelines.storage.parquet import schema_of
 from pipelines.workflows.nothing_new import MADE_FROM
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Told:
 
 def told(lake: Lake, table: str, name: str) -> Told:
     """Return rows, columns and data version of the table ``table`` of ``name`` as written."""
-    schema = pq.read_schema(lake.path(table, name))
+    schema = schema_of(lake.path(table, name))
     frame, _ = lake.read(table, name)
     for field in schema:
         if pa.types.is_list(field.type):  # pandas cannot hash lists

@@ -83,7 +83,7 @@ def runtime_model(
             "simulated": f"models:/{model}/{marks['simulated']}" + (f": {marks['why']}" if marks["why"] else ""),
             "snapshot of the champion": date_of(clean, int(champion.tags.get("snapshot_s", 0))),
             "MLflow run": champion.run_id or "",
-            "MLflow": registry_link(store.uri, model),
+            "MLflow": registry_link(store.place, model),
             "versions": dg.MetadataValue.md(markdown_of(versions.drop(columns="why"), ".4f")),
             "nothing new, nothing registered": marks["nothing_new"],
             "generated": clean.generated,

@@ -90,7 +90,7 @@ def variability_model(
             "nothing new, nothing registered": made.nothing_new,
             "simulated": table.generated,
             "MLflow run": champion.run_id or "",
-            "MLflow": registry_link(store.uri, model),
+            "MLflow": registry_link(store.place, model),
             "candidates": dg.MetadataValue.md(markdown_of(made.registered.drop(columns="why"), ".4f")),
             f"what {made.model.classifier} goes by": picture(plot),
         },

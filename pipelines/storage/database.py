@@ -80,3 +80,21 @@ def _refuses(said: str) -> bool:
 def reason(error: BaseException) -> str:
     """Return the first line of what libpq said; it names host, port, user and database, and no password."""
     return " ".join(str(error).strip().partition("\n")[0].split())[:200]
+
+
+def wait_for_databases() -> None:
+    """Let every connection to PostgreSQL that SQLAlchemy makes in this process be made patiently."""
+    import sqlalchemy
+
+    if not sqlalchemy.event.contains(sqlalchemy.Engine, "do_connect", _connect):
+        sqlalchemy.event.listen(sqlalchemy.Engine, "do_connect", _connect)
+
+
+def _connect(dialect: Any, _: object, positional: list[Any], given: dict[str, Any]) -> Any:
+    """Connect in place of SQLAlchemy; it does so itself to other databases."""
+    if dialect.name != "postgresql":
+        return None
+    address = f"{given.get('host', 'this machine')}:{given.get('port', 5432)}"
+    return patiently(
+        lambda: dialect.connect(*positional, **{**CONNECTION, **given}), f"postgresql://{address}/{given.get('dbname')}"
+    )

@@ -87,6 +87,12 @@ def _validated(file: BinaryIO) -> pa.Table:
     return table
 
 
+def schema_of(path: str | Path) -> pa.Schema:
+    """Return the columns of a table with their metadata, and read nothing else of a local file."""
+    with _told(path), opened(path) as file:
+        return pq.read_schema(file)
+
+
 def check_size(path: str | Path) -> None:
     """Raise InputError for a Parquet file whose values need far more room than the file."""
     with _told(path), opened(path) as file:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import sqlalchemy
 from dagster._serdes import ConfigurableClassData
 from dagster_postgres import DagsterPostgresStorage
 
-from pipelines.storage.database import CONNECTION, named, patiently
+from pipelines.storage.database import named, wait_for_databases
 
 
 class PostgresStorage(DagsterPostgresStorage):
@@ -24,18 +23,7 @@ class PostgresStorage(DagsterPostgresStorage):
     ) -> DagsterPostgresStorage:
         """Return the storage at ``postgres_url``; InputError if the database does not answer in time."""
         named(url := config_value["postgres_url"])
-        if not sqlalchemy.event.contains(sqlalchemy.Engine, "do_connect", _connect):
-            sqlalchemy.event.listen(sqlalchemy.Engine, "do_connect", _connect)
+        wait_for_databases()
         # SQLAlchemy from 2.1 on takes another driver where none is named
         given: Any = {"postgres_url": url.replace("postgresql:", "postgresql+psycopg2:", 1)}
         return super().from_config_value(inst_data, given)
-
-
-def _connect(dialect: Any, _: object, positional: list[Any], given: dict[str, Any]) -> Any:
-    """Connect in place of SQLAlchemy; it does so itself to other databases."""
-    if dialect.name != "postgresql":
-        return None
-    address = f"{given.get('host', 'this machine')}:{given.get('port', 5432)}"
-    return patiently(
-        lambda: dialect.connect(*positional, **{**CONNECTION, **given}), f"postgresql://{address}/{given.get('dbname')}"
-    )

@@ -91,7 +91,7 @@ def check_registry(lake: Lake, store: Tracking, name: str) -> None:
     number = lake.versions(name).current().models.get("champion")
     if number and version_at(store, name) is None and version_at(store, name, number) is None:
         raise InputError(
-            f"registry {store.uri}: has no version {number} of {name}, the champion that was published: it is damaged or another one; "
+            f"registry {store.place}: has no version {number} of {name}, the champion that was published: it is damaged or another one; "
             "restore it from a backup, or queuecast doctor --repair begins anew without the champion"
         )
 

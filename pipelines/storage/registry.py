@@ -17,8 +17,10 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.runtime.protocol import TablePredictor
 from pipelines.sources.catalogue import site_registry
+from pipelines.storage.database import wait_for_databases
 from pipelines.storage.home import home, local_home
 from pipelines.storage.permissions import check_owner
+from pipelines.storage.remote import shown
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking
@@ -41,12 +43,14 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
     asked = uri or os.environ.get("MLFLOW_TRACKING_URI", "")
     if asked.startswith("sqlite:"):
         check_owner(Path(asked.removeprefix("sqlite:///")))
+    if (asked or place).startswith("postgresql"):
+        wait_for_databases()
     beside = Path(place.removeprefix("sqlite:///")).parent if place.startswith("sqlite:") else local_home()
     try:
         return connect(place, artifacts or str(beside / "mlartifacts"), EXPERIMENT, site=not uri, wait_s=waits_s())
     except (MlflowException, OSError, ValueError) as error:
         asked = uri or os.environ.get("MLFLOW_TRACKING_URI") or place
-        raise InputError(f"registry {asked}: {str(error).strip().splitlines()[0]}") from error
+        raise InputError(f"registry {shown(asked)}: {shown(str(error).strip().splitlines()[0])}") from error
 
 
 def kept_versions() -> Keep:

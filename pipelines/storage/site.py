@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from features.errors import InputError, shown
 from pipelines.storage.permissions import check_owner
 
+_REGISTRY = "MLFLOW_TRACKING_URI"
 VARIABLES = {
     "lake": "QUEUECAST_LAKE",
     "database": "QUEUECAST_DATABASE",
-    "registry": "MLFLOW_TRACKING_URI",
+    "registry": _REGISTRY,
     "on": "QUEUECAST_ON",
     "wait_s": "QUEUECAST_WAIT_S",
 }
@@ -47,10 +49,19 @@ def settings_file() -> Path | None:
 def apply() -> None:
     """Set the environment variables that the settings file states and the environment does not.
 
-    Raises InputError with file and key.
+    Credentials in a registry's address become MLflow's own variables, so that the address can be shown. Raises InputError with file
+    and key.
     """
-    if (path := settings_file()) is None:
-        return
+    if (path := settings_file()) is not None:
+        _take(path)
+    uri = urlsplit(os.environ.get(_REGISTRY, ""))
+    if uri.scheme in ("http", "https") and "@" in uri.netloc:
+        user, _, password = uri.netloc.rpartition("@")[0].partition(":")
+        os.environ["MLFLOW_TRACKING_USERNAME"], os.environ["MLFLOW_TRACKING_PASSWORD"] = unquote(user), unquote(password)
+        os.environ[_REGISTRY] = uri._replace(netloc=uri.netloc.rpartition("@")[2]).geturl()
+
+
+def _take(path: Path) -> None:
     from pipelines.sources.settings import read_settings
 
     stated = read_settings(path)

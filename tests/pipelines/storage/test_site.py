@@ -73,3 +73,10 @@ def test_a_wait_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv("QUEUECAST_WAIT_S", wrong)
         with pytest.raises(InputError, match="is not a number from 0"):
             site.wait_s()
+
+
+def test_credentials_in_a_registrys_address_become_mlflows_own(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://reader:a%40b@mlflow.example.org/x")
+    site.apply()
+    assert os.environ["MLFLOW_TRACKING_URI"] == "https://mlflow.example.org/x"
+    assert (os.environ["MLFLOW_TRACKING_USERNAME"], os.environ["MLFLOW_TRACKING_PASSWORD"]) == ("reader", "a@b")
