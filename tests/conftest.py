@@ -11,6 +11,7 @@ import gc
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from functools import cache, wraps
 from pathlib import Path
@@ -59,6 +60,10 @@ settings.load_profile("queuecast")
 def pytest_configure(config: pytest.Config) -> None:
     if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+        if "TMPDIR" not in os.environ:  # what tests that kill commands leave there goes with it
+            made = TemporaryDirectory(prefix="queuecast-", dir=MEMORY)
+            atexit.register(made.cleanup)
+            os.environ["TMPDIR"] = tempfile.tempdir = made.name
 
 
 @pytest.fixture(autouse=True)

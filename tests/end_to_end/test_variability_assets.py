@@ -78,7 +78,7 @@ def checks_of(done: dg.ExecuteInProcessResult) -> dict[str, bool]:
 
 @pytest.fixture(scope="module")
 def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.instance_for_test() as made:
+    with dg.DagsterInstance.ephemeral() as made:
         yield made
 
 

@@ -38,7 +38,7 @@ def test_an_unchanged_trace_is_not_stale_and_a_changed_feature_is(tmp_path: Path
     size = [60]
     monkeypatch.setattr(jobs, "read_known", lambda _: (size[0], ""))
     monkeypatch.setattr(jobs, "clean", lambda jobs, **_: arriving(jobs=jobs))
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("traces", ["arriving"])
 
         def run(*stages: dg.AssetsDefinition) -> None:

@@ -105,7 +105,7 @@ def test_the_group_keeps_tables_and_page_in_its_draft(tmp_path: Path, monkeypatc
     lake.write_clean(clean)
     write_policy(tmp_path / "area.json", make_policy("area", "r*n"))
     asked = ["EASY", "Conservative", f"POLICY({tmp_path}/area.json)-EASY-SPF"]
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("traces", [NAME])
         done = dg.materialize(
             [assets.planned_schedules, assets.planning_report],

@@ -25,7 +25,7 @@ def test_the_group_keeps_tables_and_page_in_its_draft(tmp_path: Path, monkeypatc
     clean, lake = arriving(jobs=300), Lake(tmp_path / "lake")
     lake.write_clean(clean)
     config = {"points": 4, "budget": 0, "replicates": 2, "landscapes": [2]}
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("traces", [NAME])
         done = dg.materialize(
             [assets.mixed_policies, assets.policies_report],

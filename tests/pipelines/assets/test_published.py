@@ -33,7 +33,7 @@ def test_a_draft_is_published_once_its_run_succeeded_and_no_other_is(tmp_path: P
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     lake = Lake(tmp_path / "lake")
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("traces", ["arriving"])
         given = {"instance": instance, "resources": {"lake": LakeResource(), "registry": RegistryResource()}}
 

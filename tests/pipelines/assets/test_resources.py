@@ -21,7 +21,7 @@ def test_swapped_resources_keep_everything_in_their_place(tmp_path: Path, monkey
     monkeypatch.setattr("models.registry.tracking._SITE", f"sqlite:///{elsewhere}/site.db")
     Lake(place / "lake").write_clean(arriving(jobs=300))
     registry = RegistryResource(uri=f"sqlite:///{place}/own.db")
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("traces", ["arriving"])
         resources = {"lake": LakeResource(home=str(place)), "registry": registry}
         stages = [user_history_of_trace, runtime_model, published_trace]

@@ -74,7 +74,7 @@ def test_the_schedule_asks_for_a_day_of_each_trace_that_grows_and_says_which_do_
 def test_a_missed_day_is_a_partition_without_its_night(place: Path) -> None:
     night = defs.resolve_asset_graph().get(dg.AssetKey("night"))
     days = night.partitions_def.get_partitions_def_for_dimension("day")
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("traces", ["a"])
         keys = night.partitions_def.get_partition_keys(
             current_time=datetime(2023, 11, 4, 2, tzinfo=UTC), dynamic_partitions_store=instance
@@ -113,7 +113,7 @@ def test_a_night_done_late_sees_what_had_ended_when_its_day_began(place: Path) -
 def test_a_file_that_was_replaced_and_is_whole_starts_one_run(place: Path) -> None:
     name = remembered(place, "old.swf", SWF)
     remembered(place, "site.txt", SACCT, timezone="UTC")
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("traces", [name, "site", "generated"])
         cursor = None
 
@@ -152,7 +152,7 @@ def drifting(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
 
 @pytest.mark.slow
 def test_drift_and_failed_nights_leave_a_line_each(place: Path) -> None:
-    with dg.instance_for_test() as instance:  # definitions are read with the instance of this test, not with an earlier one
+    with dg.DagsterInstance.ephemeral() as instance:  # definitions are read with the instance of this test, not with an earlier one
         job = dg.Definitions(assets=[drifting], jobs=[dg.define_asset_job("nightly", "*")]).resolve_job_def("nightly")
         instance.add_dynamic_partitions("traces", ["a"])
 
@@ -204,7 +204,7 @@ def test_only_nights_try_again_and_only_what_may_be_better_in_a_minute(
 
     monkeypatch.setattr("pipelines.assets.nights.RETRY_S", 0)
     given = {"assets": [breaking], "jobs": [dg.define_asset_job(job, "*")], "resources": {"lake": LakeResource()}}
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("traces", ["a"])
         made = dg.Definitions(**given).resolve_job_def(job)
         done = made.execute_in_process(partition_key=trace_on("a", "2023-11-02"), instance=instance, raise_on_error=False)
@@ -230,7 +230,7 @@ def test_a_night_that_succeeds_when_tried_again_leaves_no_line(place: Path, monk
 
     monkeypatch.setattr("pipelines.assets.nights.RETRY_S", 0)
     given = {"assets": [recovering], "jobs": [dg.define_asset_job("nightly", "*")], "resources": {"lake": LakeResource()}}
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("traces", ["a"])
         made = dg.Definitions(**given).resolve_job_def("nightly")
         assert made.execute_in_process(partition_key=trace_on("a", "2023-11-02"), instance=instance).success

@@ -56,7 +56,7 @@ class Home:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     place, before = tmp_path_factory.mktemp("graph"), mlflow.get_tracking_uri()
-    with pytest.MonkeyPatch.context() as patch, dg.instance_for_test() as instance:
+    with pytest.MonkeyPatch.context() as patch, dg.DagsterInstance.ephemeral() as instance:
         patch.setenv("QUEUECAST_HOME", str(place / "home"))
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
         patch.setattr(tracking, "_SITE", None)

@@ -247,7 +247,7 @@ def test_the_scheduled_job_leaves_the_same(replayed, tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "arriving.parquet"
     job = defs.resolve_job_def("nightly")
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("traces", ["arriving"])
         key = {each.label: trace_on("arriving", each.label) for each in made[:2]}
         lake = Lake(tmp_path / "home" / "lake")
