@@ -25,6 +25,7 @@ from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
 from pipelines.workflows.policy_study import Study, asked, read_study, resumable_study
 from sim import split_windows
+from sim.campaigns.maps import serial, threads
 from sim.campaigns.sweep import random_weights, sweep
 from sim.search.division import sweep_by_regions
 from sim.search.pure import WEIGHTS
@@ -63,7 +64,7 @@ def studied(source: Source, unit: str, shared: Path, keep: Path, workers: int | 
     trace = source.read(shared)
     windows, settings = asked(trace, unit, landscapes=source.landscapes if unit == "weeks" else ())
     return resumable_study(
-        folder, trace, settings, windows, workers=workers, progress=lambda done, of: _said(source, unit, done, of)
+        folder, trace, settings, windows, map_steps=threads(workers), progress=lambda done, of: _said(source, unit, done, of)
     )
 
 
@@ -94,7 +95,7 @@ def speed(shared: Path) -> None:
     def all_weeks() -> float:
         seconds = 0.0
         for week in weeks:
-            seconds += sweep(week.jobs, vertices, procs=trace.procs, workers=1).attrs["simulate_s"]
+            seconds += sweep(week.jobs, vertices, procs=trace.procs, map_pieces=serial).attrs["simulate_s"]
         return seconds
 
     whole = median_s(all_weeks)
@@ -108,7 +109,7 @@ def speed(shared: Path) -> None:
     weights = random_weights(20_000)
     for workers in (1, 2):
         for name, measure in (("each simulated", sweep), ("by regions", sweep_by_regions)):
-            seconds = median_s(lambda: measure(busy.jobs, weights, procs=trace.procs, workers=workers))  # noqa: B023
+            seconds = median_s(lambda: measure(busy.jobs, weights, procs=trace.procs, map_pieces=threads(workers)))  # noqa: B023
             rate = len(weights) * len(busy.jobs) / seconds / 1e6
             what = f"20,000 mixed policies, week {busy.number} (743 jobs), {name}, {workers} threads"
             print(f"{what}: {seconds:.2f} s, {rate:.2f} million jobs/s")

@@ -19,6 +19,7 @@ import pandas as pd
 from benchmarks.common.pages import SHARED
 from benchmarks.papers.legrand2018 import SOURCES
 from sim import split_windows
+from sim.campaigns.maps import threads
 from sim.campaigns.sweep import PreparedSweep, random_weights, sweep
 from sim.search.directions import CUBE, SURFACE, Directions, grid
 from sim.search.division import sweep_by_regions
@@ -66,20 +67,18 @@ def main() -> None:
         def one(procs: int, jobs: pd.DataFrame) -> int:
             return landscape(jobs, procs=procs, directions=directions).found.simulations
 
-        with ThreadPoolExecutor(options.workers) as threads:
-            return sum(threads.map(one, *zip(*every, strict=True)))
+        with ThreadPoolExecutor(options.workers) as pool:
+            return sum(pool.map(one, *zip(*every, strict=True)))
 
     def by_sweeps(directions: Directions) -> None:
-        with ThreadPoolExecutor(options.workers) as threads:
+        with ThreadPoolExecutor(options.workers) as pool:
             list(
-                threads.map(
-                    lambda procs, jobs: PreparedSweep(jobs, procs=procs).measure(directions.whole), *zip(*every, strict=True)
-                )
+                pool.map(lambda procs, jobs: PreparedSweep(jobs, procs=procs).measure(directions.whole), *zip(*every, strict=True))
             )
 
     def by_xnes() -> None:
         for procs, of_trace in weeks:
-            optimise_weeks(of_trace, 6, Search(budget=options.budget), procs=procs, workers=options.workers)
+            optimise_weeks(of_trace, 6, Search(budget=options.budget), procs=procs, map_pieces=threads(options.workers))
 
     timed("compiled or loaded", lambda: landscape(busy.head(20), procs=100, directions=grid(4)))
     print(f"{len(every)} weeks, {sum(len(jobs) for _, jobs in every):,} jobs, {options.workers} threads")
@@ -92,7 +91,7 @@ def main() -> None:
     weights = random_weights(20_000)
     for name, work in (("each simulated", sweep), ("by regions", sweep_by_regions)):
         what = f"20,000 policies of the week of 743 jobs, {name}"
-        timed(what, lambda: work(busy, weights, procs=100, workers=options.workers))  # noqa: B023
+        timed(what, lambda: work(busy, weights, procs=100, map_pieces=threads(options.workers)))  # noqa: B023
 
 
 if __name__ == "__main__":

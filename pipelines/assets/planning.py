@@ -20,6 +20,7 @@ from pipelines.report.planning import render_planning
 from pipelines.report.table import markdown_of
 from pipelines.storage.policies import all_resolved
 from pipelines.storage.provenance import code_version, software
+from pipelines.workers.where import mapped, stated
 from pipelines.workflows.planning import PAGE, SCHEDULERS, USERS, busiest, by_label, keep_planned, kept_planned, plan_trace
 from pipelines.workflows.progress import progress_reporter
 from sim import evaluate
@@ -55,7 +56,8 @@ def planned_schedules(
     clean = lake.lake().read_clean(name)
     part = busiest(clean, config.days)
     schedulers = all_resolved(config.schedulers, registry.tracking)
-    made = plan_trace(part, schedulers, config.users, config.seeds, progress_reporter("plan"))
+    with mapped(stated(), workers=1, say=context.log.info) as map_policies:  # alone in this process, as the time of each is shown
+        made = plan_trace(part, schedulers, config.users, config.seeds, progress_reporter("plan"), map_policies=map_policies)
     keep_planned(lake.lake(), clean, made)
     of_table = told(lake.lake(), "planned_schedules", name)
     rows = [{"scheduler": each.scheduler, "users": each.users, "seed": each.seed, **evaluate(each)[_SHOWN]} for each in made]

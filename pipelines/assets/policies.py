@@ -18,6 +18,7 @@ from pipelines.report import policies_plots as plots
 from pipelines.report.policies import render_policies
 from pipelines.report.table import markdown_of
 from pipelines.storage.provenance import software
+from pipelines.workers.where import mapped, stated
 from pipelines.workflows.policy_study import IN_LAKE, PAGE, Study, asked, keep_study, kept_study, study_of
 from pipelines.workflows.progress import progress_reporter
 from sim.search.claims import recorded
@@ -73,7 +74,8 @@ def mixed_policies(context: dg.AssetExecutionContext, config: PoliciesConfig, la
         replicates=config.replicates,
         seed=config.seed,
     )
-    study = study_of(clean, settings, windows, progress=progress_reporter("policies"))
+    with mapped(stated(), say=context.log.info) as map_steps:
+        study = study_of(clean, settings, windows, map_steps=map_steps, progress=progress_reporter("policies"))
     keep_study(lake.lake(), clean, study)
     of_table = told(lake.lake(), IN_LAKE.format("replays"), name)
     transfer = sums(study.tables.replays, settings.split, seed=settings.seed)

@@ -24,7 +24,9 @@ from pipelines.cli.options import (
     load_option,
     machine_option,
     note,
+    on_option,
     shake_option,
+    simulating,
     squeeze_option,
     trace_options,
     users_option,
@@ -33,7 +35,6 @@ from pipelines.cli.options import (
 from pipelines.cli.progress import shown_progress
 from pipelines.cli.simulate import fitted, say_dependencies, say_users, table_files
 from sim.campaigns.campaign import Campaign, check_policies
-from sim.campaigns.maps import threads
 from sim.campaigns.windows import CROSSING, DROP_RULES, LENGTHS_S, Windows, split_windows
 from sim.metrics.schedule_metrics import TAU_S
 
@@ -126,6 +127,7 @@ class Starvation(click.ParamType):
 @click.option(
     "--workers", type=click.IntRange(min=1), help="Threads; 1 where simulate_s is to be the simulation alone. [default: one a core]"
 )
+@on_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -159,6 +161,7 @@ def command(
     keep_first: bool,
     drop_rule: str,
     workers: int | None,
+    on: str | None,
     out: Path,
     report: Path | None,
     restart: bool,
@@ -188,9 +191,9 @@ def command(
     tell_windows(windows)
     chosen = tuple(fitted(name, workload) for name in predictors)
     asked = replace(named, predictors=chosen)
-    with shown_progress() as progress, told_how_to_go_on():
+    with simulating(on, workers) as map_points, shown_progress() as progress, told_how_to_go_on():
         table = resumable_campaign(
-            out, workload, asked, windows, machine=machine, restart=restart, map_points=threads(workers), progress=progress
+            out, workload, asked, windows, machine=machine, restart=restart, map_points=map_points, progress=progress
         )
     note(f"wrote {out}: {len(table):,} rows")
     summary = over_windows(table)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from pipelines.storage.permissions import name_outputs
 from sim.users.names import OPEN
 
 if TYPE_CHECKING:
+    from sim.campaigns.maps import Map
     from sim.machine.description import Machine
 
 procs_option = click.option("--procs", type=click.IntRange(min=1), help="Processors of the machine; overrides the trace.")
@@ -58,6 +60,28 @@ users_option = click.option(
     help="open: submissions as recorded; closed or semi-open: users submit when what they waited for has ended, with options as in "
     "closed(session=1200,rule=last).",
 )
+
+
+on_option = click.option(
+    "--on",
+    metavar="PLACE",
+    help="Where to simulate: tcp://HOST:PORT of a Dask scheduler, or slurm, pbs and other batch systems, as in slurm(jobs=10). [default: "
+    "$QUEUECAST_ON, else threads here]",
+)
+
+
+@contextmanager
+def simulating(on: str | None, workers: int | None = None) -> Iterator[Map]:
+    """Yield the map of ``--on``, of ``--workers`` threads, or of the site's setting."""
+    from pipelines.workers.where import mapped, stated
+
+    if on and workers is not None:
+        raise click.UsageError(
+            "--workers counts threads here; how many workers there are elsewhere, --on or its configuration says"
+        )
+    chosen = on if on is not None else stated() if workers is None else ""
+    with mapped(chosen, workers, note) as made:
+        yield made
 
 
 class _Factor(click.FloatRange):

@@ -14,7 +14,7 @@ import click
 
 from features.jobs.shaking import SHAKE_S
 from pipelines.cli.campaign import Starvation, tell_windows, told_how_to_go_on
-from pipelines.cli.options import Finite, check_outputs, load, note, trace_options
+from pipelines.cli.options import Finite, check_outputs, load, note, on_option, simulating, trace_options
 from pipelines.cli.progress import shown_progress
 from sim.search.directions import CUBE, SURFACE
 
@@ -123,6 +123,7 @@ class _Numbers(click.ParamType):
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the first shake; replicates count on from it."
 )
 @click.option("--workers", type=click.IntRange(min=1), help="Threads. [default: one a core]")
+@on_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -152,6 +153,7 @@ def command(
     shake_s: int,
     seed: int,
     workers: int | None,
+    on: str | None,
     out: Path,
     report: Path | None,
     restart: bool,
@@ -182,8 +184,8 @@ def command(
         seed=seed,
     )
     tell_windows(windows)
-    with shown_progress("steps") as progress, told_how_to_go_on():
-        study = resumable_study(out, workload, settings, windows, restart=restart, workers=workers, progress=progress)
+    with simulating(on, workers) as map_steps, shown_progress("steps") as progress, told_how_to_go_on():
+        study = resumable_study(out, workload, settings, windows, restart=restart, map_steps=map_steps, progress=progress)
     note(f"wrote {out}: {', '.join(study.tables.by_name())}")
     print_study(study)
     if report is not None:

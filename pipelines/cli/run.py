@@ -24,9 +24,10 @@ from rich.progress import TaskID
 from features.errors import InputError
 from pipelines.cli.interrupts import prompt_interrupt
 from pipelines.cli.last_resort import known_cause
-from pipelines.cli.options import REGISTERED, counted, note, trace_options, without_policies
+from pipelines.cli.options import REGISTERED, counted, note, on_option, trace_options, without_policies
 from pipelines.report.table import Table
 from pipelines.storage.lake import Lake
+from pipelines.workers.where import VARIABLE
 from pipelines.workflows.stages import COMPARED, CORRECTIONS, PRIOR, SCHEDULERS, WEIGHING, takes_correction
 
 _INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
@@ -81,6 +82,7 @@ TRIED = ("varied", "makespan_s", "wait_s")
     default=None,
     help="Whether to plan the trace's busiest days as well, with a page of its own. [default: the generated workload, where nothing is named]",
 )
+@on_option
 def command(
     trace: str | None,
     system: str | None,
@@ -94,6 +96,7 @@ def command(
     until: str,
     seed: int,
     planning: bool | None,
+    on: str | None,
 ) -> None:
     """Materialise everything of a trace or a monitored system, by default generated ones.
 
@@ -109,6 +112,8 @@ def command(
     from pipelines.storage.registry import tracking
     from pipelines.workflows.planning import PAGE
 
+    if on is not None:
+        os.environ[VARIABLE] = on
     if trace is None and system is None:
         trace, system, planning = "generated", SIMULATED, planning is not False
     if trace is None and (

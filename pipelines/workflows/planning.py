@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -14,7 +15,8 @@ import pandas as pd
 from features.clock import DAY_S
 from features.jobs.cleaning import CleanTrace
 from pipelines.storage.lake import Lake
-from sim.kernel.scratch import Scratch
+from sim.campaigns.maps import Map, serial
+from sim.campaigns.points import scratch
 from sim.machine.nodes import Description
 from sim.metrics.timeline import busiest_window
 from sim.policy import Policy
@@ -54,10 +56,12 @@ def plan_trace(
     seeds: int,
     progress: Callable[[int, int], None] | None = None,
     machine: Description | None = None,
+    map_policies: Map = serial,
 ) -> list[Schedule]:
     """Simulate every scheduler by requests, with ``users`` that react so.
 
-    Those that draw at random ``seeds`` times; on a ``machine`` of clusters, or the trace's processors. A trace that names no users has open ones alone.
+    Those that draw at random ``seeds`` times; on a ``machine`` of clusters, or the trace's processors. A trace that names no users has
+    open ones alone. ``map_policies`` shares the simulations, by default one after the other, as the time that each takes is shown.
     """
     policies = [
         Policy(name, seed=seed, users=reacting)
@@ -65,24 +69,26 @@ def plan_trace(
         for name in schedulers
         for seed in range(seeds if moved_by_seed("requested", 0, [name]) else 1)
     ]
-    scratch, made = Scratch(), []
-    for done, policy in enumerate(policies, 1):
-        made.append(
-            simulate_policy(
-                clean.jobs,
-                policy,
-                procs=clean.procs,
-                trace=clean.name,
-                generated=clean.generated,
-                clock=clean.clock,
-                machine=machine,
-                plans=True,
-                scratch=scratch,
-            )
-        )
+    made: dict[Policy, Schedule] = {}
+    for policy, schedule in map_policies(partial(_planned, clean, machine), policies):
+        made[policy] = schedule
         if progress is not None:
-            progress(done, len(policies))
-    return made
+            progress(len(made), len(policies))
+    return [made[policy] for policy in policies]
+
+
+def _planned(clean: CleanTrace, machine: Description | None, policy: Policy) -> tuple[Policy, Schedule]:
+    return policy, simulate_policy(
+        clean.jobs,
+        policy,
+        procs=clean.procs,
+        trace=clean.name,
+        generated=clean.generated,
+        clock=clean.clock,
+        machine=machine,
+        plans=True,
+        scratch=scratch(),
+    )
 
 
 def by_label(schedules: Iterable[Schedule]) -> Replicates:

@@ -20,6 +20,7 @@ from pipelines.storage.journal import Journal, Kind
 from pipelines.storage.lake import Lake
 from pipelines.storage.parquet import read_parquet, write_parquet
 from pipelines.storage.provenance import code_version
+from sim.campaigns.maps import Map
 from sim.campaigns.windows import Windows, split_windows
 from sim.search.directions import grid
 from sim.search.pure import THRESHOLDS
@@ -92,14 +93,14 @@ def study_of(
     settings: Settings,
     windows: Windows,
     *,
-    workers: int | None = None,
+    map_steps: Map | None = None,
     done: Mapping[Step, Record] | None = None,
     finished: Callable[[Step, Record], None] | None = None,
     progress: Progress | None = None,
 ) -> Study:
     """Run a study that is identified by its trace, settings and code."""
     tables = run_study(
-        workload.jobs, settings, windows, workload.procs, workers=workers, done=done, finished=finished, progress=progress
+        workload.jobs, settings, windows, workload.procs, map_steps=map_steps, done=done, finished=finished, progress=progress
     )
     return Study(identity(workload, settings, windows), tables)
 
@@ -111,7 +112,7 @@ def resumable_study(
     windows: Windows,
     *,
     restart: bool = False,
-    workers: int | None = None,
+    map_steps: Map | None = None,
     progress: Progress | None = None,
 ) -> Study:
     """Run a study, or the rest of an interrupted one; write its tables.
@@ -119,7 +120,9 @@ def resumable_study(
     They are in the folder ``out``. Raises InputError for a journal of another study, unless ``restart`` discards it, and as :func:`sim.search.study.run_study`.
     """
     with Journal(out, _STEPS, identity(workload, settings, windows), restart) as journal:
-        study = study_of(workload, settings, windows, workers=workers, done=journal.done, finished=journal.write, progress=progress)
+        study = study_of(
+            workload, settings, windows, map_steps=map_steps, done=journal.done, finished=journal.write, progress=progress
+        )
         write_study(out, study)
         journal.remove()
     return study

@@ -8,9 +8,11 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, TypeAlias
 
 Map: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
-"""Applies a picklable function to pieces of work, as the builtin does; results may come in any order. A cluster's fits as it is.
+"""Applies a function to pieces of work, as the builtin does; results may come in any order.
 
-A campaign's function carries the trace: a map over processes does well to send pieces in chunks, or the function once.
+The function carries what all pieces share, such as the trace: it is picklable, and large. Pieces are small. So a map over processes
+sends the function once to each and then only pieces, many at a time. A piece that is a plain tuple is a group: its parts may be
+computed apart, each as a group of one.
 """
 
 

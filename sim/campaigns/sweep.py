@@ -10,7 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ from features.errors import InputError
 from models.runtime.dispatch import OUTSIDE
 from models.runtime.memory import Memory
 from models.runtime.protocol import CompiledPredictor
-from sim.campaigns.maps import threads
+from sim.campaigns.maps import Map, threads
 from sim.choices import room_for
 from sim.estimates import as_estimates, as_predictor, planned_by
 from sim.kernel.loop import Settings
@@ -40,6 +41,14 @@ SWEPT = ("EASY", "JustBF", "List", "Strict")
 """Algorithms of a sweep."""
 _CHUNK = 256
 """Number of policies that a thread computes at a time."""
+
+
+class _Chunk(NamedTuple):
+    """Parameters [policies, numbers] from row ``first`` on, or what they come to."""
+
+    first: int
+    rows: np.ndarray
+    seconds: float = 0.0
 
 
 def random_weights(count: int, features: int = 3, seed: int = 0) -> np.ndarray:
@@ -70,7 +79,8 @@ class PreparedSweep:
 
     Made once, measured many times. ``policy`` is one of ``MIXED(...)`` or ``SCORE(...)`` with EASY, JustBF, List or Strict and any
     order behind; its own weights or parameters do not matter. The predictor must be a table or compiled; one that is retrained each
-    night is, within each simulation, which takes as long as the training does. Several threads may measure at the same time.
+    night is, within each simulation, which takes as long as the training does. Several threads may measure at the same time; other
+    processes get it without what threads hold.
     InputError as :func:`sim.simulate`.
     """
 
@@ -104,6 +114,12 @@ class PreparedSweep:
         self.retrained = isinstance(self._source, CompiledPredictor) and self._source.retrain is not None
         self._mine = threading.local()
         load_kernel()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_mine"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _mine=threading.local())
 
     def checked(self, parameters: Sequence[Sequence[float]] | np.ndarray) -> np.ndarray:
         """Return weights or parameters as the kernel takes them, float64 [policies, numbers]."""
@@ -198,7 +214,7 @@ def sweep(
     policy: Policy = MIXED,
     clock: Clock = TRACE_SECONDS,
     tau_s: float | Sequence[float] = TAU_S,
-    workers: int | None = None,
+    map_pieces: Map | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
     """Return the metrics of ``policy`` with other weights or parameters, a row for each.
@@ -206,27 +222,25 @@ def sweep(
     Columns: ``mean_wait_s mean_bounded_slowdown awf_s p2sf_s max_wait_s``; with several ``tau_s`` a column of bounded slowdown
     each, ``mean_bounded_slowdown_10`` and so on. ``policy`` and predictor as :class:`PreparedSweep` takes them; ``weights`` are
     those of ``MIXED``, [policies, 3 or 6] on (n, r, wait[, r/n, expansion, r n]), or the parameters of ``SCORE``, [policies,
-    parameters]. ``workers`` threads, by default one a core, share the workload; ``progress(done, policies)`` is called from
-    this thread. ``attrs["simulate_s"]`` of the result is the wall time of simulating and measuring alone, summed over threads.
+    parameters]. ``map_pieces`` shares them, by default among a thread a core; ``progress(done, policies)`` is called from this
+    thread. ``attrs["simulate_s"]`` of the result is the wall time of simulating and measuring alone, summed over all.
     Results and errors are otherwise those of :func:`sim.simulate`.
     """
     taus_s = np.atleast_1d(np.asarray(tau_s, np.float64)).tolist()
     prepared = PreparedSweep(jobs, procs=procs, policy=policy, clock=clock, taus_s=taus_s)
     full = prepared.checked(weights)
-    results: dict[int, np.ndarray] = {}
-
-    def chunk(first: int) -> tuple[int, float]:
-        results[first], took = prepared.sums(full[first : first + _CHUNK])
-        return len(results[first]), took
-
-    begins = range(0, len(full), _CHUNK)
+    sums = np.empty((len(full), prepared.sums_of_each))
     done, seconds = 0, 0.0
-    for policies, took in threads(workers)(chunk, begins):
-        done, seconds = done + policies, seconds + took
+    chunks = [_Chunk(first, full[first : first + _CHUNK]) for first in range(0, len(full), _CHUNK)]
+    for made in (map_pieces or threads())(partial(_summed, prepared), chunks):
+        sums[made.first : made.first + len(made.rows)] = made.rows
+        done, seconds = done + len(made.rows), seconds + made.seconds
         if progress is not None:
             progress(done, len(full))
-    metrics = prepared.table(
-        np.concatenate([results[first] for first in begins]) if len(full) else np.empty((0, prepared.sums_of_each))
-    )
+    metrics = prepared.table(sums)
     metrics.attrs["simulate_s"] = seconds
     return metrics
+
+
+def _summed(prepared: PreparedSweep, chunk: _Chunk) -> _Chunk:
+    return _Chunk(chunk.first, *prepared.sums(chunk.rows))

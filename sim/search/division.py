@@ -7,6 +7,7 @@ a grid of 948,000 directions takes some 20,000 simulations, with the same result
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ import pandas as pd
 
 from features.clock import Clock
 from features.errors import InputError
-from sim.campaigns.maps import threads
+from sim.campaigns.maps import Map, threads
 from sim.campaigns.sweep import MIXED, PreparedSweep
 from sim.kernel.cones import new_cone
 from sim.kernel.orders import NO_WEIGHTS
@@ -178,12 +179,12 @@ def sweep_by_regions(
     policy: Policy = MIXED,
     clock: Clock = TRACE_SECONDS,
     tau_s: float | Sequence[float] = TAU_S,
-    workers: int | None = None,
+    map_pieces: Map | None = None,
 ) -> pd.DataFrame:
     """Return what :func:`sim.campaigns.sweep.sweep` returns, with fewer simulations.
 
     ``weights`` [policies, 3] are on (n, r, wait). For policies that :func:`division` takes; it pays off for thousands on one
-    workload. ``workers`` threads share the octants.
+    workload. ``map_pieces`` shares the octants, by default among a thread a core.
     """
     sweep = PreparedSweep(
         jobs, procs=procs, policy=policy, clock=clock, taus_s=np.atleast_1d(np.asarray(tau_s, np.float64)).tolist()
@@ -195,10 +196,13 @@ def sweep_by_regions(
     sums = np.empty((len(points), sweep.sums_of_each))
     octant = (points > 0) @ np.array([4, 2, 1])
 
-    def one(which: int) -> None:
-        rows = np.flatnonzero(octant == which)
-        found = division(sweep, points[rows])
-        sums[rows] = found.sums[found.region]
-
-    list(threads(workers)(one, np.unique(octant).tolist()))
+    for rows, found in (map_pieces or threads())(partial(_by_octant, sweep, points, octant), np.unique(octant).tolist()):
+        sums[rows] = found
     return sweep.table(sums)
+
+
+def _by_octant(sweep: PreparedSweep, points: np.ndarray, octant: np.ndarray, which: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of an octant's points, and their sums."""
+    rows = np.flatnonzero(octant == which)
+    found = division(sweep, points[rows])
+    return rows, found.sums[found.region]

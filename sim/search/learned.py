@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import cmaes
 import numpy as np
@@ -18,7 +20,7 @@ import pandas as pd
 from features.clock import DAY_S, WEEK_S, Clock
 from features.errors import InputError
 from features.jobs.shaking import moves, shaken
-from sim.campaigns.maps import threads
+from sim.campaigns.maps import Map, threads
 from sim.campaigns.sweep import PreparedSweep
 from sim.policy import Policy
 from sim.scores import Score, score
@@ -139,11 +141,20 @@ class Site:
 class Training:
     """All copies of the training weeks of some sites, ready to be simulated.
 
-    Under the scores of one family. ``trials`` are policies measured so far, ``simulations`` windows simulated so far.
+    Under the scores of one family. ``trials`` are policies measured so far, ``simulations`` windows simulated so far;
+    ``map_pieces`` shares the copies, by default among a thread a core.
     """
 
-    def __init__(self, sites: Sequence[Site], family: Family, *, offsets: Sequence[int] = (0, 2, 4, 6), seed: int = 0) -> None:
-        self.family = family
+    def __init__(
+        self,
+        sites: Sequence[Site],
+        family: Family,
+        *,
+        offsets: Sequence[int] = (0, 2, 4, 6),
+        seed: int = 0,
+        map_pieces: Map | None = None,
+    ) -> None:
+        self.family, self._map = family, map_pieces or threads()
         self.trials = self.simulations = 0
         self.copies: list[Copy] = []
         self._sweeps: list[PreparedSweep] = []
@@ -172,11 +183,9 @@ class Training:
         self.trials += len(parameters)
         self.simulations += len(parameters) * len(chosen)
         found = np.empty((len(parameters), len(chosen)))
-
-        def one(place: int) -> None:
-            found[:, place] = self._sweeps[chosen[place]].measure(parameters)[column]
-
-        list(threads()(one, range(len(chosen))))
+        trials = [_Trial(place, int(number), parameters) for place, number in enumerate(chosen)]
+        for place, values in self._map(partial(_measured, self._sweeps, column), trials):
+            found[:, place] = values
         return found
 
     def objective(self, of: str, chosen: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
@@ -193,6 +202,18 @@ class Training:
             return np.asarray(np.mean(each, axis=0), np.float64)
 
         return value
+
+
+class _Trial(NamedTuple):
+    """Policies [policies, parameters] to measure on the copy ``number``, for the column ``place``."""
+
+    place: int
+    number: int
+    parameters: np.ndarray
+
+
+def _measured(sweeps: Sequence[PreparedSweep], column: str, trial: _Trial) -> tuple[int, np.ndarray]:
+    return trial.place, sweeps[trial.number].measure(trial.parameters)[column].to_numpy()
 
 
 def _prepared(site: Site, copy: Copy, policy: Policy) -> PreparedSweep:

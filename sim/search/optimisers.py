@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +18,7 @@ from cmaes import CMA, XNES
 
 from features.clock import Clock
 from features.errors import InputError
-from sim.campaigns.maps import threads
+from sim.campaigns.maps import Map, threads
 from sim.campaigns.sweep import MIXED, PreparedSweep, random_weights
 from sim.kernel.run import SLOWDOWNS
 from sim.metrics.schedule_metrics import TAU_S
@@ -157,17 +159,21 @@ def optimise_weeks(
     tau_s: float = TAU_S,
     seed: int = 0,
     scale: np.ndarray | None = None,
-    workers: int | None = None,
+    map_pieces: Map | None = None,
 ) -> dict[int, Found]:
     """Find the weights of least mean bounded slowdown for each week.
 
-    ``weeks`` are jobs by number, which ``workers`` threads share. A week's search depends on ``seed`` and its number alone.
+    ``weeks`` are jobs by number, which ``map_pieces`` shares, by default among a thread a core. A week's search depends on ``seed`` and its number alone.
     """
-
-    def one(number: int) -> tuple[int, Found]:
-        sweep = PreparedSweep(weeks[number], procs=procs, policy=policy, clock=clock, taus_s=(tau_s,))
-        mixed = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
-        return number, optimise(slowdown(sweep), dimensions, search, seed=mixed, scale=scale)
-
-    found = dict(threads(workers)(one, list(weeks)))
+    swept = {"procs": procs, "policy": policy, "clock": clock, "taus_s": (tau_s,)}
+    searched = partial(_searched, weeks, swept, partial(optimise, dimensions=dimensions, search=search, scale=scale), seed)
+    found = dict((map_pieces or threads())(searched, list(weeks)))
     return {number: found[number] for number in weeks}
+
+
+def _searched(
+    weeks: Mapping[int, pd.DataFrame], swept: dict[str, Any], search: Callable[..., Found], seed: int, number: int
+) -> tuple[int, Found]:
+    """Return the number of a week and what ``search`` finds for it."""
+    mixed = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
+    return number, search(slowdown(PreparedSweep(weeks[number], **swept)), seed=mixed)

@@ -18,7 +18,7 @@ import pandas as pd
 
 from features.errors import InputError
 from features.jobs.shaking import SHAKE_S, moves, shaken
-from sim.campaigns.maps import threads
+from sim.campaigns.maps import Map, serial, threads
 from sim.campaigns.policy_frontier import AIM
 from sim.campaigns.sweep import MIXED, PreparedSweep
 from sim.campaigns.windows import Window, Windows
@@ -133,7 +133,7 @@ def run_study(
     windows: Windows,
     procs: int,
     *,
-    workers: int | None = None,
+    map_steps: Map | None = None,
     done: Mapping[Step, Record] | None = None,
     finished: Callable[[Step, Record], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -141,7 +141,7 @@ def run_study(
     """Run the study on the ``windows`` of ``jobs``.
 
     Steps that are ``done`` are not computed again. ``finished(step, record)`` is called from this thread for each computed one,
-    ``progress(done, steps)`` too; ``workers`` threads, by default one a core, share the windows. Raises InputError for a landscape of
+    ``progress(done, steps)`` too; ``map_steps`` shares the windows, by default among a thread a core. Raises InputError for a landscape of
     a window that has no jobs.
     """
     numbered = {window.number: window for window in windows.windows}
@@ -157,7 +157,7 @@ def run_study(
     )
     total = (3 if settings.budget else 2) * len(numbered) + len(settings.landscapes)
     known = dict(done or {})
-    pool = _Pool(workers, known, finished, progress, total)
+    pool = _Pool(map_steps or threads(), known, finished, progress, total)
     pure = [pure_week(window, procs, settings.thresholds, settings.taus_s) for window in windows.windows]
     surfaces = pool.compute("grid", sorted(numbered), partial(_grid, trace))
     optimised = pool.compute("xnes", sorted(numbered) if settings.budget else (), partial(_optimised, trace))
@@ -180,9 +180,9 @@ def _rows(pure: Sequence[PureWeek]) -> pd.DataFrame:
 
 @dataclass
 class _Pool:
-    """Threads that compute the steps that are not known."""
+    """A map that computes the steps that are not known."""
 
-    workers: int | None
+    map_steps: Map
     known: dict[Step, Record]
     finished: Callable[[Step, Record], None] | None
     progress: Callable[[int, int], None] | None
@@ -194,7 +194,7 @@ class _Pool:
         steps = [Step(stage, number) for number in numbers]
         self.before += sum(step in self.known for step in steps)
         missing = [step for step in steps if step not in self.known]
-        for step, record in threads(self.workers)(lambda step: (step, function(step.window)), missing):
+        for step, record in self.map_steps(partial(_found, function), missing):
             self.known[step] = record
             self.before += 1
             if self.finished is not None:
@@ -202,6 +202,10 @@ class _Pool:
             if self.progress is not None:
                 self.progress(self.before, self.total)
         return {step.window: self.known[step] for step in steps}
+
+
+def _found(function: Callable[[int], Record], step: Step) -> tuple[Step, Record]:
+    return step, function(step.window)
 
 
 def _grid(trace: _Trace, number: int) -> Record:
@@ -231,7 +235,7 @@ def _optimised(trace: _Trace, number: int) -> Record:
                 policy=trace.policy,
                 tau_s=tau_s,
                 seed=settings.seed,
-                workers=1,
+                map_pieces=serial,
             )
             found[name].append(made[number].weights.tolist())
     return found

@@ -17,6 +17,7 @@ from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
 from sim import evaluate, simulate
 from sim.campaigns.campaign import Campaign, campaign_schedules
+from sim.campaigns.maps import serial
 from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.semantics import SEMANTICS
 from tests.models.runtime.test_lightgbm import days
@@ -174,7 +175,7 @@ RETRAINED = ("lightgbm(trees=5)", "svr", "quantile", "quantile(order=accuracy)")
 @pytest.mark.parametrize("name", RETRAINED)
 def test_sweeps_retrain_each_night_as_simulations_do(name: str) -> None:
     load, weights = days(size=200), random_weights(2)
-    table = sweep(load.table(), weights, procs=load.machine, policy=MIXED._replace(predictor=name), workers=1)
+    table = sweep(load.table(), weights, procs=load.machine, policy=MIXED._replace(predictor=name), map_pieces=serial)
     for row, each in enumerate(weights.tolist()):
         alone = load.schedule(f"MIXED({','.join(map(repr, each))})-EASY-SPF", name)
         assert table["mean_wait_s"][row] == pytest.approx(evaluate(alone)["mean_wait_s"], rel=1e-12)

@@ -15,6 +15,7 @@ from features.errors import InputError
 from features.jobs.cleaning import clean
 from pipelines.ingest.swf import read_swf
 from sim import simulate, split_windows
+from sim.campaigns.maps import serial, threads
 from sim.campaigns.sweep import MIXED, PreparedSweep, random_weights, sweep
 from sim.search.directions import grid
 from sim.search.division import Division, division, sweep_by_regions
@@ -135,8 +136,8 @@ def test_a_sweep_by_regions_agrees_with_a_sweep(starvation_s: int | None) -> Non
     ties /= np.abs(ties).sum(axis=1, keepdims=True).clip(1)
     weights = np.concatenate([random_weights(600), ties[ties.any(axis=1)], grid(6).weights])
     policy = MIXED._replace(starvation_s=starvation_s)
-    found = sweep_by_regions(CROWD, weights, procs=LOAD.machine, policy=policy, tau_s=(10, 60), workers=2)
-    swept = sweep(CROWD, weights, procs=LOAD.machine, policy=policy, tau_s=(10, 60), workers=1)
+    found = sweep_by_regions(CROWD, weights, procs=LOAD.machine, policy=policy, tau_s=(10, 60), map_pieces=threads(2))
+    swept = sweep(CROWD, weights, procs=LOAD.machine, policy=policy, tau_s=(10, 60), map_pieces=serial)
     pd.testing.assert_frame_equal(found, swept, check_exact=True)
     with pytest.raises(InputError, match="3"):
         sweep_by_regions(CROWD, np.ones((2, 6)), procs=LOAD.machine)

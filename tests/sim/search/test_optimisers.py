@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from features.errors import InputError
+from sim.campaigns.maps import threads
 from sim.campaigns.sweep import PreparedSweep
 from sim.search.optimisers import METHODS, Found, Search, optimise, optimise_weeks, slowdown
 from tests.support.workloads import crowd
@@ -68,7 +69,7 @@ def test_reached_counts_simulations() -> None:
 
 def test_weeks_are_searched_side_by_side_with_the_same_results() -> None:
     weeks = {number: crowd(np.random.default_rng(number), size=60, machine=16).table() for number in (1, 2, 3)}
-    one, two = (optimise_weeks(weeks, 6, Search(budget=60), procs=16, tau_s=60.0, workers=workers) for workers in (1, 2))
+    one, two = (optimise_weeks(weeks, 6, Search(budget=60), procs=16, tau_s=60.0, map_pieces=threads(count)) for count in (1, 2))
     assert {number: found.value for number, found in one.items()} == {number: found.value for number, found in two.items()}
     for number, found in one.items():
         sweep = PreparedSweep(weeks[number], procs=16, taus_s=(60.0,))

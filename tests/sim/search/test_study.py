@@ -10,6 +10,7 @@ from features.clock import WEEK_S
 from features.errors import InputError
 from features.jobs.schema import conform
 from sim import Campaign, run_campaign, split_windows
+from sim.campaigns.maps import threads
 from sim.campaigns.sweep import MIXED, sweep
 from sim.search.claims import BARELY, FAILS, HOLDS, OPEN, claims, recorded
 from sim.search.directions import grid
@@ -53,7 +54,7 @@ JOBS = crowds()
 @pytest.fixture(scope="module")
 def done() -> tuple[Tables, dict[Step, Record]]:
     steps: dict[Step, Record] = {}
-    made = run_study(JOBS, SETTINGS, split_windows(JOBS, "weeks"), PROCS, workers=2, finished=steps.__setitem__)
+    made = run_study(JOBS, SETTINGS, split_windows(JOBS, "weeks"), PROCS, map_steps=threads(2), finished=steps.__setitem__)
     return made, steps
 
 

@@ -1,0 +1,147 @@
+"""Workers that are jobs of a batch system, submitted by dask-jobqueue.
+
+How a site asks for jobs (partition, account, walltime, cores, memory, lines of the script) stands in dask-jobqueue's own
+configuration file; few options come before it. The scheduler is this process. Its traffic is encrypted, and it speaks only with
+holders of this run's certificates, which lie in a folder that no other user can read.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask_jobqueue
+from distributed import Client
+
+from features.errors import InputError, one_line
+from models.runtime.options import check_known, whole
+from pipelines.workers.cluster import Cluster, Say
+
+JOBS = 4
+"""Jobs asked for where no option says how many."""
+OPTIONS = ("jobs", "cores", "processes", "memory", "walltime", "queue", "account", "interface")
+"""The number of jobs, and keywords of dask-jobqueue, as in ``slurm(jobs=10,queue=short)``."""
+_LEAST = {"cores": 1, "memory": "2 GiB"}
+"""What a job asks for where neither options nor configuration say it."""
+_NO_PAGES = "127.0.0.1:0"
+"""Where Dask's own pages are shown: where only this machine sees them."""
+_LOST_S = 10.0
+"""Seconds without a worker after which a job that had one is replaced."""
+_ASK_S = 20.0
+"""Seconds between questions to Slurm about jobs that wait."""
+
+
+@contextmanager
+def batch_jobs(system: str, class_name: str, options: Mapping[str, str], say: Say) -> Iterator[Cluster]:
+    """Yield a cluster of as many jobs of ``system`` as ``options`` say.
+
+    Raises InputError for unknown options and for what the batch system refuses.
+    """
+    for option in options:
+        check_known(option, OPTIONS)
+    jobs = whole("jobs", options.get("jobs", str(JOBS)), minimum=1, maximum=100_000)
+    folder = _folder()
+    try:
+        made = _cluster(system, class_name, {name: text for name, text in options.items() if name != "jobs"}, folder)
+        with made, Client(made, set_as_default=False, name="queuecast") as client:
+            held = _Held(system, made, jobs, say)
+            held.submit()
+            say(f"{system}: {jobs} jobs submitted for workers; their logs: {folder}")
+            yield Cluster(client, system, say, mend=held.mend)
+    except (OSError, RuntimeError, ImportError) as error:
+        raise InputError(f"{system}: {_reason(error)}") from error
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _cluster(system: str, class_name: str, options: Mapping[str, str], folder: Path) -> Any:
+    """Return the cluster of dask-jobqueue, without a job."""
+    stated = dask.config.get(f"jobqueue.{system}", {})
+    asked: dict[str, Any] = {name: value for name, value in _LEAST.items() if stated.get(name) is None}
+    asked |= {name: str(folder) for name in ("shared_temp_directory", "log_directory") if not stated.get(name.replace("_", "-"))}
+    asked |= {
+        name: whole(name, text, minimum=1, maximum=10_000) if name in ("cores", "processes") else text
+        for name, text in options.items()
+    }
+    if stated.get("processes") is None:
+        asked.setdefault("processes", int(asked.get("cores") or stated["cores"]))  # short simulations wait for the interpreter
+    asked["scheduler_options"] = {"dashboard_address": _NO_PAGES} | (stated.get("scheduler-options") or {})
+    asked["worker_extra_args"] = [*(stated.get("worker-extra-args") or ()), "--dashboard-address", _NO_PAGES]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return getattr(dask_jobqueue, class_name)(security=True, **asked)
+        except (ValueError, TypeError) as error:
+            raise InputError(one_line(f"{system}: {error}")) from error
+
+
+def _folder() -> Path:
+    """Return a new folder that all nodes see, as they see home directories, and no other user can read."""
+    above = Path.home() / ".cache" / "queuecast"
+    above.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix="workers-", dir=above))
+
+
+def _reason(error: Exception) -> str:
+    """Return what a command of the batch system said, or the error itself."""
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return f"there is no command {error.filename} here"
+    said = re.search(r"stderr:\n(.+)", str(error))
+    return one_line(said[1] if said else str(error))
+
+
+class _Held:
+    """The jobs of a cluster, as many as asked for."""
+
+    def __init__(self, system: str, cluster: Any, jobs: int, say: Say) -> None:
+        self.system, self.cluster, self.jobs, self.say = system, cluster, jobs, say
+        self._alive: dict[str, float] = {}
+        self._asked = time.monotonic()
+
+    def submit(self) -> None:
+        """Submit the jobs that are missing; raise RuntimeError with the batch system's words."""
+        self.cluster.sync(self._submit)
+
+    async def _submit(self, without: tuple[str, ...] = ()) -> None:
+        for name in without:
+            await self.cluster.workers.pop(name).close()
+        while len(self.cluster.worker_spec) < self.jobs:
+            self.cluster.worker_spec.update(self.cluster.new_worker_spec())
+        await self.cluster._correct_state()
+
+    def mend(self) -> None:
+        """Replace jobs whose workers are gone, that Slurm does not know any more, or that could not be submitted."""
+        now = time.monotonic()
+        names = [str(worker.name) for worker in list(self.cluster.scheduler.workers.values())]
+        self._alive |= dict.fromkeys([*names, *(name.rpartition("-")[0] for name in names)], now)  # NAME, NAME-0, NAME-1 of a job
+        jobs = dict(self.cluster.workers)
+        lost = {name for name in jobs if now - self._alive.get(name, now) > _LOST_S}
+        waiting = {name: job for name, job in jobs.items() if name not in self._alive}
+        if waiting and now - self._asked > _ASK_S:
+            self._asked = now
+            lost |= {name for name, job in waiting.items() if job.job_id is None} | self._cancelled(waiting)
+        if not lost:
+            return
+        for name in lost:
+            self._alive.pop(name, None)
+        self.say(f"{self.system}: {len(lost)} of {self.jobs} jobs ended; others are submitted in their place")
+        try:
+            self.cluster.sync(self._submit, tuple(lost))
+        except (OSError, RuntimeError) as error:
+            self.say(f"{self.system}: {_reason(error)}")
+
+    def _cancelled(self, waiting: Mapping[str, Any]) -> set[str]:
+        """Return those of ``waiting`` jobs that Slurm has no more; of other systems none, as none is asked."""
+        if self.system != "slurm":
+            return set()
+        asked = subprocess.run(["squeue", "--me", "--noheader", "--format=%A"], capture_output=True, text=True, timeout=60)
+        known = set(asked.stdout.split())
+        return set() if asked.returncode else {name for name, job in waiting.items() if job.job_id and job.job_id not in known}

@@ -1,0 +1,128 @@
+"""What a Dask worker does: load what pieces share, compute some, send results.
+
+Everything is sent as bytes, so that a scheduler relays it and never loads it, and a worker of another version refuses before it does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import threading
+import time
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cloudpickle
+
+_COMPUTE = ("numpy", "numba", "pandas", "scipy", "scikit-learn", "lightgbm")
+_ROOMS = ("features", "models", "sim")
+_KEPT = 2
+"""Functions that a worker keeps loaded: those of the last campaigns."""
+
+Versions = tuple[tuple[str, str], ...]
+"""Pairs of what computes and its version."""
+
+
+class Made(NamedTuple):
+    """What a task found: results of its first pieces, and the error that stopped it, if any.
+
+    ``seconds`` it took; ``first``: it had to load, or compile, what later tasks find.
+    """
+
+    results: list[Any]
+    error: BaseException | None
+    seconds: float
+    first: bool
+
+
+class Refused(NamedTuple):
+    """How the versions of a worker on ``host`` differ from those asked for, in words."""
+
+    host: str
+    differences: str
+
+
+@cache
+def versions() -> Versions:
+    """Return the versions of all that can change a number: Python, packages, our own code."""
+    found = {"Python": platform.python_version(), "processor": platform.machine(), "Queuecast": version("queuecast")}
+    for name in _COMPUTE:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "missing"
+    return (*found.items(), ("code", _code()))
+
+
+def _code() -> str:
+    """Return a digest of the source files that simulate and predict."""
+    house, digest = Path(__file__).resolve().parents[2], hashlib.sha256()
+    for room in _ROOMS:
+        for file in sorted((house / room).rglob("*.py")):
+            digest.update(f"{file.relative_to(house)}\n".encode() + file.read_bytes())
+    return digest.hexdigest()[:10]
+
+
+def shared(content: bytes) -> bytes:
+    """Return ``content``: a task, so that it is made again where all its holders are lost."""
+    return content
+
+
+def compute(content: bytes, digest: str, asked: Versions, pieces: bytes) -> bytes:
+    """Apply the function in ``content`` to each of ``pieces``.
+
+    Returns :class:`Made` or :class:`Refused`, as bytes. ``digest`` identifies the content; ``asked`` are the versions that the worker must have.
+    """
+    began = time.perf_counter()
+    if asked != versions():
+        mine = dict(versions())
+        differences = [f"{name} {mine.get(name, 'missing')}, here {theirs}" for name, theirs in asked if mine.get(name) != theirs]
+        return cloudpickle.dumps(Refused(platform.node(), "; ".join(differences)))
+    results: list[Any] = []
+    error: BaseException | None = None
+    function, first = _loaded(content, digest)
+    try:
+        for piece in cloudpickle.loads(pieces):
+            results.append(function(piece))
+    except Exception as raised:
+        error = _sendable(raised)
+    made = Made(results, error, time.perf_counter() - began, first)
+    try:
+        return cloudpickle.dumps(made)
+    except Exception as unsent:
+        error = _sendable(RuntimeError(f"what was computed cannot be sent back from a worker: {unsent}"))
+        return cloudpickle.dumps(made._replace(results=[], error=error))
+
+
+def _sendable(error: Exception) -> Exception:
+    """Return an error as it can be sent, with its traceback, cause and notes; what cannot be sent is told in words."""
+    from tblib import pickling_support
+
+    pickling_support.install(error, *(each for each in error.args if isinstance(each, BaseException)))
+    try:
+        cloudpickle.loads(cloudpickle.dumps(error))
+        return error
+    except Exception:
+        told = RuntimeError(f"{type(error).__name__}: {error}").with_traceback(error.__traceback__)
+        for note in getattr(error, "__notes__", []):
+            told.add_note(note)
+        pickling_support.install(told)
+        return told
+
+
+_functions: dict[str, Callable[[Any], Any]] = {}
+_lock = threading.Lock()
+
+
+def _loaded(content: bytes, digest: str) -> tuple[Callable[[Any], Any], bool]:
+    """Return the function in ``content``, the same object for all tasks, and whether it is new here."""
+    with _lock:
+        first = digest not in _functions
+        if first:
+            _functions[digest] = cloudpickle.loads(content)
+            for old in list(_functions)[:-_KEPT]:
+                del _functions[old]
+        return _functions[digest], first

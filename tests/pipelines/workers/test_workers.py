@@ -1,0 +1,200 @@
+"""Simulations on a Dask cluster: the same tables as with threads, whatever becomes of the workers."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from features.errors import InputError
+from models.runtime.protocol import TablePredictor
+from pipelines.workers import cluster as workers
+from pipelines.workers.where import mapped
+from sim import Campaign
+from sim.campaigns.maps import Map, serial, threads
+from sim.campaigns.sweep import random_weights, sweep
+from sim.search.division import sweep_by_regions
+from sim.search.optimisers import Search, optimise_weeks
+from tests.sim.campaigns.test_campaign import ASKED, JOBS, WEEKS, WIDTH, assert_same, run
+
+dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
+pytestmark = pytest.mark.slow
+
+
+def started(workers: int, **how: Any) -> Any:
+    """Return a cluster on this machine; each worker has a thread."""
+    return distributed.LocalCluster(
+        n_workers=workers, threads_per_worker=1, protocol="tcp://", host="127.0.0.1", dashboard_address="127.0.0.1:0", **how
+    )
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[Any]:
+    """Two workers in this process."""
+    with started(2, processes=False) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def on_workers(here: Any) -> Iterator[Map]:
+    with mapped(here.scheduler_address) as made:
+        yield made
+
+
+class Half:
+    """A predictor in Python, which workers know from here alone."""
+
+    name = "half in Python"
+
+    def begin(self, jobs: pd.DataFrame) -> None:
+        self.requested_s = jobs["requested_s"].to_numpy()
+
+    def submitted(self, job: int, now_s: int) -> None: ...
+    def started(self, job: int, now_s: int) -> None: ...
+    def ended(self, job: int, now_s: int) -> None: ...
+
+    def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
+        return float(max(self.requested_s[job] // 2, 1))
+
+
+def test_a_campaign_makes_the_same_table_on_workers_as_in_threads(on_workers: Map) -> None:
+    half = TablePredictor("half", lambda jobs: jobs["requested_s"].to_numpy() / 2)
+    asked = Campaign(("EASY", "SAF-EASY-SPF", "JustBF"), (half, "last2", Half), ("tsafrir",), seeds=(1, 2), shake_s=60)
+    seen: list[int] = []
+    made = run(asked, map_points=on_workers, progress=lambda done, total: seen.append(done))
+    assert_same(made, run(asked, map_points=threads(2)))
+    assert seen == list(range(1, len(made) + 1))
+
+
+def test_sweeps_and_searches_find_the_same_on_workers(on_workers: Map) -> None:
+    weights, week = random_weights(600), JOBS.head(60)
+    for search in (sweep, sweep_by_regions):
+        one, two = (search(week, weights, procs=WIDTH, map_pieces=each) for each in (serial, on_workers))
+        pd.testing.assert_frame_equal(one, two, check_exact=True)
+    one, two = (optimise_weeks({3: week}, 3, Search(budget=20), procs=WIDTH, map_pieces=each) for each in (serial, on_workers))
+    assert np.array_equal(one[3].values, two[3].values)
+
+
+def test_an_error_is_that_of_threads_and_what_was_done_before_is_told(on_workers: Map) -> None:
+    seconds = JOBS["requested_s"].to_numpy(np.float64).copy()
+    seconds[WEEKS.windows[1].rows[3]] = np.nan
+    asked = Campaign(("EASY",), (TablePredictor("broken", lambda jobs: seconds),))
+    said, done = [], []
+    for each in (threads(1), on_workers):
+        with pytest.raises(InputError) as raised:
+            run(asked, map_points=each, finished=lambda point, rows: done.append(point.window))
+        said.append(str(raised.value))
+    assert said[0] == said[1]
+    assert done[0] == 1
+
+
+def test_a_defect_keeps_its_traceback_and_the_point_it_came_from(on_workers: Map) -> None:
+    def fails(piece: int) -> int:
+        return 1 // piece
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        list(on_workers(fails, [1, 0]))
+    assert raised.traceback[-1].name == "fails"
+
+
+def test_a_worker_that_is_lost_changes_nothing(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_LOOK_S", 0.01)
+    said: list[str] = []
+
+    def lose(*_: object) -> None:
+        if not said:
+            said.append("one is lost")
+            here.sync(here.workers[0].close, executor_wait=False, nanny=False)
+
+    with mapped(here.scheduler_address, say=said.append) as on_workers:
+        assert_same(run(ASKED, map_points=on_workers, finished=lose), run(ASKED, map_points=serial))
+    assert any("1 worker lost, 1 there" in line for line in said)
+
+
+def test_a_piece_that_kills_each_worker_is_found_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In processes of their own; each death counts, so that few are needed."""
+
+    def fatal(piece: tuple[str, ...]) -> str:
+        if "fatal" in piece:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return " ".join(piece)
+
+    monkeypatch.setitem(dask.config.config["distributed"]["scheduler"], "allowed-failures", 0)
+    found: list[str] = []
+    with started(1) as made, mapped(made.scheduler_address) as on_workers:
+        results = on_workers(fatal, [("one", "fatal"), ("two",)])
+        with pytest.raises(InputError, match=r"^fatal: each worker that computed it died"):
+            found.extend(results)
+        assert list(on_workers(str, [3])) == ["3"]  # another worker has come
+    assert "two" in found
+
+
+def test_workers_of_other_versions_are_refused(on_workers: Map, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = dict(workers.versions())
+    monkeypatch.setattr(workers, "versions", lambda: (*(ours | {"numpy": "1.0", "code": "abc"}).items(),))
+    with pytest.raises(
+        InputError, match=rf"could make other tables: it has numpy {np.__version__}, here 1.0; code {ours['code']}, here abc"
+    ):
+        list(on_workers(str, [1]))
+
+
+def test_what_cannot_be_sent_is_refused(on_workers: Map) -> None:
+    lock = threading.Lock()
+    with pytest.raises(InputError, match=r"cannot be sent to workers.*lock"):
+        list(on_workers(lambda piece: lock, [1]))
+    with pytest.raises(RuntimeError, match=r"cannot be sent back from a worker.*lock"):
+        list(on_workers(lambda piece: threading.Lock(), [1]))
+
+
+def test_a_scheduler_that_is_gone_ends_the_work_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUEUECAST_WAIT_S", "0.2")
+    with started(1, processes=False) as made:
+        address = made.scheduler_address
+        with mapped(address) as on_workers:
+            results = iter(on_workers(str, range(5)))
+            assert next(results) in "01234"
+            made.close()
+            with pytest.raises(InputError, match="the scheduler is gone"):
+                list(results)
+    with pytest.raises(InputError, match=rf"^{address}: no Dask scheduler could be reached in 0.2 s"), mapped(address):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("on", "words"),
+    [
+        ("localhost:8786", "cannot run on 'localhost:8786': give tcp://host:port of a Dask scheduler, or one of slurm, pbs"),
+        ("slurm(partition=short)", "unknown option 'partition'; known: jobs, cores"),
+        ("slurm(jobs=0)", "jobs: must be a finite number, at least 1"),
+    ],
+)
+def test_an_unknown_place_is_refused(on: str, words: str) -> None:
+    with pytest.raises(InputError, match=re.escape(words)), mapped(on):
+        pass
+
+
+def test_without_its_packages_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with (
+        pytest.raises(InputError, match=r"needs the package distributed: pip install queuecast\[server\]"),
+        mapped("tcp://127.0.0.1:1"),
+    ):
+        pass
+
+
+def test_tasks_grow_to_a_second_and_shrink_for_the_last_pieces() -> None:
+    pace = workers._Pace()
+    assert pace.size(10_000, 2) == 1
+    pace.seen(1, 0.01)
+    assert [pace.size(10_000, 2) for _ in range(4)] == [4, 16, 64, 100]
+    assert [pace.size(left, 2) for left in (40, 8, 3)] == [10, 2, 1]
+    pace.seen(100, 200.0)
+    assert pace.size(10_000, 2) == 1
