@@ -20,6 +20,7 @@ import pandas as pd
 from features.errors import InputError
 from pipelines.ingest.ldms_files import counter_files, scan, sha256_of
 from pipelines.ingest.ldms_intake import BrokenFileError, Intake, Run, SamplerTally
+from pipelines.storage.atomic import seen, until_written
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.parquet import read_parquet, write_parquet
 
@@ -79,7 +80,7 @@ def ingest_counters(
         for name, tally in report.samplers.items():
             for day in sorted(tally.days):
                 change.compact(name, day)
-        _keep_quarantine(store, report.quarantined, taken)
+        until_written(lambda: _keep_quarantine(store, report.quarantined, taken))
         progress("", sum(sizes), sum(sizes))
     return report
 
@@ -128,6 +129,8 @@ def _quarantined(path: Path, message: str) -> dict[str, Any]:
 
 def _keep_quarantine(store: CountersStore, quarantined: list[dict[str, Any]], taken: set[str]) -> None:
     """Write the table anew; files still broken in the same way keep their first time."""
+    path = store.root / "quarantine.parquet"
+    there = seen(path)
     old = read_quarantine(store).to_dict("records")
     same = {(row["file"], row["sha256"], row["reason"]): row for row in old}
     now = [same.get((row["file"], row["sha256"], row["reason"]), row) for row in quarantined]
@@ -135,4 +138,4 @@ def _keep_quarantine(store: CountersStore, quarantined: list[dict[str, Any]], ta
     rows = sorted([row for row in old if row["file"] not in taken | named] + now, key=lambda row: row["file"])
     if rows != old:
         frame = pd.DataFrame(rows, columns=list(_QUARANTINE_TYPES)).astype(_QUARANTINE_TYPES)
-        write_parquet(frame, store.root / "quarantine.parquet", kind=_QUARANTINE, metadata={"system": store.system})
+        write_parquet(frame, path, kind=_QUARANTINE, metadata={"system": store.system}, instead_of=there)

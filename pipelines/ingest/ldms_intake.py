@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from features.errors import InputError
 from pipelines.ingest.ldms import Block, LdmsReader, NodeTable
 from pipelines.ingest.ldms_files import Scanned
-from pipelines.storage.counters_merge import DAY_US, KEYS, Part, day_of, merge, schema_of
-from pipelines.storage.counters_store import Change, CountersStore, part_rows
+from pipelines.storage.counters_change import Change, part_rows
+from pipelines.storage.counters_merge import DAY_US, KEYS, Part, Wanted, day_of, merge, schema_of
+from pipelines.storage.counters_parts import read_part
+from pipelines.storage.counters_store import CountersStore
 
 _NAMED = 5
 """Max contradictions named in the ledger, for each file."""
@@ -223,7 +224,7 @@ class Intake:
         """Hand rows of one day to the writer's thread, which may be two parts behind."""
         when = rows.time_us[chosen]
         name = f"part-{self.scanned.sha256[:16]}-{sum(map(len, self._planned.values())):05d}"
-        part = Part.of(rows.sampler, name, chosen.size, int(when[0]), int(when[-1]))
+        part = self.run.change.planned(rows.sampler, name, chosen.size, int(when[0]), int(when[-1]))
         self._planned.setdefault(rows.sampler, []).append(part)
         self.run.keep_keys(part, when, rows.node[chosen])
         tally = self.tallies[rows.sampler]
@@ -289,7 +290,7 @@ class Intake:
         """Return sorted times and codes of the nodes of a part."""
         if part.file not in self.run.keys:
             self._wait()
-            table = pq.read_table(self.run.change.path(part), columns=["time_s", "node"], partitioning=None).combine_chunks()
+            table = read_part(self.run.change.path(part), part, ["time_s", "node"]).unify_dictionaries().combine_chunks()
             self.run.keep_keys(part, _micro(table), self.run.codes(table.column("node").chunk(0)))
         return self.run.keys[part.file]
 
@@ -302,7 +303,7 @@ class Intake:
         keys, which = np.unique(_keys(rows.time_us[again], rows.node[again]), return_inverse=True)
         found = np.full((len(rows.names), keys.size), np.nan)
         span = rows.time_us[again[0]] / 1e6, np.nextafter(rows.time_us[again[-1]] / 1e6, np.inf)
-        for table in merge(self.run.change.path, parts, schema_of(rows.names), *span):
+        for table in merge(self.run.change.path, parts, Wanted(schema_of(rows.names), *span)):
             table = table.unify_dictionaries().combine_chunks()
             if not table.num_rows:
                 continue

@@ -11,21 +11,23 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from models.registry.syncing import sync
 from pipelines.storage import remote
 from pipelines.storage.permissions import hand_over
 from pipelines.storage.remote import Seen, is_remote
 
+Result = TypeVar("Result")
 _UNFINISHED = re.compile(r"(?P<process>\d+)-[0-9a-f]{12}\.(part|tmp)$")
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path; on success it replaces ``path``.
+def replacing(path: Path, instead_of: Seen | None = None) -> Iterator[Path]:
+    """Yield a temporary path; on success it replaces ``path``, on condition as :func:`write`.
 
     The directory of ``path`` is created if missing. If the body raises, the temporary file is removed and the old file stays.
     """
@@ -36,7 +38,7 @@ def replacing(path: Path) -> Iterator[Path]:
         if not is_remote(path):
             hand_over(temporary, path)
             sync(temporary)
-        moved(temporary, path)
+        moved(temporary, path, instead_of)
     except BaseException:
         with suppress(OSError):  # the first error is raised; what stays is a temporary file
             temporary.unlink(missing_ok=True)
@@ -81,18 +83,18 @@ def seen(path: Path) -> Seen:
         return Seen(None)
 
 
-def write(path: Path, content: str | bytes, instead_of: Seen | None = None) -> None:
-    """Replace the file at ``path``, as :func:`replacing` does; text is UTF-8.
+def write(path: Path, content: str | bytes, instead_of: Seen | None = None) -> Seen:
+    """Replace the file at ``path``, as :func:`replacing` does; text is UTF-8. Return what it holds now.
 
     An object that is no longer what was ``instead_of`` which it is written stays, and Overtaken is raised. In a directory a lock
     must see to that.
     """
     content = content.encode() if isinstance(content, str) else content
     if is_remote(path):
-        remote.put(path, content, instead_of)
-        return
+        return remote.put(path, content, instead_of)
     with replacing(path) as temporary:
         temporary.write_bytes(content)
+    return Seen(content)
 
 
 def append(path: Path, line: str) -> None:
@@ -112,13 +114,24 @@ def append(path: Path, line: str) -> None:
         os.close(descriptor)
 
 
-def moved(source: Path, target: Path) -> None:
+def until_written(change: Callable[[], Result], attempts: int = 10) -> Result:
+    """Return the result of ``change``, which reads and writes a place, done again where another process overtook it."""
+    for _ in range(attempts - 1):
+        with suppress(remote.Overtaken):
+            return change()
+    return change()
+
+
+def moved(source: Path, target: Path, instead_of: Seen | None = None) -> None:
     """Move a file or directory whose content is on the disk into its place.
 
-    A file may be moved to an object store.
+    A file may be moved to an object store, on condition as :func:`write`.
     """
     if is_remote(target):
-        remote.put_file(target, source)
+        if instead_of is None:
+            remote.put_file(target, source)
+        else:
+            remote.put(target, source.read_bytes(), instead_of)
         source.unlink()
         return
     os.replace(source, target)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
+
+from pipelines.storage.counters_parts import PartFile
 
 DAY_US = 86_400_000_000
 KEYS = (pa.field("time_s", pa.float64()), pa.field("node", pa.dictionary(pa.int32(), pa.string())))
@@ -33,7 +36,8 @@ def day_of(time_us: int) -> str:
 class Part:
     """One file of a sampler and day.
 
-    ``file`` under the store's root, rows, values that are not null, and the time it spans, Unix microseconds.
+    ``file`` under the store's root, rows, values that are not null, and the time it spans, Unix microseconds. Of an object also its
+    bytes and those of its footer, else 0.
     """
 
     file: str
@@ -42,12 +46,18 @@ class Part:
     values: int
     first_us: int
     last_us: int
+    bytes: int = 0
+    footer: int = 0
 
     @classmethod
     def of(cls, sampler: str, name: str, rows: int, first_us: int, last_us: int) -> Part:
         """Return a part not yet written; its number of values is unknown."""
         day = day_of(first_us)
         return cls(f"{sampler}/day={day}/{name}.parquet", day, rows, 0, first_us, last_us)
+
+    def stated(self) -> list[Any]:
+        """Return what the ledger says of it."""
+        return list(astuple(self)[: None if self.bytes else -2])
 
     @property
     def first_s(self) -> float:
@@ -58,22 +68,40 @@ class Part:
         return self.last_us / 1e6
 
 
-class _Cursor:
-    """The unread rest of one part between two times: loaded rows and further row groups."""
+@dataclass(frozen=True)
+class Wanted:
+    """Rows wanted: columns, times start_s <= time_s < end_s, and nodes, None for all."""
 
-    def __init__(self, path: Path, schema: pa.Schema, start_s: float, end_s: float) -> None:
-        self._file = pq.ParquetFile(path, memory_map=False)
-        self._schema, self._start_s, self._end_s = schema, start_s, end_s
-        present = set(self._file.schema_arrow.names)
-        self._columns = [name for name in schema.names if name in present]
-        place = self._file.schema_arrow.names.index("time_s")
-        self._groups = []
-        for group in range(self._file.num_row_groups):
-            spans = self._file.metadata.row_group(group).column(place).statistics
-            if spans.max >= start_s and spans.min < end_s:
-                self._groups.append(group)
+    schema: pa.Schema
+    start_s: float = -math.inf
+    end_s: float = math.inf
+    nodes: frozenset[str] | None = None
+
+    def may_be_in(self, file: PartFile, group: int) -> bool:
+        """Tell whether a row group may have such rows, by its statistics."""
+        time, node = file.spans(group, "time_s"), file.spans(group, "node")
+        if time is not None and not (time.max >= self.start_s and time.min < self.end_s):
+            return False
+        return self.nodes is None or node is None or any(node.min <= name <= node.max for name in self.nodes)
+
+    def of(self, table: pa.Table) -> pa.Table:
+        """Return the wanted rows of a table sorted by time."""
+        first, behind = np.searchsorted(table.column("time_s").to_numpy(), [self.start_s, self.end_s])
+        table = table.slice(first, behind - first)
+        if self.nodes is None:
+            return table
+        return table.filter(pc.is_in(table.column("node").cast(pa.string()), pa.array(sorted(self.nodes), pa.string())))
+
+
+class _Cursor:
+    """The unread rest of one part: loaded rows and further row groups."""
+
+    def __init__(self, file: PartFile, wanted: Wanted) -> None:
+        self._file, self._wanted = file, wanted
+        self._columns = [name for name in wanted.schema.names if name in file.names]
+        self._groups = [group for group in range(file.metadata.num_row_groups) if wanted.may_be_in(file, group)]
         self.time = np.zeros(0)
-        self.table = schema.empty_table()
+        self.table = wanted.schema.empty_table()
         self.load()
 
     @property
@@ -84,15 +112,13 @@ class _Cursor:
         """Load the next row group, if there is one."""
         if not self._groups:
             return
-        table = self._file.read_row_group(self._groups.pop(0), columns=self._columns, use_threads=False)
-        time = table.column("time_s").to_numpy()
-        first, behind = np.searchsorted(time, [self._start_s, self._end_s])
-        table, time = table.slice(first, behind - first), time[first:behind]
+        table = self._wanted.of(self._file.read(self._groups.pop(0), self._columns))
+        schema = self._wanted.schema
         arrays = [
             table.column(field.name).cast(field.type) if field.name in self._columns else pa.nulls(table.num_rows, field.type)
-            for field in self._schema
+            for field in schema
         ]
-        table = pa.Table.from_arrays(arrays, schema=self._schema)
+        table, time = pa.Table.from_arrays(arrays, schema=schema), table.column("time_s").to_numpy()
         self.table = pa.concat_tables([self.table, table]) if self.time.size else table
         self.time = np.concatenate([self.time, time]) if self.time.size else time
 
@@ -107,14 +133,13 @@ class _Cursor:
         self._file.close()
 
 
-def merge(
-    path_of: Callable[[Part], Path], parts: Iterable[Part], schema: pa.Schema, start_s: float = -math.inf, end_s: float = math.inf
-) -> Iterator[pa.Table]:
-    """Yield rows of ``parts`` with start_s <= time_s < end_s by (time_s, node).
+def merge(path_of: Callable[[Part], Path], parts: Iterable[Part], wanted: Wanted) -> Iterator[pa.Table]:
+    """Yield wanted rows of ``parts`` by (time_s, node).
 
-    Tables have the schema ``schema``; ``path_of`` gives the parts' paths. A column that a part lacks is null.
+    ``path_of`` gives the parts' paths. A column that a part lacks is null. InputError for a part that is missing or damaged.
     """
-    waiting = sorted((part for part in parts if part.last_s >= start_s and part.first_s < end_s), key=lambda part: part.first_us)
+    near = (part for part in parts if part.last_s >= wanted.start_s and part.first_s < wanted.end_s)
+    waiting = sorted(near, key=lambda part: part.first_us)
     waiting.reverse()
     open_: list[_Cursor] = []
     try:
@@ -131,7 +156,8 @@ def merge(
                 if cursor.more and (not cursor.time.size or cursor.time[-1] <= bound_s):
                     cursor.load()
             if waiting and waiting[-1].first_s <= bound_s:
-                open_.append(_Cursor(path_of(waiting.pop()), schema, start_s, end_s))
+                part = waiting.pop()
+                open_.append(_Cursor(PartFile(path_of(part), part), wanted))
             for cursor in [cursor for cursor in open_ if not cursor.more and not cursor.time.size]:
                 cursor.close()
                 open_.remove(cursor)

@@ -16,6 +16,7 @@ from features.jobs.schema import COLUMNS, fingerprint, widened
 from features.names import check_name
 from pipelines.storage.atomic import write
 from pipelines.storage.parquet import read_parquet, write_parquet
+from pipelines.storage.remote import Seen
 from pipelines.storage.versions import MEND, Version, Versions, subject_of
 
 _CLEAN_FIELDS = ("name", "procs", "origin_unix_s", "timezone", "generated", "missing_request", "jobs_read", "source", "notes")
@@ -62,14 +63,24 @@ class Lake:
             )
         return self.root / file
 
-    def write(self, table: str, trace: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:
-        """Write ``frame`` and return its file; ``metadata`` is anything JSON can hold."""
+    def write(
+        self,
+        table: str,
+        trace: str,
+        frame: pd.DataFrame,
+        metadata: Mapping[str, Any] | None = None,
+        instead_of: Seen | None = None,
+    ) -> Path:
+        """Write ``frame`` and return its file; ``metadata`` is anything JSON can hold.
+
+        A table without versions is written on condition as :func:`pipelines.storage.atomic.write`.
+        """
         check_name(trace, "lake")
         units = {name: unit(name) for name in frame.columns}
         stated = {"trace": trace, **(metadata or {})}
         subject = subject_of(table, trace)
         if not subject:
-            write_parquet(frame, path := self.path(table, trace), kind=table, metadata=stated, units=units)
+            write_parquet(frame, path := self.path(table, trace), kind=table, metadata=stated, units=units, instead_of=instead_of)
             return path
         versions, draft = self.versions(subject), self.draft or f"table-{secrets.token_hex(6)}"
         part = versions.part(table)

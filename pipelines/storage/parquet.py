@@ -23,6 +23,7 @@ from features.errors import InputError
 from features.jobs.schema import JOBS_FORMAT
 from pipelines.ingest.text import check_unpacked, opened, unreadable
 from pipelines.storage.atomic import replacing
+from pipelines.storage.remote import Seen
 
 _KEY = b"queuecast"
 OLDEST_FORMAT = 1
@@ -30,9 +31,15 @@ OLDEST_FORMAT = 1
 
 
 def write_parquet(
-    frame: pd.DataFrame, path: str | Path, *, kind: str, metadata: Mapping[str, Any], units: Mapping[str, str] | None = None
+    frame: pd.DataFrame,
+    path: str | Path,
+    *,
+    kind: str,
+    metadata: Mapping[str, Any],
+    units: Mapping[str, str] | None = None,
+    instead_of: Seen | None = None,
 ) -> None:
-    """Write ``frame`` (without its index) atomically.
+    """Write ``frame`` (without its index) atomically, on condition as :func:`pipelines.storage.atomic.write`.
 
     ``metadata`` is anything JSON can hold, ``units`` by column. Raises InputError where the disk refuses it.
     """
@@ -43,7 +50,7 @@ def write_parquet(
     text = json.dumps(stated, default=_plain)
     table = table.cast(pa.schema(fields, {**(table.schema.metadata or {}), _KEY: text.encode()}))
     try:
-        with replacing(Path(path)) as temporary:
+        with replacing(Path(path) if isinstance(path, str) else path, instead_of) as temporary:
             pq.write_table(table, temporary, compression="zstd")
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
@@ -51,7 +58,7 @@ def write_parquet(
 
 def read_parquet(path: str | Path, *, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return the table and metadata given to :func:`write_parquet`, else raise InputError."""
-    with _told(path), opened(path) as file:
+    with told_of(path), opened(path) as file:
         table = _validated(file)
         text = (table.schema.metadata or {}).get(_KEY)
         stated = None if text is None else json.loads(text)
@@ -65,7 +72,7 @@ def read_parquet(path: str | Path, *, kind: str) -> tuple[pd.DataFrame, dict[str
         mend = "make it anew" if stated["format"] < OLDEST_FORMAT else "update Queuecast"
         known = f"formats {OLDEST_FORMAT} to {JOBS_FORMAT}"
         raise InputError(f"{path}: is in format {stated['format']:.6g}, and this version reads {known}: {mend}")
-    with _told(path):
+    with told_of(path):
         frame = table.to_pandas()
         for name in frame.columns[frame.dtypes == "category"]:
             if len(frame[name].cat.categories) == 0:  # Arrow loses the string type of empty categories
@@ -76,7 +83,7 @@ def read_parquet(path: str | Path, *, kind: str) -> tuple[pd.DataFrame, dict[str
 def read_foreign(path: str | Path) -> pd.DataFrame:
     """Read any program's table; InputError if it is damaged or beyond the limits."""
     check_size(path)
-    with _told(path), opened(path) as file:
+    with told_of(path), opened(path) as file:
         return _validated(file).to_pandas()
 
 
@@ -89,13 +96,13 @@ def _validated(file: BinaryIO) -> pa.Table:
 
 def schema_of(path: str | Path) -> pa.Schema:
     """Return the columns of a table with their metadata, and read nothing else of a local file."""
-    with _told(path), opened(path) as file:
+    with told_of(path), opened(path) as file:
         return pq.read_schema(file)
 
 
 def check_size(path: str | Path) -> None:
     """Raise InputError for a Parquet file whose values need far more room than the file."""
-    with _told(path), opened(path) as file:
+    with told_of(path), opened(path) as file:
         stated = pq.ParquetFile(file).metadata
         values = 8 * stated.num_rows * stated.num_columns
         groups = [stated.row_group(place).total_byte_size for place in range(stated.num_row_groups)]
@@ -105,7 +112,7 @@ def check_size(path: str | Path) -> None:
 
 
 @contextmanager
-def _told(path: str | Path) -> Iterator[None]:
+def told_of(path: str | Path) -> Iterator[None]:
     """Tell whatever Arrow and pandas say of damaged bytes in one line."""
     try:
         yield

@@ -13,8 +13,9 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
@@ -39,6 +40,13 @@ class Seen(NamedTuple):
 
     content: bytes | None
     mark: str = ""
+
+
+class Held(NamedTuple):
+    """Bytes of a file or an object, and when it was written, a Unix time."""
+
+    bytes: int
+    modified_s: float
 
 
 def place_of(stated: str) -> Path:
@@ -89,21 +97,24 @@ def told(place: Path) -> Iterator[None]:
         raise
 
 
-def put(place: Path, content: bytes, instead_of: Seen | None = None) -> None:
-    """Put an object whole, on condition that it still is what was read before, if given.
+def put(place: Path, content: bytes, instead_of: Seen | None = None) -> Seen:
+    """Put an object whole, on condition that it still is what was read before, if given; return what it holds now.
 
     Raises Overtaken otherwise.
     """
     fs: Any = place.fs  # type: ignore[attr-defined]
-    condition = {} if instead_of is None or not _conditional(fs) else _condition(instead_of)
+    condition: dict[str, Any] = {} if instead_of is None or not _conditional(fs) else _condition(instead_of)
     with told(place):
         try:
-            fs.pipe_file(place.path, content, **condition)  # type: ignore[attr-defined]
+            answer = fs.pipe_file(place.path, content, **condition)  # type: ignore[attr-defined]
+            return Seen(content, answer.get("ETag", "") if isinstance(answer, dict) else "")
         except OSError as error:
             if not condition or not re.search("pre-?condition|conditional|not hold", str(error), re.IGNORECASE):
                 raise
-            if seen(place).content != content:  # else an attempt whose answer was lost had put it
+            now = seen(place)
+            if now.content != content:  # else an attempt whose answer was lost had put it
                 raise Overtaken(f"{place}: another process changed it meanwhile: try again") from error
+            return now
 
 
 def put_file(place: Path, file: Path) -> None:
@@ -122,6 +133,37 @@ def seen(place: Path) -> Seen:
             return _marked(fs, place.path)  # type: ignore[attr-defined]
         except FileNotFoundError:
             return Seen(None)
+
+
+def listed(place: Path) -> dict[str, Held]:
+    """Return what lies below a place, by names relative to it; nothing where there is nothing."""
+    if not is_remote(place):
+        found = [(path, path.lstat()) for path in sorted(place.rglob("*")) if path.is_file()]
+        return {path.relative_to(place).as_posix(): Held(stated.st_size, stated.st_mtime) for path, stated in found}
+    base: str = place.path.rstrip("/") + "/"  # type: ignore[attr-defined]
+    with told(place):
+        try:
+            every = place.fs.find(base, detail=True)  # type: ignore[attr-defined]
+        except FileNotFoundError:
+            return {}
+    return {path.removeprefix(base): Held(stated["size"], _written_s(stated)) for path, stated in sorted(every.items())}
+
+
+def _written_s(stated: Mapping[str, Any]) -> float:
+    """Return when a listed object was written, now where the store does not say."""
+    found = next((stated[name] for name in ("LastModified", "mtime", "created") if name in stated), None)
+    return time.time() if found is None else found if isinstance(found, float) else float(found.timestamp())
+
+
+def now_s(place: Path) -> float:
+    """Return the Unix time by the clock that :func:`modified_s` goes by: the store's, where it tells it."""
+    if not is_remote(place) or not _conditional(place.fs):  # type: ignore[attr-defined]
+        return time.time()
+    fs: Any = place.fs  # type: ignore[attr-defined]
+    with told(place):
+        answer = fs.call_s3("list_objects_v2", Bucket=fs.split_path(place.path)[0], MaxKeys=1)  # type: ignore[attr-defined]
+    stated = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
+    return parsedate_to_datetime(stated).timestamp() if stated else time.time()
 
 
 def modified_s(place: Path) -> float:
@@ -151,6 +193,13 @@ def remove(place: Path) -> None:
             fs.rm_file(place.path)  # type: ignore[attr-defined]
         except FileNotFoundError:
             return
+
+
+def remove_each(places: Sequence[Path]) -> None:
+    """Remove objects of one store, many by one request; those that are gone are no error."""
+    if places:
+        with told(places[0]), suppress(FileNotFoundError):
+            places[0].fs.rm([place.path for place in places])  # type: ignore[attr-defined]
 
 
 def remove_all(place: Path) -> None:
@@ -195,8 +244,9 @@ def _conditional(fs: Any) -> bool:
     return bool({fs.protocol} & {*CONDITIONAL} if isinstance(fs.protocol, str) else {*fs.protocol} & {*CONDITIONAL})
 
 
-def _condition(before: Seen) -> dict[str, str]:
-    return {"IfNoneMatch": "*"} if before.content is None else {"IfMatch": before.mark}
+def _condition(before: Seen) -> dict[str, Any]:
+    """Return the condition of one put, as s3fs takes it: in one piece, whose answer holds the mark."""
+    return {"chunksize": 1 << 31, **({"IfNoneMatch": "*"} if before.content is None else {"IfMatch": before.mark})}
 
 
 def _options(protocol: str) -> dict[str, Any]:

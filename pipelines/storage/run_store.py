@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from filelock import FileLock
 
 from features.monitoring.samplers import PROBES
 from pipelines.ingest.control_runs import COLUMNS
-from pipelines.storage.atomic import made_folder
+from pipelines.storage.atomic import made_folder, seen, until_written
 from pipelines.storage.lake import Lake
+from pipelines.storage.locks import held
 
 RUNS, PROBE_RESULTS, TYPES = "control_runs", "probes", "application_types"
 _KEYS = {RUNS: ["run_id"], PROBE_RESULTS: ["run_id", "node"], TYPES: ["application"]}
@@ -34,15 +34,18 @@ class Kept:
 
 
 def keep(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
-    """Add the rows of ``frame`` to a table of ``system``, one process at a time."""
+    """Add the rows of ``frame`` to a table of ``system``, one process at a time.
+
+    At an object store, where processes of other machines may not know the lock, it is done again where one of them was first.
+    """
     path = lake.path(table, system)
     made_folder(path.parent)
-    with FileLock(path.with_name(f".{path.name}.lock")):
-        return _added(lake, table, system, frame)
+    with held(path.with_name(f".{path.name}.lock")):
+        return until_written(lambda: _added(lake, table, system, frame))
 
 
 def _added(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
-    keys = _KEYS[table]
+    keys, there_now = _KEYS[table], seen(lake.path(table, system))
     old = stored(lake, table, system)
     there = {_key(row, keys): row for row in old.to_dict("records")}
     added, same, other = [], 0, []
@@ -58,7 +61,7 @@ def _added(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
                 there[key] = row
     if added or (table == TYPES and other):
         rows = pd.DataFrame([*there.values(), *added], columns=list(_COLUMNS[table])).sort_values(keys, ignore_index=True)
-        lake.write(table, system, rows)
+        lake.write(table, system, rows, instead_of=there_now)
     return Kept(len(added), same, tuple(other))
 
 

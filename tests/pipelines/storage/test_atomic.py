@@ -14,7 +14,8 @@ HOUSE = Path(__file__).parents[3]
 WRITES = re.compile(r"\bos\.(replace|rename)\(|\.write_(text|bytes)\(|\.open\(\"[wax]|\bopen\([^)]*, \"[wax]")
 ELSEWHERE = {
     "pipelines/storage/atomic.py": 3,  # this is the place
-    "pipelines/storage/counters_store.py": 3,  # a lock is opened; parts are synced where they are staged, and their folders before the ledger names them
+    "pipelines/storage/counters_change.py": 1,  # parts are synced where they are staged
+    "pipelines/storage/counters_places.py": 2,  # a lock is opened; folders of parts are synced before the ledger names them
     "pipelines/storage/journal.py": 1,  # a journal is synced line by line
 }
 

@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 from features.errors import InputError
 from pipelines.ingest import ldms, ldms_ingest, ldms_intake
 from pipelines.ingest.ldms_ingest import IngestReport, ingest_counters, read_quarantine
-from pipelines.storage import counters_merge, counters_store
+from pipelines.storage import counters_change, counters_merge, counters_places
+from pipelines.storage.counters_change import Change
 from pipelines.storage.counters_merge import KEYS
-from pipelines.storage.counters_store import Change, CountersStore
+from pipelines.storage.counters_store import CountersStore
 
 HEAD = "#Time,Time_usec,ProducerName,component_id,job_id"
 DAY_S = 86_400
@@ -97,8 +98,8 @@ def test_the_first_row_of_a_node_and_time_stays_whatever_files_and_parts_bring(
     duplicates = contradictions = 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ldms_intake, "part_rows", lambda columns: part_rows)
-        patch.setattr(counters_store, "part_rows", lambda columns: part_rows)
-        patch.setattr(counters_store, "group_rows", lambda columns: 3)
+        patch.setattr(counters_change, "part_rows", lambda columns: part_rows)
+        patch.setattr(counters_change, "group_rows", lambda columns: 3)
         patch.setattr(ldms, "BLOCK", 150)
         patch.setattr(ldms_intake, "_CACHED", 2)
         for number, (rows, metric) in enumerate(logs):
@@ -123,7 +124,7 @@ def test_the_first_row_of_a_node_and_time_stays_whatever_files_and_parts_bring(
     whole = frame[(frame.time_s >= DAY_S - 2) & (frame.time_s < DAY_S + 3)].reset_index(drop=True)
     pd.testing.assert_frame_equal(content(tmp_path, start_s=DAY_S - 2, end_s=DAY_S + 3), whole)
     for day in store(tmp_path).days("s"):
-        assert counters_merge.depth(store(tmp_path).parts("s", day)) <= counters_store._DEEP
+        assert counters_merge.depth(store(tmp_path).parts("s", day)) <= counters_change._DEEP
 
 
 def test_contradictions_are_named_and_copies_counted(tmp_path: Path) -> None:
@@ -252,8 +253,8 @@ def test_broken_files_are_quarantined_with_reason_and_the_rest_goes_on(tmp_path:
 
 
 STAGES = {
-    "a part is written": (counters_store.pq, "write_table"),
-    "a part is moved": (counters_store.os, "replace"),
+    "a part is written": (counters_change.pq, "write_table"),
+    "a part is moved": (counters_places.os, "replace"),
     "the ledger is replaced": (CountersStore, "_save"),
     "a file is adopted": (Change, "adopt"),
     "parts are merged": (Change, "_merge"),
@@ -343,7 +344,7 @@ def test_a_full_disk_is_no_fault_of_the_file(tmp_path: Path, monkeypatch: pytest
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(counters_store.pq, "write_table", full)
+        patch.setattr(counters_change.pq, "write_table", full)
         with pytest.raises(InputError, match="cannot be written: No space left on device"):
             ingest(tmp_path, log(tmp_path / "two", [(2, "a", 1)]))
     assert bytes_of(tmp_path) == before
@@ -359,7 +360,7 @@ def test_two_processes_do_not_change_a_store_at_once(tmp_path: Path) -> None:
 def test_many_small_files_are_compacted(tmp_path: Path) -> None:
     for number in range(40):
         ingest(tmp_path, log(tmp_path / str(number), [(number * 3 + row, "a", row) for row in range(3)]))
-    assert len(store(tmp_path).parts("s")) <= counters_store._DEEP + 2
+    assert len(store(tmp_path).parts("s")) <= counters_change._DEEP + 2
     assert content(tmp_path).time_s.tolist() == list(range(3, 120))  # second 0 is no time: that file is quarantined
     assert not store(tmp_path).compact("s", "1970-01-01")
 
@@ -370,7 +371,7 @@ def test_a_reader_keeps_its_snapshot_while_parts_are_compacted_under_it(tmp_path
     late, before = store(tmp_path), store(tmp_path).parts("s")
     reading = store(tmp_path).batches("s")
     first = next(reading)
-    monkeypatch.setattr(counters_store, "_DEEP", -3)
+    monkeypatch.setattr(counters_change, "_DEEP", -3)
     assert store(tmp_path).compact("s", "1970-01-01")
     assert not set(store(tmp_path).parts("s")) & set(before)
     ingest(tmp_path, log(tmp_path / "more", [(1, "b", 1)]))
@@ -387,7 +388,7 @@ def test_a_reader_keeps_its_snapshot_while_parts_are_compacted_under_it(tmp_path
 
 
 def test_full_parts_that_overlap_no_other_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counters_store, "part_rows", lambda columns: 10)
+    monkeypatch.setattr(counters_change, "part_rows", lambda columns: 10)
     ingest(tmp_path, log(tmp_path / "full", [(number, "a", 0) for number in range(1, 10)]))
     full = store(tmp_path).parts("s")
     for number in range(1, 40):
@@ -412,8 +413,8 @@ def test_a_damaged_or_newer_ledger_is_refused(tmp_path: Path) -> None:
 
 def test_memory_does_not_grow_with_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ldms, "BLOCK", 1 << 16)
-    monkeypatch.setattr(counters_store, "PART_BYTES", 1 << 18)
-    monkeypatch.setattr(counters_store, "GROUP_BYTES", 1 << 16)
+    monkeypatch.setattr(counters_change, "PART_BYTES", 1 << 18)
+    monkeypatch.setattr(counters_change, "GROUP_BYTES", 1 << 16)
     peaks = []
     for number, rows in enumerate((10_000, 10_000, 160_000)):
         lines = [f"{1 + row // 100},0,n{row % 100},1,0,{row},{7 * row},0" for row in range(rows)]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -22,41 +19,9 @@ from pipelines.storage.parquet import read_parquet
 from pipelines.storage.publishing import alone
 from pipelines.storage.remote import Overtaken, place_of
 from pipelines.storage.versions import Versions
+from tests.support.stores import Asked, counted, point_at
 
 SUBJECT = "runtime-t"
-
-
-@pytest.fixture(params=["memory", "s3"])
-def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty place in a store: of this process, or of an S3 server on this machine."""
-    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
-    if request.param == "memory":
-        yield place_of(f"memory://{uuid.uuid4().hex}/site")
-        return
-    point_at(request.getfixturevalue("s3_server"), monkeypatch)
-    bucket = uuid.uuid4().hex
-    place = place_of(f"s3://{bucket}/site")
-    place.fs.mkdir(bucket)  # type: ignore[attr-defined]
-    yield place
-
-
-def point_at(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the process find S3 at ``server``."""
-    pytest.importorskip("s3fs").S3FileSystem.clear_instance_cache()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", server)
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "hidden-secret")
-
-
-@pytest.fixture(scope="module")
-def s3_server() -> Iterator[str]:
-    server = pytest.importorskip("moto.server", reason="moto[s3] and flask-cors are not installed")
-    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    running.start()
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    host, port = running.get_host_and_port()
-    yield f"http://{host}:{port}"
-    running.stop()
 
 
 def publish(root: Path, draft: str, page: str = "", **tables: int) -> None:
@@ -157,16 +122,10 @@ def test_a_table_is_read_by_one_request_of_its_size(store: Path, monkeypatch: py
     lake.write("jobs", "t", pd.DataFrame({"number": range(100_000)}))
     lake.versions(SUBJECT).publish("one")
     path = Lake(store / "lake").path("jobs", "t")
-    asked = []
-    real = path.fs._call_s3  # type: ignore[attr-defined]
-
-    async def counting(method: str, *given: object, **named: object) -> object:
-        asked.append(method)
-        return await real(method, *given, **named)
-
-    monkeypatch.setattr(path.fs, "_call_s3", counting)  # type: ignore[attr-defined]
+    size = remote.listed(path.parent)[path.name].bytes
+    asked = counted(path, monkeypatch)
     assert len(read_parquet(path, kind="jobs")[0]) == 100_000
-    assert asked == ["get_object"]
+    assert asked == [Asked("get_object", size)]
 
 
 def test_a_store_that_is_gone_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

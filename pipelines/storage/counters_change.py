@@ -1,0 +1,196 @@
+"""Changes of the counters: parts staged on this machine's disk, adopted with what the ledger says of them, and committed at once."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from features.errors import InputError
+from pipelines.storage.counters_merge import KEYS, Part, Wanted, depth, merge, schema_of
+from pipelines.storage.counters_parts import sizes_of
+from pipelines.storage.remote import is_remote
+
+if TYPE_CHECKING:
+    from pipelines.storage.counters_store import CountersStore
+
+FORMAT = 1
+PART_BYTES = 48 << 20
+"""Approximate size of a part before compression."""
+GROUP_BYTES = 8 << 20
+"""Approximate size of a row group, which a reader holds of each part that covers a time."""
+_DEEP, _AT_ONCE = 8, 16  # max parts over one time that a reader merges; that compaction merges
+
+
+@dataclass
+class Sampler:
+    """Metrics of a sampler, in order of first appearance, and its parts."""
+
+    metrics: list[str] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+
+
+class Change:
+    """Parts on their way in: staged, then adopted or discarded; committed at once."""
+
+    def __init__(self, store: CountersStore, staging: Path) -> None:
+        self.store, self._staging = store, staging
+        self._added: dict[str, Part] = {}
+        self._gone: list[Part] = []
+        self._changed = False
+
+    def stage(self, planned: Part, sampler: str, table: pa.Table) -> Part:
+        """Write a sorted table of one day to the staging place; return the part with its values."""
+        part = replace(planned, values=sum(column.length() - column.null_count for column in table.columns[len(KEYS) :]))
+        self._added[part.file] = part
+        path = self.path(part)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stated = {"kind": "counters", "format": FORMAT, "metadata": {"system": self.store.system, "sampler": sampler}}
+        table = table.replace_schema_metadata({b"queuecast": json.dumps(stated).encode()})
+        try:
+            with path.open("wb") as file:
+                pq.write_table(
+                    table,
+                    file,
+                    compression="zstd",
+                    compression_level=1,
+                    use_dictionary=["node"],
+                    use_byte_stream_split=[name for name in table.column_names if name != "node"],
+                    row_group_size=group_rows(table.num_columns),
+                )
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+        if is_remote(self.store.root):
+            size, footer = sizes_of(path)
+            part = self._added[part.file] = replace(part, bytes=size, footer=footer)
+        return part
+
+    def planned(self, sampler: str, name: str, rows: int, first_us: int, last_us: int) -> Part:
+        """Return a part not yet written."""
+        return Part.of(sampler, name + self.store.place.suffix, rows, first_us, last_us)
+
+    def path(self, part: Part) -> Path:
+        """Return where a part lies now."""
+        return self._staging / part.file if part.file in self._added else self.store.path(part)
+
+    def discard(self, parts: Sequence[Part]) -> None:
+        """Remove staged parts: their file is broken."""
+        for part in parts:
+            self.path(part).unlink(missing_ok=True)
+            self._added.pop(part.file, None)
+
+    def adopt(
+        self, parts: dict[str, list[Part]], metrics: dict[str, list[str]], entry: dict[str, Any], replaces: str | None = None
+    ) -> None:
+        """Adopt staged parts by sampler, their metrics, and the ledger's entry of the file.
+
+        ``replaces`` is the entry that this file continues.
+        """
+        for name, found in metrics.items():
+            sampler = self.store._samplers.setdefault(name, Sampler())
+            sampler.metrics.extend(metric for metric in found if metric not in sampler.metrics)
+            sampler.parts.extend(parts.get(name, []))
+        if replaces is not None:
+            self.store._files.pop(replaces, None)
+        self.store._files[entry["sha256"]] = entry
+        self._changed = True
+
+    def commit(self) -> None:
+        """Make everything adopted so far part of the store, atomically.
+
+        Without a change nothing is written.
+        """
+        if not self._changed:
+            return
+        named = {part.file for sampler in self.store._samplers.values() for part in sampler.parts}
+        taken = [name for name in self._added if name in named]
+        self.store.place.take(self._staging, taken)
+        for name in taken:
+            del self._added[name]
+        gone = [part.file for part in self._gone]
+        self.store._save(gone)
+        self.store.place.drop(gone)
+        self._gone, self._changed = [], False
+
+    def compact(self, sampler: str, day: str) -> bool:
+        """Compact as :meth:`CountersStore.compact`, after committing earlier adoptions."""
+        self.commit()
+        limit = part_rows(len(self.store.metrics(sampler)) + len(KEYS))
+        before: tuple[int, int] | None = None
+        while True:
+            parts = self.store.parts(sampler, day)
+            state = depth(parts), len(parts)
+            many = len(parts) > 2 * math.ceil(sum(part.rows for part in parts) / limit) + _DEEP
+            groups = _groups(parts, limit)
+            if (state[0] <= _DEEP and not many) or not groups or state == before:
+                return before is not None
+            before = state
+            for group in groups:
+                self._merge(sampler, group)
+            self._changed = True
+            self.commit()
+
+    def _merge(self, sampler: str, parts: list[Part]) -> None:
+        """Replace ``parts`` by their merge."""
+        schema = schema_of(self.store.metrics(sampler))
+        label = sha256("\n".join(part.file for part in parts).encode()).hexdigest()[:16]
+        limit = part_rows(len(schema))
+        made: list[Part] = []
+        held: list[pa.Table] = []
+
+        def write(table: pa.Table) -> None:
+            first_us, last_us = (round(table.column("time_s")[place].as_py() * 1e6) for place in (0, table.num_rows - 1))
+            planned = self.planned(sampler, f"part-{label}-{len(made):05d}", table.num_rows, first_us, last_us)
+            made.append(self.stage(planned, sampler, table))
+
+        for table in merge(self.path, parts, Wanted(schema)):
+            held.append(table)
+            while sum(piece.num_rows for piece in held) >= limit:
+                whole = pa.concat_tables(held)
+                write(whole.slice(0, limit).unify_dictionaries())
+                held = [whole.slice(limit)]
+        if sum(piece.num_rows for piece in held):
+            write(pa.concat_tables(held).unify_dictionaries())
+        found = self.store._samplers[sampler]
+        gone = {part.file for part in parts}
+        found.parts = [part for part in found.parts if part.file not in gone] + made
+        self._gone.extend(parts)
+
+
+def _groups(parts: list[Part], limit: int) -> list[list[Part]]:
+    """Group neighbours in time for merging, as many as one merge can take.
+
+    Parts that are full already and overlap no other stay as they are.
+    """
+    groups: list[list[Part]] = [[]]
+    covered_us = -1
+    for part, following in zip(parts, [*parts[1:], None], strict=True):
+        apart = part.first_us > covered_us and (following is None or following.first_us > part.last_us)
+        covered_us = max(covered_us, part.last_us)
+        if apart and 2 * part.rows >= limit:
+            groups.append([])
+            continue
+        if depth([*groups[-1], part]) > _AT_ONCE:
+            groups.append([])
+        groups[-1].append(part)
+    return [group for group in groups if len(group) > 1]
+
+
+def part_rows(columns: int) -> int:
+    """Return the rows of a part with so many columns."""
+    return max(PART_BYTES // (8 * columns), 1)
+
+
+def group_rows(columns: int) -> int:
+    """Return the rows of a row group with so many columns."""
+    return max(GROUP_BYTES // (8 * columns), 1)
