@@ -7,7 +7,7 @@ KERNELS := $(VENV)/.kernels
 # a module's tests on one worker, which makes their fixture once; in the tree's order, so that no long module is left for the end
 WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-fast campaign kernels lint format ui lock clean help
+.PHONY: run test test-fast server-test campaign kernels lint format ui lock clean help
 
 run: $(KERNELS)  ## the whole pipeline on the generated workload, and its comparison
 	@$(BIN)/queuecast run
@@ -17,6 +17,9 @@ test: $(KERNELS)  ## every test
 
 test-fast: $(KERNELS)  ## the tests that take a moment each, about a minute on two cores
 	@$(BIN)/python -m pytest $(WORKERS) -m "not slow and not end_to_end"
+
+server-test: $(KERNELS)  ## a server's PostgreSQL, object store, MLflow, Dagster and Dask, started, used and stopped (a quarter of an hour)
+	@$(BIN)/python -m tests.server
 
 campaign: $(KERNELS)  ## an hour of attempts to break it: mutated inputs, kills, faults, races
 	@$(BIN)/python -m tests.campaigns --write

@@ -202,7 +202,7 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any]) -> _Done:
     from pipelines.assets.partitions import system_on, systems, trace_on, traces
     from pipelines.cli.compiling import announce_compilation
     from pipelines.definitions import defs
-    from pipelines.storage.instance import PROCESS_TAG, instance
+    from pipelines.storage.instance import PROCESS_TAG, instance, process_mark
 
     announce_compilation()
     began = time.perf_counter()
@@ -218,7 +218,7 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any]) -> _Done:
                 instance=running,
                 raise_on_error=False,
                 run_id=run_id,
-                tags={PROCESS_TAG: str(os.getpid())},
+                tags={PROCESS_TAG: process_mark()},
             )
         if any(_interrupted(event) for event in result.all_events):
             _cancel(running, run_id)

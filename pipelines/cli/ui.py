@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from subprocess import Popen
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -18,6 +19,7 @@ from features.errors import InputError
 from pipelines.cli.guard import allowed_hosts, is_address
 from pipelines.cli.options import note
 
+WORKSPACE = str(Path(pipelines.__file__).with_name("workspace.yaml"))
 _NAME = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:\d{1,5})?", re.IGNORECASE)
 
 
@@ -31,7 +33,10 @@ _NAME = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:\d{1,5})?
     metavar="NAME[:PORT]",
     help="A further name under which browsers may ask, such as that of a proxy in front; may be repeated.",
 )
-def command(port: int, host: str, names: tuple[str, ...]) -> None:
+@click.option(
+    "--only", type=click.Choice(["web", "daemon"]), help="The web server or the daemon alone: a site's may be on two machines."
+)
+def command(port: int, host: str, names: tuple[str, ...], only: str | None) -> None:
     """Serve the Dagster UI; stop it with Ctrl-C.
 
     It answers under the names of this machine's loopback interface, --host and --allow-host, and takes orders from its own pages
@@ -40,16 +45,28 @@ def command(port: int, host: str, names: tuple[str, ...]) -> None:
     for name in names:
         if not (_NAME.fullmatch(name) or is_address(name)):
             raise InputError(f"--allow-host {name}: is not a name such as queuecast.example.org or queuecast.example.org:8080")
-    address = check_free(host, port)
     from pipelines.storage.instance import dagster_home
 
+    if only == "daemon":
+        note(f"instance {dagster_home()}, daemon")
+        become("dagster._daemon", "run", "-w", WORKSPACE)
+    address = check_free(host, port)
     note(f"instance {dagster_home()}, web server http://{host}:{port}")
     if not ip_address(address.partition("%")[0]).is_loopback:
         note(
             f"queuecast: {host} can be reached from other machines, and nothing asks for a password: any user that reaches port {port} can start "
             "runs and read users' names; put a proxy with a login in front, or leave --host out"
         )
-    serve(host, port, allowed_hosts(host, port, names))
+    hosts = allowed_hosts(host, port, names)
+    if only == "web":
+        become("pipelines.cli.webserver", ",".join(sorted(hosts)), *web_server(host, port))
+    serve(host, port, hosts)
+
+
+def become(module: str, *arguments: str) -> NoReturn:
+    """Run a Python module in place of this process, as a child of :func:`serve` would be run."""
+    leave_directory()
+    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
 
 
 def serve(host: str, port: int, hosts: frozenset[str]) -> None:
@@ -102,8 +119,7 @@ def behind_guard(parts: Sequence[str], hosts: frozenset[str]) -> list[str]:
 
 def web_server(host: str, port: int) -> list[str]:
     """Return the options of ``dagster dev``, for any working directory."""
-    workspace = Path(pipelines.__file__).with_name("workspace.yaml")
-    return ["-w", str(workspace), "-p", str(port), "-h", host]
+    return ["-w", WORKSPACE, "-p", str(port), "-h", host]
 
 
 def check_free(host: str, port: int) -> str:

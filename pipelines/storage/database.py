@@ -1,6 +1,6 @@
-"""The site's PostgreSQL database ($QUEUECAST_DATABASE): connections that wait for it, and its name without secrets.
+"""The site's PostgreSQL database: connections that wait, and its name without secrets.
 
-A database that is restarted, or whose network is gone, is asked again until the site's max wait is over. One that answers and
+$QUEUECAST_DATABASE names it. A database that is restarted, or whose network is gone, is asked again until the site's max wait is over. One that answers and
 refuses (no such database, a wrong password) is not asked again. Passwords come by libpq's own means or in the URL; no message has them.
 """
 
@@ -26,7 +26,10 @@ _COMES_BACK = r"starting up|shutting down|not yet accepting|recovery mode|too ma
 
 
 def named(url: str) -> str:
-    """Return ``PostgreSQL database NAME at HOST:PORT`` for a URL; InputError, without the URL, if it is none."""
+    """Return ``PostgreSQL database NAME at HOST:PORT`` for a URL.
+
+    InputError, without the URL, if it is none.
+    """
     try:
         parts = urlsplit(url)
         port = parts.port or 5432
@@ -41,7 +44,10 @@ def named(url: str) -> str:
 
 
 def connected(url: str) -> Any:
-    """Return a psycopg2 connection in autocommit mode; InputError if the database does not answer in time."""
+    """Return a psycopg2 connection in autocommit mode.
+
+    InputError if the database does not answer in time.
+    """
     try:
         import psycopg2
     except ImportError as error:
@@ -78,12 +84,12 @@ def _refuses(said: str) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """Return the first line of what libpq said; it names host, port, user and database, and no password."""
+    """Return the first line of what libpq said: host, port, user, database, no password."""
     return " ".join(str(error).strip().partition("\n")[0].split())[:200]
 
 
 def wait_for_databases() -> None:
-    """Let every connection to PostgreSQL that SQLAlchemy makes in this process be made patiently."""
+    """Let SQLAlchemy make every connection to PostgreSQL of this process patiently."""
     import sqlalchemy
 
     if not sqlalchemy.event.contains(sqlalchemy.Engine, "do_connect", _connect):

@@ -7,6 +7,7 @@ process at a time.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
@@ -16,13 +17,13 @@ import dagster as dg
 from filelock import FileLock
 
 from features.errors import InputError
-from pipelines.storage.atomic import write
+from pipelines.storage.atomic import alive, write
 from pipelines.storage.database import DATABASE, connected, named
 from pipelines.storage.home import local_home
 from pipelines.storage.permissions import check_owner
 
 PROCESS_TAG = "queuecast/process"
-"""Run tag: the process that runs it, where that is a command; a run whose process is gone was killed."""
+"""Run tag: the process that runs it and its machine, where that is a command; a run whose process is gone was killed."""
 _OURS = "# Queuecast's own Dagster instance."
 _SETTINGS = f"""\
 {_OURS} A site with one of its own sets DAGSTER_HOME to the directory with its dagster.yaml.
@@ -54,6 +55,17 @@ storage:
       postgres_url:
         env: {DATABASE}
 """
+
+
+def process_mark() -> str:
+    """Return what :data:`PROCESS_TAG` says of this process."""
+    return f"{os.getpid()}@{socket.gethostname()}"
+
+
+def is_gone(mark: str) -> bool:
+    """Tell whether a run's process was one of this machine and is gone."""
+    number, _, machine = mark.partition("@")
+    return number.isdigit() and machine in ("", socket.gethostname()) and not alive(int(number))
 
 
 def dagster_home() -> Path:

@@ -95,7 +95,7 @@ def _validated(file: BinaryIO) -> pa.Table:
 
 
 def schema_of(path: str | Path) -> pa.Schema:
-    """Return the columns of a table with their metadata, and read nothing else of a local file."""
+    """Return the columns of a table with their metadata."""
     with told_of(path), opened(path) as file:
         return pq.read_schema(file)
 

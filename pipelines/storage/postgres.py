@@ -1,4 +1,4 @@
-"""Dagster's storage in the site's PostgreSQL database, which is waited for where it does not answer.
+"""Dagster's storage in the site's PostgreSQL database, for which it waits.
 
 Our ``dagster.yaml`` names :class:`PostgresStorage`, so daemon, web server and runs wait alike, whichever process they are.
 """
@@ -21,7 +21,10 @@ class PostgresStorage(DagsterPostgresStorage):
     def from_config_value(  # type: ignore[override]
         cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
     ) -> DagsterPostgresStorage:
-        """Return the storage at ``postgres_url``; InputError if the database does not answer in time."""
+        """Return the storage at ``postgres_url``.
+
+        InputError if the database does not answer in time.
+        """
         named(url := config_value["postgres_url"])
         wait_for_databases()
         # SQLAlchemy from 2.1 on takes another driver where none is named

@@ -1,7 +1,8 @@
-"""What a site sets: environment variables first, then the tables [site] and [registry] of its settings file.
+"""What a site sets: environment variables first, then its settings file.
 
-The file is $QUEUECAST_CATALOGUE, which must exist, or ``queuecast.toml`` in the working directory. A command, and Dagster where it
-loads the definitions, puts what the file states into the environment, where the rest of the code and child processes find it.
+That is $QUEUECAST_CATALOGUE, which must exist, or ``queuecast.toml`` in the working directory, and has the tables [site] and
+[registry]. A command, and Dagster where it loads the definitions, puts what the file states into the environment, where the rest of
+the code and child processes find it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def settings_file() -> Path | None:
 
 
 def apply() -> None:
-    """Set the environment variables that the settings file states and the environment does not.
+    """Set the variables that the settings file states and the environment does not.
 
     Credentials in a registry's address become MLflow's own variables, so that the address can be shown. Raises InputError with file
     and key.
@@ -73,7 +74,10 @@ def _take(path: Path) -> None:
 
 
 def site_table(stated: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return the table [site] of the settings ``path``; InputError with file and key, never with a value."""
+    """Return the table [site] of the settings ``path``.
+
+    InputError with file and key, never with a value.
+    """
     table = stated.get("site", {})
     if not isinstance(table, dict) or (unknown := table.keys() - VARIABLES):
         what = f"unknown key {shown(min(unknown))} in [site]" if isinstance(table, dict) else "site is no table"

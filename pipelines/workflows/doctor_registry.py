@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from features.errors import InputError
-from pipelines.storage.atomic import alive
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import aliases_of, alone, finish, lock_of
 from pipelines.storage.versions import Version, Versions
@@ -162,7 +161,7 @@ def run_state(home: Path, run_id: str) -> str:
     """Return a Dagster run's state, "gone" for one whose process is, "" for an unknown one."""
     import dagster as dg
 
-    from pipelines.storage.instance import PROCESS_TAG
+    from pipelines.storage.instance import PROCESS_TAG, is_gone
 
     if (opened := _instance(home)) is None:
         return ""
@@ -173,15 +172,14 @@ def run_state(home: Path, run_id: str) -> str:
         return ""
     # a run that goes on with a failed one has its draft
     run = next((each for each in again if not each.is_finished), run)
-    process = run.tags.get(PROCESS_TAG, "")
-    return "gone" if not run.is_finished and process.isdigit() and not alive(int(process)) else str(run.status.value)
+    return "gone" if not run.is_finished and is_gone(run.tags.get(PROCESS_TAG, "")) else str(run.status.value)
 
 
 def runs_of_dagster(home: Path) -> Iterator[Finding]:
     """Find runs of commands that are not finished, though their process is gone."""
     import dagster as dg
 
-    from pipelines.storage.instance import PROCESS_TAG
+    from pipelines.storage.instance import PROCESS_TAG, is_gone
 
     if (opened := _instance(home)) is None:
         return
@@ -190,7 +188,7 @@ def runs_of_dagster(home: Path) -> Iterator[Finding]:
     )
     with opened as instance:
         runs = instance.get_runs(unfinished)
-    dead = [run for run in runs if (process := run.tags.get(PROCESS_TAG, "")).isdigit() and not alive(int(process))]
+    dead = [run for run in runs if is_gone(run.tags.get(PROCESS_TAG, ""))]
 
     def end() -> None:
         if (opened := _instance(home)) is not None:

@@ -19,7 +19,7 @@ from filelock import FileLock
 from features.errors import InputError
 from models.registry.versions import REGISTERED_MODEL
 from pipelines.storage.atomic import made_folder
-from pipelines.storage.instance import PROCESS_TAG, instance
+from pipelines.storage.instance import PROCESS_TAG, instance, process_mark
 from pipelines.storage.lake import Lake
 from pipelines.storage.permissions import TRUSTED
 from pipelines.storage.publishing import aliases_of, alone
@@ -164,8 +164,9 @@ def test_files_of_a_group_that_is_believed_are_no_finding(home: Path, monkeypatc
 def test_another_home_is_looked_at_with_its_own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "there"))
-    ids, states = [make_new_run_id() for _ in range(3)], (dg.DagsterRunStatus.FAILURE, *[dg.DagsterRunStatus.STARTED] * 2)
-    tags = ({}, {"dagster/root_run_id": ids[0], PROCESS_TAG: str(os.getpid())}, {PROCESS_TAG: "999999999"})
+    ids, states = [make_new_run_id() for _ in range(4)], (dg.DagsterRunStatus.FAILURE, *[dg.DagsterRunStatus.STARTED] * 3)
+    root = {"dagster/root_run_id": ids[0], PROCESS_TAG: process_mark()}
+    tags = ({}, root, {PROCESS_TAG: "999999999"}, {PROCESS_TAG: "999999999@another.machine"})
     with instance() as running:
         for id, status, each in zip(ids, states, tags, strict=True):
             running.add_run(dg.DagsterRun("full_run", run_id=id, status=status, tags=each))
@@ -174,7 +175,7 @@ def test_another_home_is_looked_at_with_its_own_runs(tmp_path: Path, monkeypatch
     (dead,) = runs_of_dagster(tmp_path / "there")
     assert f"gone: {ids[2][:8]}" in dead.what
     states_seen = [run_state(tmp_path / "there", each) for each in ids]
-    assert states_seen == ["STARTED", "STARTED", "gone"], "a run that goes on with a failed one works at its draft"
+    assert states_seen == ["STARTED", "STARTED", "gone", "STARTED"], "a run that goes on with a failed one works at its draft"
     assert not (tmp_path / "here").exists()
     assert dead.repair is not None
     dead.repair()

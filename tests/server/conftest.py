@@ -1,0 +1,59 @@
+"""One site for all tests of this folder, in the order of the files; what remains of a failure is kept."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server.site import Site, removed
+
+_TIMES = pytest.StashKey[list[tuple[str, float]]]()
+LESS = ("--scheduler", "EASY", "--predictor", "requested", "--correction", "requested")
+"""Options of a run with few policies."""
+SUBJECT = "runtime-arriving"
+
+
+@pytest.fixture(scope="session")
+def site(request: pytest.FixtureRequest) -> Iterator[Site]:
+    """A site with PostgreSQL, an object store and MLflow, and the accounting of 25 days."""
+    root = Path(tempfile.mkdtemp(prefix="queuecast-server-"))
+    root.chmod(0o711)  # PostgreSQL is another user's process
+    made = Site(root)
+    request.config.stash[_TIMES] = made.times
+    try:
+        made.start()
+        with made.timed("write the accounting"):
+            made.python(
+                f"from pathlib import Path; from tests.support.scenes import accounting; accounting(Path({str(root)!r}), 25)"
+            )
+        yield made
+    finally:
+        made.stop()
+    if request.session.testsfailed:
+        print(f"\nlogs and databases are kept in {root}")
+    else:
+        removed(root)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Note how long each test took."""
+    site = getattr(item, "funcargs", {}).get("site")
+    if isinstance(site, Site):
+        with site.timed(item.name.removeprefix("test_").replace("_", " ")):
+            yield
+    else:
+        yield
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print what took how long."""
+    times = config.stash.get(_TIMES, [])
+    if times:
+        terminalreporter.section("times")
+        for what, seconds in times:
+            terminalreporter.line(f"{seconds:8.1f} s  {what}")
+        terminalreporter.line(f"{sum(seconds for _, seconds in times):8.1f} s  in all")

@@ -1,0 +1,106 @@
+"""A proxy in front of an S3 server that fails as networks and object stores do, and counts what it passes on."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import struct
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+_HOPS = {"connection", "transfer-encoding", "keep-alive", "content-length"}
+_BUSY = b'<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>'
+
+
+class FaultyProxy:
+    """Pass requests on to ``target`` (host, port), from a port of the loopback interface.
+
+    ``fault`` is "" for none, "503" (answered by the proxy itself), "slow" (each answer ``delay_s`` late), "reset" (the connection is
+    cut before the answer) or "half" (cut in the middle of it). ``only`` is a text that a faulty request's method and path have.
+    """
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self.target, self.fault, self.only, self.delay_s = target, "", "", 1.0
+        self.requests, self.faults, self.received, self.sent = 0, 0, 0, 0
+        proxy = self
+
+        class Handler(_Handler):
+            faulty = proxy
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.port = self._server.server_port
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        """Stop it."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    faulty: FaultyProxy
+
+    def _pass_on(self) -> None:
+        body = self._body()
+        proxy, fault = self.faulty, self.faulty.fault
+        proxy.requests += 1
+        if proxy.only not in f"{self.command} {self.path}":
+            fault = ""
+        proxy.faults += bool(fault)
+        if fault == "503":
+            self._answer(503, {"Content-Type": "application/xml"}, _BUSY)
+            return
+        if fault == "reset":
+            self._cut()
+            return
+        if fault == "slow":
+            time.sleep(proxy.delay_s)
+        upstream = http.client.HTTPConnection(*proxy.target, timeout=60)
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOPS}
+        upstream.request(self.command, self.path, body or None, {**headers, "Content-Length": str(len(body))})
+        answer = upstream.getresponse()
+        content = answer.read()
+        upstream.close()
+        proxy.received += len(body)
+        proxy.sent += len(content)
+        told = {name: value for name, value in answer.getheaders() if name.lower() not in _HOPS}
+        length = answer.getheader("Content-Length") if self.command == "HEAD" else None
+        if fault == "half":
+            self._answer(answer.status, told, content[: len(content) // 2], str(len(content)))
+            self._cut()
+            return
+        self._answer(answer.status, told, content, length)
+
+    do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _pass_on
+
+    def _body(self) -> bytes:
+        if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        parts = []
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)
+
+    def _answer(self, status: int, headers: dict[str, str], content: bytes, length: str | None = None) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", length or str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def _cut(self) -> None:
+        self.wfile.flush()
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
+        self.close_connection = True
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""

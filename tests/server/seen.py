@@ -1,0 +1,59 @@
+"""What readers see of a subject, without times and places: the same from a laptop and from a server."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from typing import Any
+
+import pandas as pd
+
+_VOLATILE = {"version", "champion", "champion_before", "trained_version", "challenger", "why", "simulate_s", "serving_s"}
+"""Columns with versions of models, or measured times."""
+
+
+def tell(subject: str) -> None:
+    """Print a JSON object: version, tables with a digest of their content, pages as text, aliases and champion."""
+    print(json.dumps(seen(subject)))
+
+
+def seen(subject: str) -> dict[str, Any]:
+    """Return what :func:`tell` prints."""
+    from models.registry.versions import aliases
+    from pipelines.storage.home import home
+    from pipelines.storage.lake import Lake
+    from pipelines.storage.registry import tracking
+
+    place, name = home(), subject.partition("-")[2]
+    lake = Lake(place / "lake")
+    current = lake.versions(subject).current()
+    tables = {entry: text_of(lake.read(entry, name)[0]) for entry in current.files if not entry.startswith("reports/")}
+    pages = {
+        entry: plain((place / entry).read_bytes().decode(), str(place)) for entry in current.files if entry.startswith("reports/")
+    }
+    return {
+        "version": current.version,
+        "made_by": current.made_by,
+        "tables": tables,
+        "pages": pages,
+        "aliases": aliases(tracking(), subject),
+        "files": dict(current.files),
+    }
+
+
+def text_of(frame: pd.DataFrame) -> str:
+    """Return a digest of a table without what differs from run to run, and its rows."""
+    kept = frame.drop(columns=[name for name in frame.columns if name in _VOLATILE])
+    text = kept.to_json(orient="split", default_handler=str, double_precision=15)
+    return f"{len(frame)} rows {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def plain(page: str, place: str) -> str:
+    """Return a page without places, times and identifiers."""
+    for each in {place, os.environ["QUEUECAST_HOME"], os.environ.get("MLFLOW_TRACKING_URI") or "-"}:
+        page = page.replace(each, "PLACE")
+    page = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32}\b", "ID", page)
+    page = re.sub(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?( UTC|Z|\+00:00)?", "TIME", page)
+    return page

@@ -1,0 +1,115 @@
+"""The pipeline, a night and a registry's consumer, through the servers: nothing but settings differs from a laptop."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from tests.server.conftest import LESS, SUBJECT
+from tests.server.site import Site
+
+NIGHT = "2023-12-08"
+_LAUNCH = """mutation($p: ExecutionParams!) {launchRun(executionParams: $p) {
+  __typename ... on LaunchRunSuccess {run {runId}} ... on PythonError {message}}}"""
+_BACKFILL = """mutation($p: LaunchBackfillParams!) {launchPartitionBackfill(backfillParams: $p) {
+  __typename ... on LaunchBackfillSuccess {backfillId} ... on PythonError {message}}}"""
+_RUNS = "{runsOrError(limit: 20) {... on Runs {results {runId jobName status tags {key value}}}}}"
+FEW = {"schedulers": ["EASY"], "predictors": ["requested"], "corrections": ["requested"], "weighing": []}
+"""Policies of a run, as :data:`LESS` says for a command."""
+NIGHTLY = (
+    "jobs",
+    "rejected_jobs",
+    "user_history",
+    "runtime_model",
+    "schedules",
+    "comparison",
+    "report",
+    "night",
+    "published_trace",
+)
+
+
+def runs(site: Site) -> list[dict]:
+    """Return Dagster's runs, the latest first."""
+    return site.graphql(_RUNS)["runsOrError"]["results"]
+
+
+def ended(site: Site, before: set[str], within_s: float = 420) -> dict:
+    """Wait for a run that was not there ``before`` to end; return it."""
+    until = time.monotonic() + within_s
+    while time.monotonic() < until:
+        new = [run for run in runs(site) if run["runId"] not in before]
+        if new and new[0]["status"] in ("SUCCESS", "FAILURE", "CANCELED"):
+            return new[0]
+        time.sleep(1)
+    raise AssertionError(f"no run ended: {runs(site)}")
+
+
+def launch(site: Site, day: str, trace: str = "arriving") -> str:
+    """Launch the night of ``day`` as a backfill, as an operator does; return its id."""
+    given = {"assetSelection": [{"path": [name]} for name in NIGHTLY], "partitionNames": [f"{day}|{trace}"]}
+    told = site.graphql(_BACKFILL, p=given)["launchPartitionBackfill"]
+    assert told["__typename"] == "LaunchBackfillSuccess", told
+    return told["backfillId"]
+
+
+def test_a_run_on_the_servers_settings(site: Site) -> None:
+    done = site.queuecast("run", "--trace", str(site.root / "arriving.parquet"), "--grows", *LESS)
+    assert done.returncode == 0, done.stderr
+    assert "runtime-arriving@champion is version" in done.stdout
+    assert "report      s3://site/home/reports/arriving.html" in done.stdout
+    local = {path.name for path in (site.root / "machines" / "desk").rglob("*") if path.is_file()}
+    assert not {name for name in local if name.endswith((".parquet", ".db", ".html"))}, "all of it lies at the servers"
+
+
+def test_a_run_and_a_night_through_dagsters_daemon(site: Site) -> None:
+    site.start_dagster()
+    before = {run["runId"] for run in runs(site)}
+    assert len(before) == 1, "the web server sees the run of another machine"
+    known = site.published(SUBJECT)
+    job = {"repositoryLocationName": "queuecast", "repositoryName": "__repository__", "jobName": "full_run"}
+    tags = {"dagster/partition": f"{time.strftime('%Y-%m-%d', time.gmtime())}|arriving"}
+    parts = {"dagster/partition/day": tags["dagster/partition"].partition("|")[0], "dagster/partition/trace": "arriving"}
+    given = {
+        "selector": job,
+        "runConfigData": {"ops": {"schedules": {"config": FEW}}},
+        "executionMetadata": {"tags": [{"key": key, "value": value} for key, value in {**tags, **parts}.items()]},
+    }
+    told = site.graphql(_LAUNCH, p=given)["launchRun"]
+    assert told["__typename"] == "LaunchRunSuccess", told
+    run = ended(site, before)
+    assert run["status"] == "SUCCESS", run
+    assert site.published(SUBJECT)["version"] != known["version"]
+
+    launch(site, NIGHT)
+    night = ended(site, before | {run["runId"]})
+    assert night["status"] == "SUCCESS", night
+    seen = site.published(SUBJECT)
+    assert NIGHT in seen["made_by"]
+    assert any(NIGHT in page for page in seen["pages"])
+
+
+def test_consumers_of_the_registry(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(
+        "user,procs,requested_s,submit_time\nuser03,4,3600,2023-12-09 10:00\nuser77,1,600,2023-12-09 11:00\n"
+    )
+    asked = site.queuecast("predict", "--model", SUBJECT, "jobs.csv", "--json", env=site.machine("submit-host"), cwd=tmp_path)
+    assert asked.returncode == 0, asked.stderr
+    answers = [json.loads(line)["predicted_s"] for line in asked.stdout.splitlines()]
+    plain = """
+import json, mlflow, pandas as pd
+model = mlflow.pyfunc.load_model("models:/runtime-arriving@champion")
+jobs = pd.read_csv("jobs.csv", parse_dates=["submit_time"])
+print(json.dumps(model.predict(jobs)["predicted_s"].tolist()))
+"""
+    env = site.machine("portal", MLFLOW_TRACKING_URI=f"http://127.0.0.1:{site.ports['mlflow']}")
+    for name in (
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_ENDPOINT_URL",
+        "QUEUECAST_DATABASE",
+    ):  # the server has the store's keys, not its consumers
+        env.pop(name)
+    said = site.python(plain, env=env, cwd=tmp_path)
+    assert json.loads(said.splitlines()[-1]) == answers
+    assert all(1 <= each <= 3600 for each in answers)
