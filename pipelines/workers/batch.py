@@ -14,7 +14,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from distributed import Client
 
 from features.errors import InputError, one_line
 from models.runtime.options import check_known, whole
-from pipelines.workers.cluster import Cluster, Say
+from pipelines.workers.cluster import Cluster, Say, WorkersFailed
 
 JOBS = 4
 """Jobs asked for where no option says how many."""
@@ -51,15 +51,23 @@ def batch_jobs(system: str, class_name: str, options: Mapping[str, str], say: Sa
     jobs = whole("jobs", options.get("jobs", str(JOBS)), minimum=1, maximum=100_000)
     folder = _folder()
     try:
-        made = _cluster(system, class_name, {name: text for name, text in options.items() if name != "jobs"}, folder)
-        with made, Client(made, set_as_default=False, name="queuecast") as client:
-            held = _Held(system, made, jobs, say)
+        with ExitStack() as stack:
+            removal = stack.enter_context(ExitStack())
+            removal.callback(shutil.rmtree, folder, ignore_errors=True)
+            made = _cluster(system, class_name, {name: text for name, text in options.items() if name != "jobs"}, folder)
+            for name in ("ca_file", "cert", "key"):  # files of dask-jobqueue in the folder
+                stack.callback(getattr(made, f"_job_{name}").close)
+            held = _Held(system, stack.enter_context(made), jobs, say)
+            client = stack.enter_context(Client(made, set_as_default=False, name="queuecast"))
             held.submit()
             say(f"{system}: {jobs} jobs submitted for workers; their logs: {folder}")
-            yield Cluster(client, system, say, mend=held.mend)
+            try:
+                yield Cluster(client, system, say, mend=held.mend)
+            except WorkersFailed:
+                removal.pop_all()  # the logs may say why
+                raise
     except (OSError, RuntimeError, ImportError) as error:
         raise InputError(f"{system}: {_reason(error)}") from error
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _cluster(system: str, class_name: str, options: Mapping[str, str], folder: Path) -> Any:
@@ -115,7 +123,10 @@ class _Held:
             await self.cluster.workers.pop(name).close()
         while len(self.cluster.worker_spec) < self.jobs:
             self.cluster.worker_spec.update(self.cluster.new_worker_spec())
-        await self.cluster._correct_state()
+        try:
+            await self.cluster._correct_state()
+        finally:
+            self.cluster._created.clear()  # so that those that the batch system refused do not hinder its end
 
     def mend(self) -> None:
         """Replace jobs whose workers are gone, that Slurm does not know any more, or that could not be submitted."""

@@ -41,6 +41,10 @@ Say: TypeAlias = Callable[[str], object]
 """A callback for one line about the workers."""
 
 
+class WorkersFailed(InputError):
+    """Workers that cannot do the work."""
+
+
 @dataclass
 class _Pace:
     """How many pieces make a task of :data:`TASK_S` seconds, by those that were computed."""
@@ -112,14 +116,14 @@ class Cluster:
             self._since = now
             return
         if self.wait_s is not None and now - self._since > self.wait_s:
-            raise InputError(f"{self.name}: has no worker, and none came in {self.wait_s:g} s")
+            raise WorkersFailed(f"{self.name}: has no worker, and none came in {self.wait_s:g} s")
         if now - max(self._told, self._since) > _SAY_S:
             self._told = now
             self.say(f"{self.name}: waiting for workers")
 
-    def gone(self) -> InputError:
+    def gone(self) -> WorkersFailed:
         """Return the error for a scheduler that is lost."""
-        return InputError(f"{self.name}: the scheduler is gone; what is done is kept, and the same command goes on from there")
+        return WorkersFailed(f"{self.name}: the scheduler is gone; what is done is kept, and the same command goes on from there")
 
 
 class _Task(NamedTuple):
@@ -225,7 +229,7 @@ class _Work:
     def _unpacked(self, content: bytes) -> Iterator[Any]:
         made: Made | Refused = cloudpickle.loads(content)
         if isinstance(made, Refused):
-            raise InputError(f"{self.on.name}: a worker on {made.host} could make other tables: it has {made.differences}")
+            raise WorkersFailed(f"{self.on.name}: a worker on {made.host} could make other tables: it has {made.differences}")
         if made.results and not made.first:
             self.pace.seen(len(made.results), made.seconds)
         yield from made.results
@@ -243,9 +247,11 @@ class _Work:
         if isinstance(error, KilledWorker) and (len(parts) > 1 or not task.alone):
             self.suspects.extend(parts)
         elif isinstance(error, KilledWorker):
-            raise InputError(f"{_named(parts[0])}: each worker that computed it died; their logs say why, often too little memory")
+            raise WorkersFailed(
+                f"{_named(parts[0])}: each worker that computed it died; their logs say why, often too little memory"
+            )
         else:
-            raise InputError(one_line(f"{self.on.name}: workers cannot compute: {type(error).__name__}: {error}")) from error
+            raise WorkersFailed(one_line(f"{self.on.name}: workers cannot compute: {type(error).__name__}: {error}")) from error
 
 
 def _parts(piece: Any) -> list[Any]:

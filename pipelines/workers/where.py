@@ -10,6 +10,7 @@ import importlib
 import logging
 import os
 import re
+import signal
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
@@ -70,11 +71,14 @@ def _cluster(on: str, say: Say) -> AbstractContextManager[Cluster]:
 
 
 def _import(*packages: str) -> None:
+    interrupts = signal.getsignal(signal.SIGINT)
     for name in packages:
         try:
             importlib.import_module(name)
         except ImportError as error:
             raise InputError(f"running on workers needs the package {name}: pip install queuecast[server]") from error
+    if signal.getsignal(signal.SIGINT) is not interrupts:  # dask-jobqueue takes it, to exit silently
+        signal.signal(signal.SIGINT, interrupts)
     for name in [each for each in logging.root.manager.loggerDict if each.split(".")[0] in ("distributed", "dask_jobqueue")]:
         logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is told in lines of our own
 
@@ -85,10 +89,10 @@ def _running(address: str, say: Say) -> Iterator[Cluster]:
     import dask
     from distributed import Client
 
-    from pipelines.storage.registry import waits_s
+    from pipelines.storage import site
     from pipelines.workers.cluster import Cluster
 
-    wait_s = waits_s()
+    wait_s = site.wait_s()
     with dask.config.set({"distributed.comm.timeouts.connect": f"{min(wait_s, _ANSWER_S)} s"}):
         try:
             client = Client(address, timeout=wait_s, set_as_default=False, name="queuecast")
