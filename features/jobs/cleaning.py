@@ -55,6 +55,7 @@ class CleanTrace:
     jobs_read: int
     source: str = ""
     notes: tuple[str, ...] = ()
+    hashed_with: str = ""
 
     @property
     def clock(self) -> Clock:
@@ -151,6 +152,7 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
         jobs_read=len(trace.jobs) + len(trace.unread),
         source=trace.source,
         notes=trace.notes,
+        hashed_with=trace.hashed_with,
     )
 
 

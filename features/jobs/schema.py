@@ -77,6 +77,7 @@ class Trace:
     ``jobs`` has the columns of :data:`COLUMNS` in source order. ``origin_unix_s`` is the Unix time of second 0, if known.
     ``notes`` are whole sentences about what the reader noticed and did not treat as an error. ``unread`` are lines that no job
     could be made of; cleaning lists them among the rejected.
+    ``hashed_with`` tells the key with which users, groups and executables are hashed, empty where they are not.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Trace:
     header: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     unread: tuple[UnreadLine, ...] = ()
+    hashed_with: str = ""
 
 
 def conform(columns: Mapping[str, object], length: int, *, copy: bool = True) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .groups import GROUPS, Groups, leaves_of
+from .groups import GROUPS, Columns, Groups, leaves_of
 
 TREES, NIGHT = "trees.npz", "night.json"
 """Files of the trees, learned once, and of what is dated beside the groups."""
@@ -33,12 +33,12 @@ class Trees:
     values: np.ndarray
     groups: Groups
 
-    def answer(self, asked: pd.DataFrame) -> np.ndarray:
+    def answer(self, asked: Columns) -> np.ndarray:
         """Return predictions, whole seconds in 1..request, float64 [asked].
 
         ``asked`` is as in :meth:`Groups.describe`.
         """
-        return self.corrected(*self.groups.describe(asked), asked["requested_s"].to_numpy(np.float64))
+        return self.corrected(*self.groups.describe(asked), np.asarray(asked["requested_s"], np.float64))
 
     def corrected(self, features: np.ndarray, guess: np.ndarray, requested: np.ndarray) -> np.ndarray:
         """Return predictions of jobs with these ``features`` [jobs, features] and first guesses."""

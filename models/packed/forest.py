@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .groups import GROUPS, Groups, leaves_of
+from .groups import GROUPS, Columns, Groups, leaves_of
 
 TREES, LEAVES = "forest.npz", "leaves.npz"
 """Files of trees and settings, learned once, and of dated state beside the groups."""
@@ -76,17 +76,17 @@ class Forest:
         """Return the night of the dated state."""
         return self.groups.at_s
 
-    def predict(self, asked: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, asked: Columns) -> tuple[np.ndarray, np.ndarray]:
         """Return the most accurate points [asked] and the quantiles of ``plan.levels``.
 
         Float64, seconds in 1..request; quantiles are [asked, levels]. ``asked`` is as in :meth:`Groups.describe`. Unknown or null
         users have no past: other similar jobs answer, or else all jobs.
         """
-        requested = asked["requested_s"].to_numpy(np.float64)
+        requested = np.asarray(asked["requested_s"], np.float64)
         inputs, alike = self.groups.describe(asked)
-        wanted, place = self._taken(asked["procs"].to_numpy(np.float64) * requested), self._place(inputs)
-        point, quantiles = np.empty(len(asked)), np.empty((len(asked), len(self.plan.levels)))
-        for first in range(0, len(asked), _ROWS):
+        wanted, place = self._taken(np.asarray(asked["procs"], np.float64) * requested), self._place(inputs)
+        point, quantiles = np.empty(len(requested)), np.empty((len(requested), len(self.plan.levels)))
+        for first in range(0, len(requested), _ROWS):
             some = slice(first, first + _ROWS)
             seen, known = self._gathered(inputs[some])
             mass, sharp = (
@@ -97,7 +97,7 @@ class Forest:
             point[some] = np.where(known, self._most_accurate(sharp, alike[some], requested[some]), requested[some])
         return point, quantiles
 
-    def answer(self, asked: pd.DataFrame) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def answer(self, asked: Columns) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Return the most accurate points, and the reported quantiles by name."""
         point, quantiles = self.predict(asked)
         levels = list(self.plan.levels)

@@ -7,8 +7,10 @@ repeated here, and a test holds the two equal. Packed into registered models.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +23,8 @@ GROUPS = "groups.parquet"
 """File of the groups in a registered model."""
 UNKNOWN = -1.0
 _DAY_S = 86_400
+Columns = Mapping[str, Any] | pd.DataFrame
+"""Columns of jobs: arrays by name, or a table."""
 
 
 @dataclass(frozen=True)
@@ -35,18 +39,18 @@ class Groups:
     table: pd.DataFrame
     at_s: int
 
-    def describe(self, asked: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    def describe(self, asked: Columns) -> tuple[np.ndarray, np.ndarray]:
         """Return features [asked, features] and the first guess, log seconds [asked].
 
-        Both float64. ``asked``: ``user procs requested_s submit_s`` (the trace's seconds; a submission before ``at_s`` is
+        Both float64. ``asked``, arrays by name or a table: ``user procs requested_s submit_s`` (the trace's seconds; a submission before ``at_s`` is
         answered as at that instant) and, if known, ``group`` and ``executable``. Unknown or null users are in no group.
         """
-        submit = asked["submit_s"].to_numpy(np.int64)
+        submit = np.asarray(asked["submit_s"], np.int64)
         now = np.maximum(submit, self.at_s)
-        request = np.log(asked["requested_s"].to_numpy(np.float64))
+        request = np.log(np.asarray(asked["requested_s"], np.float64))
         given = _given(asked)
         columns: list[np.ndarray] = []
-        guess = np.full(len(asked), UNKNOWN)
+        guess = np.full(len(request), UNKNOWN)
         past, last_end, rows_of = self._past
         for level, keys in enumerate(self.alike):
             index = rows_of[level]
@@ -56,7 +60,7 @@ class Groups:
             columns.append(np.where(known, np.log1p(np.maximum(now - last_end[row], 0)), UNKNOWN))
             guess = np.where((guess == UNKNOWN) & known, past[row, 1], guess)
         alike = np.where(guess == UNKNOWN, request, np.minimum(guess, request))
-        procs = np.log(asked["procs"].to_numpy(np.float64))
+        procs = np.log(np.asarray(asked["procs"], np.float64))
         clock = (submit % _DAY_S / 3600, submit // _DAY_S % 7)
         return np.column_stack((*columns, request, procs, *clock, alike)), alike
 
@@ -92,12 +96,12 @@ def leaves_of(nodes: np.ndarray, thresholds: np.ndarray, features: np.ndarray) -
     return -1 - node
 
 
-def _given(table: pd.DataFrame) -> dict[str, list[object]]:
+def _given(table: Columns) -> dict[str, list[object]]:
     """Return the keys of jobs as plain Python values, None for null or missing."""
     found: dict[str, list[object]] = {}
     for name in KEYS:
         if name not in table:
-            found[name] = [None] * len(table)
+            found[name] = [None] * len(table["user"])
         else:
             values = table[name].tolist()
             found[name] = [None if _null(value) else value if isinstance(value, str) else int(value) for value in values]

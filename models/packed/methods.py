@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-import pandas as pd
 
 from .boosting import NIGHT, Trees
 from .forest import LEAVES, Forest
-from .groups import GROUPS
+from .groups import GROUPS, Columns
 
 PREDICTED = "predicted_s"
 LEVELS = {"predicted_50_s": 0.5, "predicted_80_s": 0.8, "predicted_95_s": 0.95}
@@ -26,7 +25,8 @@ DATED = (LEAVES, GROUPS, NIGHT)
 class Method(Protocol):
     """A trained method. ``outputs`` names its answers, ``predicted_s`` first.
 
-    All are seconds in 1..request. ``optional`` are columns of a submission that it reads if present; ``packages`` what it needs
+    All are seconds in 1..request. ``levels`` are those of :meth:`distribution`, ascending in (0, 1).
+    ``optional`` are columns of a submission that it reads if present; ``packages`` what it needs
     beyond numpy, pandas and pyarrow.
     """
 
@@ -35,12 +35,18 @@ class Method(Protocol):
     optional: tuple[str, ...]
     packages: tuple[str, ...]
 
-    def answer(self, inputs: pd.DataFrame, asked: pd.DataFrame) -> dict[str, np.ndarray]:
+    @property
+    def levels(self) -> tuple[float, ...]: ...
+
+    def distribution(self, inputs: Columns, asked: Columns) -> tuple[np.ndarray, np.ndarray]:
+        """Return ``predicted_s`` [jobs] and quantiles [jobs, levels], float64."""
+
+    def answer(self, inputs: Columns, asked: Columns) -> dict[str, np.ndarray]:
         """Return answers by name, float64 [jobs].
 
         ``inputs`` are model inputs (``features.jobs.inputs.model_inputs``, ``History.inputs``) and ``asked`` the same
         submissions: ``user procs requested_s submit_s``, the trace's seconds, and, if known, ``group`` and ``executable``.
-        Columns that a method does not read may be empty.
+        Both are arrays by name, or tables. Columns that a method does not read may be empty.
         """
 
     def write(self, directory: Path) -> None:
@@ -51,7 +57,20 @@ class Method(Protocol):
         """Read what :meth:`write` wrote; OSError for a missing file."""
 
 
-class Requested:
+class _Point:
+    """A method of one answer: no quantiles."""
+
+    levels: tuple[float, ...] = ()
+
+    def answer(self, inputs: Columns, asked: Columns) -> dict[str, np.ndarray]:
+        raise NotImplementedError
+
+    def distribution(self, inputs: Columns, asked: Columns) -> tuple[np.ndarray, np.ndarray]:
+        point = self.answer(inputs, asked)[PREDICTED]
+        return point, np.empty((len(point), 0))
+
+
+class Requested(_Point):
     """The requested time."""
 
     name = "requested"
@@ -59,8 +78,8 @@ class Requested:
     optional: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
 
-    def answer(self, inputs: pd.DataFrame, asked: pd.DataFrame) -> dict[str, np.ndarray]:
-        return {PREDICTED: inputs["requested_s"].to_numpy(np.float64)}
+    def answer(self, inputs: Columns, asked: Columns) -> dict[str, np.ndarray]:
+        return {PREDICTED: np.asarray(inputs["requested_s"], np.float64)}
 
     def write(self, directory: Path) -> None:
         """Write nothing: nothing was learned."""
@@ -78,13 +97,13 @@ class Last2(Requested):
 
     name = "last2"
 
-    def answer(self, inputs: pd.DataFrame, asked: pd.DataFrame) -> dict[str, np.ndarray]:
-        requested = inputs["requested_s"].to_numpy(np.float64)
-        last2 = np.floor(inputs["mean_last2_runtime_s"].to_numpy(np.float64))
+    def answer(self, inputs: Columns, asked: Columns) -> dict[str, np.ndarray]:
+        requested = np.asarray(inputs["requested_s"], np.float64)
+        last2 = np.floor(np.asarray(inputs["mean_last2_runtime_s"], np.float64))
         return {PREDICTED: np.clip(np.where(np.isnan(last2), requested, last2), 1.0, requested)}
 
 
-class Boosting:
+class Boosting(_Point):
     """Boosted trees (``boosting.py``): the simulator's ``lightgbm``.
 
     It keeps its own groups of jobs and reads no model inputs.
@@ -98,7 +117,7 @@ class Boosting:
     def __init__(self, trees: Trees) -> None:
         self.trees = trees
 
-    def answer(self, inputs: pd.DataFrame, asked: pd.DataFrame) -> dict[str, np.ndarray]:
+    def answer(self, inputs: Columns, asked: Columns) -> dict[str, np.ndarray]:
         return {PREDICTED: self.trees.answer(asked)}
 
     def write(self, directory: Path) -> None:
@@ -124,7 +143,14 @@ class Quantile:
     def __init__(self, forest: Forest) -> None:
         self.forest = forest
 
-    def answer(self, inputs: pd.DataFrame, asked: pd.DataFrame) -> dict[str, np.ndarray]:
+    @property
+    def levels(self) -> tuple[float, ...]:
+        return self.forest.plan.levels
+
+    def distribution(self, inputs: Columns, asked: Columns) -> tuple[np.ndarray, np.ndarray]:
+        return self.forest.predict(asked)
+
+    def answer(self, inputs: Columns, asked: Columns) -> dict[str, np.ndarray]:
         point, quantiles = self.forest.answer(asked)
         return {PREDICTED: point, **quantiles}
 

@@ -5,16 +5,22 @@ Packed unchanged into registered models; needs numpy and pandas with pyarrow.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from .methods import METHODS, Method
 from .settings import SETTINGS, read_settings
+from .site_names import HASHED, as_stored
 from .snapshot_inputs import History
 
 HISTORY = "history.parquet"
+EARLY = "is of 1970 or before: was a Unix number taken for a time? Give the wall clock"
+"""Said of such a time where the snapshot is of a later decade."""
 _YEAR_S = 365 * 86_400
 _YEARS_10_S = 10 * _YEAR_S
 
@@ -30,15 +36,30 @@ def read_method(directory: Path) -> Method:
     return METHODS[settings["method"]].read(directory)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Submissions as arrays, and what is known of them beside the method's answers.
+
+    ``given`` has ``user procs requested_s submit_s local_s`` and what the method looks at, names as they are stored. ``age_s`` int64
+    is the submission minus the snapshot, ``known`` bool whether the snapshot lists the user; all are [submissions].
+    """
+
+    given: Mapping[str, np.ndarray]
+    age_s: np.ndarray
+    known: np.ndarray
+
+
 class RuntimePredictor:
     """One model, loaded from the directory ``packing.assemble`` filled."""
 
     def __init__(self, directory: Path) -> None:
         """Raises ValueError for an unknown format or method, OSError for a missing file."""
-        self._method = read_method(directory)
+        self.method = read_method(directory)
         settings = read_settings(directory)
+        self.hashed_with: str = settings.get(HASHED, "")
         self._at_s: int = settings["snapshot_s"]
-        self._origin_s: int = settings["origin_unix_s"] or 0
+        self._dated = settings["origin_unix_s"] is not None
+        self.origin_s: int = settings["origin_unix_s"] or 0
         self._zone: str | None = settings["timezone"] if settings["origin_unix_s"] is not None else None
         self._history = History.from_frame(pd.read_parquet(directory / HISTORY))
 
@@ -52,28 +73,47 @@ class RuntimePredictor:
         site's wall clock, no time zone), and, where the method looks at them, ``group`` and ``executable`` (text, may be null or left out). A
         user that is null or that the snapshot does not list has no history. Raises ValueError naming row and column of what makes no sense.
         """
-        _check(submissions, self._method.optional)
-        if self._at_s + self._origin_s > _YEARS_10_S:
-            early = submissions["submit_time"].to_numpy("datetime64[s]").astype(np.int64) < _YEAR_S
-            _refuse(
-                early, submissions, "submit_time", "is of 1970 or before: was a Unix number taken for a time? Give the wall clock"
-            )
+        _check(submissions, self.method.optional)
         local = submissions["submit_time"].to_numpy("datetime64[s]").astype(np.int64)
-        submit = self._unix_s(local) - self._origin_s
-        asked = pd.DataFrame(
-            {
-                "user": submissions["user"].to_numpy(object),
-                "procs": submissions["procs"].to_numpy(np.float64),
-                "requested_s": submissions["requested_s"].to_numpy(np.float64),
-                "submit_s": submit,
-                "local_s": local,
-                **{name: submissions[name].to_numpy(object) for name in self._method.optional if name in submissions},
-            },
-            copy=False,
-        )
-        answers = self._method.answer(self._history.inputs(asked), asked)
-        known = self._history.lists(asked["user"])
-        return pd.DataFrame({**answers, "snapshot_age_s": submit - self._at_s, "user_known": known}, index=submissions.index)
+        _refuse(local < self.earliest_local_s, submissions, "submit_time", EARLY)
+        texts = {name: submissions[name].to_numpy(object) for name in ("user", *self.method.optional) if name in submissions}
+        numbers = {name: submissions[name].to_numpy(np.float64) for name in ("procs", "requested_s")}
+        asked = self.asked({**texts, **numbers, "local_s": local})
+        answers = self.method.answer(self._history.columns(asked.given), asked.given)
+        return pd.DataFrame({**answers, "snapshot_age_s": asked.age_s, "user_known": asked.known}, index=submissions.index)
+
+    def asked(self, given: Mapping[str, Any]) -> Asked:
+        """Return checked submissions as the method wants them.
+
+        ``given`` are arrays [submissions]: ``user`` and optional names (text, else unknown), ``procs``, ``requested_s`` and ``local_s``
+        (the site's wall clock, in seconds since 1970-01-01 00:00). ValueError for names that are stored with another key.
+        """
+        submit = self._unix_s(given["local_s"]) - self.origin_s
+        asked = {**given, "submit_s": submit}
+        if self.hashed_with:
+            for name in ("user", "group", "executable"):
+                if name in given:
+                    asked[name] = np.array(as_stored(given[name], self.hashed_with, "the model"), object)
+        return Asked(asked, submit - self._at_s, self._history.lists(asked["user"]))
+
+    def distribution(self, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
+        """Return ``predicted_s`` and, [submissions, ``method.levels``], quantiles: seconds."""
+        return self.method.distribution(self._history.columns(asked.given), asked.given)
+
+    @property
+    def earliest_local_s(self) -> int:
+        """Return the first wall clock that is believed, in seconds since 1970-01-01 00:00."""
+        return _YEAR_S if self._at_s + self.origin_s > _YEARS_10_S else -(2**62)
+
+    @property
+    def snapshot_unix_s(self) -> int | None:
+        """Return the Unix time of the snapshot; None where the trace has no dates."""
+        return self._at_s + self.origin_s if self._dated else None
+
+    @property
+    def timezone(self) -> str:
+        """Return the zone of the site's wall clock, UTC where it is not known."""
+        return self._zone or "UTC"
 
     def _unix_s(self, local: np.ndarray) -> np.ndarray:
         """Return Unix seconds of the wall clock.

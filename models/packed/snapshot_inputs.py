@@ -7,7 +7,7 @@ holds the two equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -81,9 +81,14 @@ class History:
         return np.fromiter((user in self._row for user in users), bool)
 
     def inputs(self, submissions: pd.DataFrame) -> pd.DataFrame:
-        """Return inputs of new submissions, float64 [submissions, len(FEATURES)].
+        """Return :meth:`columns` as a table with the index of ``submissions``."""
+        columns = self.columns(submissions)
+        return pd.DataFrame(np.column_stack([*columns.values()]), index=submissions.index, columns=[*columns], copy=False)
 
-        The index is that of ``submissions``, which has ``user`` (str; null or unknown: no history), ``procs``, ``requested_s``,
+    def columns(self, submissions: Mapping[str, np.ndarray] | pd.DataFrame) -> dict[str, np.ndarray]:
+        """Return inputs of new submissions by their names, ``FEATURES``: float64 [submissions].
+
+        ``submissions`` are arrays by name, or a table. They have ``user`` (str; null or unknown: no history), ``procs``, ``requested_s``,
         ``submit_s`` (seconds from the trace's origin) and ``local_s`` (local wall clock, seconds since 1970-01-01 00:00). Jobs
         running at the snapshot count as still running, so elapsed times and the break grow with the clock. A submission from
         before the snapshot's instant is answered as at that instant: compare ``submit_s`` with ``at_s``.
@@ -139,7 +144,7 @@ class History:
             np.cos(week),
             np.sin(week),
         )
-        return pd.DataFrame(np.column_stack(columns), index=submissions.index, columns=list(FEATURES), copy=False)
+        return dict(zip(FEATURES, columns, strict=True))
 
 
 def inputs_from_snapshot(submissions: pd.DataFrame, snapshot: pd.DataFrame) -> pd.DataFrame:
@@ -150,5 +155,6 @@ def inputs_from_snapshot(submissions: pd.DataFrame, snapshot: pd.DataFrame) -> p
     return History.from_frame(snapshot).inputs(submissions)
 
 
-def _floats(table: pd.DataFrame, name: str) -> np.ndarray:
-    return table[name].to_numpy(np.float64, na_value=np.nan)
+def _floats(table: Mapping[str, np.ndarray] | pd.DataFrame, name: str) -> np.ndarray:
+    values = table[name]
+    return values.to_numpy(np.float64, na_value=np.nan) if isinstance(values, pd.Series) else np.asarray(values, np.float64)

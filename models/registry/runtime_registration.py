@@ -24,6 +24,7 @@ from features.errors import InputError
 from models.packed.methods import METHODS, Method
 from models.packed.runtime_predictor import HISTORY, RuntimePredictor, read_method
 from models.packed.settings import FORMAT
+from models.packed.site_names import HASHED
 from models.registry.loading import version_data
 from models.registry.registration import Kind, registered_version
 from models.registry.tracking import Tracking
@@ -45,7 +46,7 @@ class Snapshot:
     """Users' histories at ``at_s`` seconds from the trace's origin.
 
     ``users`` is the table of ``features.jobs.snapshot.snapshot``, made of data of the fingerprint ``fingerprint``; ``origin_unix_s`` and
-    ``timezone`` are the trace's, as in ``features.clock``.
+    ``timezone`` are the trace's, as in ``features.clock``. ``hashed_with`` is the check value of the key with which names are hashed.
     """
 
     users: pd.DataFrame
@@ -53,6 +54,7 @@ class Snapshot:
     origin_unix_s: int | None = None
     timezone: str | None = None
     fingerprint: str = ""
+    hashed_with: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,16 @@ class RuntimeContent:
     @property
     def facts(self) -> Mapping[str, str]:
         refreshed = {REFRESHED_FROM: self.refreshed_from} if self.refreshed_from else {}
-        return {"snapshot_s": str(self.snapshot.at_s), "snapshot_fingerprint": self.snapshot.fingerprint, **refreshed}
+        return {
+            "snapshot_s": str(self.snapshot.at_s),
+            "snapshot_fingerprint": self.snapshot.fingerprint,
+            **refreshed,
+            **self._names,
+        }
+
+    @property
+    def _names(self) -> dict[str, str]:
+        return {HASHED: self.snapshot.hashed_with} if self.snapshot.hashed_with else {}
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -113,6 +124,7 @@ class RuntimeContent:
             "snapshot_s": int(self.snapshot.at_s),
             "origin_unix_s": self.snapshot.origin_unix_s,
             "timezone": self.snapshot.timezone,
+            **self._names,
         }
 
 

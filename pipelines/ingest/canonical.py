@@ -13,6 +13,7 @@ import pandas as pd
 from features import limits
 from features.errors import InputError
 from features.jobs.schema import COLUMNS, OVERRUN, TEXTS, Trace, UnreadLine, conform, widened
+from pipelines.ingest.hashed_names import with_hashed_names
 from pipelines.ingest.localtime import zone
 from pipelines.ingest.source import trace_name
 
@@ -31,6 +32,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "sha256": (str,),
     "header": (dict,),
     "notes": (list,),
+    "hashed_with": (str,),
 }
 _UNREAD = [[int, int, str], [int, _NONE, str]]
 
@@ -76,12 +78,14 @@ def read_canonical(path: str | Path) -> Trace:
         if pd.api.types.infer_dtype(jobs[name].cat.categories, skipna=False) not in ("string", "empty"):
             raise InputError(f"{path}: a column has a wrong type: {name} holds {jobs[name].cat.categories.dtype}, not text")
     fields["header"] = {"Source": fields["source"], **fields["header"]}
-    return Trace(jobs=jobs, **{**fields, "name": trace_name(path), "source": str(path)})
+    trace = Trace(jobs=jobs, **{**fields, "name": trace_name(path), "source": str(path)})
+    return trace if trace.generated else with_hashed_names(trace)
 
 
 def _checked(metadata: dict[str, Any], path: str | Path) -> dict[str, Any]:
     """Return what a file says of its trace, each with its type; InputError for anything else."""
-    fields: dict[str, Any] = {name: metadata.get(name) for name in _TYPES}
+    fields: dict[str, Any] = {"hashed_with": ""} | {name: metadata.get(name) for name in _TYPES if name in metadata}
+    fields = {name: fields.get(name) for name in _TYPES}
     for name, types in _TYPES.items():
         if not isinstance(fields[name], types) or (isinstance(fields[name], bool) and bool not in types):
             raise InputError(f"{path}: is damaged: it states the trace's {name} as {str(fields[name])[:40]!r}")

@@ -26,6 +26,7 @@ from pipelines.ingest.accounting import (
     tells,
     whole,
 )
+from pipelines.ingest.hashed_names import with_hashed_names
 from pipelines.ingest.localtime import NEVER, zone
 from pipelines.ingest.slurm_ids import RAW, is_id, job_ids, job_steps
 from pipelines.ingest.slurm_requests import READ, asked
@@ -121,7 +122,8 @@ def read_sacct(path: str | Path, timezone: str | None, processors: str = "cpus",
     ``timezone`` is the IANA name of the cluster's zone. ``processors`` defines a processor: ``cpus``, or ``nodes`` for machines
     that give whole nodes; where the file has only nodes, they are taken. With ``cpus_per_node`` each node counts as so many
     processors, whatever the job requested of it. Second 0 is the earliest submission. A job that has not started, or not ended,
-    has no runtime. The account is the group, the job name the executable, the QOS the queue. Raises InputError with file, line,
+    has no runtime. The account is the group, the job name the executable, the QOS the queue; names are hashed where the site
+    sets a key. Raises InputError with file, line,
     column and what is wrong.
     """
     return parse_sacct(load(path), timezone, processors, cpus_per_node)
@@ -171,7 +173,7 @@ def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus", 
             columns[name] = table.category(found, jobs)
     if others := [title for title in table.titles if title and title.lower() not in _KNOWN]:
         notes.append(f"Columns that are not read: {one_line(', '.join(others), 1000)}.")
-    return Trace(
+    trace = Trace(
         name=source.name,
         jobs=conform(columns, int(jobs.sum()), copy=False),
         origin_unix_s=origin,
@@ -182,6 +184,7 @@ def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus", 
         notes=tuple(notes),
         unread=unread,
     )
+    return with_hashed_names(trace)
 
 
 def _column(table: AccountingTable, title: str, *names: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,24 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import COLUMNS, fingerprint, widened
 from features.names import check_name
+from models.packed.site_names import VARIABLE
 from pipelines.storage.atomic import write
-from pipelines.storage.parquet import read_parquet, write_parquet
+from pipelines.storage.parquet import metadata_of, read_parquet, write_parquet
 from pipelines.storage.remote import Seen
 from pipelines.storage.versions import MEND, Version, Versions, subject_of
 
-_CLEAN_FIELDS = ("name", "procs", "origin_unix_s", "timezone", "generated", "missing_request", "jobs_read", "source", "notes")
+_CLEAN_FIELDS = (
+    "name",
+    "procs",
+    "origin_unix_s",
+    "timezone",
+    "generated",
+    "missing_request",
+    "jobs_read",
+    "source",
+    "notes",
+    "hashed_with",
+)
 
 
 @dataclass(frozen=True)
@@ -153,7 +166,17 @@ class Lake:
         return frame, metadata
 
     def write_clean(self, clean: CleanTrace) -> None:
-        """Write a cleaned trace: tables ``jobs`` and ``rejected_jobs``."""
+        """Write a cleaned trace: tables ``jobs`` and ``rejected_jobs``.
+
+        InputError where the stored names are hashed, and these are not or with another key.
+        """
+        before = ""
+        if self.has("jobs", clean.name):
+            with suppress(InputError):  # a damaged table is replaced
+                before = metadata_of(self.path("jobs", clean.name)).get("hashed_with", "")
+        if before and before != clean.hashed_with:
+            other = f"with another key than ${VARIABLE}" if clean.hashed_with else f"and ${VARIABLE} is not set"
+            raise InputError(f"{clean.name}: its stored names are hashed, {other}: set the key of before")
         self.write_for(clean, "rejected_jobs", clean.rejected_jobs)
         self.write_for(clean, "jobs", clean.jobs, {name: getattr(clean, name) for name in _CLEAN_FIELDS})
 
@@ -164,7 +187,7 @@ class Lake:
         rejected, rejected_metadata = seen.read("rejected_jobs", trace)
         if rejected_metadata.get("jobs") != metadata.get("jobs"):
             raise InputError(f"{self.path('rejected_jobs', trace)}: does not belong to the jobs beside it: materialise jobs first")
-        fields = {name: metadata[name] for name in _CLEAN_FIELDS}
+        fields = {name: metadata[name] for name in _CLEAN_FIELDS if name in metadata or name != "hashed_with"}
         return CleanTrace(jobs=widened(jobs), rejected_jobs=rejected, **{**fields, "notes": tuple(fields["notes"])})
 
 

@@ -251,7 +251,7 @@ def snapshot_of(clean: CleanTrace, known: Accounting) -> Snapshot:
     from models.registry.runtime_registration import Snapshot
 
     until = known.until_s
-    return Snapshot(known.snapshot(until), until, clean.origin_unix_s, clean.timezone, fingerprint(clean.jobs))
+    return Snapshot(known.snapshot(until), until, clean.origin_unix_s, clean.timezone, fingerprint(clean.jobs), clean.hashed_with)
 
 
 def brought_up_to_date(

@@ -1,0 +1,45 @@
+"""Names of a trace as the site stores them: hashed with its key, where it sets one.
+
+Readers of formats that hold people's names call this, so that no later stage sees them. Numbers of SWF are no names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+
+from features.errors import InputError
+from features.jobs.schema import Trace, UnreadLine
+from models.packed.site_names import VARIABLE, check_value, hashed, site_key
+
+NAMES = ("user", "group", "executable")
+WITHHELD = f"(not kept: names are stored hashed, ${VARIABLE})"
+
+
+def with_hashed_names(trace: Trace) -> Trace:
+    """Return ``trace`` with its names hashed with the site's key, if there is one.
+
+    Those are of users, groups and executables. Unreadable lines lose their text. InputError for a key that is too short, and for
+    names that are hashed with another one.
+    """
+    try:
+        key = site_key()
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    if key and trace.hashed_with not in ("", check_value(key)):
+        raise InputError(f"{trace.source or trace.name}: its names are hashed with another key than ${VARIABLE}")
+    if not key or trace.hashed_with:
+        return trace
+    jobs = trace.jobs.copy(deep=False)
+    for name in NAMES:
+        column = jobs[name].cat
+        codes, kept = pd.factorize(pd.Index([hashed(text, key) for text in column.categories], dtype="str"))
+        if len(kept) == len(codes):
+            jobs[name] = column.rename_categories(list(kept))
+        else:  # a name, and its hash beside it
+            place = column.codes.to_numpy()
+            jobs[name] = pd.Categorical.from_codes([codes[each] if each >= 0 else -1 for each in place], categories=kept)
+    unread = tuple(UnreadLine(line.line, line.job_id, WITHHELD) for line in trace.unread)
+    note = f"Users, groups and executables are hashed with ${VARIABLE}."
+    return replace(trace, jobs=jobs, unread=unread, notes=(*trace.notes, note), hashed_with=check_value(key))

@@ -1,0 +1,49 @@
+"""Quantiles given how long a job has run: those of the simulator's kernel, from plain numbers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from models.runtime import quantile
+from models.runtime.conditional import conditional
+
+LEVELS = tuple(quantile.REGULAR.tolist())
+
+
+def told(requested: int, seed: int) -> list[float]:
+    """Return ascending quantiles, many of them equal."""
+    random = np.random.default_rng(seed)
+    return np.sort(np.clip(np.rint(random.lognormal(5.0, 1.5, len(LEVELS))), 1, requested)).tolist()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_it_answers_as_the_simulator_does(seed):
+    requested, quantiles = 3600, told(3600, seed)
+    again = getattr(quantile.estimate_again, "py_func", quantile.estimate_again)
+    features = 5 * 7
+    memory = SimpleNamespace(model=np.zeros(200), jobs=np.zeros((1, 200)), keys=np.zeros((1, 5)))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(quantile, "width", lambda memory: features)
+        memory.model[quantile.LEVELS] = len(LEVELS)
+        memory.model[quantile.LEVEL : quantile.LEVEL + len(LEVELS)] = LEVELS
+        memory.jobs[0, features : features + len(LEVELS)] = quantiles
+        for elapsed in (0, 1, 17, 150, 400, 1500, 3599):
+            for place in (0, 19, 31, 38):
+                memory.model[quantile.END_AT] = place
+                expected = again(memory, 0, requested, elapsed)
+                assert conditional(LEVELS, quantiles, requested, elapsed, [LEVELS[place]]) == [min(expected, requested)]
+
+
+def test_of_a_job_that_begins_they_are_those_told():
+    quantiles = told(3600, 1)
+    assert conditional(LEVELS, quantiles, 3600, 0, LEVELS) == quantiles
+
+
+def test_what_remains_is_longer_than_the_job_has_run_and_at_most_its_request():
+    for elapsed in (1, 100, 3000, 3599):
+        found = conditional(LEVELS, told(3600, 2), 3600, elapsed, (0.01, 0.5, 0.99))
+        assert elapsed < found[0] <= found[1] <= found[2] <= 3600
+    assert conditional(LEVELS, told(3600, 2), 3600, 4000, (0.1, 0.9)) == [3600.0, 3600.0]
