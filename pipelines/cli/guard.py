@@ -1,4 +1,6 @@
-"""The guard between browsers and Dagster's web server, which has no passwords.
+"""The guard between browsers and web servers without passwords.
+
+Those are Dagster's and ``queuecast serve``.
 
 A page on any site may send requests to a server on the machine of its visitor, and a site may give its own name the address of that
 machine (DNS rebinding). So requests are served under known names only, from pages of those names only, and what changes anything
@@ -89,7 +91,7 @@ class Guard:
         host = headers.get("host", [])
         if len(host) != 1 or host[0].lower() not in self.hosts:
             said = ", ".join(host) or "none"
-            raise Refused(403, f"Host {said[:100]!r} is not served here; queuecast ui --allow-host NAME adds a name")
+            raise Refused(403, f"Host {said[:100]!r} is not served here; --allow-host NAME adds a name")
         socket = scope["type"] == "websocket"
         origin = headers.get("origin", [])
         if len(origin) > 1 or (socket and not origin) or any(not self._own(each) for each in origin):

@@ -6,7 +6,7 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from subprocess import Popen
@@ -42,9 +42,7 @@ def command(port: int, host: str, names: tuple[str, ...], only: str | None) -> N
     It answers under the names of this machine's loopback interface, --host and --allow-host, and takes orders from its own pages
     only. It has no passwords: any user that reaches the port can start runs and read what is in the home directory.
     """
-    for name in names:
-        if not (_NAME.fullmatch(name) or is_address(name)):
-            raise InputError(f"--allow-host {name}: is not a name such as queuecast.example.org or queuecast.example.org:8080")
+    check_names(names)
     from pipelines.storage.instance import dagster_home
 
     if only == "daemon":
@@ -67,6 +65,13 @@ def become(module: str, *arguments: str) -> NoReturn:
     """Run a Python module in place of this process, as a child of :func:`serve` would be run."""
     leave_directory()
     os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raise InputError for a ``--allow-host`` that is no name."""
+    for name in names:
+        if not (_NAME.fullmatch(name) or is_address(name)):
+            raise InputError(f"--allow-host {name}: is not a name such as queuecast.example.org or queuecast.example.org:8080")
 
 
 def serve(host: str, port: int, hosts: frozenset[str]) -> None:

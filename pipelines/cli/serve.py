@@ -1,0 +1,159 @@
+"""``queuecast serve``: registered runtime models over HTTP."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from features.errors import InputError
+from features.names import check_name
+from pipelines.cli.guard import Guard, allowed_hosts
+from pipelines.cli.options import note
+from pipelines.cli.ui import check_free, check_names
+
+if TYPE_CHECKING:
+    from pipelines.serving.models import Served
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+ENDS_S = 10
+"""Max seconds that requests under way have after SIGTERM."""
+
+
+class Duration(click.ParamType):
+    """Seconds from a text such as 36h, 2d, 90m or 45s."""
+
+    name = "duration"
+
+    def convert(self, value: str | float, parameter: click.Parameter | None, context: click.Context | None) -> float:
+        if isinstance(value, (int, float)):
+            return value
+        match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([smhd])", value)
+        if match is None:
+            self.fail(f"{value!r} is not a duration such as 36h, 2d, 90m or 45s", parameter, context)
+        return float(match[1]) * _UNITS[match[2]]
+
+
+@click.command()
+@click.argument("models", nargs=-1, required=True, metavar="NAME[@ALIAS]...")
+@click.option("--alias", default="champion", show_default=True, help="Alias of the models that name none.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8765, show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option(
+    "--allow-host", "names", multiple=True, metavar="NAME[:PORT]", help="A further name under which it is asked; may be repeated."
+)
+@click.option(
+    "--stale-after", type=Duration(), default="2d", show_default=True, help="Age from which a snapshot is stale: 36h, 2d."
+)
+@click.option("--poll", type=Duration(), default="5s", show_default=True, help="Time between looks at the registry.")
+@click.option(
+    "--log",
+    "log_directory",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Append what is asked and answered to files there.",
+)
+def command(
+    models: tuple[str, ...],
+    alias: str,
+    port: int,
+    host: str,
+    names: tuple[str, ...],
+    stale_after: float,
+    poll: float,
+    log_directory: Path | None,
+) -> None:
+    """Answer POST /predict from registered runtime models, and GET /health.
+
+    The models follow their aliases without a lost request. SIGTERM and Ctrl-C let requests under way end. There are no passwords:
+    any program that reaches the port can ask.
+    """
+    served = _served(models, alias)
+    check_names(names)
+    address = check_free(host, port)
+    from pipelines.serving.app import Service
+    from pipelines.serving.asked_log import AskedLog
+    from pipelines.serving.models import Following
+    from pipelines.serving.site_registry import SiteRegistry
+
+    registry = SiteRegistry()
+    for each in served:
+        loaded = each.follow(registry)
+        if each.missing:
+            raise InputError(each.problem)
+        _tell(each, loaded)
+    log = AskedLog(log_directory) if log_directory is not None else None
+    if not ip_address(address.partition("%")[0]).is_loopback:
+        note(
+            f"queuecast: {host} can be reached from other machines, and nothing asks for a password: any program that reaches port {port} can ask "
+            "what is predicted for any user; put a proxy with a login in front, or leave --host out"
+        )
+    following = Following(served, registry, poll, _tell)
+    following.start()
+    try:
+        _run(Guard(Service(served, stale_after, log), allowed_hosts(host, port, names)), host, port)
+    finally:
+        following.stop()
+        if log is not None:
+            log.close()
+
+
+def _served(models: tuple[str, ...], alias: str) -> list[Served]:
+    from pipelines.serving.models import Served
+
+    served = []
+    for spec in models:
+        name, _, stated = spec.partition("@")
+        if not name.startswith("runtime-"):
+            raise InputError(f"{spec}: is not the name of a runtime model, such as runtime-kth-sp2 or runtime-kth-sp2@challenger")
+        served.append(Served(check_name(name, "registry"), stated or alias))
+    if len({each.name for each in served}) < len(served):
+        raise InputError("a model is named twice: another alias of it needs another process")
+    return served
+
+
+def _tell(served: Served, loaded: bool) -> None:
+    """Say on standard error what answers now, and what is wrong."""
+    at = f"{served.name}@{served.alias}"
+    if loaded and served.now is not None:
+        note(f"{at}: version {served.now.number} answers ({served.now.predictor.method.name})")
+    elif served.problem:
+        note(
+            f"{at}: {'version ' + served.now.number + ' goes on answering' if served.now else 'does not answer yet'}: {served.problem}"
+        )
+    else:
+        note(f"{at}: the registry answers again")
+
+
+def _run(app: Callable, host: str, port: int) -> None:
+    """Serve until SIGTERM or Ctrl-C."""
+    import gc
+    import signal
+    import sys
+
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list | None = None) -> None:
+            await super().startup(sockets)
+            note(f"http://{host}:{port}: POST /predict, GET /health")
+
+    signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises it once more when it has ended
+    sys.setswitchinterval(0.0005)  # the thread that loads versions holds the answering one up by no more
+    gc.collect()
+    gc.freeze()  # what is imported and loaded by now stays; passes over it would take a tenth of a second
+    config = uvicorn.Config(
+        app,
+        host,
+        port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=ENDS_S,
+    )
+    Server(config).run()

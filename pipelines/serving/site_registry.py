@@ -1,0 +1,76 @@
+"""The site's MLflow registry as a service asks it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from features.errors import InputError
+from models.packed.runtime_predictor import RuntimePredictor
+from models.packed.site_names import check_key
+from pipelines.storage.registry import tracking
+from pipelines.storage.remote import shown
+
+if TYPE_CHECKING:
+    from models.registry.tracking import Tracking
+
+_SQLITE = "sqlite:///"
+
+
+class SiteRegistry:
+    """The site's registry, opened when it is first asked.
+
+    It is that of :func:`pipelines.storage.registry.tracking`. A server that does not answer is given up after seconds, not after
+    MLflow's minutes of retries. A database file that is gone is told, and not made anew.
+    """
+
+    def __init__(self) -> None:
+        for name, value in (("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1"), ("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")):
+            os.environ.setdefault(name, value)
+        self._store: Tracking | None = None
+        self._file: tuple[int, int] | None = None
+
+    def version(self, name: str, alias: str) -> str:
+        """Return the number of the version at ``alias``, empty if there is none."""
+        from mlflow.exceptions import MlflowException
+
+        from models.registry.registration import version_at
+
+        store = self._opened()
+        try:
+            found = version_at(store, name, alias)
+        except (MlflowException, OSError) as error:
+            raise InputError(
+                f"registry {shown(store.uri)}: {shown((str(error).strip() or type(error).__name__).splitlines()[0])}"
+            ) from error
+        return str(found.version) if found is not None else ""
+
+    def load(self, name: str, number: str) -> RuntimePredictor:
+        """Load a version; InputError too for names that are hashed with another key, or none set."""
+        from models.registry.runtime_registration import load
+
+        predictor = load(self._opened(), name, number)
+        check_key(predictor.hashed_with, f"version {number} of {name}", required=True)
+        return predictor
+
+    def _opened(self) -> Tracking:
+        if self._store is not None and self._store.uri.startswith(_SQLITE):
+            now = _identity(Path(self._store.uri.removeprefix(_SQLITE)))
+            if now is None:
+                raise InputError(f"registry {self._store.uri}: its file is gone")
+            if now != self._file:  # restored from a backup, say
+                self._store = None
+        if self._store is None:
+            self._store = tracking()
+            if self._store.uri.startswith(_SQLITE):
+                self._file = _identity(Path(self._store.uri.removeprefix(_SQLITE)))
+        return self._store
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
