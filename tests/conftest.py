@@ -96,6 +96,15 @@ def unlaid_pictures() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def undrawn_pictures() -> Iterator[None]:
+    """Draw no pictures: for modules whose nights are those of others, but for what goes wrong."""
+    from tests.support.pictures import undrawn
+
+    with undrawn():
+        yield
+
+
 def pytest_collection_finish() -> None:
     """Leave what is imported by now out of the collector's passes: it stays, and each pass over it is long."""
     if "models.registry.tracking" in sys.modules:

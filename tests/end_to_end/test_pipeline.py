@@ -11,9 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
+import mlflow
 import numpy as np
 import pandas as pd
 import pytest
+from dagster._core.storage.defs_state.base import set_defs_state_storage
 from mlflow import MlflowClient
 
 from features.errors import InputError
@@ -28,8 +30,9 @@ from pipelines.workflows.simulated_model import simulated_model
 from pipelines.workflows.split import Split
 from pipelines.workflows.stages import read_history
 from sim import simulate
+from tests.support import command
 from tests.support.modes import open_to_others
-from tests.support.process import python
+from tests.support.pictures import undrawn
 
 CATALOGUE = """
 [traces.small]
@@ -37,24 +40,34 @@ title = "a small generated workload"
 format = "generated"
 options = { jobs = 1500, procs = 64, users = 20, load = 0.7, seed = 3 }
 """
+ELSEWHERE = ("DAGSTER_HOME", "MLFLOW_TRACKING_URI")
 
 
 def environment(home: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in ("DAGSTER_HOME", "MLFLOW_TRACKING_URI")}
+    kept = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
     return {**kept, "QUEUECAST_HOME": str(home)}
 
 
 def queuecast(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return python(["-m", "pipelines", *arguments], env=environment(cwd / "home"), cwd=cwd, timeout=400)
+    """Run a command in this process, as one of a site without a server, and leave MLflow and Dagster pointing to where they did."""
+    before = mlflow.get_tracking_uri()
+    with pytest.MonkeyPatch.context() as patch, set_defs_state_storage(None):
+        patch.setattr("models.registry.tracking._SITE", None)
+        for name in ELSEWHERE:
+            patch.delenv(name, raising=False)
+        try:
+            return command.queuecast(*arguments, home=cwd / "home", cwd=cwd)
+        finally:
+            mlflow.set_tracking_uri(before)
 
 
 @pytest.fixture(scope="session")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
     directory = tmp_path_factory.mktemp("run")
     (directory / "queuecast.toml").write_text(CATALOGUE)
-    command = [sys.executable, "-m", "pipelines", "run", "--trace", "small"]  # as it is started
+    asked = [sys.executable, "-m", "pipelines", "run", "--trace", "small"]  # as it is started
     env = environment(directory / "home")
-    return directory, subprocess.run(command, capture_output=True, text=True, env=env, cwd=directory, timeout=400, check=False)
+    return directory, subprocess.run(asked, capture_output=True, text=True, env=env, cwd=directory, timeout=400, check=False)
 
 
 def test_what_a_run_leaves_is_the_users_alone(ran: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
@@ -287,7 +300,8 @@ def test_a_version_damaged_in_the_registry_fails_the_run_that_would_simulate_it_
 def test_same_seed_same_tables(ran: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
     directory, _ = ran
     (tmp_path / "queuecast.toml").write_text(CATALOGUE)
-    assert queuecast("run", "--trace", "small", cwd=tmp_path).returncode == 0
+    with undrawn():
+        assert queuecast("run", "--trace", "small", cwd=tmp_path).returncode == 0
     for table in ("jobs", "rejected_jobs", "user_history", "schedules", "prediction_quality", "comparison"):
         first, _ = Lake(directory / "home" / "lake").read(table, "small")
         second, _ = Lake(tmp_path / "home" / "lake").read(table, "small")

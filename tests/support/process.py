@@ -23,6 +23,8 @@ LIBRARIES = (
     "mlflow.pyfunc",
     "numba",
     "pyarrow.parquet",
+    "sklearn.ensemble",
+    "tests.support.preloaded",
 )
 """What the process has imported that the others are forked from; it starts no thread."""
 _HOUSE = Path(__file__).parents[2]

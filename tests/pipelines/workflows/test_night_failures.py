@@ -30,7 +30,7 @@ from pipelines.workflows.nights import night, tell_failure
 from tests.support.arriving import CHANGE_DAY, contents, source
 from tests.support.process import python
 
-pytestmark = pytest.mark.usefixtures("unlaid_pictures")
+pytestmark = pytest.mark.usefixtures("undrawn_pictures")
 FIRST = CHANGE_DAY - 3
 TRAINED: Models = {}
 """What nights of this module trained, on accounting that all of them have: for the next ones, as a replay remembers it."""
@@ -220,6 +220,7 @@ from models.registry import registration
 from pipelines.storage import versions
 from pipelines.workflows import night_stages
 from tests.pipelines.workflows.test_night_failures import do, source
+from tests.support.pictures import undrawn
 module, name, after = sys.argv[2:5]
 owner = {"registration": registration, "stages": night_stages, "Versions": versions.Versions}[module]
 real = getattr(owner, name)
@@ -232,7 +233,8 @@ def dies(*arguments, **keywords):
     return real(*arguments, **keywords)
 if int(after) >= 0:
     setattr(owner, name, dies)
-do(Path(sys.argv[1]), source(jobs=2100), 1)
+with undrawn():
+    do(Path(sys.argv[1]), source(jobs=2100), 1)
 """
 
 

@@ -23,7 +23,7 @@ from pipelines.storage.registry import tracking as site
 from tests.support.arriving import contents, source
 from tests.support.process import python
 
-pytestmark = pytest.mark.usefixtures("unlaid_pictures")
+pytestmark = pytest.mark.usefixtures("undrawn_pictures")
 SUBJECT, DAY = "runtime-arriving", 21
 LESS = {"schedules": {"config": {"schedulers": ["EASY"], "predictors": ["requested"]}}}
 
@@ -80,11 +80,12 @@ from pathlib import Path
 import dagster as dg
 from pipelines.assets import nights
 from tests.pipelines.workflows.test_night_graph import Home
+from tests.support.pictures import undrawn
 real = nights.night_stage
 def dies(versions, draft, label, stage):
     return os.kill(os.getpid(), signal.SIGKILL) if stage == sys.argv[3] else real(versions, draft, label, stage)
 nights.night_stage = dies
-with dg.DagsterInstance.ephemeral() as instance:
+with dg.DagsterInstance.ephemeral() as instance, undrawn():
     Home(Path(sys.argv[1]), instance).do("nightly", int(sys.argv[2]))
 """
 
