@@ -30,14 +30,20 @@ def command(mend: bool, given: Path | None, as_json: bool) -> None:
     """
     from pipelines.storage.home import home, trusted_home
     from pipelines.storage.registry import tracking
+    from pipelines.storage.remote import is_remote
     from pipelines.workflows.doctor import Finding, examine, repair
+    from pipelines.workflows.doctor_site import reached
 
     place = trusted_home(given.absolute()) if given is not None else home()
     connect = tracking if given is None else partial(tracking, f"sqlite:///{place / 'mlflow.db'}")
-    if not place.is_dir():
+    answering, left = reached(place) if given is None else ([], [])
+    for line in answering:
+        note(line)
+    if not is_remote(place) and not place.is_dir():
         raise InputError(f"{place}: there is no home directory here; $QUEUECAST_HOME or --home names another")
     repaired: list[Finding] = []
-    left = repair(place, connect, repaired.append) if mend else examine(place, connect)
+    if not left:
+        left = repair(place, connect, repaired.append) if mend else examine(place, connect)
     if as_json:
         for finding in (*repaired, *left):
             stated = {name: getattr(finding, name) for name in ("part", "where", "what", "mend")}

@@ -23,7 +23,7 @@ from pipelines.ingest.source import Source
 from pipelines.sources.recorded import Recorded, checksums, recorded
 from pipelines.sources.settings import read_settings
 from pipelines.storage.home import archive, home
-from pipelines.storage.remote import is_remote
+from pipelines.storage.remote import is_remote, there
 from pipelines.storage.site import settings_file, site_table
 
 PACKAGED = Path(__file__).with_name("catalogue.toml")
@@ -104,7 +104,7 @@ def load_catalogue() -> dict[str, Entry]:
     entries = read_catalogue(PACKAGED)
     if (site := settings_file()) is not None:
         entries |= read_catalogue(site)
-    if remembered().is_file():
+    if there(remembered()):
         entries |= read_catalogue(remembered())
     known = recorded()
     return {name: _with_recorded(entry, known.get(entry.place)) for name, entry in entries.items()}

@@ -97,6 +97,17 @@ def told(place: Path) -> Iterator[None]:
         raise
 
 
+def there(place: Path) -> bool:
+    """Tell whether a file or object is there.
+
+    Raises InputError for a store that does not answer, where ``is_file`` would say no.
+    """
+    if not is_remote(place):
+        return place.is_file()
+    with told(place):
+        return place.exists()
+
+
 def put(place: Path, content: bytes, instead_of: Seen | None = None) -> Seen:
     """Put an object whole, on condition that it still is what was read before, if given; return what it holds now.
 

@@ -25,10 +25,15 @@ from filelock import FileLock, Timeout
 from features.errors import InputError
 from pipelines.sources.systems import systems
 from pipelines.storage.atomic import being_written, moved, removed
+from pipelines.storage.counters_parts import PartFile
 from pipelines.storage.counters_store import CountersStore
+from pipelines.storage.home import LAKE, local_home
+from pipelines.storage.home import home as site_home
 from pipelines.storage.lake import Lake
+from pipelines.storage.locks import Busy, held
 from pipelines.storage.permissions import TRUSTED, umask
 from pipelines.storage.publishing import NIGHT, alone, lock_of
+from pipelines.storage.remote import is_remote, there
 from pipelines.storage.versions import PAGES, Draft, Version, Versions
 from pipelines.workflows.doctor_registry import (
     BY_HAND,
@@ -51,10 +56,14 @@ _AGED_S = 3600.0
 
 
 def examine(home: Path, connect: Callable[[], Tracking]) -> list[Finding]:
-    """Return everything found wrong in ``home``; ``connect`` opens its registry."""
-    found = [*_databases(home), *_settings(home)]
+    """Return everything found wrong in ``home``; ``connect`` opens its registry.
+
+    Where it is what machines share, this machine's own home directory is looked at, too.
+    """
+    own = _own(home)
+    found = [*_databases(own), *_settings(home)]
     store = None
-    if not any(each.part == "registry" for each in found) and _has_registry(home):
+    if not any(each.part == "registry" for each in found) and _has_registry(own):
         try:
             store = connect()
         except InputError as error:
@@ -64,7 +73,16 @@ def examine(home: Path, connect: Callable[[], Tracking]) -> list[Finding]:
         found += [replace(each, repair=partial(_still, home, subject, store, each)) if each.repair else each for each in of_it]
     if store is not None:
         found += runs_of_the_registry(home, store)
-    return [*found, *runs_of_dagster(home), *_counters(home), *_leftovers(home), *_permissions(home)]
+    found += [*runs_of_dagster(home), *_counters(home)]
+    for each in [own] + [home] * (home != own and not is_remote(home)):
+        found += [*_leftovers(each), *_permissions(each)]
+    return found
+
+
+def _own(home: Path) -> Path:
+    """Return this machine's home directory where ``home`` is the site's shared place, else ``home``."""
+    shared = bool(os.environ.get(LAKE)) and str(home) == str(site_home())
+    return local_home() if shared else home
 
 
 def repair(home: Path, connect: Callable[[], Tracking], tell: Callable[[Finding], object]) -> list[Finding]:
@@ -105,8 +123,8 @@ def _still(home: Path, subject: str, store: Tracking | None, finding: Finding) -
     return bool(_at_rest(home, subject, mend))
 
 
-def _has_registry(home: Path) -> bool:
-    return (home / "mlflow.db").exists() or bool(os.environ.get("MLFLOW_TRACKING_URI"))
+def _has_registry(own: Path) -> bool:
+    return (own / "mlflow.db").exists() or bool(os.environ.get("MLFLOW_TRACKING_URI"))
 
 
 # the databases and settings
@@ -208,7 +226,7 @@ def _broken(versions: Versions, subject: str, current: Version, before: Version)
 
 def _whole(path: Path) -> bool:
     """Tell whether a file is there and, where it is named by its content, has it."""
-    if not path.is_file():
+    if not there(path):
         return False
     if len(path.stem) != 16 or set(path.stem) - set("0123456789abcdef"):
         return True
@@ -217,7 +235,7 @@ def _whole(path: Path) -> bool:
 
 
 def _same(one: Path, other: Path) -> bool:
-    return one.is_file() and one.read_bytes() == other.read_bytes()
+    return there(one) and one.read_bytes() == other.read_bytes()
 
 
 def _drafts(home: Path, versions: Versions, subject: str) -> Iterator[Finding]:
@@ -242,9 +260,6 @@ def _dead(home: Path, draft: Draft, versions: Versions) -> bool:
 
 
 def _counters(home: Path) -> Iterator[Finding]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     for root in sorted((home / "lake" / "counters").glob("*")):
         if not root.is_dir():
             continue
@@ -256,14 +271,15 @@ def _counters(home: Path) -> Iterator[Finding]:
         bad = []
         for part in (part for sampler in store.samplers for part in store.parts(sampler)):
             try:
-                if pq.read_metadata(store.path(part)).num_rows != part.rows:
+                if (file := PartFile(store.path(part), part)).metadata.num_rows != part.rows:
                     bad.append(part.file)
-            except (OSError, pa.ArrowException):
+                file.close()
+            except InputError:
                 bad.append(part.file)
         if bad:
             mend = f"{BY_HAND}: restore them from a backup, or remove {root} and ingest again"
             yield Finding("counters", root.name, f"{len(bad):,} parts of the ledger missing or damaged: {', '.join(bad[:3])}", mend)
-        if (left := store.remains()) and _free(root / ".lock"):
+        if (left := store.remains()) and _unheld(root / ".lock"):
             what = f"{len(left):,} files that the ledger does not name: {_some(left, home)}"
             yield Finding("counters", root.name, what, "remove them", partial(_sweep, home, root.name))
 
@@ -309,6 +325,14 @@ def _clear(path: Path) -> None:
         shutil.rmtree(path)
     else:
         removed(path)
+
+
+def _unheld(place: Path) -> bool:
+    try:
+        with held(place, 0):
+            return True
+    except Busy:
+        return False
 
 
 def _free(lock: Path) -> bool:

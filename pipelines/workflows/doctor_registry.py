@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from features.errors import InputError
+from pipelines.storage.database import DATABASE
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import aliases_of, alone, finish, lock_of
 from pipelines.storage.versions import Version, Versions
@@ -206,9 +207,12 @@ def _instance(home: Path) -> DagsterInstance | None:
     import dagster as dg
 
     from pipelines.storage.home import home as site
+    from pipelines.storage.home import local_home
     from pipelines.storage.instance import instance
 
-    ready, ours = (home / "dagster" / ".ready").exists(), home.resolve() == site().resolve()
-    if ours and (ready or os.environ.get("DAGSTER_HOME")):
+    ours = home.resolve() == site().resolve()
+    own = local_home() if ours else home
+    ready = (own / "dagster" / ".ready").exists()
+    if ours and (ready or os.environ.get("DAGSTER_HOME") or os.environ.get(DATABASE)):
         return instance()
-    return dg.DagsterInstance.from_config(str(home / "dagster")) if ready else None
+    return dg.DagsterInstance.from_config(str(own / "dagster")) if ready else None

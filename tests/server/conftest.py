@@ -19,7 +19,7 @@ SUBJECT = "runtime-arriving"
 @pytest.fixture(scope="session")
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     """A site with PostgreSQL, an object store and MLflow, and the accounting of 25 days."""
-    root = Path(tempfile.mkdtemp(prefix="queuecast-server-"))
+    root = Path(tempfile.mkdtemp(prefix="queuecast-server-", dir="/tmp"))  # not the tests' own place, which is its user's alone
     root.chmod(0o711)  # PostgreSQL is another user's process
     made = Site(root)
     request.config.stash[_TIMES] = made.times

@@ -18,12 +18,14 @@ class FaultyProxy:
     """Pass requests on to ``target`` (host, port), from a port of the loopback interface.
 
     ``fault`` is "" for none, "503" (answered by the proxy itself), "slow" (each answer ``delay_s`` late), "reset" (the connection is
-    cut before the answer) or "half" (cut in the middle of it). ``only`` is a text that a faulty request's method and path have.
+    cut before the answer) or "half" (cut in the middle of it). ``only`` is a text that a faulty request's method and path have. ``put``
+    are the paths of what was put.
     """
 
     def __init__(self, target: tuple[str, int]) -> None:
         self.target, self.fault, self.only, self.delay_s = target, "", "", 1.0
         self.requests, self.faults, self.received, self.sent = 0, 0, 0, 0
+        self.put: list[str] = []
         proxy = self
 
         class Handler(_Handler):
@@ -48,6 +50,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = self._body()
         proxy, fault = self.faulty, self.faulty.fault
         proxy.requests += 1
+        if self.command == "PUT":
+            proxy.put.append(self.path)
         if proxy.only not in f"{self.command} {self.path}":
             fault = ""
         proxy.faults += bool(fault)

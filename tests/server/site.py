@@ -6,13 +6,14 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tests.server.faulty import FaultyProxy
 from tests.server.services import HOUSE, LOOPBACK, Service, answers, free_port, listens, module, postgres
@@ -31,6 +32,23 @@ SECRETS = {
 WAIT_S = 90
 """The site's max wait, longer than any restart here takes."""
 _KEPT = ("PATH", "LANG", "NUMBA_CACHE_DIR", "TZ", "SSL_CERT_FILE")
+
+
+@dataclass
+class Running:
+    """A command under way: its process, and the file with what it says."""
+
+    process: subprocess.Popen[bytes]
+    said: IO[str]
+
+    def text(self) -> str:
+        """Return what it has said."""
+        self.said.seek(0)
+        return self.said.read()
+
+    def ended(self, within_s: float = 600) -> int:
+        """Return its exit code."""
+        return self.process.wait(within_s)
 
 
 @dataclass
@@ -53,7 +71,8 @@ class Site:
     def machine(self, name: str, **more: str) -> dict[str, str]:
         """Return the environment of a machine of the site: a home of its own, the site's settings file, and secrets."""
         home = self.root / "machines" / name
-        home.mkdir(parents=True, exist_ok=True)
+        home.parent.mkdir(exist_ok=True)
+        home.mkdir(mode=0o700, exist_ok=True)
         return {
             **self.clean(),
             **self.store(),
@@ -174,6 +193,29 @@ class Site:
         with (self.root / "commands.log").open("a") as log:
             log.write(f"$ queuecast {' '.join(arguments)}\n{done.stdout}{done.stderr}exit {done.returncode}\n")
         return done
+
+    @contextmanager
+    def under_way(self, *arguments: str, env: Mapping[str, str] | None = None) -> Iterator[Running]:
+        """Start a command and yield it once it has put a table into the lake; it is killed if it outlives the body."""
+        place = self.root / "desk"
+        place.mkdir(parents=True, exist_ok=True)
+        assert self.proxy is not None
+        before = len(self.proxy.put)
+        with tempfile.TemporaryFile("w+") as said:
+            process = subprocess.Popen(
+                self.command(*arguments), env=dict(env or self.machine("desk")), cwd=place, stdout=said, stderr=subprocess.STDOUT
+            )
+            running = Running(process, said)
+            try:
+                while not any("/lake/" in path and path.endswith(".parquet") for path in self.proxy.put[before:]):
+                    assert process.poll() is None, running.text()
+                    time.sleep(0.05)
+                yield running
+            finally:
+                process.kill()
+                process.wait()
+                with (self.root / "commands.log").open("a") as log:
+                    log.write(f"$ queuecast {' '.join(arguments)}\n{running.text()}exit {process.returncode}\n")
 
     def python(self, code: str, *, env: Mapping[str, str] | None = None, cwd: Path | None = None, within_s: float = 300) -> str:
         """Return what a program prints, run on a machine; AssertionError with its words if it fails."""

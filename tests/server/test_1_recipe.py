@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import shutil
+import subprocess
 import time
 from pathlib import Path
+
+import pandas as pd
+import pytest
 
 from tests.server.conftest import LESS, SUBJECT
 from tests.server.site import Site
@@ -94,9 +101,9 @@ def test_consumers_of_the_registry(site: Site, tmp_path: Path) -> None:
     (tmp_path / "jobs.csv").write_text(
         "user,procs,requested_s,submit_time\nuser03,4,3600,2023-12-09 10:00\nuser77,1,600,2023-12-09 11:00\n"
     )
-    asked = site.queuecast("predict", "--model", SUBJECT, "jobs.csv", "--json", env=site.machine("submit-host"), cwd=tmp_path)
+    asked = site.queuecast("predict", "--model", SUBJECT, "jobs.csv", env=site.machine("submit-host"), cwd=tmp_path)
     assert asked.returncode == 0, asked.stderr
-    answers = [json.loads(line)["predicted_s"] for line in asked.stdout.splitlines()]
+    answers = pd.read_csv(io.StringIO(asked.stdout))["predicted_s"].tolist()
     plain = """
 import json, mlflow, pandas as pd
 model = mlflow.pyfunc.load_model("models:/runtime-arriving@champion")
@@ -113,3 +120,55 @@ print(json.dumps(model.predict(jobs)["predicted_s"].tolist()))
     said = site.python(plain, env=env, cwd=tmp_path)
     assert json.loads(said.splitlines()[-1]) == answers
     assert all(1 <= each <= 3600 for each in answers)
+
+
+def test_a_campaign_on_a_dask_cluster(site: Site) -> None:
+    site.start_dask()
+    asked = [
+        "campaign",
+        str(site.root / "arriving.parquet"),
+        "--windows",
+        "weeks",
+        "--scheduler",
+        "EASY",
+        "--scheduler",
+        "EASY-SJBF",
+    ]
+    asked += ["--predictor", "requested", "--predictor", "last2", "--correction", "requested"]
+    tables = []
+    for name, place in (("threads", ""), ("cluster", f"tcp://127.0.0.1:{site.ports['dask']}")):
+        out = site.root / "desk" / f"{name}.parquet"
+        done = site.queuecast(*asked, "--out", str(out), "--on", place)
+        assert done.returncode == 0, done.stderr
+        tables.append(pd.read_parquet(out).drop(columns="simulate_s"))
+    assert len(tables[0]) >= 8
+    pd.testing.assert_frame_equal(*tables, check_exact=True)
+    worked = [(site.root / name / f"{name}.log").read_text() for name in ("worker-0", "worker-1")]
+    assert all("Registered to" in log for log in worked)
+
+
+def test_the_doctor_says_what_is_reached_and_finds_nothing(site: Site) -> None:
+    done = site.queuecast("doctor")
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = done.stderr.splitlines()
+    assert [line.partition(": ")[0] for line in said[:3]] == ["lake", "database", "registry"]
+    assert f"PostgreSQL database queuecast at 127.0.0.1:{site.ports['postgres']}: PostgreSQL " in said[1]
+    assert said[-1] == "s3://site/home: 0 found"
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium here: the page was not looked at")
+def test_the_page_of_the_web_server_in_a_browser(site: Site) -> None:
+    picture = Path(os.environ.get("QUEUECAST_SCREENSHOT", site.root / "ui.png"))
+    address = f"http://127.0.0.1:{site.ports['web']}/runs"
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={site.root / 'browser'}", "--window-size=1400,900"]
+    text = subprocess.run(
+        ["chromium", *options, "--virtual-time-budget=20000", f"--screenshot={picture}", "--dump-dom", address],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        env=site.clean(),
+        check=False,
+    ).stdout
+    assert "full_run" in text
+    assert "2023-12-08|arriving" in text or "nightly" in text or "Success" in text
+    assert picture.stat().st_size > 20_000

@@ -1,0 +1,64 @@
+"""No secret of the site stands in anything that was written: homes, logs, the object store, the databases."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from tests.server.services import LOOPBACK, programs_of_postgres
+from tests.server.site import BUCKET, SECRETS, Site
+
+
+def written(site: Site) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of every file, object and database of the site."""
+    for folder, _, files in os.walk(site.root):
+        for name in files:
+            path = Path(folder) / name
+            if path.is_file():
+                yield str(path.relative_to(site.root)), path.read_bytes()
+    import boto3
+
+    keys = {"aws_access_key_id": "site", "aws_secret_access_key": "any", "region_name": "us-east-1"}
+    store = boto3.client("s3", endpoint_url=f"http://{LOOPBACK}:{site.ports['s3']}", **keys)
+    for page in store.get_paginator("list_objects_v2").paginate(Bucket=BUCKET):
+        for each in page.get("Contents", []):
+            yield f"s3://{BUCKET}/{each['Key']}", store.get_object(Bucket=BUCKET, Key=each["Key"])["Body"].read()
+    for name in ("queuecast", "mlflow"):
+        command = [str(programs_of_postgres() / "pg_dump"), "-h", LOOPBACK, "-p", str(site.ports["postgres"]), "-U", name, name]
+        dump = subprocess.run(
+            command, env={**site.clean(), "PGPASSWORD": SECRETS[name]}, capture_output=True, check=True, timeout=120
+        )
+        yield f"database {name}", dump.stdout
+
+
+def opened(content: bytes) -> bytes:
+    """Return what can be read in packed content, too."""
+    if content[:4] == b"PAR1":
+        table = pq.read_table(io.BytesIO(content))
+        return content + repr(table.to_pydict()).encode() + repr(table.schema.metadata).encode()
+    return content + gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+
+
+def test_nothing_that_was_written_has_a_secret(site: Site) -> None:
+    failed = site.queuecast(
+        "run",
+        "--trace",
+        str(site.root / "arriving.parquet"),
+        env=site.machine("desk", MLFLOW_TRACKING_URI="http://127.0.0.1:9", QUEUECAST_WAIT_S="1"),
+    )
+    assert failed.returncode == 2
+    secrets = [secret.encode() for secret in SECRETS.values()]
+    looked_at, found = 0, []
+    for name, content in written(site):
+        looked_at += 1
+        found += [f"{name}: {secret.decode()}" for secret in secrets if secret in opened(content)]
+    assert looked_at > 100
+    assert found == []
+    commands = [Path(f"/proc/{each.process.pid}/cmdline").read_bytes() for each in site.services.values() if each.process]
+    assert not [line for line in commands for secret in secrets if secret in line]
