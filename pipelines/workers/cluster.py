@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 TASK_S = 1.0
 """Seconds that a task should take."""
+TASKS_PER_S = 200
+"""Max tasks a second, half of what a scheduler and this process were seen to manage: with more threads, tasks are longer."""
 AHEAD = 2
 """Tasks that each thread of a worker has been given, the one it computes among them."""
 _GROWTH = 4
@@ -56,7 +58,7 @@ class _Pace:
         """Return the pieces of the next task, with ``left`` to give out; the last ones are shared among all ``threads``."""
         if self.piece_s is None:
             return 1
-        wanted = int(min(TASK_S / max(self.piece_s, 1e-9), self.largest * _GROWTH))
+        wanted = int(min(max(TASK_S, threads / TASKS_PER_S) / max(self.piece_s, 1e-9), self.largest * _GROWTH))
         made = max(1, min(wanted, left // (AHEAD * max(threads, 1))))
         self.largest = max(self.largest, made)
         return made

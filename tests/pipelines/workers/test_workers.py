@@ -196,5 +196,7 @@ def test_tasks_grow_to_a_second_and_shrink_for_the_last_pieces() -> None:
     pace.seen(1, 0.01)
     assert [pace.size(10_000, 2) for _ in range(4)] == [4, 16, 64, 100]
     assert [pace.size(left, 2) for left in (40, 8, 3)] == [10, 2, 1]
+    assert pace.size(10**9, 1000) == 400
+    assert pace.size(10**9, 1000) == 500  # five seconds: a scheduler gives out so many tasks a second
     pace.seen(100, 200.0)
     assert pace.size(10_000, 2) == 1
