@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 KERNELS := $(VENV)/.kernels
+# half of the lock's packages: their downloads and files keep one process waiting, so two do it at once
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r
 # a module's tests on one worker, which makes their fixture once; in the tree's order, so that no long module is left for the end
 WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 
@@ -58,7 +60,8 @@ $(READY): requirements.lock pyproject.toml
 	  || { echo "Queuecast needs Python 3.11 to 3.13; say which with make PYTHON=..."; exit 1; }
 	@echo "setting up $(VENV) (about a minute and a half, once)"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements.lock
+	@awk 'BEGIN {part = 0} /^[A-Za-z0-9]/ {part = !part} {print > ("$(VENV)/lock." part)}' requirements.lock
+	@$(INSTALL) $(VENV)/lock.0 & half=$$!; $(INSTALL) $(VENV)/lock.1; second=$$?; wait $$half && exit $$second
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m pip check --disable-pip-version-check
 	@$(BIN)/python -m compileall -q -j 0 -x /tests/ $(VENV)/lib pipelines features models sim || true
