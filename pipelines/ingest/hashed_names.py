@@ -34,6 +34,8 @@ def with_hashed_names(trace: Trace) -> Trace:
     jobs = trace.jobs.copy(deep=False)
     for name in NAMES:
         column = jobs[name].cat
+        if not len(column.categories):  # Arrow would lose that it is text
+            continue
         codes, kept = pd.factorize(pd.Index([hashed(text, key) for text in column.categories], dtype="str"))
         if len(kept) == len(codes):
             jobs[name] = column.rename_categories(list(kept))
