@@ -32,6 +32,7 @@ _COMMANDS = {
     "nights": "replay a trace night by night: retrain, judge, promote or refresh, report",
     "variability": "performance variability: counters, control runs, models",
     "doctor": "say what kills and damage left in the home directory, and mend it",
+    "lake": "say what lies in the lake, collect what nothing names any more, copy its pages",
     "ui": "start the web server on what was materialised",
 }
 

@@ -84,9 +84,9 @@ def seen(path: Path) -> Seen:
 
 
 def write(path: Path, content: str | bytes, instead_of: Seen | None = None) -> Seen:
-    """Replace the file at ``path``, as :func:`replacing` does; text is UTF-8. Return what it holds now.
+    """Replace the file at ``path``, as :func:`replacing` does; return what it holds now.
 
-    An object that is no longer what was ``instead_of`` which it is written stays, and Overtaken is raised. In a directory a lock
+    Text is UTF-8. An object that is no longer what was ``instead_of`` which it is written stays, and Overtaken is raised. In a directory a lock
     must see to that.
     """
     content = content.encode() if isinstance(content, str) else content
@@ -115,7 +115,7 @@ def append(path: Path, line: str) -> None:
 
 
 def until_written(change: Callable[[], Result], attempts: int = 10) -> Result:
-    """Return the result of ``change``, which reads and writes a place, done again where another process overtook it."""
+    """Return the result of ``change``, done again where another process overtook it."""
     for _ in range(attempts - 1):
         with suppress(remote.Overtaken):
             return change()

@@ -1,11 +1,11 @@
-"""Changes of the counters: parts staged on this machine's disk, adopted with what the ledger says of them, and committed at once."""
+"""Changes of the counters: parts staged on this machine, adopted, and committed at once."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -41,8 +41,8 @@ class Sampler:
 class Change:
     """Parts on their way in: staged, then adopted or discarded; committed at once."""
 
-    def __init__(self, store: CountersStore, staging: Path) -> None:
-        self.store, self._staging = store, staging
+    def __init__(self, store: CountersStore, staging: Path, still_locked: Callable[[], None]) -> None:
+        self.store, self._staging, self._still_locked = store, staging, still_locked
         self._added: dict[str, Part] = {}
         self._gone: list[Part] = []
         self._changed = False
@@ -118,6 +118,7 @@ class Change:
         for name in taken:
             del self._added[name]
         gone = [part.file for part in self._gone]
+        self._still_locked()
         self.store._save(gone)
         self.store.place.drop(gone)
         self._gone, self._changed = [], False

@@ -1,4 +1,4 @@
-"""Parts of counters opened for reading: in a directory as files, at an object store by ranges.
+"""Parts of counters opened for reading: files whole, objects by ranges.
 
 Of an object its footer is read first, once a process, and then the column chunks asked for: neighbours come in one request, and no
 more than half of what is read lies between them.
@@ -48,7 +48,7 @@ class PartFile:
         self.names: list[str] = self._file.schema_arrow.names
 
     def spans(self, group: int, column: str) -> Any:
-        """Return the statistics of a column in a row group, with ``min`` and ``max``; None if there are none."""
+        """Return the statistics of a column in a row group, None without ``min`` and ``max``."""
         found = self.metadata.row_group(group).column(self.names.index(column)).statistics
         return found if found is not None and found.has_min_max else None
 
@@ -71,6 +71,14 @@ def read_part(place: Path, part: Part, columns: Sequence[str]) -> pa.Table:
         return pa.concat_tables([file.read(group, columns) for group in range(file.metadata.num_row_groups)])
     finally:
         file.close()
+
+
+def rows_in(place: Path, part: Part) -> int:
+    """Return the rows of a part by its footer, which is read anew."""
+    _FOOTERS.pop(str(place), None)
+    file = PartFile(place, part)
+    file.close()
+    return int(file.metadata.num_rows)
 
 
 def sizes_of(file: Path) -> tuple[int, int]:

@@ -8,6 +8,7 @@ killed process put and no ledger names stays for as long after it was put, at le
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import re
 import secrets
@@ -33,7 +34,10 @@ _PUTS = 4
 
 
 class Place(Protocol):
-    """Keeper of the parts below one root. ``replaced`` are parts with the Unix times when they were."""
+    """Keeper of the parts below one root.
+
+    ``replaced`` are parts with the Unix times when they were.
+    """
 
     suffix: str
     """What names of new parts end with."""
@@ -42,16 +46,19 @@ class Place(Protocol):
         """Return the local directory for parts that are not yet the store's."""
 
     def remains(self, named: Collection[str], replaced: Mapping[str, float]) -> list[Path]:
-        """Return parts that are neither ``named`` nor to be kept for readers, and unfinished files."""
+        """Return parts neither ``named`` nor to be kept for readers, and unfinished files."""
 
-    def sweep(self, named: Collection[str], replaced: Mapping[str, float]) -> None:
-        """Remove what remains, unless a reader may need it."""
+    def sweep(self, named: Collection[str], replaced: Mapping[str, float], before_s: float = math.inf) -> list[Path]:
+        """Remove what remains and was written before a Unix time; return what is gone."""
 
     def take(self, staged: Path, names: Collection[str]) -> None:
         """Bring staged parts to where the ledger is about to name them."""
 
     def noted(self, names: Collection[str], replaced: Mapping[str, float]) -> dict[str, float]:
-        """Return what the ledger is to note as replaced: of ``replaced`` what is to be kept, and ``names``, now."""
+        """Return what the ledger is to note as replaced.
+
+        It is ``names``, now, and what is still to be kept of ``replaced``.
+        """
 
     def drop(self, names: Iterable[str]) -> None:
         """Remove parts that the ledger has just ceased to name, unless a reader may need them."""
@@ -81,13 +88,14 @@ class _InDirectory:
         parts = [path for path in self.root.glob("*/day=*/part-*.parquet") if str(path.relative_to(self.root)) not in named]
         return [*parts, *self.root.glob(_STAGING), *self.root.glob(".*.tmp")]
 
-    def sweep(self, named: Collection[str], replaced: Mapping[str, float]) -> None:
+    def sweep(self, named: Collection[str], replaced: Mapping[str, float], before_s: float = math.inf) -> list[Path]:
         shutil.rmtree(self.root / _STAGING, ignore_errors=True)
-        remains = self.remains(named, replaced)
+        remains = [path for path in self.remains(named, replaced) if path.stat().st_mtime <= before_s]
         self.drop(str(path.relative_to(self.root)) for path in remains if path.suffix == ".parquet")
         for path in remains:
             if path.suffix == ".tmp":
                 path.unlink()
+        return [path for path in remains if not path.exists()]
 
     def take(self, staged: Path, names: Collection[str]) -> None:
         folders: set[Path] = set()
@@ -143,8 +151,11 @@ class _AtStore:
 
         return [self.root / name for name, held in there.items() if not stays(name, held.modified_s)]
 
-    def sweep(self, named: Collection[str], replaced: Mapping[str, float]) -> None:
-        remote.remove_each(self.remains(named, replaced))
+    def sweep(self, named: Collection[str], replaced: Mapping[str, float], before_s: float = math.inf) -> list[Path]:
+        remains = self.remains(named, replaced)
+        gone = [path for path in remains if before_s == math.inf or remote.modified_s(path) <= before_s]
+        remote.remove_each(gone)
+        return gone
 
     def take(self, staged: Path, names: Collection[str]) -> None:
         def put(name: str) -> None:

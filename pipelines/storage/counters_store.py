@@ -13,8 +13,8 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from pipelines.storage.counters_change import FORMAT, Change, Sampler
 from pipelines.storage.counters_merge import Part, Wanted, merge, schema_of
 from pipelines.storage.counters_places import place_at
 from pipelines.storage.locks import Busy, held
-from pipelines.storage.remote import Overtaken, Seen, is_remote
+from pipelines.storage.remote import Overtaken, Seen, is_remote, modified_s
 
 
 class CountersStore:
@@ -155,24 +155,43 @@ class CountersStore:
 
         Raises InputError while another process changes it.
         """
-        made_folder(self.root)
-        staging = None
-        try:
-            with held(self.root / ".lock", 0):
-                try:
-                    staging = self.place.staging()
+        with self._alone() as still:
+            staging = self.place.staging()
+            try:
+                self.place.sweep(self._named(), self._replaced)
+                yield Change(self, staging, still)
+            finally:
+                if is_remote(self.root):
+                    self._take(self._seen)  # drop uncommitted changes
+                else:
                     self._load()
-                    self.place.sweep(self._named(), self._replaced)
-                    yield Change(self, staging)
-                finally:
-                    if is_remote(self.root):
-                        self._take(self._seen)  # drop uncommitted changes
-                    else:
-                        self._load()
-                    if staging is not None:
-                        shutil.rmtree(staging, ignore_errors=True)
-        except Busy:
-            raise InputError(f"{self.root}: another process is changing these counters") from None
+                shutil.rmtree(staging, ignore_errors=True)
+
+    @contextmanager
+    def _alone(self) -> Iterator[Callable[[], None]]:
+        """Hold the lock of changes and load the ledger; yields a function that raises InputError where the lock was lost."""
+        made_folder(self.root)
+        with ExitStack() as stack:
+            try:
+                still = stack.enter_context(held(self.root / ".lock", 0))
+            except Busy:
+                raise InputError(f"{self.root}: another process is changing these counters") from None
+            self._load()
+            yield still
+
+    def collect(self, before_s: float = math.inf, dry: bool = False) -> list[Path]:
+        """Remove what :meth:`remains` and was written before a Unix time; return it.
+
+        With ``dry`` it is only returned. Raises InputError while another process changes the store.
+        """
+        if dry:
+            return [path for path in self.remains() if modified_s(path) <= before_s]
+        with self._alone():
+            return self.place.sweep(self._named(), self._replaced, before_s)
+
+    def replaced(self) -> set[str]:
+        """Return parts that the ledger notes as replaced, for readers."""
+        return {*self._replaced}
 
     def compact(self, sampler: str, day: str) -> bool:
         """Merge the parts of a day into few that do not overlap, if they are many or deep.

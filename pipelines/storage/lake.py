@@ -16,9 +16,9 @@ from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import COLUMNS, fingerprint, widened
 from features.names import check_name
 from models.packed.site_names import VARIABLE
-from pipelines.storage.atomic import write
+from pipelines.storage.atomic import seen, write
 from pipelines.storage.parquet import metadata_of, read_parquet, write_parquet
-from pipelines.storage.remote import Seen
+from pipelines.storage.remote import Seen, is_remote
 from pipelines.storage.versions import MEND, Version, Versions, subject_of
 
 _CLEAN_FIELDS = (
@@ -124,12 +124,13 @@ class Lake:
     def read(self, table: str, trace: str) -> tuple[pd.DataFrame, dict[str, Any]]:
         """Return a table and its metadata; InputError if it is missing or of another format."""
         path, versioned = self.path(table, trace), bool(subject_of(table, trace))
-        if not path.exists():
+        there = seen(path) if is_remote(path) else None  # one request
+        if not (path.exists() if there is None else there.content is not None):
             if versioned and path.stem != trace:
                 raise InputError(f"{path}: is missing, and the version of {trace} that is read names it; {MEND}")
             raise InputError(f"{path}: not there yet; materialise {table} of {trace} first")
         try:
-            return read_parquet(path, kind=table)
+            return read_parquet(path, kind=table, held=there)
         except InputError as error:
             if "is damaged" not in str(error):
                 raise

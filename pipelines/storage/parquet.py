@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -39,9 +40,10 @@ def write_parquet(
     units: Mapping[str, str] | None = None,
     instead_of: Seen | None = None,
 ) -> None:
-    """Write ``frame`` (without its index) atomically, on condition as :func:`pipelines.storage.atomic.write`.
+    """Write ``frame`` (without its index) atomically.
 
-    ``metadata`` is anything JSON can hold, ``units`` by column. Raises InputError where the disk refuses it.
+    It is on condition as :func:`pipelines.storage.atomic.write`. ``metadata`` is anything JSON can hold, ``units`` by column. Raises
+    InputError where the disk refuses it.
     """
     table = pa.Table.from_pandas(frame, preserve_index=False)
     known = {name: {"unit": unit} for name, unit in (units or {}).items() if unit}
@@ -56,9 +58,12 @@ def write_parquet(
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
-def read_parquet(path: str | Path, *, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the table and metadata given to :func:`write_parquet`, else raise InputError."""
-    with told_of(path), opened(path) as file:
+def read_parquet(path: str | Path, *, kind: str, held: Seen | None = None) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return the table and metadata given to :func:`write_parquet`, else raise InputError.
+
+    ``held`` is what is at ``path``, if it was read already.
+    """
+    with told_of(path), opened(path) if held is None else BytesIO(held.content or b"") as file:
         table = _validated(file)
         text = (table.schema.metadata or {}).get(_KEY)
         stated = None if text is None else json.loads(text)

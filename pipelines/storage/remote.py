@@ -89,7 +89,11 @@ def told(place: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (FileNotFoundError, InputError):
+    except InputError:
+        raise
+    except FileNotFoundError as error:
+        if "bucket" in str(error):
+            raise InputError(f"{place}: {_one_line(error)}: make it, or set QUEUECAST_LAKE to another") from error
         raise
     except Exception as error:
         if isinstance(error, (OSError, TimeoutError)) or is_outage(error):
@@ -109,9 +113,9 @@ def there(place: Path) -> bool:
 
 
 def put(place: Path, content: bytes, instead_of: Seen | None = None) -> Seen:
-    """Put an object whole, on condition that it still is what was read before, if given; return what it holds now.
+    """Put an object whole, if it still is what was read before; return what it holds.
 
-    Raises Overtaken otherwise.
+    Without ``instead_of`` there is no condition. Raises Overtaken otherwise.
     """
     fs: Any = place.fs  # type: ignore[attr-defined]
     condition: dict[str, Any] = {} if instead_of is None or not _conditional(fs) else _condition(instead_of)
@@ -167,7 +171,10 @@ def _written_s(stated: Mapping[str, Any]) -> float:
 
 
 def now_s(place: Path) -> float:
-    """Return the Unix time by the clock that :func:`modified_s` goes by: the store's, where it tells it."""
+    """Return the Unix time by the clock that :func:`modified_s` goes by.
+
+    It is the store's, where that tells it.
+    """
     if not is_remote(place) or not _conditional(place.fs):  # type: ignore[attr-defined]
         return time.time()
     fs: Any = place.fs  # type: ignore[attr-defined]

@@ -35,7 +35,7 @@ from features.errors import InputError
 from features.names import check_name
 from pipelines.storage.atomic import being_made, being_written, made_folder, moved, removed, seen, unfinished, write
 from pipelines.storage.locks import held
-from pipelines.storage.remote import Overtaken, Seen, is_remote, modified_s
+from pipelines.storage.remote import Overtaken, Seen, is_remote, modified_s, now_s
 
 SetAliases = Callable[[Mapping[str, str]], None]
 """Points the registry's aliases at versions, by alias; an empty version takes the alias away."""
@@ -320,7 +320,9 @@ class Versions:
         """
         found = seen(self._pointer)
         self._read(found)
-        return [] if found.content is None else _older(found.content)
+        older = [] if found.content is None else _older(found.content)
+        since = now_s(self.root) - keep_s(self.root) if older else 0.0
+        return [(until, version) for until, version in older if until > since]
 
     def _read(self, found: Seen) -> tuple[Version, Version]:
         if found.content is None:
@@ -357,7 +359,7 @@ class Versions:
         older: list[dict[str, object]] = []
         with suppress(ValueError, KeyError, TypeError):  # a damaged pointer tells of none
             if there is not None and there.content is not None:
-                now = time.time()
+                now = now_s(self.root)
                 _, last = _parsed(there.content)
                 went = [(now, last)] if last.version not in ("", version.version, before.version) else []
                 may = [(until, each) for until, each in went + _older(there.content) if until > now - keep_s(self.root)]
@@ -442,19 +444,34 @@ class Versions:
 
         At an object store those put in the last :func:`keep_s` seconds may still be listed, so they are left out.
         """
+        found = self.loose()
+        if not found or not is_remote(self.root):
+            return [path for path in found if path.is_file() and not being_written(path)]
+        since = now_s(self.root) - keep_s(self.root)
+        return [path for path in found if modified_s(path) < since]
+
+    def loose(self) -> list[Path]:
+        """Return files that no kept version or draft lists, whenever they were written."""
         every: list[Version | Draft] = [*self.kept(), *(each for _, each in self.replaced()), *self.drafts()]
         listed = {self.root / file for each in every for file in each.files.values()}
-        found = [path for path in self._files() if path not in listed]
-        if not is_remote(self.root):
-            return [path for path in found if path.is_file() and not being_written(path)]
-        since = time.time() - keep_s(self.root)
-        return [path for path in found if modified_s(path) < since]
+        return [path for path in self._files() if path not in listed]
+
+    def collect(self, before_s: float, dry: bool = False) -> list[Path]:
+        """Remove the files of :meth:`unlisted` written before a Unix time; return them.
+
+        With ``dry`` they are only returned.
+        """
+        with self._locked():
+            gone = [path for path in self.unlisted() if modified_s(path) <= before_s]
+            for path in () if dry else gone:
+                removed(path)
+        return gone
 
     def _files(self) -> Iterator[Path]:
         """Yield the files of the subject's tables and pages, whatever lists them."""
-        tables = [path for path in _inside(self.root) if subject_of(path.name, self.name) == self.subject]
+        tables = [path for path in inside(self.root) if subject_of(path.name, self.name) == self.subject]
         for folder in [*(table / self.name for table in tables), self.root / "pages" / self.subject]:
-            yield from (path for path in _inside(folder) if _FILE.fullmatch(path.name))
+            yield from (path for path in inside(folder) if _FILE.fullmatch(path.name))
         yield from (path for table in tables if (path := table / f"{self.name}.parquet").exists() and not is_remote(path))
 
     @contextmanager
@@ -463,7 +480,7 @@ class Versions:
             yield check
 
 
-def _inside(folder: Path) -> list[Path]:
+def inside(folder: Path) -> list[Path]:
     """Return what is in a folder, in order; nothing where there is none."""
     try:
         return sorted(folder.iterdir())

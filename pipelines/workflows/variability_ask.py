@@ -72,13 +72,13 @@ def ask(
     :data:`features.monitoring.samplers.PROBES` (seconds waited); without, their features are missing. InputError without a
     champion, and where no counter was sampled in the window before.
     """
-    finish_for_reader(Path(home), store, VARIABILITY.registered(system))
+    finish_for_reader(home, store, VARIABILITY.registered(system))
     champion = registered_classifier(store, VARIABILITY.registered(system))
     model, scope = champion.model, champion.scope
-    lake = Lake(Path(home) / "lake")
+    lake = Lake(home / "lake")
     counters = CountersStore(lake.root, system)
     run = pd.DataFrame({"run_id": [_ASKED], "application": [application], "nodes": [list(nodes)], "start_s": [int(np.ceil(at_s))]})
-    windows = windows_before(counters, run, (scope,), settings_of(Path(home), system).lag_s)
+    windows = windows_before(counters, run, (scope,), settings_of(home, system).lag_s)
     seen = windows.coverage.filter(like=f".{scope}.")
     samples = int(seen.filter(like=".samples").to_numpy().sum())
     if samples == 0:

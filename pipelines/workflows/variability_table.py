@@ -65,12 +65,12 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
     from pipelines.storage.counters_store import CountersStore
     from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
 
-    lake = Lake(Path(home) / "lake")
+    lake = Lake(home / "lake")
     every = stored(lake, RUNS, system)
     if len(every) == 0:
         raise InputError(f"{lake.path(RUNS, system)}: no control runs of {system}: ingest them first")
     runs = every[every["nodes"].notna()].reset_index(drop=True)
-    lag_s = settings_of(Path(home), system).lag_s
+    lag_s = settings_of(home, system).lag_s
     found = windows_before(CountersStore(lake.root, system), runs, scopes, lag_s)
     windows = {each: table for each in scopes if (table := getattr(found, each)) is not None}
     sampled = ~np.all([table.isna().all(axis=1).to_numpy() for table in windows.values()], axis=0)

@@ -19,7 +19,13 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
     if request.param == "memory":
         return place_of(f"memory://{uuid.uuid4().hex}/site")
-    point_at(request.getfixturevalue("s3_server"), monkeypatch)
+    return request.getfixturevalue("s3_place")  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def s3_place(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty place in a bucket of its own."""
+    point_at(s3_server, monkeypatch)
     bucket = uuid.uuid4().hex
     place = place_of(f"s3://{bucket}/site")
     place.fs.mkdir(bucket)  # type: ignore[attr-defined]

@@ -1,0 +1,84 @@
+"""``queuecast lake``: what lies in the lake, what of it may go, and its pages."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import click
+
+from features.errors import InputError
+from pipelines.cli.options import note
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def command(context: click.Context) -> None:
+    """List the subjects in the lake, and what readers may still hold of each."""
+    if context.invoked_subcommand is not None:
+        return
+    from pipelines.report.terminal import print_table
+    from pipelines.storage.collecting import contents
+    from pipelines.storage.home import home
+
+    found = contents(home())
+    rows = [
+        [each.name, each.version, each.made_by, _size(each.bytes), str(each.held), _size(each.held_bytes), _size(each.loose_bytes)]
+        for each in found
+    ]
+    headings = ["subject", "version", "made by", "size", "held besides", "their size", "named by nothing"]
+    if rows:
+        print_table(headings, rows, left=("version", "made by"))
+    total = sum(each.bytes + each.held_bytes + each.loose_bytes for each in found)
+    note(f"{home() / 'lake'}: {len(found):,} subjects, {_size(total)}")
+    sys.stdout.flush()
+
+
+@command.command()
+@click.option("--older-than", "age", metavar="AGE", default="0s", help="Only what was written so long ago, such as 7d or 12h.")
+@click.option("--dry-run", "dry", is_flag=True, help="Say what would be removed, and remove nothing.")
+def collect(age: str, dry: bool) -> None:
+    """Remove what no version, draft or ledger names any more.
+
+    Versions and parts of counters that were replaced stay for $QUEUECAST_LAKE_KEEP_H hours: a day at an object store, none in a
+    directory.
+    """
+    from pipelines.storage.collecting import collected
+    from pipelines.storage.home import home
+
+    files = size = 0
+    for subject, gone in collected(home(), _seconds(age), dry):
+        if gone:
+            click.echo(f"{subject}: {len(gone):,} files, {_size(sum(each.bytes for each in gone))}")
+        files, size = files + len(gone), size + sum(each.bytes for each in gone)
+    note(
+        f"{home() / 'lake'}: {files:,} files, {_size(size)} ({size:,} bytes) {'would be' if dry else ''} removed".replace("  ", " ")
+    )
+    sys.stdout.flush()
+
+
+@command.command()
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
+def pages(directory: Path) -> None:
+    """Copy the published pages into DIRECTORY, to be looked at without the lake."""
+    from pipelines.storage.collecting import copy_pages
+    from pipelines.storage.home import home
+
+    note(f"{directory.absolute()}: {copy_pages(home(), directory.absolute()):,} pages")
+
+
+def _seconds(age: str) -> float:
+    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smhd])", age)
+    if found is None:
+        raise InputError(f"--older-than {age}: is no age such as 7d, 12h or 30m")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _size(count: int) -> str:
+    for unit, power in (("GB", 9), ("MB", 6), ("kB", 3)):
+        if count >= 10**power:
+            return f"{count / 10**power:.1f} {unit}"
+    return f"{count} B"
