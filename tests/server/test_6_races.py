@@ -1,0 +1,134 @@
+"""Many writers on many machines, some killed: readers see whole versions, with PostgreSQL's locks and without."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+
+from tests.server.services import module
+from tests.server.site import Site
+
+PUBLISHED, KILLS, READS, LONGEST_S = 5, 3, 10, 300.0
+"""How much must have happened until writers and reader are stopped, and the max seconds."""
+
+
+def env_of(site: Site, machine: str, locks: str) -> dict[str, str]:
+    """Return a machine's settings; without ``locks`` processes on other machines know nothing of each other."""
+    env = site.machine(machine, QUEUECAST_LAKE=f"s3://site/raced-{locks}")
+    if locks == "alone":
+        env.pop("QUEUECAST_DATABASE")
+    return env
+
+
+def told(log: TextIO) -> Counter[str]:
+    """Return how often each line was said so far."""
+    return Counter(Path(log.name).read_text().split("\n")[:-1])
+
+
+@pytest.mark.parametrize("locks", ["database", "alone"])
+def test_versions_are_whole_while_writers_on_three_machines_are_killed(site: Site, locks: str) -> None:
+    random.seed(locks)
+    log, said = ((site.root / f"{what}-{locks}.log").open("w+") for what in ("writers", "reader"))
+
+    def writer(number: int) -> subprocess.Popen:
+        code = "from tests.server.racing import write_forever; write_forever()"
+        command = [*module("tests.server.program"), code]
+        return subprocess.Popen(command, env=env_of(site, f"writer-{number}", locks), cwd=site.root, stdout=log, stderr=log)
+
+    writers = [writer(number) for number in range(3)]
+    try:
+        read = "from tests.server.racing import read_forever; read_forever()"
+        reader = subprocess.Popen(
+            [*module("tests.server.program"), read],
+            env=env_of(site, "reader", locks),
+            cwd=site.root,
+            stdout=said,
+            stderr=said,
+        )
+        kills, until = 0, time.monotonic() + LONGEST_S
+        while time.monotonic() < until and not (
+            kills >= KILLS and told(log)["published"] >= PUBLISHED and told(said)["whole"] >= READS
+        ):
+            assert reader.poll() is None, told(said)
+            time.sleep(random.uniform(5, 9))
+            number = random.randrange(3)
+            writers[number].send_signal(signal.SIGKILL)
+            writers[number].wait()
+            writers[number] = writer(number)
+            kills += 1
+    finally:
+        for each in [*writers, reader]:
+            each.kill()
+            each.wait()
+    assert told(said)["whole"] >= READS
+    assert told(log)["published"] >= PUBLISHED
+    assert set(told(log)) <= {"published", "refused"}, told(log)
+    assert set(told(said)) == {"whole"}, told(said)
+
+    now = """
+from pipelines.storage.home import home
+from pipelines.storage.lake import Lake
+from tests.server.racing import SUBJECT, TABLES, publish, seen
+number = publish("last")
+assert set(seen().values()) == {number}
+versions = Lake(home() / "lake").versions(SUBJECT)
+versions.sweep()
+assert (home() / "reports" / "raced.html").read_text() == str(number)
+assert versions.damaged_drafts() == []
+print(len([*versions._files()]))
+"""
+    left = site.python(now, env=env_of(site, "writer-0", locks) | {"QUEUECAST_LAKE_KEEP_H": "0"})
+    assert int(left) <= 2 * 4 + 4, "the current version, the one before, and what was put in this second"
+
+
+def test_a_lock_ends_with_its_holder_and_is_lost_with_the_database(site: Site) -> None:
+    holding = """
+import time
+from pathlib import Path
+from pipelines.storage.locks import held
+with held(Path("/site/x.lock")):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+    env = site.machine("holder")
+    with subprocess.Popen(
+        [*module("tests.server.program"), holding], env=env, cwd=site.root, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        asked = """
+from pathlib import Path
+from pipelines.storage.locks import Busy, held
+for most_s in (0, 0.5):
+    try:
+        with held(Path("/site/x.lock"), most_s):
+            print("got it")
+    except Busy:
+        print("busy")
+"""
+        assert site.python(asked, env=site.machine("asker")).split() == ["busy", "busy"]
+        holder.kill()
+    assert site.python(asked, env=site.machine("asker")).splitlines() == ["got it", "got it"]
+    lost = """
+from pathlib import Path
+from features.errors import InputError
+from pipelines.storage.database import connected
+from pipelines.storage.locks import held
+import os
+with held(Path("/site/y.lock")) as check:
+    check()
+    with connected(os.environ["QUEUECAST_DATABASE"]).cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+    try:
+        check()
+    except InputError as error:
+        print(error)
+"""
+    assert "its lock was lost, nothing was changed" in site.python(lost, env=site.machine("asker"))
