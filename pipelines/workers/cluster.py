@@ -83,7 +83,7 @@ class Cluster:
         self.threads: dict[str, int] = {}
         self._looked = self._told = -_SAY_S
         self._seen: set[str] = set()
-        self._since = time.monotonic()
+        self._since, self._lost = time.monotonic(), 0
 
     def __call__(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]:
         """Yield the results of ``function`` for ``pieces``, in order of completion.
@@ -103,22 +103,26 @@ class Cluster:
             return
         self._looked = now
         self.mend()
-        try:
-            self.threads = dict(self.client.nthreads()) if self.client.status == "running" else {}
-        except (OSError, ValueError):  # a connection that is being made again
-            self.threads = {}
+        self.threads, answered = {}, self.client.status == "running"
+        if answered:
+            try:
+                self.threads = dict(self.client.nthreads())
+            except (OSError, ValueError):  # the connection is made again
+                answered = False
         if self.client.status in ("closing", "closed"):
             raise self.gone()
         gone = self._seen - set(self.threads)
-        if gone and self.threads:
+        if gone and answered:
             self._seen -= gone
+            self._lost += len(gone)
             self.say(f"{self.name}: {_counted(len(gone), 'worker')} lost, {len(self.threads)} there; lost tasks are done again")
         self._seen |= set(self.threads)
         if self.threads:
             self._since = now
             return
         if self.wait_s is not None and now - self._since > self.wait_s:
-            raise WorkersFailed(f"{self.name}: has no worker, and none came in {self.wait_s:g} s")
+            there = f"has no worker left of {self._lost}, whose logs say why" if self._lost else "has no worker"
+            raise WorkersFailed(f"{self.name}: {there}; none came in {self.wait_s:g} s") if answered else self.gone()
         if now - max(self._told, self._since) > _SAY_S:
             self._told = now
             self.say(f"{self.name}: waiting for workers")
@@ -253,7 +257,9 @@ class _Work:
                 f"{_named(parts[0])}: each worker that computed it died; their logs say why, often too little memory"
             )
         else:
-            raise WorkersFailed(one_line(f"{self.on.name}: workers cannot compute: {type(error).__name__}: {error}")) from error
+            raise WorkersFailed(
+                one_line(f"{self.on.name}: cannot compute, perhaps without the same queuecast[server] there and here: {error}")
+            ) from error
 
 
 def _parts(piece: Any) -> list[Any]:
