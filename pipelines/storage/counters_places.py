@@ -45,10 +45,16 @@ class Place(Protocol):
     def staging(self) -> Path:
         """Return the local directory for parts that are not yet the store's."""
 
-    def remains(self, named: Collection[str], replaced: Mapping[str, float]) -> list[Path]:
-        """Return parts neither ``named`` nor to be kept for readers, and unfinished files."""
+    def now_s(self) -> float:
+        """Return the Unix time by the clock that parts are dated with."""
 
-    def sweep(self, named: Collection[str], replaced: Mapping[str, float], before_s: float = math.inf) -> list[Path]:
+    def remains(self, named: Collection[str], replaced: Mapping[str, float], now_s: float) -> list[Path]:
+        """Return parts neither ``named`` nor to be kept for readers, and unfinished files.
+
+        ``now_s`` is a time at which ``named`` and ``replaced`` were not older: what was put since stays.
+        """
+
+    def sweep(self, named: Collection[str], replaced: Mapping[str, float], now_s: float, before_s: float = math.inf) -> list[Path]:
         """Remove what remains and was written before a Unix time; return what is gone."""
 
     def take(self, staged: Path, names: Collection[str]) -> None:
@@ -84,13 +90,16 @@ class _InDirectory:
         (self.root / _READERS).touch()
         return self.root / _STAGING
 
-    def remains(self, named: Collection[str], replaced: Mapping[str, float]) -> list[Path]:
+    def now_s(self) -> float:
+        return remote.now_s(self.root)
+
+    def remains(self, named: Collection[str], replaced: Mapping[str, float], now_s: float) -> list[Path]:
         parts = [path for path in self.root.glob("*/day=*/part-*.parquet") if str(path.relative_to(self.root)) not in named]
         return [*parts, *self.root.glob(_STAGING), *self.root.glob(".*.tmp")]
 
-    def sweep(self, named: Collection[str], replaced: Mapping[str, float], before_s: float = math.inf) -> list[Path]:
+    def sweep(self, named: Collection[str], replaced: Mapping[str, float], now_s: float, before_s: float = math.inf) -> list[Path]:
         shutil.rmtree(self.root / _STAGING, ignore_errors=True)
-        remains = [path for path in self.remains(named, replaced) if path.stat().st_mtime <= before_s]
+        remains = [path for path in self.remains(named, replaced, now_s) if path.stat().st_mtime <= before_s]
         self.drop(str(path.relative_to(self.root)) for path in remains if path.suffix == ".parquet")
         for path in remains:
             if path.suffix == ".tmp":
@@ -140,19 +149,20 @@ class _AtStore:
                 shutil.rmtree(folder, ignore_errors=True)
         return scratch / f"counters.{unfinished('part')}"
 
-    def remains(self, named: Collection[str], replaced: Mapping[str, float]) -> list[Path]:
+    def now_s(self) -> float:
+        return remote.now_s(self.root)
+
+    def remains(self, named: Collection[str], replaced: Mapping[str, float], now_s: float) -> list[Path]:
         there = {name: held for name, held in remote.listed(self.root).items() if _PART.fullmatch(name) and name not in named}
-        if not there:
-            return []
-        now, keep = remote.now_s(self.root), keep_s(self.root)
+        keep = keep_s(self.root)
 
         def stays(name: str, put_s: float) -> bool:
-            return replaced[name] > now - keep if name in replaced else put_s > now - max(keep, _UNNAMED_S)
+            return replaced[name] > now_s - keep if name in replaced else put_s > now_s - max(keep, _UNNAMED_S)
 
         return [self.root / name for name, held in there.items() if not stays(name, held.modified_s)]
 
-    def sweep(self, named: Collection[str], replaced: Mapping[str, float], before_s: float = math.inf) -> list[Path]:
-        remains = self.remains(named, replaced)
+    def sweep(self, named: Collection[str], replaced: Mapping[str, float], now_s: float, before_s: float = math.inf) -> list[Path]:
+        remains = self.remains(named, replaced, now_s)
         gone = [path for path in remains if before_s == math.inf or remote.modified_s(path) <= before_s]
         remote.remove_each(gone)
         return gone

@@ -155,10 +155,10 @@ class CountersStore:
 
         Raises InputError while another process changes it.
         """
-        with self._alone() as still:
+        with self._alone() as (still, now_s):
             staging = self.place.staging()
             try:
-                self.place.sweep(self._named(), self._replaced)
+                self.place.sweep(self._named(), self._replaced, now_s)
                 yield Change(self, staging, still)
             finally:
                 if is_remote(self.root):
@@ -168,16 +168,20 @@ class CountersStore:
                 shutil.rmtree(staging, ignore_errors=True)
 
     @contextmanager
-    def _alone(self) -> Iterator[Callable[[], None]]:
-        """Hold the lock of changes and load the ledger; yields a function that raises InputError where the lock was lost."""
+    def _alone(self) -> Iterator[tuple[Callable[[], None], float]]:
+        """Hold the lock of changes and load the ledger.
+
+        Yields a function that raises InputError where the lock was lost, and when the ledger was not yet loaded.
+        """
         made_folder(self.root)
         with ExitStack() as stack:
             try:
                 still = stack.enter_context(held(self.root / ".lock", 0))
             except Busy:
                 raise InputError(f"{self.root}: another process is changing these counters") from None
+            now_s = self.place.now_s()
             self._load()
-            yield still
+            yield still, now_s
 
     def collect(self, before_s: float = math.inf, dry: bool = False) -> list[Path]:
         """Remove what :meth:`remains` and was written before a Unix time; return it.
@@ -186,8 +190,8 @@ class CountersStore:
         """
         if dry:
             return [path for path in self.remains() if modified_s(path) <= before_s]
-        with self._alone():
-            return self.place.sweep(self._named(), self._replaced, before_s)
+        with self._alone() as (_, now_s):
+            return self.place.sweep(self._named(), self._replaced, now_s, before_s)
 
     def replaced(self) -> set[str]:
         """Return parts that the ledger notes as replaced, for readers."""
@@ -270,4 +274,6 @@ class CountersStore:
 
     def remains(self) -> list[Path]:
         """Return what a killed change leaves: parts outside the ledger, unfinished files."""
-        return self.place.remains(self._named(), self._replaced)
+        now_s = self.place.now_s()
+        self._load()
+        return self.place.remains(self._named(), self._replaced, now_s)

@@ -153,8 +153,13 @@ def seen(place: Path) -> Seen:
 def listed(place: Path) -> dict[str, Held]:
     """Return what lies below a place, by names relative to it; nothing where there is nothing."""
     if not is_remote(place):
-        found = [(path, path.lstat()) for path in sorted(place.rglob("*")) if path.is_file()]
-        return {path.relative_to(place).as_posix(): Held(stated.st_size, stated.st_mtime) for path, stated in found}
+        found = {}
+        for path in sorted(place.rglob("*")):
+            with suppress(FileNotFoundError):  # another process may just have removed it
+                if path.is_file():
+                    stated = path.stat()
+                    found[path.relative_to(place).as_posix()] = Held(stated.st_size, stated.st_mtime)
+        return found
     base: str = place.path.rstrip("/") + "/"  # type: ignore[attr-defined]
     with told(place):
         try:

@@ -35,7 +35,7 @@ from features.errors import InputError
 from features.names import check_name
 from pipelines.storage.atomic import being_made, being_written, made_folder, moved, removed, seen, unfinished, write
 from pipelines.storage.locks import held
-from pipelines.storage.remote import Overtaken, Seen, is_remote, modified_s, now_s
+from pipelines.storage.remote import Overtaken, Seen, is_remote, listed, modified_s, now_s
 
 SetAliases = Callable[[Mapping[str, str]], None]
 """Points the registry's aliases at versions, by alias; an empty version takes the alias away."""
@@ -150,28 +150,28 @@ class Versions:
 
     def drafts(self) -> list[Draft]:
         """Return the drafts that can still be published, the last written one at the end."""
-        damaged = self.damaged_drafts()
-        files = [path for path in self._draft_files() if path not in damaged]
-        return [found for path in files if (found := self._drafted(path.stem)) and found.stage != OVERTAKEN]
+        return [found for _, found in self._read_drafts() if found is not None and found.stage != OVERTAKEN]
 
     def damaged_drafts(self) -> list[Path]:
         """Return the files of drafts that cannot be read."""
+        return [path for path, found in self._read_drafts() if found is None]
 
-        def damaged(path: Path) -> bool:
+    def _read_drafts(self) -> Iterator[tuple[Path, Draft | None]]:
+        """Yield every draft's file, and the draft, None for a damaged one."""
+        for path in self._draft_files():
             try:
-                self._drafted(path.stem)
-            except InputError:
-                return True
-            return False
-
-        return [path for path in self._draft_files() if damaged(path)]
+                found = self._drafted(path.stem)
+            except InputError as error:
+                if "is damaged" not in str(error):
+                    raise
+                yield path, None
+            else:
+                if found is not None:  # else another process has just published or discarded it
+                    yield path, found
 
     def _draft_files(self) -> list[Path]:
-        found = []
-        for path in self._drafts.glob("*.json"):
-            with suppress(FileNotFoundError):  # another process may just have published or discarded it
-                found.append((path.stat().st_mtime_ns, path))
-        return [path for _, path in sorted(found)]
+        files = [(held.modified_s, name) for name, held in listed(self._drafts).items() if name.endswith(".json")]
+        return [self._drafts / name for _, name in sorted(files)]
 
     def _drafted(self, id: str) -> Draft | None:
         return self._read_draft(id)[0]
@@ -415,13 +415,13 @@ class Versions:
             page.unlink(missing_ok=True)
 
     def _follows(self) -> str:
-        with suppress(FileNotFoundError):
-            text = self._followed.read_text(encoding="utf-8")
-            try:
-                return str(json.loads(text)["current"]["version"])
-            except (ValueError, KeyError, TypeError):  # an older Queuecast wrote the version alone
-                return text
-        return ""
+        content = seen(self._followed).content
+        if content is None:
+            return ""
+        try:
+            return str(json.loads(content)["current"]["version"])
+        except (ValueError, KeyError, TypeError):  # an older Queuecast wrote the version alone
+            return content.decode("utf-8")
 
     def sweep(self) -> None:
         """Remove stale drafts, and files that no kept version or draft lists.
@@ -444,10 +444,10 @@ class Versions:
 
         At an object store those put in the last :func:`keep_s` seconds may still be listed, so they are left out.
         """
+        since = now_s(self.root) - keep_s(self.root)  # before versions are read: what is put and listed after that stays
         found = self.loose()
-        if not found or not is_remote(self.root):
+        if not is_remote(self.root):
             return [path for path in found if path.is_file() and not being_written(path)]
-        since = now_s(self.root) - keep_s(self.root)
         return [path for path in found if modified_s(path) < since]
 
     def loose(self) -> list[Path]:
