@@ -52,8 +52,8 @@ def text_of(frame: pd.DataFrame) -> str:
 
 def plain(page: str, place: str) -> str:
     """Return a page without places, times and identifiers."""
-    for each in {place, os.environ["QUEUECAST_HOME"], os.environ.get("MLFLOW_TRACKING_URI") or "-"}:
-        page = page.replace(each, "PLACE")
+    for each in (place, os.environ["QUEUECAST_HOME"], os.environ.get("MLFLOW_TRACKING_URI")):
+        page = page.replace(each, "PLACE") if each else page
     page = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32}\b", "ID", page)
     page = re.sub(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?( UTC|Z|\+00:00)?", "TIME", page)
     return page

@@ -61,6 +61,11 @@ class Site:
     ports: dict[str, int] = field(default_factory=dict)
     proxy: FaultyProxy | None = None
 
+    @property
+    def settings(self) -> Path:
+        """Return the site's settings file; it lies in no working directory of ours."""
+        return self.root / "etc" / "queuecast.toml"
+
     def clean(self) -> dict[str, str]:
         """Return an environment without any setting of a site's."""
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
@@ -77,7 +82,7 @@ class Site:
             **self.clean(),
             **self.store(),
             "QUEUECAST_HOME": str(home),
-            "QUEUECAST_CATALOGUE": str(self.root / "queuecast.toml"),
+            "QUEUECAST_CATALOGUE": str(self.settings),
             "QUEUECAST_DATABASE": f"postgresql://queuecast:{SECRETS['queuecast']}@{LOOPBACK}:{self.ports['postgres']}/queuecast",
             "MLFLOW_TRACKING_USERNAME": "operator",
             **{name: SECRETS[name] for name in ("MLFLOW_TRACKING_PASSWORD", "QUEUECAST_HASH_KEY", "PGPASSWORD")},
@@ -112,7 +117,8 @@ class Site:
             urllib.request.urlopen(
                 urllib.request.Request(f"http://{LOOPBACK}:{self.ports['s3']}/{BUCKET}", method="PUT"), timeout=30
             )
-        (self.root / "queuecast.toml").write_text(
+        self.settings.parent.mkdir()
+        self.settings.write_text(
             f'[site]\nlake = "s3://{BUCKET}/{PREFIX}"\nregistry = "http://{LOOPBACK}:{self.ports["mlflow"]}"\nwait_s = {WAIT_S}\n'
         )
         with self.timed("start MLflow"):
@@ -230,6 +236,16 @@ class Site:
         )
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stdout
+
+    def objects(self, prefix: str = "") -> dict[str, bytes]:
+        """Return the objects of the bucket whose names begin with ``prefix``, asked for behind the proxy."""
+        import boto3
+
+        keys = {"aws_access_key_id": "site", "aws_secret_access_key": "any", "region_name": "us-east-1"}
+        store = boto3.client("s3", endpoint_url=f"http://{LOOPBACK}:{self.ports['s3']}", **keys)
+        pages = store.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
+        names = [each["Key"] for page in pages for each in page.get("Contents", [])]
+        return {name: store.get_object(Bucket=BUCKET, Key=name)["Body"].read() for name in names}
 
     def published(self, subject: str, env: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return what readers see of ``subject``: version, tables, pages, aliases."""

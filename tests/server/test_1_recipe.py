@@ -122,6 +122,22 @@ print(json.dumps(model.predict(jobs)["predicted_s"].tolist()))
     assert all(1 <= each <= 3600 for each in answers)
 
 
+def test_old_versions_go_from_the_registry_with_their_files(site: Site) -> None:
+    few = site.machine("desk", QUEUECAST_KEEP_VERSIONS="1", QUEUECAST_KEEP_DAYS="0")
+    numbers = (
+        "import json; from pipelines.storage.registry import tracking; "
+        f"print(json.dumps(sorted(int(v.version) for v in tracking().client.search_model_versions(\"name='{SUBJECT}'\"))))"
+    )
+    before, files = json.loads(site.python(numbers)), site.objects("mlflow/")
+    done = site.queuecast("run", "--trace", str(site.root / "arriving.parquet"), "--seed", "1", *LESS, env=few)
+    assert done.returncode == 0, done.stderr
+    left = json.loads(site.python(numbers))
+    assert not {*before} <= {*left}, "old versions went"
+    assert not {*files} <= {*site.objects("mlflow/")}, "with their files in the object store"
+    named = set(site.published(SUBJECT)["aliases"].values())
+    assert {int(number) for number in named} <= {*left}
+
+
 def test_a_campaign_on_a_dask_cluster(site: Site) -> None:
     site.start_dask()
     asked = [

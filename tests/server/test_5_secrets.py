@@ -22,13 +22,8 @@ def written(site: Site) -> Iterator[tuple[str, bytes]]:
             path = Path(folder) / name
             if path.is_file():
                 yield str(path.relative_to(site.root)), path.read_bytes()
-    import boto3
-
-    keys = {"aws_access_key_id": "site", "aws_secret_access_key": "any", "region_name": "us-east-1"}
-    store = boto3.client("s3", endpoint_url=f"http://{LOOPBACK}:{site.ports['s3']}", **keys)
-    for page in store.get_paginator("list_objects_v2").paginate(Bucket=BUCKET):
-        for each in page.get("Contents", []):
-            yield f"s3://{BUCKET}/{each['Key']}", store.get_object(Bucket=BUCKET, Key=each["Key"])["Body"].read()
+    for name, content in site.objects().items():
+        yield f"s3://{BUCKET}/{name}", content
     for name in ("queuecast", "mlflow"):
         command = [str(programs_of_postgres() / "pg_dump"), "-h", LOOPBACK, "-p", str(site.ports["postgres"]), "-U", name, name]
         dump = subprocess.run(
