@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,7 @@ def main() -> int:
     if not _has_postgres():
         print("make server-test needs PostgreSQL: apt-get install postgresql", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what was started is stopped
     here = Path(__file__).parent
     return pytest.main(
         ["-o", "addopts=", "--strict-markers", "-q", "-rs", "-p", "no:cacheprovider", *(sys.argv[1:] or [str(here)])]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
@@ -19,6 +21,7 @@ from filelock import FileLock
 from features.errors import InputError
 from models.registry.versions import REGISTERED_MODEL
 from pipelines.storage.atomic import made_folder
+from pipelines.storage.home import home as site_home
 from pipelines.storage.instance import PROCESS_TAG, instance, process_mark
 from pipelines.storage.lake import Lake
 from pipelines.storage.permissions import TRUSTED
@@ -27,6 +30,7 @@ from pipelines.storage.registry import tracking
 from pipelines.storage.versions import Versions
 from pipelines.workflows.doctor import examine, repair
 from pipelines.workflows.doctor_registry import run_state, runs_of_dagster, runs_of_the_registry
+from pipelines.workflows.doctor_site import reached
 from tests.campaigns import doctor as campaign
 from tests.support.command import queuecast
 from tests.support.system_calls import available
@@ -80,6 +84,33 @@ def seen(home: Path) -> tuple[int, str, str]:
 def test_a_sound_home_has_nothing_to_mend(home: Path) -> None:
     assert found(home) == []
     assert queuecast("doctor", home=home).returncode == 0
+
+
+def test_a_lake_at_an_object_store_is_looked_at_with_this_machines_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"memory://{uuid.uuid4().hex}/site"
+    for name, value in {"QUEUECAST_LAKE": url, "QUEUECAST_HOME": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    tmp_path.chmod(0o700)
+    place = site_home()
+    asked = partial(examine, place, partial(connect, tmp_path))
+    assert reached(place) == ([f"lake: {url}: nothing there yet"], [])
+    client = connect(tmp_path).client
+    client.create_registered_model(MODEL)
+    for number in (1, 2):
+        client.create_model_version(MODEL, tmp_path.as_uri())
+        lake = Lake(place / "lake", f"run-{number}")
+        lake.write("jobs", "t", pd.DataFrame({"number": [number]}))
+        lake.write_page("t.html", MODEL, str(number))
+        lake.name_models(MODEL, {"champion": str(number)})
+        lake.versions(MODEL).publish(lake.draft, aliases_of(connect(tmp_path), MODEL))
+    assert reached(place)[0][0] == f"lake: {url}: 2 entries"
+    assert [each.what for each in asked() if each.part != "permissions"] == []
+    table = Lake(place / "lake").path("jobs", "t")
+    table.write_bytes(b"cut")
+    (tmp_path / f".left.{999999999}-{'0' * 12}.tmp").write_text("")
+    told = [(each.part, each.mend.partition(", ")[0]) for each in asked() if each.part != "permissions"]
+    assert told == [("lake", "go back to the version before"), ("files", "remove them")]
 
 
 def test_a_damaged_pointer_is_put_back_from_its_copy(home: Path) -> None:
