@@ -14,7 +14,7 @@ from pipelines.workflows.doctor_registry import BY_HAND, Finding
 
 
 def reached(home: Path) -> tuple[list[str], list[Finding]]:
-    """Return a line for each service that is set and answers, and a finding for each that does not.
+    """Return a line for each service that answers, and a finding for each that does not.
 
     ``home`` is the place of what machines share. No line holds a secret.
     """
