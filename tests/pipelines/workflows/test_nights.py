@@ -235,6 +235,7 @@ def made_by(result: dg.ExecuteInProcessResult) -> set[str]:
     return {event.asset_key.to_user_string() for event in result.get_asset_materialization_events() if event.asset_key}
 
 
+@pytest.mark.usefixtures("undrawn_pictures")
 def test_the_scheduled_job_leaves_the_same(replayed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two nights by way of Dagster, the accounting a file that grows, against the same two nights of the replay."""
     from pipelines.assets.partitions import trace_on
@@ -297,6 +298,7 @@ def test_the_scheduled_job_leaves_the_same(replayed, tmp_path: Path, monkeypatch
     ]
 
 
+@pytest.mark.usefixtures("undrawn_pictures")
 def test_nights_that_remember_nothing_leave_the_same(replayed, begun: Path) -> None:
     _, trace, made, _ = replayed
     for midnight, each in zip(trace.midnights[FIRST + 1 : FIRST + 3], made[1:3], strict=True):
@@ -311,6 +313,7 @@ def test_nights_that_remember_nothing_leave_the_same(replayed, begun: Path) -> N
         pd.testing.assert_series_equal(pd.Series(dict(again.row)), pd.Series(dict(each.row)))
 
 
+@pytest.mark.usefixtures("undrawn_pictures")
 def test_a_night_without_news_is_a_night(replayed, begun: Path) -> None:
     _, trace, (first, *_), _ = replayed
     kept = trace.accounting(trace.midnights[FIRST])
@@ -324,6 +327,7 @@ def test_a_night_without_news_is_a_night(replayed, begun: Path) -> None:
     assert made[1].registered.set_index("alias")["accuracy"]["champion"] > 0
 
 
+@pytest.mark.usefixtures("undrawn_pictures")
 def test_accounting_that_changed_is_counted_and_answered_anew(replayed, begun: Path) -> None:
     _, trace, _, _ = replayed
     before, now = (trace.accounting(trace.midnights[FIRST + number]) for number in range(2))
