@@ -355,7 +355,7 @@ def easy(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Jo
     def free_at(time: int) -> int:
         return free + sum(procs for end, procs in ends if end <= time)
 
-    shadow = min(end for end, _ in ends if free_at(end) >= head.procs)
+    shadow = next(end for end, _ in sorted(ends) if free_at(end) >= head.procs)
     extra = free_at(shadow) - head.procs
     for job in others:
         in_time = now + job.fit_s <= shadow
