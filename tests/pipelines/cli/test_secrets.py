@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import sys
 from pathlib import Path
 
 import pytest
 
+from pipelines.cli import serve, ui
 from pipelines.storage import site
 from tests.support.command import queuecast
 
@@ -66,3 +68,19 @@ def test_a_settings_file_with_a_secret_is_told_without_it(unreachable: Path) -> 
     done = queuecast("traces", home=unreachable / "home", cwd=unreachable)
     assert done.returncode == 2
     assert done.stderr.endswith(f"unknown key 'password' in [site]; known: {', '.join(sorted(site.VARIABLES))}\n")
+
+
+def test_servers_listen_on_loopback_unless_told_otherwise_and_then_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [{each.name: each.default for each in made.params}["host"] for made in (ui.command, serve.command)] == ["127.0.0.1"] * 2
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    begun: list[tuple[str, ...]] = []
+    monkeypatch.setattr(ui, "become", lambda *started: begun.append(started) or sys.exit(0))
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = str(closed.getsockname()[1])
+    for host, warned in (("127.0.0.1", False), ("0.0.0.0", True)):
+        done = queuecast("ui", "--only", "web", "--host", host, "--port", port, home=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert ("nothing asks for a password" in done.stderr) == warned
+        assert begun.pop()[2:] == ("-w", ui.WORKSPACE, "-p", port, "-h", host)
+    assert queuecast("ui", "--only", "daemon", home=tmp_path).returncode == 0
+    assert begun == [("dagster._daemon", "run", "-w", ui.WORKSPACE)]
