@@ -161,3 +161,20 @@ def test_a_store_without_conditional_puts_needs_a_database_for_its_locks(tmp_pat
 
     with pytest.raises(InputError, match="gs has no conditional puts here: set QUEUECAST_DATABASE"), held(Elsewhere()):  # type: ignore[arg-type]
         pass
+
+
+def test_an_outage_is_no_damaged_draft(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    versions_of = Lake(store / "lake", "one").versions(SUBJECT)
+    versions_of.note("one", made_by="a run")
+    write(store / "lake" / "drafts" / SUBJECT / "two.json", b"{")
+    assert ([draft.id for draft in versions_of.drafts()], [path.stem for path in versions_of.damaged_drafts()]) == (
+        ["one"],
+        ["two"],
+    )
+
+    def gone(place: Path) -> remote.Seen:
+        raise InputError(f"{place}: the object store does not answer as it should")
+
+    monkeypatch.setattr(versions, "seen", gone)
+    with pytest.raises(InputError, match="does not answer"):
+        versions_of.damaged_drafts()
