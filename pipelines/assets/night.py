@@ -14,6 +14,7 @@ from pipelines.assets.nights import stage
 from pipelines.assets.partitions import name_and_day, of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.report.table import escaped, markdown_of
+from pipelines.serving.judging import answered
 
 CHECKS = {
     "champion_serves_this_night": "What consumers will load as champion has the histories of this night.",
@@ -47,6 +48,7 @@ def night(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regis
             "new jobs": row["new_jobs"],
             "champion": f"models:/{model}/{number}",
             "accuracy as served": dg.MetadataValue.json(served),
+            **({"answers over HTTP": dg.MetadataValue.json(answers)} if (answers := answered(clean)) else {}),
             "notes": dg.MetadataValue.md("\n".join(f"* {escaped(note)}" for note in told["notes"]) or "none"),
             "page": dg.MetadataValue.path(str(lake.place() / "reports" / "nights" / name / f"{day}.html")),
             "generated": clean.generated,

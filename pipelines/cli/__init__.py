@@ -25,6 +25,7 @@ _COMMANDS = {
     "policy": "write, show and register learned policies",
     "predict": "predict runtimes with a registered model",
     "serve": "answer over HTTP from registered models, following their aliases",
+    "judge": "judge what a service answered by what the jobs then ran",
     "fetch": "download a trace of the catalogue, checked",
     "campaign": "compare many combinations over the weeks or months of a trace",
     "policies": "learn mixed policies on some weeks of a trace, judge them on others",

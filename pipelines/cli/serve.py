@@ -54,8 +54,10 @@ class Duration(click.ParamType):
     "--log",
     "log_directory",
     type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Append what is asked and answered to files there.",
+    is_flag=False,
+    flag_value=Path(),
+    metavar="[DIR]",
+    help="Append what is asked and answered to files there, by default in asked of the home directory, which nights judge.",
 )
 def command(
     models: tuple[str, ...],
@@ -76,7 +78,7 @@ def command(
     check_names(names)
     address = check_free(host, port)
     from pipelines.serving.app import Service
-    from pipelines.serving.asked_log import AskedLog
+    from pipelines.serving.asked_log import AskedLog, asked_place
     from pipelines.serving.models import Following
     from pipelines.serving.site_registry import SiteRegistry
 
@@ -86,7 +88,9 @@ def command(
         if each.missing:
             raise InputError(each.problem)
         _tell(each, loaded)
-    log = AskedLog(log_directory) if log_directory is not None else None
+    log = None
+    if log_directory is not None:
+        log = AskedLog(asked_place() if log_directory == Path() else log_directory)
     if not ip_address(address.partition("%")[0]).is_loopback:
         note(
             f"queuecast: {host} can be reached from other machines, and nothing asks for a password: any program that reaches port {port} can ask "

@@ -20,13 +20,21 @@ import numpy as np
 from features.errors import InputError, one_line
 from pipelines.serving.models import Loaded
 from pipelines.serving.questions import TEXTS, Questions
+from pipelines.storage.home import local_home
 
 WAITING = 20_000
 """Max answers that wait to be written."""
 LARGEST = 64 << 20
 """Bytes after which the next file begins."""
+ASKED = "asked"
+"""The directory of logs in this machine's home directory."""
 _EVERY_S = 1.0
 """Seconds after which what was written is handed to the operating system at the latest."""
+
+
+def asked_place() -> Path:
+    """Return where logs lie that nights judge."""
+    return local_home() / ASKED
 
 
 class AskedLog:

@@ -1,0 +1,50 @@
+"""``queuecast judge``: what a service answered, against what the jobs then ran."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipelines.cli.options import load, note, trace_options
+
+
+@click.command()
+@click.argument("log", type=click.Path(path_type=Path))
+@click.argument("trace")
+@trace_options
+@click.option(
+    "--model", default="", metavar="NAME", help="Whose answers: by default runtime-TRACE's, or those of the log's only model."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a version on standard output.")
+def command(
+    log: Path, trace: str, procs: int | None, timezone: str | None, missing_request: str | None, model: str, as_json: bool
+) -> None:
+    """Judge the answers in LOG (of queuecast serve --log) by the jobs of TRACE.
+
+    An answer is joined to its job by the job's number if it was asked with one, else by user, processors, request and time of submission.
+    What could not be joined is counted; later is what was asked after the last submission of TRACE.
+    """
+    from pipelines.report.terminal import print_table
+    from pipelines.serving.judging import judge
+
+    judged = judge(log, load(trace, procs, timezone, missing_request), model)
+    rows = judged.versions()
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps({name: None if value != value else value for name, value in row.items()}))
+    elif rows:
+        print_table([name.replace("_", " ") for name in rows[0]], [[_cell(name, row[name]) for name in rows[0]] for row in rows])
+    missing = {"of running jobs, not judged": judged.running, "never logged": judged.dropped, "unreadable lines": judged.unreadable}
+    if told := ", ".join(f"{count:,} {what}" for what, count in missing.items() if count):
+        note(f"answers beside these: {told}")
+
+
+def _cell(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if value != value:
+        return "-"
+    return f"{value:,.0f}" if isinstance(value, int) or name.endswith("_s") else f"{value:.1%}"

@@ -1,0 +1,104 @@
+"""Logged answers find their jobs, and what could not be joined is counted."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from features.errors import InputError
+from features.jobs.cleaning import clean
+from features.jobs.schema import Trace, conform
+from pipelines.cli.judge import command
+from pipelines.ingest.canonical import write_canonical
+from pipelines.serving.judging import answered, judge
+
+ORIGIN_S = 1_700_000_000
+JOBS = {
+    "job_id": [11, 12, 13, 14],
+    "submit_s": [0, 100, 130, 9000],
+    "wait_s": [0, 0, 0, 0],
+    "runtime_s": [100, 200, 400, 50],
+    "procs": [4, 4, 4, 1],
+    "requested_s": [600, 600, 600, 600],
+    "user": ["ada", "ada", "ada", None],
+}
+MADE = Trace("site", conform(JOBS, 4), procs=8, origin_unix_s=ORIGIN_S, timezone="UTC")
+
+
+def entry(submit_s: int, predicted_s: int = 100, **changes) -> str:
+    fields = {"asked_s": 1.0, "model": "runtime-site", "version": "3", "user": "ada", "group": None, "executable": None, "procs": 4}
+    fields |= {"requested_s": 600, "elapsed_s": 0, "submit_unix_s": ORIGIN_S + submit_s, "job_id": None, "predicted_s": predicted_s}
+    return json.dumps({**fields, "snapshot_age_s": 0, "user_known": True, **changes})
+
+
+def log(directory, *lines: str):
+    directory.mkdir(exist_ok=True)
+    (directory / "asked-2023-11-14.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    return directory
+
+
+def test_answers_are_joined_by_number_else_by_user_processors_request_and_time(tmp_path):
+    lines = [
+        entry(0, 100),  # job 11, exactly right
+        entry(101, 100, quantiles={"0.9": 150}),  # job 12, which ran twice as long
+        entry(131, 800, quantiles={"0.9": 500}),  # job 13, though job 12 is within reach too
+        entry(5000, 25, user=None, procs=1, job_id=14, version="4"),
+    ]
+    judged = judge(log(tmp_path / "asked", *lines), clean(MADE))
+    assert judged.answers["runtime_s"].tolist() == [100, 200, 400, 50]
+    third, fourth, every = judged.versions()
+    assert (third["version"], third["answers"], third["judged"]) == ("3", 3, 3)
+    assert third["accuracy"] == pytest.approx((1 + 0.5 + 0.5) / 3)
+    assert third["underpredicted"] == pytest.approx(1 / 3)
+    assert third["at_most_p0.9"] == 0.5
+    assert fourth["accuracy"] == 0.5
+    assert every["mean_error_s"] == pytest.approx((0 + 100 + 400 + 25) / 4)
+
+
+def test_one_job_has_one_answer_and_the_others_are_counted(tmp_path):
+    lines = [
+        entry(0),
+        entry(1),
+        entry(2, user="eve"),
+        entry(0, procs=5),
+        entry(3, job_id=999),
+        entry(9500),
+        entry(50, elapsed_s=50),
+    ]
+    judged = judge(log(tmp_path / "asked", *lines, '{"dropped": 7}', "no json", "[]", "{}"), clean(MADE))
+    (row,) = judged.versions()
+    assert (row["answers"], row["judged"], row["later"], row["not_joined"]) == (6, 1, 1, 4)
+    assert (judged.running, judged.dropped, judged.unreadable) == (1, 7, 3)
+
+
+def test_a_log_without_answers_of_the_model_is_refused(tmp_path):
+    with pytest.raises(InputError, match="is no log"):
+        judge(tmp_path, clean(MADE))
+    place = log(tmp_path / "asked", entry(0, model="runtime-a"), entry(0, model="runtime-b"))
+    with pytest.raises(InputError, match=r"no answer of runtime-site; there are those of runtime-a, runtime-b"):
+        judge(place, clean(MADE))
+    assert judge(place, clean(MADE), "runtime-b").versions()[0]["answers"] == 1
+
+
+def test_a_night_judges_the_log_of_the_home_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
+    assert answered(clean(MADE)) is None
+    log(tmp_path / "asked", entry(0, model="runtime-other"))
+    assert answered(clean(MADE)) is None
+    log(tmp_path / "asked", entry(0), entry(700))
+    found = answered(clean(MADE))
+    assert found is not None
+    assert (found["answers"], found["judged"], found["not_joined"], found["accuracy"]) == (2, 1, 1, 1.0)
+
+
+def test_the_command_prints_a_row_a_version_and_what_is_missing(tmp_path):
+    write_canonical(MADE, tmp_path / "site.parquet")
+    place = log(tmp_path / "asked", entry(0), entry(50, elapsed_s=9))
+    asked = [str(place), str(tmp_path / "site.parquet")]
+    shown = CliRunner().invoke(command, asked, catch_exceptions=False)
+    assert "100.0%" in shown.stdout
+    assert "1 of running jobs, not judged" in shown.stderr
+    row = json.loads(CliRunner().invoke(command, [*asked, "--json"], catch_exceptions=False).stdout)
+    assert (row["version"], row["judged"], row["accuracy"]) == ("3", 1, 1.0)
