@@ -2,7 +2,7 @@
 Slurm asks: the predicted runtime of each submitted job, from `queuecast serve`, into the job's AdminComment.
 
 JobSubmitPlugins=lua in slurm.conf, this file beside it as job_submit.lua, and Debian's lua-socket (LuaSocket for Lua 5.1).
-slurmctld waits at most TIMEOUT_S for an answer, and asks nothing for REST_S after it got none. Without an answer the job goes on
+slurmctld waits at most TIMEOUT_S for an answer, and asks nothing for REST_S after the service failed. Without an answer the job goes on
 exactly as it was submitted. The time limit is never changed, nor TimeMin, by which Slurm would lower it: a prediction that is too
 short must not end a job. Read it where it is wanted: scontrol show job, squeue -O admin_comment, sacct -o admincomment.
 ]]
@@ -12,17 +12,18 @@ local MODEL = "" -- the served model's name, where several are served
 local TIMEOUT_S = 0.05 -- of the whole question
 local REST_S = 5
 local MOST_BYTES = 16384 -- of an answer
+local MOST_TEXT = 1000 -- characters of a name, as the service has it
 
 local known, socket = pcall(require, "socket")
 local resting_until = 0
 
 local function log(text, ...)
-	slurm.log_info("job_submit/lua: queuecast: " .. text, ...)
+	slurm.log_info("queuecast: " .. text, ...)
 end
 
--- A Lua string as JSON; bytes that are no ASCII become ?, as names on a cluster are.
+-- A text as JSON; bytes that are no ASCII become ?, and what is too long for the service is cut.
 local function quoted(text)
-	local plain = tostring(text):gsub('[%c"\\]', function(each) return string.format("\\u%04x", each:byte()) end)
+	local plain = tostring(text):sub(1, MOST_TEXT):gsub('[%c"\\]', function(each) return string.format("\\u%04x", each:byte()) end)
 	return '"' .. plain:gsub("[\128-\255]", "?") .. '"'
 end
 
@@ -63,7 +64,7 @@ local function question(job, requested)
 	return "{" .. table.concat(fields, ",") .. "}"
 end
 
--- The body of the answer; or nil and why there is none. Every wait is for what is left of TIMEOUT_S.
+-- The body of the answer; or nil, why there is none, and whether the service is to blame. Every wait is for what is left of TIMEOUT_S.
 local function asked(body)
 	local ends, link = socket.gettime() + TIMEOUT_S, socket.tcp()
 	local function left()
@@ -73,7 +74,7 @@ local function asked(body)
 	end
 	local function failed(why)
 		link:close()
-		return nil, why
+		return nil, why, true
 	end
 	left()
 	local done, why = link:connect(ADDRESS, PORT)
@@ -95,7 +96,8 @@ local function asked(body)
 	until not all
 	link:close()
 	if not answer:match("^HTTP/1%.%d 200 ") then
-		return nil, "answered " .. (answer:match("^[^\r\n]*"):gsub("%c", "?")):sub(1, 60)
+		local first = answer:match("^[^\r\n]*"):gsub("[^\32-\126]", "?")
+		return nil, "answered " .. first:sub(1, 60), not first:match("^HTTP/1%.%d 4")
 	end
 	return answer:match("\r\n\r\n(.*)$")
 end
@@ -104,8 +106,8 @@ end
 local function prediction(job, partitions)
 	local requested = requested_s(job, partitions)
 	if not requested then return nil, "the job has no time limit" end
-	local body, why = asked(question(job, requested))
-	if not body then return nil, why, true end
+	local body, why, failed = asked(question(job, requested))
+	if not body then return nil, why, failed end
 	local seconds = tonumber(body:match('"predicted_s":%s*(%d+)'))
 	if not seconds or seconds < 1 or seconds > requested then return nil, "the answer has no prediction in 1..request", true end
 	local most, version = body:match('"0%.95":%s*(%d+)'), body:match('"version":%s*"(%w+)"')
@@ -120,15 +122,15 @@ function slurm_job_submit(job_desc, part_list, submit_uid)
 	end
 	local begins = socket.gettime()
 	if begins < resting_until then return slurm.SUCCESS end
-	local right, comment, why, silent = pcall(prediction, job_desc, part_list)
-	if not right then comment, why, silent = nil, comment, true end
+	local right, comment, why, failed = pcall(prediction, job_desc, part_list)
+	if not right then comment, why, failed = nil, comment, true end
 	local took_ms = 1000 * (socket.gettime() - begins)
 	if comment then
 		local before = job_desc.admin_comment
 		job_desc.admin_comment = (before and before ~= "") and before .. " " .. comment or comment
-		log("%s of %s in %.1f ms", comment, job_desc.user_name or "?", took_ms)
+		slurm.log_info("%s of %s in %.1f ms", comment, job_desc.user_name or "?", took_ms)
 	else
-		if silent then resting_until = socket.gettime() + REST_S end
+		if failed then resting_until = socket.gettime() + REST_S end
 		log("no prediction (%s) after %.1f ms: the request stands", tostring(why), took_ms)
 	end
 	return slurm.SUCCESS

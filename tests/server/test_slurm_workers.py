@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 import time
@@ -13,40 +11,38 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.conftest import SHARED, needs
-from tests.server.services import free_port
+from tests.conftest import SHARED
+from tests.server.slurm import NEEDED, asked, started
 
-SLURM, TRACE = SHARED / "slurm", SHARED / "traces" / "KTH-SP2-1996-2.swf.gz"
-PROGRAMS = ("slurmctld", "slurmdbd", "slurmd", "mariadbd", "munged")
-pytestmark = [
-    needs(SLURM),
-    pytest.mark.skipif(
-        os.getuid() != 0 or not all(shutil.which(each) for each in PROGRAMS),
-        reason="a Slurm of emulated nodes needs root, and slurm-wlm slurmdbd mariadb-server munge",
-    ),
-]
+TRACE = SHARED / "traces" / "KTH-SP2-1996-2.swf.gz"
+pytestmark = NEEDED
 CANCELLED = 3
 
 
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Yield the environment of a Slurm with ten emulated nodes."""
-    place = tmp_path_factory.mktemp("slurm")
-    env = {**os.environ, "BASE_PORT": str(free_port()), "SLURM_CONF": str(place / "slurm.conf"), "HOME": str(place)}
-    try:
-        with (place / "up.log").open("wb") as log:  # its daemons keep what they inherit open
-            subprocess.run([SLURM / "up", place, SLURM / "micro.conf"], env=env, check=True, stdout=log, stderr=log, timeout=180)
-        subprocess.run(["sacctmgr", "-i", "add", "user", "root", "account=physics"], env=env, check=True, capture_output=True)
+    with started(tmp_path_factory.mktemp("slurm")) as env:
+        asked(env, "sacctmgr", "-i", "add", "user", "root", "account=physics")
         yield env
-    finally:
-        subprocess.run([SLURM / "down", place], env=env, check=False, timeout=60)
 
 
 def campaign(out: Path, env: dict[str, str], *on: str) -> subprocess.Popen[bytes]:
     """Start a campaign of 10,368 simulations."""
-    asked = ["--windows", "weeks", "--shake", "600", "--replicates", "27", "--predictor", "requested", "--predictor", "clairvoyant"]
-    asked += [word for name in ("EASY", "EASY-SJBF", "SAF-EASY-SPF", "SPF-EASY-SPF") for word in ("--scheduler", name)]
-    command = [sys.executable, "-m", "pipelines", "campaign", str(TRACE), *asked, "--out", str(out), *on]
+    options = [
+        "--windows",
+        "weeks",
+        "--shake",
+        "600",
+        "--replicates",
+        "27",
+        "--predictor",
+        "requested",
+        "--predictor",
+        "clairvoyant",
+    ]
+    options += [word for name in ("EASY", "EASY-SJBF", "SAF-EASY-SPF", "SPF-EASY-SPF") for word in ("--scheduler", name)]
+    command = [sys.executable, "-m", "pipelines", "campaign", str(TRACE), *options, "--out", str(out), *on]
     return subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=out.with_suffix(".err").open("wb"))
 
 
@@ -57,9 +53,9 @@ def test_a_campaign_on_slurm_whose_jobs_are_cancelled_makes_the_table_of_threads
     journal, deadline = tmp_path / "slurm.parquet.journal", time.monotonic() + 600
     try:
         while work.poll() is None and time.monotonic() < deadline:
-            running = _asked(slurm, "squeue", "--noheader", "--states=RUNNING", "--format=%A").split()
+            running = asked(slurm, "squeue", "--noheader", "--states=RUNNING", "--format=%A").split()
             if len(cancelled) < CANCELLED and running and journal.exists() and journal.read_bytes().count(b"\n") > 1:
-                _asked(slurm, "scancel", running[0])
+                asked(slurm, "scancel", running[0])
                 cancelled.add(running[0])
             time.sleep(1)
     finally:
@@ -71,12 +67,8 @@ def test_a_campaign_on_slurm_whose_jobs_are_cancelled_makes_the_table_of_threads
     one, two = (pd.read_parquet(tmp_path / f"{name}.parquet").drop(columns="simulate_s") for name in ("threads", "slurm"))
     pd.testing.assert_frame_equal(one, two, check_exact=True)
     for _ in range(30):  # jobs that end
-        if not _asked(slurm, "squeue", "--noheader"):
+        if not asked(slurm, "squeue", "--noheader"):
             break
         time.sleep(1)
-    assert not _asked(slurm, "squeue", "--noheader")
+    assert not asked(slurm, "squeue", "--noheader")
     assert not any((Path(slurm["HOME"]) / ".cache" / "queuecast").iterdir())
-
-
-def _asked(env: dict[str, str], *command: str) -> str:
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60).stdout

@@ -1,0 +1,201 @@
+"""Slurm asks a served champion at each submission, and goes on without an answer."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SHARED
+from tests.server.services import HOUSE, LOOPBACK, Service, answers, free_port
+from tests.server.slurm import NEEDED, asked, started
+
+EXAMPLE = HOUSE / "docs" / "examples" / "job_submit.lua"
+TRACE = SHARED / "traces" / "KTH-SP2-1996-2.1-cln.swf.gz"
+pytestmark = [
+    *NEEDED,
+    pytest.mark.skipif(not [*Path("/usr/lib").glob("*/lua/5.1/socket/core.so")], reason="Slurm's Lua needs Debian's lua-socket"),
+]
+COMMENT = re.compile(r"queuecast: predicted_s=(\d+) p95_s=(\d+) version=1 stale")
+SILENT = re.compile(r"lua: queuecast: no prediction \((.*)\) after ([\d.]+) ms: the request stands")
+ANSWERED = re.compile(r"lua: queuecast: predicted_s=.* of (\w+) in ([\d.]+) ms")
+
+
+class Cluster:
+    """A Slurm whose controller asks at ``port``; ``log`` is what it logged since the last look."""
+
+    def __init__(self, place: Path, env: dict[str, str], port: int) -> None:
+        self.env, self.port, self._file, self._seen = env, port, place / "log" / "slurmctld.log", 0
+
+    def submit(self, *options: str) -> dict[str, str]:
+        """Submit a job; return what Slurm then says of it."""
+        given = ["--parsable", "--uid=u1", "--account=physics", "--output=/dev/null", "--chdir=/", "--hold", *options]
+        number = asked(self.env, "sbatch", *given, "--wrap=true").strip()
+        fields = asked(self.env, "scontrol", "show", "job", number, "-o").strip()
+        comment = re.search(r"AdminComment=(.*?) [A-Z]\w*=", fields)
+        told = dict(each.split("=", 1) for each in fields.split() if "=" in each)
+        return {**told, "AdminComment": comment[1].strip() if comment else ""}
+
+    def log(self) -> str:
+        said = self._file.read_text(encoding="utf-8", errors="replace")
+        self._seen, new = len(said), said[self._seen :]
+        return new
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    place, port = tmp_path_factory.mktemp("slurm"), free_port()
+    script = EXAMPLE.read_text(encoding="utf-8").replace('PORT = "127.0.0.1", 8765', f'PORT = "127.0.0.1", {port}')
+    script = script.replace("REST_S = 5\n", "REST_S = tonumber(io.open('" + str(place / "rest_s") + "'):read('*l'))\n")
+    assert str(port) in script
+    assert "rest_s" in script
+    (place / "rest_s").write_text("0\n")
+    (place / "job_submit.lua").write_text(script, encoding="utf-8")
+    with started(place, "JobSubmitPlugins=lua\n") as env:
+        yield Cluster(place, env, port)
+
+
+@contextmanager
+def served(cluster: Cluster, place: Path) -> Iterator[None]:
+    """Serve a champion of KTH-SP2 at the cluster's port."""
+    env = {**os.environ, "QUEUECAST_HOME": str(place), "PYTHONPATH": str(HOUSE)}
+    code = "import sys, pathlib; from benchmarks.speed.serving import register; register(pathlib.Path(sys.argv[1]), sys.argv[2:])"
+    made = [sys.executable, "-c", code, str(SHARED), "quantile(order=accuracy)"]
+    subprocess.run(made, env=env, check=True, capture_output=True, timeout=300)
+    command = [sys.executable, "-m", "pipelines", "serve", "runtime-kth-sp2", "--port", str(cluster.port)]
+    service = Service("serve", command, place, env, answers(f"http://{LOOPBACK}:{cluster.port}/health"))
+    try:
+        service.start()
+        yield
+    finally:
+        service.stop()
+
+
+@contextmanager
+def talking(port: int, talk: Callable[[socket.socket], None]) -> Iterator[None]:
+    """Accept connections at ``port`` and let ``talk`` do what it wants with each."""
+    over, held = threading.Event(), list[socket.socket]()
+
+    def accept() -> None:
+        while not over.is_set():
+            try:
+                link, _ = listener.accept()
+            except TimeoutError:
+                continue
+            held.append(link)
+            threading.Thread(target=talked, args=(link,), daemon=True).start()
+
+    def talked(link: socket.socket) -> None:
+        with suppress(OSError):
+            talk(link)
+
+    with socket.create_server((LOOPBACK, port)) as listener:
+        listener.settimeout(0.1)
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            for link in held:
+                link.close()
+
+
+def test_a_job_gets_its_predicted_runtime_as_comment_and_keeps_its_limit(cluster: Cluster, tmp_path: Path) -> None:
+    with served(cluster, tmp_path):
+        jobs = [cluster.submit("--time=30", f"--ntasks={tasks}", f'--job-name=a "name" \\ of {tasks}') for tasks in (1, 2, 4)]
+        jobs.append(cluster.submit("--time=30", f"--job-name={'x' * 200}\t{'ä' * 20}"))
+        partly = cluster.submit("--partition=debug")  # no limit stated: the partition's
+    for job in jobs:
+        comment = COMMENT.fullmatch(job["AdminComment"])
+        assert comment is not None, job["AdminComment"]
+        assert 1 <= int(comment[1]) <= 1800
+        assert (job["TimeLimit"], job["TimeMin"]) == ("00:30:00", "N/A")
+    comment = COMMENT.fullmatch(partly["AdminComment"])
+    assert comment is not None
+    assert int(comment[1]) <= 300
+    assert len(ANSWERED.findall(cluster.log())) == 5
+
+
+def never(link: socket.socket) -> None:
+    """Accept and say nothing."""
+
+
+def dribble(link: socket.socket) -> None:
+    """Send a byte every 20 ms, without an end."""
+    while True:
+        link.sendall(b"H")
+        time.sleep(0.02)
+
+
+def said(text: bytes) -> Callable[[socket.socket], None]:
+    def say(link: socket.socket) -> None:
+        link.recv(4096)
+        link.sendall(text)
+        link.shutdown(socket.SHUT_WR)
+
+    return say
+
+
+RUBBISH = {
+    "html": b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>hello</html>",
+    "bytes": bytes(range(256)) * 8,
+    "nothing": b"",
+    "endless": b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 100_000,
+    "error": b'HTTP/1.1 500 Internal Server Error\r\n\r\n{"error": "a defect"}',
+    "more than asked": b'HTTP/1.1 200 OK\r\n\r\n{"predicted_s": 999999999}',
+    "less than a second": b'HTTP/1.1 200 OK\r\n\r\n{"predicted_s": 0}',
+}
+
+
+def unanswered(cluster: Cluster) -> tuple[str, float]:
+    """Submit a job that gets no prediction; return why, and for how many ms the controller waited."""
+    cluster.log()
+    job = cluster.submit("--time=30")
+    assert (job["AdminComment"], job["TimeLimit"], job["JobState"]) == ("", "00:30:00", "PENDING")
+    ((why, waited_ms),) = SILENT.findall(cluster.log())
+    return why, float(waited_ms)
+
+
+def test_with_the_service_down_the_request_stands(cluster: Cluster) -> None:
+    assert unanswered(cluster)[0] == "connection refused"
+
+
+@pytest.mark.parametrize("talk", [never, dribble])
+def test_a_slow_service_is_waited_for_no_longer_than_the_time_out(cluster: Cluster, talk: Callable[[socket.socket], None]) -> None:
+    with talking(cluster.port, talk):
+        found = [unanswered(cluster) for _ in range(5)]
+    print(f"{talk.__name__}: waited {[ms for _, ms in found]} ms")
+    assert {why for why, _ in found} == {"timeout"}
+    assert min(ms for _, ms in found) < 100
+
+
+@pytest.mark.parametrize("kind", RUBBISH)
+def test_rubbish_is_no_prediction(cluster: Cluster, kind: str) -> None:
+    with talking(cluster.port, said(RUBBISH[kind])):
+        why, _ = unanswered(cluster)
+    assert why
+
+
+def test_a_job_that_is_refused_stops_no_questions_about_others(cluster: Cluster, tmp_path: Path) -> None:
+    place = Path(cluster.env["HOME"])
+    (place / "rest_s").write_text("1000\n")
+    os.utime(place / "job_submit.lua", (time.time() + 5, time.time() + 5))  # read again
+    with talking(cluster.port, said(b'HTTP/1.1 422 Unprocessable Entity\r\n\r\n{"error": "procs"}')):
+        assert [unanswered(cluster)[0] for _ in range(2)] == ["answered HTTP/1.1 422 Unprocessable Entity"] * 2
+
+
+def test_after_a_failure_the_controller_asks_nothing_for_a_while(cluster: Cluster) -> None:
+    unanswered(cluster)
+    cluster.submit("--time=30")
+    assert "queuecast" not in cluster.log()
