@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from pipelines.serving.models import Served
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-ENDS_S = 10
-"""Max seconds that requests under way have after SIGTERM."""
+ENDS_S, IDLE_S = 10, 75
+"""Max seconds that requests under way have after SIGTERM, and that an idle connection is kept: longer than proxies keep theirs, so that a
+request never meets a connection that is being closed."""
 
 
 class Duration(click.ParamType):
@@ -158,6 +159,7 @@ def _run(app: Callable, host: str, port: int) -> None:
         access_log=False,
         server_header=False,
         lifespan="off",
+        timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=ENDS_S,
     )
     Server(config).run()
