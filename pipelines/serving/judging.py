@@ -75,7 +75,7 @@ def judge(place: Path, clean: CleanTrace, model: str = "") -> Judged:
 
 
 def answered(clean: CleanTrace) -> dict[str, Any] | None:
-    """Judge the home directory's log for a night; None where there is no answer of the trace's model."""
+    """Judge the home directory's log for a night; None without answers of the trace's model."""
     place = asked_place()
     if not place.is_dir():
         return None
