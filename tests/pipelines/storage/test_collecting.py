@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +17,7 @@ from pipelines.storage.atomic import write
 from pipelines.storage.collecting import collected, contents, copy_pages
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
+from pipelines.storage.remote import place_of
 from pipelines.workflows.doctor import examine, repair
 
 SUBJECT = "runtime-t"
@@ -23,11 +25,11 @@ DAY_S = 86_400
 ORPHANS = ("jobs/t/0123456789abcdef.parquet", "counters/q/s/day=1970-01-01/part-left.parquet")
 
 
-@pytest.fixture(params=["s3", "directory"])
+@pytest.fixture(params=["memory", "directory"])
 def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with three versions, counters, and a file of each kind that nothing names."""
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
-    home: Path = tmp_path / "home" if request.param == "directory" else request.getfixturevalue("s3_place")
+    home: Path = tmp_path / "home" if request.param == "directory" else place_of(f"memory://{uuid.uuid4().hex}/site")
     monkeypatch.setenv("QUEUECAST_LAKE", str(home))
     for number in range(3):
         lake = Lake(home / "lake", f"run-{number}")

@@ -138,10 +138,10 @@ def test_counters_are_read_by_ranges_of_what_is_wanted(
     store: Path, ingested: Callable[..., IngestReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At most twice the bytes of the footers and of the column chunks of row groups that have any of it."""
-    monkeypatch.setattr(counters_change, "group_rows", lambda columns: 2_000)
+    monkeypatch.setattr(counters_change, "group_rows", lambda columns: 400)
     rng = np.random.default_rng(0)
-    ingested(*((1 + number // 10, f"n{number % 10}", rng.integers(1 << 50)) for number in range(40_000)))
-    ingested(*((2_000 + number, "other", rng.integers(1 << 50)) for number in range(2_000)))
+    ingested(*((1 + number // 10, f"n{number % 10}", rng.integers(1 << 50)) for number in range(8_000)))
+    ingested(*((900 + number, "other", rng.integers(1 << 50)) for number in range(400)))
     parts = opened(store).parts("s")
     whole = {part.file: pq.read_metadata(pa.BufferReader(remote.seen(opened(store).path(part)).content)) for part in parts}
 
@@ -159,9 +159,9 @@ def test_counters_are_read_by_ranges_of_what_is_wanted(
 
     big, small = sorted(whole, key=lambda file: -whole[file].num_rows)
     for wanted, rows, least in (
-        ({"start_s": 401, "end_s": 500}, 990, needed(big, columns=3, groups=1)),
-        ({"nodes": ["other"]}, 2_000, needed(small, columns=3, groups=1) + needed(big, columns=0, groups=0)),
-        ({"end_s": 500, "metrics": []}, 4_990, needed(big, columns=2, groups=3)),
+        ({"start_s": 81, "end_s": 100}, 190, needed(big, columns=3, groups=1)),
+        ({"nodes": ["other"]}, 400, needed(small, columns=3, groups=1) + needed(big, columns=0, groups=0)),
+        ({"end_s": 100, "metrics": []}, 990, needed(big, columns=2, groups=3)),
     ):
         counters_parts._FOOTERS.clear()
         counters = opened(store)
