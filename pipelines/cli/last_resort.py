@@ -43,8 +43,15 @@ _CAUSES = {
 }
 
 
+_SERVER = re.compile(r"API request to (?P<server>https?://[^/\s]+)\S* failed")
+
+
 def known_cause(said: str) -> str | None:
-    """Return the line for a failure of the machine; None for a defect."""
+    """Return the line for a failure of the machine or a registry's server; None for a defect."""
+    if gone := _SERVER.search(said):
+        return (
+            f"registry {shown(gone['server'])}: does not answer: run it again when it does; what was published before is unchanged"
+        )
     return next((line for pattern, line in _CAUSES.items() if re.search(pattern, said)), None)
 
 

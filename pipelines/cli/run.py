@@ -271,8 +271,9 @@ def _explain(result: dg.ExecuteInProcessResult) -> None:
         error = _error(event)
         if error is None:
             continue
-        root = error
+        root, said = error, []
         while root.cause is not None and root.cls_name != InputError.__name__:
+            said.append(f"{root.cls_name}: {root.message}")
             root = root.cause
         if root.cls_name == InputError.__name__:
             raise InputError(root.message.strip().removeprefix(f"{InputError.__module__}.{InputError.__name__}: "))
@@ -280,7 +281,7 @@ def _explain(result: dg.ExecuteInProcessResult) -> None:
             _say_checks(result)
             note("queuecast: its results were not made; earlier results stay")
             sys.exit(1)
-        if cause := known_cause(f"{root.cls_name}: {root.message}"):
+        if cause := known_cause("\n".join([f"{root.cls_name}: {root.message}", *said])):
             note(f"queuecast: {cause}")
             sys.exit(1)
         note(root.to_string())

@@ -38,6 +38,20 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
         removed(root)
 
 
+@pytest.fixture(scope="session")
+def ran(site: Site) -> Site:
+    """The site, after a run whose tables every such run makes again."""
+    with site.timed("a run to compare with"):
+        done = site.queuecast(*run_of(site))
+    assert done.returncode == 0, done.stderr
+    return site
+
+
+def run_of(site: Site) -> list[str]:
+    """Return the arguments of a small run."""
+    return ["run", "--trace", str(site.root / "arriving.parquet"), *LESS]
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Note how long each test took."""

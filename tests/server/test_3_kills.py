@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import subprocess
 
-from tests.server.conftest import LESS, SUBJECT
+from tests.server.conftest import SUBJECT, run_of
 from tests.server.site import Site
 
 
-def run_of(site: Site) -> list[str]:
-    """Return the arguments of a small run."""
-    return ["run", "--trace", str(site.root / "arriving.parquet"), *LESS]
-
-
-def test_a_killed_run_changes_nothing_and_the_next_one_succeeds(site: Site) -> None:
+def test_a_killed_run_changes_nothing_and_the_next_one_succeeds(ran: Site) -> None:
+    site = ran
     before = site.published(SUBJECT)
     with site.under_way(*run_of(site)) as running:
         running.process.kill()
@@ -26,7 +22,8 @@ def test_a_killed_run_changes_nothing_and_the_next_one_succeeds(site: Site) -> N
     assert after["tables"] == before["tables"]
 
 
-def test_of_two_runs_at_once_on_two_machines_readers_see_one(site: Site) -> None:
+def test_of_two_runs_at_once_on_two_machines_readers_see_one(ran: Site) -> None:
+    site = ran
     before = site.published(SUBJECT)
     running = [
         subprocess.Popen(

@@ -8,10 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.server.conftest import SUBJECT
+from tests.server.conftest import SUBJECT, run_of
 from tests.server.site import Site
 from tests.server.test_1_recipe import ended, launch, runs
-from tests.server.test_3_kills import run_of
 
 GONE_S = 30.0
 
@@ -37,7 +36,8 @@ def failing(site: Site, fault: str) -> Iterator[None]:
         site.proxy.fault = ""
 
 
-def test_a_run_outlasts_30_s_without_postgresql(site: Site) -> None:
+def test_a_run_outlasts_30_s_without_postgresql(ran: Site) -> None:
+    site = ran
     before = site.published(SUBJECT)
     with site.under_way(*run_of(site)) as running:
         with stopped(site, "postgres"):
@@ -49,7 +49,8 @@ def test_a_run_outlasts_30_s_without_postgresql(site: Site) -> None:
     assert after["version"] != before["version"]
 
 
-def test_a_run_outlasts_an_object_store_that_fails_in_every_way(site: Site) -> None:
+def test_a_run_outlasts_an_object_store_that_fails_in_every_way(ran: Site) -> None:
+    site = ran
     assert site.proxy is not None
     before = site.published(SUBJECT)
     with site.under_way(*run_of(site)) as running:
@@ -85,7 +86,8 @@ def test_a_night_outlasts_mlflow_restarted(site: Site) -> None:
         ("mlflow", "127.0.0.1:{mlflow}"),
     ],
 )
-def test_a_server_that_stays_away_ends_a_run_in_a_line_and_changes_nothing(server: str, line: str, site: Site) -> None:
+def test_a_server_that_stays_away_ends_a_run_in_a_line_and_changes_nothing(server: str, line: str, ran: Site) -> None:
+    site = ran
     before = site.published(SUBJECT)
     impatient = site.machine("desk", QUEUECAST_WAIT_S="4")
     with site.under_way(*run_of(site), env=impatient) as running:
@@ -98,5 +100,10 @@ def test_a_server_that_stays_away_ends_a_run_in_a_line_and_changes_nothing(serve
         assert "Traceback" not in running.text()
         assert "defect" not in running.text()
     assert site.published(SUBJECT) == before
-    again = site.queuecast(*run_of(site))
-    assert again.returncode == 0, again.stderr
+
+
+def test_what_outages_left_is_taken_away_and_the_same_command_succeeds(ran: Site) -> None:
+    mended = ran.queuecast("doctor", "--repair")
+    assert ran.queuecast("doctor").returncode == 0, mended.stdout
+    done = ran.queuecast(*run_of(ran))
+    assert done.returncode == 0, done.stderr
