@@ -61,7 +61,9 @@ class Order:
 class Rush:
     """Start decisions of Nichols et al. (RUSH).
 
-    A model is asked about each job that could start, and skips it, ``skips`` times at most, if it predicts one of ``classes``.
+    A model is asked about each job that could start, and skips it, ``skips`` times at most, if it predicts one of ``classes``. With a
+    ``patience`` a job is skipped for so many seconds from its first skip on, however often, unless ``skips`` is stated too; it is
+    asked about again after ``every`` seconds at the earliest. With ``harm`` a start also counts that makes running jobs vary.
     ``model`` is ``oracle``, ``coin``, or any name for which the caller has a model; empty for a start decision given beside the
     name.
     """
@@ -69,8 +71,14 @@ class Rush:
     model: str = ""
     skips: int = 10
     classes: str = "variation"
+    patience: int = 0
+    every: int = 0
+    harm: bool = False
 
 
+_RUSH = ("model", "skips", "patience", "every", "harm", "classes")
+_ANY = 999_999_999
+"""A number of skips that no job comes to."""
 CLASSES = ("variation", "little")
 """Predicted classes that skip a job: variation, or already little of it."""
 
@@ -225,18 +233,25 @@ def _rush(name: str) -> tuple[str, Rush | None]:
     given: dict[str, str] = {}
     for option in (found[2] or "").split(","):
         key, equals, value = (part.strip() for part in option.partition("="))
-        if option.strip() and (key not in ("model", "skips", "classes") or not equals or not value or key in given):
+        if option.strip() and (key not in _RUSH or not equals or not value or key in given):
             raise InputError(
-                f"scheduler {name!r}: RUSH takes model=NAME, skips=NUMBER and classes={'|'.join(CLASSES)}, not {option.strip()!r}"
+                f"scheduler {name!r}: RUSH takes model=NAME, skips=NUMBER, patience=SECONDS, every=SECONDS, harm=yes|no and "
+                f"classes={'|'.join(CLASSES)}, not {option.strip()!r}"
             )
         if key:
             given[key] = value
-    skips, classes = given.get("skips", str(Rush.skips)), given.get("classes", Rush.classes)
-    if not re.fullmatch(r"\d{1,9}", skips):
-        raise InputError(f"scheduler {name!r}: skips={skips} is not a number of times")
+    numbers = {"skips": str(_ANY if "patience" in given else Rush.skips), "patience": "0", "every": "0"} | given
+    for key, what in (("skips", "number of times"), ("patience", "number of seconds"), ("every", "number of seconds")):
+        if not re.fullmatch(r"\d{1,9}", numbers[key]):
+            raise InputError(f"scheduler {name!r}: {key}={numbers[key]} is not a {what}")
+    if given.get("harm", "no").lower() not in ("yes", "no"):
+        raise InputError(f"scheduler {name!r}: harm={given['harm']} is neither yes nor no")
+    harm, classes = given.get("harm", "no").lower() == "yes", given.get("classes", Rush.classes)
     if classes not in CLASSES:
         raise InputError(f"scheduler {name!r}: classes={classes}; known: {', '.join(CLASSES)}")
-    return found[1], Rush(given.get("model", ""), int(skips), classes)
+    return found[1], Rush(
+        given.get("model", ""), int(numbers["skips"]), classes, int(numbers["patience"]), int(numbers["every"]), harm
+    )
 
 
 def _order(text: str, aliases: dict[str, str], name: str) -> Order:

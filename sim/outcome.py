@@ -27,7 +27,7 @@ from sim.kernel.planning_seats import Planner
 from sim.kernel.run import run
 from sim.kernel.scenarios import NO_SCENARIOS
 from sim.kernel.scratch import Scratch, Work
-from sim.kernel.start_decision import StartDecision, decide
+from sim.kernel.start_decision import Patient, StartDecision, decide
 from sim.kernel.state import CLAMPED, ENDED, EVENTS, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
 from sim.machine.failures import NO_FAILURES, Failures
 from sim.machine.nodes import NO_LAYOUT, NO_REQUESTS, Nodes
@@ -121,7 +121,7 @@ def outcome(
     policy = applied(policy, plan)
     if plan.rollout is not None and machine is not None:
         raise InputError(f"scheduler {plan.name!r}: foresees no machine that decides how long jobs take; give it a trace")
-    check_decision(plan, start_decision is not None or (machine is not None and machine.decides))
+    check_decision(plan, start_decision is not None or (machine is not None and machine.decides), machine is not None)
     source = as_predictor(policy.predictor)
     if machine is not None:  # it decides how long jobs take
         workload = workload._replace(arrays=workload.arrays._replace(runtime=workload.arrays.runtime.copy()))
@@ -165,6 +165,8 @@ def outcome(
     )
     if plan.rush is not None:
         work.state.counters[MOST_SKIPS] = plan.rush.skips
+        if start_decision is not None:
+            start_decision = Patient(start_decision, plan.rush.patience, plan.rush.every)
     choices = Choices(plan, settings, source, workload, work, policy.seed) if plan.rollout is not None else None
     searches = None
     if plan.plan_rs is not None and clusters is not None:
@@ -314,12 +316,14 @@ class _Simulation:
         return made
 
 
-def check_decision(plan: Scheduler, decided: bool) -> None:
+def check_decision(plan: Scheduler, decided: bool, monitored: bool) -> None:
     """Raise InputError for start decisions without a model, or a model that is never asked."""
     if plan.rush is not None and not decided:
         raise InputError(
             f"scheduler {plan.name!r}: RUSH asks a model that sees monitoring counters, and a trace has none: run it on a monitored cluster"
         )
+    if plan.rush is not None and plan.rush.harm and not monitored:
+        raise InputError(f"scheduler {plan.name!r}: harm=yes weighs what happens on a monitored cluster, and there is none")
     if plan.rush is None and decided:
         raise InputError(f"scheduler {plan.name!r} asks no model whether a job may start: add +RUSH, or give no start_decision")
 

@@ -25,7 +25,7 @@ from pipelines.storage.atomic import replacing
 from pipelines.storage.csv_text import csv_text
 from sim.cluster.applications import APPLICATIONS, NODES
 from sim.cluster.experiments import LOAD
-from sim.cluster.presets import Cluster
+from sim.cluster.presets import PLACEMENTS, Cluster
 from sim.cluster.simulate import ClusterRun, simulate_on
 from sim.cluster.workloads import continuous
 from sim.schedule import Schedule
@@ -218,8 +218,13 @@ def placements(schedule: Schedule, cluster: Cluster) -> list[np.ndarray]:
     """Return the nodes of each job, int64, in the order of the schedule.
 
     Placement is replayed, as the simulator does not keep it. Jobs get the free nodes of lowest number
-    (:mod:`sim.cluster.placement`), those of one second in the order of the queue, after those that end in it.
+    (:mod:`sim.cluster.placement`), those of one second in the order of the queue, after those that end in it. InputError for a
+    cluster with another placement.
     """
+    if cluster.placement != PLACEMENTS[0]:
+        raise InputError(
+            f"cluster {cluster.name}: counters are written for placement {PLACEMENTS[0]} only, not {cluster.placement}"
+        )
     jobs = schedule.jobs
     start, end = jobs["start_s"].to_numpy(np.int64), (jobs["start_s"] + jobs["runtime_s"]).to_numpy(np.int64)
     procs = jobs["procs"].to_numpy(np.int64)

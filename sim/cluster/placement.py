@@ -1,9 +1,16 @@
-"""Placement: a job gets the free nodes of lowest number, leaf switch by leaf switch."""
+"""Placement: which of the free nodes a job gets.
+
+``first-fit`` takes the free nodes of lowest number, whatever leaf switch they are under. ``best-fit`` keeps a job under few leaf
+switches, as schedulers that know a tree do (Slurm's topology/tree): it takes the leaf with the fewest free nodes that are enough, or
+where none has enough the one with the most, and goes on with the rest. Ties go to the leaf of lowest number, and under a leaf to
+the nodes of lowest number.
+"""
 
 from __future__ import annotations
 
 from features.jit import apart, kernel
 from sim.cluster.site import (
+    BEST_FIT,
     CONTENTION,
     CUT,
     EXACT,
@@ -17,6 +24,7 @@ from sim.cluster.site import (
     NETWORK_STRETCH,
     NETWORK_SUM,
     NODES_PER_LEAF,
+    PLACEMENT,
     REMAINING,
     SLOT,
     SLOTS,
@@ -29,6 +37,9 @@ def choose(needed, site):
 
     The scheduler ensures that they are free.
     """
+    if site.clock[PLACEMENT] == BEST_FIT:
+        best_fit(needed, site)
+        return
     found = 0
     node = 0
     while found < needed and node < len(site.owner):
@@ -36,6 +47,40 @@ def choose(needed, site):
             site.chosen[found] = node
             found += 1
         node += 1
+
+
+@kernel
+def best_fit(needed, site):
+    """Write the nodes that best fit takes to ``site.chosen``."""
+    size = site.clock[NODES_PER_LEAF]
+    for leaf in range(len(site.free)):
+        site.free[leaf] = 0
+    for node in range(len(site.owner)):
+        if site.owner[node] < 0:
+            site.free[node // size] += 1
+    found = 0
+    while found < needed:
+        best = 0
+        for leaf in range(1, len(site.free)):
+            if fits_better(site.free[leaf], site.free[best], needed - found):
+                best = leaf
+        left = min(site.free[best], needed - found)
+        site.free[best] = 0
+        node = best * size
+        while left > 0:
+            if site.owner[node] < 0:
+                site.chosen[found] = node
+                found += 1
+                left -= 1
+            node += 1
+
+
+@kernel
+def fits_better(one, other, needed):
+    """Tell whether ``one`` free nodes under a leaf are better for ``needed`` than ``other``."""
+    if other < needed:
+        return one > other
+    return needed <= one < other
 
 
 @kernel

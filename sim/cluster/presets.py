@@ -26,6 +26,9 @@ from typing import Any
 from features.errors import InputError
 from sim.cluster.background import NOTHING, Level
 
+PLACEMENTS = ("first-fit", "best-fit")
+"""How nodes are chosen: see :mod:`sim.cluster.placement`."""
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -35,7 +38,7 @@ class Cluster:
     ``power`` are those of :mod:`sim.cluster.contention`. The noise job holds ``noise_share`` of the nodes, spread over
     ``noise_leaves`` leaf switches, and sends up to ``noise_traffic`` GB/s a node. ``own_noise`` multiplies the applications' own
     noise. Sensors are read every ``interval_s``, with ``sensor_noise`` relative to the value, and can be read ``lag_s`` later;
-    the background changes every ``tick_s``.
+    the background changes every ``tick_s``. ``placement`` is one of :data:`PLACEMENTS`.
     """
 
     name: str = "custom"
@@ -60,6 +63,7 @@ class Cluster:
     lag_s: int = 30
     tick_s: int = 10
     warm_s: int = 900
+    placement: str = "first-fit"
 
     def __post_init__(self) -> None:
         if self.nodes % self.nodes_per_leaf or self.noise_nodes % max(self.noise_leaves, 1):
@@ -73,6 +77,9 @@ class Cluster:
             or min(self.interval_s, self.tick_s) < 1
         ):
             raise InputError(f"cluster {self.name}: more noise leaves than leaves, or intervals that do not divide each other")
+
+        if self.placement not in PLACEMENTS:
+            raise InputError(f"cluster {self.name}: placement {self.placement!r} is unknown; known: {', '.join(PLACEMENTS)}")
 
     @property
     def leaves(self) -> int:

@@ -19,7 +19,7 @@ from features.monitoring.samplers import FEATURES, PROBE_FEATURES, TYPE_FEATURES
 from models.variability.model import VariabilityModel
 from sim.cluster.applications import application, type_code
 from sim.cluster.cluster_loop import FULL, drive
-from sim.cluster.presets import Cluster
+from sim.cluster.presets import PLACEMENTS, Cluster
 from sim.cluster.sensors import sensors
 from sim.cluster.site import (
     ASKED_TIMES,
@@ -31,8 +31,10 @@ from sim.cluster.site import (
     CUT,
     CUTOFF,
     DECIDER,
+    EVERY_S,
     EXACT,
     FIRST_CLASS,
+    HARM,
     INTERVAL_S,
     LAG_S,
     LATENTS,
@@ -48,7 +50,9 @@ from sim.cluster.site import (
     NOWCAST,
     ORACLE,
     OUTSIDE,
+    PATIENCE_S,
     PHYSICS,
+    PLACEMENT,
     POWER,
     PREDICTED,
     PROBE_NOISE,
@@ -137,8 +141,8 @@ def simulate_on(
     jobs
         Canonical jobs table whose ``executable`` names applications; times in seconds, ``procs`` nodes.
     scheduler
-        ``[ORDER-]ALGORITHM[-BACKFILLORDER][+RUSH(model=NAME,skips=10,classes=variation)]``; the model is one of ``advisers``, ``oracle``, ``nowcast`` or
-        ``coin``.
+        ``[ORDER-]ALGORITHM[-BACKFILLORDER][+RUSH(OPTIONS)]`` with the options of :class:`sim.names.Rush`; the model is one of
+        ``advisers``, ``oracle``, ``nowcast`` or ``coin``.
     seed
         Of everything random: background, applications' own noise, sensors. The background and the noise of a run are the same under any scheduler.
     scaling
@@ -328,6 +332,7 @@ def as_site(
     clock, physics = np.zeros(CLOCKS, np.int64), np.zeros(PHYSICS)
     clock[[TICK_S, INTERVAL_S, LAG_S, WARM_S]] = cluster.tick_s, cluster.interval_s, cluster.lag_s, cluster.warm_s
     clock[[NODES_PER_LEAF, NOISE_NODES, SLOTS]] = cluster.nodes_per_leaf, cluster.noise_nodes, 1
+    clock[PLACEMENT] = PLACEMENTS.index(cluster.placement)
     clock[[SAMPLES, BROUGHT_UP_TO]] = -cluster.warm_s // cluster.interval_s, -cluster.warm_s
     physics[[UPLINK, CORE, STORAGE]] = cluster.uplink, cluster.core, cluster.storage
     physics[[NETWORK_GAIN, STORAGE_GAIN, POWER]] = cluster.network_gain, cluster.storage_gain, cluster.power
@@ -353,6 +358,11 @@ def as_site(
         work=work,
         owner=owner,
         chosen=np.zeros(nodes, np.int64),
+        free=np.zeros(leaves, np.int64),
+        first_skip=np.full(jobs, -1),
+        answered=np.full(jobs, -1),
+        left=np.zeros(slots),
+        there=np.zeros(slots, np.int64),
         slot_job=np.full(slots, -1),
         slot_sequence=np.zeros(slots, np.int64),
         slot_nodes=held,
@@ -383,6 +393,8 @@ def as_site(
 
 WITHOUT_MODEL = {"oracle": ORACLE, "nowcast": NOWCAST, "coin": COIN}
 """References that decide without a trained model: see :mod:`sim.cluster.start_models`."""
+FORESEES = ("oracle", "nowcast")
+"""Those that foresee all running jobs."""
 
 
 def ask(site: Site, rush: Rush | None, advisers: Mapping[str, Adviser], coin: float, outside: bool) -> np.ndarray:
@@ -391,6 +403,11 @@ def ask(site: Site, rush: Rush | None, advisers: Mapping[str, Adviser], coin: fl
     site.clock[DECIDER] = NO_MODEL
     if rush is None:
         return nothing
+    site.clock[[PATIENCE_S, EVERY_S, HARM]] = rush.patience, rush.every, rush.harm
+    if rush.harm and rush.model not in FORESEES:
+        raise InputError(
+            f"+RUSH(model={rush.model},harm=yes): {rush.model} does not say what becomes of running jobs; {' and '.join(FORESEES)} do"
+        )
     if outside:
         site.clock[DECIDER] = OUTSIDE
         return nothing

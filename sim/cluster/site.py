@@ -26,12 +26,21 @@ from models.variability.compiled_classifiers import Arrays
     BROUGHT_UP_TO,
     ASKED_TIMES,
     SKIPPED_TIMES,
+    PLACEMENT,
+    PATIENCE_S,
+    EVERY_S,
+    HARM,
     CLOCKS,
-) = range(15)
-"""Slots of ``Site.clock``. Given: seconds between changes of the background, between samples, until a sample can be read, and that the cluster has
-been running before second 0; nodes a leaf switch; nodes of the noise job; the model that decides on starts, and from which class on a prediction
-skips. Kept: slots in use, samples taken, of which recorded since the record was last emptied; the time up to which progress is accounted for; the
-number of start decisions, and of skips."""
+) = range(19)
+"""Slots of ``Site.clock``. Given: seconds between changes of the background, between samples, until a sample can be read, and that
+the cluster has been running before second 0; nodes a leaf switch; nodes of the noise job; the model that decides on starts, and from
+which class on a prediction skips; how nodes are chosen; for how many seconds from its first skip on a job may be skipped, 0 for any,
+and seconds between two questions about a job; whether what a start does to running jobs counts. Kept: slots in use, samples taken, of
+which recorded since the record was last emptied; the time up to which progress is accounted for; the number of start decisions, and
+of skips."""
+
+FIRST_FIT, BEST_FIT = range(2)
+"""Ways to choose nodes: see :mod:`sim.cluster.placement`."""
 
 NO_MODEL, MODEL, ORACLE, NOWCAST, COIN, OUTSIDE = range(6)
 """Models that decide on starts."""
@@ -82,6 +91,11 @@ class Site(NamedTuple):
     work: np.ndarray  # [jobs], seconds alone on the machine, its own noise included
     owner: np.ndarray  # int64 [nodes], slot or -1
     chosen: np.ndarray  # int64 [nodes]
+    free: np.ndarray  # int64 [leaves], scratch
+    first_skip: np.ndarray  # int64 [jobs], second of the first skip, -1 for none
+    left: np.ndarray  # [slots], scratch: seconds of work
+    there: np.ndarray  # int64 [slots], scratch: jobs
+    answered: np.ndarray  # int64 [jobs], second of the last answer, if that was to skip, else -1
     slot_job: np.ndarray  # int64 [slots], -1 for none
     slot_sequence: np.ndarray  # int64 [slots]
     slot_nodes: np.ndarray  # int64 [slots]

@@ -22,14 +22,19 @@ from sim.cluster.site import (
     COIN,
     CUTOFF,
     DECIDER,
+    EVERY_S,
     FIRST_CLASS,
+    HARM,
     LIMIT,
     MODEL,
     NODES_PER_LEAF,
     NOWCAST,
+    PATIENCE_S,
     PREDICTED,
     PROBE_NOISE,
+    REMAINING,
     SKIPPED_TIMES,
+    SLOTS,
     STRETCH,
     TICK_S,
     TYPE,
@@ -133,14 +138,95 @@ def foresee(now, job, needed, site):
 
 
 @apart
-def decide(job, now, jobs, site):
-    """Tell whether ``job``, which could start, shall wait."""
+def outlook(now, new, job, start, site):
+    """Return how many running jobs will have run beyond their limits, if nothing else starts.
+
+    ``new`` is the slot of ``job``, which starts now; -1 for none. The background goes on as it will, or for the nowcast stays as it
+    is.
+    """
+    tick = site.clock[TICK_S]
+    beyond = 0
+    running = 0
+    for slot in range(1, site.clock[SLOTS]):
+        site.there[slot] = site.slot_job[slot]
+        if site.slot_job[slot] >= 0:
+            running += 1
+            site.left[slot] = site.work[job] if slot == new else site.slots[slot, REMAINING]
+    at = now
+    while running > 0:
+        seen = now if site.clock[DECIDER] == NOWCAST else at
+        io = 1.0 + strain(seen, site)
+        until = (at // tick + 1) * tick
+        for slot in range(1, site.clock[SLOTS]):
+            other = site.slot_job[slot]
+            if other < 0:
+                continue
+            profile = site.variants[site.variant[other]]
+            factor = slowdown(profile, 1.0 + held_up(slot, site), io)
+            if site.left[slot] * factor <= until - at:
+                begun = now if slot == new else start[other]
+                if at + site.left[slot] * factor - begun > profile[LIMIT]:
+                    beyond += 1
+                site.left[slot] = -1.0
+                running -= 1
+            else:
+                site.left[slot] -= (until - at) / factor
+        for slot in range(1, site.clock[SLOTS]):
+            if site.slot_job[slot] >= 0 and site.left[slot] < 0.0:
+                site.slot_job[slot] = -1
+        at = until
+    for slot in range(1, site.clock[SLOTS]):
+        site.slot_job[slot] = site.there[slot]
+    return beyond
+
+
+@apart
+def harms(now, job, needed, start, site):
+    """Tell whether more jobs run beyond their limits if ``job`` starts now, itself among them.
+
+    If its own spread alone exceeds its limit, it does not count itself.
+    """
+    before = outlook(now, -1, job, start, site)
+    slots = site.clock[SLOTS]
+    slot = seat(job, needed, site)
+    after = outlook(now, slot, job, start, site)
+    if site.work[job] > site.variants[site.variant[job], LIMIT]:
+        after -= 1
+    unseat(slot, site)
+    site.clock[SLOTS] = slots
+    strain(now, site)
+    return after > before
+
+
+@apart
+def decide(job, now, jobs, start, site):
+    """Tell whether ``job``, which could start, shall wait.
+
+    A job that has been skipped for as long as its patience starts; one that was asked about a moment ago is skipped again.
+    """
+    first = site.first_skip[job]
+    if site.clock[PATIENCE_S] > 0 and first >= 0 and now - first >= site.clock[PATIENCE_S]:
+        return False
+    if site.answered[job] >= 0 and now - site.answered[job] < site.clock[EVERY_S]:
+        return True
+    skip = advised(job, now, jobs, start, site)
+    site.answered[job] = now if skip else -1
+    if skip and first < 0:
+        site.first_skip[job] = now
+    return skip
+
+
+@apart
+def advised(job, now, jobs, start, site):
+    """Tell whether the deciding model lets ``job`` wait."""
     needed = jobs.procs[job]
     choose(needed, site)
     site.clock[ASKED_TIMES] += 1
     skip = False
     if site.clock[DECIDER] == COIN:
         skip = uniform(site.random) < site.physics[CUTOFF]
+    elif site.clock[HARM]:
+        skip = harms(now, job, needed, start, site)
     elif site.clock[DECIDER] == MODEL:
         look(now, job, needed, site.wanted, site, site.x)
         class_probabilities(site.model, site.x, site.out)
@@ -150,7 +236,9 @@ def decide(job, now, jobs, site):
         site.runs[job, PREDICTED] = probability
         skip = probability >= site.physics[CUTOFF]
     else:
-        skip = foresee(now, job, needed, site) > site.variants[site.variant[job], LIMIT]
+        limit = site.variants[site.variant[job], LIMIT]
+        hopeless = site.clock[PATIENCE_S] > 0 and site.work[job] > limit  # its own spread alone exceeds the limit
+        skip = not hopeless and foresee(now, job, needed, site) > limit
     if skip:
         site.clock[SKIPPED_TIMES] += 1
     return skip

@@ -2,7 +2,7 @@
 
 Paper and listing disagree on what happens to a skipped job. Here it keeps its place in the queue, holds no reservation in that
 pass, as if it were absent, and is asked about again at the next pass; if nothing else causes one, a timed wake-up does. A job is
-skipped at most so many times, then it starts without being asked about. This holds for every order and algorithm, as all of them
+skipped at most so many times, or for so many seconds, then it starts without being asked about. This holds for every order and algorithm, as all of them
 start jobs in one way.
 
 The deciding model is outside the event loop. A pass that reaches an undecided job stops there, the loop asks, and the pass
@@ -11,6 +11,7 @@ continues from there with the answer: its starts, reservations and skips stay as
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -35,6 +36,37 @@ class StartDecision(Protocol):
         ``now_s`` is in seconds from the trace's origin.
         """
         ...
+
+
+@dataclass
+class Patient:
+    """A decision that lets a job start after ``patience_s`` seconds of skips; 0 for never.
+
+    ``decision`` is asked about a job again after ``every_s`` seconds at the earliest; until then its answer holds.
+    """
+
+    decision: StartDecision
+    patience_s: int
+    every_s: int
+    name: str = field(init=False)
+    _first: dict[int, int] = field(default_factory=dict)
+    _last: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.name = self.decision.name
+
+    def skip(self, row: int, now_s: int) -> bool:
+        """Tell whether the job in ``row`` shall wait."""
+        if self.patience_s and now_s - self._first.get(row, now_s) >= self.patience_s:
+            return False
+        if row in self._last and now_s - self._last[row] < self.every_s:
+            return True
+        skipped = self.decision.skip(row, now_s)
+        self._last.pop(row, None)
+        if skipped:
+            self._last[row] = now_s
+            self._first.setdefault(row, now_s)
+        return skipped
 
 
 def decide(decision: StartDecision, state: State, now_s: int, rows: np.ndarray | None) -> None:

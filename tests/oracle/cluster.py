@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
@@ -74,8 +75,7 @@ class Machine:
                     self.on[node] = NOISE
 
     def begin(self, run: Run, now: int) -> None:
-        free = [node for node, number in enumerate(self.on) if number is None]
-        run.nodes = free[: run.job.procs]
+        run.nodes = self.best_fit(run.job.procs) if self.cluster.placement == "best-fit" else self.free()[: run.job.procs]
         assert len(run.nodes) == run.job.procs
         stretch, away = self.loads(now)[0], self.away(run.nodes)
         leaves = [node // self.cluster.nodes_per_leaf for node in run.nodes]
@@ -84,6 +84,28 @@ class Machine:
             self.on[node] = run.job.index
         run.left = run.work
         self.running[run.job.index] = run
+
+    def copied(self) -> Machine:
+        """Return a copy on which jobs may run on, for a look ahead."""
+        made = copy(self)
+        made.on, made.running = list(self.on), deepcopy(self.running)
+        return made
+
+    def free(self) -> list[int]:
+        return [node for node, number in enumerate(self.on) if number is None]
+
+    def best_fit(self, needed: int) -> list[int]:
+        """The leaf with fewest free nodes that are enough, else the one with most, and so on with the rest."""
+        chosen: list[int] = []
+        while len(chosen) < needed:
+            under: dict[int, list[int]] = {}
+            for node in self.free():
+                if node not in chosen:
+                    under.setdefault(node // self.cluster.nodes_per_leaf, []).append(node)
+            enough = [nodes for nodes in under.values() if len(nodes) >= needed - len(chosen)]
+            best = min(enough, key=len) if enough else max(under.values(), key=len)
+            chosen += best[: needed - len(chosen)]
+        return chosen
 
     def end(self, run: Run) -> None:
         assert all(self.on[node] == run.job.index for node in run.nodes)
@@ -123,9 +145,9 @@ class Machine:
         under = [more(load / cluster.uplink, cluster.network_gain) + in_core for load in sent]
         return under, more(stored / cluster.storage + storage, cluster.storage_gain)
 
-    def settle(self, now: int) -> None:
-        """Compute every job's speed from ``now`` on, and its end."""
-        under, in_storage = self.loads(now)
+    def settle(self, now: int, seen: int | None = None) -> None:
+        """Compute every job's speed from ``now`` on, and its end; the background is that of ``seen``, by default of now."""
+        under, in_storage = self.loads(now if seen is None else seen)
         for run in self.running.values():
             run.network = 1.0 + max(share * under[leaf] for leaf, share in self.away(run.nodes).items())
             run.io = 1.0 + in_storage
@@ -135,6 +157,96 @@ class Machine:
                 run.done = now + run.left * run.slowdown
             whole = max(ceil(run.done) - run.job.start, 1)
             run.job.runtime = min(whole, run.job.requested)
+
+
+@dataclass
+class Foreseeing:
+    """Oracle and nowcast in plain Python: with a patience in seconds, a pause between questions, and perhaps the harm to others.
+
+    ``limits`` are by (application, nodes); ``changes`` says whether the background goes on as it will. As every start is asked about,
+    the jobs started so far in a pass are those it let start.
+    """
+
+    limits: dict[tuple[str, int], float]
+    changes: bool
+    patience_s: int
+    every_s: int
+    harm: bool
+    machine: Any = None
+    runs: list[Run] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    name: str = "foreseeing"
+    asked: int = 0
+    first: dict[int, int] = field(default_factory=dict)  # by job, when it was first skipped
+    last: dict[int, int] = field(default_factory=dict)  # and when it was last told to wait
+    started: tuple[int, list[int]] = (-1, [])
+
+    def skip(self, row: int, now_s: int) -> bool:
+        if self.started[0] != now_s:
+            self.started = (now_s, [])
+        skipped = self._answer(row, now_s)
+        if not skipped:
+            self.started[1].append(row)
+        return skipped
+
+    def _answer(self, row: int, now: int) -> bool:
+        if row in self.first and now - self.first[row] >= self.patience_s:
+            return False
+        if row in self.last and now - self.last[row] < self.every_s:
+            return True
+        self.asked += 1
+        skipped = self._harmful(row, now)
+        self.last.pop(row, None)
+        if skipped:
+            self.last[row] = now
+            self.first.setdefault(row, now)
+        return skipped
+
+    def _limit(self, run: Run) -> float:
+        return self.limits[self.names[run.job.index], run.job.procs]
+
+    def _harmful(self, row: int, now: int) -> bool:
+        machine = self.machine.copied()
+        for job in self.started[1]:
+            machine.begin(self._started(job, now), now)
+        alone = machine.copied()
+        machine.begin(self._started(row, now), now)
+        hopeless = self.runs[row].work > self._limit(self.runs[row])
+        if self.harm:
+            return len(self._beyond(machine, now)) - hopeless > len(self._beyond(alone, now))
+        if hopeless:
+            return False
+        return self._lasted(machine, row, now) > self._limit(self.runs[row])
+
+    def _started(self, row: int, now: int) -> Run:
+        run = deepcopy(self.runs[row])
+        run.job.start = now
+        return run
+
+    def _beyond(self, machine: Machine, now: int) -> list[int]:
+        """Return the running jobs that will run beyond their limits."""
+        found, at = [], now
+        while machine.running:
+            machine.settle(at, None if self.changes else now)
+            until = (at // machine.cluster.tick_s + 1) * machine.cluster.tick_s
+            ended = [run for run in machine.running.values() if run.left * run.slowdown <= until - at]
+            found += [run.job.index for run in ended if at + run.left * run.slowdown - run.job.start > self._limit(run)]
+            machine.at_work(until - at)
+            for run in ended:
+                machine.end(run)
+            at = until
+        return found
+
+    def _lasted(self, machine: Machine, row: int, now: int) -> float:
+        """Return the runtime of a job, all others going on as they do."""
+        run, at = machine.running[row], now
+        while True:
+            machine.settle(at, None if self.changes else now)
+            until = (at // machine.cluster.tick_s + 1) * machine.cluster.tick_s
+            if run.left * run.slowdown <= until - at or not self.changes:
+                return at + run.left * run.slowdown - now
+            run.left -= (until - at) / run.slowdown
+            at = until
 
 
 def simulated(
@@ -164,6 +276,8 @@ def simulated(
         job = Job(row.Index, int(row.submit_s) - first, asks, int(row.procs), asks, None, asks, asks, asks, 0, 0)
         runs.append(Run(job, application(row.executable).on(job.procs, scaling), work[row.Index]))
     machine, coming, then = Machine(cluster, background), list(runs), 0
+    if isinstance(decision, Foreseeing):
+        decision.machine, decision.runs, decision.names = machine, runs, jobs["executable"].to_list()
     while coming or machine.running or sim.wake is not None:
         moments = [(then // cluster.tick_s + 1) * cluster.tick_s]
         moments += [run.job.end for run in machine.running.values()]

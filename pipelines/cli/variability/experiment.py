@@ -19,6 +19,7 @@ import click
 from features.errors import InputError
 from models.variability.classifiers import CLASSIFIERS
 from pipelines.cli.options import check_outputs, note, without_policies
+from sim.cluster.presets import PLACEMENTS
 
 if TYPE_CHECKING:
     from pipelines.workflows.cluster_experiments import Conducted, Plan, Progress
@@ -68,6 +69,13 @@ _SHOWN = ("varied", "varied_pooled", "wait_later_s")
     help="Days of continuous load for the control runs.",
 )
 @click.option("--model", help="A registered model instead, variability-SYSTEM@champion; in --scheduler it is called registered.")
+@click.option(
+    "--placement",
+    type=click.Choice(PLACEMENTS),
+    default=PLACEMENTS[0],
+    show_default=True,
+    help="Which free nodes a job gets: of lowest number, or under as few leaf switches as can be.",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--threads", type=click.IntRange(1), default=2, show_default=True)
 @click.option(
@@ -90,6 +98,7 @@ def command(
     scope: str,
     days: float,
     model: str | None,
+    placement: str,
     seed: int,
     threads: int,
     out: Path | None,
@@ -112,7 +121,7 @@ def command(
     elif classifiers:
         raise InputError("--classifier chooses among the default schedulers: with --scheduler name the model there")
     wanted = tuple(experiment(name) for name in dict.fromkeys(name.upper() for name in names or EXPERIMENTS))
-    plan = Plan(calibration(cluster_name), wanted, without_policies(schedulers), trials, days, scope, seed)
+    plan = Plan(calibration(cluster_name).but(placement=placement), wanted, without_policies(schedulers), trials, days, scope, seed)
     registered = _registered(model) if model else None
     with _shown() as progress:
         conducted = conduct(plan, registered=registered, threads=threads, progress=progress)

@@ -18,7 +18,7 @@ from sim.cluster.background import Level
 from sim.cluster.presets import CALIBRATIONS, Cluster
 from sim.cluster.simulate import ClusterRun, simulate_on
 from sim.cluster.workloads import EXPERIMENTS, trial
-from tests.oracle.cluster import Run, drawn, simulated
+from tests.oracle.cluster import Foreseeing, Run, drawn, simulated
 from tests.oracle.decisions import Whim
 
 BUSY = Level(0.3, spread=0.5, memory_s=600, pause_s=900, lasting_s=300, height=0.5, most=1.5)
@@ -41,6 +41,7 @@ CLUSTERS = {
     "narrow leaves": SMALL.but(nodes=32, nodes_per_leaf=4, noise_leaves=2, uplink=12.0, core=60.0, storage=6.0, power=1.0),
     "slow ticks": SMALL.but(tick_s=60, interval_s=60, own_noise=3.0),
     "no noise job": SMALL.but(noise_share=0.0, noise_leaves=0),
+    "best fit": SMALL.but(nodes=96, nodes_per_leaf=8, noise_leaves=3, uplink=12.0, placement="best-fit"),
 }
 
 
@@ -89,7 +90,7 @@ def agree(made: ClusterRun, runs: Iterable[Run]) -> None:
 # Against the oracle
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_starts_and_runtimes_are_the_oracles(name: str, seed: int) -> None:
     cluster = CLUSTERS[name]
@@ -140,6 +141,37 @@ def test_with_start_decisions(scheduler: str) -> None:
     assert heard.said == told.said
     assert made.runs["skips"].tolist() == [sum(said.skipped for said in told.said if said.job == row) for row in range(len(jobs))]
     assert made.runs["skips"].max() == 3
+
+
+@pytest.mark.parametrize(("model", "harm"), [("oracle", "yes"), ("oracle", "no"), ("nowcast", "yes")])
+def test_waiting_with_patience_is_the_oracles(model: str, harm: str) -> None:
+    cluster, jobs = SMALL.but(placement="best-fit"), jobs_of(13, 30, over_s=600)
+    work, background = drawn(cluster, jobs, 13)
+    kinds = list(zip(jobs["executable"].astype(str), jobs["procs"], strict=True))
+    limits = {kind: 1.15 * min(work[row] for row, other in enumerate(kinds) if other == kind) for kind in kinds}
+    name = f"EASY+RUSH(model={model},patience=200,every=7,harm={harm})"
+    made = simulate_on(cluster, jobs, scheduler=name, seed=13, limits=limits)
+    told = Foreseeing(limits, model == "oracle", 200, 7, harm == "yes")
+    runs = simulated(cluster, jobs, work, background, decision=told, skips=10**9)
+    agree(made, runs)
+    assert made.asked == told.asked
+    assert made.runs["skips"].max() > 3
+    assert len(told.first) > 3
+
+
+def test_harm_needs_a_model_that_foresees_running_jobs() -> None:
+    with pytest.raises(InputError, match="coin does not say what becomes of running jobs; oracle and nowcast do"):
+        simulate_on(SMALL, jobs_of(0), scheduler="EASY+RUSH(model=coin,harm=yes)")
+
+
+def test_a_job_waits_for_no_longer_than_its_patience_and_is_asked_about_now_and_then() -> None:
+    jobs = jobs_of(10, 12, over_s=6000)
+    made = simulate_on(SMALL, jobs, scheduler="EASY+RUSH(model=coin,patience=100,every=40)", coin=1.0, seed=10)
+    alone = simulate_on(SMALL, jobs, seed=10)
+    late = made.runs["start_s"] - made.runs["submit_s"]
+    assert late.min() >= 100, "the coin always says wait"
+    assert late[alone.runs["wait_s"] == 0].min() == 100
+    assert len(jobs) < made.asked <= 3 * len(jobs)
 
 
 class Shifted:

@@ -47,6 +47,15 @@ whims = st.builds(Whim, st.integers(0, 99), st.sampled_from([10, 30, 60, 90, 100
 limits = st.integers(0, 4)
 
 
+def test_a_patience_bounds_how_long_a_job_is_skipped_and_a_pause_how_often_it_is_asked_about() -> None:
+    """Two jobs that fit at once: always told to wait, they are asked about at 0, 60 and 120 s, and start with the first pass from 130 s on."""
+    load = Workload(10, [0, 0], [500, 500], [4, 4], [500, 500], [None, None], [500, 500])
+    whim = Whim(percent=100)
+    made = load.schedule("EASY+RUSH(patience=130,every=50)", None, start_decision=whim)
+    assert made.jobs["start_s"].tolist() == [150, 150]
+    assert [(said.job, said.now_s) for said in whim.said] == [(job, second) for second in (0, 60, 120) for job in (0, 1)]
+
+
 def asking(load: Workload, scheduler: str, decision: Any, skips: int = 10, predictor: Any = None, **policy: Any) -> Schedule:
     """The compiled simulator's schedule when ``decision`` is asked."""
     return load.schedule(f"{scheduler}+RUSH(skips={skips})", predictor, start_decision=decision, **policy)
@@ -266,7 +275,10 @@ def test_the_options_of_rush() -> None:
         ("EASY+RUSH(skips=-1)", "skips=-1 is not a number of times"),
         ("EASY+RUSH(skips=two)", "skips=two is not a number of times"),
         ("EASY+RUSH(classes=all)", "classes=all; known: variation, little"),
-        ("EASY+RUSH(threshold=3)", "RUSH takes model=NAME, skips=NUMBER and classes=variation|little, not 'threshold=3'"),
+        (
+            "EASY+RUSH(threshold=3)",
+            "RUSH takes model=NAME, skips=NUMBER, patience=SECONDS, every=SECONDS, harm=yes|no and classes=variation|little, not 'threshold=3'",
+        ),
         ("EASY+RUSH(skips=1,skips=2)", "not 'skips=2'"),
         ("EASY+RUSH(model=)", "not 'model='"),
         ("EASY+RUSH(5)", "not '5'"),
