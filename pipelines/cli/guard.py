@@ -64,11 +64,11 @@ class Refused(Exception):
 class Guard:
     """An ASGI application that passes on to ``app`` only what :class:`Refused` does not name.
 
-    ``hosts`` are those of :func:`allowed_hosts`.
+    ``hosts`` are those of :func:`allowed_hosts`, ``largest`` are the max bytes of a request's body.
     """
 
-    def __init__(self, app: App, hosts: frozenset[str]) -> None:
-        self.app, self.hosts = app, hosts
+    def __init__(self, app: App, hosts: frozenset[str], largest: int = 0) -> None:
+        self.app, self.hosts, self.largest = app, hosts, largest or LARGEST
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -80,7 +80,7 @@ class Guard:
             if scope["type"] == "http":
                 _check_method(scope, headers)
                 if scope["method"] == "POST":
-                    receive = await _checked_body(scope, receive)
+                    receive = await _checked_body(receive, self.largest)
         except Refused as refused:
             await _refuse(scope, send, refused)
             return
@@ -144,7 +144,7 @@ def _check_reads(text: str) -> None:
             raise Refused(405, f"a {each.operation.value} must be sent by POST")
 
 
-async def _checked_body(scope: Message, receive: Receive) -> Receive:
+async def _checked_body(receive: Receive, largest: int) -> Receive:
     """Read a body and return a channel that repeats it; Refused for one too long or no object."""
     parts, size, more = [], 0, True
     while more:
@@ -154,8 +154,8 @@ async def _checked_body(scope: Message, receive: Receive) -> Receive:
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         more = message.get("more_body", False)
-        if size > LARGEST:
-            raise Refused(413, f"a request may have {LARGEST:,} bytes")
+        if size > largest:
+            raise Refused(413, f"a request may have {largest:,} bytes")
     body = b"".join(parts)
     try:
         sound = isinstance(json.loads(body), dict)

@@ -78,7 +78,7 @@ def command(
     served = _served(models, alias)
     check_names(names)
     address = check_free(host, port)
-    from pipelines.serving.app import Service
+    from pipelines.serving.app import LARGEST, Service
     from pipelines.serving.asked_log import AskedLog, asked_place
     from pipelines.serving.models import Following
     from pipelines.serving.site_registry import SiteRegistry
@@ -100,7 +100,7 @@ def command(
     following = Following(served, registry, poll, _tell)
     following.start()
     try:
-        _run(Guard(Service(served, stale_after, log), allowed_hosts(host, port, names)), host, port)
+        _run(Guard(Service(served, stale_after, log), allowed_hosts(host, port, names), LARGEST), host, port)
     finally:
         following.stop()
         if log is not None:

@@ -115,7 +115,7 @@ def _joined(entries: list[dict[str, Any]], clean: CleanTrace) -> pd.DataFrame:
         else:
             row = _nearest(alike.get(tuple(entry[name] for name in _KEYS), []), submit, entry["submit_unix_s"], taken)
         taken.add(row)
-        at = {f"p{float(level):g}": seconds for level, seconds in entry["quantiles"].items()}
+        at = {f"p{level}": seconds for level, seconds in entry["quantiles"].items()}
         found.append(
             {name: entry[name] for name in ("version", "user_known", "predicted_s")}
             | {"runtime_s": np.nan if row < 0 else float(jobs["runtime_s"].iloc[row])}
@@ -156,7 +156,8 @@ def _scores(version: str, rows: pd.DataFrame) -> dict[str, Any]:
         "mean_error_s": mean(np.abs(predicted - runtime)),
         "users_known": mean(known["user_known"].to_numpy(bool)),
     }
-    for level in sorted((name for name in rows if name[0] == "p" and name[1:2].isdigit()), key=lambda name: float(name[1:])):
+    told_levels = (name for name in map(str, rows.columns) if name[0] == "p" and name[1:2].isdigit())
+    for level in sorted(told_levels, key=lambda name: float(name[1:])):
         told = known[known[level].notna()]
         scores[f"at_most_{level}"] = float((told["runtime_s"] <= told[level]).mean()) if len(told) else float("nan")
     return scores

@@ -72,7 +72,7 @@ class Loaded:
             if asked.quantiles:
                 more = conditional(levels, told, requested[row], elapsed[row], asked.quantiles) if levels else None
                 answer["quantiles"] = more and {
-                    f"{level:g}": _whole(each) for level, each in zip(asked.quantiles, more, strict=True)
+                    repr(level): _whole(each) for level, each in zip(asked.quantiles, more, strict=True)
                 }
             answer |= {"snapshot_age_s": int(submitted.age_s[row]), "user_known": bool(submitted.known[row])}
             found.append(answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from calendar import timegm
 from collections.abc import Mapping, Sequence
@@ -105,7 +106,7 @@ def _refuse_unknown(given: Mapping[str, Any], known: Sequence[str], before: str)
 
 def _shown(value: object) -> str:
     """Return what was given in a few characters of one line."""
-    text = ascii(value)
+    text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

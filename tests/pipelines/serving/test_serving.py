@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 
 import numpy as np
@@ -55,7 +56,7 @@ def test_it_answers_exactly_what_the_registered_model_answers(registry, versions
         assert [each["snapshot_age_s"] for each in answers] == rows["snapshot_age_s"].tolist()
         assert [each["user_known"] for each in answers] == rows["user_known"].tolist()
         for output in told:
-            assert [each["quantiles"][f"{LEVELS[output]:g}"] for each in answers] == rows[output].tolist()
+            assert [each["quantiles"][repr(LEVELS[output])] for each in answers] == rows[output].tolist()
     assert len(set(expected["predicted_s"])) > 20
 
 
@@ -94,6 +95,7 @@ def test_without_a_time_a_job_is_submitted_now_on_the_sites_clock(registry, vers
     [
         ({"procs": 0}, "procs"),
         ({"procs": True}, "procs"),
+        ({"procs": None}, "procs"),
         ({"procs": 2.0}, "procs"),
         ({"procs": "4"}, "procs"),
         ({"requested_s": 10**11}, "requested_s"),
@@ -259,3 +261,16 @@ def test_a_log_has_files_of_bounded_size_and_counts_what_it_drops(registry, tmp_
     assert (written, dropped) == (state["written"], state["dropped"])
     assert written + dropped == 240
     assert len([*(tmp_path / "asked").iterdir()]) > 1
+
+
+def test_a_log_that_cannot_be_written_stops_no_answers(registry, tmp_path):
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError(28, "No space left on device")
+
+    log = AskedLog(tmp_path / "asked")
+    log._file, log._day = Full(), "2023-12-14"
+    app = service(registry, log=log)
+    assert predict(app, JOB)["version"] == QUANTILE
+    log.close()
+    assert asked(app)[1]["log"] == {"written": 0, "dropped": 1, "problem": f"{tmp_path / 'asked'}: No space left on device"}
