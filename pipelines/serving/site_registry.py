@@ -51,7 +51,10 @@ class SiteRegistry:
         from models.registry.runtime_registration import load
 
         predictor = load(self._opened(), name, number)
-        check_key(predictor.hashed_with, f"version {number} of {name}", required=True)
+        try:
+            check_key(predictor.hashed_with, f"version {number} of {name}", required=True)
+        except ValueError as error:
+            raise InputError(str(error)) from error
         return predictor
 
     def _opened(self) -> Tracking:
