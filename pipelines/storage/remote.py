@@ -284,7 +284,9 @@ def _patient(fs: Any) -> None:
     """Let s3fs retry for :func:`wait_s` where the store is gone or answers with an error of its own."""
     if not _conditional(fs):
         return
+    from aiohttp import ClientConnectionError
     from botocore.exceptions import ClientError
+    from botocore.exceptions import ConnectionError as NoConnection
     from s3fs.core import set_custom_error_handler
 
     waits, attempts = 0.0, 1
@@ -292,9 +294,14 @@ def _patient(fs: Any) -> None:
         waits += min(_FIRST_S * _FACTOR**attempts, _LONGEST_S)
         attempts += 1
     fs.retries = attempts
-    set_custom_error_handler(
-        lambda error: isinstance(error, ClientError) and error.response["ResponseMetadata"].get("HTTPStatusCode", 0) >= 500
-    )
+
+    def passes(error: Exception) -> bool:
+        """Tell whether an error may be gone in a moment; of those that s3fs knows it is not asked."""
+        if isinstance(error, ClientError):
+            return error.response["ResponseMetadata"].get("HTTPStatusCode", 0) >= 500
+        return isinstance(error, (NoConnection, ClientConnectionError, ConnectionError))
+
+    set_custom_error_handler(passes)
 
 
 def _one_line(error: BaseException) -> str:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import s3fs
 
 from pipelines.cli import serve, ui
 from pipelines.storage import site
@@ -37,6 +38,7 @@ def unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "MLFLOW_HTTP_REQUEST_BACKOFF_JITTER": "0",
     }.items():
         monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()
     monkeypatch.setattr("models.registry.tracking._SITE", f"http://{address}")  # what a new process would read
     (tmp_path / "jobs.csv").write_text("user,procs,requested_s,submit_time\nu,1,60,2024-03-01\n")
     return tmp_path

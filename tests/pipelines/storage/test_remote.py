@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import uuid
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pandas as pd
 import pytest
@@ -19,6 +22,7 @@ from pipelines.storage.parquet import read_parquet
 from pipelines.storage.publishing import alone
 from pipelines.storage.remote import Overtaken, place_of
 from pipelines.storage.versions import Versions
+from tests.server.faulty import FaultyProxy
 from tests.support.stores import Asked, counted, point_at
 
 SUBJECT = "runtime-t"
@@ -178,3 +182,20 @@ def test_an_outage_is_no_damaged_draft(store: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(versions, "seen", gone)
     with pytest.raises(InputError, match="does not answer"):
         versions_of.damaged_drafts()
+
+
+@pytest.mark.parametrize("fault", ["503", "reset", "half"])
+def test_a_store_that_fails_for_a_moment_is_asked_again(fault: str, s3_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = urlsplit(s3_server)
+    proxy = FaultyProxy((str(address.hostname), int(address.port or 80)))
+    point_at(f"http://127.0.0.1:{proxy.port}", monkeypatch)
+    bucket = uuid.uuid4().hex
+    place = place_of(f"s3://{bucket}/site")
+    place.fs.mkdir(bucket)  # type: ignore[attr-defined]
+    for work in (lambda: write(place / "a", "kept"), lambda: seen(place / "a").content):
+        proxy.fault = fault
+        threading.Timer(0.3, setattr, (proxy, "fault", "")).start()
+        done = work()
+    assert done == b"kept"
+    assert proxy.faults > 0
+    proxy.close()
