@@ -20,6 +20,7 @@ from pathlib import Path
 
 import cloudpickle
 import pandas as pd
+import psutil
 from distributed import LocalCluster
 
 from benchmarks.common.pages import SHARED
@@ -53,7 +54,8 @@ def main() -> None:
         ) as made,
         mapped(made.scheduler_address, say=print) as on_workers,
     ):
-        side_by_side(trace, given.replicates, given.rounds, threads(given.workers), on_workers)
+        maps = {"threads": threads(given.workers), "workers": on_workers}
+        side_by_side(trace, given.replicates, given.rounds, maps, [each.pid for each in made.workers.values()])
         if given.killed:
             replicates = given.killed * given.replicates
             expected, alone_s = campaign(trace, replicates, threads(given.workers))
@@ -76,22 +78,30 @@ def campaign(trace: CleanTrace, replicates: int, map_points: Map) -> tuple[pd.Da
     return table.drop(columns="simulate_s"), time.perf_counter() - began
 
 
-def side_by_side(trace: CleanTrace, replicates: int, rounds: int, in_threads: Map, on_workers: Map) -> None:
-    """Print the seconds of threads and of workers, in turns; the tables must be the same."""
-    _, first_s = campaign(trace, 1, on_workers)
+def side_by_side(trace: CleanTrace, replicates: int, rounds: int, maps: dict[str, Map], pids: list[int]) -> None:
+    """Print the seconds of threads and of workers, in turns; the tables must be the same.
+
+    CPU seconds are those of this process and the workers ``pids``.
+    """
+    _, first_s = campaign(trace, 1, maps["workers"])
     print(f"first campaign of new workers, {len(SCHEDULERS) * len(PREDICTORS)} simulations a week, with loading: {first_s:.2f} s")
-    campaign(trace, 1, in_threads)
-    seconds: dict[str, list[float]] = {"threads": [], "workers": []}
+    campaign(trace, 1, maps["threads"])
+    processes = [psutil.Process(pid) for pid in (os.getpid(), *pids)]
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in maps}
     for _ in range(rounds):
         tables = []
-        for name, each in (("threads", in_threads), ("workers", on_workers)):
+        for name, each in maps.items():
+            before = sum(sum(process.cpu_times()[:2]) for process in processes)
             table, took_s = campaign(trace, replicates, each)
             tables.append(table)
-            seconds[name].append(took_s)
+            seconds[name].append((took_s, sum(sum(process.cpu_times()[:2]) for process in processes) - before))
         pd.testing.assert_frame_equal(*tables, check_exact=True)
-    middle = {name: statistics.median(each) for name, each in seconds.items()}
-    told = ", ".join(f"{name} {middle[name]:.2f} s ({min(each):.2f} to {max(each):.2f})" for name, each in seconds.items())
-    print(f"{len(table):,} simulations, medians of {rounds}: {told}; workers / threads {middle['workers'] / middle['threads']:.2f}")
+    print(f"{len(table):,} simulations, medians of {rounds}:")
+    for which, what in enumerate(("wall", "CPU")):
+        middle = {name: statistics.median(each[which] for each in found) for name, found in seconds.items()}
+        spread = {name: (min(each[which] for each in found), max(each[which] for each in found)) for name, found in seconds.items()}
+        told = ", ".join(f"{name} {middle[name]:.2f} s ({low:.2f} to {high:.2f})" for name, (low, high) in spread.items())
+        print(f"  {what}: {told}; workers / threads {middle['workers'] / middle['threads']:.2f}")
 
 
 @contextmanager

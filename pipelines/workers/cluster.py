@@ -34,6 +34,8 @@ AHEAD = 2
 """Tasks that each thread of a worker has been given, the one it computes among them."""
 _GROWTH = 4
 """A task has at most so many times as many pieces as the largest before it."""
+_LAST = 8
+"""The last tasks are shorter, so that all workers end together, but at least this part of the others."""
 _LOOK_S = 1.0
 """Seconds between looks at which workers there are."""
 _SAY_S = 30.0
@@ -55,11 +57,11 @@ class _Pace:
     largest: int = 1
 
     def size(self, left: int, threads: int) -> int:
-        """Return the pieces of the next task, with ``left`` to give out; the last ones are shared among all ``threads``."""
+        """Return the pieces of the next task, with ``left`` to give out to ``threads``."""
         if self.piece_s is None:
             return 1
         wanted = int(min(max(TASK_S, threads / TASKS_PER_S) / max(self.piece_s, 1e-9), self.largest * _GROWTH))
-        made = max(1, min(wanted, left // (AHEAD * max(threads, 1))))
+        made = max(1, min(wanted, left, max(left // (AHEAD * threads), wanted // _LAST)))
         self.largest = max(self.largest, made)
         return made
 

@@ -164,15 +164,17 @@ def test_what_cannot_be_sent_is_refused(on_workers: Map) -> None:
 
 
 def test_a_scheduler_that_is_gone_ends_the_work_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUEUECAST_WAIT_S", "0.2")
     with started(1, processes=False) as made:
         address = made.scheduler_address
         with mapped(address) as on_workers:
             results = iter(on_workers(str, range(5)))
             assert next(results) in "01234"
+            monkeypatch.setattr(on_workers, "wait_s", 0.2)
+            monkeypatch.setattr(on_workers.client, "_timeout", 0.2)
             made.close()
             with pytest.raises(InputError, match="the scheduler is gone"):
                 list(results)
+    monkeypatch.setenv("QUEUECAST_WAIT_S", "0.2")
     with pytest.raises(InputError, match=rf"^{address}: no Dask scheduler could be reached in 0.2 s"), mapped(address):
         pass
 
@@ -204,7 +206,7 @@ def test_tasks_grow_to_a_second_and_shrink_for_the_last_pieces() -> None:
     assert pace.size(10_000, 2) == 1
     pace.seen(1, 0.01)
     assert [pace.size(10_000, 2) for _ in range(4)] == [4, 16, 64, 100]
-    assert [pace.size(left, 2) for left in (40, 8, 3)] == [10, 2, 1]
+    assert [pace.size(left, 2) for left in (200, 60, 40, 3)] == [50, 15, 12, 3]
     assert pace.size(10**9, 1000) == 400
     assert pace.size(10**9, 1000) == 500  # five seconds: a scheduler gives out so many tasks a second
     pace.seen(100, 200.0)
