@@ -1,0 +1,75 @@
+"""The command that serves: what it refuses, and what it says when it starts."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from features.errors import InputError
+from pipelines.cli import serve
+from pipelines.cli.guard import Guard
+from pipelines.serving import site_registry
+
+
+class Down:
+    """A registry that does not answer, or that knows no model."""
+
+    says = "registry http://registry.example: refused"
+
+    def version(self, name: str, alias: str) -> str:
+        if self.says:
+            raise InputError(self.says)
+        return ""
+
+
+@pytest.fixture
+def started(monkeypatch) -> list[Guard]:
+    """Return the applications that would be run."""
+    made: list[Guard] = []
+    monkeypatch.setattr(serve, "_run", lambda app, host, port: made.append(app))
+    monkeypatch.setattr(serve, "check_free", lambda host, port: host)
+    monkeypatch.setattr(site_registry, "SiteRegistry", Down)
+    monkeypatch.setattr(Down, "says", Down.says)
+    return made
+
+
+def run(*options: str):
+    return CliRunner().invoke(serve.command, options, catch_exceptions=False)
+
+
+def test_it_starts_without_an_answer_of_the_registry_and_says_so(started):
+    said = run("runtime-a", "runtime-b@challenger", "--stale-after", "36h").stderr.splitlines()
+    assert said == [f"{name} does not answer yet: {Down.says}" for name in ("runtime-a@champion:", "runtime-b@challenger:")]
+    assert started[0].app.stale_after_s == 36 * 3600
+    assert [each.alias for each in started[0].app.models] == ["champion", "challenger"]
+
+
+def test_elsewhere_than_on_loopback_it_says_that_nothing_asks_for_a_password(started):
+    said = run("runtime-a", "--host", "0.0.0.0").stderr
+    assert "0.0.0.0 can be reached from other machines, and nothing asks for a password" in said
+    assert "password" not in run("runtime-a", "--host", "127.0.0.2").stderr
+
+
+def test_a_model_that_the_registry_does_not_know_is_refused(started):
+    Down.says = ""
+    with pytest.raises(InputError, match="no registered model runtime-a@champion"):
+        run("runtime-a")
+    assert not started
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["variability-x"], "is not the name of a runtime model"),
+        (["runtime-a", "runtime-a@challenger"], "is named twice"),
+        (["runtime-a", "--allow-host", "a b"], "is not a name"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(started, options, why):
+    with pytest.raises(InputError, match=why):
+        run(*options)
+
+
+@pytest.mark.parametrize("text", ["2", "d", "-1d", "1w", "nan"])
+def test_a_duration_has_a_unit(started, text):
+    assert "is not a duration such as 36h" in run("runtime-a", "--stale-after", text).stderr
