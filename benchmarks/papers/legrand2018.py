@@ -23,9 +23,10 @@ import numpy as np
 from benchmarks.common.pages import SHARED, code
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.swf import read_swf
+from pipelines.workers.where import mapped
 from pipelines.workflows.policy_study import Study, asked, read_study, resumable_study
 from sim import split_windows
-from sim.campaigns.maps import serial, threads
+from sim.campaigns.maps import Map, serial, threads
 from sim.campaigns.sweep import random_weights, sweep
 from sim.search.division import sweep_by_regions
 from sim.search.pure import WEIGHTS
@@ -56,7 +57,7 @@ SOURCES = {
 }
 
 
-def studied(source: Source, unit: str, shared: Path, keep: Path, workers: int | None) -> Study:
+def studied(source: Source, unit: str, shared: Path, keep: Path, map_steps: Map) -> Study:
     """Return the study of one trace by weeks or months, from the folder ``keep`` if the same code made it before."""
     folder = keep / f"{source.title}-{unit}-{code()[:12]}"
     if (folder / "pure.parquet").exists():
@@ -64,7 +65,7 @@ def studied(source: Source, unit: str, shared: Path, keep: Path, workers: int | 
     trace = source.read(shared)
     windows, settings = asked(trace, unit, landscapes=source.landscapes if unit == "weeks" else ())
     return resumable_study(
-        folder, trace, settings, windows, map_steps=threads(workers), progress=lambda done, of: _said(source, unit, done, of)
+        folder, trace, settings, windows, map_steps=map_steps, progress=lambda done, of: _said(source, unit, done, of)
     )
 
 
@@ -123,16 +124,17 @@ def main() -> None:
     parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ and reference/ are")
     parser.add_argument("--keep", type=Path, help="folder of what was simulated, which is used again")
     parser.add_argument("--workers", type=int, help="threads; by default one a core")
+    parser.add_argument("--on", default="", help="simulate there instead, as in tcp://HOST:PORT or slurm(jobs=10)")
     parser.add_argument("--write", action="store_true", help="write the page, its pictures and data")
     parser.add_argument("--speed", action="store_true", help="measure instead")
     options = parser.parse_args()
     if options.speed:
         speed(options.shared)
         return
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, mapped(options.on, options.workers) as map_steps:
         keep = options.keep or Path(folder)
         studies = {
-            name: {unit: studied(source, unit, options.shared, keep, options.workers) for unit in UNITS}
+            name: {unit: studied(source, unit, options.shared, keep, map_steps) for unit in UNITS}
             for name, source in SOURCES.items()
         }
     if options.write:
