@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,8 +91,32 @@ with dg.DagsterInstance.ephemeral() as instance, undrawn():
 """
 
 
+def log_answer(home: Home) -> None:
+    """Log an answer of a service: what a job will have run."""
+    made = home.trace.accounting(home.trace.midnights[DAY])
+    job, place = made.jobs.iloc[50], home.place / "home" / "asked"
+    asked = {
+        "user": job["user"],
+        "procs": int(job["procs"]),
+        "requested_s": int(job["requested_s"]),
+        "elapsed_s": 0,
+        "job_id": None,
+    }
+    asked |= {
+        "model": SUBJECT,
+        "version": "1",
+        "submit_unix_s": int(job["submit_s"]) + (made.origin_unix_s or 0),
+        "user_known": True,
+    }
+    place.mkdir()
+    (place / "asked-2023-11-20.jsonl").write_text(
+        json.dumps({**asked, "predicted_s": int(job["runtime_s"])}) + "\n", encoding="utf-8"
+    )
+
+
 def test_a_night_killed_between_its_stages_changes_nothing_and_the_next_one_says_so(home: Home) -> None:
     place = home.place / "home"
+    log_answer(home)
     before, named = contents(place), aliases(site(), SUBJECT)
     there = {str(each.version) for each in all_versions(site(), SUBJECT)}
     for stage in ("simulating", "publishing"):
@@ -101,7 +126,10 @@ def test_a_night_killed_between_its_stages_changes_nothing_and_the_next_one_says
         assert aliases(site(), SUBJECT) == named
         assert home.days("published_trace") == {trace_on("arriving", home.label(DAY))}
     assert len(home.lake.versions(SUBJECT).drafts()) == 1, "each night forgets what the one before it left"
-    assert home.do("nightly", DAY + 1).success
+    night = home.do("nightly", DAY + 1)
+    assert night.success
+    told = night.asset_materializations_for_node("night")[0].metadata["answers over HTTP"].value
+    assert (told["answers"], told["judged"], told["accuracy"]) == (1, 1, 1.0)
     assert f"The night {home.label(DAY + 1)} had died while looking at what was made" in night_page(home, DAY + 1)
     left = {str(each.version) for each in all_versions(site(), SUBJECT)} - there
     assert left <= {*aliases(site(), SUBJECT).values()}, "what the killed ones registered was taken back"
