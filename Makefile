@@ -20,7 +20,7 @@ test: $(KERNELS)  ## every test
 test-fast: $(KERNELS)  ## the tests that take a moment each, about a minute on two cores
 	@$(BIN)/python -m pytest $(WORKERS) -m "not slow and not end_to_end"
 
-server-test: $(KERNELS)  ## a server's PostgreSQL, object store, MLflow, Dagster and Dask, started, used and stopped (a quarter of an hour)
+server-test: $(KERNELS)  ## a server's PostgreSQL, object store, MLflow, Dagster and Dask, started, used and stopped (half an hour on two cores)
 	@$(BIN)/python -m tests.server
 
 campaign: $(KERNELS)  ## an hour of attempts to break it: mutated inputs, kills, faults, races

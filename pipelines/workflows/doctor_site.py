@@ -44,7 +44,7 @@ def _store(home: Path) -> str:
         try:
             return f"{len(home.fs.ls(home.path, detail=False)):,} entries"  # type: ignore[attr-defined]
         except FileNotFoundError as error:
-            if "bucket" in str(error):
+            if "specified bucket" in str(error):
                 raise InputError(f"{home}: {error}: make the bucket, or set another") from error
             return "nothing there yet"
 
