@@ -24,7 +24,7 @@ from distributed import Client
 
 from features.errors import InputError, one_line
 from models.runtime.options import check_known, whole
-from pipelines.workers.cluster import Cluster, Say, WorkersFailed
+from pipelines.workers.cluster import Cluster, Say, WorkersFailed, counted
 
 JOBS = 4
 """Jobs asked for where no option says how many."""
@@ -60,7 +60,7 @@ def batch_jobs(system: str, class_name: str, options: Mapping[str, str], say: Sa
             held = _Held(system, stack.enter_context(made), jobs, say)
             client = stack.enter_context(Client(made, set_as_default=False, name="queuecast"))
             held.submit()
-            say(f"{system}: {jobs} jobs submitted for workers; their logs: {folder}")
+            say(f"{system}: {counted(jobs, 'job')} submitted for workers; logs: {folder}")
             try:
                 yield Cluster(client, system, say, mend=held.mend)
             except WorkersFailed:

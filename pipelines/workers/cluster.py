@@ -117,7 +117,7 @@ class Cluster:
         if gone and answered:
             self._seen -= gone
             self._lost += len(gone)
-            self.say(f"{self.name}: {_counted(len(gone), 'worker')} lost, {len(self.threads)} there; lost tasks are done again")
+            self.say(f"{self.name}: {counted(len(gone), 'worker')} lost, {len(self.threads)} there; lost tasks are done again")
         self._seen |= set(self.threads)
         if self.threads:
             self._since = now
@@ -282,5 +282,6 @@ def _pickled(function: Callable[[Any], Any]) -> bytes:
         ) from error
 
 
-def _counted(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
+    """Return a number of things in words."""
     return f"{number} {what}{'s' * (number != 1)}"

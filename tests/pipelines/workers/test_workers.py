@@ -7,7 +7,9 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -199,6 +201,42 @@ def test_without_its_packages_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
         mapped("tcp://127.0.0.1:1"),
     ):
         pass
+
+
+def test_jobs_of_a_batch_system_are_workers_until_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch system runs each job at once, as a process group."""
+    commands = {
+        "sbatch": 'setsid sh "$1" >/dev/null 2>&1 & echo Submitted batch job $!; echo $! >>$HOME/jobs',
+        "scancel": "kill -- -$1",
+    }
+    for name, line in commands.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    said: list[str] = []
+    with mapped("slurm(jobs=1)", say=said.append) as on_workers:
+        assert sorted(on_workers(str, range(20))) == sorted(map(str, range(20)))
+        assert on_workers.client.scheduler.address.startswith("tls://")
+        folder = next((tmp_path / ".cache" / "queuecast").iterdir())
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert said == [f"slurm: 1 job submitted for workers; logs: {folder}"]
+    assert not folder.exists()
+    job = int((tmp_path / "jobs").read_text())
+    deadline = time.monotonic() + 60
+    while _runs(job) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _runs(job)
+    with pytest.raises(InputError, match=r"^pbs: there is no command qsub here"), mapped("pbs"):
+        pass
+
+
+def _runs(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_tasks_grow_to_a_second_and_shrink_for_the_last_pieces() -> None:
