@@ -1,7 +1,7 @@
 """What lies in a lake, and what of it may go.
 
 The rule: a file goes that no pointer, draft, ledger or version still held names, and that has been so for
-:func:`pipelines.storage.versions.keep_s` seconds. Every publication and every change of counters collects by it what is its own; this
+:func:`pipelines.storage.version.keep_s` seconds. Every publication and every change of counters collects by it what is its own; this
 collects all at once.
 """
 
@@ -19,7 +19,8 @@ from pipelines.storage import remote
 from pipelines.storage.atomic import seen, write
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.remote import Held
-from pipelines.storage.versions import PAGES, Draft, Version, Versions, inside, subject_of
+from pipelines.storage.version import PAGES, Draft, Version, subject_of
+from pipelines.storage.versions import Versions, inside
 
 _AT_ONCE = 8
 """Requests at a time."""

@@ -1,7 +1,7 @@
 """Where parts of counters lie, and for how long: in a directory, or at an object store.
 
 In a directory readers hold a lock, and what the ledger does not name goes when there are none. At an object store readers are not
-known: a part stays for :func:`pipelines.storage.versions.keep_s` seconds after it was replaced, which the ledger notes; one that a
+known: a part stays for :func:`pipelines.storage.version.keep_s` seconds after it was replaced, which the ledger notes; one that a
 killed process put and no ledger names stays for as long after it was put, at least an hour. All these times are of the store's clock.
 """
 
@@ -22,7 +22,7 @@ from typing import Protocol
 from models.registry.syncing import sync
 from pipelines.storage import remote
 from pipelines.storage.atomic import alive, made_folder, unfinished
-from pipelines.storage.versions import keep_s
+from pipelines.storage.version import keep_s
 
 _STAGING, _READERS = ".staging", ".readers"
 _PART = re.compile(r"[^/]+/day=[^/]+/part-[^/]+\.parquet")

@@ -16,7 +16,8 @@ from pipelines.storage.atomic import write
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import Busy, held
 from pipelines.storage.remote import is_remote
-from pipelines.storage.versions import Draft, SetAliases, Version, Versions
+from pipelines.storage.version import Draft, Version
+from pipelines.storage.versions import SetAliases, Versions
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking

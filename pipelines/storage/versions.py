@@ -21,13 +21,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,32 +35,10 @@ from features.names import check_name
 from pipelines.storage.atomic import being_made, being_written, made_folder, moved, removed, seen, unfinished, write
 from pipelines.storage.locks import held
 from pipelines.storage.remote import Overtaken, Seen, is_remote, listed, modified_s, now_s
+from pipelines.storage.version import DATED, PAGES, Draft, Version, carried, keep_s, older, parsed, stated, subject_of
 
 SetAliases = Callable[[Mapping[str, str]], None]
 """Points the registry's aliases at versions, by alias; an empty version takes the alias away."""
-STORES = frozenset({"counters", "control_runs", "probes", "application_types", "contention"})
-"""Tables that grow row by row; they have no versions."""
-_OWN = frozenset({"current", "drafts", "pages"})
-OF_SYSTEMS = frozenset({"variability_features", "variability_model", "cluster_experiments", "variability_nights"})
-MADE_FROM: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("jobs", "rejected_jobs", "served", "nights", "variability_features", "variability_nights"), ()),
-    "user_history": ("jobs",),
-    "prediction_quality": ("schedules",),
-    "runtime_model": ("user_history",),
-    "schedules": ("jobs", "runtime_model"),
-    "comparison": ("schedules",),
-    "planned_schedules": ("jobs",),
-    **dict.fromkeys(("plans", "searches", "search_costs"), ("planned_schedules",)),
-    "policies_replays": ("jobs",),
-    **dict.fromkeys((f"policies_{name}" for name in ("pure", "waits", "chosen", "landscapes", "longest")), ("policies_replays",)),
-    "variability_model": ("variability_features",),
-    "cluster_experiments": ("variability_model",),
-}
-"""Table -> tables that it is made from: none for tables read from a source and for growing histories (``nights``, ``served``)."""
-_OF_PAGES = {"variability": ("cluster_experiments",), "planning": ("planned_schedules",), "policies": ("policies_replays",)}
-"""Folder of pages -> tables that they are made from; others are of a run or a night."""
-_ELSE = ("jobs", "runtime_model")
-"""Tables behind a table that is not listed."""
 MEND = "queuecast doctor says what is whole, queuecast doctor --repair goes back to that"
 PUBLISHED = "it is published all the same; aliases and pages follow with the next command that asks for it"
 """Note on an error after which the version stays."""
@@ -71,57 +48,7 @@ _ATTEMPTS = 10
 """Max attempts to add to a draft to which steps on other machines add as well."""
 _OVERTAKEN_DAYS = 7.0
 """Days after which nothing works on such a draft."""
-PAGES, _DATED = "reports/", "reports/nights/"
 _FILE = re.compile(r"[0-9a-f]{16}\.(parquet|html)|.*\.(part|tmp)")
-
-
-KEEP_H = "QUEUECAST_LAKE_KEEP_H"
-"""Environment variable: hours for which files of replaced versions stay."""
-
-
-def keep_s(root: Path) -> float:
-    """Return for how many seconds files of a replaced version stay: a day at an object store.
-
-    In a directory none, but the version before stays. $QUEUECAST_LAKE_KEEP_H says otherwise, in hours.
-    """
-    stated = os.environ.get(KEEP_H) or ("24" if is_remote(root) else "0")
-    try:
-        hours = float(stated)
-    except ValueError:
-        hours = -1.0
-    if not 0 <= hours < 1e6:
-        raise InputError(f"${KEEP_H}: {stated[:20]} is not a number of hours")
-    return 3600 * hours
-
-
-def subject_of(table: str, name: str) -> str:
-    """Return the subject of a table, "" for a table without versions."""
-    return "" if table in STORES | _OWN else f"{'variability' if table in OF_SYSTEMS else 'runtime'}-{name}"
-
-
-@dataclass(frozen=True)
-class Version:
-    """``files`` by table or page, relative to the lake, and ``models``, versions by alias.
-
-    They belong together. The empty ``version`` is what an older Queuecast left: tables beside each other, without a pointer.
-    """
-
-    version: str = ""
-    made_by: str = ""
-    files: Mapping[str, str] = field(default_factory=dict)
-    models: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A version in the making: ``base`` was current when it began, ``stage`` is its progress."""
-
-    id: str
-    base: Version
-    made_by: str = ""
-    stage: str = ""
-    files: Mapping[str, str] = field(default_factory=dict)
-    models: Mapping[str, str] = field(default_factory=dict)
 
 
 class Versions:
@@ -181,8 +108,8 @@ class Versions:
         if found.content is None:
             return None, found
         try:
-            stated = json.loads(found.content)
-            return Draft(**{**stated, "base": Version(**stated["base"])}), found
+            told = json.loads(found.content)
+            return Draft(**{**told, "base": Version(**told["base"])}), found
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{self._draft(id)}: is damaged: {error}; {MEND}") from error
 
@@ -236,7 +163,7 @@ class Versions:
                 made = Version(
                     f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}",
                     draft.made_by,
-                    _carried(before.files, draft.files) | dict(draft.files),
+                    carried(before.files, draft.files) | dict(draft.files),
                     dict(draft.models) or dict(before.models),
                 )
                 check()
@@ -301,7 +228,7 @@ class Versions:
         for entry in {*version.files, *before.files}:
             if entry.startswith(PAGES):
                 self._show(entry, version.files.get(entry))
-        write(self._followed, _stated(version, before))
+        write(self._followed, stated(version, before))
         return True
 
     def discard(self, id: str) -> None:
@@ -320,15 +247,15 @@ class Versions:
         """
         found = seen(self._pointer)
         self._read(found)
-        older = [] if found.content is None else _older(found.content)
-        since = now_s(self.root) - keep_s(self.root) if older else 0.0
-        return [(until, version) for until, version in older if until > since]
+        former = [] if found.content is None else older(found.content)
+        since = now_s(self.root) - keep_s(self.root) if former else 0.0
+        return [(until, version) for until, version in former if until > since]
 
     def _read(self, found: Seen) -> tuple[Version, Version]:
         if found.content is None:
             return Version(files=self._unversioned()), Version()
         try:
-            return _parsed(found.content)
+            return parsed(found.content)
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{self._pointer}: is damaged: {error}; {MEND}") from error
 
@@ -336,7 +263,7 @@ class Versions:
         """Return the versions in the pointer's copy; None without a readable one."""
         try:
             found = seen(self._followed).content
-            return None if found is None else _parsed(found)
+            return None if found is None else parsed(found)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -356,15 +283,15 @@ class Versions:
 
         The version before the one before joins those that readers may still hold.
         """
-        older: list[dict[str, object]] = []
+        former: list[dict[str, object]] = []
         with suppress(ValueError, KeyError, TypeError):  # a damaged pointer tells of none
             if there is not None and there.content is not None:
                 now = now_s(self.root)
-                _, last = _parsed(there.content)
+                _, last = parsed(there.content)
                 went = [(now, last)] if last.version not in ("", version.version, before.version) else []
-                may = [(until, each) for until, each in went + _older(there.content) if until > now - keep_s(self.root)]
-                older = [{"until": until, "version": asdict(each)} for until, each in may]
-        write(self._pointer, _stated(version, before, older), there)
+                may = [(until, each) for until, each in went + older(there.content) if until > now - keep_s(self.root)]
+                former = [{"until": until, "version": asdict(each)} for until, each in may]
+        write(self._pointer, stated(version, before, former), there)
 
     def _draft(self, id: str) -> Path:
         return self._drafts / f"{check_name(id, 'draft')}.json"
@@ -411,7 +338,7 @@ class Versions:
         page = self.root.parent / entry
         if file is not None:
             write(page, (self.root / file).read_bytes())
-        elif not entry.startswith(_DATED):
+        elif not entry.startswith(DATED):
             page.unlink(missing_ok=True)
 
     def _follows(self) -> str:
@@ -486,33 +413,3 @@ def inside(folder: Path) -> list[Path]:
         return sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return []
-
-
-def _stated(version: Version, before: Version, older: Sequence[Mapping[str, object]] = ()) -> str:
-    stated = {"current": asdict(version), "before": asdict(before)}
-    return json.dumps({**stated, "older": older} if older else stated, indent=1)
-
-
-def _parsed(content: bytes) -> tuple[Version, Version]:
-    stated = json.loads(content)
-    return Version(**stated["current"]), Version(**stated["before"])
-
-
-def _older(content: bytes) -> list[tuple[float, Version]]:
-    return [(float(each["until"]), Version(**each["version"])) for each in json.loads(content).get("older", [])]
-
-
-def _carried(before: Mapping[str, str], made: Mapping[str, str]) -> dict[str, str]:
-    """Return the tables and pages of ``before`` still valid beside those just ``made``."""
-    changed = {entry for entry, file in made.items() if before.get(entry) != file}
-    return {
-        entry: file
-        for entry, file in before.items()
-        if entry not in made and not entry.startswith(_DATED) and not changed & _ancestors(entry)
-    }
-
-
-def _ancestors(entry: str) -> set[str]:
-    page = entry.removeprefix(PAGES).partition("/")[0]
-    parents = _OF_PAGES.get(page, ("comparison", "runtime_model")) if entry.startswith(PAGES) else MADE_FROM.get(entry, _ELSE)
-    return {*parents, *(each for parent in parents for each in _ancestors(parent))}

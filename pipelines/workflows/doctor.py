@@ -34,7 +34,8 @@ from pipelines.storage.locks import Busy, held
 from pipelines.storage.permissions import TRUSTED, umask
 from pipelines.storage.publishing import NIGHT, alone, lock_of
 from pipelines.storage.remote import is_remote, there
-from pipelines.storage.versions import PAGES, Draft, Version, Versions
+from pipelines.storage.version import PAGES, Draft, Version
+from pipelines.storage.versions import Versions
 from pipelines.workflows.doctor_registry import (
     BY_HAND,
     Finding,

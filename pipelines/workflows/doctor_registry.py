@@ -13,7 +13,8 @@ from features.errors import InputError
 from pipelines.storage.database import DATABASE
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import aliases_of, alone, finish, lock_of
-from pipelines.storage.versions import Version, Versions
+from pipelines.storage.version import Version
+from pipelines.storage.versions import Versions
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance

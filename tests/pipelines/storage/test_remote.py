@@ -21,6 +21,7 @@ from pipelines.storage.locks import Busy, held
 from pipelines.storage.parquet import read_parquet
 from pipelines.storage.publishing import alone
 from pipelines.storage.remote import Overtaken, place_of
+from pipelines.storage.version import KEEP_H
 from pipelines.storage.versions import Versions
 from tests.server.faulty import FaultyProxy
 from tests.support.stores import Asked, counted, point_at
@@ -58,7 +59,7 @@ def test_a_version_is_written_read_and_held_while_others_are_published(store: Pa
 
 
 def test_what_nothing_lists_is_collected_after_its_time(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(versions.KEEP_H, "0")
+    monkeypatch.setenv(KEEP_H, "0")
     for each in (1, 2, 3, 4):
         publish(store, f"run-{each}", jobs=each)
         monkeypatch.setattr(versions.time, "time", lambda each=each, real=versions.time.time: real() + 5)

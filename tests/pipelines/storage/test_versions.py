@@ -14,6 +14,7 @@ from features.errors import InputError
 from pipelines.storage import versions
 from pipelines.storage.lake import Lake
 from pipelines.storage.parquet import write_parquet
+from pipelines.storage.version import subject_of
 from pipelines.storage.versions import Versions
 
 SUBJECT = "runtime-t"
@@ -206,6 +207,6 @@ def test_killed_at_any_change_of_a_file_a_version_is_there_whole_or_not(tmp_path
 
 
 def test_every_table_belongs_to_one_subject() -> None:
-    assert versions.subject_of("jobs", "t") == "runtime-t"
-    assert versions.subject_of("variability_model", "t") == "variability-t"
-    assert versions.subject_of("control_runs", "t") == ""
+    assert subject_of("jobs", "t") == "runtime-t"
+    assert subject_of("variability_model", "t") == "variability-t"
+    assert subject_of("control_runs", "t") == ""

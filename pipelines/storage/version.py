@@ -1,0 +1,117 @@
+"""What a version lists, which of it is carried into the next one, and how it is written down."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from features.errors import InputError
+from pipelines.storage.remote import is_remote
+
+STORES = frozenset({"counters", "control_runs", "probes", "application_types", "contention"})
+"""Tables that grow row by row; they have no versions."""
+_OWN = frozenset({"current", "drafts", "pages"})
+OF_SYSTEMS = frozenset({"variability_features", "variability_model", "cluster_experiments", "variability_nights"})
+MADE_FROM: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("jobs", "rejected_jobs", "served", "nights", "variability_features", "variability_nights"), ()),
+    "user_history": ("jobs",),
+    "prediction_quality": ("schedules",),
+    "runtime_model": ("user_history",),
+    "schedules": ("jobs", "runtime_model"),
+    "comparison": ("schedules",),
+    "planned_schedules": ("jobs",),
+    **dict.fromkeys(("plans", "searches", "search_costs"), ("planned_schedules",)),
+    "policies_replays": ("jobs",),
+    **dict.fromkeys((f"policies_{name}" for name in ("pure", "waits", "chosen", "landscapes", "longest")), ("policies_replays",)),
+    "variability_model": ("variability_features",),
+    "cluster_experiments": ("variability_model",),
+}
+"""Table -> tables that it is made from: none for tables read from a source and for growing histories (``nights``, ``served``)."""
+_OF_PAGES = {"variability": ("cluster_experiments",), "planning": ("planned_schedules",), "policies": ("policies_replays",)}
+"""Folder of pages -> tables that they are made from; others are of a run or a night."""
+_ELSE = ("jobs", "runtime_model")
+"""Tables behind a table that is not listed."""
+PAGES, DATED = "reports/", "reports/nights/"
+KEEP_H = "QUEUECAST_LAKE_KEEP_H"
+"""Environment variable: hours for which files of replaced versions stay."""
+
+
+def keep_s(root: Path) -> float:
+    """Return for how many seconds files of a replaced version stay: a day at an object store.
+
+    In a directory none, but the version before stays. $QUEUECAST_LAKE_KEEP_H says otherwise, in hours.
+    """
+    stated = os.environ.get(KEEP_H) or ("24" if is_remote(root) else "0")
+    try:
+        hours = float(stated)
+    except ValueError:
+        hours = -1.0
+    if not 0 <= hours < 1e6:
+        raise InputError(f"${KEEP_H}: {stated[:20]} is not a number of hours")
+    return 3600 * hours
+
+
+def subject_of(table: str, name: str) -> str:
+    """Return the subject of a table, "" for a table without versions."""
+    return "" if table in STORES | _OWN else f"{'variability' if table in OF_SYSTEMS else 'runtime'}-{name}"
+
+
+@dataclass(frozen=True)
+class Version:
+    """``files`` by table or page, relative to the lake, and ``models``, versions by alias.
+
+    They belong together. The empty ``version`` is what an older Queuecast left: tables beside each other, without a pointer.
+    """
+
+    version: str = ""
+    made_by: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A version in the making: ``base`` was current when it began, ``stage`` is its progress."""
+
+    id: str
+    base: Version
+    made_by: str = ""
+    stage: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
+
+
+def stated(version: Version, before: Version, older: Sequence[Mapping[str, object]] = ()) -> str:
+    """Return a pointer's text: the current version, the one before, and those that readers may still hold."""
+    both = {"current": asdict(version), "before": asdict(before)}
+    return json.dumps({**both, "older": older} if older else both, indent=1)
+
+
+def parsed(content: bytes) -> tuple[Version, Version]:
+    """Return the current version and the one before, of a pointer's text."""
+    found = json.loads(content)
+    return Version(**found["current"]), Version(**found["before"])
+
+
+def older(content: bytes) -> list[tuple[float, Version]]:
+    """Return those that readers may still hold, with Unix times of their replacement."""
+    return [(float(each["until"]), Version(**each["version"])) for each in json.loads(content).get("older", [])]
+
+
+def carried(before: Mapping[str, str], made: Mapping[str, str]) -> dict[str, str]:
+    """Return the tables and pages of ``before`` still valid beside those just ``made``."""
+    changed = {entry for entry, file in made.items() if before.get(entry) != file}
+    return {
+        entry: file
+        for entry, file in before.items()
+        if entry not in made and not entry.startswith(DATED) and not changed & _ancestors(entry)
+    }
+
+
+def _ancestors(entry: str) -> set[str]:
+    page = entry.removeprefix(PAGES).partition("/")[0]
+    parents = _OF_PAGES.get(page, ("comparison", "runtime_model")) if entry.startswith(PAGES) else MADE_FROM.get(entry, _ELSE)
+    return {*parents, *(each for parent in parents for each in _ancestors(parent))}
