@@ -1,4 +1,4 @@
-"""What a version lists, which of it is carried into the next one, and how it is written down."""
+"""What a version lists, what of it the next one keeps, and how it is written down."""
 
 from __future__ import annotations
 
@@ -85,7 +85,10 @@ class Draft:
 
 
 def stated(version: Version, before: Version, older: Sequence[Mapping[str, object]] = ()) -> str:
-    """Return a pointer's text: the current version, the one before, and those that readers may still hold."""
+    """Return a pointer's text.
+
+    It has the current version, the one before, and those ``older`` that readers may still hold.
+    """
     both = {"current": asdict(version), "before": asdict(before)}
     return json.dumps({**both, "older": older} if older else both, indent=1)
 
