@@ -206,7 +206,7 @@ def test_without_its_packages_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
 def test_jobs_of_a_batch_system_are_workers_until_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batch system runs each job at once, as a process group."""
     commands = {
-        "sbatch": 'setsid sh "$1" >/dev/null 2>&1 & echo Submitted batch job $!; echo $! >>$HOME/jobs',
+        "sbatch": 'cp "$1" $HOME/job; setsid sh $HOME/job >/dev/null 2>&1 & echo Submitted batch job $!; echo $! >>$HOME/jobs',
         "scancel": "kill -- -$1",
     }
     for name, line in commands.items():
@@ -216,6 +216,7 @@ def test_jobs_of_a_batch_system_are_workers_until_the_end(tmp_path: Path, monkey
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     said: list[str] = []
     with mapped("slurm(jobs=1)", say=said.append) as on_workers:
+        monkeypatch.setattr(on_workers, "wait_s", 120.0)  # a job that dies here is no reason to wait for ever
         assert sorted(on_workers(str, range(20))) == sorted(map(str, range(20)))
         assert on_workers.client.scheduler.address.startswith("tls://")
         folder = next((tmp_path / ".cache" / "queuecast").iterdir())
