@@ -94,6 +94,24 @@ def wait_for_databases() -> None:
 
     if not sqlalchemy.event.contains(sqlalchemy.Engine, "do_connect", _connect):
         sqlalchemy.event.listen(sqlalchemy.Engine, "do_connect", _connect)
+        sqlalchemy.event.listen(sqlalchemy.Pool, "checkout", _ask)
+
+
+def _ask(connection: Any, record: Any, _: object) -> None:
+    """Ask a kept connection whether it still is one; a pool makes another where it is not."""
+    if not type(connection).__module__.startswith("psycopg2") or not record.info.setdefault("queuecast/kept", False):
+        record.info["queuecast/kept"] = True
+        return
+    import psycopg2
+    from sqlalchemy.exc import DisconnectionError
+
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        if not connection.autocommit:
+            connection.rollback()
+    except psycopg2.Error as error:
+        raise DisconnectionError from error
 
 
 def _connect(dialect: Any, _: object, positional: list[Any], given: dict[str, Any]) -> Any:

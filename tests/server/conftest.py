@@ -10,7 +10,7 @@ import pytest
 
 from tests.server.site import Site, removed
 
-_TIMES = pytest.StashKey[list[tuple[str, float]]]()
+_SITE = pytest.StashKey[Site]()
 LESS = ("--scheduler", "EASY", "--predictor", "requested", "--correction", "requested")
 """Options of a run with few policies."""
 SUBJECT = "runtime-arriving"
@@ -22,7 +22,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     root = Path(tempfile.mkdtemp(prefix="queuecast-server-", dir="/tmp"))  # not the tests' own place, which is its user's alone
     root.chmod(0o711)  # PostgreSQL is another user's process
     made = Site(root)
-    request.config.stash[_TIMES] = made.times
+    request.config.stash[_SITE] = made
     try:
         made.start()
         with made.timed("write the accounting"):
@@ -40,10 +40,12 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def ran(site: Site) -> Site:
-    """The site, after a run whose tables every such run makes again."""
-    with site.timed("a run to compare with"):
-        done = site.queuecast(*run_of(site))
-    assert done.returncode == 0, done.stderr
+    """The site, after two runs: the second registers nothing new, and every such run makes its tables again."""
+    with site.timed("two runs to compare with"):
+        for _ in range(2):
+            done = site.queuecast(*run_of(site))
+            assert done.returncode == 0, done.stderr
+    assert "nothing new, nothing registered" in done.stdout
     return site
 
 
@@ -65,9 +67,11 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print what took how long."""
-    times = config.stash.get(_TIMES, [])
-    if times:
-        terminalreporter.section("times")
-        for what, seconds in times:
-            terminalreporter.line(f"{seconds:8.1f} s  {what}")
-        terminalreporter.line(f"{sum(seconds for _, seconds in times):8.1f} s  in all")
+    site = config.stash.get(_SITE, None)
+    if site is None:
+        return
+    terminalreporter.section("times")
+    for what, seconds in site.times:
+        terminalreporter.line(f"{seconds:8.1f} s  {what}")
+    for line in site.told:
+        terminalreporter.line(line)

@@ -58,6 +58,7 @@ class Site:
     root: Path
     services: dict[str, Service] = field(default_factory=dict)
     times: list[tuple[str, float]] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
     ports: dict[str, int] = field(default_factory=dict)
     proxy: FaultyProxy | None = None
 
@@ -239,13 +240,24 @@ class Site:
 
     def objects(self, prefix: str = "") -> dict[str, bytes]:
         """Return the objects of the bucket whose names begin with ``prefix``, asked for behind the proxy."""
-        import boto3
-
-        keys = {"aws_access_key_id": "site", "aws_secret_access_key": "any", "region_name": "us-east-1"}
-        store = boto3.client("s3", endpoint_url=f"http://{LOOPBACK}:{self.ports['s3']}", **keys)
+        store = self._client()
         pages = store.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
         names = [each["Key"] for page in pages for each in page.get("Contents", [])]
         return {name: store.get_object(Bucket=BUCKET, Key=name)["Body"].read() for name in names}
+
+    def put_objects(self, objects: Mapping[str, bytes], remove: str | None = None) -> None:
+        """Put objects by name, after those whose names begin with ``remove`` were removed."""
+        store = self._client()
+        for name in self.objects(remove) if remove is not None else ():
+            store.delete_object(Bucket=BUCKET, Key=name)
+        for name, content in objects.items():
+            store.put_object(Bucket=BUCKET, Key=name, Body=content)
+
+    def _client(self) -> Any:
+        import boto3
+
+        keys = {"aws_access_key_id": "site", "aws_secret_access_key": "any", "region_name": "us-east-1"}
+        return boto3.client("s3", endpoint_url=f"http://{LOOPBACK}:{self.ports['s3']}", **keys)
 
     def published(self, subject: str, env: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return what readers see of ``subject``: version, tables, pages, aliases."""

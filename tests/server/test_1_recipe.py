@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from tests.server.conftest import LESS, SUBJECT
+from tests.server.services import HOUSE
 from tests.server.site import Site
 
 NIGHT = "2023-12-08"
@@ -174,7 +175,8 @@ def test_the_doctor_says_what_is_reached_and_finds_nothing(site: Site) -> None:
 
 @pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium here: the page was not looked at")
 def test_the_page_of_the_web_server_in_a_browser(site: Site) -> None:
-    picture = Path(os.environ.get("QUEUECAST_SCREENSHOT", site.root / "ui.png"))
+    picture = Path(os.environ.get("QUEUECAST_SCREENSHOT", HOUSE / "build" / "server-ui.png"))
+    picture.parent.mkdir(exist_ok=True)
     address = f"http://127.0.0.1:{site.ports['web']}/runs"
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={site.root / 'browser'}", "--window-size=1400,900"]
     text = subprocess.run(
@@ -188,3 +190,4 @@ def test_the_page_of_the_web_server_in_a_browser(site: Site) -> None:
     assert "full_run" in text
     assert "2023-12-08|arriving" in text or "nightly" in text or "Success" in text
     assert picture.stat().st_size > 20_000
+    site.told.append(f"the page of the web server: {picture}")

@@ -62,7 +62,10 @@ def test_a_run_outlasts_an_object_store_that_fails_in_every_way(ran: Site) -> No
     assert site.published(SUBJECT)["tables"] == before["tables"]
 
 
-def test_a_night_outlasts_mlflow_restarted(site: Site) -> None:
+def test_a_night_outlasts_mlflow_restarted(ran: Site) -> None:
+    site = ran
+    if "web" not in site.services:
+        site.start_dagster()
     known, day = {run["runId"] for run in runs(site)}, "2023-12-09"
     assert site.proxy is not None
     before = len(site.proxy.put)

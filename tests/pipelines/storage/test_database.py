@@ -6,12 +6,15 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
+import psycopg2
 import pytest
 import yaml
+from sqlalchemy.exc import DisconnectionError
 
 from features.errors import InputError
-from pipelines.storage.database import connected, named
+from pipelines.storage.database import _ask, connected, named
 from pipelines.storage.instance import dagster_home
 
 SECRET = "hunter2-planted"
@@ -120,3 +123,14 @@ def test_dagsters_settings_name_the_variable_and_not_the_database(
     del os.environ["DAGSTER_HOME"], os.environ["QUEUECAST_DATABASE"]
     dagster_home()
     assert settings.read_text() == alone
+
+
+def test_a_kept_connection_that_is_gone_is_made_anew() -> None:
+    def cut(_: object) -> None:
+        raise psycopg2.OperationalError("server closed the connection unexpectedly")
+
+    kept = type("connection", (), {"__module__": "psycopg2.extensions", "cursor": cut})()
+    record = SimpleNamespace(info={})
+    _ask(kept, record, None)  # new, and so not asked
+    with pytest.raises(DisconnectionError):
+        _ask(kept, record, None)
