@@ -21,6 +21,8 @@ from unittest.mock import patch
 import pytest
 from hypothesis import settings
 
+BEGUN_WITH = frozenset(os.environ)
+"""Variables that were set when the tests began."""
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 """Real traces and reference schedules, beside the checkout; the product never reads it."""
 WANTING = "reference material is not at"
@@ -68,8 +70,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def own_environment() -> Iterator[None]:
-    """Give each test back the environment it began with: commands that run in this process set variables for their own."""
+    """Give each test the environment that the session began with, as to MLflow, and take back what it changes.
+
+    Commands that run in this process set variables for their own, and so do fixtures of a module that open a registry.
+    """
     with patch.dict(os.environ):
+        for name in [each for each in os.environ if each.startswith("MLFLOW_") and each not in BEGUN_WITH]:
+            del os.environ[name]
         yield
 
 

@@ -74,7 +74,7 @@ def collected(home: Path, older_s: float = 0.0, dry: bool = False) -> Iterator[t
 def copy_pages(home: Path, folder: Path) -> int:
     """Copy the pages that ``home`` shows into a directory; return their number."""
     pages = home / PAGES.rstrip("/")
-    names = [*remote.listed(pages)]
+    names = [name for name in remote.listed(pages) if name and not name.endswith("/")]
     for name in names:
         if name.startswith("/") or {"..", "."} & {*name.split("/")}:
             raise InputError(f"{pages / name}: its name leads out of {folder}")
@@ -95,14 +95,14 @@ def _subjects(lake: Path, there: dict[str, Held]) -> list[Versions]:
     for file in there:
         if found := _VERSIONED.fullmatch(file):
             named.add(found["name"] if found["table"] == "pages" else subject_of(found["table"], found["name"]))
-        elif file.startswith("drafts/"):
+        elif re.fullmatch(r"drafts/[^/]+/.+", file):
             named.add(file.split("/")[1])
     return [Versions(lake, name) for name in sorted(named - {""})]
 
 
 def _counters(lake: Path, there: dict[str, Held]) -> list[CountersStore]:
     names = {file.split("/")[1] for file in there if file.startswith("counters/")}
-    return [CountersStore(lake, name) for name in sorted(names)]
+    return [CountersStore(lake, name) for name in sorted(names - {""})]  # "": a folder's mark, as some tools put them
 
 
 def _of_versions(versions: Versions, there: dict[str, Held]) -> Subject:

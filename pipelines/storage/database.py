@@ -33,6 +33,8 @@ def named(url: str) -> str:
     try:
         parts = urlsplit(url)
         port = parts.port or 5432
+        if parts.netloc.count("@") > 1:  # a password with one: what follows it would be taken for the host, and shown
+            parts = urlsplit("")
     except ValueError:
         parts = urlsplit("")
     if parts.scheme != "postgresql" or not parts.path.strip("/"):

@@ -25,6 +25,8 @@ from pipelines.storage.site import wait_s
 
 CONDITIONAL = ("s3", "s3a")
 """Protocols whose puts can be conditional here."""
+_ATTEMPTS = 5
+"""Max attempts at a put on condition that met another request."""
 _FIRST_S, _FACTOR, _LONGEST_S = 0.1, 1.7, 15.0
 """s3fs waits this long after its first attempt, then so many times longer, at most the last."""
 _OUTAGES = ("botocore", "aiobotocore", "aiohttp", "urllib3", "gcsfs", "azure", "psycopg2")
@@ -51,15 +53,26 @@ class Held(NamedTuple):
 
 def place_of(stated: str) -> Path:
     """Return the place that a URL or a local path names. Raises InputError."""
-    scheme = re.match(r"([a-z][a-z0-9+.-]*):/", stated)
-    if scheme is None or scheme[1] == "file":
-        return Path(re.sub(r"^file:/+", "/", stated)).expanduser().absolute()
+    stated = stated.strip()
+    scheme, colon, rest = stated.partition("://")
+    scheme = scheme.lower()
+    if "::" in scheme or scheme in ("local", "") or not stated or (not colon and re.match("file:", stated, re.IGNORECASE)):
+        raise InputError(f"{shown(stated)!r}: give a directory, file:///DIRECTORY or a URL such as s3://bucket/prefix")
+    if not colon:
+        return Path(stated).expanduser().absolute()
+    if scheme == "file":
+        if not rest.startswith("/"):
+            raise InputError(f"{shown(stated)}: file:///DIRECTORY has three slashes")
+        return Path(rest)
     if urlsplit(stated).username or urlsplit(stated).password:
         raise InputError(f"{shown(stated)}: credentials do not belong in a URL: set them by the store's own means")
+    if not rest.strip("/") or rest.startswith("/"):
+        raise InputError(f"{shown(stated)}: names no bucket")
+    stated = f"{scheme}://{re.sub('/+', '/', rest)}"
     from upath import UPath
 
     try:
-        place: Any = UPath(stated.rstrip("/"), **_options(scheme[1]))
+        place: Any = UPath(stated.rstrip("/"), **_options(scheme))
         _patient(place.fs)
     except (ImportError, ValueError) as error:
         raise InputError(f"{shown(stated)}: {_one_line(error)}; pip install queuecast[server] brings s3fs") from error
@@ -119,17 +132,24 @@ def put(place: Path, content: bytes, instead_of: Seen | None = None) -> Seen:
     """
     fs: Any = place.fs  # type: ignore[attr-defined]
     condition: dict[str, Any] = {} if instead_of is None or not _conditional(fs) else _condition(instead_of)
-    with told(place):
-        try:
-            answer = fs.pipe_file(place.path, content, **condition)  # type: ignore[attr-defined]
-            return Seen(content, answer.get("ETag", "") if isinstance(answer, dict) else "")
-        except OSError as error:
-            if not condition or not re.search("pre-?condition|conditional|not hold", str(error), re.IGNORECASE):
-                raise
-            now = seen(place)
-            if now.content != content:  # else an attempt whose answer was lost had put it
-                raise Overtaken(f"{place}: another process changed it meanwhile: try again") from error
-            return now
+    for attempt in range(_ATTEMPTS):
+        with told(place):
+            try:
+                answer = fs.pipe_file(place.path, content, **condition)  # type: ignore[attr-defined]
+                return Seen(content, answer.get("ETag", "") if isinstance(answer, dict) else "")
+            except FileNotFoundError as error:
+                if "IfMatch" not in condition:
+                    raise
+                raise Overtaken(f"{place}: another process removed it meanwhile: try again") from error
+            except OSError as error:
+                if not condition or not re.search("pre-?condition|conditional|not hold", str(error), re.IGNORECASE):
+                    raise
+                now = seen(place)
+                if now.content == content:  # an attempt whose answer was lost had put it
+                    return now
+                if now != instead_of or attempt == _ATTEMPTS - 1:  # else two requests met, and neither was done
+                    raise Overtaken(f"{place}: another process changed it meanwhile: try again") from error
+    raise AssertionError("unreachable")
 
 
 def put_file(place: Path, file: Path) -> None:
@@ -193,10 +213,11 @@ def modified_s(place: Path) -> float:
     """Return when a place was written, a Unix time; now where the store does not say."""
     if not is_remote(place):
         return place.stat().st_mtime
-    try:
-        return float(place.fs.modified(place.path).timestamp())  # type: ignore[attr-defined]
-    except NotImplementedError:
-        return time.time()
+    with told(place):
+        try:
+            return float(place.fs.modified(place.path).timestamp())  # type: ignore[attr-defined]
+        except NotImplementedError:
+            return time.time()
 
 
 @contextmanager
@@ -277,7 +298,10 @@ def _options(protocol: str) -> dict[str, Any]:
     if protocol not in CONDITIONAL:
         return {"use_listings_cache": False}
     retries = {"mode": "standard", "total_max_attempts": 1}
-    return {"use_listings_cache": False, "config_kwargs": {"retries": retries, "connect_timeout": 5, "read_timeout": 30}}
+    return {
+        "use_listings_cache": False,
+        "config_kwargs": {"retries": retries, "connect_timeout": 5, "read_timeout": min(30.0, max(5.0, wait_s() / 6))},
+    }
 
 
 def _patient(fs: Any) -> None:

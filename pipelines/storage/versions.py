@@ -24,7 +24,7 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -46,6 +46,8 @@ OVERTAKEN = "overtaken"
 """Stage of a draft that another version overtook: it has no files any more, and its process is told at its next step."""
 _ATTEMPTS = 10
 """Max attempts to add to a draft to which steps on other machines add as well."""
+UNNAMED_S = 3600.0
+"""Min seconds for which a file at an object store stays that was put and not yet listed."""
 _OVERTAKEN_DAYS = 7.0
 """Days after which nothing works on such a draft."""
 _FILE = re.compile(r"[0-9a-f]{16}\.(parquet|html)|.*\.(part|tmp)")
@@ -149,7 +151,7 @@ class Versions:
         InputError if another version was published since the draft began. If the registry raises, or the disk, the version before is
         current again; if it can no longer be put back, or aliases had moved, the version stays, and the next reader finishes it.
         """
-        moved, made = [], Version()
+        moved, made, put = [], Version(), False
 
         def move(models: Mapping[str, str]) -> None:
             if set_aliases is not None:
@@ -159,6 +161,8 @@ class Versions:
         try:
             with self._locked() as check:
                 there = seen(self._pointer)
+                if self._drafted(id) is None:
+                    raise InputError(f"{self.subject}: there is no draft {id} to publish: it was published or given up")
                 draft, before = self._begin(id)[0], self._read(there)[0]
                 made = Version(
                     f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}",
@@ -167,36 +171,54 @@ class Versions:
                     dict(draft.models) or dict(before.models),
                 )
                 check()
-                self._put(made, before, there)
+                self._put_once(made, before, there)
+                put = True
             self.follow(None if set_aliases is None else move)
         except BaseException as error:
-            if made.version and self.current().version == made.version and not (not moved and self._taken_back(made)):
+            if made.version and self._stands(made, put) and not (put and not moved and self._taken_back(made)):
                 from models.registry.versions import keep_made
 
                 keep_made()
                 error.add_note(PUBLISHED)
             raise
-        with suppress(OSError):  # what is left is swept by the next
-            self._draft(id).unlink(missing_ok=True)
+        with suppress(OSError, InputError):  # what is left is swept by the next
+            removed(self._draft(id))
             self.sweep()
         return made
 
+    def _put_once(self, made: Version, before: Version, there: Seen) -> None:
+        """Put the pointer; Overtaken unless it had been put by an attempt whose answer was lost."""
+        try:
+            self._put(made, before, there)
+        except Overtaken:
+            if made.version not in {each.version for each in (*self.kept(), *(each for _, each in self.replaced()))}:
+                raise
+
+    def _stands(self, made: Version, put: bool) -> bool:
+        """Tell whether a version is current; where the store does not answer, whether it was put."""
+        try:
+            return self.current().version == made.version
+        except (OSError, InputError):
+            return put
+
     def _taken_back(self, made: Version) -> bool:
         try:
-            self.take_back()
-        except OSError:
-            return self.current().version != made.version
+            self.take_back(made)
+        except (OSError, InputError):
+            return not self._stands(made, True)
         return True
 
-    def take_back(self) -> None:
+    def take_back(self, made: Version | None = None) -> None:
         """Make the version before current again, for a version that cannot be followed.
 
-        Its draft is kept.
+        Its draft is kept. With ``made``, nothing is done where another version is current.
         """
         with self._locked():
             there = seen(self._pointer)
-            _, before = self._read(there)
-            if before.version:
+            current, before = self._read(there)
+            if made is not None and current.version != made.version:
+                return
+            if before.version or is_remote(self.root):  # an object is not removed on condition, but put
                 self._put(before, Version(), there)
             else:
                 removed(self._pointer)
@@ -232,9 +254,22 @@ class Versions:
         return True
 
     def discard(self, id: str) -> None:
-        """Remove the draft ``id`` and the files that nothing else lists."""
-        removed(self._draft(id))
+        """Give up the draft ``id``, and remove the files that nothing else lists.
+
+        At an object store its process may run on another machine: there the draft stays, without files, and tells it.
+        """
+        if is_remote(self.root):
+            self._end(id)
+        else:
+            removed(self._draft(id))
         self.sweep()
+
+    def _end(self, id: str) -> None:
+        """Take the files from a draft, so that its process is told at its next step."""
+        found, there = self._read_draft(id)
+        if found is not None:
+            with suppress(Overtaken):  # it goes on just now, and is ended by a later sweep
+                write(self._draft(id), json.dumps(asdict(replace(found, stage=OVERTAKEN, files={}, models={})), indent=1), there)
 
     def kept(self) -> tuple[Version, Version]:
         """Return the current version and the one before."""
@@ -270,7 +305,7 @@ class Versions:
     def put(self, version: Version, before: Version) -> None:
         """Replace the pointer, without looking at what it was."""
         with self._locked():
-            self._put(version, before)
+            self._put(version, before, seen(self._pointer))
 
     def show(self) -> None:
         """Show the pages of the current version again."""
@@ -307,9 +342,10 @@ class Versions:
         return found, there
 
     def _overtaken(self, draft: Draft) -> InputError:
-        return InputError(
-            f"{self.subject}: {self.current().made_by} was published after {draft.made_by or 'this'} had begun: begin again"
-        )
+        current, what = self.current(), draft.made_by or "this"
+        if draft.base.version == current.version:
+            return InputError(f"{self.subject}: {what} was given up by another process, or after a week: begin again")
+        return InputError(f"{self.subject}: {current.made_by} was published after {what} had begun: begin again")
 
     def _note(self, id: str, files: Mapping[str, str], facts: Mapping[str, str | Mapping[str, str]]) -> None:
         for attempt in range(_ATTEMPTS):
@@ -356,30 +392,34 @@ class Versions:
         Kept are the current version and the one before.
         """
         with self._locked():
-            current = self.current()
-            for draft in self.drafts():
-                if draft.base.version != current.version:
-                    write(self._draft(draft.id), json.dumps(asdict(replace(draft, stage=OVERTAKEN, files={}, models={})), indent=1))
+            drafts = self.drafts()  # before the pointer: what began on a newer version than it would seem overtaken
+            current, week_ago = self.current(), time.time() - _OVERTAKEN_DAYS * 86_400
+            for draft in drafts:
+                if draft.base.version != current.version or _written_before(self._draft(draft.id), week_ago):
+                    self._end(draft.id)
             for path in self._draft_files():
-                if time.time() - modified_s(path) > _OVERTAKEN_DAYS * 86_400:
-                    path.unlink(missing_ok=True)
-            for path in self.unlisted():
-                path.unlink(missing_ok=True)
+                if _written_before(path, week_ago):
+                    removed(path)
+            self._remove(self.unlisted())
 
     def unlisted(self) -> list[Path]:
         """Return files that no kept version or draft lists, and that nothing is writing.
 
-        At an object store those put in the last :func:`keep_s` seconds may still be listed, so they are left out.
+        At an object store those put in the last :func:`keep_s` seconds, an hour at least, may still be listed, so they are left out.
         """
-        since = now_s(self.root) - keep_s(self.root)  # before versions are read: what is put and listed after that stays
+        least_s = UNNAMED_S if is_remote(self.root) else 0.0
+        since = now_s(self.root) - max(
+            keep_s(self.root), least_s
+        )  # before versions are read: what is put and listed after that stays
         found = self.loose()
         if not is_remote(self.root):
             return [path for path in found if path.is_file() and not being_written(path)]
-        return [path for path in found if modified_s(path) < since]
+        return [path for path in found if _written_before(path, since)]
 
     def loose(self) -> list[Path]:
         """Return files that no kept version or draft lists, whenever they were written."""
-        every: list[Version | Draft] = [*self.kept(), *(each for _, each in self.replaced()), *self.drafts()]
+        drafts = self.drafts()  # before the pointer: what is published in between is then in one of the two
+        every: list[Version | Draft] = [*drafts, *self.kept(), *(each for _, each in self.replaced())]
         listed = {self.root / file for each in every for file in each.files.values()}
         return [path for path in self._files() if path not in listed]
 
@@ -389,10 +429,17 @@ class Versions:
         With ``dry`` they are only returned.
         """
         with self._locked():
-            gone = [path for path in self.unlisted() if modified_s(path) <= before_s]
-            for path in () if dry else gone:
-                removed(path)
+            gone = [path for path in self.unlisted() if _written_before(path, before_s)]
+            if not dry:
+                self._remove(gone)
         return gone
+
+    def _remove(self, files: Sequence[Path]) -> None:
+        """Remove files, but for those that were named or put again since they were found."""
+        again = {*self.unlisted()} if files and is_remote(self.root) else {*files}
+        for path in files:
+            if path in again:
+                removed(path)
 
     def _files(self) -> Iterator[Path]:
         """Yield the files of the subject's tables and pages, whatever lists them."""
@@ -407,9 +454,16 @@ class Versions:
             yield check
 
 
+def _written_before(path: Path, time_s: float) -> bool:
+    """Tell whether a file was written before a Unix time; False where it is gone."""
+    with suppress(FileNotFoundError):
+        return modified_s(path) <= time_s
+    return False
+
+
 def inside(folder: Path) -> list[Path]:
     """Return what is in a folder, in order; nothing where there is none."""
     try:
-        return sorted(folder.iterdir())
+        return sorted(path for path in folder.iterdir() if path.name not in ("", folder.name) or path.parent == folder)
     except (FileNotFoundError, NotADirectoryError):
         return []

@@ -16,6 +16,7 @@ from features.errors import InputError
 from features.jobs.schema import conform
 from models.runtime.names import predictor
 from sim import simulate
+from sim.campaigns.maps import serial
 from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.semantics import SEMANTICS
 from tests.support.workloads import dependent_workloads, workloads
@@ -161,7 +162,7 @@ def test_a_sweep_starts_every_policy_from_nothing() -> None:
     jobs = table(*rows)
     jobs["submit_s"] //= 200
     weights = random_weights(3)
-    swept = sweep(jobs, weights, procs=8, policy=MIXED._replace(predictor="hierarchy"), workers=1)
+    swept = sweep(jobs, weights, procs=8, policy=MIXED._replace(predictor="hierarchy"), map_pieces=serial)
     for row, wait in zip(weights.tolist(), swept["mean_wait_s"], strict=True):
         made = simulate(jobs, procs=8, scheduler=f"MIXED({','.join(map(repr, row))})-EASY-SPF", predictor="hierarchy").jobs
         assert wait == pytest.approx((made["start_s"] - made["submit_s"]).mean(), rel=1e-12)

@@ -21,6 +21,7 @@ from models.runtime.names import predictor
 from pipelines.ingest.read import read_trace
 from sim import simulate
 from sim.campaigns.campaign import Campaign, campaign_schedules
+from sim.campaigns.maps import serial
 from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.semantics import SEMANTICS
 from tests.conftest import SHARED, needs_shared
@@ -203,7 +204,7 @@ def test_sweeps_and_campaigns_start_from_a_fresh_memory() -> None:
     weights = random_weights(3)
     names = [f"MIXED({','.join(map(repr, row))})-EASY-SPF" for row in weights.tolist()]
     alone = [LOAD.schedule(name, "knn(k=3)") for name in names]
-    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=MIXED._replace(predictor="knn(k=3)"), workers=1)
+    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=MIXED._replace(predictor="knn(k=3)"), map_pieces=serial)
     waits = [float((made.jobs["start_s"] - made.jobs["submit_s"]).mean()) for made in alone]
     np.testing.assert_allclose(swept["mean_wait_s"], waits, rtol=1e-12)
     together = campaign_schedules(LOAD.table(), Campaign(tuple(names), (predictor("knn(k=3)"),)), procs=LOAD.machine)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from features.errors import InputError
 from models.runtime.names import predictor
 from sim.campaigns.campaign import Campaign, campaign_schedules
+from sim.campaigns.maps import serial
 from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.semantics import SEMANTICS
 from tests.oracle.nag import SLOPES, WEIGHTS, NagByHand
@@ -139,7 +140,7 @@ def test_sweeps_and_campaigns_start_from_a_fresh_memory(preset: str) -> None:
     weights = random_weights(3)
     names = [f"MIXED({','.join(map(repr, row))})-EASY-SPF" for row in weights.tolist()]
     alone = [LOAD.schedule(name, preset) for name in names]
-    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=MIXED._replace(predictor=preset), workers=1)
+    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=MIXED._replace(predictor=preset), map_pieces=serial)
     waits = [float((made.jobs["start_s"] - made.jobs["submit_s"]).mean()) for made in alone]
     np.testing.assert_allclose(swept["mean_wait_s"], waits, rtol=1e-12)
     together = campaign_schedules(LOAD.table(), Campaign(tuple(names), (predictor(preset),)), procs=LOAD.machine)

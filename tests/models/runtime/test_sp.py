@@ -19,6 +19,7 @@ from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
 from pipelines.ingest.swf import read_swf
 from sim import simulate
+from sim.campaigns.maps import serial
 from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.semantics import SEMANTICS
 from tests.conftest import SHARED, needs_shared
@@ -259,7 +260,7 @@ def test_no_prediction_knows_what_lies_ahead() -> None:
 def test_a_sweep_starts_every_policy_from_nothing() -> None:
     jobs = alike(crowd(np.random.default_rng(4), size=100, machine=8), ["a.out"] * 100)
     weights = random_weights(3)
-    swept = sweep(jobs, weights, procs=8, policy=MIXED._replace(predictor="sp(x=20)"), workers=1)
+    swept = sweep(jobs, weights, procs=8, policy=MIXED._replace(predictor="sp(x=20)"), map_pieces=serial)
     for row, wait in zip(weights.tolist(), swept["mean_wait_s"], strict=True):
         made = simulate(jobs, procs=8, scheduler=f"MIXED({','.join(map(repr, row))})-EASY-SPF", predictor="sp(x=20)").jobs
         assert wait == pytest.approx((made["start_s"] - made["submit_s"]).mean(), rel=1e-12)

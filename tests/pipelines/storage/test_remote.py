@@ -21,7 +21,7 @@ from pipelines.storage.locks import Busy, held
 from pipelines.storage.parquet import read_parquet
 from pipelines.storage.publishing import alone
 from pipelines.storage.remote import Overtaken, place_of
-from pipelines.storage.version import KEEP_H
+from pipelines.storage.version import KEEP_H, Version
 from pipelines.storage.versions import Versions
 from tests.server.faulty import FaultyProxy
 from tests.support.stores import Asked, counted, point_at
@@ -60,6 +60,7 @@ def test_a_version_is_written_read_and_held_while_others_are_published(store: Pa
 
 def test_what_nothing_lists_is_collected_after_its_time(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEEP_H, "0")
+    monkeypatch.setattr(versions, "UNNAMED_S", 0.0)
     for each in (1, 2, 3, 4):
         publish(store, f"run-{each}", jobs=each)
         monkeypatch.setattr(versions.time, "time", lambda each=each, real=versions.time.time: real() + 5)
@@ -91,6 +92,61 @@ def test_pages_follow_the_last_version_though_an_earlier_publisher_was_slow(stor
     publish(store, "one", "one", jobs=1)
     assert (store / "reports" / "t.html").read_text() == "two"
     assert not Lake(store / "lake").versions(SUBJECT).under_way
+
+
+def test_a_run_whose_draft_another_machine_gave_up_is_told(store: Path) -> None:
+    publish(store, "base", jobs=0)
+    lake = Lake(store / "lake", "run")
+    lake.write("jobs", "t", pd.DataFrame({"number": [1]}))
+    lake.versions(SUBJECT).discard("run")
+    for step in (
+        lambda: lake.write("schedules", "t", pd.DataFrame({"number": [1]})),
+        lambda: lake.versions(SUBJECT).publish("run"),
+    ):
+        with pytest.raises(InputError, match="was given up by another process"):
+            step()
+    with pytest.raises(InputError, match="there is no draft base to publish"):
+        lake.versions(SUBJECT).publish("base")
+    assert number(Lake(store / "lake")) == 0
+
+
+def test_a_version_that_cannot_be_followed_is_not_taken_back_over_another(store: Path) -> None:
+    """The registry fails just as another machine publishes."""
+    publish(store, "base", jobs=0)
+
+    def fails(_: object) -> None:
+        publish(store, "theirs", jobs=2)
+        raise RuntimeError("the registry is gone")
+
+    lake = Lake(store / "lake", "ours")
+    lake.write("jobs", "t", pd.DataFrame({"number": [1]}))
+    lake.name_models(SUBJECT, {"champion": "1"})
+    with pytest.raises(RuntimeError, match="the registry is gone"):
+        lake.versions(SUBJECT).publish("ours", fails)
+    assert number(Lake(store / "lake")) == 2
+
+
+def test_what_is_published_while_it_is_looked_for_stays(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A draft of long ago is published between the looks at pointer and drafts."""
+    monkeypatch.setenv(KEEP_H, "0")
+    monkeypatch.setattr(versions, "UNNAMED_S", 0.0)
+    publish(store, "base", jobs=0)
+    lake, looks = Lake(store / "lake", "late"), []
+    lake.write("jobs", "t", pd.DataFrame({"number": [1]}))
+    kept = Versions.kept
+
+    def publishing(self: Versions) -> tuple[Version, Version]:
+        found = kept(self)
+        if not looks:
+            looks.append("another machine, with other lock files")
+            monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "other"))
+            lake.versions(SUBJECT).publish("late")
+        return found
+
+    other = Lake(store / "lake").versions(SUBJECT)
+    monkeypatch.setattr(Versions, "kept", publishing)
+    other.collect(remote.now_s(store) + 60)
+    assert number(Lake(store / "lake")) == 1
 
 
 def test_settings_alerts_and_locks(store: Path) -> None:
@@ -152,6 +208,10 @@ def test_a_url_with_credentials_and_an_unknown_one_are_refused(tmp_path: Path) -
     with pytest.raises(InputError, match="nope://x"):
         place_of("nope://x")
     assert place_of(f"file://{tmp_path}/lake") == tmp_path / "lake"
+    assert str(place_of(" memory://b//x/ ")) == "memory://b/x"
+    for wrong in ("s3://", "s3:///x", "file://localhost/x", "file:x", "simplecache::s3://b/x", "local:///x", "  "):
+        with pytest.raises(InputError):
+            place_of(wrong)
     assert trusted_home(place_of(str(tmp_path))) == tmp_path
 
 

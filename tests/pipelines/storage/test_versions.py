@@ -181,7 +181,7 @@ def test_killed_at_any_change_of_a_file_a_version_is_there_whole_or_not(tmp_path
 
             broken.setattr(os, "replace", dying(os.replace))
             broken.setattr(Path, "unlink", dying(Path.unlink))
-            broken.setattr(Versions, "take_back", lambda _: None)
+            broken.setattr(Versions, "take_back", lambda *_: None)
             try:
                 publish(root, "third", {"champion": "3"}, dying(aliases.update), "three", jobs=3, runtime_model=3, schedules=3)
                 done = True
