@@ -20,6 +20,8 @@ from models.runtime.options import named
 from sim.campaigns.maps import Map, threads
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from pipelines.workers.cluster import Cluster, Say
 
 VARIABLE = "QUEUECAST_ON"
@@ -33,6 +35,8 @@ BATCH = {
     "htcondor": "HTCondorCluster",
 }
 """Batch systems, and the class of dask-jobqueue for each."""
+_ATTEMPTS = 5
+"""Max attempts to become a scheduler's client."""
 _ANSWER_S = 30.0
 """Max seconds that a scheduler takes to answer one question."""
 _SCHEDULER = re.compile(r"(tcp|tls|ws|wss|ucx)://.+")
@@ -87,7 +91,6 @@ def _import(*packages: str) -> None:
 def _running(address: str, say: Say) -> Iterator[Cluster]:
     """Yield the workers of the scheduler at ``address``."""
     import dask
-    from distributed import Client
 
     from pipelines.storage import site
     from pipelines.workers.cluster import Cluster
@@ -95,8 +98,24 @@ def _running(address: str, say: Say) -> Iterator[Cluster]:
     wait_s = site.wait_s()
     with dask.config.set({"distributed.comm.timeouts.connect": f"{min(wait_s, _ANSWER_S)} s"}):
         try:
-            client = Client(address, timeout=wait_s, set_as_default=False, name="queuecast")
+            client = _connected(address, wait_s)
         except (OSError, ValueError, TypeError) as error:
             raise InputError(one_line(f"{address}: no Dask scheduler could be reached in {wait_s:g} s: {error}")) from error
         with client:
             yield Cluster(client, address, say, wait_s)
+
+
+def _connected(address: str, wait_s: float) -> Client:
+    """Return a client; tried again where a message to all clients came with the scheduler's first answer.
+
+    The library asserts that the answer comes alone.
+    """
+    from distributed import Client
+
+    for attempt in range(_ATTEMPTS):
+        try:
+            return Client(address, timeout=wait_s, set_as_default=False, name="queuecast")
+        except AssertionError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")

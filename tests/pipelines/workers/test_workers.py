@@ -130,6 +130,20 @@ def test_a_worker_that_is_lost_changes_nothing(here: Any, monkeypatch: pytest.Mo
     assert any("1 worker lost, 1 there" in line for line in said)
 
 
+def test_a_first_answer_that_came_with_another_message_is_asked_for_again(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, tried = distributed.Client, []
+
+    def client(*given: Any, **named: Any) -> Any:
+        tried.append(given)
+        assert len(tried) > 2
+        return real(*given, **named)
+
+    monkeypatch.setattr(distributed, "Client", client)
+    with mapped(here.scheduler_address) as on_workers:
+        assert list(on_workers(str, [1])) == ["1"]
+    assert len(tried) == 3
+
+
 def test_a_piece_that_kills_each_worker_is_found_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """In processes of their own; each death counts, so that few are needed."""
 
