@@ -1,5 +1,7 @@
 """The one exception for bad input, and foreign text made safe to print."""
 
+import re
+
 from features import limits
 
 
@@ -32,6 +34,12 @@ def shown(value: object, most: int = 40) -> str:
         return repr(value if len(value) <= most else value[:most] + "...")
     said = repr(value)
     return said if len(said) <= most else said[:most] + "..."
+
+
+def masked(text: str) -> str:
+    """Return a text without the passwords and the queries of the URLs in it."""
+    text = re.sub(r"(://[^:/@\s]*):[^@/\s]*@", r"\1:***@", text)
+    return re.sub(r"(://[^\s?]+)\?[^\s'\"]*", r"\1", text)
 
 
 def _ends(text: str, each: int) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from filelock import FileLock
 from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
 
+from features.errors import masked
 from models.registry.syncing import sync
 
 _SITE = os.environ.get("MLFLOW_TRACKING_URI")
@@ -44,7 +44,7 @@ class Tracking:
     @property
     def place(self) -> str:
         """Return the URI without a password, to be shown."""
-        return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", self.uri)
+        return masked(self.uri)
 
 
 def connect(tracking_uri: str, artifact_location: str, experiment: str, *, site: bool = True, wait_s: float = WAIT_S) -> Tracking:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import click
 
-from features.errors import InputError, one_line
-from pipelines.storage.remote import is_outage, shown
+from features.errors import InputError, masked, one_line
+from pipelines.storage.remote import is_outage
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 """Exit codes: of bad input, of anything else that went wrong, and of Ctrl-C."""
@@ -50,7 +50,7 @@ def known_cause(said: str) -> str | None:
     """Return the line for a failure of the machine or a registry's server; None for a defect."""
     if gone := _SERVER.search(said):
         return (
-            f"registry {shown(gone['server'])}: does not answer: run it again when it does; what was published before is unchanged"
+            f"registry {masked(gone['server'])}: does not answer: run it again when it does; what was published before is unchanged"
         )
     return next((line for pattern, line in _CAUSES.items() if re.search(pattern, said)), None)
 
@@ -76,7 +76,7 @@ def _told(error: BaseException) -> tuple[int, str]:
             return FAILED, f"{where}: {cause}" if where else cause
         if is_outage(each):
             return FAILED, (
-                f"an object store, database or server does not answer as it should: {one_line(shown(str(each)), 200)}; run it again when it "
+                f"an object store, database or server does not answer as it should: {one_line(masked(str(each)), 200)}; run it again when it "
                 "does; what was published before is unchanged"
             )
     if isinstance(error, OSError) and error.filename is not None:

@@ -6,11 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from features.errors import InputError
+from features.errors import InputError, masked
 from models.packed.runtime_predictor import RuntimePredictor
 from models.packed.site_names import check_key
 from pipelines.storage.registry import tracking
-from pipelines.storage.remote import shown
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking
@@ -42,7 +41,7 @@ class SiteRegistry:
             found = version_at(store, name, alias)
         except (MlflowException, OSError) as error:
             raise InputError(
-                f"registry {shown(store.uri)}: {shown((str(error).strip() or type(error).__name__).splitlines()[0])}"
+                f"registry {masked(store.uri)}: {masked((str(error).strip() or type(error).__name__).splitlines()[0])}"
             ) from error
         return str(found.version) if found is not None else ""
 

@@ -13,14 +13,13 @@ import numpy as np
 import pandas as pd
 
 from features.clock import local_clock_s
-from features.errors import InputError
+from features.errors import InputError, masked
 from features.jobs.cleaning import CleanTrace
 from models.runtime.protocol import TablePredictor
 from pipelines.sources.catalogue import site_registry
 from pipelines.storage.database import wait_for_databases
 from pipelines.storage.home import home, local_home
 from pipelines.storage.permissions import check_owner
-from pipelines.storage.remote import shown
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking
@@ -50,7 +49,7 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
         return connect(place, artifacts or str(beside / "mlartifacts"), EXPERIMENT, site=not uri, wait_s=waits_s())
     except (MlflowException, OSError, ValueError) as error:
         asked = uri or os.environ.get("MLFLOW_TRACKING_URI") or place
-        raise InputError(f"registry {shown(asked)}: {shown(str(error).strip().splitlines()[0])}") from error
+        raise InputError(f"registry {masked(asked)}: {masked(str(error).strip().splitlines()[0])}") from error
 
 
 def kept_versions() -> Keep:

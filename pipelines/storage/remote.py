@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
-from features.errors import InputError
+from features.errors import InputError, masked
 from pipelines.storage.site import wait_s
 
 CONDITIONAL = ("s3", "s3a")
@@ -57,17 +57,17 @@ def place_of(stated: str) -> Path:
     scheme, colon, rest = stated.partition("://")
     scheme = scheme.lower()
     if "::" in scheme or scheme in ("local", "") or not stated or (not colon and re.match("file:", stated, re.IGNORECASE)):
-        raise InputError(f"{shown(stated)!r}: give a directory, file:///DIRECTORY or a URL such as s3://bucket/prefix")
+        raise InputError(f"{masked(stated)!r}: give a directory, file:///DIRECTORY or a URL such as s3://bucket/prefix")
     if not colon:
         return Path(stated).expanduser().absolute()
     if scheme == "file":
         if not rest.startswith("/"):
-            raise InputError(f"{shown(stated)}: file:///DIRECTORY has three slashes")
+            raise InputError(f"{masked(stated)}: file:///DIRECTORY has three slashes")
         return Path(rest)
     if urlsplit(stated).username or urlsplit(stated).password:
-        raise InputError(f"{shown(stated)}: credentials do not belong in a URL: set them by the store's own means")
+        raise InputError(f"{masked(stated)}: credentials do not belong in a URL: set them by the store's own means")
     if not rest.strip("/") or rest.startswith("/"):
-        raise InputError(f"{shown(stated)}: names no bucket")
+        raise InputError(f"{masked(stated)}: names no bucket")
     stated = f"{scheme}://{re.sub('/+', '/', rest)}"
     from upath import UPath
 
@@ -75,18 +75,13 @@ def place_of(stated: str) -> Path:
         place: Any = UPath(stated.rstrip("/"), **_options(scheme))
         _patient(place.fs)
     except (ImportError, ValueError) as error:
-        raise InputError(f"{shown(stated)}: {_one_line(error)}; pip install queuecast[server] brings s3fs") from error
+        raise InputError(f"{masked(stated)}: {_one_line(error)}; pip install queuecast[server] brings s3fs") from error
     return place
 
 
 def is_remote(place: Path) -> bool:
     """Tell whether a place is an object store's."""
     return not isinstance(place, Path)
-
-
-def shown(url: str) -> str:
-    """Return a URL without its password and its query."""
-    return re.sub(r"(://[^:/@\s]*):[^@/\s]*@", r"\1:***@", url.partition("?")[0])
 
 
 def is_outage(error: BaseException) -> bool:
@@ -229,6 +224,17 @@ def opened(place: Path) -> Iterator[BinaryIO]:
     yield io.BytesIO(content)
 
 
+def end_of(place: Path, most: int) -> bytes:
+    """Return the last ``most`` bytes of an object, all of a smaller one, by one request."""
+    fs: Any = place.fs  # type: ignore[attr-defined]
+    with told(place):
+        try:
+            content: bytes = fs.cat_file(place.path, start=-most)  # type: ignore[attr-defined]
+        except FileNotFoundError:
+            raise InputError(f"{place}: no such object") from None
+    return content
+
+
 def remove(place: Path) -> None:
     """Remove an object, if it is there."""
     fs: Any = place.fs  # type: ignore[attr-defined]
@@ -329,4 +335,4 @@ def _patient(fs: Any) -> None:
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(shown(str(error)).split())[:200] or type(error).__name__
+    return " ".join(masked(str(error)).split())[:200] or type(error).__name__

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from features.errors import InputError
+from features.errors import InputError, masked
 from pipelines.storage.database import DATABASE, connected, named
-from pipelines.storage.remote import is_remote, shown, told
+from pipelines.storage.remote import is_remote, told
 from pipelines.workflows.doctor_registry import BY_HAND, Finding
 
 
@@ -35,7 +35,7 @@ def _services(home: Path) -> list[tuple[str, str, Callable[[], str]]]:
     if url := os.environ.get(DATABASE):
         services.append(("database", named(url), lambda: _database(url)))
     if uri := os.environ.get("MLFLOW_TRACKING_URI"):
-        services.append(("registry", shown(uri), _registry))
+        services.append(("registry", masked(uri), _registry))
     return services
 
 
