@@ -19,8 +19,8 @@ from models.packed.site_names import VARIABLE
 from pipelines.storage.atomic import seen, write
 from pipelines.storage.parquet import metadata_of, read_parquet, write_parquet
 from pipelines.storage.remote import Seen, is_remote
-from pipelines.storage.version import Version, subject_of
-from pipelines.storage.versions import MEND, Versions
+from pipelines.storage.version import MEND, Version, subject_of
+from pipelines.storage.versions import Versions
 
 _CLEAN_FIELDS = (
     "name",

@@ -30,14 +30,19 @@ WAIT_S = 60.0
 
 def wait_s() -> float:
     """Return the site's max wait in seconds; InputError for an invalid $QUEUECAST_WAIT_S."""
-    stated = os.environ.get(VARIABLES["wait_s"]) or WAIT_S
+    return number(VARIABLES["wait_s"], WAIT_S)
+
+
+def number(variable: str, default: float) -> float:
+    """Return the number in an environment variable; InputError for what is none from 0 on."""
+    stated = os.environ.get(variable) or default
     try:
-        number = float(stated)
+        found = float(stated)
     except ValueError:
-        number = -1.0
-    if not 0 <= number < 1e6:
-        raise InputError(f"${VARIABLES['wait_s']}: {stated} is not a number from 0")
-    return number
+        found = -1.0
+    if not 0 <= found < 1e6:
+        raise InputError(f"${variable}: {stated} is not a number from 0")
+    return found
 
 
 def settings_file() -> Path | None:

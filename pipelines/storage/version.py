@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from features.errors import InputError
+from pipelines.storage import site
 from pipelines.storage.remote import is_remote
 
 STORES = frozenset({"counters", "control_runs", "probes", "application_types", "contention"})
@@ -34,6 +33,7 @@ _OF_PAGES = {"variability": ("cluster_experiments",), "planning": ("planned_sche
 """Folder of pages -> tables that they are made from; others are of a run or a night."""
 _ELSE = ("jobs", "runtime_model")
 """Tables behind a table that is not listed."""
+MEND = "queuecast doctor says what is whole, queuecast doctor --repair goes back to that"
 PAGES, DATED = "reports/", "reports/nights/"
 KEEP_H = "QUEUECAST_LAKE_KEEP_H"
 """Environment variable: hours for which files of replaced versions stay."""
@@ -44,14 +44,7 @@ def keep_s(root: Path) -> float:
 
     In a directory none, but the version before stays. $QUEUECAST_LAKE_KEEP_H says otherwise, in hours.
     """
-    stated = os.environ.get(KEEP_H) or ("24" if is_remote(root) else "0")
-    try:
-        hours = float(stated)
-    except ValueError:
-        hours = -1.0
-    if not 0 <= hours < 1e6:
-        raise InputError(f"${KEEP_H}: {stated[:20]} is not a number of hours")
-    return 3600 * hours
+    return 3600 * site.number(KEEP_H, 24.0 if is_remote(root) else 0.0)
 
 
 def subject_of(table: str, name: str) -> str:

@@ -33,17 +33,15 @@ from pathlib import Path
 from features.errors import InputError
 from features.names import check_name
 from pipelines.storage.atomic import being_made, being_written, made_folder, moved, removed, seen, unfinished, write
+from pipelines.storage.drafts import OVERTAKEN, Drafts
 from pipelines.storage.locks import held
-from pipelines.storage.remote import Overtaken, Seen, is_remote, listed, modified_s, now_s
-from pipelines.storage.version import DATED, PAGES, Draft, Version, carried, keep_s, older, parsed, stated, subject_of
+from pipelines.storage.remote import Overtaken, Seen, is_remote, modified_s, now_s
+from pipelines.storage.version import DATED, MEND, PAGES, Draft, Version, carried, keep_s, older, parsed, stated, subject_of
 
 SetAliases = Callable[[Mapping[str, str]], None]
 """Points the registry's aliases at versions, by alias; an empty version takes the alias away."""
-MEND = "queuecast doctor says what is whole, queuecast doctor --repair goes back to that"
 PUBLISHED = "it is published all the same; aliases and pages follow with the next command that asks for it"
 """Note on an error after which the version stays."""
-OVERTAKEN = "overtaken"
-"""Stage of a draft that another version overtook: it has no files any more, and its process is told at its next step."""
 _ATTEMPTS = 10
 """Max attempts to add to a draft to which steps on other machines add as well."""
 UNNAMED_S = 3600.0
@@ -61,7 +59,7 @@ class Versions:
         self.name = check_name(subject.partition("-")[2], "lake")
         self._pointer = root / "current" / f"{subject}.json"
         self._followed = root / "current" / f"{subject}.followed"
-        self._drafts = root / "drafts" / subject
+        self._drafts = Drafts(root / "drafts" / subject)
 
     def current(self) -> Version:
         """Return the version that readers see."""
@@ -72,48 +70,18 @@ class Versions:
 
         InputError if another version was published since it began, or if it is damaged.
         """
-        found = self._drafted(id)
+        found = self._drafts.read(id)[0]
         if found is not None and found.stage == OVERTAKEN:
             raise self._overtaken(found)
         return found
 
     def drafts(self) -> list[Draft]:
         """Return the drafts that can still be published, the last written one at the end."""
-        return [found for _, found in self._read_drafts() if found is not None and found.stage != OVERTAKEN]
+        return [found for _, found in self._drafts.every() if found is not None and found.stage != OVERTAKEN]
 
     def damaged_drafts(self) -> list[Path]:
         """Return the files of drafts that cannot be read."""
-        return [path for path, found in self._read_drafts() if found is None]
-
-    def _read_drafts(self) -> Iterator[tuple[Path, Draft | None]]:
-        """Yield every draft's file, and the draft, None for a damaged one."""
-        for path in self._draft_files():
-            try:
-                found = self._drafted(path.stem)
-            except InputError as error:
-                if "is damaged" not in str(error):
-                    raise
-                yield path, None
-            else:
-                if found is not None:  # else another process has just published or discarded it
-                    yield path, found
-
-    def _draft_files(self) -> list[Path]:
-        files = [(held.modified_s, name) for name, held in listed(self._drafts).items() if name.endswith(".json")]
-        return [self._drafts / name for _, name in sorted(files)]
-
-    def _drafted(self, id: str) -> Draft | None:
-        return self._read_draft(id)[0]
-
-    def _read_draft(self, id: str) -> tuple[Draft | None, Seen]:
-        found = seen(self._draft(id))
-        if found.content is None:
-            return None, found
-        try:
-            told = json.loads(found.content)
-            return Draft(**{**told, "base": Version(**told["base"])}), found
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{self._draft(id)}: is damaged: {error}; {MEND}") from error
+        return [path for path, found in self._drafts.every() if found is None]
 
     def note(self, id: str, **facts: str | Mapping[str, str]) -> None:
         """Begin the draft ``id`` if needed, and add ``facts``: ``made_by stage models``.
@@ -161,7 +129,7 @@ class Versions:
         try:
             with self._locked() as check:
                 there = seen(self._pointer)
-                if self._drafted(id) is None:
+                if self._drafts.read(id)[0] is None:
                     raise InputError(f"{self.subject}: there is no draft {id} to publish: it was published or given up")
                 draft, before = self._begin(id)[0], self._read(there)[0]
                 made = Version(
@@ -182,7 +150,7 @@ class Versions:
                 error.add_note(PUBLISHED)
             raise
         with suppress(OSError, InputError):  # what is left is swept by the next
-            removed(self._draft(id))
+            removed(self._drafts.place(id))
             self.sweep()
         return made
 
@@ -259,17 +227,10 @@ class Versions:
         At an object store its process may run on another machine: there the draft stays, without files, and tells it.
         """
         if is_remote(self.root):
-            self._end(id)
+            self._drafts.end(id)
         else:
-            removed(self._draft(id))
+            removed(self._drafts.place(id))
         self.sweep()
-
-    def _end(self, id: str) -> None:
-        """Take the files from a draft, so that its process is told at its next step."""
-        found, there = self._read_draft(id)
-        if found is not None:
-            with suppress(Overtaken):  # it goes on just now, and is ended by a later sweep
-                write(self._draft(id), json.dumps(asdict(replace(found, stage=OVERTAKEN, files={}, models={})), indent=1), there)
 
     def kept(self) -> tuple[Version, Version]:
         """Return the current version and the one before."""
@@ -328,12 +289,9 @@ class Versions:
                 former = [{"until": until, "version": asdict(each)} for until, each in may]
         write(self._pointer, stated(version, before, former), there)
 
-    def _draft(self, id: str) -> Path:
-        return self._drafts / f"{check_name(id, 'draft')}.json"
-
     def _begin(self, id: str) -> tuple[Draft, Seen]:
         """Return the draft ``id``, a new one where there is none, and what its file holds."""
-        found, there = self._read_draft(id)
+        found, there = self._drafts.read(id)
         current = self.current()
         if found is None:
             return Draft(id, current), there
@@ -352,7 +310,7 @@ class Versions:
             begun, there = self._begin(id)
             changed = replace(begun, files={**begun.files, **files}, **facts)  # type: ignore[arg-type]
             try:
-                write(self._draft(id), json.dumps(asdict(changed), indent=1), there)
+                self._drafts.put(changed, there)
             except Overtaken:  # another step of the same run, on another machine
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -395,9 +353,9 @@ class Versions:
             drafts = self.drafts()  # before the pointer: what began on a newer version than it would seem overtaken
             current, week_ago = self.current(), time.time() - _OVERTAKEN_DAYS * 86_400
             for draft in drafts:
-                if draft.base.version != current.version or _written_before(self._draft(draft.id), week_ago):
-                    self._end(draft.id)
-            for path in self._draft_files():
+                if draft.base.version != current.version or _written_before(self._drafts.place(draft.id), week_ago):
+                    self._drafts.end(draft.id)
+            for path in self._drafts.files():
                 if _written_before(path, week_ago):
                     removed(path)
             self._remove(self.unlisted())

@@ -12,13 +12,13 @@ import pytest
 
 from features.errors import InputError
 from pipelines.sources.systems import remember_system, systems
-from pipelines.storage import remote, versions
+from pipelines.storage import drafts, remote, versions
 from pipelines.storage.alerts import alert, alerts_file
 from pipelines.storage.atomic import seen, write
 from pipelines.storage.home import home, trusted_home
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import Busy, held
-from pipelines.storage.parquet import read_parquet
+from pipelines.storage.parquet import metadata_of, read_parquet, schema_of
 from pipelines.storage.publishing import alone
 from pipelines.storage.remote import Overtaken, place_of
 from pipelines.storage.version import KEEP_H, Version
@@ -189,6 +189,16 @@ def test_a_table_is_read_by_one_request_of_its_size(store: Path, monkeypatch: py
     assert asked == [Asked("get_object", size)]
 
 
+@pytest.mark.parametrize("columns", [1, 3000], ids=["short footer", "long footer"])
+def test_columns_of_a_table_are_read_from_its_end(store: Path, columns: int) -> None:
+    frame = pd.DataFrame({f"n{column}": range(2) for column in range(columns)})
+    lake = Lake(store / "lake", "one")
+    lake.write("jobs", "t", frame, {"hashed_with": "abc"})
+    path = lake.path("jobs", "t")
+    assert schema_of(path).names == list(frame.columns)
+    assert metadata_of(path)["hashed_with"] == "abc"
+
+
 def test_a_store_that_is_gone_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("QUEUECAST_WAIT_S", "0.3")
     point_at("http://127.0.0.1:9", monkeypatch)
@@ -240,7 +250,7 @@ def test_an_outage_is_no_damaged_draft(store: Path, monkeypatch: pytest.MonkeyPa
     def gone(place: Path) -> remote.Seen:
         raise InputError(f"{place}: the object store does not answer as it should")
 
-    monkeypatch.setattr(versions, "seen", gone)
+    monkeypatch.setattr(drafts, "seen", gone)
     with pytest.raises(InputError, match="does not answer"):
         versions_of.damaged_drafts()
 

@@ -1,0 +1,78 @@
+"""Drafts: versions in the making.
+
+Each is a file of JSON that lists what its run or night has made so far.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from features.errors import InputError
+from features.names import check_name
+from pipelines.storage.atomic import seen, write
+from pipelines.storage.remote import Overtaken, Seen, listed
+from pipelines.storage.version import MEND, Draft, Version
+
+OVERTAKEN = "overtaken"
+"""Stage of a draft that another version overtook: it has no files any more, and its process is told at its next step."""
+
+
+class Drafts:
+    """The drafts of one subject, in ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def place(self, id: str) -> Path:
+        """Return the file of a draft."""
+        return self._folder / f"{check_name(id, 'draft')}.json"
+
+    def read(self, id: str) -> tuple[Draft | None, Seen]:
+        """Return a draft, None where there is none, and what its file holds.
+
+        InputError for a damaged one.
+        """
+        found = seen(self.place(id))
+        if found.content is None:
+            return None, found
+        try:
+            told = json.loads(found.content)
+            return Draft(**{**told, "base": Version(**told["base"])}), found
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{self.place(id)}: is damaged: {error}; {MEND}") from error
+
+    def every(self) -> Iterator[tuple[Path, Draft | None]]:
+        """Yield the file of every draft, and the draft, None for a damaged one.
+
+        They come in the order of :meth:`files`.
+        """
+        for path in self.files():
+            try:
+                found = self.read(path.stem)[0]
+            except InputError as error:
+                if "is damaged" not in str(error):
+                    raise
+                yield path, None
+            else:
+                if found is not None:  # else another process has just published or discarded it
+                    yield path, found
+
+    def files(self) -> list[Path]:
+        """Return the files of all drafts, the last written one at the end."""
+        files = [(held.modified_s, name) for name, held in listed(self._folder).items() if name.endswith(".json")]
+        return [self._folder / name for _, name in sorted(files)]
+
+    def put(self, draft: Draft, there: Seen) -> None:
+        """Write a draft, on condition that its file holds what was ``there``; Overtaken otherwise."""
+        write(self.place(draft.id), json.dumps(asdict(draft), indent=1), there)
+
+    def end(self, id: str) -> None:
+        """Take the files from a draft, so that its process is told at its next step."""
+        found, there = self.read(id)
+        if found is not None:
+            with suppress(Overtaken):  # it goes on just now, and is ended by a later sweep
+                self.put(replace(found, stage=OVERTAKEN, files={}, models={}), there)
