@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from features.errors import one_line
-from pipelines.serving.asked_log import AskedLog
+from pipelines.serving.asked_log import Answered, AskedLog
 from pipelines.serving.models import ROWS, Loaded, Served
 from pipelines.serving.questions import Unanswerable, read_questions
 
@@ -76,7 +76,7 @@ class Service:
             some, given = loaded.answer(asked, rows, now_s)
             answers += some
             if self.log is not None:
-                self.log.put(loaded, asked, rows, given, some, now_s)
+                self.log.put(Answered(loaded, asked, rows, given, some, now_s))
         return {**answers[0], **head} if asked.alone else {**head, "answers": answers}
 
     def _asked_model(self, name: str) -> Loaded:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
@@ -37,13 +37,27 @@ def asked_place() -> Path:
     return local_home() / ASKED
 
 
+class Answered(NamedTuple):
+    """Answers to the jobs ``rows`` of what was asked.
+
+    ``given`` are the columns that the model was given, ``now_s`` is when.
+    """
+
+    loaded: Loaded
+    asked: Questions
+    rows: slice
+    given: Mapping[str, np.ndarray]
+    answers: Sequence[Mapping[str, Any]]
+    now_s: float
+
+
 class AskedLog:
     """Appends answers to files in ``directory``; one thread may :meth:`put`."""
 
     def __init__(self, directory: Path, largest: int = LARGEST, waiting: int = WAITING) -> None:
         """InputError where nothing can be written there."""
         self._directory, self._largest, self._most = directory, largest, waiting
-        self._queue: queue.SimpleQueue[tuple[Any, ...] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Answered | None] = queue.SimpleQueue()
         self._put = self._dropped = 0  # of the thread that answers
         self._taken = self._written = self._told = self._lost = 0  # of the thread that writes
         self._problem = ""
@@ -57,21 +71,14 @@ class AskedLog:
         self._thread = threading.Thread(target=self._write, name="log", daemon=True)
         self._thread.start()
 
-    def put(
-        self,
-        loaded: Loaded,
-        asked: Questions,
-        rows: slice,
-        given: Mapping[str, np.ndarray],
-        answers: Sequence[Mapping[str, Any]],
-        now_s: float,
-    ) -> None:
-        """Hand over the ``answers`` to the jobs ``rows``, or count them as dropped."""
-        if self._put - self._taken + len(answers) > self._most:
-            self._dropped += len(answers)
+    def put(self, made: Answered) -> None:
+        """Hand over answers, or count them as dropped."""
+        count = len(made.answers)
+        if self._put - self._taken + count > self._most:
+            self._dropped += count
             return
-        self._put += len(answers)
-        self._queue.put((loaded, asked, rows, given, answers, now_s))
+        self._put += count
+        self._queue.put(made)
 
     def state(self) -> dict[str, Any]:
         """Return how many answers were written and how many were not."""
@@ -90,8 +97,8 @@ class AskedLog:
                 item = self._queue.get(timeout=_EVERY_S)
                 over = item is None
                 if item is not None:
-                    self._taken += len(item[4])
-                    self._write_lines(_entries(*item))
+                    self._taken += len(item.answers)
+                    self._write_lines(_entries(item))
             except queue.Empty:
                 pass
             if (over or self._queue.empty()) and self._file is not None:
@@ -147,15 +154,9 @@ def _day(unix_s: float) -> str:
     return datetime.fromtimestamp(unix_s, UTC).date().isoformat()
 
 
-def _entries(
-    loaded: Loaded,
-    asked: Questions,
-    rows: slice,
-    given: Mapping[str, np.ndarray],
-    answers: Sequence[Mapping[str, Any]],
-    now_s: float,
-) -> list[dict[str, Any]]:
+def _entries(made: Answered) -> list[dict[str, Any]]:
     """Return the lines of a log: names as the model stores them, Unix times."""
+    loaded, asked, rows, given, answers, now_s = made
     origin_s = loaded.predictor.origin_s
     head = {"asked_s": round(now_s, 3), "model": loaded.name, "version": loaded.number}
     names = [name for name in TEXTS if name in given]

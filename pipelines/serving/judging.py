@@ -1,8 +1,4 @@
-"""What a service answered, against what the jobs then ran.
-
-An answer belongs to the job whose number was asked with; without one, as submit filters ask before a job has a number, to the job of
-the same user, processors and request that was submitted next to it in time, each job to one answer.
-"""
+"""What a service answered, against what the jobs then ran (:mod:`models.runtime.answers`)."""
 
 from __future__ import annotations
 
@@ -12,18 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from features.errors import InputError, one_line
 from features.jobs.cleaning import CleanTrace
-from models.runtime.evaluation import accuracy
+from models.runtime.answers import joined, scores
 from pipelines.serving.asked_log import asked_place
 
-BEFORE_S, AFTER_S = 5, 60
-"""A job's submission is recorded at most so many seconds before it was asked about, and after."""
-_KEYS = ("user", "procs", "requested_s")
-_READ = ("model", "version", *_KEYS, "elapsed_s", "submit_unix_s", "job_id", "predicted_s", "user_known")
+_READ = ("model", "version", "user", "procs", "requested_s", "elapsed_s", "submit_unix_s", "job_id", "predicted_s", "user_known")
 
 
 @dataclass(frozen=True)
@@ -47,7 +39,7 @@ class Judged:
     def versions(self) -> list[dict[str, Any]]:
         """Return a row a version, and one of all: how many answers, and how good they were."""
         groups = [(str(name), rows) for name, rows in self.answers.groupby("version", sort=False)]
-        return [_scores(name, rows) for name, rows in [*groups, *([("all", self.answers)] if len(groups) > 1 else [])]]
+        return [scores(name, rows) for name, rows in [*groups, *([("all", self.answers)] if len(groups) > 1 else [])]]
 
 
 def judge(place: Path, clean: CleanTrace, model: str = "") -> Judged:
@@ -71,7 +63,7 @@ def judge(place: Path, clean: CleanTrace, model: str = "") -> Judged:
     if not mine:
         raise InputError(f"{place}: has no answer of {wanted}; there are those of {one_line(', '.join(there) or 'none', 200)}")
     submissions = [entry for entry in mine if entry["elapsed_s"] == 0]
-    return Judged(_joined(submissions, clean), len(mine) - len(submissions), dropped, unreadable)
+    return Judged(joined(submissions, clean.jobs, clean.origin_unix_s or 0), len(mine) - len(submissions), dropped, unreadable)
 
 
 def answered(clean: CleanTrace) -> dict[str, Any] | None:
@@ -83,10 +75,10 @@ def answered(clean: CleanTrace) -> dict[str, Any] | None:
         judged = judge(place, clean, f"runtime-{clean.name}")
     except InputError:
         return None
-    scores = (
+    found = (
         {name: None if value != value else value for name, value in judged.versions()[-1].items()} if len(judged.answers) else {}
     )
-    return scores | {"running": judged.running, "dropped": judged.dropped, "unreadable": judged.unreadable}
+    return found | {"running": judged.running, "dropped": judged.dropped, "unreadable": judged.unreadable}
 
 
 def _lines(place: Path) -> Iterator[str]:
@@ -96,68 +88,3 @@ def _lines(place: Path) -> Iterator[str]:
     for file in files:
         with file.open(encoding="utf-8", errors="replace") as text:
             yield from text
-
-
-def _joined(entries: list[dict[str, Any]], clean: CleanTrace) -> pd.DataFrame:
-    jobs, origin_s = clean.jobs, clean.origin_unix_s or 0
-    submit = jobs["submit_s"].to_numpy(np.int64) + origin_s
-    numbers = {str(number): row for row, number in enumerate(jobs["job_id"].tolist())}
-    user = jobs["user"].astype(object).where(jobs["user"].notna(), None).tolist()
-    keys = zip(user, jobs["procs"].tolist(), jobs["requested_s"].tolist(), strict=True)
-    alike: dict[tuple[Any, ...], list[int]] = {}
-    for row, key in enumerate(keys):
-        alike.setdefault(key, []).append(row)
-    taken: set[int] = set()
-    found = []
-    for entry in sorted(entries, key=lambda entry: entry["submit_unix_s"]):
-        if entry["job_id"] is not None:
-            row = numbers.get(str(entry["job_id"]), -1)
-        else:
-            row = _nearest(alike.get(tuple(entry[name] for name in _KEYS), []), submit, entry["submit_unix_s"], taken)
-        taken.add(row)
-        at = {f"p{level}": seconds for level, seconds in entry["quantiles"].items()}
-        found.append(
-            {name: entry[name] for name in ("version", "user_known", "predicted_s")}
-            | {"runtime_s": np.nan if row < 0 else float(jobs["runtime_s"].iloc[row])}
-            | {"requested_s": np.nan if row < 0 else float(jobs["requested_s"].iloc[row])}
-            | {"later": bool(row < 0 and entry["submit_unix_s"] > submit[-1])}
-            | at
-        )
-    columns = ["version", "user_known", "predicted_s", "runtime_s", "requested_s", "later"]
-    return pd.DataFrame(found) if found else pd.DataFrame(columns=columns)
-
-
-def _nearest(rows: list[int], submit: np.ndarray, asked_s: int, taken: set[int]) -> int:
-    """Return the free job submitted nearest to ``asked_s``, -1 if there is none; ``rows`` by submission."""
-    first = int(np.searchsorted(submit[rows], asked_s - BEFORE_S)) if rows else 0
-    near = []
-    for row in rows[first:]:
-        if submit[row] > asked_s + AFTER_S:
-            break
-        if row not in taken:
-            near.append(row)
-    return min(near, key=lambda row: abs(int(submit[row]) - asked_s), default=-1)
-
-
-def _scores(version: str, rows: pd.DataFrame) -> dict[str, Any]:
-    """Return counts and scores; NaN over no jobs."""
-    known = rows[rows["runtime_s"].notna()]
-    runtime, predicted = known["runtime_s"].to_numpy(np.float64), known["predicted_s"].to_numpy(np.float64)
-    mean = (lambda values: float(np.mean(values))) if len(known) else (lambda values: float("nan"))
-    scores: dict[str, Any] = {
-        "version": version,
-        "answers": len(rows),
-        "judged": len(known),
-        "not_joined": len(rows) - len(known) - int(rows["later"].sum()),
-        "later": int(rows["later"].sum()),
-        "accuracy": mean(accuracy(predicted, runtime)),
-        "accuracy_of_requests": mean(accuracy(known["requested_s"].to_numpy(np.float64), runtime)),
-        "underpredicted": mean(predicted < runtime),
-        "mean_error_s": mean(np.abs(predicted - runtime)),
-        "users_known": mean(known["user_known"].to_numpy(bool)),
-    }
-    told_levels = (name for name in map(str, rows.columns) if name[0] == "p" and name[1:2].isdigit())
-    for level in sorted(told_levels, key=lambda name: float(name[1:])):
-        told = known[known[level].notna()]
-        scores[f"at_most_{level}"] = float((told["runtime_s"] <= told[level]).mean()) if len(told) else float("nan")
-    return scores

@@ -1,0 +1,89 @@
+"""Answers that were given at submissions, against what the jobs then ran.
+
+An answer belongs to the job whose number was asked with; without one, as submit filters ask before a job has a number, to the job of
+the same user, processors and request that was submitted next to it in time, each job to one answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from models.runtime.evaluation import accuracy
+
+BEFORE_S, AFTER_S = 5, 60
+"""A job's submission is recorded at most so many seconds before it was asked about, and after."""
+_KEYS = ("user", "procs", "requested_s")
+
+
+def joined(answers: Iterable[Mapping[str, Any]], jobs: pd.DataFrame, origin_s: int) -> pd.DataFrame:
+    """Return a row an answer, by time of submission, with what its job ran and asked for.
+
+    Of ``answers`` are read ``user procs requested_s submit_unix_s job_id version user_known predicted_s`` and ``quantiles`` (seconds by
+    level). Columns: ``version user_known predicted_s``, ``pLEVEL`` for each level told, ``runtime_s requested_s`` of the job (NaN where there is
+    none) and ``later`` (submitted after the last of ``jobs``, the canonical table, whose times begin at the Unix time ``origin_s``).
+    """
+    submit = jobs["submit_s"].to_numpy(np.int64) + origin_s
+    numbers = {str(number): row for row, number in enumerate(jobs["job_id"].tolist())}
+    user = jobs["user"].astype(object).where(jobs["user"].notna(), None).tolist()
+    keys = zip(user, jobs["procs"].tolist(), jobs["requested_s"].tolist(), strict=True)
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    for row, key in enumerate(keys):
+        alike.setdefault(key, []).append(row)
+    taken: set[int] = set()
+    found = []
+    for entry in sorted(answers, key=lambda entry: entry["submit_unix_s"]):
+        if entry["job_id"] is not None:
+            row = numbers.get(str(entry["job_id"]), -1)
+        else:
+            row = _nearest(alike.get(tuple(entry[name] for name in _KEYS), []), submit, entry["submit_unix_s"], taken)
+        taken.add(row)
+        at = {f"p{level}": seconds for level, seconds in entry["quantiles"].items()}
+        found.append(
+            {name: entry[name] for name in ("version", "user_known", "predicted_s")}
+            | {"runtime_s": np.nan if row < 0 else float(jobs["runtime_s"].iloc[row])}
+            | {"requested_s": np.nan if row < 0 else float(jobs["requested_s"].iloc[row])}
+            | {"later": bool(row < 0 and entry["submit_unix_s"] > submit[-1])}
+            | at
+        )
+    columns = ["version", "user_known", "predicted_s", "runtime_s", "requested_s", "later"]
+    return pd.DataFrame(found) if found else pd.DataFrame(columns=columns)
+
+
+def _nearest(rows: list[int], submit: np.ndarray, asked_s: int, taken: set[int]) -> int:
+    """Return the free job submitted nearest to ``asked_s``, -1 if there is none; ``rows`` by submission."""
+    first = int(np.searchsorted(submit[rows], asked_s - BEFORE_S)) if rows else 0
+    near = []
+    for row in rows[first:]:
+        if submit[row] > asked_s + AFTER_S:
+            break
+        if row not in taken:
+            near.append(row)
+    return min(near, key=lambda row: abs(int(submit[row]) - asked_s), default=-1)
+
+
+def scores(version: str, rows: pd.DataFrame) -> dict[str, Any]:
+    """Return counts and scores of rows of :func:`joined`; NaN over no jobs."""
+    known = rows[rows["runtime_s"].notna()]
+    runtime, predicted = known["runtime_s"].to_numpy(np.float64), known["predicted_s"].to_numpy(np.float64)
+    mean = (lambda values: float(np.mean(values))) if len(known) else (lambda values: float("nan"))
+    found: dict[str, Any] = {
+        "version": version,
+        "answers": len(rows),
+        "judged": len(known),
+        "not_joined": len(rows) - len(known) - int(rows["later"].sum()),
+        "later": int(rows["later"].sum()),
+        "accuracy": mean(accuracy(predicted, runtime)),
+        "accuracy_of_requests": mean(accuracy(known["requested_s"].to_numpy(np.float64), runtime)),
+        "underpredicted": mean(predicted < runtime),
+        "mean_error_s": mean(np.abs(predicted - runtime)),
+        "users_known": mean(known["user_known"].to_numpy(bool)),
+    }
+    told_levels = (name for name in map(str, rows.columns) if name[0] == "p" and name[1:2].isdigit())
+    for level in sorted(told_levels, key=lambda name: float(name[1:])):
+        told = known[known[level].notna()]
+        found[f"at_most_{level}"] = float((told["runtime_s"] <= told[level]).mean()) if len(told) else float("nan")
+    return found
