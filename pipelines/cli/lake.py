@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
 import click
 
-from features.errors import InputError
-from pipelines.cli.options import note
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+from pipelines.cli.options import Duration, note
 
 
 @click.group(invoke_without_command=True)
@@ -38,9 +34,11 @@ def command(context: click.Context) -> None:
 
 
 @command.command()
-@click.option("--older-than", "age", metavar="AGE", default="0s", help="Only what was written so long ago, such as 7d or 12h.")
+@click.option(
+    "--older-than", "older_s", type=Duration(), default="0s", help="Only what was written so long ago, such as 7d or 12h."
+)
 @click.option("--dry-run", "dry", is_flag=True, help="Say what would be removed, and remove nothing.")
-def collect(age: str, dry: bool) -> None:
+def collect(older_s: float, dry: bool) -> None:
     """Remove what no version, draft or ledger names any more.
 
     Versions and parts of counters that were replaced stay for $QUEUECAST_LAKE_KEEP_H hours: a day at an object store, none in a
@@ -50,7 +48,7 @@ def collect(age: str, dry: bool) -> None:
     from pipelines.storage.home import home
 
     files = size = 0
-    for subject, gone in collected(home(), _seconds(age), dry):
+    for subject, gone in collected(home(), older_s, dry):
         if gone:
             click.echo(f"{subject}: {len(gone):,} files, {_size(sum(each.bytes for each in gone))}")
         files, size = files + len(gone), size + sum(each.bytes for each in gone)
@@ -68,13 +66,6 @@ def pages(directory: Path) -> None:
     from pipelines.storage.home import home
 
     note(f"{directory.absolute()}: {copy_pages(home(), directory.absolute()):,} pages")
-
-
-def _seconds(age: str) -> float:
-    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smhd])", age)
-    if found is None:
-        raise InputError(f"--older-than {age}: is no age such as 7d, 12h or 30m")
-    return float(found[1]) * _UNITS[found[2]]
 
 
 def _size(count: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -82,6 +83,23 @@ def simulating(on: str | None, workers: int | None = None) -> Iterator[Map]:
     chosen = on if on is not None else stated() if workers is None else ""
     with mapped(chosen, workers, note) as made:
         yield made
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+class Duration(click.ParamType):
+    """Seconds from a text such as 36h, 2d, 90m or 45s."""
+
+    name = "duration"
+
+    def convert(self, value: str | float, parameter: click.Parameter | None, context: click.Context | None) -> float:
+        if isinstance(value, (int, float)):
+            return value
+        match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([smhd])", value)
+        if match is None:
+            self.fail(f"{value!r} is not a duration such as 36h, 2d, 90m or 45s", parameter, context)
+        return float(match[1]) * _UNITS[match[2]]
 
 
 class _Factor(click.FloatRange):

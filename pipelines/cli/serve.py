@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
@@ -13,30 +12,15 @@ import click
 from features.errors import InputError
 from features.names import check_name
 from pipelines.cli.guard import Guard, allowed_hosts
-from pipelines.cli.options import note
+from pipelines.cli.options import Duration, note
 from pipelines.cli.ui import check_free, check_names
 
 if TYPE_CHECKING:
     from pipelines.serving.models import Served
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 ENDS_S, IDLE_S = 10, 75
 """Max seconds that requests under way have after SIGTERM, and that an idle connection is kept: longer than proxies keep theirs, so that a
 request never meets a connection that is being closed."""
-
-
-class Duration(click.ParamType):
-    """Seconds from a text such as 36h, 2d, 90m or 45s."""
-
-    name = "duration"
-
-    def convert(self, value: str | float, parameter: click.Parameter | None, context: click.Context | None) -> float:
-        if isinstance(value, (int, float)):
-            return value
-        match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([smhd])", value)
-        if match is None:
-            self.fail(f"{value!r} is not a duration such as 36h, 2d, 90m or 45s", parameter, context)
-        return float(match[1]) * _UNITS[match[2]]
 
 
 @click.command()

@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from pipelines.assets.published import OF_TRACES
 from tests.server.conftest import LESS, SUBJECT
 from tests.server.services import HOUSE
 from tests.server.site import Site
@@ -25,17 +26,7 @@ _BACKFILL = """mutation($p: LaunchBackfillParams!) {launchPartitionBackfill(back
 _RUNS = "{runsOrError(limit: 20) {... on Runs {results {runId jobName status tags {key value}}}}}"
 FEW = {"schedulers": ["EASY"], "predictors": ["requested"], "corrections": ["requested"], "weighing": []}
 """Policies of a run, as :data:`LESS` says for a command."""
-NIGHTLY = (
-    "jobs",
-    "rejected_jobs",
-    "user_history",
-    "runtime_model",
-    "schedules",
-    "comparison",
-    "report",
-    "night",
-    "published_trace",
-)
+NIGHTLY = (*OF_TRACES, "night", "published_trace")
 
 
 def runs(site: Site) -> list[dict]:
