@@ -77,7 +77,7 @@ class Rush:
 
 
 _RUSH = ("model", "skips", "patience", "every", "harm", "classes")
-_ANY = 999_999_999
+ANY_SKIPS = 999_999_999
 """A number of skips that no job comes to."""
 CLASSES = ("variation", "little")
 """Predicted classes that skip a job: variation, or already little of it."""
@@ -240,7 +240,7 @@ def _rush(name: str) -> tuple[str, Rush | None]:
             )
         if key:
             given[key] = value
-    numbers = {"skips": str(_ANY if "patience" in given else Rush.skips), "patience": "0", "every": "0"} | given
+    numbers = {"skips": str(ANY_SKIPS if "patience" in given else Rush.skips), "patience": "0", "every": "0"} | given
     for key, what in (("skips", "number of times"), ("patience", "number of seconds"), ("every", "number of seconds")):
         if not re.fullmatch(r"\d{1,9}", numbers[key]):
             raise InputError(f"scheduler {name!r}: {key}={numbers[key]} is not a {what}")

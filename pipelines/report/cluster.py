@@ -10,6 +10,7 @@ from pipelines.report.cluster_tables import (
     BY_APPLICATION,
     beside,
     by_application,
+    by_storm,
     decision_table,
     largest_table,
     looked_up,
@@ -19,6 +20,7 @@ from pipelines.report.cluster_tables import (
 from pipelines.report.page import data_uri, stated, template
 from pipelines.report.wording import sentence, signed
 from pipelines.workflows.cluster_experiments import ALL, Conducted, label
+from sim.cluster.simulate import STORM
 from sim.metrics.names import TRIAL
 
 
@@ -40,6 +42,7 @@ def render_cluster(
             (f"{sum(len(made.runs) for made in conducted):,}", "simulated runs"),
         ],
         baseline=label(first.baseline),
+        storm=f"{STORM:.0%}",
         summary=[said for made in conducted if (said := _said(made))],
         notes=[
             *notes,
@@ -77,6 +80,7 @@ def _tables(made: Conducted) -> dict[str, Any]:
         "title": of.title,
         "what": f"{of.jobs} jobs of {', '.join(of.applications)} on {scales}; a model trained for it learns from {', '.join(of.trained_on)}.",
         "overall": overall(made),
+        "storms": by_storm(made),
         "applications": [by_application(made, metric) for metric in BY_APPLICATION],
         "largest": largest_table(made),
         "decisions": decision_table(made),

@@ -15,6 +15,7 @@ from pipelines.report.table import Cell, Row, Table
 from pipelines.report.wording import signed, tone
 from pipelines.workflows.cluster_experiments import (
     ALL,
+    STRATA,
     UNLEARNED,
     Conducted,
     asked_of,
@@ -27,17 +28,20 @@ from sim.metrics.names import TRIAL
 SIMULATED = "simulated cluster"
 BY_APPLICATION = ("varied", "varied_pooled", "worst", "wait_s", "wait_later_s")
 """Metrics shown by application, too."""
+BY_STORM = ("varied", "makespan_s", "wait_s")
+"""Metrics shown of trials without and with a storm, too."""
 _SHORTENED_S = (18, 66)
 _LOWER_MAXIMUM = 0.058
 _F1 = 0.95
 
 
-def looked_up(found: pd.DataFrame) -> dict[tuple[str, str, str], dict[str, Any]]:
+def looked_up(found: pd.DataFrame, stratum: str = ALL) -> dict[tuple[str, str, str], dict[str, Any]]:
     """Return rows of :func:`pipelines.workflows.cluster_experiments.compared` by their keys.
 
-    Keys are (scheduler, application, metric).
+    Of one ``stratum``; keys are (scheduler, application, metric).
     """
-    rows = [{str(name): value for name, value in row.items()} for row in found.to_dict("records")]
+    of_stratum = found[found["stratum"] == stratum]
+    rows = [{str(name): value for name, value in row.items()} for row in of_stratum.to_dict("records")]
     return {(row["scheduler"], row["application"], row["metric"]): row for row in rows}
 
 
@@ -66,6 +70,41 @@ def overall(made: Conducted) -> Table:
     """Return each metric over all applications, a column a scheduler."""
     wanted = [(name, ALL, metric.title) for name, metric in TRIAL.items()]
     return _table(made, f"{made.trials} trials", "simulated, a trial", wanted)
+
+
+def changed(row: Mapping[str, Any], baseline: str) -> Cell:
+    """Return a mean; below it the change from the baseline's in per cent with its standard error.
+
+    The baseline has the mean's own standard error. For all metrics less is better.
+    """
+    form = TRIAL[row["metric"]].form
+    mean = format(row["mean"], form)
+    if row["scheduler"] == baseline:
+        return Cell(mean, ((f"± {format(row['mean_error'], form)}", ""),) if np.isfinite(row["mean_error"]) else ())
+    change = signed(100 * row["relative"], ".1f") if np.isfinite(row["relative"]) else ""
+    if np.isfinite(row["relative_error"]):
+        change += f" ± {100 * row['relative_error']:.1f}"
+    return Cell(mean, ((f"{change} %", tone(row["low"], row["high"])),) if change else ())
+
+
+def by_storm(made: Conducted) -> Table:
+    """Return what changes in trials without and with a storm, a row a stratum and metric, a column a scheduler.
+
+    No rows where all trials are of one stratum.
+    """
+    counts = made.strata.drop_duplicates("stratum").set_index("stratum")["trials"]
+    rows: list[Row] = []
+    for stratum in counts.index[1:] if len(counts) == len(STRATA) else ():
+        at = looked_up(made.strata, stratum)
+        rows += [
+            [
+                f"{stratum}: {TRIAL[metric].short}",
+                *(changed(at[scheduler, ALL, metric], made.baseline) for scheduler in made.schedulers),
+            ]
+            for metric in BY_STORM
+        ]
+    title = f"Trials {' and '.join(f'{stratum} ({counts[stratum]})' for stratum in counts.index[1:])}"
+    return Table(title, ["± standard error", *heads(made)], rows)
 
 
 def by_application(made: Conducted, metric: str) -> Table:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +109,7 @@ def emit(
     _write(folder / TYPES, types)
     with replacing(folder / README) as temporary:
         temporary.write_text(_said(cluster, days, seed, load, origin_s, len(runs)), encoding="utf-8")
-    return Emitted(
-        ClusterRun(run.schedule, kept, own, every, run.asked, run.skipped), runs, files.files, files.samples, files.values
-    )
+    return Emitted(replace(run, runs=kept, own=own, all=every), runs, files.files, files.samples, files.values)
 
 
 def control(applications: np.ndarray, each: int | None, random: np.random.Generator) -> np.ndarray:

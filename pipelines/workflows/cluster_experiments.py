@@ -19,12 +19,13 @@ import pandas as pd
 
 from features.errors import InputError
 from features.monitoring.labels import baselines
-from features.statistics import FEWEST_BLOCKS, Ratio, drawn, interval, mean_intervals, remark, tail
+from features.statistics import FEWEST_BLOCKS, drawn, remark, tail
 from models.variability.classifiers import CLASSIFIERS
 from sim.cluster.experiments import control_runs, judged, learn, trials, usual
 from sim.cluster.presets import Cluster
 from sim.cluster.simulate import Adviser, ClusterRun
 from sim.cluster.workloads import ALL_APPLICATIONS, Experiment
+from sim.names import ANY_SKIPS
 from sim.names import scheduler as named_scheduler
 
 BASELINE = "EASY"
@@ -36,6 +37,8 @@ UNLEARNED = (ORACLE, NOWCAST, COIN)
 ALL = "all"
 WAYS = {"varied": "by control runs", "varied_pooled": "by the baseline's runs"}
 """Both ways of counting a run as varied."""
+STRATA = (ALL, "without storm", "with storm")
+"""Trials that are compared together: all, and those without and with a storm on the file system in the baseline's run."""
 _RESAMPLES = 2000
 _CONFIDENCE = 0.95
 
@@ -122,6 +125,11 @@ class Conducted:
         """Return :func:`compared` of it."""
         return compared(self.values, self.baseline)
 
+    @cached_property
+    def strata(self) -> pd.DataFrame:
+        """Return :func:`stratified` of it: the rows of ``found``, and those of trials without and with a storm."""
+        return stratified(self.runs, self.baseline)
+
 
 def asked_of(scheduler: str) -> str:
     """Return the model that a scheduler asks; "" without start decisions."""
@@ -136,10 +144,14 @@ def label(scheduler: str) -> str:
         return scheduler
     model = plan.rush.model if plan.rush.model in (ORACLE, COIN) else f"RUSH {plan.rush.model}"
     order = "" if plan.name == BASELINE or scheduler.upper().startswith("EASY+") else f"{scheduler.split('+')[0]} "
-    return (
-        f"{order}{model}"
-        + (f", {plan.rush.skips} skips" if plan.rush.skips != 10 else "")
-        + (", little too" * (plan.rush.classes != "variation"))
+    return ", ".join(
+        [
+            f"{order}{model}",
+            *["harm"] * plan.rush.harm,
+            *[f"{plan.rush.patience:,} s"] * (plan.rush.patience > 0),
+            *[f"{plan.rush.skips} skips"] * (plan.rush.skips not in (10, ANY_SKIPS)),
+            *["little too"] * (plan.rush.classes != "variation"),
+        ]
     )
 
 
@@ -275,43 +287,55 @@ def by_trial(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts, axis=1).sort_index()
 
 
-def compared(values: pd.DataFrame, baseline: str, seed: int = 0) -> pd.DataFrame:
+def stratified(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Return :func:`compared` of all trials, and of those without and with a storm.
+
+    ``runs`` come from :func:`described`. A trial has a storm if there is one on the file system while the baseline's jobs are there.
+    """
+    values = by_trial(runs)
+    storm = runs[runs["scheduler"] == baseline].groupby("seed")["storm_s"].first().reindex(values.index).to_numpy() > 0
+    strata = zip(STRATA, (np.ones(len(values), bool), ~storm, storm), strict=True)
+    return pd.concat([compared(values[rows], baseline, stratum=name) for name, rows in strata if rows.any()], ignore_index=True)
+
+
+def compared(values: pd.DataFrame, baseline: str, seed: int = 0, stratum: str = ALL) -> pd.DataFrame:
     """Return means over trials and paired differences from the ``baseline``'s.
 
     ``values`` come from :func:`by_trial`. Columns: ``scheduler application metric mean baseline difference low high relative
-    relative_low relative_high trials note``; ends of 95 % intervals from a bootstrap over trials, NaN with fewer than five,
-    ``relative`` NaN where the baseline's mean is 0.
+    relative_low relative_high trials note stratum mean_error error relative_error``; ends of 95 % intervals and standard errors (of
+    the mean, of the difference and of ``relative``) from a bootstrap over trials, NaN with fewer than five, ``relative`` NaN where
+    the baseline's mean is 0.
     """
-    count = len(values)
     columns: list[Any] = list(values.columns)
-    base = values[[(baseline, application, metric) for _, application, metric in columns]].to_numpy()
+    count = len(values)
     own = values.to_numpy()
-    low, high = mean_intervals(own - base, np.arange(count), _RESAMPLES, _CONFIDENCE, seed)
-    draws, cut = (drawn(count, _RESAMPLES, seed), tail(_CONFIDENCE, count)) if count >= FEWEST_BLOCKS else (None, 0.0)
-    ones, rows = np.ones(count), []
-    for place, (scheduler, application, metric) in enumerate(columns):
-        mean, reference = float(own[:, place].mean()), float(base[:, place].mean())
-        ends: tuple[float | None, float | None] = (None, None)
-        if draws is not None and reference != 0:
-            ends = interval(draws, Ratio(own[:, place], ones), Ratio(base[:, place], ones), cut)
-        rows.append(
-            {
-                "scheduler": scheduler,
-                "application": application,
-                "metric": metric,
-                "mean": mean,
-                "baseline": reference,
-                "difference": mean - reference,
-                "low": low[place],
-                "high": high[place],
-                "relative": mean / reference - 1.0 if reference else np.nan,
-                "relative_low": np.nan if ends[0] is None else ends[0],
-                "relative_high": np.nan if ends[1] is None else ends[1],
-                "trials": count,
-                "note": remark(count, "trial"),
-            }
-        )
-    return pd.DataFrame(rows)
+    base = values[[(baseline, application, metric) for _, application, metric in columns]].to_numpy()
+    mean, reference = own.mean(axis=0), base.mean(axis=0)
+    found = pd.DataFrame(columns, columns=["scheduler", "application", "metric"])
+    found = found.assign(mean=mean, baseline=reference, difference=mean - reference)
+    draws, cut, wide = np.full((1, count), np.nan), 0.0, 1.0
+    if count >= FEWEST_BLOCKS:
+        draws, cut = drawn(count, _RESAMPLES, seed), tail(_CONFIDENCE, count)
+        wide = (count / (count - 1)) ** 0.5  # resamples spread as the sample does, trials a little more
+    means, references, differences = (draws @ each / count for each in (own, base, own - base))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(reference == 0, np.nan, mean / reference - 1.0)
+        ratios = np.where((references == 0).any(axis=0), np.nan, differences / references)
+    ends = [np.quantile(each, [cut, 1.0 - cut], axis=0) for each in (differences, ratios)]
+    errors = [wide * each.std(axis=0) for each in (means, differences, ratios)]
+    return found.assign(
+        low=ends[0][0],
+        high=ends[0][1],
+        relative=relative,
+        relative_low=ends[1][0],
+        relative_high=ends[1][1],
+        trials=count,
+        note=remark(count, "trial"),
+        stratum=stratum,
+        mean_error=errors[0],
+        error=errors[1],
+        relative_error=errors[2],
+    )
 
 
 def maxima(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -51,7 +52,7 @@ def control_runs(
         chosen[order] = pd.Series(names).groupby(names).cumcount().to_numpy() < each
     run = simulate_on(cluster, jobs, seed=seed, scaling=scaling, features=chosen if features else None)
     kept = run.runs[chosen].reset_index(drop=True)
-    return ClusterRun(run.schedule, kept, run.own.reset_index(drop=True), run.all.reset_index(drop=True), run.asked, run.skipped)
+    return replace(run, runs=kept, own=run.own.reset_index(drop=True), all=run.all.reset_index(drop=True))
 
 
 def learn(
@@ -109,7 +110,7 @@ def trials(
     """Run the trials ``seeds`` of an experiment under each scheduler.
 
     ``known`` comes from :func:`usual`. A row a job: ``experiment scheduler seed`` and the columns of :class:`ClusterRun`'s runs,
-    ``z`` and ``varied``; ``asked`` and ``skipped`` are those of the whole trial, in every row of it.
+    ``z`` and ``varied``; ``asked``, ``skipped`` and ``storm_s`` are those of the whole trial, in every row of it.
     """
     limits = {(str(kind[0]), int(kind[1])): float(limit) for kind, limit in zip(known.index, known["limit_s"], strict=True)}
     work = [(scheduler, seed) for seed in seeds for scheduler in schedulers]
@@ -131,8 +132,8 @@ def trials(
         done += 1
         if progress is not None:
             progress(done, len(work))
-        rows = made.runs.assign(experiment=of.name, scheduler=scheduler, seed=seed, asked=made.asked, skipped=made.skipped)
-        return judged(rows, known)
+        whole = {"asked": made.asked, "skipped": made.skipped, "storm_s": made.storm_s}
+        return judged(made.runs.assign(experiment=of.name, scheduler=scheduler, seed=seed, **whole), known)
 
     with ThreadPoolExecutor(threads) as pool:
         return pd.concat(pool.map(one, work), ignore_index=True)

@@ -212,19 +212,19 @@ def _write(out: Path, plan: Plan, conducted: Sequence[Conducted], model: str | N
     for made in conducted:
         name = made.experiment.name
         write_parquet(made.runs, out / f"{name}.runs.parquet", kind="cluster_runs", metadata=metadata)
-        found = made.found.assign(experiment=name)
+        found = made.strata.assign(experiment=name)
         write_parquet(found, out / f"{name}.comparison.parquet", kind="cluster_comparison", metadata=metadata)
 
 
 def _print_json(plan: Plan, made: Conducted) -> None:
     same = {"simulated": True, "cluster": plan.cluster.name, "experiment": made.experiment.name, "seed": plan.seed}
-    for row in made.found.to_dict("records"):
+    for row in made.strata.to_dict("records"):
         values = {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
         click.echo(json.dumps({**same, **values}))
 
 
 def _print(plan: Plan, made: Conducted) -> None:
-    from pipelines.report.cluster_tables import by_application, decision_table, largest_table, overall
+    from pipelines.report.cluster_tables import by_application, by_storm, decision_table, largest_table, overall
 
     of = made.experiment
     remark = made.found["note"].iloc[0]
@@ -234,6 +234,8 @@ def _print(plan: Plan, made: Conducted) -> None:
         note="simulated; below each mean the paired difference from the first column, 95 % intervals over trials"
         + (f"; {remark}" if remark else ""),
     ).show()
+    if (storms := by_storm(made)).rows:
+        replace(storms, title=f"{of.name}, simulated: {storms.title}").show()
     for table in (*(by_application(made, metric) for metric in _SHOWN), largest_table(made), decision_table(made)):
         if table.rows:
             replace(table, title=f"{of.name}, simulated: {table.title}").show(below=False)

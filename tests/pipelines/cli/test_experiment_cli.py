@@ -33,6 +33,7 @@ def test_an_experiment_is_printed_written_and_drawn_and_says_that_it_is_simulate
     assert (stated["generated"], stated["trials"], stated["schedulers"]) == (True, 2, ["EASY", RUSH])
     found, _ = read_parquet(tmp_path / "numbers" / "ADPA.comparison.parquet", kind="cluster_comparison")
     assert set(found["scheduler"]) == {"EASY", RUSH}
+    assert set(found["stratum"]) >= {"all"}
 
 
 def test_json_is_one_simulated_number_a_line_and_the_same_again(tmp_path: Path) -> None:
@@ -42,7 +43,8 @@ def test_json_is_one_simulated_number_a_line_and_the_same_again(tmp_path: Path) 
     rows = [json.loads(line) for line in first.stdout.splitlines()]
     assert all(row["simulated"] is True and row["cluster"] == "congested" and row["experiment"] == "ADPA" for row in rows)
     assert {row["application"] for row in rows} == {"all", "Laghos", "LBANN", "PENNANT"}
-    assert all(row["low"] is None for row in rows)  # two trials give no interval
+    assert all(row["low"] is row["error"] is None for row in rows)  # two trials give no interval
+    assert {row["trials"] for row in rows if row["stratum"] == "all"} == {2}
 
 
 @pytest.mark.parametrize(

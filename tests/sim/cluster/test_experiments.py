@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,10 +17,11 @@ from benchmarks.papers.rush_page import PICTURES
 from features.errors import InputError
 from pipelines.report import cluster_plots
 from pipelines.report.cluster import render_cluster
-from pipelines.report.cluster_tables import beside, looked_up, overall
+from pipelines.report.cluster_tables import beside, by_storm, looked_up, overall
 from pipelines.report.wording import signed
 from pipelines.workflows.cluster_experiments import (
     ALL,
+    STRATA,
     Conducted,
     Plan,
     asking_rate,
@@ -31,10 +33,11 @@ from pipelines.workflows.cluster_experiments import (
     label,
     maxima,
 )
+from sim.cluster.background import Level
 from sim.cluster.experiments import LOAD, VARIES
 from sim.cluster.presets import calibration
-from sim.cluster.simulate import Adviser
-from sim.cluster.workloads import EXPERIMENTS
+from sim.cluster.simulate import STORM, Adviser, simulate_on
+from sim.cluster.workloads import EXPERIMENTS, trial
 from sim.metrics.names import TRIAL
 from tests.conftest import SHARED, needs_shared
 
@@ -140,6 +143,46 @@ def test_differences_are_paired_by_trial() -> None:
     assert row["relative_low"] < 10 / row["baseline"] < row["relative_high"]
 
 
+def test_standard_errors_are_those_of_paired_differences() -> None:
+    by = np.random.default_rng(3).normal(5.0, 20.0, 400)
+    values = shifted(400, by)
+    base = values["A", ALL, "wait_s"].to_numpy()
+    row = looked_up(compared(values, "A"))["B", ALL, "wait_s"]
+    assert row["error"] == pytest.approx(by.std(ddof=1) / 20, rel=0.1)
+    assert row["mean_error"] == pytest.approx((base + by).std(ddof=1) / 20, rel=0.1)
+    spread = (by - row["relative"] * base).std(ddof=1) / 20 / base.mean()  # of a ratio of means, by its linear part
+    assert row["relative_error"] == pytest.approx(spread, rel=0.1)
+    assert np.isnan(looked_up(compared(values.iloc[:4], "A"))["B", ALL, "wait_s"]["error"])
+
+
+def test_a_storm_is_where_others_alone_ask_for_more_than_its_share_of_the_file_system() -> None:
+    def storm_s(level: Level) -> tuple[float, float]:
+        run = simulate_on(SMALL.but(storage_background=level), trial(EXPERIMENTS["ADPA"], 1), seed=1)
+        return run.storm_s, (run.runs["start_s"] + run.runs["runtime_s"]).max()
+
+    whole, lasted = storm_s(Level(STORM + 0.01))
+    assert lasted <= whole < lasted + SMALL.tick_s
+    assert storm_s(Level(STORM - 0.01))[0] == 0
+    now_and_then, lasted = storm_s(Level(STORM - 0.01, pause_s=600, lasting_s=300, height=0.5))
+    assert 0 < now_and_then < lasted
+
+
+def test_trials_with_a_storm_under_the_baseline_are_a_stratum_of_their_own(conducted: list[Conducted]) -> None:
+    runs = conducted[1].runs
+    struck = runs["seed"].unique()[1:]
+    made = replace(
+        conducted[1], runs=runs.assign(storm_s=np.where(runs["seed"].isin(struck) & (runs["scheduler"] == "EASY"), 10, 0))
+    )
+    values = by_trial(runs)[ORACLE, ALL, "varied"]
+    means = {stratum: looked_up(made.strata, stratum)[ORACLE, ALL, "varied"]["mean"] for stratum in STRATA}
+    assert list(means.values()) == [values.mean(), values.drop(struck).mean(), values[struck].mean()]
+    table = by_storm(made)
+    assert table.title == "Trials without storm (1) and with storm (2)"
+    assert table.cells[3][3].text == f"{values[struck].mean():.1f}"
+    assert "with storm: makespan" in render_cluster("small", [made], {})
+    assert by_storm(replace(made, runs=runs.assign(storm_s=0.0))).rows == []
+
+
 @pytest.mark.slow
 def test_intervals_hold_the_true_difference_as_often_as_they_say() -> None:
     held = 0
@@ -229,6 +272,7 @@ def test_tables_have_all_metrics_and_all_schedulers(conducted: list[Conducted]) 
     assert all(len(row) == 5 and row[1].below == () for row in rows)
     assert [label(name) for name in conducted[1].schedulers] == ["EASY", "RUSH extra-trees", "oracle", "coin"]
     assert label("SJF-EASY+RUSH(model=lightgbm,skips=2,classes=little)") == "SJF-EASY RUSH lightgbm, 2 skips, little too"
+    assert label("EASY+RUSH(model=oracle,patience=1200,harm=yes)") == "oracle, harm, 1,200 s"
 
 
 @pytest.mark.slow
@@ -244,7 +288,9 @@ def ladder_of(rows: dict[float, tuple[float, float, float]]) -> pd.DataFrame:
     for cutoff in rush.CUTOFFS:
         varied, makespan, wait = rows.get(cutoff, (9.0, 0.5, 0.5))
         for metric, mean, change in (("varied", varied, 0.0), ("makespan_s", 1.0, makespan), ("wait_s", 1.0, wait)):
-            table.append({"scheduler": f"{cutoff:g}", "application": ALL, "metric": metric, "mean": mean, "relative": change})
+            table.append(
+                {"scheduler": f"{cutoff:g}", "application": ALL, "stratum": ALL, "metric": metric, "mean": mean, "relative": change}
+            )
     return pd.DataFrame(table)
 
 
