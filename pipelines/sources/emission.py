@@ -25,10 +25,9 @@ from pipelines.storage.atomic import replacing
 from pipelines.storage.csv_text import csv_text
 from sim.cluster.applications import APPLICATIONS, NODES
 from sim.cluster.experiments import LOAD
-from sim.cluster.presets import PLACEMENTS, Cluster
+from sim.cluster.presets import Cluster
 from sim.cluster.simulate import ClusterRun, simulate_on
 from sim.cluster.workloads import continuous
-from sim.schedule import Schedule
 
 ORIGIN_S = 1_596_240_000
 """Default Unix time of the first submission: 1 August 2020, when Nichols et al. began to collect."""
@@ -89,15 +88,16 @@ def emit(
             if progress is not None:
                 progress(min(max((first + len(increments)) * cluster.interval_s, 0), until), until)
 
-        run = simulate_on(cluster, jobs, seed=seed, features=chosen, record=record)
-    places = placements(run.schedule, cluster)
+        run = simulate_on(cluster, jobs, seed=seed, features=chosen, record=record, places=True)
+    assert run.places is not None
+    held = [run.places[row] for row in np.flatnonzero(chosen)]
     kept = run.runs[chosen].reset_index(drop=True)
     runs = pd.DataFrame(
         {
             "run_id": [f"simulated-{cluster.name}-{seed}-{job}" for job in kept["job_id"]],
             "application": kept["application"].astype("str"),
             "input": f"simulated, {NODES} nodes",
-            "nodes": pd.Series([node_names(places[row]) for row in np.flatnonzero(chosen)], dtype=object),
+            "nodes": pd.Series([node_names(nodes) for nodes in held], dtype=object),
             "start_s": origin_s + kept["start_s"].to_numpy(np.int64),
             "runtime_s": kept["runtime_s"],
         }
@@ -109,7 +109,7 @@ def emit(
     _write(folder / TYPES, types)
     with replacing(folder / README) as temporary:
         temporary.write_text(_said(cluster, days, seed, load, origin_s, len(runs)), encoding="utf-8")
-    return Emitted(replace(run, runs=kept, own=own, all=every), runs, files.files, files.samples, files.values)
+    return Emitted(replace(run, runs=kept, own=own, all=every, places=held), runs, files.files, files.samples, files.values)
 
 
 def control(applications: np.ndarray, each: int | None, random: np.random.Generator) -> np.ndarray:
@@ -210,35 +210,6 @@ class CounterFiles:
 def node_names(numbers: np.ndarray) -> list[str]:
     """Return ``node0001`` and so on for nodes counted from 0."""
     return [f"node{number + 1:04d}" for number in numbers]
-
-
-def placements(schedule: Schedule, cluster: Cluster) -> list[np.ndarray]:
-    """Return the nodes of each job, int64, in the order of the schedule.
-
-    Placement is replayed, as the simulator does not keep it. Jobs get the free nodes of lowest number
-    (:mod:`sim.cluster.placement`), those of one second in the order of the queue, after those that end in it. InputError for a
-    cluster with another placement.
-    """
-    if cluster.placement != PLACEMENTS[0]:
-        raise InputError(
-            f"cluster {cluster.name}: counters are written for placement {PLACEMENTS[0]} only, not {cluster.placement}"
-        )
-    jobs = schedule.jobs
-    start, end = jobs["start_s"].to_numpy(np.int64), (jobs["start_s"] + jobs["runtime_s"]).to_numpy(np.int64)
-    procs = jobs["procs"].to_numpy(np.int64)
-    free = np.ones(cluster.nodes, bool)
-    for number in range(cluster.noise_leaves if cluster.noise_nodes else 0):
-        first = number * cluster.leaves // cluster.noise_leaves * cluster.nodes_per_leaf
-        free[first : first + cluster.noise_nodes // cluster.noise_leaves] = False
-    held: list[np.ndarray] = [np.zeros(0, np.int64)] * len(jobs)
-    row = np.tile(np.arange(len(jobs)), 2)
-    begins = np.repeat([False, True], len(jobs))
-    for event in np.lexsort((row, begins, np.concatenate([end, start]))):
-        job = row[event]
-        if begins[event]:
-            held[job] = np.flatnonzero(free)[: procs[job]]
-        free[held[job]] = not begins[event]
-    return held
 
 
 def probe_rows(runs: pd.DataFrame, features: pd.DataFrame) -> pd.DataFrame:

@@ -113,6 +113,9 @@ def unseat(slot, site):
 def occupy(job, sequence, jobs, site):
     """Start ``job`` on the nodes it gets now."""
     slot = seat(job, jobs.procs[job], site)
+    if len(site.places) > 0:
+        for i in range(jobs.procs[job]):
+            site.places[site.first_place[job] + i] = site.chosen[i]
     site.slot_sequence[slot] = sequence
     site.slot_of[job] = slot
     for k in range(SLOT):

@@ -63,7 +63,7 @@ class Cluster:
     lag_s: int = 30
     tick_s: int = 10
     warm_s: int = 900
-    placement: str = "first-fit"
+    placement: str = "best-fit"
 
     def __post_init__(self) -> None:
         if self.nodes % self.nodes_per_leaf or self.noise_nodes % max(self.noise_leaves, 1):

@@ -114,7 +114,8 @@ class ClusterRun:
     ``start_network start_io mean_network mean_io`` (stretch of communication and I/O at its start and on average: the truth,
     which no model sees), ``skips``, ``predicted`` (the model's last probability, NaN if never asked) and ``cut`` (at its
     request). ``own`` and ``all`` are the 282 features by scope of the requested jobs, whose rows the index names. ``asked`` and
-    ``skipped`` count start decisions. ``storm_s`` is the time with a storm, in seconds (:data:`STORM`).
+    ``skipped`` count start decisions. ``storm_s`` is the time with a storm, in seconds (:data:`STORM`). ``places`` are the nodes of
+    each job in the order of ``runs``, int32, if asked for.
     """
 
     schedule: Schedule
@@ -124,6 +125,7 @@ class ClusterRun:
     asked: int
     skipped: int
     storm_s: float
+    places: list[np.ndarray] | None = None
 
 
 def simulate_on(
@@ -139,6 +141,7 @@ def simulate_on(
     coin: float = 0.0,
     features: np.ndarray | None = None,
     record: Callable[[int, np.ndarray], None] | None = None,
+    places: bool = False,
     semantics: str = "per-second",
     scratch: Scratch | None = None,
 ) -> ClusterRun:
@@ -164,6 +167,8 @@ def simulate_on(
     record
         Is told of samples as they fill up: the number of the first, and increments (values, for gauges) float64 [samples, 90, nodes]. A sample's number
         times ``cluster.interval_s`` is its time from the first submission in seconds, negative for those before it.
+    places
+        Whether to keep the nodes of each job.
 
     Raises
     ------
@@ -191,6 +196,7 @@ def simulate_on(
         x=np.zeros(len(columns)),
         features=np.zeros((len(wanted), LOOKS)),
         record=np.zeros((_RECORDS if record else 0, COUNTERS, cluster.nodes)),
+        places=np.zeros(prepared.arrays.procs.sum() if places else 0, np.int32),
     )
     adviser = (advisers or {}).get(plan.rush.model) if plan.rush else None
     if adviser is not None:
@@ -227,7 +233,8 @@ def simulate_on(
     own, every = _features_of(site, wanted)
     asked, skipped = int(site.clock[ASKED_TIMES]), int(site.clock[SKIPPED_TIMES])
     runs = _runs_of(jobs, names, site, made)
-    return ClusterRun(schedule, runs, own, every, asked, skipped, _storm_s(site, runs))
+    held = np.split(site.places, site.first_place[1:]) if places else None
+    return ClusterRun(schedule, runs, own, every, asked, skipped, _storm_s(site, runs), held)
 
 
 def _storm_s(site: Site, runs: pd.DataFrame) -> float:
@@ -384,6 +391,8 @@ def as_site(
         slot_sequence=np.zeros(slots, np.int64),
         slot_nodes=held,
         slot_of=np.zeros(jobs, np.int64),
+        places=np.zeros(0, np.int32),
+        first_place=(np.cumsum(procs) - procs).astype(np.int64),
         spread=spread,
         slots=np.zeros((slots, SLOT)),
         sums=np.zeros((slots, LATENTS)),

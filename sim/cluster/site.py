@@ -100,6 +100,8 @@ class Site(NamedTuple):
     slot_sequence: np.ndarray  # int64 [slots]
     slot_nodes: np.ndarray  # int64 [slots]
     slot_of: np.ndarray  # int64 [jobs]
+    places: np.ndarray  # int32 [nodes of all jobs], the nodes each job got, or empty
+    first_place: np.ndarray  # int64 [jobs], where a job's begin in them
     spread: np.ndarray  # [slots, leaves], nodes
     slots: np.ndarray  # [slots, SLOT]
     sums: np.ndarray  # [slots, LATENTS], a node's since the last sample

@@ -19,7 +19,7 @@ import click
 from features.errors import InputError
 from models.variability.classifiers import CLASSIFIERS
 from pipelines.cli.options import check_outputs, note, without_policies
-from sim.cluster.presets import PLACEMENTS
+from sim.cluster.presets import PLACEMENTS, Cluster
 
 if TYPE_CHECKING:
     from pipelines.workflows.cluster_experiments import Conducted, Plan, Progress
@@ -72,7 +72,7 @@ _SHOWN = ("varied", "varied_pooled", "wait_later_s")
 @click.option(
     "--placement",
     type=click.Choice(PLACEMENTS),
-    default=PLACEMENTS[0],
+    default=Cluster.placement,
     show_default=True,
     help="Which free nodes a job gets: of lowest number, or under as few leaf switches as can be.",
 )

@@ -17,7 +17,7 @@ from features.monitoring.windows import WindowFeatures, side_by_side, window_fea
 from pipelines.ingest.control_runs import read_runs
 from pipelines.ingest.ldms_ingest import ingest_counters
 from pipelines.ingest.probes import read_probes, read_types
-from pipelines.sources.emission import COUNTERS, ORIGIN_S, PROBE_RESULTS, README, RUNS, TYPES, Emitted, emit, placements
+from pipelines.sources.emission import COUNTERS, ORIGIN_S, PROBE_RESULTS, README, RUNS, TYPES, Emitted, emit
 from pipelines.storage.counters_store import CountersStore
 from sim.cluster.presets import calibration
 
@@ -121,7 +121,7 @@ def test_a_few_control_runs_of_each_application_can_be_had(tmp_path: Path) -> No
     made = emit(SMALL, tmp_path / "few", days=0.125, seed=3, each=4, packed=True)
     assert (made.run.runs["application"].value_counts() == 4).all()
     assert len(made.run.own) == len(made.runs) == 28
-    assert len(placements(made.run.schedule, SMALL)) > 90
+    assert [len(nodes) for nodes in made.run.places] == [len(nodes) for nodes in made.runs["nodes"]]
 
 
 def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ CLUSTERS = {
     "narrow leaves": SMALL.but(nodes=32, nodes_per_leaf=4, noise_leaves=2, uplink=12.0, core=60.0, storage=6.0, power=1.0),
     "slow ticks": SMALL.but(tick_s=60, interval_s=60, own_noise=3.0),
     "no noise job": SMALL.but(noise_share=0.0, noise_leaves=0),
-    "best fit": SMALL.but(nodes=96, nodes_per_leaf=8, noise_leaves=3, uplink=12.0, placement="best-fit"),
+    "first fit": SMALL.but(nodes=96, nodes_per_leaf=8, noise_leaves=3, uplink=12.0, placement="first-fit"),
 }
 
 
@@ -95,8 +95,10 @@ def agree(made: ClusterRun, runs: Iterable[Run]) -> None:
 def test_starts_and_runtimes_are_the_oracles(name: str, seed: int) -> None:
     cluster = CLUSTERS[name]
     jobs = jobs_of(seed, widest=min(32, cluster.procs))
-    made = simulate_on(cluster, jobs, seed=seed)
-    agree(made, by_oracle(cluster, jobs, seed))
+    made = simulate_on(cluster, jobs, seed=seed, places=True)
+    runs = by_oracle(cluster, jobs, seed)
+    agree(made, runs)
+    assert [nodes.tolist() for nodes in made.places] == [run.nodes for run in runs]
     assert made.runs["contention"].max() > 1.2  # there is something to agree on
 
 
@@ -145,14 +147,14 @@ def test_with_start_decisions(scheduler: str) -> None:
 
 @pytest.mark.parametrize(("model", "harm"), [("oracle", "yes"), ("oracle", "no"), ("nowcast", "yes")])
 def test_waiting_with_patience_is_the_oracles(model: str, harm: str) -> None:
-    cluster, jobs = SMALL.but(placement="best-fit"), jobs_of(13, 30, over_s=600)
-    work, background = drawn(cluster, jobs, 13)
+    jobs = jobs_of(13, 30, over_s=600)
+    work, background = drawn(SMALL, jobs, 13)
     kinds = list(zip(jobs["executable"].astype(str), jobs["procs"], strict=True))
     limits = {kind: 1.15 * min(work[row] for row, other in enumerate(kinds) if other == kind) for kind in kinds}
     name = f"EASY+RUSH(model={model},patience=200,every=7,harm={harm})"
-    made = simulate_on(cluster, jobs, scheduler=name, seed=13, limits=limits)
+    made = simulate_on(SMALL, jobs, scheduler=name, seed=13, limits=limits)
     told = Foreseeing(limits, model == "oracle", 200, 7, harm == "yes")
-    runs = simulated(cluster, jobs, work, background, decision=told, skips=10**9)
+    runs = simulated(SMALL, jobs, work, background, decision=told, skips=10**9)
     agree(made, runs)
     assert made.asked == told.asked
     assert made.runs["skips"].max() > 3
