@@ -49,7 +49,8 @@ Progress = Callable[[str, int, int], None]
 class Plan:
     """What to run: ``trials`` trials of each of ``experiments`` under each of ``schedulers``.
 
-    The first scheduler is the baseline; models learned from ``days`` days on ``cluster`` over the counters of ``scope`` nodes.
+    The first scheduler is the baseline; ``NAME@PLACEMENT`` is one with another placement than the cluster's.
+    Models learned from ``days`` days on ``cluster`` over the counters of ``scope`` nodes.
     All random numbers follow from ``seed``.
     """
 
@@ -64,12 +65,13 @@ class Plan:
     def __post_init__(self) -> None:
         if self.trials < 1 or self.days <= 0:
             raise InputError("at least one trial, and more than no days")
-        if named_scheduler(self.schedulers[0]).rush is not None:
+        if named_scheduler(split(self.schedulers[0])[0]).rush is not None:
             raise InputError(f"the first scheduler is the baseline and takes no start decisions, unlike {self.schedulers[0]}")
         if len(set(self.schedulers)) < len(self.schedulers):
             raise InputError("a scheduler is named twice")
         for name in self.schedulers[1:]:
-            rush = named_scheduler(name).rush
+            self.cluster.but(placement=split(name)[1] or self.cluster.placement)
+            rush = named_scheduler(split(name)[0]).rush
             if rush is not None and rush.model not in (REGISTERED, *UNLEARNED, *CLASSIFIERS):
                 raise InputError(f"scheduler {name!r}; known models: {', '.join((*CLASSIFIERS, *UNLEARNED, REGISTERED))}")
         if COIN in map(asked_of, self.schedulers) and not self.models:
@@ -131,17 +133,24 @@ class Conducted:
         return stratified(self.runs, self.baseline)
 
 
+def split(scheduler: str) -> tuple[str, str]:
+    """Return name and placement of ``NAME[@PLACEMENT]``; "" for the cluster's placement."""
+    name, _, placement = scheduler.partition("@")
+    return name, placement
+
+
 def asked_of(scheduler: str) -> str:
     """Return the model that a scheduler asks; "" without start decisions."""
-    rush = named_scheduler(scheduler).rush
+    rush = named_scheduler(split(scheduler)[0]).rush
     return "" if rush is None else rush.model
 
 
 def label(scheduler: str) -> str:
     """Return a scheduler's short name."""
-    plan = named_scheduler(scheduler)
+    scheduler, placement = split(scheduler)
+    plan, where = named_scheduler(scheduler), [placement.replace("-", " ")] * bool(placement)
     if plan.rush is None:
-        return scheduler
+        return ", ".join([scheduler, *where])
     model = plan.rush.model if plan.rush.model in (ORACLE, COIN) else f"RUSH {plan.rush.model}"
     order = "" if plan.name == BASELINE or scheduler.upper().startswith("EASY+") else f"{scheduler.split('+')[0]} "
     return ", ".join(
@@ -151,6 +160,7 @@ def label(scheduler: str) -> str:
             *[f"{plan.rush.patience:,} s"] * (plan.rush.patience > 0),
             *[f"{plan.rush.skips} skips"] * (plan.rush.skips not in (10, ANY_SKIPS)),
             *["little too"] * (plan.rush.classes != "variation"),
+            *where,
         ]
     )
 

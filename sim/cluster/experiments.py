@@ -109,6 +109,7 @@ def trials(
 ) -> pd.DataFrame:
     """Run the trials ``seeds`` of an experiment under each scheduler.
 
+    A scheduler is ``NAME`` or ``NAME@PLACEMENT``.
     ``known`` comes from :func:`usual`. A row a job: ``experiment scheduler seed`` and the columns of :class:`ClusterRun`'s runs,
     ``z`` and ``varied``; ``asked``, ``skipped`` and ``storm_s`` are those of the whole trial, in every row of it.
     """
@@ -119,10 +120,11 @@ def trials(
     def one(what: tuple[str, int]) -> pd.DataFrame:
         nonlocal done
         scheduler, seed = what
+        name, _, placement = scheduler.partition("@")
         made = simulate_on(
-            cluster,
+            cluster.but(placement=placement or cluster.placement),
             trial(of, seed),
-            scheduler=scheduler,
+            scheduler=name,
             seed=seed,
             scaling=of.scaling,
             advisers=advisers,

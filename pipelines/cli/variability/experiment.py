@@ -45,7 +45,8 @@ _SHOWN = ("varied", "varied_pooled", "wait_later_s")
     "--scheduler",
     "schedulers",
     multiple=True,
-    help="May be repeated; the first, without start decisions, is the baseline. [default: EASY, EASY+RUSH of each model, oracle, nowcast, coin]",
+    help="NAME or NAME@PLACEMENT, may be repeated; the first, without start decisions, is the baseline. "
+    "[default: EASY, EASY+RUSH of each model, oracle, nowcast, coin]",
 )
 @click.option(
     "--classifier",

@@ -102,6 +102,16 @@ def test_who_may_not_skip_is_easy() -> None:
     pd.testing.assert_frame_equal(first.reset_index(drop=True), second.reset_index(drop=True))
 
 
+def test_a_scheduler_may_have_a_placement_of_its_own() -> None:
+    names = ("EASY", "EASY@best-fit", "EASY@first-fit")
+    of_names = [
+        rows.drop(columns="scheduler").reset_index(drop=True)
+        for _, rows in conduct(plan("ADAA", schedulers=names, trials=1))[0].runs.groupby("scheduler", sort=False)
+    ]
+    pd.testing.assert_frame_equal(*of_names[:2])
+    assert (of_names[0]["runtime_s"] != of_names[2]["runtime_s"]).any()
+
+
 def test_control_runs_and_the_baseline_judge_apart(conducted: list[Conducted]) -> None:
     runs, known = conducted[0].runs, conducted[0].known
     for name, rows in runs.groupby("application"):
@@ -229,6 +239,7 @@ def test_decisions_are_counted_by_trial_and_by_job(conducted: list[Conducted]) -
         (("EASY", "EASY+RUSH"), "known models"),
         (("EASY", COIN), "as a model does"),
         (("EASY", "nothing"), "unknown scheduler"),
+        (("EASY", "EASY@nowhere"), "placement 'nowhere' is unknown"),
     ],
 )
 def test_schedulers_that_cannot_be_compared_are_refused(schedulers: tuple[str, ...], said: str) -> None:
@@ -272,7 +283,8 @@ def test_tables_have_all_metrics_and_all_schedulers(conducted: list[Conducted]) 
     assert all(len(row) == 5 and row[1].below == () for row in rows)
     assert [label(name) for name in conducted[1].schedulers] == ["EASY", "RUSH extra-trees", "oracle", "coin"]
     assert label("SJF-EASY+RUSH(model=lightgbm,skips=2,classes=little)") == "SJF-EASY RUSH lightgbm, 2 skips, little too"
-    assert label("EASY+RUSH(model=oracle,patience=1200,harm=yes)") == "oracle, harm, 1,200 s"
+    assert label("EASY+RUSH(model=oracle,patience=1200,harm=yes)@first-fit") == "oracle, harm, 1,200 s, first fit"
+    assert label("EASY@best-fit") == "EASY, best fit"
 
 
 @pytest.mark.slow
