@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines.report import cluster_plots as plots
+from pipelines.report.cluster_published import beside
 from pipelines.report.cluster_tables import (
     BY_APPLICATION,
-    beside,
     by_application,
     by_storm,
     decision_table,

@@ -30,9 +30,6 @@ BY_APPLICATION = ("varied", "varied_pooled", "worst", "wait_s", "wait_later_s")
 """Metrics shown by application, too."""
 BY_STORM = ("varied", "makespan_s", "wait_s")
 """Metrics shown of trials without and with a storm, too."""
-_SHORTENED_S = (18, 66)
-_LOWER_MAXIMUM = 0.058
-_F1 = 0.95
 
 
 def looked_up(found: pd.DataFrame, stratum: str = ALL) -> dict[tuple[str, str, str], dict[str, Any]]:
@@ -162,70 +159,3 @@ def largest_table(made: Conducted) -> Table:
 def models_of(made: Conducted) -> list[str]:
     """Return the schedulers that ask a model."""
     return [scheduler for scheduler in made.schedulers if asked_of(scheduler) not in ("", *UNLEARNED)]
-
-
-def beside(conducted: Sequence[Conducted]) -> Table:
-    """Return statements of Nichols et al., with their value and the first model's here.
-
-    Only experiments that were run have rows.
-    """
-    rows: list[tuple[str, str, str]] = []
-    for made in conducted:
-        if not models_of(made):
-            continue
-        rush = models_of(made)[0]
-        if made.experiment.name == "ADAA":
-            rows += _adaa(made.found, rush)
-        row = looked_up(made.found)[rush, ALL, "makespan_s"]
-        shortest, longest = _SHORTENED_S
-        rows.append((f"{made.experiment.name}: makespan shorter by, s", f"{shortest} to {longest}", _seconds(row, -1.0)))
-        largest = maxima(made.runs, made.baseline)
-        lower = largest.loc[largest["scheduler"] == rush, "improvement"].to_numpy(np.float64)
-        rows.append(
-            (
-                f"{made.experiment.name}: largest runtime of an application lower by",
-                f"up to {100 * _LOWER_MAXIMUM:g} %",
-                f"{signed(100 * lower.min(), '.1f')} % to {signed(100 * lower.max(), '.1f')} %",
-            )
-        )
-    if rows:
-        rows.append(
-            ("F1 of the model in cross-validation", f"{_F1:g}", "not part of the experiments: queuecast variability evaluate")
-        )
-    headings = ("what", "the paper's text", "simulated here")
-    return Table("beside Nichols et al.", headings, rows, left=headings)
-
-
-def _adaa(found: pd.DataFrame, rush: str) -> list[tuple[str, str, str]]:
-    rows = []
-    for metric, way in (("varied_pooled", "by EASY's runs"), ("varied", "by control runs")):
-        row = looked_up(found)[rush, ALL, metric]
-        theirs = "17 to 4" if metric == "varied_pooled" else "does not say"
-        rows.append((f"ADAA: runs with variation a trial, {way}", theirs, f"{row['baseline']:.1f} to {row['mean']:.1f}"))
-    apart = found[(found["metric"] == "varied_pooled") & (found["application"] != ALL)]
-    of_rush = apart[apart["scheduler"] == rush]
-    rows.append(
-        (
-            "ADAA: the same of an application",
-            "1.5 to 3.5; under RUSH 0 to 1.5",
-            f"{of_rush['baseline'].min():.1f} to {of_rush['baseline'].max():.1f}; under RUSH {of_rush['mean'].min():.1f} to {of_rush['mean'].max():.1f}",
-        )
-    )
-    later = found[(found["metric"] == "wait_later_s") & (found["application"] != ALL) & (found["scheduler"] == rush)]
-    waits = later["difference"].to_numpy(np.float64)
-    rows.append(
-        (
-            "ADAA: mean wait of an application changes by, s",
-            "within a minute",
-            f"{signed(waits.min(), '.0f')} to {signed(waits.max(), '.0f')}",
-        )
-    )
-    return rows
-
-
-def _seconds(row: Mapping[str, Any], sign: float) -> str:
-    text = signed(sign * row["difference"], ".0f")
-    if not np.isfinite(row["low"]):
-        return text
-    low, high = sorted((sign * row["low"], sign * row["high"]))
-    return f"{text} [{signed(low, '.0f')}, {signed(high, '.0f')}]"

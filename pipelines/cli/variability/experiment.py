@@ -134,7 +134,7 @@ def command(
         else:
             _print(plan, made)
     if not as_json:
-        from pipelines.report.cluster_tables import beside
+        from pipelines.report.cluster_published import beside
 
         if (published := beside(conducted)).rows:
             published.show()

@@ -14,10 +14,12 @@ from benchmarks.common.marked import marks, replace_parts
 from benchmarks.papers import rush
 from benchmarks.papers.calibrations import busy, quiet, relative, variation, volta
 from benchmarks.papers.rush_page import PICTURES
+from benchmarks.papers.rush_trials import LEARNERS, Bench, by_day
 from features.errors import InputError
 from pipelines.report import cluster_plots
 from pipelines.report.cluster import render_cluster
-from pipelines.report.cluster_tables import beside, by_storm, looked_up, overall
+from pipelines.report.cluster_published import beside
+from pipelines.report.cluster_tables import by_storm, looked_up, overall
 from pipelines.report.wording import signed
 from pipelines.workflows.cluster_experiments import (
     ALL,
@@ -34,11 +36,13 @@ from pipelines.workflows.cluster_experiments import (
     maxima,
 )
 from sim.cluster.background import Level
-from sim.cluster.experiments import LOAD, VARIES
+from sim.cluster.experiments import LOAD, VARIES, judged, usual
 from sim.cluster.presets import calibration
 from sim.cluster.simulate import STORM, Adviser, simulate_on
-from sim.cluster.workloads import EXPERIMENTS, trial
+from sim.cluster.workloads import EXPERIMENTS, continuous, trial
 from sim.metrics.names import TRIAL
+from sim.names import ANY_SKIPS, Rush
+from sim.names import scheduler as named_scheduler
 from tests.conftest import SHARED, needs_shared
 
 RUSH, ORACLE, COIN = "EASY+RUSH(model=extra-trees,skips=10)", "EASY+RUSH(model=oracle,skips=10)", "EASY+RUSH(model=coin,skips=10)"
@@ -189,7 +193,6 @@ def test_trials_with_a_storm_under_the_baseline_are_a_stratum_of_their_own(condu
     table = by_storm(made)
     assert table.title == "Trials without storm (1) and with storm (2)"
     assert table.cells[3][3].text == f"{values[struck].mean():.1f}"
-    assert "with storm: makespan" in render_cluster("small", [made], {})
     assert by_storm(replace(made, runs=runs.assign(storm_s=0.0))).rows == []
 
 
@@ -259,7 +262,9 @@ def test_a_registered_model_is_asked_if_it_is_given(learned: dict[str, list]) ->
 
 @pytest.mark.slow
 def test_the_page_says_that_it_is_simulated_and_prints_what_was_found(conducted: list[Conducted]) -> None:
-    page = render_cluster("small", conducted, {"seed": 0, "schedulers": ["EASY"]}, notes=["a note of ours"])
+    struck = replace(conducted[0], runs=conducted[0].runs.assign(storm_s=10.0 * (conducted[0].runs["seed"] % 2)))
+    page = render_cluster("small", [struck, *conducted[1:]], {"seed": 0, "schedulers": ["EASY"]}, notes=["a note of ours"])
+    assert "with storm: makespan" in page
     assert "Simulated: cluster, counters and runtimes" in page
     assert page.count("data:image/svg+xml;base64,") == 6
     for made in conducted:
@@ -269,6 +274,27 @@ def test_the_page_says_that_it_is_simulated_and_prints_what_was_found(conducted:
     assert "17 to 4" in page
     assert "a note of ours" in page
     assert "no interval: 3 trials are too few" in page.lower()
+
+
+def test_statements_of_the_paper_stand_beside_by_figure(conducted: list[Conducted]) -> None:
+    table = beside(conducted)
+    figures = [int(row[0].split()[1].strip(":,")) for row in table.rows]
+    assert figures == sorted(figures)
+    assert set(figures) == {3, 4, 5, 6, 7, 10, 11}
+    row = looked_up(conducted[0].found)[RUSH, ALL, "varied_pooled"]
+    stated, here = next(
+        (stated, here) for what, stated, here in table.rows if what.endswith("a trial, by EASY's runs") and "ADAA" in what
+    )
+    assert (stated, here.split(",")[0]) == ("17 to 4", f"{row['baseline']:.1f} to {row['mean']:.1f}")
+    runs = conducted[0].runs
+    scaled = replace(
+        conducted[0],
+        experiment=EXPERIMENTS["WS"],
+        runs=runs.assign(nodes=np.where(runs["job_id"] % 3 == 0, 8, np.where(runs["job_id"] % 3 == 1, 16, 32))),
+    )
+    told = {what: here for what, _, here in beside([scaled]).rows}["figure 8, WS: largest runtime of a trial on 8, 16, 32 nodes"]
+    on_eight = runs[runs["job_id"] % 3 == 0].groupby(["scheduler", "seed"])["relative"].max().groupby("scheduler").mean()
+    assert told.startswith(f"8 {signed(100 * (on_eight[RUSH] / on_eight['EASY'] - 1), '.1f')} %")
 
 
 def test_a_page_of_the_baseline_alone_can_be_made() -> None:
@@ -294,26 +320,53 @@ def test_every_picture_is_drawn_the_same_twice(conducted: list[Conducted], name:
     assert draw(conducted, image="png") == draw(conducted, image="png")
 
 
-def ladder_of(rows: dict[float, tuple[float, float, float]]) -> pd.DataFrame:
-    """What ``rush.choice`` sees: by cutoff, runs with variation, and relative changes of makespan and wait."""
-    table = []
-    for cutoff in rush.CUTOFFS:
-        varied, makespan, wait = rows.get(cutoff, (9.0, 0.5, 0.5))
-        for metric, mean, change in (("varied", varied, 0.0), ("makespan_s", 1.0, makespan), ("wait_s", 1.0, wait)):
-            table.append(
-                {"scheduler": f"{cutoff:g}", "application": ALL, "stratum": ALL, "metric": metric, "mean": mean, "relative": change}
-            )
-    return pd.DataFrame(table)
+def tried(rows: dict[rush.Choice, tuple[float, float, float]]) -> tuple[pd.DataFrame, dict[str, rush.Choice]]:
+    """What ``rush.choice`` sees: by choice, runs with variation, and relative changes of makespan and wait."""
+    table = [
+        {"scheduler": str(name), "application": ALL, "stratum": ALL, "metric": metric, "mean": mean, "relative": change}
+        for name, (varied, makespan, wait) in rows.items()
+        for metric, mean, change in (("varied", varied, 0.0), ("makespan_s", 1.0, makespan), ("wait_s", 1.0, wait))
+    ]
+    return pd.DataFrame(table), {str(name): name for name in rows}
 
 
 def test_the_cutoff_chosen_leaves_fewest_runs_with_variation_at_no_more_than_the_price() -> None:
-    first, second, third = rush.CUTOFFS[:3]
-    assert rush.choice(ladder_of({first: (1, 0.0, 0.02), second: (2, 0.0, 0.01), third: (3, 0.0, 0.0)})) == second
-    assert rush.choice(ladder_of({first: (1, 0.03, 0.02), second: (2, 0.04, 0.0)})) == first
+    first, second, third = rush.Choice(0.5, 300), rush.Choice(0.5, 600), rush.Choice(0.6, 300)
+    dear = 2 * rush.PRICE
+    assert rush.choice(*tried({first: (1, 0.0, dear), second: (2, 0.0, rush.PRICE), third: (3, 0.0, 0.0)})) == second
+    assert rush.choice(*tried({first: (1, 1.5 * dear, dear), second: (2, 2 * dear, 0.0)})) == first
+
+
+def test_every_setting_of_the_benchmark_is_a_scheduler_with_a_model_that_can_be_learned() -> None:
+    settings = rush.Settings(rush.Choice(0.5, 300))
+    asked = {**settings.conducted(), **settings.apart(), **settings.steps()["model"], **settings.steps()["oracle"]}
+    for setting in asked.values():
+        name, placement = experiments.split(setting.scheduler)
+        assert named_scheduler(name).rush is not None or name == "EASY"
+        assert SMALL.but(placement=placement or SMALL.placement)
+        assert setting.learner in ("", *LEARNERS)
+    assert named_scheduler(settings.model().scheduler).rush == Rush("model", ANY_SKIPS, "variation", 300, rush.EVERY)
+    assert named_scheduler(settings.shipped().scheduler).rush == Rush("shipped", 10)
+
+
+def test_sums_over_days_are_those_of_the_runs() -> None:
+    jobs = continuous(2.0, 1, procs=SMALL.procs, load=0.3)
+    made = simulate_on(SMALL, jobs, seed=1)
+    known = usual(SMALL, EXPERIMENTS["ADAA"], days=0.4, seed=2)
+    days = by_day(made, known, SMALL.procs)
+    assert days["day"].tolist() == [0, 1]
+    assert days["jobs"].sum() == len(jobs)
+    assert days["wait_s"].sum() == made.runs["wait_s"].sum()
+    late = made.runs["submit_s"] >= 86_400
+    assert days["varied"].iloc[1] == judged(made.runs[late], known)["varied"].sum()
+    found = looked_up(
+        rush.of_month(pd.concat([days.assign(scheduler="EASY"), days.assign(scheduler="B", varied=days["varied"] + 1)]))
+    )
+    assert found["B", ALL, "varied"]["difference"] == 1
 
 
 def test_the_benchmark_keeps_what_it_made(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = rush.Bench(tmp_path, trials=5, quiet=True)
+    bench = Bench(tmp_path, trials=5, quiet=True)
     table = pd.DataFrame({"a": [1.0]})
     made: list[int] = []
     for _ in range(2):
