@@ -26,7 +26,7 @@ from typing import Any
 from features.errors import InputError
 from sim.cluster.background import NOTHING, Level
 
-PLACEMENTS = ("first-fit", "best-fit")
+PLACEMENTS = ("first-fit", "best-fit", "informed", "oracle")
 """How nodes are chosen: see :mod:`sim.cluster.placement`."""
 
 

@@ -19,6 +19,7 @@ from features.monitoring.samplers import FEATURES, PROBE_FEATURES, TYPE_FEATURES
 from models.variability.model import VariabilityModel
 from sim.cluster.applications import application, type_code
 from sim.cluster.cluster_loop import FULL, drive
+from sim.cluster.placement import CONGESTED
 from sim.cluster.presets import PLACEMENTS, Cluster
 from sim.cluster.sensors import sensors
 from sim.cluster.site import (
@@ -35,6 +36,7 @@ from sim.cluster.site import (
     EXACT,
     FIRST_CLASS,
     HARM,
+    INFORMED,
     INTERVAL_S,
     LAG_S,
     LATENTS,
@@ -190,8 +192,9 @@ def simulate_on(
     sample_all = features is not None or record is not None
     wanted = np.flatnonzero(features) if features is not None else np.zeros(0, np.int64)
     site.feature_row[wanted] = np.arange(len(wanted))
+    heard = np.full(int(cluster.placement == PLACEMENTS[INFORMED]), CONGESTED)
     site = site._replace(
-        used=np.arange(COUNTERS) if sample_all else np.unique(columns[columns < PROBED] // 3 % COUNTERS),
+        used=np.arange(COUNTERS) if sample_all else np.union1d(columns[columns < PROBED] // 3 % COUNTERS, heard),
         wanted=columns,
         x=np.zeros(len(columns)),
         features=np.zeros((len(wanted), LOOKS)),
@@ -383,6 +386,8 @@ def as_site(
         owner=owner,
         chosen=np.zeros(nodes, np.int64),
         free=np.zeros(leaves, np.int64),
+        rest=np.zeros(leaves, np.int64),
+        loud=np.zeros(leaves),
         first_skip=np.full(jobs, -1),
         answered=np.full(jobs, -1),
         left=np.zeros(slots),

@@ -75,7 +75,7 @@ _SHOWN = ("varied", "varied_pooled", "wait_later_s")
     type=click.Choice(PLACEMENTS),
     default=Cluster.placement,
     show_default=True,
-    help="Which free nodes a job gets: of lowest number, or under as few leaf switches as can be.",
+    help="Which free nodes a job gets: of lowest number, under as few leaf switches as can be, the same away from congestion by counters, or by the truth.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--threads", type=click.IntRange(1), default=2, show_default=True)
