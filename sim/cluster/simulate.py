@@ -296,7 +296,8 @@ class Machine:
 
     def go_on(self, settings: Settings, work: Work, now: int, *given: object) -> tuple[int, int]:
         """Run the event loop until it needs something that the cluster cannot answer."""
-        work.state.counters[MOMENT] = max(work.state.counters[MOMENT], self.site.clock[BROUGHT_UP_TO])
+        if self.site.clock[BROUGHT_UP_TO] < 0:
+            work.state.counters[MOMENT] = self.site.clock[BROUGHT_UP_TO]
         while True:
             reason, now = drive(settings, *given[:3], *work, given[3], now, self.site, CODES)
             if reason != FULL:
