@@ -79,8 +79,8 @@ class Settings:
         """Return what all experiments are conducted with; the first is the baseline."""
         return {
             "EASY": Setting(EASY),
-            "as published": self.shipped(),
             "model": self.model(),
+            "as published": self.shipped(),
             "nowcast": Setting(rush("nowcast", patience=BOUND_PATIENCE)),
             "oracle": Setting(rush("oracle", patience=BOUND_PATIENCE)),
             "oracle, harm": Setting(rush("oracle", patience=BOUND_PATIENCE, harm=True)),

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from benchmarks.common import tables as pages
@@ -21,6 +23,7 @@ from pipelines.report import cluster_plots
 from pipelines.report.cluster_published import beside
 from pipelines.report.cluster_tables import by_application, changed, decision_table, looked_up, overall
 from pipelines.report.table import Cell, Table
+from pipelines.report.wording import signed, tone
 from pipelines.workflows.cluster_experiments import ALL, STRATA, Conducted, asking_rate
 
 PUBLISHED = ("settings", "ladder", "beside", "experiments")
@@ -120,7 +123,7 @@ def _ladder(found: Mapping[str, pd.DataFrame]) -> str:
 
 
 def _beside(made: Sequence[Conducted]) -> str:
-    few, many, published = beside([first_trials(each) for each in made], 1), beside(made, 1), beside(made)
+    few, many, published = beside([first_trials(each) for each in made]), beside(made), beside(made, 1)
     rows = [
         [what, stated, first, value, other]
         for (what, stated, first), (_, _, value), (_, _, other) in zip(few.rows, many.rows, published.rows, strict=True)
@@ -228,13 +231,13 @@ def _month(found: pd.DataFrame) -> str:
             whole = of_load[of_load["scheduler"] == name].iloc[0]
             varied, wait = at[name, ALL, "varied"], at[name, ALL, "wait_s"]
             share = f"{100 * varied['mean'] * days / jobs:.2f} %"
-            cost = "" if not whole["asked"] else f"{1e6 * (whole['seconds'] - easy_s) / whole['asked']:.0f}"
+            cost = "" if not whole["asked"] else f"{max(1e6 * (whole['seconds'] - easy_s) / whole['asked'], 1):.0f}"
             rows.append(
                 [
                     f"{load:g}",
                     name,
                     _text(Cell(share, changed(varied, EASY).below if name != EASY else ())),
-                    _text(Cell(f"{wait['mean'] * days / jobs:,.0f}", changed(wait, EASY).below if name != EASY else ())),
+                    f"{wait['mean'] * days / jobs:,.0f}" + ("" if name == EASY else f", {_waited(wait, days / jobs)}"),
                     f"{at[name, ALL, 'runtime']['mean'] * days / jobs:.3f}",
                     f"{whole['worst']:.2f}",
                     f"{100 * whole['utilization']:.1f} %",
@@ -246,6 +249,13 @@ def _month(found: pd.DataFrame) -> str:
     columns = ["load", "scheduler", "runs with variation", "mean wait, s", "mean runtime / usual", "99th percentile", "utilization"]
     columns += ["asked", "skipped", "µs a decision"]
     return Table("", columns, rows, keys=2).markdown()
+
+
+def _waited(row: Mapping[str, Any], scale: float) -> str:
+    """Return the change of the mean wait in seconds with its error over days."""
+    error = f" ± {scale * row['error']:,.0f}" if np.isfinite(row["error"]) else ""
+    text = signed(scale * row["difference"], ",.0f") + error
+    return f"**{text}**" if tone(row["low"], row["high"]) else text
 
 
 def _time(timed: pd.DataFrame) -> str:

@@ -92,7 +92,8 @@ def _figures(conducted: Sequence[Conducted], cluster: str) -> list[dict[str, str
     drawn = [
         (
             "Runs with variation, by control runs",
-            "z above 1.5 by mean and sigma of control runs under a continuous load. In the titles: runs of a trial, all applications together.",
+            "z above 1.5 by mean and sigma of control runs under a continuous load. In the titles: runs of a trial, all applications "
+            "together, in the order of the legend.",
             plots.varied(conducted, "varied"),
         ),
         (

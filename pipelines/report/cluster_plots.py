@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import cycle
-from textwrap import fill
 
 import numpy as np
 import pandas as pd
@@ -18,10 +17,18 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from pipelines.report.cluster_tables import SIMULATED, models_of
 from pipelines.report.style import INK, MUTED, ImageFormat, encode, figure
-from pipelines.workflows.cluster_experiments import ALL, COIN, NOWCAST, ORACLE, WAYS, Conducted, asked_of, label
+from pipelines.workflows.cluster_experiments import ALL, COIN, NOWCAST, ORACLE, WAYS, Conducted, asked_of, counts_harm, label
 
-_MODELS = ("#0072b2", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
-_ORANGE = "#e69f00"
+_MODELS = ("#0072b2", "#009e73", "#cc79a7", "#882255", "#56b4e9")
+_FIXED = {
+    ("", False): INK,
+    (ORACLE, False): "#e69f00",
+    (ORACLE, True): "#d55e00",
+    (NOWCAST, False): "#e3c94b",
+    (NOWCAST, True): "#a08a1c",
+    (COIN, False): "#b8c0c8",
+}
+"""Colours by what is asked, and whether harm to others counts."""
 _BESIDE = 2
 """Panels side by side."""
 _HEIGHT = 2.7
@@ -34,27 +41,24 @@ Draw = Callable[[Axes, Conducted, dict[str, str]], None]
 
 
 def colours(conducted: Sequence[Conducted]) -> dict[str, str]:
-    """Return colours: ink for the baseline, orange oracle, yellow nowcast, grey coin.
-
-    Models take the palette in turn.
-    """
+    """Return colours: those of ``_FIXED``, and models take the palette in turn."""
     names = list(dict.fromkeys(scheduler for made in conducted for scheduler in made.schedulers))
     palette = cycle(_MODELS)
-    fixed = {"": INK, ORACLE: _ORANGE, NOWCAST: "#e3c94b", COIN: "#b8c0c8"}
-    return {name: fixed.get(asked_of(name)) or next(palette) for name in names}
+    return {name: _FIXED.get((asked_of(name), counts_harm(name))) or next(palette) for name in names}
 
 
 def varied(conducted: Sequence[Conducted], way: str = "varied_pooled", image: ImageFormat = "svg") -> bytes:
     """Draw runs with variation a trial by application (figures 4 and 5).
 
-    ``way`` is one of :data:`pipelines.workflows.cluster_experiments.WAYS`.
+    ``way`` is one of :data:`pipelines.workflows.cluster_experiments.WAYS`. Titles have those of all applications, in the order of
+    the legend.
     """
 
     def draw(panel: Axes, made: Conducted, colour: dict[str, str]) -> None:
         values = made.values
         _bars(panel, made, values, way, colour)
-        sums = " · ".join(f"{label(name)} {values[name, ALL, way].mean():.1f}" for name in made.schedulers)
-        panel.set_title(fill(f"{made.experiment.name}: {sums}", 62), fontsize=8.5)
+        sums = " · ".join(f"{values[name, ALL, way].mean():.1f}" for name in made.schedulers)
+        panel.set_title(f"{made.experiment.name}: {sums}", fontsize=9)
 
     return _panels(conducted, draw, f"runs with variation a trial,\n{WAYS[way]}", image)
 

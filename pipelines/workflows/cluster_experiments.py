@@ -145,6 +145,12 @@ def asked_of(scheduler: str) -> str:
     return "" if rush is None else rush.model
 
 
+def counts_harm(scheduler: str) -> bool:
+    """Tell whether a scheduler also holds starts that make running jobs vary."""
+    rush = named_scheduler(split(scheduler)[0]).rush
+    return rush is not None and rush.harm
+
+
 def label(scheduler: str) -> str:
     """Return a scheduler's short name."""
     scheduler, placement = split(scheduler)
