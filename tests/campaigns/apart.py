@@ -11,23 +11,28 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.campaigns.counts import Counts
+from tests.support.process import python
 
 _HOUSE = Path(__file__).parents[2]
 
 
 def apart(module: str, attempts: int, seed: int, folder: Path, *more: str, **variables: str) -> Counts:
-    """Return the counts of ``module``'s campaign, run by :func:`answer` in a fresh process with these environment variables."""
+    """Return the counts of ``module``'s campaign, run by :func:`answer` in a process of its own with these environment variables.
+
+    The process is forked from one that has imported the libraries, unless ``variables`` are given, which libraries read when imported.
+    """
     environment = {**os.environ, "PYTHONPATH": str(_HOUSE), "OMP_NUM_THREADS": "1"}  # a process with threads cannot be forked
     environment |= variables
     for name in ("DAGSTER_HOME", "MLFLOW_TRACKING_URI"):
         environment.pop(name, None)
     told = folder / "counts.json"
-    asked = [sys.executable, "-m", module, str(attempts), str(seed), str(folder), *more]
-    done = subprocess.run(
-        asked, cwd=_HOUSE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
+    asked = ["-m", module, str(attempts), str(seed), str(folder), *more]
+    if variables:
+        done = subprocess.run([sys.executable, *asked], cwd=_HOUSE, env=environment, capture_output=True, text=True, check=False)
+    else:
+        done = python(asked, cwd=_HOUSE, env=environment, timeout=None)
     if done.returncode or not told.exists():
-        raise RuntimeError(f"{module} ended with {done.returncode}: {done.stdout[-4000:]}")
+        raise RuntimeError(f"{module} ended with {done.returncode}: {(done.stdout + done.stderr)[-4000:]}")
     stated = json.loads(told.read_text(encoding="utf-8"))
     return Counts(stated["attempts"], Counter(stated["outcomes"]), stated["findings"])
 

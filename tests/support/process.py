@@ -31,7 +31,7 @@ _HOUSE = Path(__file__).parents[2]
 
 
 def python(
-    arguments: Sequence[str], *, cwd: Path = _HOUSE, env: Mapping[str, str] | None = None, timeout: float = 300
+    arguments: Sequence[str], *, cwd: Path = _HOUSE, env: Mapping[str, str] | None = None, timeout: float | None = 300
 ) -> subprocess.CompletedProcess[str]:
     """Run ``python ARGUMENTS`` (``-m module ...`` or ``-c code ...``) to its end.
 
