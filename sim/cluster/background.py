@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import lfilter
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,8 @@ class Level:
 
     def drawn(self, ticks: int, tick_s: int, random: np.random.Generator) -> np.ndarray:
         """Draw the level over each ``tick_s`` seconds, float64 [ticks]."""
+        from scipy.signal import lfilter  # slow to import, and every command imports this module
+
         keep = np.exp(-tick_s / self.memory_s)
         shocks = random.standard_normal(ticks) * np.sqrt(1.0 - keep * keep)
         shocks[:1] = random.standard_normal(1)  # starts in the stationary distribution

@@ -110,6 +110,9 @@ def test_the_command_prints_the_answer(home: Path, registered, monkeypatch: pyte
     assert moment("2020-09-13T17:30:00+02:00") == FIRST_S + 11_000
 
 
-def test_asking_imports_no_dagster() -> None:
-    code = "import sys, pipelines.workflows.variability_ask, pipelines.storage.registry, pipelines.cli.variability.ask; sys.exit('dagster' in sys.modules)"
+def test_asking_imports_no_dagster_and_simulated_clusters_no_filters() -> None:
+    code = (
+        "import sys, pipelines.workflows.variability_ask, pipelines.storage.registry, pipelines.cli.variability.ask, sim.cluster.presets; "
+        "sys.exit(not {'dagster', 'scipy.signal'}.isdisjoint(sys.modules))"
+    )
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], check=False).returncode == 0
