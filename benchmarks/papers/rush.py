@@ -23,7 +23,8 @@ from pipelines.workflows.cluster_experiments import ALL, Conducted, asking_rate,
 from sim.cluster.workloads import EXPERIMENTS, Experiment
 
 CLUSTER, STORMY = "congested", "stormy"
-FIRST = "@first-fit"
+FIRST, INFORMED, BEST_KNOWN = "@first-fit", "@informed", "@oracle"
+"""Placements other than best fit, the default."""
 EASY = "EASY"
 EVERY = 10
 """Seconds after which a job with patience is asked about again at the earliest."""
@@ -80,6 +81,7 @@ class Settings:
         return {
             "EASY": Setting(EASY),
             "model": self.model(),
+            "model, informed": self.model(placement=INFORMED),
             "as published": self.shipped(),
             "nowcast": Setting(rush("nowcast", patience=BOUND_PATIENCE)),
             "oracle": Setting(rush("oracle", patience=BOUND_PATIENCE)),
@@ -95,6 +97,7 @@ class Settings:
                 "+ best fit": self.shipped(),
                 "+ few features, many runs": self.model(patience=0, skips=10),
                 "+ patience": self.model(),
+                "+ informed placement": self.model(placement=INFORMED),
             },
             "oracle": {
                 "EASY, first fit": Setting(EASY + FIRST),
@@ -102,6 +105,7 @@ class Settings:
                 "+ best fit": Setting(rush("oracle", skips=10)),
                 "+ patience": Setting(rush("oracle", patience=BOUND_PATIENCE)),
                 "+ harm": Setting(rush("oracle", patience=BOUND_PATIENCE, harm=True)),
+                "+ placement that knows": Setting(rush("oracle", patience=BOUND_PATIENCE, harm=True, placement=BEST_KNOWN)),
             },
         }
 
@@ -114,10 +118,13 @@ class Settings:
         }
         named |= {
             "EASY, best fit": Setting(EASY),
+            "EASY, informed": Setting(EASY + INFORMED),
+            "EASY, placement that knows": Setting(EASY + BEST_KNOWN),
             "model of 282 features, ten skips": self.shipped(),
             "model of 282 features, patience": self.shipped(skips=0, patience=self.chosen.patience),
             "model, ten skips": self.model(patience=0, skips=10),
             "model, patience": self.model(),
+            "model, patience, informed": self.model(placement=INFORMED),
             "nowcast, patience": Setting(rush("nowcast", patience=BOUND_PATIENCE)),
             "nowcast, harm, patience": Setting(rush("nowcast", patience=BOUND_PATIENCE, harm=True)),
             "oracle, ten skips": Setting(rush("oracle", skips=10)),
@@ -131,7 +138,7 @@ class Settings:
     def bounds(self) -> dict[str, Setting]:
         """Return what is asked where the cluster changes."""
         named = self.conducted()
-        return {name: named[name] for name in named if name != "as published"}
+        return {name: named[name] for name in named if name not in ("as published", "model, informed")}
 
 
 ADAA = EXPERIMENTS["ADAA"]
@@ -167,9 +174,9 @@ def conducted(bench: Bench, of: Experiment, settings: Settings, cluster: str = C
     """Conduct an experiment; the coin skips as often as the model, with its patience."""
     named = [*settings.conducted().values()]
     parts = [bench.runs(of, setting, bench.seeds, cluster) for setting in named]
-    model = settings.model()
-    rate = asking_rate(pd.concat(parts, ignore_index=True), model.scheduler)
-    coin = Setting(model.scheduler.replace("model=model", "model=coin"), coin=round(rate, 4))
+    model = settings.model().scheduler
+    rate = asking_rate(pd.concat(parts, ignore_index=True), model)
+    coin = Setting(rush("coin", patience=settings.chosen.patience), coin=round(rate, 4))
     parts.append(bench.runs(of, coin, bench.seeds, cluster))
     known = bench.known(cluster, of)
     names = (*(setting.scheduler for setting in named), coin.scheduler)

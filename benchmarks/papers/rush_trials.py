@@ -1,7 +1,7 @@
 """Trials of RUSH (Nichols et al.) on simulated clusters, kept under a digest of code and settings.
 
 A setting is a scheduler with a placement and the model that it asks; models are learned only where something is missing. Control
-runs have the placement that the model is asked under.
+runs are of best fit, and of first fit where the model is asked under that: other placements are asked the model of best fit.
 """
 
 from __future__ import annotations
@@ -186,7 +186,8 @@ class Bench:
         """Return the model that a setting asks by its name; empty without one."""
         if not setting.learner:
             return {}
-        return {setting.learner: self.adviser(cluster, split(setting.scheduler)[1], setting, trained_on)}
+        placement = split(setting.scheduler)[1]
+        return {setting.learner: self.adviser(cluster, placement if placement == "first-fit" else "", setting, trained_on)}
 
     def runs(self, of: Experiment, setting: Setting, seeds: range, cluster: str) -> pd.DataFrame:
         """Run trials under one setting; a row a run, as of :func:`sim.cluster.experiments.trials`."""
