@@ -21,7 +21,7 @@ from pipelines.workflows.cluster_experiments import ALL, COIN, NOWCAST, ORACLE, 
 
 _MODELS = ("#0072b2", "#009e73", "#cc79a7", "#882255", "#56b4e9")
 _FIXED = {
-    ("", False): INK,
+    ("", False): MUTED,
     (ORACLE, False): "#e69f00",
     (ORACLE, True): "#d55e00",
     (NOWCAST, False): "#e3c94b",
@@ -41,10 +41,11 @@ Draw = Callable[[Axes, Conducted, dict[str, str]], None]
 
 
 def colours(conducted: Sequence[Conducted]) -> dict[str, str]:
-    """Return colours: those of ``_FIXED``, and models take the palette in turn."""
+    """Return colours: ink for the baseline, those of ``_FIXED``, and models take the palette in turn."""
     names = list(dict.fromkeys(scheduler for made in conducted for scheduler in made.schedulers))
     palette = cycle(_MODELS)
-    return {name: _FIXED.get((asked_of(name), counts_harm(name))) or next(palette) for name in names}
+    known = {made.baseline: INK for made in conducted}
+    return {name: known.get(name) or _FIXED.get((asked_of(name), counts_harm(name))) or next(palette) for name in names}
 
 
 def varied(conducted: Sequence[Conducted], way: str = "varied_pooled", image: ImageFormat = "svg") -> bytes:
@@ -74,7 +75,7 @@ def waits(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> bytes:
         for level in (-_MINUTE, _MINUTE):
             panel.axhline(level, color=MUTED, linewidth=1, linestyle="--")
 
-    return _panels(conducted, draw, "mean wait longer by, s", image, shown=lambda name: asked_of(name) != "")
+    return _panels(conducted, draw, "mean wait longer by, s", image, shown=lambda name: name != conducted[0].baseline)
 
 
 def improvements(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> bytes:
@@ -86,7 +87,7 @@ def improvements(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> 
     def draw(panel: Axes, made: Conducted, colour: dict[str, str]) -> None:
         _changes(panel, made, "worst", ("relative", "relative_low", "relative_high"), -100.0, colour)
 
-    return _panels(conducted, draw, "largest runtime lower by, %", image, shown=lambda name: asked_of(name) != "")
+    return _panels(conducted, draw, "largest runtime lower by, %", image, shown=lambda name: name != conducted[0].baseline)
 
 
 def runtimes(conducted: Sequence[Conducted], image: ImageFormat = "svg") -> bytes:
