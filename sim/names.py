@@ -63,7 +63,8 @@ class Rush:
 
     A model is asked about each job that could start, and skips it, ``skips`` times at most, if it predicts one of ``classes``. With a
     ``patience`` a job is skipped for so many seconds from its first skip on, however often, unless ``skips`` is stated too; it is
-    asked about again after ``every`` seconds at the earliest. With ``harm`` a start also counts that makes running jobs vary.
+    asked about again after ``every`` seconds at the earliest. With ``harm`` a start also counts that makes running jobs vary. A model
+    skips from the probability ``cutoff`` on, by default its own.
     ``model`` is ``oracle``, ``coin``, or any name for which the caller has a model; empty for a start decision given beside the
     name.
     """
@@ -74,9 +75,12 @@ class Rush:
     patience: int = 0
     every: int = 0
     harm: bool = False
+    cutoff: float | None = None
 
 
-_RUSH = ("model", "skips", "patience", "every", "harm", "classes")
+_RUSH = ("model", "skips", "patience", "every", "harm", "cutoff", "classes")
+UNTRAINED = ("oracle", "nowcast", "coin")
+"""Models of RUSH that are not learned: see :mod:`sim.cluster.start_models`."""
 ANY_SKIPS = 999_999_999
 """A number of skips that no job comes to."""
 CLASSES = ("variation", "little")
@@ -235,7 +239,7 @@ def _rush(name: str) -> tuple[str, Rush | None]:
         key, equals, value = (part.strip() for part in option.partition("="))
         if option.strip() and (key not in _RUSH or not equals or not value or key in given):
             raise InputError(
-                f"scheduler {name!r}: RUSH takes model=NAME, skips=NUMBER, patience=SECONDS, every=SECONDS, harm=yes|no and "
+                f"scheduler {name!r}: RUSH takes model=NAME, skips=NUMBER, patience=SECONDS, every=SECONDS, harm=yes|no, cutoff=PROBABILITY and "
                 f"classes={'|'.join(CLASSES)}, not {option.strip()!r}"
             )
         if key:
@@ -250,8 +254,29 @@ def _rush(name: str) -> tuple[str, Rush | None]:
     if classes not in CLASSES:
         raise InputError(f"scheduler {name!r}: classes={classes}; known: {', '.join(CLASSES)}")
     return found[1], Rush(
-        given.get("model", ""), int(numbers["skips"]), classes, int(numbers["patience"]), int(numbers["every"]), harm
+        given.get("model", ""),
+        int(numbers["skips"]),
+        classes,
+        int(numbers["patience"]),
+        int(numbers["every"]),
+        harm,
+        _cutoff(name, given),
     )
+
+
+def _cutoff(name: str, given: dict[str, str]) -> float | None:
+    """Return the stated cutoff of a start decision, None without one."""
+    if "cutoff" not in given:
+        return None
+    try:
+        cutoff = float(given["cutoff"])
+    except ValueError:
+        cutoff = math.nan
+    if not 0.0 <= cutoff <= 1.0:
+        raise InputError(f"scheduler {name!r}: cutoff={given['cutoff']} is not a probability")
+    if given.get("model", "").lower() in UNTRAINED:
+        raise InputError(f"scheduler {name!r}: {given['model']} tells no probability, and takes no cutoff")
+    return cutoff
 
 
 def _order(text: str, aliases: dict[str, str], name: str) -> Order:

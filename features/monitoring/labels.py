@@ -17,8 +17,11 @@ from features.monitoring.samplers import FEATURES, PROBE_FEATURES, PROBES, STATI
 
 BINARY = (1.5,)
 """Threshold of z for the labels no variation and variation."""
-THREE_CLASSES = (1.2, 1.5)
-"""Thresholds for no, little and much variation, the labels that the scheduler's model is trained on."""
+LITTLE = 1.2
+THREE_CLASSES = (LITTLE, 1.5)
+"""Thresholds for no, little and much variation, the labels that Nichols et al. train the scheduler's model on."""
+DELAYS = (0.5, LITTLE, 1.5, 3.0, 6.0)
+"""Thresholds that say how much longer a run takes, in standard deviations; those of :data:`THREE_CLASSES` among them."""
 
 
 def baselines(application: Sequence[str] | np.ndarray | pd.Series, runtime_s: np.ndarray | pd.Series) -> pd.DataFrame:

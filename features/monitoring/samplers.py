@@ -105,3 +105,35 @@ PROBE_FEATURES = tuple(f"probe.{name}.{statistic}" for name in PROBES for statis
 TYPE_FEATURES = tuple(f"type.{name}" for name in TYPES)
 FEATURES = (*counter_features(), *PROBE_FEATURES, *TYPE_FEATURES)
 """The 282 columns of Nichols et al., in this order."""
+
+NEWEST_FEATURES = tuple(f"{name}.{metric}.newest" for name in SAMPLERS for metric in SAMPLERS[name].metrics)
+"""Of each counter the mean over all nodes of the newest sample: minutes ahead of a mean over the window."""
+SITUATION_FEATURES = (
+    "job.nodes",
+    "job.leaves",
+    "job.crossing",
+    *(f"running.{name}" for name in TYPES),
+    *(f"beside.{name}" for name in TYPES),
+    "offered.io",
+    "offered.network",
+)
+"""What a scheduler knows of a start.
+
+``job``: nodes, leaf switches they are under, and the largest share of a node's partners under other leaf switches. ``running``: the
+share of all nodes that run applications of a type; ``beside`` that of the nodes under the job's leaf switches. ``offered``: GB/s that
+the running applications and the job usually read and write, and send through the uplinks of the job's busiest leaf switch, 0 where it
+is under one.
+"""
+MORE_FEATURES = (*NEWEST_FEATURES, *SITUATION_FEATURES)
+"""Columns beyond those of Nichols et al."""
+_FILE_SYSTEM = ("dirty_pages_misses", "dirty_pages_hits", "read_bytes", "write_bytes", "open", "inode_permission")
+DELAY_FEATURES = (
+    "probe.allreduce_s.mean",
+    "probe.allreduce_s.max",
+    *(f"lustre2_client.{name}.{statistic}" for name in _FILE_SYSTEM for statistic in ("mean", "newest")),
+    *SITUATION_FEATURES,
+    *TYPE_FEATURES,
+)
+"""What says how much longer a run will take: the network as the job would feel it, what passes through the file system and waits for
+it, and what runs. Chosen by what they mean: with all columns trees learn the hour from counters of errors, which they have too few
+hours for."""

@@ -15,7 +15,7 @@ import pandas as pd
 from .settings import read_settings
 
 ARRAYS = "arrays.npz"
-_SHARES, _SCORES, _NEAREST = range(3)
+_SHARES, _SCORES, _NEAREST, _EXCEEDS = range(4)
 _AT_ONCE = 2048
 """Rows walked together."""
 
@@ -58,7 +58,8 @@ class VariabilityPredictor:
         found = np.concatenate(pieces) if pieces else np.empty((0, len(self._arrays["base"])))
         answer = {f"probability_{label}": found[:, label] for label in range(found.shape[1])}
         answer["predicted_class"] = found.argmax(axis=1)
-        answer["predicted_to_vary"] = found[:, -1] >= self._settings["cutoffs"][-1]
+        first = self._settings.get("variation", found.shape[1] - 1)
+        answer["predicted_to_vary"] = found[:, first:].sum(axis=1) >= self._settings["cutoffs"][first - 1]
         if "application" in asked:
             answer["varies_above_s"] = asked["application"].map(self._above_s).to_numpy(np.float64)
         return pd.DataFrame(answer, index=asked.index)
@@ -87,6 +88,9 @@ class VariabilityPredictor:
         scores = arrays["base"] + arrays["leaves"][-1 - node].sum(axis=1)
         if self._settings["kind"] == _SHARES:
             return scores
+        if self._settings["kind"] == _EXCEEDS:
+            above = np.minimum.accumulate(1 / (1 + np.exp(-scores[:, 1:])), axis=1)
+            return -np.diff(above, axis=1, prepend=1.0, append=0.0)
         powers = np.exp(scores - scores.max(axis=1, keepdims=True))
         return powers / powers.sum(axis=1, keepdims=True)
 

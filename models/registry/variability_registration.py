@@ -107,6 +107,8 @@ class VariabilityContent:
             "classes": model.classes,
             "cutoffs": list(model.cutoffs),
             "cutoff_rows": model.cutoff_rows,
+            "variation": model.variation,
+            "sizes": None if np.isnan(model.sizes).all() else [None if np.isnan(each) else each for each in model.sizes.tolist()],
             "thresholds": [float(each) for each in self.thresholds],
             "baselines": {
                 "application": usual.index.tolist(),
@@ -181,4 +183,6 @@ def from_directory(directory: Path) -> VariabilityModel:
         importance=np.full(len(columns), np.nan) if importance is None else np.array(importance, np.float64),
         missing=np.array(settings["missing"], np.int64),
         cutoff_rows=settings["cutoff_rows"],
+        variation=settings.get("variation", settings["classes"] - 1),
+        sizes=np.array(settings.get("sizes") or [None] * settings["classes"], np.float64),
     )

@@ -1,8 +1,9 @@
 """Class probabilities of trained classifiers, from plain arrays inside the kernel.
 
-Every library's classifier becomes one of three kinds: trees whose leaves hold shares of a vote, trees whose leaves hold scores
+Every library's classifier becomes one of four kinds: trees whose leaves hold shares of a vote, trees whose leaves hold scores
 that a softmax turns into probabilities (AdaBoost's vote as scikit-learn reads it, Friedman, Hastie & Tibshirani's additive
-logistic regression as LightGBM grows it), or the training rows themselves, of which the nearest vote.
+logistic regression as LightGBM grows it), the training rows themselves, of which the nearest vote, or trees whose leaves hold
+scores of each class from the second on, of which a logistic function makes the probability of that class or a higher one.
 ``models.variability.learners`` trains and converts.
 """
 
@@ -15,8 +16,9 @@ import numpy as np
 from features.jit import apart, kernel, njit
 from models.trees import FEATURE, HIGH, LOW
 
-SHARES, SCORES, NEAREST = range(3)
-"""Kinds: sum of leaves, softmax of the sum of leaves, or vote of the nearest rows weighted by inverse distance."""
+SHARES, SCORES, NEAREST, EXCEEDS = range(4)
+"""Kinds: sum of leaves, softmax of the sum of leaves, vote of the nearest rows weighted by inverse distance, or differences between
+probabilities of being of a class or above."""
 
 
 class Arrays(NamedTuple):
@@ -65,6 +67,18 @@ def class_probabilities(arrays, x, out):
             out[label] += arrays.leaves[-1 - node, label]
     if arrays.kind == SCORES:
         _softmax(out)
+    elif arrays.kind == EXCEEDS:
+        _differences(out)
+
+
+@kernel
+def _differences(out):
+    """Make class probabilities of scores of being of a class or above; none is above that of a lower class."""
+    above = 1.0
+    for label in range(1, len(out)):
+        above = min(above, 1.0 / (1.0 + np.exp(-out[label])))
+        out[label - 1] = (1.0 if label == 1 else out[label - 1]) - above
+        out[label] = above
 
 
 @kernel

@@ -23,7 +23,7 @@ from features.errors import InputError
 from features.monitoring.labels import BINARY, baselines, labels, z_scores
 from features.monitoring.samplers import WINDOW_S
 from features.statistics import FEWEST_BLOCKS, drawn, tail
-from models.variability.classifiers import CLASSIFIERS
+from models.variability.classifiers import PUBLISHED
 from models.variability.elimination import eliminate
 from models.variability.model import NO_BASELINES, VariabilityModel, fit
 from models.variability.time_blocks import Times, apart, blocked, stretches, times_of
@@ -51,7 +51,7 @@ class Learning:
     classifier.
     """
 
-    names: Sequence[str] = CLASSIFIERS
+    names: Sequence[str] = PUBLISHED
     thresholds: Sequence[float] = BINARY
     elimination: bool = False
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -168,8 +168,8 @@ def predictions(
                 "start_s": start[fold.test],
                 "label": fold.test_label,
                 "varied": fold.test_label == len(learning.thresholds),
-                "probability": probability[:, -1],
-                "varies": probability[:, -1] >= model.cutoff,
+                "probability": model.variation_of(probability),
+                "varies": model.variation_of(probability) >= model.cutoff,
                 "likeliest": probability.argmax(axis=1),
             }
         )

@@ -1,8 +1,10 @@
-"""The five classifiers of performance variation, trained by libraries, kept as arrays.
+"""The six classifiers of performance variation, trained by libraries, kept as arrays.
 
-Nichols et al. compare extra trees, decision forests, k nearest neighbours and AdaBoost; LightGBM is added. Each is converted to
-the arrays of ``models.variability.compiled_classifiers``. Variation is rare: learners weight rows so that classes count alike,
-except the nearest neighbours, which take no weights. Training is seeded and on one thread.
+Nichols et al. compare extra trees, decision forests, k nearest neighbours and AdaBoost; LightGBM is added, and ``ordinal``:
+LightGBM asked of each class from the second on whether the run is of it or above (Frank & Hall, "A simple approach to ordinal
+classification", 2001). Each is converted to the arrays of ``models.variability.compiled_classifiers``. Variation is rare:
+learners weight rows so that classes count alike, except the nearest neighbours, which take no weights, and ``ordinal``, whose
+probabilities shall be frequencies. Training is seeded and on one thread.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from features.errors import InputError
 from models.trees import plain_trees
 from models.variability.classifiers import OPTIONS
-from models.variability.compiled_classifiers import NEAREST, SCORES, SHARES, Arrays
+from models.variability.compiled_classifiers import EXCEEDS, NEAREST, SCORES, SHARES, Arrays
 
 JUDGED_ROWS = 400
 """Rows that judge a permuted column of the nearest neighbours: a bound on time, not chosen on data."""
@@ -57,6 +59,8 @@ def learn(
         raise ValueError(f"{name} has no option {sorted(unknown)[0]!r}: it has {', '.join(OPTIONS[name])}")
     if len(np.unique(label)) < 2:
         raise InputError(f"cannot train {name} on {len(label)} runs that all vary or all do not")
+    if name == "ordinal":
+        return _ordinal(table, label, classes, {**OPTIONS[name], **(options or {})}, seed)
     estimator = _untrained(name, {**OPTIONS[name], **(options or {})}, len(label), seed)
     if name == "adaboost":  # the only learner that takes weights of rows, not of classes
         estimator.fit(table, label, sample_weight=compute_sample_weight("balanced", label))
@@ -66,6 +70,54 @@ def learn(
         return Learned(estimator, _nearest(estimator, table, label, classes), np.full(table.shape[1], np.nan))
     gained = np.asarray(estimator.feature_importances_, np.float64)
     return Learned(estimator, _trees(estimator, classes), gained / gained.sum() if gained.sum() > 0 else gained)
+
+
+@dataclass(frozen=True)
+class Ordinal:
+    """LightGBM's answers to whether a run is of a class or above, from the second class on.
+
+    None where all training runs are or none is: then ``base`` float64 [classes] is infinite.
+    """
+
+    above: tuple[LGBMClassifier | None, ...]
+    base: np.ndarray
+
+    def predict_proba(self, table: np.ndarray) -> np.ndarray:
+        """Return the probability of each class, float64 [rows, classes]."""
+        ends = [np.ones(len(table))]
+        for each, known in zip(self.above, self.base[1:], strict=True):
+            said = np.full(len(table), float(known > 0)) if each is None else np.asarray(each.predict_proba(table))[:, 1]
+            ends.append(np.minimum(ends[-1], said))
+        return -np.diff(np.array([*ends, np.zeros(len(table))]), axis=0).T
+
+    def predict(self, table: np.ndarray) -> np.ndarray:
+        """Return the class of the highest probability, int64 [rows]."""
+        return self.predict_proba(table).argmax(axis=1)
+
+
+def _ordinal(table: np.ndarray, label: np.ndarray, classes: int, options: Mapping[str, Any], seed: int) -> Learned:
+    """Train a classifier of two classes for each class from the second on: is a run of it or above?"""
+    base, trees, gained = np.zeros(classes), [], np.zeros(table.shape[1])
+    estimators: list[LGBMClassifier | None] = []
+    for first in range(1, classes):
+        above = label >= first
+        if above.all() or not above.any():
+            base[first] = np.inf if above.all() else -np.inf
+            estimators.append(None)
+            continue
+        estimator = _untrained("lightgbm", options, len(label), seed).set_params(class_weight=None)
+        estimator.fit(table, above)
+        estimators.append(estimator)
+        gained += estimator.feature_importances_
+        for links, thresholds, values in plain_trees(estimator.booster_):
+            leaves = np.zeros((len(values), classes))
+            leaves[:, first] = values
+            trees.append((links[: len(values) - 1], thresholds[: len(values) - 1], leaves))
+    return Learned(
+        Ordinal(tuple(estimators), base),
+        _arrays(EXCEEDS, base, **_joined(trees)),
+        gained / gained.sum() if gained.sum() > 0 else gained,
+    )
 
 
 def _untrained(name: str, options: Mapping[str, Any], rows: int, seed: int) -> Any:

@@ -31,8 +31,10 @@ NO_BASELINES = pd.DataFrame({"mean_s": [], "sigma_s": [], "runs": []}, index=pd.
 class VariabilityModel:
     """A trained classifier with its cutoffs.
 
-    It reads ``columns`` in this order and tells ``classes`` of them apart by ``arrays``. A job is predicted to be of class k or
-    above, k from 1 on, if the probabilities of these classes add up to at least ``cutoffs[k - 1]``; to vary is to be of the last.
+    It reads ``columns`` in this order and tells ``classes`` apart by ``arrays``. A job is predicted to be of class k or above, k
+    from 1 on, if the probabilities of these classes add up to at least ``cutoffs[k - 1]``; to vary is to be of class ``variation``
+    or above, the last one unless classes beyond it tell how much longer a run takes. ``sizes`` float64 [classes] are the mean z of the
+    training runs of each class, NaN where not told.
     Cutoffs were chosen on out-of-fold predictions of ``cutoff_rows`` training rows (0: there were none, and they are 0.5).
     ``importance`` float64 [columns] is the learner's own (NaN for the nearest neighbours), ``missing`` int64 [columns] how many
     training values were missing and ``baselines`` what was normal for each application in the training part.
@@ -47,15 +49,18 @@ class VariabilityModel:
     importance: np.ndarray
     missing: np.ndarray
     cutoff_rows: int
+    variation: int
+    sizes: np.ndarray
 
     @property
     def cutoff(self) -> float:
-        """Return the cutoff of the last class."""
-        return self.cutoffs[-1]
+        """Return the cutoff of variation."""
+        return self.cutoffs[self.variation - 1]
 
     def with_cutoff(self, cutoff: float) -> VariabilityModel:
-        """Return the same model with another cutoff of the last class."""
-        return replace(self, cutoffs=(*self.cutoffs[:-1], cutoff))
+        """Return the same model with another cutoff of variation."""
+        at = self.variation - 1
+        return replace(self, cutoffs=(*self.cutoffs[:at], cutoff, *self.cutoffs[at + 1 :]))
 
     def probabilities(self, features: pd.DataFrame) -> np.ndarray:
         """Return the probability of each class, float64 [rows, classes].
@@ -73,7 +78,18 @@ class VariabilityModel:
 
     def varies(self, features: pd.DataFrame) -> np.ndarray:
         """Tell whether each row is predicted to vary, bool [rows]: by the cutoff."""
-        return self.probabilities(features)[:, -1] >= self.cutoff
+        return self.variation_of(self.probabilities(features)) >= self.cutoff
+
+    def variation_of(self, probabilities: np.ndarray) -> np.ndarray:
+        """Return the probability to vary, float64 [rows], of those of each class [rows, classes]."""
+        return probabilities[:, self.variation :].sum(axis=1)
+
+    def longer(self, probabilities: np.ndarray) -> np.ndarray:
+        """Return the mean z to expect, float64 [rows], by the probabilities of each class [rows, classes].
+
+        A class without training runs counts as improbable; NaN where sizes are not told.
+        """
+        return probabilities @ np.where(np.isnan(self.sizes) & ~np.isnan(self.sizes).all(), 0.0, self.sizes)
 
     def missing_in(self, features: pd.DataFrame) -> dict[str, int]:
         """Count missing values, which will be filled in, by column with any."""
@@ -107,12 +123,15 @@ def fit(
     classes: int | None = None,
     times: Times | None = None,
     baselines: pd.DataFrame = NO_BASELINES,
+    variation: int | None = None,
+    z: np.ndarray | None = None,
 ) -> VariabilityModel:
     """Train the classifier ``name`` on ``columns`` of ``features`` [rows] for ``label``.
 
     ``label`` is int64 in 0..classes - 1. ``columns`` are all columns by default, ``classes`` one more than the largest label. By
     ``times`` of the rows cutoffs are chosen on blocks of time, so that no run is judged by its neighbours of the same minutes;
-    without ``times`` they are ``NO_CHOICE``. ``baselines`` is only kept. Deterministic. ValueError for an unknown name or option
+    without ``times`` they are ``NO_CHOICE``. ``baselines`` is only kept. Runs vary from class ``variation`` on, by default the last;
+    ``z`` float64 [rows] are theirs, for the sizes of classes. Deterministic. ValueError for an unknown name or option
     and labels that do not fit the rows; InputError for labels that are all alike and as :func:`matrix`.
     """
     names = tuple(features.columns if columns is None else columns)
@@ -131,7 +150,12 @@ def fit(
         judged = np.isfinite(probability).all(axis=1)
         cutoffs, rows = best_cutoffs(probability[judged], label[judged]), int(judged.sum())
     missing = np.isnan(table).sum(axis=0).astype(np.int64)
-    return VariabilityModel(name, names, classes, arrays, cutoffs, baselines, importance, missing, rows)
+    sizes = np.full(classes, np.nan)
+    if z is not None:
+        for each in np.unique(label):
+            sizes[each] = np.asarray(z, np.float64)[label == each].mean()
+    last = classes - 1 if variation is None else variation
+    return VariabilityModel(name, names, classes, arrays, cutoffs, baselines, importance, missing, rows, last, sizes)
 
 
 def out_of_fold(

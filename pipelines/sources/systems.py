@@ -17,7 +17,7 @@ from pydantic import Field, Strict
 from features.errors import InputError, shown
 from features.names import check_name
 from features.validation import validated
-from models.variability.classifiers import CLASSIFIERS
+from models.variability.classifiers import CLASSIFIERS, PUBLISHED
 from pipelines.sources.settings import changing, read_settings
 
 SIMULATED = "simulated"
@@ -50,7 +50,7 @@ class System:
     types: str = ""
     lag_s: Seconds = 0.0
     scope: Literal["own", "all"] = "own"
-    classifiers: Classifiers = CLASSIFIERS
+    classifiers: Classifiers = PUBLISHED
     elimination: bool = False
 
     @property

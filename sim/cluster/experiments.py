@@ -13,7 +13,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from features.monitoring.labels import THREE_CLASSES, baselines, labels, z_scores
+from features.monitoring.labels import DELAYS, THREE_CLASSES, baselines, labels, z_scores
+from features.monitoring.samplers import DELAY_FEATURES
 from models.variability.model import fit
 from models.variability.time_blocks import times_of
 from sim.cluster.presets import Cluster
@@ -23,6 +24,12 @@ from sim.cluster.workloads import ALL_APPLICATIONS, NODES, Experiment, continuou
 LOAD = 0.7
 """Share of the nodes that control runs and the jobs between them would use undisturbed."""
 VARIES = 1.5
+ORDINAL_CUTOFF = 0.1
+"""The probability of variation from which on ``ordinal`` lets a job wait.
+
+Its probabilities are frequencies, so the cutoff is a price: at 0.1 up to nine of ten waits are for runs that would not have varied,
+and a patient job loses little by them.
+"""
 
 Progress = Callable[[int, int], None]
 
@@ -52,7 +59,8 @@ def control_runs(
         chosen[order] = pd.Series(names).groupby(names).cumcount().to_numpy() < each
     run = simulate_on(cluster, jobs, seed=seed, scaling=scaling, features=chosen if features else None)
     kept = run.runs[chosen].reset_index(drop=True)
-    return replace(run, runs=kept, own=run.own.reset_index(drop=True), all=run.all.reset_index(drop=True))
+    own, every, situation = (table.reset_index(drop=True) for table in (run.own, run.all, run.situation))
+    return replace(run, runs=kept, own=own, all=every, situation=situation)
 
 
 def learn(
@@ -65,20 +73,43 @@ def learn(
     cutoff: float | None = None,
     seed: int = 0,
     options: Mapping[str, object] | None = None,
+    thresholds: Sequence[float] | None = None,
 ) -> Adviser:
-    """Train a model of three classes, as Nichols et al. deploy it, on control runs.
+    """Train a model on control runs: of three classes, as Nichols et al. deploy it, or of delays.
 
-    ``run`` holds them; those of ``applications`` are used. ``columns`` are those left by elimination; ``cutoff`` replaces the one
-    chosen for F1 on the training part.
+    ``run`` holds them; those of ``applications`` are used. ``columns`` are those left by elimination, by default the 282 of
+    Nichols et al., or for ``ordinal`` :data:`features.monitoring.samplers.DELAY_FEATURES`. ``cutoff`` replaces the one chosen for F1 on
+    the training part, or :data:`ORDINAL_CUTOFF`. ``thresholds`` of z divide the classes; ``ordinal``'s are
+    :data:`features.monitoring.labels.DELAYS` by default.
     """
     rows = np.flatnonzero(run.runs["application"].isin(applications).to_numpy())
     runs = run.runs.iloc[rows]
     known = baselines(runs["application"], runs["runtime_s"])
-    label = labels(z_scores(runs["application"], runs["runtime_s"], known), THREE_CLASSES)
-    seen = (run.own if scope == "own" else run.all).iloc[rows].reset_index(drop=True)
-    times = times_of(runs)
-    model = fit(classifier, seen, label, seed=seed, columns=columns, classes=3, times=times, baselines=known, options=options)
-    return Adviser(model if cutoff is None else model.with_cutoff(cutoff), scope)
+    ordinal = classifier == "ordinal"
+    if ordinal:
+        columns = DELAY_FEATURES if columns is None else columns
+        cutoff = ORDINAL_CUTOFF if cutoff is None else cutoff
+    ends = tuple(thresholds or (DELAYS if ordinal else THREE_CLASSES))
+    z = z_scores(runs["application"], runs["runtime_s"], known)
+    label = labels(z, ends)
+    seen = run.own if scope == "own" else run.all
+    if columns is not None:
+        seen = pd.concat([seen, run.situation], axis=1)
+    seen = seen.iloc[rows].reset_index(drop=True)
+    model = fit(
+        classifier,
+        seen,
+        label,
+        seed=seed,
+        columns=columns,
+        classes=len(ends) + 1,
+        times=times_of(runs) if cutoff is None else None,
+        baselines=known,
+        options=options,
+        variation=ends.index(VARIES) + 1,
+        z=z,
+    )
+    return Adviser(model if cutoff is None else model.with_cutoff(cutoff), scope, ends)
 
 
 def usual(cluster: Cluster, of: Experiment, *, days: float, seed: int) -> pd.DataFrame:

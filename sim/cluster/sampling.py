@@ -141,3 +141,15 @@ def over_window(now, counter, needed, own, found, at, site):
     found[at] = least if samples > 0 else np.nan
     found[at + 1] = most if samples > 0 else np.nan
     found[at + 2] = total / samples if samples > 0 else np.nan
+
+
+@kernel
+def newest(now, counter, site):
+    """Return the mean over all nodes of a counter's newest sample that can be read ``now``.
+
+    NaN where there is none in the window.
+    """
+    first, last = visible(now, site)
+    if last < first:
+        return np.nan
+    return site.every[last % site.ring.shape[0], counter, 2] / len(site.owner)

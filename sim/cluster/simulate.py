@@ -15,7 +15,8 @@ import pandas as pd
 
 from features.clock import DAY_S
 from features.errors import InputError
-from features.monitoring.samplers import FEATURES, PROBE_FEATURES, TYPE_FEATURES, WINDOW_S, counter_features
+from features.monitoring.labels import LITTLE, THREE_CLASSES
+from features.monitoring.samplers import FEATURES, MORE_FEATURES, PROBE_FEATURES, TYPE_FEATURES, WINDOW_S, counter_features
 from models.variability.model import VariabilityModel
 from sim.cluster.applications import application, type_code
 from sim.cluster.cluster_loop import FULL, drive
@@ -77,7 +78,7 @@ from sim.cluster.site import (
     Site,
     no_model,
 )
-from sim.cluster.start_models import COUNTERS, EVERY, LOOKS, PROBED, TYPED
+from sim.cluster.start_models import COUNTERS, EVERY, LOOKS, NEWEST, PROBED, SITUATED, TYPED
 from sim.kernel.loop import Settings
 from sim.kernel.scratch import Scratch, Work
 from sim.kernel.start_decision import StartDecision
@@ -101,10 +102,18 @@ Such a background alone stretches I/O by 13 %, which makes LBANN run 1.5 standar
 
 @dataclass(frozen=True)
 class Adviser:
-    """A variability model as the scheduler asks it, with the nodes' counters it reads."""
+    """A variability model as the scheduler asks it, with the nodes' counters it reads.
+
+    ``thresholds`` of z divide its classes.
+    """
 
     model: VariabilityModel
     scope: str = "own"
+    thresholds: tuple[float, ...] = THREE_CLASSES
+
+    def first(self, classes: str) -> int:
+        """Return the class from which on a job is skipped, by the name of :data:`sim.names.CLASSES`."""
+        return self.model.variation if classes == CLASSES[0] else 1 + self.thresholds.index(LITTLE)
 
 
 @dataclass(frozen=True)
@@ -115,7 +124,8 @@ class ClusterRun:
     runtime_s`` (unrounded), ``work_s`` (alone on the machine, its own noise included), ``contention`` (runtime over work),
     ``start_network start_io mean_network mean_io`` (stretch of communication and I/O at its start and on average: the truth,
     which no model sees), ``skips``, ``predicted`` (the model's last probability, NaN if never asked) and ``cut`` (at its
-    request). ``own`` and ``all`` are the 282 features by scope of the requested jobs, whose rows the index names. ``asked`` and
+    request). ``own`` and ``all`` are the 282 features by scope of the requested jobs, whose rows the index names, and ``situation``
+    the columns :data:`features.monitoring.samplers.MORE_FEATURES`. ``asked`` and
     ``skipped`` count start decisions. ``storm_s`` is the time with a storm, in seconds (:data:`STORM`). ``places`` are the nodes of
     each job in the order of ``runs``, int32, if asked for.
     """
@@ -124,6 +134,7 @@ class ClusterRun:
     runs: pd.DataFrame
     own: pd.DataFrame
     all: pd.DataFrame
+    situation: pd.DataFrame
     asked: int
     skipped: int
     storm_s: float
@@ -194,7 +205,7 @@ def simulate_on(
     site.feature_row[wanted] = np.arange(len(wanted))
     heard = np.full(int(cluster.placement == PLACEMENTS[INFORMED]), CONGESTED)
     site = site._replace(
-        used=np.arange(COUNTERS) if sample_all else np.union1d(columns[columns < PROBED] // 3 % COUNTERS, heard),
+        used=np.arange(COUNTERS) if sample_all else np.union1d(sampled(columns), heard),
         wanted=columns,
         x=np.zeros(len(columns)),
         features=np.zeros((len(wanted), LOOKS)),
@@ -234,10 +245,11 @@ def simulate_on(
         simulate_s=made.seconds,
     )
     own, every = _features_of(site, wanted)
+    situation = pd.DataFrame(site.features[:, NEWEST:], columns=list(MORE_FEATURES), index=wanted)
     asked, skipped = int(site.clock[ASKED_TIMES]), int(site.clock[SKIPPED_TIMES])
     runs = _runs_of(jobs, names, site, made)
     held = np.split(site.places, site.first_place[1:]) if places else None
-    return ClusterRun(schedule, runs, own, every, asked, skipped, _storm_s(site, runs), held)
+    return ClusterRun(schedule, runs, own, every, situation, asked, skipped, _storm_s(site, runs), held)
 
 
 def _storm_s(site: Site, runs: pd.DataFrame) -> float:
@@ -274,7 +286,7 @@ def _runs_of(jobs: pd.DataFrame, names: np.ndarray, site: Site, made: Outcome) -
 
 def _features_of(site: Site, wanted: np.ndarray) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return features of the jobs ``wanted``: from their own nodes' counters and from all."""
-    rest = site.features[:, PROBED:]
+    rest = site.features[:, PROBED:NEWEST]
     own, every = (
         pd.DataFrame(np.hstack([site.features[:, at : at + EVERY], rest]), columns=list(FEATURES), index=wanted)
         for at in (0, EVERY)
@@ -454,12 +466,16 @@ def ask(site: Site, rush: Rush | None, advisers: Mapping[str, Adviser], coin: fl
     adviser = advisers[rush.model]
     model = adviser.model
     site.clock[DECIDER] = MODEL
-    first = model.classes - 1 if rush.classes == CLASSES[0] else 1
+    first = adviser.first(rush.classes)
     site.clock[FIRST_CLASS] = first
-    site.physics[CUTOFF] = model.cutoffs[
-        first - 1
-    ]  # the sum of probabilities is compared with the cutoff of these classes together
+    site.physics[CUTOFF] = model.cutoffs[first - 1] if rush.cutoff is None else rush.cutoff  # of these classes together
     return column_codes(model.columns, adviser.scope)
+
+
+def sampled(codes: np.ndarray) -> np.ndarray:
+    """Return the counters that these columns read, int64, ascending."""
+    newest = codes[(codes >= NEWEST) & (codes < SITUATED)] - NEWEST
+    return np.union1d(codes[codes < PROBED] // 3 % COUNTERS, newest)
 
 
 def column_codes(columns: tuple[str, ...], scope: str) -> np.ndarray:
@@ -471,6 +487,7 @@ def column_codes(columns: tuple[str, ...], scope: str) -> np.ndarray:
     known = {name: first + at for at, name in enumerate(counter_features())}
     known |= {name: PROBED + at for at, name in enumerate(PROBE_FEATURES)}
     known |= {name: TYPED + at for at, name in enumerate(TYPE_FEATURES)}
+    known |= {name: NEWEST + at for at, name in enumerate(MORE_FEATURES)}
     unknown = [name for name in columns if name not in known]
     if unknown:
         raise InputError(f"the model reads {unknown[0]}, which the simulated cluster does not measure")

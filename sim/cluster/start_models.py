@@ -11,12 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from features.jit import apart, kernel
-from features.monitoring.samplers import PROBE_FEATURES, SAMPLERS, TYPES
+from features.monitoring.samplers import PROBE_FEATURES, SAMPLERS, SITUATION_FEATURES, TYPES
 from models.variability.compiled_classifiers import class_probabilities
 from sim.cluster.chance import normal, uniform
 from sim.cluster.contention import held_up, slowdown, strain
 from sim.cluster.placement import choose, seat, unseat
-from sim.cluster.sampling import over_window
+from sim.cluster.sampling import newest, over_window
 from sim.cluster.site import (
     ASKED_TIMES,
     COIN,
@@ -32,20 +32,26 @@ from sim.cluster.site import (
     PATIENCE_S,
     PREDICTED,
     PROBE_NOISE,
+    READ,
     REMAINING,
     SKIPPED_TIMES,
     SLOTS,
     STRETCH,
     TICK_S,
+    TRAFFIC,
     TYPE,
+    WRITE,
 )
 
 COUNTERS = sum(len(sampler.metrics) for sampler in SAMPLERS.values())
 OWN, EVERY = 0, 3 * COUNTERS
 PROBED = 6 * COUNTERS
 TYPED = PROBED + len(PROBE_FEATURES)
-LOOKS = TYPED + len(TYPES)
-"""Number of column codes: statistics of counters over own nodes, over all nodes, of probes, and types."""
+NEWEST = TYPED + len(TYPES)
+SITUATED = NEWEST + COUNTERS
+LOOKS = SITUATED + len(SITUATION_FEATURES)
+"""Number of column codes: statistics of counters over own nodes, over all nodes, of probes, types, the newest sample of each counter
+over all nodes, and where the job and the others would run."""
 
 _RING_S, _REDUCE_S = 0.16, 0.24
 """Seconds that a node waits in the two probes on an idle machine: 100 MB to a neighbour ten times, 100 MB reduced five times, at 12.5 GB/s, with some delay."""
@@ -71,8 +77,84 @@ def look(now, job, needed, codes, site, found):
                 probe(needed, site, site.found, 3)
                 probed = True
             found[i] = site.found[3 + code - PROBED]
-        else:
+        elif code < NEWEST:
             found[i] = 1.0 if site.variants[site.variant[job], TYPE] == code - TYPED else 0.0
+        elif code < SITUATED:
+            found[i] = newest(now, code - NEWEST, site)
+        else:
+            found[i] = situation(code - SITUATED, job, needed, site)
+
+
+@kernel
+def situation(which, job, needed, site):
+    """Return a value of :data:`features.monitoring.samplers.SITUATION_FEATURES` for the chosen nodes."""
+    size = site.clock[NODES_PER_LEAF]
+    for leaf in range(len(site.free)):
+        site.free[leaf] = 0
+    for i in range(needed):
+        site.free[site.chosen[i] // size] += 1
+    leaves, least = 0, needed
+    for leaf in range(len(site.free)):
+        if site.free[leaf] > 0:
+            leaves += 1
+            least = min(least, site.free[leaf])
+    if which == 0:
+        return 1.0 * needed
+    if which == 1:
+        return 1.0 * leaves
+    if which == 2:
+        return 1.0 - least / needed
+    kinds = len(TYPES)
+    if which == 3 + 2 * kinds:
+        return offered_io(job, needed, site)
+    if which == 4 + 2 * kinds:
+        return offered_network(job, needed, site)
+    kind, beside = (which - 3) % kinds, which - 3 >= kinds
+    nodes = 0.0
+    for slot in range(1, site.clock[SLOTS]):
+        other = site.slot_job[slot]
+        if other < 0 or site.variants[site.variant[other], TYPE] != kind:
+            continue
+        if beside:
+            for leaf in range(len(site.free)):
+                if site.free[leaf] > 0:
+                    nodes += site.spread[slot, leaf]
+        else:
+            nodes += site.slot_nodes[slot]
+    return nodes / (leaves * size if beside else len(site.owner))
+
+
+@kernel
+def offered_io(job, needed, site):
+    """Return GB/s that the running jobs and ``job`` read and write, by what their applications usually do."""
+    profile = site.variants[site.variant[job]]
+    offered = needed * (profile[READ] + profile[WRITE])
+    for slot in range(1, site.clock[SLOTS]):
+        other = site.slot_job[slot]
+        if other >= 0:
+            profile = site.variants[site.variant[other]]
+            offered += site.slot_nodes[slot] * (profile[READ] + profile[WRITE])
+    return offered
+
+
+@kernel
+def offered_network(job, needed, site):
+    """Return GB/s that jobs, ``job`` included, send through the uplinks of its busiest leaf switch.
+
+    0 where it is under one leaf switch. ``site.free`` has its nodes by leaf.
+    """
+    most = 0.0
+    for leaf in range(len(site.free)):
+        if site.free[leaf] == 0 or site.free[leaf] == needed:
+            continue
+        sent = site.variants[site.variant[job], TRAFFIC] * site.free[leaf] * (1.0 - site.free[leaf] / needed)
+        for slot in range(1, site.clock[SLOTS]):
+            other = site.slot_job[slot]
+            if other >= 0 and site.spread[slot, leaf] > 0.0:
+                there = site.spread[slot, leaf]
+                sent += site.variants[site.variant[other], TRAFFIC] * there * (1.0 - there / site.slot_nodes[slot])
+        most = max(most, sent)
+    return most
 
 
 @apart

@@ -9,7 +9,7 @@ import sys
 import click
 import pandas as pd
 
-from models.variability.classifiers import CLASSIFIERS
+from models.variability.classifiers import CLASSIFIERS, PUBLISHED
 from pipelines.cli.options import note
 from pipelines.report.table import Table
 
@@ -25,7 +25,9 @@ _PROTOCOLS = ("blocks-of-time", "leave-one-application-out")
     multiple=True,
     help="Counters of the run's own nodes, or of all. [default: both, compared]",
 )
-@click.option("--classifier", "names", type=click.Choice(CLASSIFIERS), multiple=True, help="May be repeated. [default: all]")
+@click.option(
+    "--classifier", "names", type=click.Choice(CLASSIFIERS), multiple=True, help="May be repeated. [default: all but ordinal]"
+)
 @click.option("--protocol", "protocols", type=click.Choice(_PROTOCOLS), multiple=True, help="[default: both]")
 @click.option(
     "--classes", type=click.IntRange(2, 3), default=2, show_default=True, help="Two (z > 1.5) or three (z > 1.2, z > 1.5)."
@@ -58,7 +60,7 @@ def command(
     table = training_table(home(), system, tuple(dict.fromkeys(scopes)) or SCOPES)
     found = evaluate(
         table,
-        Learning(names or CLASSIFIERS, THREE_CLASSES if classes == 3 else BINARY, eliminate, seed=seed),
+        Learning(names or PUBLISHED, THREE_CLASSES if classes == 3 else BINARY, eliminate, seed=seed),
         protocols=protocols or _PROTOCOLS,
         progress=lambda done, total: print(f"\r{done}/{total} trained", end="\n" if done == total else "", file=sys.stderr),
     )

@@ -163,7 +163,7 @@ def _registered(spec: str) -> Adviser:
     store = tracking()
     finish_for_reader(home(), store, name)
     found = registered_classifier(store, name, alias or "champion")
-    return Adviser(found.model, found.scope)
+    return Adviser(found.model, found.scope, found.thresholds)
 
 
 @contextmanager

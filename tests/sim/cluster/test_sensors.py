@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from features.monitoring.samplers import FEATURES, PROBE_FEATURES, SAMPLERS, TYPE_FEATURES, TYPES, counter_features
+from features.monitoring.labels import DELAYS
+from features.monitoring.samplers import (
+    DELAY_FEATURES,
+    FEATURES,
+    NEWEST_FEATURES,
+    PROBE_FEATURES,
+    SAMPLERS,
+    SITUATION_FEATURES,
+    TYPE_FEATURES,
+    TYPES,
+    counter_features,
+)
 from features.monitoring.windows import side_by_side, window_features
 from models.variability.model import fit
 from models.variability.time_blocks import times_of
-from sim.cluster.applications import application
+from sim.cluster.applications import Behaviour, application
 from sim.cluster.background import Level
+from sim.cluster.experiments import ORDINAL_CUTOFF, learn
 from sim.cluster.placement import CONGESTED
 from sim.cluster.presets import Cluster
 from sim.cluster.simulate import Adviser, ClusterRun, simulate_on
@@ -192,6 +205,27 @@ def test_little_variation_is_compared_with_its_own_cutoff() -> None:
         assert (said[answered] < model.cutoffs[first - 1]).all()
 
 
+def test_a_model_of_delays_skips_from_its_class_of_variation_on_by_the_cutoff_of_the_scheduler() -> None:
+    learned = simulate_on(SMALL, jobs_of(31, 200, over_s=8000), seed=31, features=np.ones(200, bool))
+    adviser = learn(learned, classifier="ordinal", options={"trees": 20, "min_rows_in_leaf": 5})
+    model = adviser.model
+    assert (model.classes, model.variation, model.cutoff) == (len(DELAYS) + 1, 3, ORDINAL_CUTOFF)
+    assert set(model.columns) == set(DELAY_FEATURES)
+    assert (adviser.first("little"), adviser.first("variation")) == (2, 3)
+    assert (np.diff(model.sizes[~np.isnan(model.sizes)]) > 0).all()
+    for cutoff, skips in ((0.02, True), (0.9, False)):
+        jobs, name = jobs_of(32, 80), f"EASY+RUSH(model=ordinal,skips=3,cutoff={cutoff})"
+        asked = simulate_on(
+            SMALL.but(probe_noise=0.0), jobs, scheduler=name, seed=32, advisers={"ordinal": adviser}, features=np.ones(80, bool)
+        )
+        answered = (asked.runs["skips"] < 3).to_numpy()
+        assert (asked.skipped > 0) == skips
+        seen = pd.concat([asked.all, asked.situation], axis=1)
+        said = model.variation_of(model.probabilities(seen))
+        np.testing.assert_allclose(asked.runs["predicted"][answered], said[answered], rtol=1e-9)
+        assert (said[answered] < cutoff).all()
+
+
 @pytest.mark.parametrize(("name", "nodes"), [("LBANN", 16), ("SWFFT", 32), ("sw4lite", 8)])
 def test_the_oracle_foresees_to_the_digit_how_long_a_job_alone_will_take(name: str, nodes: int) -> None:
     jobs = jobs_of(0, 1).assign(executable=name, procs=nodes)
@@ -200,3 +234,62 @@ def test_the_oracle_foresees_to_the_digit_how_long_a_job_alone_will_take(name: s
         limits = {(name, nodes): runtime * factor}
         made = simulate_on(SMALL, jobs, scheduler="EASY+RUSH(model=oracle,skips=1)", seed=3, limits=limits)
         assert (made.asked, made.skipped) == (1, skips)
+
+
+def test_the_newest_sample_is_the_mean_over_all_nodes_of_the_last_that_can_be_read() -> None:
+    cluster, jobs, made, grown, _ = recorded("60 s, seen 90 s later")
+    first = 1 - cluster.warm_s // cluster.interval_s
+    rates = grown.mean(axis=2) / cluster.interval_s
+    since = made.runs["start_s"].to_numpy() - jobs["submit_s"].min()
+    last = (since - 1 - cluster.lag_s) // cluster.interval_s - first
+    gauge = list(NEWEST_FEATURES).index("opa_info.link_quality_indicator.newest")
+    rates[:, gauge] *= cluster.interval_s
+    np.testing.assert_allclose(made.situation[list(NEWEST_FEATURES)], rates[last], rtol=1e-12)
+
+
+def test_the_situation_is_what_a_scheduler_knows_of_the_nodes_and_of_the_jobs_beside() -> None:
+    cluster, _, made, _, runs = recorded("30 s, seen 30 s later")
+    ends = {run.job.index: made.runs["start_s"].iloc[run.job.index] + made.runs["runtime_s"].iloc[run.job.index] for run in runs}
+    size, seen = cluster.nodes_per_leaf, 0
+    for run in runs:
+        start = made.runs["start_s"].iloc[run.job.index]
+        if (made.runs["start_s"] == start).sum() > 1:
+            continue  # what of the same second started first is not in the table
+        seen += 1
+        beside = [
+            other
+            for other in runs
+            if other is not run and made.runs["start_s"].iloc[other.job.index] < start and np.ceil(ends[other.job.index]) > start
+        ]
+        mine = Counter(node // size for node in run.nodes)
+        usual = {each.job.index: behaviour(made, each) for each in (run, *beside)}
+
+        def crossing(each: Run, leaf: int, usual: dict = usual) -> float:
+            there = sum(node // size == leaf for node in each.nodes)
+            return usual[each.job.index].traffic * there * (1 - there / len(each.nodes))
+
+        expected = {
+            "job.nodes": len(run.nodes),
+            "job.leaves": len(mine),
+            "job.crossing": 1 - min(mine.values()) / len(run.nodes),
+            "offered.io": sum(
+                len(each.nodes) * (usual[each.job.index].read + usual[each.job.index].write) for each in (run, *beside)
+            ),
+            "offered.network": max(sum(crossing(each, leaf) for each in (run, *beside)) for leaf in mine) if len(mine) > 1 else 0.0,
+        }
+        for kind in TYPES:
+            nodes = [node for each in beside if kind_of(made, each) == kind for node in each.nodes]
+            expected[f"running.{kind}"] = len(nodes) / cluster.nodes
+            expected[f"beside.{kind}"] = sum(node // size in mine for node in nodes) / (len(mine) * size)
+        got = made.situation.loc[run.job.index, list(SITUATION_FEATURES)]
+        np.testing.assert_allclose(got, [expected[name] for name in SITUATION_FEATURES], rtol=1e-12, err_msg=str(run.job.index))
+    assert seen > 20
+    assert (made.situation["job.leaves"] > 1).any()
+
+
+def behaviour(made: ClusterRun, run: Run) -> Behaviour:
+    return application(made.runs["application"].iloc[run.job.index]).on(len(run.nodes))
+
+
+def kind_of(made: ClusterRun, run: Run) -> str:
+    return application(made.runs["application"].iloc[run.job.index]).type

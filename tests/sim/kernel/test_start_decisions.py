@@ -266,6 +266,7 @@ def test_the_options_of_rush() -> None:
     assert named("EASY").rush is None
     assert named("EASY+RUSH").rush == named("easy+rush()").rush == Rush("", 10, "variation")
     assert named("SAF-JustBF+RUSH(model=m/x@champion, skips=3,classes=little)").rush == Rush("m/x@champion", 3, "little")
+    assert named("EASY+RUSH(model=m,cutoff=0.25)").rush == Rush("m", 10, "variation", cutoff=0.25)
     assert named("EASY-SJBF+RUSH(skips=0)").backfill == named("EASY-SJBF").backfill
 
 
@@ -277,8 +278,12 @@ def test_the_options_of_rush() -> None:
         ("EASY+RUSH(classes=all)", "classes=all; known: variation, little"),
         (
             "EASY+RUSH(threshold=3)",
-            "RUSH takes model=NAME, skips=NUMBER, patience=SECONDS, every=SECONDS, harm=yes|no and classes=variation|little, not 'threshold=3'",
+            "RUSH takes model=NAME, skips=NUMBER, patience=SECONDS, every=SECONDS, harm=yes|no, cutoff=PROBABILITY and "
+            "classes=variation|little, not 'threshold=3'",
         ),
+        ("EASY+RUSH(model=m,cutoff=1.5)", "cutoff=1.5 is not a probability"),
+        ("EASY+RUSH(model=m,cutoff=half)", "cutoff=half is not a probability"),
+        ("EASY+RUSH(model=oracle,cutoff=0.5)", "oracle tells no probability, and takes no cutoff"),
         ("EASY+RUSH(skips=1,skips=2)", "not 'skips=2'"),
         ("EASY+RUSH(model=)", "not 'model='"),
         ("EASY+RUSH(5)", "not '5'"),
