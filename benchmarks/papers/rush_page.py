@@ -27,7 +27,9 @@ from pipelines.report.wording import signed, tone
 from pipelines.workflows.cluster_experiments import ALL, STRATA, Conducted, asking_rate
 
 PUBLISHED = ("settings", "ladder", "beside", "experiments")
-"""Parts of the page that stands beside the paper; the others ask what the results depend on."""
+"""Parts of the page that stands beside the paper."""
+ASSUMED = ("cutoffs", "patience", "everies", "oracles", "lasting", "clusters", "month", "time")
+"""Parts of the page that asks what the results depend on."""
 PICTURES = ("varied", "runtimes", "improvements", "makespans", "waits")
 _COLUMNS = (
     ("runs with variation", "varied", STRATA[0]),
@@ -71,9 +73,8 @@ def parts(
 
 def write(tables: Mapping[str, str]) -> None:
     """Put the tables into the two pages, the longest of them only as data."""
-    published = {name: tables[name] for name in PUBLISHED}
-    write_parts(STUDIES / "rush.md", published, matters, shown)
-    write_parts(STUDIES / "rush-assumptions.md", {name: tables[name] for name in tables if name not in PUBLISHED}, matters, shown)
+    for page, names in (("rush.md", PUBLISHED), ("rush-assumptions.md", ASSUMED)):
+        write_parts(STUDIES / page, {name: tables[name] for name in names}, matters, shown)
 
 
 def matters(table: pages.Table) -> bool:

@@ -11,9 +11,10 @@ import pytest
 
 import pipelines.workflows.cluster_experiments as experiments
 from benchmarks.common.marked import marks, replace_parts
+from benchmarks.common.pages import STUDIES
 from benchmarks.papers import rush
 from benchmarks.papers.calibrations import busy, quiet, relative, variation, volta
-from benchmarks.papers.rush_page import PICTURES
+from benchmarks.papers.rush_page import ASSUMED, PICTURES, PUBLISHED
 from benchmarks.papers.rush_trials import LEARNERS, Bench, by_day
 from features.errors import InputError
 from pipelines.report import cluster_plots
@@ -347,6 +348,12 @@ def test_every_setting_of_the_benchmark_is_a_scheduler_with_a_model_that_can_be_
         assert setting.learner in ("", *LEARNERS)
     assert named_scheduler(settings.model().scheduler).rush == Rush("model", ANY_SKIPS, "variation", 300, rush.EVERY)
     assert named_scheduler(settings.shipped().scheduler).rush == Rush("shipped", 10)
+
+
+@pytest.mark.parametrize(("page", "names"), [("rush.md", PUBLISHED), ("rush-assumptions.md", ASSUMED)])
+def test_the_pages_have_a_place_for_every_table(page: str, names: tuple[str, ...]) -> None:
+    text = (STUDIES / page).read_text(encoding="utf-8")
+    assert [text.count(mark) for name in names for mark in marks(name)] == [1] * (2 * len(names))
 
 
 def test_sums_over_days_are_those_of_the_runs() -> None:
