@@ -31,9 +31,9 @@ EVERY = 10
 BOUND_PATIENCE = 1200
 """Patience of oracle and nowcast, in seconds."""
 PATIENCES = (300, 600, 900, 1200, 2400, 3600)
-CHOICES = (300, 600, 900, 1200)
+CHOICES = (300, 600, 1200, 2400)
 """Patiences to choose from."""
-CUTOFFS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+CUTOFFS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
 """The ladder of cutoffs: probabilities of variation from which on a job waits."""
 EVERIES = (0, 10, 30, 60, 120)
 LIMITS = (1.5, 1.2, 1.0, 0.5)
@@ -95,7 +95,7 @@ class Settings:
                 "EASY, first fit": Setting(EASY + FIRST),
                 "+ model of 282 features, ten skips": self.shipped(placement=FIRST),
                 "+ best fit": self.shipped(),
-                "+ few features, many runs": self.model(patience=0, skips=10),
+                "+ model of delays": self.model(patience=0, skips=10),
                 "+ patience": self.model(),
                 "+ informed placement": self.model(placement=INFORMED),
             },

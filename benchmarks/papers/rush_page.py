@@ -101,10 +101,10 @@ def draw(made: Sequence[Conducted], found: Mapping[str, pd.DataFrame], patience:
 def _settings(bench: Bench, settings: Settings) -> str:
     model, shipped = LEARNERS["model"], LEARNERS["shipped"]
     return (
-        f"`model`: {model.classifier}, three classes, {len(model.columns or ())} features, learned from {model.each:,} control runs of each application in "
-        f"{model.days:g} days; its cutoff is {settings.chosen.cutoff:g} and its patience {settings.chosen.patience:,} s, chosen on {bench.chosen_on} "
-        f"other trials. `model of 282 features` is the one of earlier results: {shipped.each} control runs of each in {shipped.days:g} days, cutoff 0.8, "
-        f"ten skips. {bench.trials} trials of each experiment."
+        f"`model`: {model.classifier} (classes of delay), {len(model.columns or ())} features, learned from {model.each:,} control runs of each application "
+        f"in {model.days:g} days; its cutoff is {settings.chosen.cutoff:g} and its patience {settings.chosen.patience:,} s, chosen on {bench.chosen_on} other "
+        f"trials. `model of 282 features`, `as published`: {shipped.classifier}, three classes, {shipped.each} control runs of each in {shipped.days:g} days, "
+        f"cutoff 0.8, ten skips. {bench.trials} trials of each experiment."
     )
 
 

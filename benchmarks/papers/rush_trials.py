@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.pages import kept
+from features.monitoring.samplers import DELAY_FEATURES
 from pipelines.workflows.cluster_experiments import CONTROL_RUNS, UNLEARNED, asked_of, split
 from sim.cluster.background import Level
 from sim.cluster.experiments import VARIES, control_runs, judged, learn, trials, usual
@@ -43,26 +44,7 @@ class Learner:
     columns: tuple[str, ...] | None = None
 
 
-_LUSTRE = (
-    "dirty_pages_misses",
-    "dirty_pages_hits",
-    "read_bytes",
-    "write_bytes",
-    "osc_read",
-    "osc_write",
-    "inode_permission",
-    "open",
-)
-FEW = (
-    "probe.allreduce_s.mean",
-    "probe.allreduce_s.max",
-    *(f"lustre2_client.{name}.mean" for name in _LUSTRE),
-    "lustre2_client.dirty_pages_misses.max",
-    "type.compute",
-    "type.network",
-    "type.io",
-)
-LEARNERS = {"shipped": Learner(), "model": Learner(scope="all", days=30.0, each=4000, columns=FEW)}
+LEARNERS = {"shipped": Learner(), "model": Learner("ordinal", "all", days=30.0, each=4000, columns=DELAY_FEATURES)}
 """By the name that schedulers ask."""
 
 

@@ -163,6 +163,7 @@ def label(scheduler: str) -> str:
         [
             f"{order}{model}",
             *["harm"] * plan.rush.harm,
+            *([] if plan.rush.cutoff is None else [f"from {plan.rush.cutoff:g}"]),
             *[f"{plan.rush.patience:,} s"] * (plan.rush.patience > 0),
             *[f"{plan.rush.skips} skips"] * (plan.rush.skips not in (10, ANY_SKIPS)),
             *["little too"] * (plan.rush.classes != "variation"),

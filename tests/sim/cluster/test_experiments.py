@@ -311,6 +311,7 @@ def test_tables_have_all_metrics_and_all_schedulers(conducted: list[Conducted]) 
     assert [label(name) for name in conducted[1].schedulers] == ["EASY", "RUSH extra-trees", "oracle", "coin"]
     assert label("SJF-EASY+RUSH(model=lightgbm,skips=2,classes=little)") == "SJF-EASY RUSH lightgbm, 2 skips, little too"
     assert label("EASY+RUSH(model=oracle,patience=1200,harm=yes)@first-fit") == "oracle, harm, 1,200 s, first fit"
+    assert label("EASY+RUSH(model=knn,cutoff=0.2)") == "RUSH knn, from 0.2"
     assert label("EASY@best-fit") == "EASY, best fit"
 
 
