@@ -30,10 +30,10 @@ EVERY = 10
 """Seconds after which a job with patience is asked about again at the earliest."""
 BOUND_PATIENCE = 1200
 """Patience of oracle and nowcast, in seconds."""
-PATIENCES = (300, 600, 900, 1200, 2400, 3600)
-CHOICES = (300, 600, 1200, 2400)
+PATIENCES = (300, 600, 900, 1200, 1800, 2400, 3600)
+CHOICES = (600, 900, 1200, 1800)
 """Patiences to choose from."""
-CUTOFFS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
+CUTOFFS = (0.1, 0.15, 0.2, 0.3)
 """The ladder of cutoffs: probabilities of variation from which on a job waits."""
 EVERIES = (0, 10, 30, 60, 120)
 LIMITS = (1.5, 1.2, 1.0, 0.5)
@@ -41,7 +41,7 @@ LIMITS = (1.5, 1.2, 1.0, 0.5)
 LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)
 LASTING = (0.3, 1.0, 3.0, 10.0)
 """How many times as long disturbances last, and pause."""
-PRICE = 0.005
+PRICE = 0.01
 """By how much makespan and mean wait may be longer for a cutoff and a patience to be chosen."""
 PUBLISHED_TRIALS = 5
 
@@ -209,6 +209,22 @@ def choice(found: pd.DataFrame, named: Mapping[str, Choice]) -> Choice:
     return named[min(cheap, key=left.__getitem__) if cheap else min(prices, key=prices.__getitem__)]
 
 
+def placements(bench: Bench, settings: Settings) -> pd.DataFrame:
+    """Compare the model with informed placement with that of best fit, on the trials to choose on."""
+    named = {"best fit": settings.model(), "informed": settings.model(placement=INFORMED)}
+    return beside_easy(bench, named, baseline="best fit", seeds=bench.other_seeds)
+
+
+def by_themselves(made: Conducted) -> pd.Series:
+    """Return how many runs with variation a trial exceed their limit alone on the machine, by scheduler.
+
+    Their own spread is enough for that, and no scheduler can help it.
+    """
+    runs = made.runs
+    limit = made.known["limit_s"].reindex(pd.MultiIndex.from_frame(runs[["application", "nodes"]])).to_numpy()
+    return (runs["varied"] & (runs["work_s"].to_numpy() > limit)).groupby(runs["scheduler"]).sum() / made.trials
+
+
 def patiences(bench: Bench, settings: Settings) -> dict[str, pd.DataFrame]:
     """Return how long a job may wait, on ADAA, by what is asked."""
     asked = {
@@ -264,6 +280,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "steps model": beside_easy(bench, settings.steps()["model"], baseline="EASY, first fit"),
         "steps oracle": beside_easy(bench, settings.steps()["oracle"], baseline="EASY, first fit"),
         "cutoffs": tried,
+        "placements": placements(bench, settings),
         "everies": beside_easy(bench, {f"{every} s": settings.model(every=every) for every in EVERIES}),
         "oracles": beside_easy(
             bench, {f"{beyond:g}": Setting(rush("oracle", patience=BOUND_PATIENCE), beyond=beyond) for beyond in LIMITS}

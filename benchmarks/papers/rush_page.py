@@ -17,7 +17,7 @@ from benchmarks.common import tables as pages
 from benchmarks.common.pages import STUDIES
 from benchmarks.common.tables import write_parts
 from benchmarks.papers import rush_plots
-from benchmarks.papers.rush import CUTOFFS, EASY, PRICE, Bench, Settings, first_trials, of_month
+from benchmarks.papers.rush import CHOICES, CUTOFFS, EASY, PRICE, Bench, Settings, by_themselves, first_trials, of_month
 from benchmarks.papers.rush_trials import LEARNERS
 from pipelines.report import cluster_plots
 from pipelines.report.cluster_published import beside
@@ -60,7 +60,7 @@ def parts(
         "ladder": _ladder(found),
         "beside": _beside(list(made.values())),
         "experiments": _experiments(settings, made),
-        "cutoffs": _chosen(found["cutoffs"], settings),
+        "cutoffs": _chosen(found["cutoffs"], settings) + _placed(found["placements"]),
         "patience": "\n\n".join(f"{who}:\n\n{_compared('patience', rows)}" for who, rows in patience.items()),
         "everies": _compared("asked again after", found["everies"]),
         "oracles": _compared("the oracle skips beyond z of", found["oracles"]),
@@ -142,13 +142,15 @@ def _experiments(settings: Settings, made: Mapping[str, Conducted]) -> str:
 def _rows_of(settings: Settings, made: Mapping[str, Conducted]) -> str:
     rows = []
     for name, each in made.items():
+        alone = by_themselves(each)
         names = {setting.scheduler: words for words, setting in settings.conducted().items()}
         at = {stratum: looked_up(each.strata, stratum) for stratum in STRATA}
         for scheduler in each.schedulers:
             cells = [_text(changed(at[stratum][scheduler, ALL, metric], EASY)) for _, metric, stratum in _COLUMNS]
             share = "" if scheduler == EASY else f"{100 * asking_rate(each.runs, scheduler):.0f} %"
-            rows.append([name, names.get(scheduler, "coin"), *cells, share])
-    return Table("", ["", "scheduler", *(words for words, *_ in _COLUMNS), "skipped of asked"], rows, keys=2).markdown()
+            rows.append([name, names.get(scheduler, "coin"), *cells, share, f"{alone[scheduler]:.2f}"])
+    headings = ["", "scheduler", *(words for words, *_ in _COLUMNS), "skipped of asked", "vary by themselves"]
+    return Table("", headings, rows, keys=2).markdown()
 
 
 def _experiment(made: Conducted) -> str:
@@ -198,11 +200,10 @@ def _lines(found: pd.DataFrame) -> list[list[str]]:
 def _chosen(tried: pd.DataFrame, settings: Settings) -> str:
     """Return runs with variation, makespan and wait by cutoff and patience, on the trials to choose on."""
     rows = looked_up(tried)
-    patiences = sorted({int(name.split(", ")[1].removesuffix(" s").replace(",", "")) for _, name in _names(tried)})
     lines = []
     for cutoff in CUTOFFS:
         cells = []
-        for patience in patiences:
+        for patience in CHOICES:
             values = [rows[f"{cutoff:g}, {patience:,} s", ALL, metric] for metric in ("varied", "makespan_s", "wait_s")]
             cell = " / ".join(f"{100 * row['relative']:+.1f}".replace("-", "−") for row in values)
             cells.append(f"**{cell}**" if settings.chosen == (cutoff, patience) else cell)
@@ -213,12 +214,18 @@ def _chosen(tried: pd.DataFrame, settings: Settings) -> str:
         f"Change of runs with variation / makespan / mean wait in per cent, on {trials} trials to choose on (standard errors of the first up to "
         f"{100 * largest:.1f}). Chosen, as the one with the fewest runs with variation whose makespan and mean wait are at most {100 * PRICE:g} % longer: "
         f"cutoff **{settings.chosen.cutoff:g}**, patience **{settings.chosen.patience:,} s**.\n\n"
-        + Table("", ["cutoff", *(f"{patience:,} s" for patience in patiences)], lines).markdown()
+        + Table("", ["cutoff", *(f"{patience:,} s" for patience in CHOICES)], lines).markdown()
     )
 
 
-def _names(tried: pd.DataFrame) -> list[tuple[int, str]]:
-    return [(place, name) for place, name in enumerate(tried["scheduler"].unique()) if ", " in name]
+def _placed(found: pd.DataFrame) -> str:
+    """Say whether informed placement is chosen: where it leaves fewer runs with variation beyond its interval."""
+    row = looked_up(found)["informed", ALL, "varied"]
+    better = "are" if row["high"] < 0 else "are not"
+    change = f"{signed(100 * row['relative'], '.1f')} % ± {100 * row['relative_error']:.1f}"
+    return (
+        f"\n\nThere, with informed placement runs with variation {better} fewer beyond the interval than with best fit: {change}."
+    )
 
 
 def _month(found: pd.DataFrame) -> str:
