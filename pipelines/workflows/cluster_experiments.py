@@ -29,8 +29,10 @@ from sim.names import ANY_SKIPS
 from sim.names import scheduler as named_scheduler
 
 BASELINE = "EASY"
-CONTROL_RUNS = 500
-"""Control runs of each application to learn from: two to three a day from August to February."""
+CONTROL_RUNS, DELAY_RUNS = 500, 4000
+"""Control runs of each application to learn from: two to three a day from August to February, and for :data:`DELAYED` more."""
+DELAYED = "ordinal"
+"""The classifier of delays: it learns from more runs, and reads counters of all nodes by default."""
 TRIALS = 5
 REGISTERED, ORACLE, NOWCAST, COIN = "registered", "oracle", "nowcast", "coin"
 UNLEARNED = (ORACLE, NOWCAST, COIN)
@@ -50,7 +52,7 @@ class Plan:
     """What to run: ``trials`` trials of each of ``experiments`` under each of ``schedulers``.
 
     The first scheduler is the baseline; ``NAME@PLACEMENT`` is one with another placement than the cluster's.
-    Models learned from ``days`` days on ``cluster`` over the counters of ``scope`` nodes.
+    Models learned from ``days`` days on ``cluster`` over the counters of ``scope`` nodes, "" for each classifier's default.
     All random numbers follow from ``seed``.
     """
 
@@ -59,7 +61,7 @@ class Plan:
     schedulers: tuple[str, ...]
     trials: int = TRIALS
     days: float = 30.0
-    scope: str = "all"
+    scope: str = ""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -191,7 +193,8 @@ def conduct(
         raise InputError(f"a scheduler asks the model {REGISTERED}, and none is given")
     if to_learn and control is None:
         say("control runs to learn from", 0, 1)
-        control = control_runs(plan.cluster, days=plan.days, seed=plan.learning_seed, each=CONTROL_RUNS)
+        each = DELAY_RUNS if DELAYED in to_learn else CONTROL_RUNS
+        control = control_runs(plan.cluster, days=plan.days, seed=plan.learning_seed, each=each)
         say("control runs to learn from", 1, 1)
     learned: dict[tuple[str, tuple[str, ...]], Adviser] = {}
     done = []
@@ -202,9 +205,10 @@ def conduct(
             if (name, of.trained_on) not in learned:
                 say(f"{of.name}: learning, {name}", 0, 1)
                 assert control is not None
-                learned[name, of.trained_on] = learn(
-                    control, classifier=name, scope=plan.scope, applications=of.trained_on, seed=plan.learning_seed
-                )
+                scope = plan.scope or ("all" if name == DELAYED else "own")
+                runs = control if name == DELAYED else some_of(control, CONTROL_RUNS, plan.learning_seed)
+                given = {"scope": scope, "applications": of.trained_on, "seed": plan.learning_seed}
+                learned[name, of.trained_on] = learn(runs, classifier=name, **given)  # type: ignore[arg-type]
             advisers[name] = learned[name, of.trained_on]
         if registered is not None and of.trained_on != ALL_APPLICATIONS:
             notes.append(f"{of.name}: the registered model may have learned from the applications it is not to know here")
@@ -215,6 +219,15 @@ def conduct(
         )
         done.append(replace(made, notes=tuple(notes)))
     return done
+
+
+def some_of(control: ClusterRun, each: int, seed: int) -> ClusterRun:
+    """Return ``each`` control runs of every application, chosen at random: all where there are not more."""
+    names = control.runs["application"]
+    order = np.random.default_rng([seed, 4]).permutation(len(names))
+    chosen = np.sort(order[names.iloc[order].groupby(names.iloc[order]).cumcount().to_numpy() < each])
+    parts = {part: getattr(control, part).iloc[chosen].reset_index(drop=True) for part in ("runs", "own", "all", "situation")}
+    return replace(control, **parts)
 
 
 def held(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pipelines.workflows.cluster_experiments import Conducted, Plan, Progress
     from sim.cluster.simulate import Adviser
 
-_ADVISED = tuple(f"EASY+RUSH(model={name},skips=10)" for name in ("oracle", "nowcast", "coin"))
+_PATIENT = "EASY+RUSH(model={},patience=1200,every=10)"
 _MOST_TRIALS = 9_000
 _SHOWN = ("varied", "varied_pooled", "wait_later_s")
 """Metrics printed by application; the page has more."""
@@ -53,14 +53,12 @@ _SHOWN = ("varied", "varied_pooled", "wait_later_s")
     "classifiers",
     type=click.Choice(CLASSIFIERS),
     multiple=True,
-    help="A classifier to train for RUSH. [default: lightgbm]",
+    help="A classifier to train for RUSH. [default: ordinal]",
 )
 @click.option(
     "--scope",
     type=click.Choice(["own", "all"]),
-    default="own",
-    show_default=True,
-    help="Counters of the nodes a job would get, or of all.",
+    help="Counters of the nodes a job would get, or of all. [default: all for ordinal, else own]",
 )
 @click.option(
     "--days",
@@ -96,7 +94,7 @@ def command(
     trials: int,
     schedulers: tuple[str, ...],
     classifiers: tuple[str, ...],
-    scope: str,
+    scope: str | None,
     days: float,
     model: str | None,
     placement: str,
@@ -110,19 +108,21 @@ def command(
 
     They run on a simulated cluster. All numbers are simulated: what varies, why, and what counters show of it.
     """
-    from pipelines.workflows.cluster_experiments import REGISTERED, Plan, conduct
+    from pipelines.workflows.cluster_experiments import DELAYED, REGISTERED, UNLEARNED, Plan, conduct
     from sim.cluster.presets import calibration
     from sim.cluster.workloads import EXPERIMENTS, experiment
 
     check_outputs({"--report": report, "--out": out}, [])
     asked = [REGISTERED] if model else []
     if not schedulers:
-        asked += classifiers or ([] if model else ["lightgbm"])
-        schedulers = ("EASY", *(f"EASY+RUSH(model={name},skips=10)" for name in asked), *_ADVISED)
+        asked += classifiers or ([] if model else [DELAYED])
+        schedulers = ("EASY", *map(_PATIENT.format, (*asked, *UNLEARNED)))
     elif classifiers:
         raise InputError("--classifier chooses among the default schedulers: with --scheduler name the model there")
     wanted = tuple(experiment(name) for name in dict.fromkeys(name.upper() for name in names or EXPERIMENTS))
-    plan = Plan(calibration(cluster_name).but(placement=placement), wanted, without_policies(schedulers), trials, days, scope, seed)
+    plan = Plan(
+        calibration(cluster_name).but(placement=placement), wanted, without_policies(schedulers), trials, days, scope or "", seed
+    )
     registered = _registered(model) if model else None
     with _shown() as progress:
         conducted = conduct(plan, registered=registered, threads=threads, progress=progress)
@@ -196,7 +196,7 @@ def _provenance(plan: Plan, model: str | None) -> dict[str, Any]:
         "schedulers": list(plan.schedulers),
         "trials": plan.trials,
         "control runs": f"{plan.days:g} days",
-        "scope": plan.scope,
+        "scope": plan.scope or "each classifier's",
         "registered model": model or "none",
         "seed": plan.seed,
         "code": code_version(),

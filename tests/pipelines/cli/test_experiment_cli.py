@@ -7,8 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from features.errors import InputError
+from pipelines.cli.variability import experiment
 from pipelines.storage.parquet import read_parquet
+from pipelines.workflows.cluster_experiments import Plan
 from tests.support import command
 
 RUSH = "EASY+RUSH(model=knn,skips=5)"
@@ -34,6 +38,23 @@ def test_an_experiment_is_printed_written_and_drawn_and_says_that_it_is_simulate
     found, _ = read_parquet(tmp_path / "numbers" / "ADPA.comparison.parquet", kind="cluster_comparison")
     assert set(found["scheduler"]) == {"EASY", RUSH}
     assert set(found["stratum"]) >= {"all"}
+
+
+def test_by_default_jobs_wait_patiently_for_the_classifier_of_delays(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[Plan] = []
+
+    def conducted(plan: Plan, **_: object) -> None:
+        plans.append(plan)
+        raise InputError("planned")
+
+    monkeypatch.setattr("pipelines.workflows.cluster_experiments.conduct", conducted)
+    for arguments in ((), ("--classifier", "knn", "--classifier", "lightgbm")):
+        assert CliRunner().invoke(experiment.command, arguments).exit_code
+    patient = "EASY+RUSH(model={},patience=1200,every=10)"
+    references = tuple(map(patient.format, ("oracle", "nowcast", "coin")))
+    assert plans[0].schedulers == ("EASY", patient.format("ordinal"), *references)
+    assert plans[1].schedulers == ("EASY", patient.format("knn"), patient.format("lightgbm"), *references)
+    assert plans[0].trial_seeds == plans[1].trial_seeds
 
 
 def test_json_is_one_simulated_number_a_line_and_the_same_again(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ from pipelines.workflows.cluster_experiments import (
 from sim.cluster.background import Level
 from sim.cluster.experiments import LOAD, VARIES, judged, usual
 from sim.cluster.presets import calibration
-from sim.cluster.simulate import STORM, Adviser, simulate_on
+from sim.cluster.simulate import STORM, Adviser, ClusterRun, simulate_on
 from sim.cluster.workloads import EXPERIMENTS, continuous, trial
 from sim.metrics.names import TRIAL
 from sim.names import ANY_SKIPS, Rush
@@ -51,7 +51,7 @@ SMALL = calibration("congested").but(name="small", nodes=128, nodes_per_leaf=16,
 
 
 def plan(*names: str, schedulers: Sequence[str] = ("EASY", RUSH, ORACLE, COIN), trials: int = 3) -> Plan:
-    return Plan(SMALL, tuple(EXPERIMENTS[name] for name in names), tuple(schedulers), trials=trials, days=0.4)
+    return Plan(SMALL, tuple(EXPERIMENTS[name] for name in names), tuple(schedulers), trials=trials, days=0.4, scope="all")
 
 
 @pytest.fixture(scope="module")
@@ -259,6 +259,29 @@ def test_a_registered_model_is_asked_if_it_is_given(learned: dict[str, list]) ->
     made = conduct(asked, registered=learned["models"][0])[0]
     assert made.runs.loc[made.runs["scheduler"] == registered, "asked"].iloc[0] > 0
     assert "may have learned" in made.notes[0]
+
+
+def test_the_classifier_of_delays_learns_from_more_runs_and_all_nodes(
+    learned: dict[str, list], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: dict[str, tuple[ClusterRun, str]] = {}
+
+    def listened(run: ClusterRun, *, classifier: str, scope: str, **named: object) -> Adviser:
+        told[classifier] = run, scope
+        return learned["models"][0]
+
+    monkeypatch.setattr(experiments, "learn", listened)
+    monkeypatch.setattr(experiments, "CONTROL_RUNS", 5)
+    monkeypatch.setattr(experiments, "DELAY_RUNS", 20)
+    asked = plan("ADAA", schedulers=("EASY", "EASY+RUSH(model=ordinal,skips=1)", "EASY+RUSH(model=knn,skips=1)"), trials=1)
+    conduct(replace(asked, scope=""))
+    (many, every), (few, own) = told["ordinal"], told["knn"]
+    assert (every, own) == ("all", "own")
+    assert set(many.runs["application"].value_counts()) == {20}
+    assert set(few.runs["application"].value_counts()) == {5}
+    assert len(few.own) == len(few.all) == len(few.situation) == len(few.runs)
+    kept = many.runs["job_id"].isin(few.runs["job_id"]).to_numpy()
+    pd.testing.assert_frame_equal(many.own[kept].reset_index(drop=True), few.own)
 
 
 @pytest.mark.slow
