@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -18,17 +19,23 @@ from features.errors import printable
 
 
 def template(name: str) -> jinja2.Template:
-    """Return the template ``name`` beside this file; a missing variable is an error."""
-    loader = jinja2.FileSystemLoader(Path(__file__).parent)
-    environment = jinja2.Environment(
-        loader=loader,
+    """Return the template ``name`` beside this file; a missing variable is an error.
+
+    It is compiled once in a process.
+    """
+    return _environment().get_template(name)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         finalize=_shown,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(name)
 
 
 def _shown(value: object) -> object:
