@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from functools import cache, wraps
+from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
@@ -125,8 +125,10 @@ def pytest_collection() -> Iterator[None]:
 def pytest_collection_finish() -> None:
     """Leave what is imported by now out of the collector's passes: it stays, and each pass over it is long."""
     if "models.registry.tracking" in sys.modules:
+        from tests.support.hastening import hasten_mlflow
+
         _copy_fresh_stores()
-        _hasten_mlflow()
+        hasten_mlflow()
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
@@ -148,15 +150,6 @@ def _copy_fresh_stores() -> None:
         real(database)
 
     tracking._initialise = initialise
-
-
-def _hasten_mlflow() -> None:
-    """Let MLflow look up installed packages once, and read YAML by the parser in C: it does both for each model logged or loaded."""
-    import yaml
-    from mlflow.utils import requirements_utils
-
-    requirements_utils._get_installed_version = cache(requirements_utils._get_installed_version)
-    yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _wanting(reporter: pytest.TerminalReporter) -> int:
