@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sys
 import threading
 import time
@@ -93,10 +94,13 @@ KERNELS: dict[str, Callable[[], None]] = {
 
 
 def compile_kernels() -> None:
-    """Compile all kernels at the same time, each in a process: numba compiles in one thread."""
+    """Compile all kernels, in as many processes as there are cores: numba compiles in one thread.
+
+    A process compiles the functions that its kernels share once.
+    """
     began, context = time.monotonic(), multiprocessing.get_context("spawn")
     note("compiling the simulation kernels for this machine: once after each installation, a minute or two")
-    with ProcessPoolExecutor(len(KERNELS), context, _keep_in_turn, (context.Lock(),)) as pool:
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(KERNELS)), context, _keep_in_turn, (context.Lock(),)) as pool:
         names = {pool.submit(kernel): name for name, kernel in KERNELS.items()}
         for done, future in enumerate(as_completed(names), 1):
             future.result()
