@@ -214,61 +214,59 @@ def test_aliases_half_moved_are_put_back(prepared, home: Path, monkeypatch: pyte
 
 
 KILLED = """
-import os, signal, sys
+import os, shutil, signal, sys
 from pathlib import Path
 from models.registry import registration
 from pipelines.storage import versions
 from pipelines.workflows import night_stages
-from tests.pipelines.workflows.test_night_failures import do, source
+from tests.pipelines.workflows.test_night_failures import POINTS, do, source
 from tests.support.pictures import undrawn
-module, name, after = sys.argv[2:5]
-owner = {"registration": registration, "stages": night_stages, "Versions": versions.Versions}[module]
-real = getattr(owner, name)
-left = int(after)
-def dies(*arguments, **keywords):
-    global left
-    left -= 1
-    if left < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return real(*arguments, **keywords)
-if int(after) >= 0:
-    setattr(owner, name, dies)
+home, owners = Path(sys.argv[1]), {"registration": registration, "stages": night_stages, "Versions": versions.Versions}
+calls = {}
+def watched(module, name, real):
+    def left(*arguments, **keywords):
+        after = calls[name] = calls.get(name, -1) + 1
+        for moment, (*point, _) in POINTS.items():
+            if point == [module, name, after]:
+                shutil.copytree(home, home.with_name(moment))
+                if moment == list(POINTS)[-1]:
+                    os.kill(os.getpid(), signal.SIGKILL)
+        return real(*arguments, **keywords)
+    return left
+for module, name in {tuple(point[:2]) for point in POINTS.values()}:
+    setattr(owners[module], name, watched(module, name, getattr(owners[module], name)))
 with undrawn():
-    do(Path(sys.argv[1]), source(jobs=2100), 1)
+    do(home, source(jobs=2100), 1)
 """
+POINTS = {
+    "comparing": ("stages", "served_schedules", 0, False),
+    "publishing": ("Versions", "publish", 0, False),
+    "before the pointer": ("Versions", "_put", 0, False),
+    "before the aliases": ("registration", "set_aliases", 0, True),
+    "before the pages": ("Versions", "_show", 0, True),
+    "between the pages": ("Versions", "_show", 1, True),
+    "before old files go": ("Versions", "sweep", 0, True),
+}
+"""Moments of a night in their order: the function that is about to be called, after how many calls, and whether the night has happened."""
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "after", "happened"),
-    [
-        ("stages", "served_schedules", 0, False),
-        ("Versions", "publish", 0, False),
-        ("Versions", "_put", 0, False),
-        ("registration", "set_aliases", 0, True),
-        ("Versions", "_show", 0, True),
-        ("Versions", "_show", 1, True),
-        ("Versions", "sweep", 0, True),
-    ],
-    ids=[
-        "comparing",
-        "publishing",
-        "before the pointer",
-        "before the aliases",
-        "before the pages",
-        "between the pages",
-        "before old files go",
-    ],
-)
-def test_a_night_that_is_killed_has_happened_or_not_and_the_next_one_works(
-    prepared, home: Path, module: str, name: str, after: int, happened: bool
-) -> None:
-    trace = prepared[1]
-    before, named = contents(home), aliases(home)
-    done = python(["-c", KILLED, str(home), module, name, str(after)])
+@pytest.fixture(scope="module")
+def killed(prepared, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of homes by moment: the files as the second night leaves them when it is killed then. At the last moment it is, in truth."""
+    home = Path(shutil.copytree(prepared[0], tmp_path_factory.mktemp("killed") / "home"))
+    done = python(["-c", KILLED, str(home)])
     assert done.returncode == -signal.SIGKILL, done.stderr
+    return home.parent
+
+
+@pytest.mark.parametrize("moment", POINTS)
+def test_a_night_that_is_killed_has_happened_or_not_and_the_next_one_works(prepared, killed: Path, moment: str) -> None:
+    (trace, home), (_, name, _, happened) = (prepared[1], killed / moment), POINTS[moment]
+    if moment == list(POINTS)[-1]:
+        assert contents(home) == contents(killed / "home"), "as the process that was killed left its files"
     if not happened:
-        assert contents(home) == before
-        assert aliases(home) == named
+        assert contents(home) == contents(prepared[0])
+        assert aliases(home) == aliases(prepared[0])
     made = do(home, trace, 2)
     assert len(made.nights) == (3 if happened else 2)
     assert aliases(home)["champion"] == made.row["champion"]
