@@ -156,7 +156,6 @@ def log_and_register(
     ):
         mlflow.log_params({**named, **(parameters or {})})
         numbers = {**metrics, **content.numbers, **{key: float(value) for key, value in score.items()}}
-        mlflow.log_metrics({key: value for key, value in numbers.items() if np.isfinite(value)})
         parts = assemble(Path(directory), kind.name, content.write)
         logged = mlflow.pyfunc.log_model(
             name=re.sub(r"[^a-zA-Z0-9_-]+", "-", f"{training.subject}-{content.method}").strip("-"),
@@ -168,6 +167,8 @@ def log_and_register(
             metadata={CONTENT: data_hash(parts.data)},
             pip_requirements=[f"{each}=={version(each)}" for each in ("mlflow", "numpy", "pandas", *content.requirements)],
         )
+        # told of run and model at once: of metrics that the run has by then, log_model asks for each by itself
+        mlflow.log_metrics({key: value for key, value in numbers.items() if np.isfinite(value)}, model_id=logged.model_id)
         _settle(logged.artifact_path)
         made = new_version(tracking, name, logged, run.info.run_id, facts)
     if why:

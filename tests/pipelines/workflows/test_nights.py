@@ -236,6 +236,7 @@ def made_by(result: dg.ExecuteInProcessResult) -> set[str]:
 
 
 @pytest.mark.usefixtures("undrawn_pictures")
+@pytest.mark.usefixtures("undrawn_pictures")
 def test_the_scheduled_job_leaves_the_same(replayed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two nights by way of Dagster, the accounting a file that grows, against the same two nights of the replay."""
     from pipelines.assets.partitions import trace_on
