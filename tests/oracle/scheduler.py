@@ -261,7 +261,9 @@ class Simulation:
 
         Not only about those that have outlived their estimate.
         """
-        asked = [job for job in self.running if job.start < now < job.predicted_end and self.correction == "conditional(when=pass)"]
+        if self.correction != "conditional(when=pass)":
+            return []
+        asked = [job for job in self.running if job.start < now < job.predicted_end]
         for job in asked:
             job.estimate = self.ask_again(job, now)
         return asked
@@ -282,7 +284,7 @@ class Simulation:
 
     def free(self, now: int) -> int:
         """Return processors predicted to be free after ``now``; jobs that end now have ended."""
-        return self.machine - sum(job.procs for job in self.running if job.predicted_end > now)
+        return self.machine - sum([job.procs for job in self.running if job.start + job.estimate > now])
 
     def fits_now(self, job: Job, now: int) -> bool:
         return job.procs <= self.free(now)
@@ -298,11 +300,9 @@ class Simulation:
             score = order.among(self, now) if isinstance(order, (Standardised, Formula)) else order
             return lambda job: (score(job, now), job.arrival)
 
-        def starved(job: Job) -> bool:
-            return self.starvation_s is not None and now - job.submit > self.starvation_s
-
-        queue = sorted(filter(starved, self.waiting), key=rank("FCFS"))
-        queue += sorted((job for job in self.waiting if not starved(job)), key=rank(self.order))
+        longest = inf if self.starvation_s is None else self.starvation_s
+        queue = sorted([job for job in self.waiting if now - job.submit > longest], key=rank("FCFS"))
+        queue += sorted([job for job in self.waiting if now - job.submit <= longest], key=rank(self.order))
         started = self.chosen(now, queue, rank(self.backfill))
         for job in started:
             job.start = now
@@ -347,8 +347,10 @@ def easy(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Jo
     blocked = queue[len(started) :]
     if not blocked:
         return started
-    head, others = blocked[0], sorted(blocked[1:], key=rank)
     free = sim.free(now) - sum(job.procs for job in started)
+    head, others = blocked[0], [job for job in blocked[1:] if job.procs <= free]
+    if not others:
+        return started
     ends = [(job.predicted_end, job.procs) for job in sim.running if job.predicted_end > now]
     ends += [(now + job.estimate, job.procs) for job in started]
 
@@ -357,7 +359,7 @@ def easy(sim: Simulation, now: int, queue: list[Job], rank: Callable) -> list[Jo
 
     shadow = next(end for end, _ in sorted(ends) if free_at(end) >= head.procs)
     extra = free_at(shadow) - head.procs
-    for job in others:
+    for job in sorted(others, key=rank):
         in_time = now + job.fit_s <= shadow
         if job.procs <= free and (in_time or job.procs <= extra):
             started.append(job)
@@ -378,11 +380,11 @@ def plan(
     slots += [(now, now + job.estimate, job.procs) for job in started]
 
     def free_at(time: int) -> int:
-        return sim.machine - sum(procs for begin, end, procs in slots if begin <= time < end)
+        return sim.machine - sum([procs for begin, end, procs in slots if begin <= time < end])
 
     def fits(job: Job, start: int) -> bool:
-        moments = {start} | {begin for begin, _, _ in slots if start < begin < start + job.fit_s}
-        return all(job.procs <= free_at(moment) for moment in moments)
+        later = (begin for begin, _, _ in slots if start < begin < start + job.fit_s)
+        return job.procs <= free_at(start) and all(job.procs <= free_at(begin) for begin in later)
 
     def seat(job: Job, only_now: bool = False) -> int | None:
         candidates = [now] if only_now else sorted({now} | {end for _, end, _ in slots if end > now})
