@@ -25,7 +25,7 @@ from sim.cluster.experiments import control_runs, judged, learn, trials, usual
 from sim.cluster.presets import Cluster
 from sim.cluster.simulate import Adviser, ClusterRun
 from sim.cluster.workloads import ALL_APPLICATIONS, Experiment
-from sim.names import ANY_SKIPS
+from sim.names import ANY_SKIPS, UNTRAINED
 from sim.names import scheduler as named_scheduler
 
 BASELINE = "EASY"
@@ -35,7 +35,7 @@ DELAYED = "ordinal"
 """The classifier of delays: it learns from more runs, and reads counters of all nodes by default."""
 TRIALS = 5
 REGISTERED, ORACLE, NOWCAST, COIN = "registered", "oracle", "nowcast", "coin"
-UNLEARNED = (ORACLE, NOWCAST, COIN)
+UNLEARNED = UNTRAINED
 ALL = "all"
 WAYS = {"varied": "by control runs", "varied_pooled": "by the baseline's runs"}
 """Both ways of counting a run as varied."""

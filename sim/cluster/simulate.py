@@ -24,6 +24,7 @@ from sim.cluster.placement import CONGESTED
 from sim.cluster.presets import PLACEMENTS, Cluster
 from sim.cluster.sensors import sensors
 from sim.cluster.site import (
+    ADDED,
     ASKED_TIMES,
     BROUGHT_UP_TO,
     CLOCKS,
@@ -123,11 +124,11 @@ class ClusterRun:
     ``schedule`` in whole seconds; ``runs`` has a row a job in the same order: ``job_id application nodes submit_s start_s wait_s
     runtime_s`` (unrounded), ``work_s`` (alone on the machine, its own noise included), ``contention`` (runtime over work),
     ``start_network start_io mean_network mean_io`` (stretch of communication and I/O at its start and on average: the truth,
-    which no model sees), ``skips``, ``predicted`` (the model's last probability, NaN if never asked) and ``cut`` (at its
-    request). ``own`` and ``all`` are the 282 features by scope of the requested jobs, whose rows the index names, and ``situation``
-    the columns :data:`features.monitoring.samplers.MORE_FEATURES`. ``asked`` and
-    ``skipped`` count start decisions. ``storm_s`` is the time with a storm, in seconds (:data:`STORM`). ``places`` are the nodes of
-    each job in the order of ``runs``, int32, if asked for.
+    which no model sees), ``skips``, ``predicted`` (the model's last probability, NaN if never asked), ``added`` (to those of
+    running jobs, with harm) and ``cut`` (at its request). ``own`` and ``all`` are the 282 features by scope of the requested
+    jobs, whose rows the index names, and ``situation`` the columns :data:`features.monitoring.samplers.MORE_FEATURES`.
+    ``asked`` and ``skipped`` count start decisions. ``storm_s`` is the time with a storm, in seconds (:data:`STORM`).
+    ``places`` are the nodes of each job in the order of ``runs``, int32, if asked for.
     """
 
     schedule: Schedule
@@ -208,6 +209,7 @@ def simulate_on(
         used=np.arange(COUNTERS) if sample_all else np.union1d(sampled(columns), heard),
         wanted=columns,
         x=np.zeros(len(columns)),
+        y=np.zeros(len(columns)),
         features=np.zeros((len(wanted), LOOKS)),
         record=np.zeros((_RECORDS if record else 0, COUNTERS, cluster.nodes)),
         places=np.zeros(prepared.arrays.procs.sum() if places else 0, np.int32),
@@ -279,6 +281,7 @@ def _runs_of(jobs: pd.DataFrame, names: np.ndarray, site: Site, made: Outcome) -
             "mean_io": site.runs[:, MEAN_IO],
             "skips": made.skips if len(made.skips) else 0,
             "predicted": site.runs[:, PREDICTED],
+            "added": site.runs[:, ADDED],
             "cut": site.runs[:, CUT] > 0,
         }
     )
@@ -336,7 +339,7 @@ def behaviours(
         program = application(name)
         behaviour = program.on(int(count), scaling)
         seconds[row] = behaviour.runtime_s
-        profiles[row] = (*behaviour[1:], type_code(program.type), limits.get((name, int(count)), np.inf))
+        profiles[row] = (*behaviour[1:], type_code(program.type), limits.get((name, int(count)), np.inf), behaviour.runtime_s)
     return seconds[variant], profiles, variant.astype(np.int64)
 
 
@@ -388,7 +391,7 @@ def as_site(
             spread[0, leaf] = beside
         held[0] = cluster.noise_nodes
     runs = np.zeros((jobs, RUN))
-    runs[:, PREDICTED] = np.nan
+    runs[:, [PREDICTED, ADDED]] = np.nan
     ring = (WINDOW_S + cluster.lag_s) // cluster.interval_s + 3
     return Site(
         clock=clock,
@@ -425,6 +428,7 @@ def as_site(
         record=np.zeros((0, COUNTERS, nodes)),
         wanted=np.zeros(0, np.int64),
         x=np.zeros(0),
+        y=np.zeros(0),
         found=np.zeros(3 + len(PROBE_FEATURES)),
         out=np.zeros(2),
         model=no_model(),
@@ -437,8 +441,6 @@ def as_site(
 
 WITHOUT_MODEL = {"oracle": ORACLE, "nowcast": NOWCAST, "coin": COIN}
 """References that decide without a trained model: see :mod:`sim.cluster.start_models`."""
-FORESEES = ("oracle", "nowcast")
-"""Those that foresee all running jobs."""
 
 
 def ask(site: Site, rush: Rush | None, advisers: Mapping[str, Adviser], coin: float, outside: bool) -> np.ndarray:
@@ -448,10 +450,8 @@ def ask(site: Site, rush: Rush | None, advisers: Mapping[str, Adviser], coin: fl
     if rush is None:
         return nothing
     site.clock[[PATIENCE_S, EVERY_S, HARM]] = rush.patience, rush.every, rush.harm
-    if rush.harm and rush.model not in FORESEES:
-        raise InputError(
-            f"+RUSH(model={rush.model},harm=yes): {rush.model} does not say what becomes of running jobs; {' and '.join(FORESEES)} do"
-        )
+    if rush.harm and (outside or rush.model == "coin"):
+        raise InputError(f"+RUSH(model={rush.model},harm=yes): {rush.model or 'it'} does not say what becomes of running jobs")
     if outside:
         site.clock[DECIDER] = OUTSIDE
         return nothing
@@ -469,7 +469,12 @@ def ask(site: Site, rush: Rush | None, advisers: Mapping[str, Adviser], coin: fl
     first = adviser.first(rush.classes)
     site.clock[FIRST_CLASS] = first
     site.physics[CUTOFF] = model.cutoffs[first - 1] if rush.cutoff is None else rush.cutoff  # of these classes together
-    return column_codes(model.columns, adviser.scope)
+    codes = column_codes(model.columns, adviser.scope)
+    if rush.harm and (codes < EVERY).any():
+        raise InputError(
+            f"+RUSH(model={rush.model},harm=yes): the model reads counters of a job's own nodes, and is asked about other jobs"
+        )
+    return codes
 
 
 def sampled(codes: np.ndarray) -> np.ndarray:

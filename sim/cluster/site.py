@@ -50,9 +50,10 @@ UPLINK, CORE, STORAGE, NETWORK_GAIN, STORAGE_GAIN, POWER, NOISE_TRAFFIC, SENSOR_
 time spent in it, and with which power of the load; max GB/s a node of the noise job sends; relative noise of sensors and probes; the
 probability from which on the model, or the coin, skips."""
 
-NETWORK, IO, TRAFFIC, READ, WRITE, METADATA, TYPE, LIMIT, PROFILE = range(9)
-"""Columns of ``Site.variants``, of an application on so many nodes: share of its time in communication and in I/O; GB/s a node sends, reads
-and writes on average; metadata operations a node and second; type; the runtime in seconds beyond which a run counts as varied."""
+NETWORK, IO, TRAFFIC, READ, WRITE, METADATA, TYPE, LIMIT, USUAL, PROFILE = range(10)
+"""Columns of ``Site.variants``, of an application on so many nodes: share of its time in communication and in I/O; GB/s a node
+sends, reads and writes on average; metadata operations a node and second; type; the runtime in seconds beyond which a run
+counts as varied, and that of an undisturbed run."""
 
 REMAINING, FACTOR, FINISH, NETWORK_STRETCH, IO_STRETCH, NETWORK_SUM, IO_SUM, SLOT = range(8)
 """Columns of ``Site.slots``: seconds of work left; slowdown; end at this slowdown; stretch of communication and of I/O, and the sums of these
@@ -71,9 +72,10 @@ LOAD, STRETCH, LOAD_SUM, STRETCH_SUM, LEAF = range(5)
 STORAGE_BACKGROUND, CORE_BACKGROUND, NOISE_BACKGROUND = range(3)
 """Columns of ``Site.background``: outside load of the file system and of the core, as shares, and activity of the noise job (0..1)."""
 
-EXACT, CONTENTION, START_NETWORK, START_IO, MEAN_NETWORK, MEAN_IO, PREDICTED, CUT, RUN = range(9)
+EXACT, CONTENTION, START_NETWORK, START_IO, MEAN_NETWORK, MEAN_IO, PREDICTED, ADDED, CUT, RUN = range(10)
 """Columns of ``Site.runs``: runtime in seconds, unrounded; that over what it would have been alone; stretch of communication and I/O as the job
-started, and on average over its run; the model's last probability; whether it was cut at its request."""
+started, and on average over its run; the model's last probability, and what the
+start would add to those of running jobs; whether it was cut at its request."""
 
 
 class Site(NamedTuple):
@@ -118,6 +120,7 @@ class Site(NamedTuple):
     record: np.ndarray  # [records, counters, nodes]
     wanted: np.ndarray  # int64 [columns]
     x: np.ndarray  # [columns]
+    y: np.ndarray  # [columns], scratch
     found: np.ndarray  # [3 + probe features], scratch
     out: np.ndarray  # [classes]
     model: Arrays

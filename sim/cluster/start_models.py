@@ -1,9 +1,10 @@
 """Start-decision models: the classifier and three references (oracle, nowcast, coin).
 
-The classifier reads what a site could know: counters of the last five minutes as far as they have arrived, over the nodes the job
-would get or over all, two MPI probes run on those nodes now, and the type of the application. The oracle knows the current
-machine, the job's own noise and the background to come, and assumes that running jobs go on as they do. The nowcast knows what
-the oracle knows except the background to come: the bound of a model with perfect sensors. The coin knows nothing.
+The classifier reads what a site could know: counters of the last five minutes as far as they have arrived, over the nodes the
+job would get or over all, two MPI probes run on those nodes now, and the type of the application; newer ones also the newest
+samples and what runs where. With harm it is asked about running jobs too, with and without the start. The oracle knows the
+current machine, the job's own noise and the background to come, and assumes that running jobs go on as they do. The nowcast
+knows what the oracle knows except the background to come: the bound of a model with perfect sensors. The coin knows nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from sim.cluster.contention import held_up, slowdown, strain
 from sim.cluster.placement import choose, seat, unseat
 from sim.cluster.sampling import newest, over_window
 from sim.cluster.site import (
+    ADDED,
     ASKED_TIMES,
     COIN,
     CUTOFF,
@@ -40,6 +42,7 @@ from sim.cluster.site import (
     TICK_S,
     TRAFFIC,
     TYPE,
+    USUAL,
     WRITE,
 )
 
@@ -63,7 +66,7 @@ def look(now, job, needed, codes, site, found):
 
     One float64 for each of ``codes`` int64.
     """
-    probed = False
+    probed = placed = False
     counted = -1
     for i in range(len(codes)):
         code = codes[i]
@@ -82,17 +85,27 @@ def look(now, job, needed, codes, site, found):
         elif code < SITUATED:
             found[i] = newest(now, code - NEWEST, site)
         else:
-            found[i] = situation(code - SITUATED, job, needed, site)
+            if not placed:
+                count_leaves(needed, site)
+                placed = True
+            found[i] = situation(code - SITUATED, job, needed, 0, site)
 
 
 @kernel
-def situation(which, job, needed, site):
-    """Return a value of :data:`features.monitoring.samplers.SITUATION_FEATURES` for the chosen nodes."""
-    size = site.clock[NODES_PER_LEAF]
+def count_leaves(needed, site):
+    """Count the chosen nodes under each leaf switch in ``site.free``."""
     for leaf in range(len(site.free)):
         site.free[leaf] = 0
     for i in range(needed):
-        site.free[site.chosen[i] // size] += 1
+        site.free[site.chosen[i] // site.clock[NODES_PER_LEAF]] += 1
+
+
+@kernel
+def situation(which, job, needed, own, site):
+    """Return a value of :data:`features.monitoring.samplers.SITUATION_FEATURES`.
+
+    ``site.free`` has the job's nodes by leaf switch; ``own`` is its slot if it runs already, else 0.
+    """
     leaves, least = 0, needed
     for leaf in range(len(site.free)):
         if site.free[leaf] > 0:
@@ -106,14 +119,14 @@ def situation(which, job, needed, site):
         return 1.0 - least / needed
     kinds = len(TYPES)
     if which == 3 + 2 * kinds:
-        return offered_io(job, needed, site)
+        return offered_io(job, needed, own, site)
     if which == 4 + 2 * kinds:
-        return offered_network(job, needed, site)
+        return offered_network(job, needed, own, site)
     kind, beside = (which - 3) % kinds, which - 3 >= kinds
     nodes = 0.0
     for slot in range(1, site.clock[SLOTS]):
         other = site.slot_job[slot]
-        if other < 0 or site.variants[site.variant[other], TYPE] != kind:
+        if other < 0 or slot == own or site.variants[site.variant[other], TYPE] != kind:
             continue
         if beside:
             for leaf in range(len(site.free)):
@@ -121,24 +134,24 @@ def situation(which, job, needed, site):
                     nodes += site.spread[slot, leaf]
         else:
             nodes += site.slot_nodes[slot]
-    return nodes / (leaves * size if beside else len(site.owner))
+    return nodes / (leaves * site.clock[NODES_PER_LEAF] if beside else len(site.owner))
 
 
 @kernel
-def offered_io(job, needed, site):
+def offered_io(job, needed, own, site):
     """Return GB/s that the running jobs and ``job`` read and write, by what their applications usually do."""
     profile = site.variants[site.variant[job]]
     offered = needed * (profile[READ] + profile[WRITE])
     for slot in range(1, site.clock[SLOTS]):
         other = site.slot_job[slot]
-        if other >= 0:
+        if other >= 0 and slot != own:
             profile = site.variants[site.variant[other]]
             offered += site.slot_nodes[slot] * (profile[READ] + profile[WRITE])
     return offered
 
 
 @kernel
-def offered_network(job, needed, site):
+def offered_network(job, needed, own, site):
     """Return GB/s that jobs, ``job`` included, send through the uplinks of its busiest leaf switch.
 
     0 where it is under one leaf switch. ``site.free`` has its nodes by leaf.
@@ -150,7 +163,7 @@ def offered_network(job, needed, site):
         sent = site.variants[site.variant[job], TRAFFIC] * site.free[leaf] * (1.0 - site.free[leaf] / needed)
         for slot in range(1, site.clock[SLOTS]):
             other = site.slot_job[slot]
-            if other >= 0 and site.spread[slot, leaf] > 0.0:
+            if other >= 0 and slot != own and site.spread[slot, leaf] > 0.0:
                 there = site.spread[slot, leaf]
                 sent += site.variants[site.variant[other], TRAFFIC] * there * (1.0 - there / site.slot_nodes[slot])
         most = max(most, sent)
@@ -280,6 +293,59 @@ def harms(now, job, needed, start, site):
     return after > before
 
 
+@kernel
+def variation(x, site):
+    """Return the model's probability of variation for the columns ``x`` float64 [columns]."""
+    class_probabilities(site.model, x, site.out)
+    probability = 0.0
+    for label in range(site.clock[FIRST_CLASS], len(site.out)):
+        probability += site.out[label]
+    return probability
+
+
+@apart
+def neighbour(slot, site):
+    """Return the model's probability of variation for the running job in ``slot``, if it started now.
+
+    Where it is and what runs beside it are its own, counters those that ``site.x`` holds, and probes, which nothing runs under it,
+    are missing.
+    """
+    job, needed = site.slot_job[slot], site.slot_nodes[slot]
+    for leaf in range(len(site.free)):
+        site.free[leaf] = np.int64(site.spread[slot, leaf])
+    for i in range(len(site.wanted)):
+        code = site.wanted[i]
+        site.y[i] = site.x[i]
+        if PROBED <= code < TYPED:
+            site.y[i] = np.nan
+        elif TYPED <= code < NEWEST:
+            site.y[i] = 1.0 if site.variants[site.variant[job], TYPE] == code - TYPED else 0.0
+        elif code >= SITUATED:
+            site.y[i] = situation(code - SITUATED, job, needed, slot, site)
+    return variation(site.y, site)
+
+
+@apart
+def added(now, job, needed, start, site):
+    """Return how many more running jobs will vary, by the model, because ``job`` starts now.
+
+    Each counts by the share of its usual runtime that is still ahead. ``site.x`` holds the columns of ``job``.
+    """
+    for slot in range(1, site.clock[SLOTS]):
+        if site.slot_job[slot] >= 0:
+            site.left[slot] = neighbour(slot, site)
+    slots, more = site.clock[SLOTS], 0.0
+    seated = seat(job, needed, site)
+    for slot in range(1, slots):
+        other = site.slot_job[slot]
+        if other >= 0 and slot != seated:
+            ahead = 1.0 - (now - start[other]) / site.variants[site.variant[other], USUAL]
+            more += max(ahead, 0.0) * (neighbour(slot, site) - site.left[slot])
+    unseat(seated, site)
+    site.clock[SLOTS] = slots
+    return more
+
+
 @apart
 def decide(job, now, jobs, start, site):
     """Tell whether ``job``, which could start, shall wait.
@@ -307,16 +373,16 @@ def advised(job, now, jobs, start, site):
     skip = False
     if site.clock[DECIDER] == COIN:
         skip = uniform(site.random) < site.physics[CUTOFF]
-    elif site.clock[HARM]:
-        skip = harms(now, job, needed, start, site)
     elif site.clock[DECIDER] == MODEL:
         look(now, job, needed, site.wanted, site, site.x)
-        class_probabilities(site.model, site.x, site.out)
-        probability = 0.0
-        for label in range(site.clock[FIRST_CLASS], len(site.out)):
-            probability += site.out[label]
+        probability = variation(site.x, site)
         site.runs[job, PREDICTED] = probability
+        if site.clock[HARM]:
+            site.runs[job, ADDED] = added(now, job, needed, start, site)
+            probability += site.runs[job, ADDED]
         skip = probability >= site.physics[CUTOFF]
+    elif site.clock[HARM]:
+        skip = harms(now, job, needed, start, site)
     else:
         limit = site.variants[site.variant[job], LIMIT]
         hopeless = site.clock[PATIENCE_S] > 0 and site.work[job] > limit  # its own spread alone exceeds the limit

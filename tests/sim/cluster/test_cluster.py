@@ -210,7 +210,7 @@ def test_informed_jobs_stay_away_from_the_noise_job_but_for_those_of_io(
 
 
 def test_harm_needs_a_model_that_foresees_running_jobs() -> None:
-    with pytest.raises(InputError, match="coin does not say what becomes of running jobs; oracle and nowcast do"):
+    with pytest.raises(InputError, match="coin does not say what becomes of running jobs"):
         simulate_on(SMALL, jobs_of(0), scheduler="EASY+RUSH(model=coin,harm=yes)")
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -249,47 +251,100 @@ def test_the_newest_sample_is_the_mean_over_all_nodes_of_the_last_that_can_be_re
 
 def test_the_situation_is_what_a_scheduler_knows_of_the_nodes_and_of_the_jobs_beside() -> None:
     cluster, _, made, _, runs = recorded("30 s, seen 30 s later")
-    ends = {run.job.index: made.runs["start_s"].iloc[run.job.index] + made.runs["runtime_s"].iloc[run.job.index] for run in runs}
-    size, seen = cluster.nodes_per_leaf, 0
+    seen = 0
     for run in runs:
-        start = made.runs["start_s"].iloc[run.job.index]
-        if (made.runs["start_s"] == start).sum() > 1:
-            continue  # what of the same second started first is not in the table
-        seen += 1
-        beside = [
-            other
-            for other in runs
-            if other is not run and made.runs["start_s"].iloc[other.job.index] < start and np.ceil(ends[other.job.index]) > start
-        ]
-        mine = Counter(node // size for node in run.nodes)
-        usual = {each.job.index: behaviour(made, each) for each in (run, *beside)}
-
-        def crossing(each: Run, leaf: int, usual: dict = usual) -> float:
-            there = sum(node // size == leaf for node in each.nodes)
-            return usual[each.job.index].traffic * there * (1 - there / len(each.nodes))
-
-        expected = {
-            "job.nodes": len(run.nodes),
-            "job.leaves": len(mine),
-            "job.crossing": 1 - min(mine.values()) / len(run.nodes),
-            "offered.io": sum(
-                len(each.nodes) * (usual[each.job.index].read + usual[each.job.index].write) for each in (run, *beside)
-            ),
-            "offered.network": max(sum(crossing(each, leaf) for each in (run, *beside)) for leaf in mine) if len(mine) > 1 else 0.0,
-        }
-        for kind in TYPES:
-            nodes = [node for each in beside if kind_of(made, each) == kind for node in each.nodes]
-            expected[f"running.{kind}"] = len(nodes) / cluster.nodes
-            expected[f"beside.{kind}"] = sum(node // size in mine for node in nodes) / (len(mine) * size)
-        got = made.situation.loc[run.job.index, list(SITUATION_FEATURES)]
-        np.testing.assert_allclose(got, [expected[name] for name in SITUATION_FEATURES], rtol=1e-12, err_msg=str(run.job.index))
+        if (beside := beside_at_start(made, run, runs)) is not None:
+            seen += 1
+            got = made.situation.loc[run.job.index, list(SITUATION_FEATURES)]
+            np.testing.assert_allclose(got, situation(cluster, made, run, beside), rtol=1e-12, err_msg=str(run.job.index))
     assert seen > 20
     assert (made.situation["job.leaves"] > 1).any()
 
 
-def behaviour(made: ClusterRun, run: Run) -> Behaviour:
+def beside_at_start(made: ClusterRun, run: Placed, runs: Sequence[Placed]) -> list[Placed] | None:
+    """Jobs that run as one starts; None if others start in the same second: which of them came first is not in the table."""
+    begun = made.runs["start_s"]
+    ends = np.ceil(begun + made.runs["runtime_s"])
+    start = begun.iloc[run.job.index]
+    if (begun == start).sum() > 1:
+        return None
+    return [each for each in runs if begun.iloc[each.job.index] < start < ends.iloc[each.job.index]]
+
+
+def situation(cluster: Cluster, made: ClusterRun, run: Placed, beside: Sequence[Placed]) -> list[float]:
+    """SITUATION_FEATURES of a job beside others."""
+    size, everyone = cluster.nodes_per_leaf, (run, *beside)
+    mine = Counter(node // size for node in run.nodes)
+    usual = {each.job.index: behaviour(made, each) for each in everyone}
+
+    def crossing(each: Placed, leaf: int) -> float:
+        there = sum(node // size == leaf for node in each.nodes)
+        return usual[each.job.index].traffic * there * (1 - there / len(each.nodes))
+
+    io = sum(len(each.nodes) * (usual[each.job.index].read + usual[each.job.index].write) for each in everyone)
+    network = max(sum(crossing(each, leaf) for each in everyone) for leaf in mine) if len(mine) > 1 else 0.0
+    by_type = [[node for each in beside if kind_of(made, each) == kind for node in each.nodes] for kind in TYPES]
+    return [
+        len(run.nodes),
+        len(mine),
+        1 - min(mine.values()) / len(run.nodes),
+        *(len(nodes) / cluster.nodes for nodes in by_type),
+        *(sum(node // size in mine for node in nodes) / (len(mine) * size) for nodes in by_type),
+        io,
+        network,
+    ]
+
+
+def test_a_start_adds_what_the_model_says_of_running_jobs_with_it_and_without() -> None:
+    learned = simulate_on(SMALL, jobs_of(31, 200, over_s=8000), seed=31, features=np.ones(200, bool))
+    options = {"trees": 20, "min_rows_in_leaf": 5}
+    adviser = learn(learned, classifier="ordinal", columns=[*SITUATION_FEATURES, *TYPE_FEATURES], options=options)
+    jobs, name = jobs_of(32, 80), "EASY+RUSH(model=ordinal,skips=2,cutoff=0.2,harm=yes)"
+    asked = simulate_on(SMALL, jobs, scheduler=name, seed=32, advisers={"ordinal": adviser}, places=True)
+    runs = [Placed(Number(row), nodes.tolist()) for row, nodes in enumerate(asked.places or [])]
+    begun, usual = asked.runs["start_s"], [behaviour(asked, run).runtime_s for run in runs]
+
+    def said(run: Placed, beside: Sequence[Placed]) -> float:
+        kinds = [float(kind_of(asked, run) == kind) for kind in TYPES]
+        row = pd.DataFrame([situation(SMALL, asked, run, beside) + kinds], columns=[*SITUATION_FEATURES, *TYPE_FEATURES])
+        return float(adviser.model.variation_of(adviser.model.probabilities(row))[0])
+
+    seen, changed = 0, 0
+    for run in runs:
+        here = run.job.index
+        beside = beside_at_start(asked, run, runs)
+        if beside is None or asked.runs["skips"].iloc[here] == 2:  # then it started unasked
+            continue
+        more = 0.0
+        for other in beside:
+            rest = [each for each in beside if each is not other]
+            ahead = max(1 - (begun.iloc[here] - begun.iloc[other.job.index]) / usual[other.job.index], 0.0)
+            more += ahead * (said(other, [*rest, run]) - said(other, rest))
+        seen, changed = seen + 1, changed + (more != 0.0)
+        assert asked.runs["predicted"].iloc[here] == pytest.approx(said(run, beside), rel=1e-9)
+        assert asked.runs["added"].iloc[here] == pytest.approx(more, rel=1e-9, abs=1e-12)
+        assert asked.runs["predicted"].iloc[here] + more < 0.2
+    assert seen > 15
+    assert changed > 10
+    assert asked.skipped > 0
+
+
+class Number(NamedTuple):
+    """A job's row."""
+
+    index: int
+
+
+class Placed(NamedTuple):
+    """A job and its nodes, as :class:`tests.oracle.cluster.Run` has them."""
+
+    job: Number
+    nodes: list[int]
+
+
+def behaviour(made: ClusterRun, run: Placed) -> Behaviour:
     return application(made.runs["application"].iloc[run.job.index]).on(len(run.nodes))
 
 
-def kind_of(made: ClusterRun, run: Run) -> str:
+def kind_of(made: ClusterRun, run: Placed) -> str:
     return application(made.runs["application"].iloc[run.job.index]).type
