@@ -204,23 +204,21 @@ def _completed(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray) -> n
 
 
 class _Means(NamedTuple):
-    """Means of measures over some jobs, with intervals: a row a measure.
+    """Means of measures over some jobs, with intervals.
 
-    Columns ``value low high``; and the numbers of jobs and weeks.
+    ``figures`` is float64 [measures, 3]: value, low and high; and the numbers of jobs and weeks.
     """
 
-    table: pd.DataFrame
+    measures: Sequence[str]
+    figures: np.ndarray
     jobs: int
     weeks: int
 
 
 def _means(values: pd.DataFrame, week: np.ndarray, group: Group, bootstrap: dict[str, Any]) -> _Means:
     found, block = np.unique(week, return_inverse=True)
-    columns = values.to_numpy()
-    table = pd.DataFrame({"value": values.mean(), "low": np.nan, "high": np.nan})
-    if group[0] != "month":
-        table["low"], table["high"] = mean_intervals(columns, block, **bootstrap)
-    return _Means(table, len(values), len(found))
+    ends = np.full((2, values.shape[1]), np.nan) if group[0] == "month" else mean_intervals(values.to_numpy(), block, **bootstrap)
+    return _Means(list(values.columns), np.vstack([values.mean().to_numpy(), ends]).T, len(values), len(found))
 
 
 def _measured(predictor: str, group: Group, own: _Means, change: _Means) -> list[dict[str, Any]]:
@@ -228,12 +226,11 @@ def _measured(predictor: str, group: Group, own: _Means, change: _Means) -> list
     by, name, begin = group
     identity = {"predictor": predictor, "by": by, "group": name, "begin": begin, "jobs": own.jobs, "weeks": own.weeks}
     note = "" if by == "month" else remark(own.weeks)
-    rows = []
-    for measure, mean in own.table.iterrows():
-        row: dict[str, Any] = {**identity, "measure": str(measure), **dict(mean)}
-        for figure, column in (("difference", "value"), ("difference_low", "low"), ("difference_high", "high")):
-            row[figure] = change.table.at[measure, column]
-        rows.append({**row, "note": note})
+    rows: list[dict[str, Any]] = []
+    for measure, mean, difference in zip(own.measures, own.figures, change.figures, strict=True):
+        figures = dict(zip(("value", "low", "high"), mean, strict=True))
+        differences = dict(zip(("difference", "difference_low", "difference_high"), difference, strict=True))
+        rows.append({**identity, "measure": measure, **figures, **differences, "note": note})
     return rows
 
 
